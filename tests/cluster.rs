@@ -4,9 +4,13 @@ use cluster::map::Map;
 use router_tests::{Cluster, dropped_as, host_packet};
 use std::collections::BTreeSet;
 
-/// A mesh whose nodes have external ports of 8 Mbit/s, and packets from node 0 to node 1.
+const KEY: &str = ", KEY 000102030405060708090a0b0c0d0e0f";
+
+/// A mesh whose nodes have external ports of 8 Mbit/s, and packets from one node to another.
 struct Bed {
     cluster: Cluster,
+    /// At first from node 0 to node 1.
+    ends: (usize, usize),
     sent: u16,
     came: BTreeSet<u16>,
 }
@@ -19,6 +23,7 @@ impl Bed {
         cluster.until("whole", Cluster::is_whole);
         Bed {
             cluster,
+            ends: (0, 1),
             sent: 0,
             came: BTreeSet::new(),
         }
@@ -26,7 +31,9 @@ impl Bed {
 
     fn step(&mut self) {
         let arrived = self.cluster.step();
-        let numbers = arrived[1].iter().map(|p| u16::from_be_bytes([p[4], p[5]]));
+        let numbers = arrived[self.ends.1]
+            .iter()
+            .map(|p| u16::from_be_bytes([p[4], p[5]]));
         self.came.extend(numbers);
     }
 
@@ -36,7 +43,8 @@ impl Bed {
         let mut all = Vec::new();
         for _ in 0..milliseconds {
             self.sent += 1;
-            self.cluster.send(0, &host_packet(0, 1, self.sent));
+            let (from, to) = self.ends;
+            self.cluster.send(from, &host_packet(from, to, self.sent));
             all.push((self.sent, self.cluster.time));
             self.step();
             self.step();
@@ -50,6 +58,32 @@ impl Bed {
         let sent = sent.iter().copied();
         sent.filter(|(number, _)| !self.came.contains(number))
             .collect()
+    }
+
+    /// Frames of packets from node 0 that have crossed its link to node 1 in a time, or were lost there.
+    fn record(&mut self, milliseconds: usize) -> Vec<Vec<u8>> {
+        self.cluster.wire.clear();
+        self.load(milliseconds);
+        let mut frames = std::mem::take(&mut self.cluster.wire);
+        frames.retain(|frame| frame[12..14] == [0x88, 0xb5]);
+        assert!(frames.len() >= 2, "packets go straight");
+        frames
+    }
+
+    /// Plays frames to a node as if they came by an own link, and gives what the node drops for it, by name. None may reach a
+    /// host.
+    fn play(&mut self, node: usize, own: usize, frames: &[Vec<u8>], name: &str) -> u64 {
+        let count = |bed: &mut Bed| dropped_as(&bed.cluster.router(node).books().drops(), name);
+        let before = count(self);
+        for frame in frames {
+            self.cluster.inject(node, own, frame);
+        }
+        let arrived = self.cluster.settle();
+        assert!(
+            arrived.iter().all(Vec::is_empty),
+            "what was played is delivered"
+        );
+        count(self) - before
     }
 
     /// Whether a node carries what others send.
@@ -111,7 +145,7 @@ fn a_cable_that_is_cut_one_way_is_used_neither_way() {
 
 #[test]
 fn who_has_no_key_gets_nothing_in_and_nothing_again() {
-    let mut bed = Bed::new(", KEY 000102030405060708090a0b0c0d0e0f");
+    let mut bed = Bed::new(KEY);
     bed.cluster.wire.clear();
     let sent = bed.load(50);
     assert_eq!(bed.lost(&sent), []);
@@ -134,7 +168,7 @@ fn who_has_no_key_gets_nothing_in_and_nothing_again() {
 
 #[test]
 fn what_passes_inside_is_nothing_to_a_router_that_gets_it_from_outside() {
-    for key in ["", ", KEY 000102030405060708090a0b0c0d0e0f"] {
+    for key in ["", KEY] {
         let mut bed = Bed::new(key);
         bed.cluster.wire.clear();
         let sent = bed.load(50);
@@ -166,4 +200,120 @@ fn what_passes_inside_is_nothing_to_a_router_that_gets_it_from_outside() {
         assert_eq!(inside(&after), inside(&before));
         assert!(bed.cluster.is_whole());
     }
+}
+
+#[test]
+fn frames_that_are_sent_back_are_forged_and_the_link_goes_on() {
+    let mut bed = Bed::new(KEY);
+    let frames = bed.record(30);
+    assert_eq!(
+        bed.play(0, 0, &frames, "transit forged"),
+        frames.len() as u64
+    );
+    (bed.ends, bed.came) = ((1, 0), BTreeSet::new());
+    let sent = bed.load(50);
+    assert_eq!(bed.lost(&sent), []);
+}
+
+#[test]
+fn frames_that_are_played_on_another_link_are_forged() {
+    let mut bed = Bed::new(KEY);
+    let frames = bed.record(30);
+    assert_eq!(
+        bed.play(2, 0, &frames, "transit forged"),
+        frames.len() as u64
+    );
+}
+
+#[test]
+fn frames_that_have_not_come_yet_are_taken_as_they_were_sent_and_not_with_any_other_byte() {
+    let mut bed = Bed::new(KEY);
+    bed.cluster.cut(0, 1, true);
+    let frames = bed.record(4);
+    bed.cluster.cut(0, 1, false);
+    let bytes = frames[0].len();
+    for at in [56, 84, 85, 100, bytes - 1] {
+        let mut changed = frames.clone();
+        changed.iter_mut().for_each(|frame| frame[at] ^= 0x40);
+        assert_eq!(
+            bed.play(1, 0, &changed, "transit forged"),
+            frames.len() as u64,
+            "byte {at}"
+        );
+    }
+    let mut other = frames.clone();
+    other.iter_mut().for_each(|frame| _ = frame.pop());
+    assert_eq!(
+        bed.play(1, 0, &other, "transit forged"),
+        frames.len() as u64,
+        "shorter"
+    );
+    other = frames.clone();
+    other.iter_mut().for_each(|frame| frame.push(0));
+    assert_eq!(
+        bed.play(1, 0, &other, "transit forged"),
+        frames.len() as u64,
+        "longer"
+    );
+    frames
+        .iter()
+        .for_each(|frame| bed.cluster.inject(1, 0, frame));
+    assert_eq!(bed.cluster.settle()[1].len(), frames.len());
+    assert_eq!(
+        bed.play(1, 0, &frames, "transit replayed"),
+        frames.len() as u64
+    );
+}
+
+#[test]
+fn frames_that_came_before_a_restart_of_either_end_are_forged_after_it() {
+    for node in [1, 0] {
+        let mut bed = Bed::new(KEY);
+        let frames = bed.record(30);
+        bed.cluster.kill(node);
+        bed.cluster.until("found", |cluster| !cluster.is_whole());
+        bed.cluster.start(node);
+        bed.play(1, 0, &frames, "transit no_key"); // before the new life is known, too
+        bed.cluster.until("whole again", Cluster::is_whole);
+        assert_eq!(
+            bed.play(1, 0, &frames, "transit forged"),
+            frames.len() as u64
+        );
+        let sent = bed.load(50);
+        assert_eq!(bed.lost(&sent), []);
+    }
+}
+
+#[test]
+fn who_restarts_may_have_another_time_of_day_and_nothing_is_replayed() {
+    let mut bed = Bed::new(KEY);
+    bed.load(200);
+    bed.cluster.kill(1);
+    bed.cluster.until("found", |cluster| !cluster.is_whole());
+    bed.cluster.start(1);
+    bed.cluster.until("whole again", Cluster::is_whole);
+    (bed.ends, bed.came) = ((1, 0), BTreeSet::new());
+    let sent = bed.load(50);
+    assert_eq!(bed.lost(&sent), []);
+}
+
+#[test]
+fn a_cluster_changes_its_key_without_losing_a_packet() {
+    let (old, new) = ("0".repeat(32), "1".repeat(32));
+    let mut bed = Bed::new(&format!(", KEY {old}"));
+    let recorded = bed.record(30);
+    let steps = [format!("{old} {new}"), format!("{new} {old}"), new];
+    let mut sent = Vec::new();
+    for step in steps {
+        for node in 0..4 {
+            bed.cluster.reload(node, &format!(", DELTA 0, KEY {step}"));
+            sent.extend(bed.load(20));
+            assert!(bed.cluster.is_whole());
+        }
+    }
+    assert_eq!(bed.lost(&sent), []);
+    assert_eq!(
+        bed.play(1, 0, &recorded, "transit forged"),
+        recorded.len() as u64
+    );
 }

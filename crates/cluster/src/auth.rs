@@ -1,17 +1,58 @@
-//! The key of a cluster: who has it can speak on internal links.
+//! The key of a cluster, and the keys of its links that come from it.
+//!
+//! All nodes share one secret. Heartbeats are signed with it (HMAC-SHA-256), frames of packets are not: these have a key
+//! for each link, each direction and each life of its ends. It is derived (HKDF, RFC 5869) from the secret, the names
+//! of the cluster, of the sender, of the receiver and of the link, and the two [lives](Life). So a frame that was recorded
+//! somewhere proves nothing on another link, in the other direction, or after a restart.
 
-use siphasher::sip::SipHasher24;
+use aegis::aegis128l::{self, Aegis128L};
+use hkdf::Hkdf;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 use std::fmt;
-use std::hash::Hasher;
+
+/// Bytes of the code that proves who wrote a frame or a heartbeat.
+pub const CODE: usize = 16;
+/// Such a code.
+pub type Code = [u8; CODE];
+/// Keys that a cluster has at a time.
+pub const KEYS_MAX: usize = 2;
+
+const SALT: &[u8] = b"Ashlar cluster, format 2";
+
+/// A random number that one end of a link draws when it starts. It never has the same one again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Life(pub [u8; 16]);
+
+/// A link and a direction, by names that both ends use whatever else they know of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'a> {
+    /// The cluster.
+    pub cluster: &'a str,
+    /// Who sends, and the life of the link there.
+    pub from: (&'a str, Life),
+    /// Who receives.
+    pub to: (&'a str, Life),
+    /// Which of the links between these two.
+    pub link: usize,
+}
 
 /// A secret of 128 bits that all nodes of a cluster share.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; 16]);
+#[derive(Clone)]
+pub struct Key {
+    secret: [u8; 16],
+    beats: Hmac<Sha256>,
+}
 
 impl Key {
     /// A key from its bytes.
-    pub fn new(bytes: [u8; 16]) -> Key {
-        Key(bytes)
+    pub fn new(secret: [u8; 16]) -> Key {
+        let mut of_beats = hmac::digest::Key::<Hmac<Sha256>>::default();
+        derive(&secret, &[b"heartbeats"], &mut of_beats);
+        Key {
+            secret,
+            beats: Hmac::new(&of_beats),
+        }
     }
 
     /// A key from 32 hexadecimal digits.
@@ -25,18 +66,50 @@ impl Key {
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = pair[0] << 4 | pair[1];
         }
-        Some(Key(bytes))
+        Some(Key::new(bytes))
     }
 
-    /// SipHash-2-4 of the parts, one after the other: a code of 64 bits that only who has the key can make.
-    pub fn digest(&self, parts: &[&[u8]]) -> u64 {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
-        for part in parts {
-            hasher.write(part);
-        }
-        hasher.finish()
+    /// The code of a heartbeat.
+    pub fn code(&self, heartbeat: &[u8]) -> Code {
+        let whole = self.beats.clone().chain_update(heartbeat).finalize();
+        let mut code = Code::default();
+        code.copy_from_slice(&whole.as_bytes()[..CODE]);
+        code
+    }
+
+    /// Whether that is the code of a heartbeat, in constant time.
+    pub fn proves(&self, heartbeat: &[u8], code: &Code) -> bool {
+        let whole = self.beats.clone().chain_update(heartbeat);
+        whole.verify_truncated_left(code).is_ok()
+    }
+
+    /// The key of a link in one direction.
+    pub fn of_way(&self, way: &Way) -> FrameKey {
+        let link = (way.link as u64).to_be_bytes();
+        let names = [way.cluster, way.from.0, way.to.0].map(str::as_bytes);
+        let [cluster, from, to] = names;
+        let said: [&[u8]; 7] = [
+            b"frames",
+            cluster,
+            from,
+            to,
+            &link,
+            &way.from.1.0,
+            &way.to.1.0,
+        ];
+        let mut key = FrameKey(aegis128l::Key::default());
+        derive(&self.secret, &said, &mut key.0);
+        key
     }
 }
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.secret == other.secret
+    }
+}
+
+impl Eq for Key {}
 
 impl fmt::Debug for Key {
     /// Says nothing of the secret.
@@ -45,24 +118,177 @@ impl fmt::Debug for Key {
     }
 }
 
+/// Fills a key of its own for what is said. Each part goes with its length, so that no two lists are the same bytes.
+fn derive(secret: &[u8; 16], said: &[&[u8]], key: &mut [u8]) {
+    let mut info = Vec::new();
+    for part in said {
+        info.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        info.extend_from_slice(part);
+    }
+    let whole = Hkdf::<Sha256>::new(Some(SALT), secret);
+    whole
+        .expand(&info, key)
+        .expect("HKDF gives up to 8160 bytes");
+}
+
+/// The keys of a cluster: nodes send with the first and accept all, so that a cluster can change its key without loss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys(Vec<Key>);
+
+impl Keys {
+    /// From the first one, which is used, and another that is accepted.
+    pub fn new(first: Key, other: Option<Key>) -> Keys {
+        Keys([first].into_iter().chain(other).collect())
+    }
+
+    /// From one or two times 32 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Keys> {
+        let keys: Option<Vec<Key>> = text.split_whitespace().map(Key::parse).collect();
+        let keys = keys.filter(|keys| (1..=KEYS_MAX).contains(&keys.len()))?;
+        Some(Keys(keys))
+    }
+
+    /// As [`parse`](Self::parse) reads them: to hand them on, never to show them.
+    pub fn secret_text(&self) -> String {
+        let digits = |key: &Key| {
+            let bytes = key.secret.iter();
+            bytes.map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let keys: Vec<String> = self.0.iter().map(digits).collect();
+        keys.join(" ")
+    }
+
+    /// The one to send with.
+    pub fn first(&self) -> &Key {
+        &self.0[0]
+    }
+
+    /// All that are accepted.
+    pub fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.0.iter()
+    }
+}
+
+/// The key of frames of one link, in one direction and one life: AEGIS-128L of which only the code is used. It has the
+/// least work of what was measured for frames of all lengths, and its library compares codes in constant time.
+pub struct FrameKey(aegis128l::Key);
+
+impl FrameKey {
+    /// The code of a frame. No number may come twice under one key.
+    #[inline]
+    pub fn code(&self, number: u64, frame: &[u8]) -> Code {
+        self.of(number).encrypt_in_place(&mut [], frame)
+    }
+
+    /// Whether that is the code of a frame, in constant time.
+    #[inline]
+    pub fn proves(&self, number: u64, frame: &[u8], code: &Code) -> bool {
+        let opened = self.of(number).decrypt_in_place(&mut [], code, frame);
+        opened.is_ok()
+    }
+
+    #[inline]
+    fn of(&self, number: u64) -> Aegis128L<CODE> {
+        let nonce = u128::from(number).to_be_bytes();
+        Aegis128L::new(&self.0, &nonce)
+    }
+}
+
+impl fmt::Debug for FrameKey {
+    /// Says nothing of the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FrameKey(..)")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const WAY: Way = Way {
+        cluster: "t",
+        from: ("a", Life([1; 16])),
+        to: ("b", Life([2; 16])),
+        link: 0,
+    };
+
     #[test]
-    fn the_digest_is_the_vector_of_siphashs_paper() {
-        // Appendix A of the paper: key 00..0f, message 00..0e.
-        let key = Key::parse("000102030405060708090a0b0c0d0e0f").expect("32 digits");
-        let message: Vec<u8> = (0..15).collect();
-        assert_eq!(key.digest(&[&message]), 0xa129_ca61_49be_45e5);
-        assert_eq!(
-            key.digest(&[&message[..4], &message[4..]]),
-            0xa129_ca61_49be_45e5
-        );
+    fn each_link_direction_and_life_has_a_key_of_its_own() {
+        let key = Key::new([7; 16]);
+        let frame = [5; 80];
+        let code = key.of_way(&WAY).code(9, &frame);
+        assert!(key.of_way(&WAY).proves(9, &frame, &code));
+        let others = [
+            Way {
+                cluster: "u",
+                ..WAY
+            },
+            Way {
+                from: WAY.to,
+                to: WAY.from,
+                ..WAY
+            },
+            Way { link: 1, ..WAY },
+            Way {
+                to: ("c", WAY.to.1),
+                ..WAY
+            },
+            Way {
+                from: ("a", Life([3; 16])),
+                ..WAY
+            },
+            Way {
+                to: ("b", Life([3; 16])),
+                ..WAY
+            },
+            // The same letters in other places.
+            Way {
+                cluster: "",
+                from: ("ta", WAY.from.1),
+                ..WAY
+            },
+        ];
+        for way in others {
+            assert!(!key.of_way(&way).proves(9, &frame, &code), "{way:?}");
+        }
+        assert!(!Key::new([8; 16]).of_way(&WAY).proves(9, &frame, &code));
     }
 
     #[test]
-    fn a_key_is_32_hexadecimal_digits_and_is_never_printed() {
+    fn a_code_is_of_one_number_and_of_all_bytes_of_a_frame_and_its_length() {
+        let key = Key::new([7; 16]).of_way(&WAY);
+        let frame: Vec<u8> = (0..1500u32).map(|n| n as u8).collect();
+        for length in [0, 1, 15, 16, 60, 64, 65, 1500] {
+            let mut frame = frame[..length].to_vec();
+            let mut code = key.code(1, &frame);
+            assert!(key.proves(1, &frame, &code));
+            assert!(!key.proves(2, &frame, &code));
+            for byte in 0..length {
+                frame[byte] ^= 0x10;
+                assert!(!key.proves(1, &frame, &code), "byte {byte} of {length}");
+                frame[byte] ^= 0x10;
+            }
+            for byte in 0..CODE {
+                code[byte] ^= 1;
+                assert!(!key.proves(1, &frame, &code), "byte {byte} of the code");
+                code[byte] ^= 1;
+            }
+            frame.push(0);
+            assert!(!key.proves(1, &frame, &code), "longer than {length}");
+        }
+    }
+
+    #[test]
+    fn heartbeats_are_signed_with_the_key() {
+        let (key, other) = (Key::new([1; 16]), Key::new([2; 16]));
+        let code = key.code(b"beat");
+        assert!(key.proves(b"beat", &code));
+        assert!(!key.proves(b"bead", &code) && !other.proves(b"beat", &code));
+    }
+
+    #[test]
+    fn keys_are_32_hexadecimal_digits_each_and_are_never_printed() {
+        let digits = "000102030405060708090a0b0c0d0e0f";
         let wrong = [
             "",
             "00",
@@ -71,6 +297,12 @@ mod tests {
         ];
         assert!(wrong.iter().all(|text| Key::parse(text).is_none()));
         assert!(Key::parse(&"A".repeat(33)).is_none());
-        assert_eq!(format!("{:?}", Key::new([7; 16])), "Key(..)");
+        let two = format!("{digits} {}", "F".repeat(32));
+        let keys = Keys::parse(&two).expect("two keys");
+        assert_eq!(keys.secret_text(), two.to_lowercase());
+        assert_eq!(keys.first(), &Key::parse(digits).expect("32 digits"));
+        assert!(Keys::parse("").is_none() && Keys::parse(&format!("{two} {digits}")).is_none());
+        assert_eq!(format!("{keys:?}"), "Keys([Key(..), Key(..)])");
+        assert_eq!(format!("{:?}", keys.first().of_way(&WAY)), "FrameKey(..)");
     }
 }

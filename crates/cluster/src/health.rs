@@ -12,10 +12,15 @@
 //!
 //! A node whose own loop was late has not listened: that time is no silence of others, and what was lost or waited
 //! meanwhile is not held against them.
+//!
+//! Where frames of packets have codes, heartbeats also bring the [lives](Life) of a link's ends together, from which the keys of
+//! those frames come. A life is agreed on when the peer has said its own in answer to this node's: an old heartbeat that somebody
+//! has kept does not know that.
 
 mod beat;
 mod gossip;
 mod hearing;
+mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +29,7 @@ pub use gossip::{Cabling, End, LINKS_MAX};
 pub use hearing::Cause;
 
 use crate::address::NodeId;
-use crate::auth::Key;
+use crate::auth::{Keys, Life};
 use crate::map::{Links, Map};
 use gossip::{Gossip, Told};
 use hearing::Hearing;
@@ -60,8 +65,10 @@ pub struct Config {
     pub records: usize,
     /// Of the cluster's name.
     pub cookie: u8,
-    /// Heartbeats without its digest are refused.
-    pub key: Option<Key>,
+    /// Heartbeats without a code of one of these are refused.
+    pub keys: Option<Keys>,
+    /// The lives of the node's own links; all zero where there are none.
+    pub lives: Vec<Life>,
 }
 
 impl Default for Config {
@@ -77,7 +84,8 @@ impl Default for Config {
             slow: 10 * MS,
             records: 16,
             cookie: 0,
-            key: None,
+            keys: None,
+            lives: Vec::new(),
         }
     }
 }
@@ -96,7 +104,7 @@ pub enum Refused {
     Malformed,
     /// It is of another cluster.
     Foreign,
-    /// Its digest is not that of this cluster's key.
+    /// Its code is not that of this cluster's key.
     Forged,
     /// It belongs to another cable.
     Misplaced,
@@ -151,6 +159,8 @@ struct Sent {
     sequence: u64,
     at: u64,
     told: Told,
+    /// The newest number of a frame, see [`Health::tell`].
+    newest: u64,
     /// Something is to be told soon.
     news: bool,
 }
@@ -165,6 +175,8 @@ pub struct Health {
     hearings: Vec<Hearing>,
     sent: Vec<Sent>,
     gossip: Gossip,
+    /// Whether another life was agreed on since this was last asked.
+    agreed: bool,
     /// When this node last looked, and until when what it hears may be late by its own fault.
     looked: u64,
     blind: u64,
@@ -199,6 +211,7 @@ impl Health {
             hearings: vec![Hearing::new(&config, now); own],
             sent: vec![Sent::default(); own],
             gossip,
+            agreed: false,
             looked: now,
             blind: 0,
             records: Vec::with_capacity(config.records),
@@ -206,12 +219,6 @@ impl Health {
             config,
             cabling,
         }
-    }
-
-    /// This node's life. What it says or numbers by the time of day must not begin before this time: later than any
-    /// earlier life ended, as far as peers know.
-    pub fn incarnation(&self) -> u64 {
-        self.incarnation
     }
 
     /// Goes on where `old` was, now that the cluster has changed. `old_of` gives a node's number in the old one.
@@ -261,6 +268,44 @@ impl Health {
     /// Whether these have changed since this was last asked.
     pub fn take_change(&mut self) -> bool {
         self.gossip.take_change()
+    }
+
+    /// The life of an own link at the peer, if both ends know each other's.
+    pub fn agreed(&self, own: usize) -> Option<Life> {
+        self.hearings.get(own)?.agreed
+    }
+
+    /// Whether [that](Self::agreed) has changed for some link since this was last asked.
+    pub fn take_agreement(&mut self) -> bool {
+        std::mem::take(&mut self.agreed)
+    }
+
+    /// Says how far frames of an own link have come: the newest number of one of its lanes, each in its turn.
+    pub fn tell(&mut self, own: usize, newest: u64) {
+        if let Some(sent) = self.sent.get_mut(own) {
+            sent.newest = newest;
+        }
+    }
+
+    /// What the peer [says](Self::tell) of an own link; 0: nothing.
+    pub fn told(&self, own: usize) -> u64 {
+        self.hearings.get(own).map_or(0, |hearing| hearing.newest)
+    }
+
+    /// Compares what the peer says with what has come: the newest number that was taken of that lane, and how many frames
+    /// of the link were refused. A link whose frames do not come is not used.
+    pub fn compare(&mut self, own: usize, come: (u64, u64), now: u64) {
+        if let Some(hearing) = self.hearings.get_mut(own)
+            && hearing.progress.is_stuck(hearing.newest, come, now)
+            && hearing.hears
+        {
+            hearing.fail(Cause::Stuck, &self.config, now);
+            self.record();
+        }
+    }
+
+    fn life(&self, own: usize) -> Life {
+        self.config.lives.get(own).copied().unwrap_or_default()
     }
 
     /// What this node thinks of its own links.
@@ -330,8 +375,8 @@ impl Health {
 
     /// Takes a frame that came by an own link, from its addresses on. [`due`](Self::due) may be earlier afterwards.
     pub fn heard(&mut self, own: usize, bytes: &[u8], now: u64) -> Result<(), Refused> {
-        let (cookie, key) = (self.config.cookie, self.config.key.as_ref());
-        let (beat, records) = Beat::parse(bytes, cookie, key)?;
+        let (cookie, keys) = (self.config.cookie, self.config.keys.as_ref());
+        let (beat, records) = Beat::parse(bytes, cookie, keys)?;
         let end = self
             .cabling
             .of(self.me)
@@ -342,7 +387,7 @@ impl Health {
             return Err(Refused::Misplaced);
         }
         let late = now < self.blind || self.is_late(now);
-        let slow = self.slow(own);
+        let (slow, me) = (self.slow(own), (self.incarnation, self.life(own)));
         let hearing = &mut self.hearings[own];
         if beat.incarnation == 0 || beat.sequence == 0 {
             return Err(Refused::Malformed);
@@ -350,8 +395,9 @@ impl Health {
         if hearing.is_old(&beat) {
             return Err(Refused::Replayed);
         }
-        let before = (hearing.hears, hearing.heard);
-        hearing.hear(&beat, self.incarnation, (late, slow), &self.config, now);
+        let (before, agreed) = ((hearing.hears, hearing.heard), hearing.agreed);
+        hearing.hear(&beat, me, (late, slow), &self.config, now);
+        self.agreed |= agreed != hearing.agreed;
         let mut news = before != (hearing.hears, hearing.heard);
         // This node lived before, and its clock was not behind then: peers wait for a later life than that.
         let echo = (beat.echo.incarnation, beat.echo.time);
@@ -422,6 +468,7 @@ impl Health {
 
     /// Writes the next heartbeat of an own link to `bytes`.
     fn write(&mut self, own: usize, now: u64) {
+        let life = self.life(own);
         let (sent, hearing) = (&mut self.sent[own], &self.hearings[own]);
         let end = &self.cabling.of(self.me)[own];
         sent.sequence += 1;
@@ -439,10 +486,13 @@ impl Health {
             incarnation: self.incarnation,
             sequence: sent.sequence,
             time: now,
+            life,
+            newest: sent.newest,
             echo: hearing.echo(now),
         };
         self.bytes.clear();
-        let (cookie, key) = (self.config.cookie, self.config.key.as_ref());
+        let (cookie, keys) = (self.config.cookie, self.config.keys.as_ref());
+        let key = keys.map(Keys::first);
         beat.write(&self.records, cookie, key, &mut self.bytes);
     }
 }

@@ -8,7 +8,7 @@
 
 /// Addresses of internal frames: the output node travels in the MAC address.
 pub mod address;
-/// The key of a cluster.
+/// The key of a cluster, and those that come from it.
 pub mod auth;
 mod bucket;
 /// Which way the packets of a flow went last.
@@ -21,6 +21,8 @@ pub mod map;
 pub mod plan;
 /// Brings packets back into the order in which they entered the cluster.
 pub mod resequencer;
+/// What both ends of a link agree on before frames with codes pass.
+pub mod session;
 /// A cluster in virtual time.
 pub mod simulate;
 /// Direct Valiant load balancing: which way an input node gives a packet.

@@ -1,7 +1,7 @@
 //! What comes by an internal link of a cluster: addresses, tags, and heartbeats to a node that listens.
 
 use cluster::address::{self, Address, LEN};
-use cluster::auth::Key;
+use cluster::auth::{Key, Life, Way};
 use cluster::health::{Cabling, Config, Health};
 use cluster::map::Map;
 use cluster::tag::{self, Tag, Windows};
@@ -17,18 +17,26 @@ pub fn run(data: &[u8]) {
         address::set_lane(&mut again, u32::from(address::lane(bytes)) << 10);
         assert_eq!(&again, bytes, "every bit means something");
     }
-    let key = Key::new([7; 16]);
-    if let Ok(read) = Tag::parse(data, None) {
+    let key = Key::new([7; 16]).of_way(&Way {
+        cluster: "t",
+        from: ("a", Life([1; 16])),
+        to: ("b", Life([2; 16])),
+        link: 0,
+    });
+    let keys = std::slice::from_ref(&key);
+    if let Ok(read) = Tag::read(data) {
         let mut bytes = data.to_vec();
         read.write(&mut bytes, None);
         assert_eq!(bytes, data);
         read.write(&mut bytes, Some(&key));
-        assert_eq!(Tag::parse(&bytes, Some(&key)), Ok(read));
+        assert_eq!(Tag::open(&mut bytes, keys), Ok(read));
+        assert_eq!(bytes, data);
         let windows = Windows::default();
         assert!(windows.take(read.link), "the first one is new");
         assert!(!windows.take(read.link), "a number is taken once");
     }
-    assert!(Tag::parse(data, Some(&key)).is_err() || data.len() >= tag::PACKET);
+    let opened = Tag::open(&mut data.to_vec(), keys);
+    assert!(opened.is_err() || data.len() >= tag::PACKET);
     heartbeats(data);
 }
 
@@ -40,11 +48,11 @@ fn heartbeats(data: &[u8]) {
         return;
     };
     let config = Config::default();
-    let bound = 78 + 18 * config.records;
+    let bound = 126 + 18 * config.records;
     let mut node = Health::new(&map, Arc::new(cabling), 0, 5, config, 0);
     let mut now = 0;
     // Two records are as long as a heartbeat of the seeds.
-    for piece in data.chunks(1 + 78 + 2 * 18) {
+    for piece in data.chunks(1 + 126 + 2 * 18) {
         let Some((&first, bytes)) = piece.split_first() else {
             return;
         };

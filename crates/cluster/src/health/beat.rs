@@ -1,38 +1,45 @@
 //! The heartbeat on the wire.
 //!
 //! ```text
-//!  0 addresses (kind heartbeat, no hops left)   12     30 sequence on this link      8
-//! 12 ethertype 0x88b6                            2     38 sender's time              8
-//! 14 format, 1                                   1     46 echo: your incarnation     8
-//! 15 flags: 1 I hear you, 2 send more often      1     54 echo: your time            8
-//! 16 number of records                           2     62 echo: how long ago         8
-//! 18 which link between these two nodes          4     70 records of 18 bytes
-//! 22 sender's incarnation                        8        SipHash-2-4 of all before  8
+//!   0 addresses (kind heartbeat, no hops left)   12      54 echo: your time                      8
+//!  12 ethertype 0x88b6                            2      62 echo: how long ago                   8
+//!  14 format, 2                                   1      70 sender's life of the link           16
+//!  15 flags: 1 I hear you, 2 send more often      1      86 echo: your life of the link         16
+//!  16 number of records                           2     102 newest frame of one of my lanes      8
+//!  18 which link between these two nodes          4     110 records of 18 bytes
+//!  22 sender's incarnation                        8         HMAC-SHA-256 of all before, cut off 16
+//!  30 sequence on this link                       8
+//!  38 sender's time                               8
+//!  46 echo: your incarnation                      8
 //! ```
 //!
 //! Numbers are big-endian, times are nanoseconds of the clock of who took them. A record is a node (2), its version
-//! (8) and the bitmap of its own links that are up (8). Without a key the digest is 0.
+//! (8) and the bitmap of its own links that are up (8). Without a key lives, newest frame and code are 0.
 
 use super::Refused;
 use crate::address::{Address, Bad, Kind, LEN, NO_NODE, NodeId};
-use crate::auth::Key;
+use crate::auth::{CODE, Code, Key, Keys, Life};
 
 /// IEEE 802's second ethertype for local experiments.
 pub const ETHERTYPE: u16 = 0x88b6;
 /// Bytes of a record.
 const RECORD: usize = 18;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const HEARS: u8 = 1;
 const PROBE: u8 = 2;
-const RECORDS_AT: usize = 70;
-const DIGEST: usize = 8;
+const LIFE: usize = 70;
+const ECHO_LIFE: usize = 86;
+const NEWEST: usize = 102;
+const RECORDS_AT: usize = 110;
 
 /// What a node last heard of its peer, told back to the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
     /// The peer's incarnation; 0: nothing was heard yet.
     pub incarnation: u64,
+    /// The peer's life of the link.
+    pub life: Life,
     /// The peer's time in the newest heartbeat.
     pub time: u64,
     /// How long ago that came.
@@ -58,6 +65,10 @@ pub struct Beat {
     pub sequence: u64,
     /// The sender's time.
     pub time: u64,
+    /// The sender's life of the link.
+    pub life: Life,
+    /// The newest number of a frame that the sender has sent on this link, of one of its lanes; 0: none.
+    pub newest: u64,
     /// What the sender heard.
     pub echo: Echo,
 }
@@ -102,20 +113,23 @@ impl Beat {
         {
             bytes.extend_from_slice(&number.to_be_bytes());
         }
+        bytes.extend_from_slice(&self.life.0);
+        bytes.extend_from_slice(&echo.life.0);
+        bytes.extend_from_slice(&self.newest.to_be_bytes());
         for record in records {
             bytes.extend_from_slice(&record.node.to_be_bytes());
             bytes.extend_from_slice(&record.version.to_be_bytes());
             bytes.extend_from_slice(&record.up.to_be_bytes());
         }
-        let digest = key.map_or(0, |key| key.digest(&[&bytes[start..]]));
-        bytes.extend_from_slice(&digest.to_be_bytes());
+        let code = key.map_or(Code::default(), |key| key.code(&bytes[start..]));
+        bytes.extend_from_slice(&code);
     }
 
-    /// Reads a heartbeat and its records, if it is of this cluster and from one who has the key.
+    /// Reads a heartbeat and its records, if it is of this cluster and from one who has a key.
     pub fn parse<'a>(
         bytes: &'a [u8],
         cookie: u8,
-        key: Option<&Key>,
+        keys: Option<&Keys>,
     ) -> Result<(Beat, impl Iterator<Item = Record> + use<'a>), Refused> {
         let malformed = Refused::Malformed;
         let addresses: &[u8; LEN] = bytes.first_chunk().ok_or(malformed)?;
@@ -123,7 +137,7 @@ impl Beat {
             Bad::Malformed => Refused::Malformed,
             Bad::Foreign => Refused::Foreign,
         })?;
-        let (said, digest) = bytes.split_last_chunk::<DIGEST>().ok_or(malformed)?;
+        let (said, code) = bytes.split_last_chunk::<CODE>().ok_or(malformed)?;
         let head: &[u8; RECORDS_AT] = said.first_chunk().ok_or(malformed)?;
         let count = usize::from(u16::from_be_bytes([head[16], head[17]]));
         let flags = head[15];
@@ -136,7 +150,11 @@ impl Beat {
         if !formed {
             return Err(malformed);
         }
-        if key.map_or(0, |key| key.digest(&[said])) != u64::from_be_bytes(*digest) {
+        let proved = match keys {
+            None => *code == Code::default(),
+            Some(keys) => keys.iter().any(|key| key.proves(said, code)),
+        };
+        if !proved {
             return Err(Refused::Forged);
         }
         let beat = Beat {
@@ -148,8 +166,11 @@ impl Beat {
             incarnation: number(head, 22),
             sequence: number(head, 30),
             time: number(head, 38),
+            life: life(head, LIFE),
+            newest: number(head, NEWEST),
             echo: Echo {
                 incarnation: number(head, 46),
+                life: life(head, ECHO_LIFE),
                 time: number(head, 54),
                 age: number(head, 62),
             },
@@ -169,6 +190,12 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     eight.map_or(0, |eight| u64::from_be_bytes(*eight))
 }
 
+/// The life at `at`.
+fn life(bytes: &[u8], at: usize) -> Life {
+    let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    Life(bytes.copied().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,8 +209,11 @@ mod tests {
         incarnation: 1 << 60,
         sequence: 9,
         time: 1234,
+        life: Life([8; 16]),
+        newest: 3 << 56 | 4,
         echo: Echo {
             incarnation: 5,
+            life: Life([9; 16]),
             time: 6,
             age: 7,
         },
@@ -201,37 +231,40 @@ mod tests {
         },
     ];
 
-    fn parsed(bytes: &[u8], key: Option<&Key>) -> Result<(Beat, Vec<Record>), Refused> {
-        let (beat, records) = Beat::parse(bytes, 7, key)?;
+    fn parsed(bytes: &[u8], keys: Option<&Keys>) -> Result<(Beat, Vec<Record>), Refused> {
+        let (beat, records) = Beat::parse(bytes, 7, keys)?;
         Ok((beat, records.collect()))
+    }
+
+    fn keys(secret: u8) -> Keys {
+        Keys::new(Key::new([secret; 16]), None)
     }
 
     #[test]
     fn what_is_written_is_read_again() {
-        let key = Key::new([3; 16]);
-        for key in [None, Some(&key)] {
+        let keys = keys(3);
+        for keys in [None, Some(&keys)] {
             let mut bytes = Vec::new();
-            BEAT.write(&RECORDS, 7, key, &mut bytes);
-            assert_eq!(parsed(&bytes, key), Ok((BEAT, RECORDS.to_vec())));
+            BEAT.write(&RECORDS, 7, keys.map(Keys::first), &mut bytes);
+            assert_eq!(parsed(&bytes, keys), Ok((BEAT, RECORDS.to_vec())));
         }
     }
 
     #[test]
     fn each_bit_that_changes_is_noticed_where_there_is_a_key() {
-        let key = Key::new([3; 16]);
+        let keys = keys(3);
         let mut bytes = Vec::new();
-        BEAT.write(&RECORDS, 7, Some(&key), &mut bytes);
+        BEAT.write(&RECORDS, 7, Some(keys.first()), &mut bytes);
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(parsed(&bytes, Some(&key)).is_err(), "bit {bit}");
+            assert!(parsed(&bytes, Some(&keys)).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        assert!(parsed(&bytes, Some(&key)).is_ok());
+        assert!(parsed(&bytes, Some(&keys)).is_ok());
+        let changing = Keys::new(Key::new([4; 16]), Some(Key::new([3; 16])));
+        assert!(parsed(&bytes, Some(&changing)).is_ok());
         assert_eq!(parsed(&bytes, None), Err(Refused::Forged));
-        assert_eq!(
-            parsed(&bytes, Some(&Key::new([4; 16]))),
-            Err(Refused::Forged)
-        );
+        assert_eq!(parsed(&bytes, Some(&self::keys(4))), Err(Refused::Forged));
     }
 
     #[test]

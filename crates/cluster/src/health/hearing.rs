@@ -2,6 +2,8 @@
 
 use super::Config;
 use super::beat::{Beat, Echo};
+use super::progress::Progress;
+use crate::auth::Life;
 use std::fmt;
 
 /// Why a link is not up.
@@ -21,6 +23,8 @@ pub enum Cause {
     Restarted,
     /// The peer does not hear this node.
     Unheard,
+    /// Heartbeats come, but of the peer's frames none was taken: they are forged or replayed.
+    Stuck,
 }
 
 impl fmt::Display for Cause {
@@ -33,6 +37,7 @@ impl fmt::Display for Cause {
             Cause::Slow => "slow",
             Cause::Restarted => "restarted",
             Cause::Unheard => "unheard",
+            Cause::Stuck => "stuck",
         })
     }
 }
@@ -47,7 +52,13 @@ const GOOD_MAX: u32 = 1024;
 pub(super) struct Hearing {
     /// The peer's life; 0: never heard.
     incarnation: u64,
+    /// The peer's life of the link, and that which it has said since it knows this node's.
+    life: Life,
+    pub(super) agreed: Option<Life>,
     sequence: u64,
+    /// How far the peer's frames have come.
+    pub(super) newest: u64,
+    pub(super) progress: Progress,
     /// The peer's time in its newest heartbeat.
     time: u64,
     /// When that came.
@@ -79,7 +90,11 @@ impl Hearing {
     pub(super) fn new(config: &Config, now: u64) -> Hearing {
         Hearing {
             incarnation: 0,
+            life: Life::default(),
+            agreed: None,
             sequence: 0,
+            newest: 0,
+            progress: Progress::default(),
             time: 0,
             at: now,
             excused: 0,
@@ -116,6 +131,7 @@ impl Hearing {
             0 => Echo::default(),
             incarnation => Echo {
                 incarnation,
+                life: self.life,
                 time: self.time,
                 age: now.saturating_sub(self.at),
             },
@@ -174,12 +190,12 @@ impl Hearing {
         (beat.incarnation, beat.sequence) <= (self.incarnation, self.sequence)
     }
 
-    /// Takes a heartbeat of the peer. `me` is this node's incarnation; `late` says that heartbeats may have waited or
+    /// Takes a heartbeat of the peer. `me` is this node's incarnation and its life of the link; `late` says that heartbeats may have waited or
     /// been lost because this node did not listen; `slow`, what takes longer than this is slow.
     pub(super) fn hear(
         &mut self,
         beat: &Beat,
-        me: u64,
+        me: (u64, Life),
         (late, slow): (bool, u64),
         config: &Config,
         now: u64,
@@ -190,10 +206,15 @@ impl Hearing {
         let gap = beat.sequence - self.sequence - 1;
         self.sequence = beat.sequence;
         (self.time, self.at, self.excused) = (beat.time, now, 0);
+        (self.life, self.newest) = (beat.life, beat.newest);
         if beat.probe {
             self.probed = now + 2 * config.interval;
         }
-        let known = beat.echo.incarnation == me;
+        // Who echoes both has heard this very life: it is no heartbeat that somebody has kept.
+        let known = (beat.echo.incarnation, beat.echo.life) == me;
+        if known {
+            self.agreed = Some(beat.life);
+        }
         self.heard = known && beat.hears;
         self.missing = self.missing.checked_shl(1).unwrap_or(0);
         if gap > 0 && !late {
@@ -247,7 +268,7 @@ impl Hearing {
     }
 
     /// A link that fails soon after it came up must prove itself for longer.
-    fn fail(&mut self, cause: Cause, config: &Config, now: u64) {
+    pub(super) fn fail(&mut self, cause: Cause, config: &Config, now: u64) {
         let soon = now.saturating_sub(self.since) < config.settle;
         self.needed = match soon {
             true => (self.needed * 2).min(GOOD_MAX.max(config.good)),

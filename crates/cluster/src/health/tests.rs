@@ -1,4 +1,5 @@
 use super::*;
+use crate::auth::Key;
 use lab::{Lab, MS, US, Way};
 
 mod lab;
@@ -328,6 +329,84 @@ fn a_peer_that_starts_again_is_new_and_comes_back() {
     );
 }
 
+/// Two nodes with a key and with lives of their link.
+fn keyed_pair(lives: [u8; 2]) -> (Health, Health) {
+    let map = Map::mesh(2, 1e9);
+    let cabling = Arc::new(Cabling::new(&map).expect("few links"));
+    let one = |me: u16| {
+        let config = Config {
+            keys: Some(Keys::new(Key::new([1; 16]), None)),
+            lives: vec![Life([lives[usize::from(me)]; 16])],
+            ..Config::default()
+        };
+        Health::new(&map, Arc::clone(&cabling), me, 10, config, 0)
+    };
+    (one(0), one(1))
+}
+
+#[test]
+fn a_life_is_agreed_on_when_the_peer_answers_and_not_by_heartbeats_that_somebody_kept() {
+    let (mut a, mut b) = keyed_pair([1, 2]);
+    let kept: Vec<_> = (1..4)
+        .flat_map(|time| sent(&mut a, time * 5 * MS))
+        .collect();
+    b.heard(0, &kept[0], 15 * MS).expect("good");
+    assert_eq!(
+        (b.agreed(0), b.take_agreement()),
+        (None, false),
+        "a does not know b yet"
+    );
+    talk(&mut a, &mut b, 20..100);
+    assert_eq!(
+        (a.agreed(0), b.agreed(0)),
+        (Some(Life([2; 16])), Some(Life([1; 16])))
+    );
+    assert!(a.take_agreement() && b.take_agreement() && !b.take_agreement());
+    assert!(a.links().up(0));
+    let late: Vec<_> = sent(&mut a, 105 * MS);
+    // Both ends start again at the same time of day; somebody plays what a has said to b before.
+    let (_, mut again) = keyed_pair([3, 4]);
+    for (at, beat) in (1..).zip(kept.iter().chain(&late)) {
+        again.heard(0, beat, at * MS).expect("it is signed");
+    }
+    assert_eq!(again.agreed(0), None);
+    assert!(!again.links().up(0));
+}
+
+#[test]
+fn a_link_that_is_new_to_a_peer_is_agreed_on_anew() {
+    let (mut a, mut b) = keyed_pair([1, 2]);
+    talk(&mut a, &mut b, 5..100);
+    // The same node; its configuration had no such link for a while.
+    a.config.lives = vec![Life([5; 16])];
+    talk(&mut a, &mut b, 100..120);
+    assert_eq!(b.agreed(0), Some(Life([5; 16])));
+    assert!(b.take_agreement());
+}
+
+#[test]
+fn a_link_whose_frames_are_refused_while_heartbeats_come_goes_down_by_name() {
+    let (mut a, mut b) = keyed_pair([1, 2]);
+    talk(&mut a, &mut b, 5..100);
+    assert!(b.links().up(0));
+    let mut down = None;
+    for beat in 0..400 {
+        let now = (100 + 5 * beat) * MS;
+        a.tell(0, beat + 1);
+        talk(&mut a, &mut b, now / MS..now / MS + 1);
+        assert_eq!(b.told(0), beat + 1);
+        b.compare(0, (0, beat), now);
+        if !b.links().up(0) {
+            let cause = b.states().next().map(|state| state.cause);
+            assert_eq!(cause, Some(Cause::Stuck));
+            down = Some(beat * 5);
+            break;
+        }
+    }
+    let down = down.expect("it goes down");
+    assert!((1000..1500).contains(&down), "after {down} ms");
+}
+
 #[test]
 fn a_node_whose_clock_was_set_back_is_believed_again() {
     let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 4);
@@ -418,10 +497,11 @@ fn a_link_that_failed_often_comes_back_although_it_loses_a_frame_now_and_then() 
 
 #[test]
 fn what_is_no_heartbeat_for_this_place_is_refused_with_its_reason() {
-    let key = Some(Key::new([1; 16]));
-    let config = |cookie, key| Config {
+    let keys = |secret| Some(Keys::new(Key::new([secret; 16]), None));
+    let key = keys(1);
+    let config = |cookie, keys| Config {
         cookie,
-        key,
+        keys,
         ..Config::default()
     };
     let map = Map::mesh(3, 1e9);
@@ -452,7 +532,7 @@ fn what_is_no_heartbeat_for_this_place_is_refused_with_its_reason() {
         Err(Refused::Foreign)
     );
     assert_eq!(hear(0, &from(1, config(1, None))[0]), Err(Refused::Forged));
-    let other = Some(Key::new([2; 16]));
+    let other = keys(2);
     assert_eq!(hear(0, &from(1, config(1, other))[0]), Err(Refused::Forged));
     assert_eq!(hear(0, &[0; 80]), Err(Refused::Malformed));
     assert_eq!(hear(0, &good[0]), Ok(()));
@@ -474,5 +554,5 @@ fn a_heartbeat_has_a_bounded_size_and_all_records_get_their_turn() {
     let health = lab.health_mut(0).expect("it lives");
     let now = health.due() + 10 * MS;
     let longest = sent(health, now).iter().map(Vec::len).max();
-    assert_eq!(longest, Some(78 + 3 * 18));
+    assert_eq!(longest, Some(126 + 3 * 18));
 }

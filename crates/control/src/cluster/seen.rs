@@ -183,7 +183,7 @@ mod tests {
         let whole = over("udp").replace("key = ", "resequence = \"2ms\"\nkey = ");
         let both = whole.replace("10.0.2.1/24\"", "10.0.2.1/24\", \"fd00:2::1/64\"");
         let cable =
-            "[[link]]\nbetween = [\"a\", \"b\"]\nmtu = 1522\ndevices = [\"x\", \"y\"]\n[[route]]";
+            "[[link]]\nbetween = [\"a\", \"b\"]\nmtu = 1530\ndevices = [\"x\", \"y\"]\n[[route]]";
         let compiled = compiled(&description(&both.replace("[[route]]", cable)), 0, 2);
         let plan = compiled.plan.as_ref();
         let plan = plan.unwrap_or_else(|| panic!("{}", compiled.text()));

@@ -43,7 +43,7 @@ pub(super) const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 pub(super) fn over(what: &str) -> String {
     let under = |name: &str, address: &str| {
         let head = format!("[[server]]\nname = \"{name}\"\n");
-        let underlay = format!("device = \"under\"\naddress = \"{address}/24\"\nmtu = 1572\n");
+        let underlay = format!("device = \"under\"\naddress = \"{address}/24\"\nmtu = 1580\n");
         (head.clone(), format!("{head}[server.underlay]\n{underlay}"))
     };
     let (a, under_a) = under("a", "192.0.2.1");

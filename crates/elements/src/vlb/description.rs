@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use arguments::units::Bandwidth;
 use cluster::address::{NODES_MAX, NodeId};
-use cluster::auth::Key;
+use cluster::auth::Keys;
 use cluster::map::{self, Map};
 use cluster::resequencer::WORKERS;
 use cluster::spread::Settings;
@@ -40,8 +40,8 @@ pub(crate) struct Description {
     pub(crate) node: NodeId,
     pub(crate) map: Map,
     pub(crate) settings: Settings,
-    /// Frames without its digest are refused.
-    pub(crate) key: Option<Key>,
+    /// Frames and heartbeats without a code of one of these are refused.
+    pub(crate) keys: Option<Keys>,
     /// How long packets may wait for others at their output node; none: they have no numbers.
     pub(crate) resequence: Option<Duration>,
 }
@@ -102,10 +102,10 @@ impl Description {
             node: 0,
             map: Map::default(),
             settings,
-            key: None,
+            keys: None,
             resequence,
         };
-        described.read_key(args);
+        described.read_keys(args);
         if args.element().is_empty() && nodes.is_none() {
             return described; // a class that describes itself
         }
@@ -116,16 +116,17 @@ impl Description {
     }
 
     /// What proves that frames come from this cluster.
-    fn read_key(&mut self, args: &mut Args) {
-        let given: Option<String> = args.key_maybe("KEY", "32 hexadecimal digits");
+    fn read_keys(&mut self, args: &mut Args) {
+        let given: Option<String> = args.key_maybe("KEY", "32 hexadecimal digits, or two of these");
         let Some(given) = given else {
             return;
         };
-        self.key = Key::parse(&given);
-        if self.key.is_none() {
+        self.keys = Keys::parse(&given);
+        if self.keys.is_none() {
             args.error_in_whole(
                 "KEY is no key",
-                "write 32 hexadecimal digits, the same for each node of the cluster",
+                "write 32 hexadecimal digits, the same for each node of the cluster; and behind a space another key that \
+                 is accepted, while the cluster changes its key",
             );
         }
     }
@@ -223,7 +224,7 @@ impl Description {
 
     /// Workers that frames tell apart, if they have tags.
     pub(super) fn workers_max(&self) -> Option<usize> {
-        let keyed = self.key.as_ref().map(|_| LANES);
+        let keyed = self.keys.as_ref().map(|_| LANES);
         self.resequence.map(|_| WORKERS).or(keyed)
     }
 

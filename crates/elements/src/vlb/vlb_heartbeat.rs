@@ -17,14 +17,18 @@
 //! A link is up if each end hears the other well. An end does not hear the other well if it hears nothing for
 //! DEAD, if more than LOSS of the last heartbeats are missing, or if the round-trip time is three times in a
 //! row longer than both SLOW and four times the best one of the node's links (if all links have full queues,
-//! that is no failure). All nodes tell each other what they hear, and VLBInput and VLBTransit avoid links that
-//! are down. A link comes back after several good heartbeats in a row; after twice as many each time that it
+//! that is no failure). With VLBNode's KEY a link is also down if for a second all frames were refused that the
+//! peer says it has sent (`stuck`). All nodes tell each other what they hear, and VLBInput and VLBTransit avoid
+//! links that are down. A link comes back after several good heartbeats in a row; after twice as many each time that it
 //! fails soon again. If the node itself was late, it does not count this against others. At the start no link
 //! is up. When the configuration is replaced, links that are up stay up.
 //!
 //! Every packet of the input ends here: as `heard`, or under the reason why it is not a heartbeat for this
 //! link: `malformed`, `foreign` (from another cluster), `forged` (without the cluster's key), `misplaced` (from
 //! another cable), `replayed` (heard before).
+//!
+//! With KEY heartbeats also bring together the two random numbers of a link's ends, from which the keys of its
+//! frames come (see VLBTransit).
 //!
 //! Arguments:
 //!
@@ -74,6 +78,8 @@ pub(crate) struct VlbHeartbeat {
     /// Of the configuration that was replaced.
     old: Option<(Arc<Node>, Health)>,
     sent: u64,
+    /// Which lanes are told of next.
+    turn: u64,
     /// The links that were up when the last line was written, and the newest lines.
     known: Option<Links>,
     journal: VecDeque<String>,
@@ -157,6 +163,7 @@ impl Element for VlbHeartbeat {
             health: None,
             old: None,
             sent: 0,
+            turn: 0,
             known: None,
             journal: VecDeque::new(),
             used: HashMap::new(),
@@ -206,6 +213,12 @@ impl Element for VlbHeartbeat {
                 Some(health) => health.heard(own, packet.data(), now),
                 None => Err(Refused::Misplaced),
             };
+            if let (Ok(()), Some(health)) = (heard, &mut self.health) {
+                let told = health.told(own);
+                if told > 0 {
+                    health.compare(own, self.node.come(own, told), now);
+                }
+            }
             cx.drop(packet, heard.map_or_else(reason, |()| HEARD));
         }
         match &self.health {
@@ -272,7 +285,8 @@ impl VlbHeartbeat {
             loss: self.config.loss,
             slow: nanoseconds(self.config.slow),
             cookie: self.node.cookie,
-            key: self.node.key.clone(),
+            keys: self.node.keys.clone(),
+            lives: self.node.lives(),
             ..cluster::health::Config::default()
         }
     }
@@ -287,6 +301,10 @@ impl VlbHeartbeat {
             let line = format!("late {:?}", Duration::from_nanos(late));
             enter(&mut self.journal, cx.timestamp(), &line);
         }
+        for own in 0..self.config.links {
+            health.tell(own, self.node.sent(own, self.turn));
+        }
+        self.turn += 1;
         let sent = &mut self.sent;
         health.tick(cx.now().0, &mut |own, bytes| {
             if let (Some(packet), true) = (Packet::from_bytes(bytes), own < self.config.links) {
@@ -301,7 +319,13 @@ impl VlbHeartbeat {
         let Some(health) = &mut self.health else {
             return;
         };
-        self.node.set_born(health.incarnation());
+        if health.take_agreement() {
+            for own in 0..self.config.links {
+                if let Some(peer) = health.agreed(own) {
+                    self.node.agree(own, peer);
+                }
+            }
+        }
         cx.set_timer(Time(health.due()));
         if health.take_change() {
             self.node.publish(health.links().clone());

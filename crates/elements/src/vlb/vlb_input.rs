@@ -19,13 +19,13 @@
 //! nodes) goes directly to it. The rest is spread over all nodes by their rates. A flow keeps its path while
 //! its packets follow each other within VLBNode's DELTA and the path is not full.
 //!
-//! With VLBNode's RESEQUENCE or KEY a tag of 22 bytes follows the addresses. It has the packet's number (see
-//! VLBResequencer) and a digest, which proves that the packet comes from the cluster.
+//! With VLBNode's RESEQUENCE or KEY a tag of 30 bytes follows the addresses. It has the packet's number (see
+//! VLBResequencer) and a code, which proves that the frame comes from this node (see VLBTransit).
 //!
 //! Input i takes packets for the i-th destination; output j is the node's own link j (see VLBNode). A packet is
 //! dropped if no links that are up lead to its node (`no_way`), if the links that lead there are loaded beyond
-//! their rate (`full`), if it is not an IP packet (`malformed`), or if there is no room for the header
-//! (`no_room`).
+//! their rate (`full`), if it is not an IP packet (`malformed`), if there is no room for the header (`no_room`),
+//! or if the ends of the link have not agreed on a key yet (`no_key`).
 //!
 //! Arguments:
 //!
@@ -35,13 +35,14 @@
 //!   VLBOutput); without it the next hop is the packet's own destination.
 
 use super::sides::Sides;
-use super::tagged::{Order, Sealer};
+use super::tagged::Order;
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
 use cluster::address::{
     Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId, allowance, set_lane, set_way,
 };
 use cluster::flowlet::Flowlets;
+use cluster::session::Session;
 use cluster::spread::{Refusal, Settings, Spread};
 use cluster::tag::{PACKET, Tag};
 use wire::FlowKey;
@@ -50,6 +51,7 @@ const NO_WAY: u8 = 0;
 const FULL: u8 = 1;
 const MALFORMED: u8 = 2;
 const NO_ROOM: u8 = 3;
+const NO_KEY: u8 = 4;
 
 /// An output node, and all that is to be written for it but the way.
 #[derive(Clone, Copy)]
@@ -81,7 +83,7 @@ pub(crate) struct VlbInput {
     carried: Box<[u64]>,
     /// None: packets have no numbers.
     order: Option<Order>,
-    sealer: Sealer,
+    worker: usize,
     /// Not here while packets are looked at, which all else of this is for.
     sides: Option<Box<Sides>>,
     share: f64,
@@ -125,7 +127,7 @@ impl Element for VlbInput {
     const PORTS: Ports = Ports::coded(&["to*"], &["link*"], "h/h");
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_way", "full", "malformed", "no_room"];
+    const DROPS: &'static [&'static str] = &["no_way", "full", "malformed", "no_room", "no_key"];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
@@ -187,7 +189,7 @@ impl Element for VlbInput {
             ),
             carried: node.carried().collect(),
             order: Order::new(&node, init),
-            sealer: Sealer::new(&node, init),
+            worker: init.worker,
             sides: Some(Box::new(Sides::new(config.links))),
             share,
             seed,
@@ -198,9 +200,6 @@ impl Element for VlbInput {
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.give_way(cx.now().0);
-        if self.node.key.is_some() {
-            self.sealer.follow(&self.node);
-        }
         let Some(&(to, header)) = self.headers.get(input) else {
             return cx.drop_batch(batch, usize::from(NO_WAY));
         };
@@ -296,7 +295,8 @@ impl VlbInput {
             0 => FlowKey::of_ip(packet.data()).map_or(0, |flow| flow.hash(0)),
             hash => hash,
         };
-        let tagged = self.order.is_some() || self.node.key.is_some();
+        let keyed = self.node.keys.is_some();
+        let tagged = self.order.is_some() || keyed;
         let added = if tagged { PACKET } else { ETHER_LEN };
         let bytes = (packet.len() + added) as u32;
         let ways = self.node.ways().read(cx.reader());
@@ -305,6 +305,10 @@ impl VlbInput {
             Err(Refusal::NoWay) => return Verdict::drop(NO_WAY),
             Err(Refusal::Full) => return Verdict::drop(FULL),
         };
+        let session = self.node.session(usize::from(choice.link), cx);
+        if keyed && session.is_none() {
+            return Verdict::drop(NO_KEY);
+        }
         set_way(
             &mut header,
             allowance(ways.passes(choice.via, to)),
@@ -318,7 +322,7 @@ impl VlbInput {
         };
         room[..LEN].copy_from_slice(&header);
         if tagged {
-            self.tag(packet, choice.link, (to, hash), ethertype);
+            self.tag(packet, session, (to, hash), ethertype);
         } else {
             room[LEN..].copy_from_slice(&ethertype.to_be_bytes());
         }
@@ -326,8 +330,14 @@ impl VlbInput {
         Verdict::out(choice.link as u8)
     }
 
-    /// Writes the tag of a packet that leaves by an own link.
-    fn tag(&self, packet: &mut Packet, link: u16, (to, hash): (NodeId, u32), ethertype: u16) {
+    /// Writes the tag of a packet that leaves by an own link: without a key it has no code.
+    fn tag(
+        &self,
+        packet: &mut Packet,
+        session: Option<&Session>,
+        (to, hash): (NodeId, u32),
+        ethertype: u16,
+    ) {
         let order = self.order.as_ref();
         let (flow, sequence) = order.map_or((hash as u16, 0), |order| order.number(to, hash));
         if packet.hash() == 0 {
@@ -339,7 +349,10 @@ impl VlbInput {
             sequence,
             ethertype,
         };
-        self.sealer.seal(packet, link, tag, self.node.key.as_ref());
+        match session {
+            Some(session) => session.seal(self.worker, tag, packet.data_mut()),
+            None => tag.write(packet.data_mut(), None),
+        }
     }
 }
 

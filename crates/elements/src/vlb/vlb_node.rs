@@ -34,18 +34,21 @@
 //! - `RESEQUENCE`: packets are numbered, and a packet waits for earlier ones at its output node for at most
 //!   this time (see VLBResequencer). All nodes must have it, and at most 16 workers. At most a minute. Default:
 //!   packets are not numbered and not longer.
-//! - `KEY`: 32 hexadecimal digits, a secret that all nodes share. Heartbeats and frames without its digest, and
-//!   those that come twice, are dropped (see VLBTransit). Default: none.
+//! - `KEY`: 32 hexadecimal digits, a secret that all nodes share. Heartbeats and frames without a code of this
+//!   key, and those that come twice, are dropped (see VLBTransit). It needs a VLBHeartbeat, by which the ends of
+//!   each link agree on keys for frames. Two keys with a space between: frames are sent with the first one and
+//!   accepted with both, while a cluster changes its key. Handlers do not show it. Default: none.
 //! - `BURST`: for how long an unused rate may be saved up, at most a second. Default 2 ms.
 
 use super::description::Description;
 use crate::prelude::*;
 use cluster::address::{NodeId, cookie};
-use cluster::auth::Key;
+use cluster::auth::{Keys, Life};
 use cluster::map::{self, Fabric, Links, Map, Reach, Ways};
+use cluster::session::{Cable, Names, Session};
 use cluster::spread::Settings;
-use cluster::tag::Windows;
 use engine::publish::{Published, domain};
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -62,7 +65,9 @@ pub(crate) struct Node {
     /// How to spread; each worker sets its own share.
     pub(crate) settings: Settings,
     /// What proves that frames come from this cluster.
-    pub(crate) key: Option<Key>,
+    pub(crate) keys: Option<Keys>,
+    /// Of that name.
+    cluster: String,
     /// Whether packets are numbered: how long they may wait for others at their output node.
     pub(crate) resequence: Option<Duration>,
     fabric: Arc<Fabric>,
@@ -74,21 +79,25 @@ pub(crate) struct Node {
     watched: AtomicBool,
     /// Bytes that were carried for others, by own link.
     carried: Box<[AtomicU64]>,
-    /// Numbers of frames that have come, by own link.
-    windows: Vec<Arc<Windows>>,
-    /// See [`born`](Self::born).
-    born: AtomicU64,
+    /// Own links where frames have codes; nothing without a key.
+    cables: Vec<Arc<Cable>>,
+    /// What their ends have agreed on.
+    sessions: Published<Sessions>,
 }
 
+/// By own link.
+type Sessions = Vec<Option<Arc<Session>>>;
+
 impl Node {
-    fn new(described: Description) -> Node {
+    /// A node whose own links have these lives, if it has a key.
+    fn new(described: Description, lives: Vec<Life>) -> Node {
         let Description {
             name,
             labels,
             node,
             map,
             settings,
-            key,
+            keys,
             resequence,
         } = described;
         let links = Links::all(&map);
@@ -98,12 +107,16 @@ impl Node {
             labels,
             number: node,
             cookie: cookie(&name),
+            cluster: name,
             settings,
-            key,
+            keys,
             resequence,
             carried: ways.rates().iter().map(|_| AtomicU64::new(0)).collect(),
-            windows: ways.rates().iter().map(|_| Arc::default()).collect(),
-            born: AtomicU64::new(0),
+            sessions: Published::new(domain(), vec![None; lives.len()]),
+            cables: lives
+                .into_iter()
+                .map(|life| Arc::new(Cable::new(life)))
+                .collect(),
             fabric,
             links: Mutex::new(links),
             ways: Published::new(domain(), ways),
@@ -114,15 +127,16 @@ impl Node {
 
     /// A node of no cluster: it stands where an element names no VLBNode.
     pub(super) fn alone() -> Node {
-        Node::new(Description {
+        let nobody = Description {
             name: String::new(),
             labels: Vec::new(),
             node: 0,
             map: Map::default(),
             settings: Settings::default(),
-            key: None,
+            keys: None,
             resequence: None,
-        })
+        };
+        Node::new(nobody, Vec::new())
     }
 
     /// Nodes and links.
@@ -179,21 +193,59 @@ impl Node {
         }
     }
 
-    /// Which numbers of frames have come by an own link, to whichever worker.
-    pub(super) fn windows(&self, link: usize) -> Option<&Windows> {
-        self.windows.get(link).map(|windows| &**windows)
-    }
-
-    /// The time of day, in nanoseconds, at which this life of the node began as far as peers are concerned: no earlier
-    /// one has lasted until then. 0: nobody has said so.
+    /// What both ends of an own link have agreed on.
     #[inline]
-    pub(super) fn born(&self) -> u64 {
-        self.born.load(Ordering::Relaxed)
+    pub(super) fn session<'a>(&'a self, link: usize, cx: &'a Cx) -> Option<&'a Session> {
+        self.sessions.read(cx.reader()).get(link)?.as_deref()
     }
 
-    /// Says when this life began: peers may remember one that was at a later time, by a clock that was set back.
-    pub(super) fn set_born(&self, day: u64) {
-        self.born.fetch_max(day, Ordering::Relaxed);
+    /// The lives of own links; nothing without a key.
+    pub(super) fn lives(&self) -> Vec<Life> {
+        self.cables.iter().map(|cable| cable.life()).collect()
+    }
+
+    /// Takes note of the life that an own link has at the peer.
+    pub(super) fn agree(&self, link: usize, peer: Life) {
+        let (Some(keys), Some(cable)) = (&self.keys, self.cables.get(link)) else {
+            return;
+        };
+        let mut sessions = (*self.sessions.snapshot()).clone();
+        let known = sessions[link].as_ref();
+        if known.is_none_or(|session| session.peer() != peer) {
+            let names = self.names();
+            let session = Session::new(keys, &names[link], Arc::clone(cable), peer);
+            sessions[link] = Some(Arc::new(session));
+            self.sessions.replace(sessions);
+        }
+    }
+
+    /// How far frames that leave by an own link have come, of one lane after the other; 0: none has left.
+    pub(super) fn sent(&self, link: usize, turn: u64) -> u64 {
+        self.cables.get(link).map_or(0, |cable| cable.sent(turn))
+    }
+
+    /// How far frames of the lane of a number have come by an own link, and how many frames of the link were refused.
+    pub(super) fn come(&self, link: usize, number: u64) -> (u64, u64) {
+        let sessions = self.sessions.snapshot();
+        let session = sessions.get(link).and_then(Option::as_ref);
+        let refused = self.cables.get(link).map_or(0, |cable| cable.refused());
+        (session.map_or(0, |session| session.newest(number)), refused)
+    }
+
+    /// Own links as both ends call them.
+    fn names(&self) -> Vec<Names<'_>> {
+        let mut all: Vec<Names> = Vec::new();
+        for &(peer, _) in self.fabric.neighbours(self.number) {
+            let peer = &*self.labels[usize::from(peer)];
+            let link = all.iter().filter(|other| other.peer == peer).count();
+            all.push(Names {
+                cluster: &self.cluster,
+                own: &self.labels[usize::from(self.number)],
+                peer,
+                link,
+            });
+        }
+        all
     }
 
     /// Number of own links.
@@ -209,13 +261,8 @@ impl Node {
 
     /// Own links: the name of the peer, and which of the links to it.
     pub(crate) fn cables(&self) -> Vec<(String, usize)> {
-        let mut all: Vec<(String, usize)> = Vec::new();
-        for &(peer, _) in self.fabric.neighbours(self.number) {
-            let label = &self.labels[usize::from(peer)];
-            let twin = all.iter().filter(|(other, _)| other == label).count();
-            all.push((label.clone(), twin));
-        }
-        all
+        let names = self.names().into_iter();
+        names.map(|of| (of.peer.to_owned(), of.link)).collect()
     }
 
     /// Links by number.
@@ -276,14 +323,7 @@ impl Node {
     /// Takes over which links were up, and what came by them. Where links are watched, new ones are down until somebody
     /// is heard there.
     fn follow(&mut self, old: &Node) {
-        self.set_born(old.born());
-        // Links may have changed places.
-        let mut known: Vec<_> = old.cables().into_iter().zip(&old.windows).collect();
-        for (own, cable) in self.cables().into_iter().enumerate() {
-            if let Some(at) = known.iter().position(|(was, _)| *was == cable) {
-                self.windows[own] = Arc::clone(known.swap_remove(at).1);
-            }
-        }
+        self.follow_cables(old);
         let watched = old.watched.load(Ordering::Relaxed);
         self.watched.store(watched, Ordering::Relaxed);
         let (mut links, was) = (self.links(), old.links());
@@ -293,6 +333,35 @@ impl Node {
         }
         self.publish(links);
     }
+
+    /// Goes on with the links that the node had: with their lives, numbers and what has come. They may have changed places,
+    /// and the key may be another.
+    fn follow_cables(&mut self, old: &Node) {
+        let were = old.sessions.snapshot();
+        let known = old.cables().into_iter().zip(old.cables.iter().zip(&*were));
+        let mut known: Vec<_> = known.collect();
+        let mut sessions = vec![None; self.cables.len()];
+        for (own, cable) in self.cables().into_iter().enumerate().take(sessions.len()) {
+            let at = known.iter().position(|(was, _)| *was == cable);
+            let Some((_, (cable, session))) = at.map(|at| known.swap_remove(at)) else {
+                continue;
+            };
+            self.cables[own] = Arc::clone(cable);
+            let both = session.as_ref().zip(self.keys.as_ref());
+            sessions[own] = both.map(|(was, keys)| Arc::new(was.renew(keys, &self.names()[own])));
+        }
+        self.sessions.replace(sessions);
+    }
+}
+
+/// A life for each of so many links. The error is the kernel's.
+fn draw(links: usize) -> std::io::Result<Vec<Life>> {
+    let mut lives = vec![Life::default(); links];
+    for Life(bytes) in &mut lives {
+        // So few bytes come at once, if they come.
+        while getrandom(&mut bytes[..], GetRandomFlags::empty())? < bytes.len() {}
+    }
+    Ok(lives)
 }
 
 pub(crate) struct VlbNode;
@@ -306,7 +375,17 @@ impl Element for VlbNode {
     type Config = Node;
 
     fn configure(args: &mut Args) -> Node {
-        Node::new(Description::parse(args))
+        let described = Description::parse(args);
+        let links = match described.keys {
+            Some(_) => described.map.links_of(described.node).count(),
+            None => 0,
+        };
+        let lives = draw(links).unwrap_or_else(|why| {
+            let wrong = format!("the kernel gives no random numbers: {why}");
+            args.error_in_whole(wrong, "KEY needs them: leave it out, or mend the kernel");
+            Vec::new()
+        });
+        Node::new(described, lives)
     }
 
     fn new(_: &Arc<Node>, _: &Init) -> VlbNode {

@@ -8,15 +8,15 @@
 //! ```
 //!
 //! With VLBNode's RESEQUENCE, input nodes number the packets of each flow (more exactly: of all flows whose
-//! hashes agree in 12 bits) in a tag of 22 bytes behind the addresses. This element removes the tag. A packet
+//! hashes agree in 12 bits) in a tag of 30 bytes behind the addresses. This element removes the tag. A packet
 //! that has overtaken others waits until they have come, but not longer than RESEQUENCE. So nothing is
 //! reordered if the delays of a flow's paths differ by less than RESEQUENCE. For a new flow it cannot know
 //! whether the first packet has overtaken others, so the first packet waits. Each worker of the input node has
 //! its own numbers; up to 16 workers are supported, in one VLBInput.
 //!
-//! Put it between VLBTransit and VLBOutput of every node. Internal links need an MTU that is 22 bytes larger
+//! Put it between VLBTransit and VLBOutput of every node. Internal links need an MTU that is 30 bytes larger
 //! than that of external ports. Frames without a tag pass. A frame is dropped if it is too short for its tag
-//! (`malformed`) or if its tag has a wrong digest (`forged`).
+//! (`malformed`) or if its tag still has a code, which VLBTransit checks and removes (`forged`).
 //!
 //! Arguments:
 //!
@@ -27,7 +27,7 @@
 //! - `CAPACITY`: packets that wait at a time; if there is no room for a packet, all waiting packets of its flow
 //!   go on at once. Default 4096.
 
-use super::{ETHER_LEN, Member, Node, tagged};
+use super::{ETHER_LEN, Member, tagged};
 use crate::prelude::*;
 use cluster::address::LEN;
 use cluster::resequencer::{Bounds, Counts, Resequencer};
@@ -39,12 +39,10 @@ const MALFORMED: usize = 0;
 const FORGED: usize = 1;
 
 pub(crate) struct Config {
-    member: Member,
     bounds: Bounds,
 }
 
 pub(crate) struct VlbResequencer {
-    node: Arc<Node>,
     waiting: Resequencer<Packet>,
 }
 
@@ -62,7 +60,7 @@ impl Element for VlbResequencer {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let (member, described) = Member::named(args);
+        let (_, described) = Member::named(args);
         let Capacity(capacity) =
             args.key("CAPACITY", Capacity(4096), "packets that wait at a time");
         let wait = match &described {
@@ -77,7 +75,6 @@ impl Element for VlbResequencer {
         }
         let wait = wait.unwrap_or_default().as_nanos();
         Config {
-            member,
             bounds: Bounds {
                 wait: u64::try_from(wait).unwrap_or(u64::MAX),
                 capacity,
@@ -85,9 +82,8 @@ impl Element for VlbResequencer {
         }
     }
 
-    fn new(config: &Arc<Config>, init: &Init) -> VlbResequencer {
+    fn new(config: &Arc<Config>, _: &Init) -> VlbResequencer {
         VlbResequencer {
-            node: config.member.node(init),
             waiting: Resequencer::new(config.bounds),
         }
     }
@@ -102,7 +98,7 @@ impl Element for VlbResequencer {
                 batch.push(packet);
                 continue;
             }
-            match Tag::parse(frame, self.node.key.as_ref()) {
+            match Tag::read(frame) {
                 Ok(tag) => {
                     let input = u16::from_be_bytes([frame[7], frame[8]]);
                     tagged::remove(&mut packet);
@@ -203,7 +199,7 @@ mod tests {
     fn packets_leave_in_the_order_in_which_they_entered_and_as_they_were() {
         let (sent, mut bench) = (packets(8), bench());
         let mut frames = tagged(&sent);
-        assert_eq!(frames[0].len(), sent[0].len() + 36);
+        assert_eq!(frames[0].len(), sent[0].len() + 44);
         bench.push("links", &frames[..1]);
         bench.advance(Duration::from_millis(3));
         assert_eq!(bench.take("out").len(), 1);
@@ -238,8 +234,8 @@ mod tests {
     fn bad_tags_are_dropped_by_name() {
         let mut bench = bench();
         let mut frames = tagged(&packets(2));
-        frames[0][30] ^= 1;
-        frames[1].truncate(35);
+        frames[0][20] ^= 1;
+        frames[1].truncate(43);
         bench.push("links", &frames);
         assert_eq!(bench.drops("r", "forged"), 1);
         assert_eq!(bench.drops("r", "malformed"), 1);

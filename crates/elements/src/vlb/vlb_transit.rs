@@ -15,16 +15,16 @@
 //!
 //! The addresses say where a frame goes. VLBTransit reads the 14 bytes of the Ethernet header, and remembers
 //! decisions by them. For frames that leave the cluster here (LEAVE, below) it may also read the packet's
-//! destination; for frames with a tag (KEY) it reads the tag and the bytes that the tag's digest covers. A
-//! frame is dropped if its addresses are not those of a cluster (`malformed`) or are those of another cluster
+//! destination; of frames with a tag (KEY) it reads all bytes. A frame is dropped if its addresses are not those of a cluster (`malformed`) or are those of another cluster
 //! (`foreign`), if they name a node that does not exist (`unknown_node`), if the frame has passed 15 links
 //! (`too_many_hops`) or comes back to its input node (`loop`), or if no link that is up leads to its node
 //! (`no_way`).
 //!
-//! With VLBNode's KEY every frame must have a tag that can only be written with the key (otherwise it is
-//! dropped as `forged`), and must come only once, whichever worker receives it (`replayed`). A frame that is
-//! forwarded gets a new tag for its next link. A frame that has arrived loses its tag (with RESEQUENCE only in
-//! VLBResequencer).
+//! With VLBNode's KEY every frame must have a tag whose code covers the whole frame, and which only the peer can
+//! have written, for this link, since both ends know each other (otherwise it is dropped as `forged`). It must come only
+//! once, whichever worker receives it (`replayed`). Until both ends of a link have heard each other's
+//! heartbeats there is no key for its frames: they are dropped (`no_key`). A frame that is forwarded gets a new
+//! tag for its next link. A frame that has arrived loses its tag (with RESEQUENCE only in VLBResequencer).
 //!
 //! Frames whose output node is this one can skip the output stage. LEAVE and LEAVE6 name the elements of this
 //! stage: a VLBOutput or VLBOutput6, and the ARPQuerier or IP6NDSolicitor behind each of its ports. VLBTransit
@@ -54,17 +54,17 @@
 use super::leave::{Leave, Outward};
 use super::memory::Memory;
 use super::sides::{Sides, Step};
-use super::tagged::{self, Sealer};
+use super::tagged;
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
-use cluster::auth::Key;
-use cluster::tag::{Bad, LANES, Tag, Windows};
+use cluster::tag::{Bad, LANES};
 use cluster::transit::Fault;
 use engine::element::Annotates;
 use engine::packet::anno::PacketType;
 
 const FORGED: u8 = Fault::ALL.len() as u8;
 const REPLAYED: u8 = FORGED + 1;
+const NO_KEY: u8 = FORGED + 2;
 /// A verdict names no other output.
 const OUTPUTS_MAX: usize = 255;
 
@@ -93,7 +93,7 @@ pub(crate) struct VlbTransit {
     node: Arc<Node>,
     memory: Box<Memory>,
     links: usize,
-    sealer: Sealer,
+    worker: usize,
     sides: Sides,
     /// Whether packets must get annotations when they leave, by output.
     annotates: Box<[bool]>,
@@ -114,6 +114,7 @@ impl Element for VlbTransit {
         Fault::NoWay.name(),
         "forged",
         "replayed",
+        "no_key",
     ];
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Annotates];
 
@@ -133,7 +134,7 @@ impl Element for VlbTransit {
             links: described
                 .as_ref()
                 .map_or(0, |d| d.map.links_of(d.node).count()),
-            workers_max: described.and_then(|d| d.key.map(|_| LANES)),
+            workers_max: described.and_then(|d| d.keys.map(|_| LANES)),
             leave4,
             leave6,
         };
@@ -151,12 +152,12 @@ impl Element for VlbTransit {
 
     fn new(config: &Arc<Config>, init: &Init) -> VlbTransit {
         let node = config.member.node(init);
-        let tagged = node.key.is_some() || node.resequence.is_some();
+        let tagged = node.keys.is_some() || node.resequence.is_some();
         let [four, six] = [&config.leave4, &config.leave6].map(|l| l.as_ref().filter(|_| !tagged));
         VlbTransit {
             memory: Memory::new(&node, Leave::new(four, six, config.links + 2, init)),
             links: config.links,
-            sealer: Sealer::new(&node, init),
+            worker: init.worker,
             annotates: (0..config.outputs())
                 .map(|out| init.annotates(out))
                 .collect(),
@@ -167,7 +168,7 @@ impl Element for VlbTransit {
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.memory.follow(&self.node);
-        if self.node.key.is_some() {
+        if self.node.keys.is_some() {
             return self.check(input, batch, cx);
         }
         let (memory, node) = (&mut *self.memory, &*self.node);
@@ -202,19 +203,14 @@ impl VlbTransit {
     #[inline(never)]
     fn check(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let (node, links) = (&*self.node, self.links);
-        let Some(key) = &node.key else {
-            return;
-        };
-        self.sealer.follow(node);
         if self.annotates.contains(&true) && !cx.watched() {
             arrived(batch); // it may get a hash
         }
         let mut gate = Gate {
             memory: &mut self.memory,
             node,
-            key,
-            sealer: &self.sealer,
-            windows: node.windows(input),
+            input,
+            worker: self.worker,
         };
         let step = |packet: &mut Packet, cx: &Cx| gate.pass(packet, cx);
         let leave = |output: usize, batch: &mut Batch, _: &Cx| {
@@ -263,9 +259,8 @@ impl Step for Plain<'_> {
 struct Gate<'a> {
     memory: &'a mut Memory,
     node: &'a Node,
-    key: &'a Key,
-    sealer: &'a Sealer,
-    windows: Option<&'a Windows>,
+    input: usize,
+    worker: usize,
 }
 
 impl Gate<'_> {
@@ -279,24 +274,36 @@ impl Gate<'_> {
         if verdict == Verdict::out(links as u8 + 1) {
             return verdict; // VLBHeartbeat knows by itself what is forged
         }
-        let tag = match Tag::parse(packet.data(), Some(self.key)) {
+        let Some(session) = self.node.session(self.input, cx) else {
+            return Verdict::drop(NO_KEY);
+        };
+        let tag = match session.open(packet.data_mut()) {
             Ok(tag) => tag,
             Err(Bad::Malformed) => return Verdict::drop(Fault::Malformed as u8),
             Err(Bad::Forged) => return Verdict::drop(FORGED),
         };
-        if !self.windows.is_some_and(|windows| windows.take(tag.link)) {
+        if verdict.reason().is_some() {
+            return verdict;
+        }
+        let on = match verdict.port() {
+            link if link < links => match self.node.session(link, cx) {
+                Some(next) => Some(next),
+                None => return Verdict::drop(NO_KEY),
+            },
+            _ => None,
+        };
+        // Last: of a frame that is dropped for another reason nobody can say that it has come.
+        if !session.take(&tag) {
             return Verdict::drop(REPLAYED);
         }
-        match verdict.port() {
-            link if link < links => {
-                next.write(packet.data_mut());
-                self.sealer.seal(packet, link as u16, tag, Some(self.key));
-                if packet.hash() == 0 {
-                    packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput
-                }
+        if let Some(session) = on {
+            next.write(packet.data_mut());
+            session.seal(self.worker, tag, packet.data_mut());
+            if packet.hash() == 0 {
+                packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput
             }
-            here if here == links && self.node.resequence.is_none() => tagged::remove(packet),
-            _ => {}
+        } else if self.node.resequence.is_none() {
+            tagged::remove(packet);
         }
         verdict
     }

@@ -214,12 +214,31 @@ fn bad_frames_are_dropped_by_name() {
     assert_eq!(bench.drops("t", "no_way"), 1);
 }
 
-/// A cluster with a key, of these nodes in a mesh, as one of them knows it.
-fn keyed(node: &str, nodes: &str, links: &str) -> String {
+const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+
+/// A node of a cluster with a key that knows so many own links.
+fn keyed(node: &str, (nodes, links): (&str, &str), own: usize, more: &str) -> String {
+    let each = |link| {
+        format!("t[{link}] -> Discard; Idle -> [{link}]t; hb[{link}] -> beat{link} :: Collect;")
+    };
+    let all: String = (0..own).map(each).collect();
     format!(
-        "vlb :: VLBNode(NAME t, NODE {node}, NODES {nodes}, LINKS {links},
-         KEY 000102030405060708090a0b0c0d0e0f);"
+        "vlb :: VLBNode(NAME t, NODE {node}, NODES {nodes}, LINKS {links}, KEY {KEY});
+         hb :: VLBHeartbeat(vlb); t :: VLBTransit(vlb); t[{}] -> hb; {all} t[{own}] -> here :: Collect; {more}",
+        own + 1
     )
+}
+
+/// Lets two nodes hear each other by own links until they use them.
+fn meet(a: (&mut Bench, usize), b: (&mut Bench, usize)) {
+    for _ in 0..20 {
+        a.0.advance(Duration::from_millis(5));
+        b.0.advance(Duration::from_millis(5));
+        let beats = [(&*a.0, a.1), (&*b.0, b.1)].map(|(_, own)| format!("beat{own}"));
+        let [from_a, from_b] = [a.0.take(&beats[0]), b.0.take(&beats[1])];
+        a.0.push_at("t", a.1, &from_b);
+        b.0.push_at("t", b.1, &from_a);
+    }
 }
 
 #[test]
@@ -227,24 +246,10 @@ fn with_a_key_links_go_on_where_they_were_when_a_reload_numbers_them_anew() {
     let all = ("a 1Gbps b 1Gbps c 1Gbps", "a-b a-c b-c");
     let two = ("a 1Gbps c 1Gbps", "a-c");
     let input = "check :: CheckIPHeader -> in :: VLBInput(vlb, c/0);";
-    let both = "in[0] -> Discard; in[1] -> out :: Collect;";
-    let mut a = Bench::new(
-        crate::CLASSES,
-        &format!("{}{input}{both}", keyed("a", all.0, all.1)),
-    );
-    let transit = |links: usize| {
-        let outs = (0..links).map(|link| format!("t[{link}] -> Discard; Idle -> [{link}]t;"));
-        let outs: String = outs.collect();
-        let beats = links + 1;
-        format!(
-            "t :: VLBTransit(vlb); {outs}
-             t[{links}] -> here :: Collect; t[{beats}] -> Discard;"
-        )
-    };
-    let mut c = Bench::new(
-        crate::CLASSES,
-        &format!("{}{}", keyed("c", all.0, all.1), transit(2)),
-    );
+    let both = format!("{input} in[0] -> Discard; in[1] -> out :: Collect;");
+    let mut a = Bench::new(crate::CLASSES, &keyed("a", all, 2, &both));
+    let mut c = Bench::new(crate::CLASSES, &keyed("c", all, 2, ""));
+    meet((&mut a, 1), (&mut c, 0));
     let packet = ip4().udp(1, 2).bytes();
     let old = (0..5).map(|_| {
         a.push("check", &[&packet]);
@@ -252,17 +257,78 @@ fn with_a_key_links_go_on_where_they_were_when_a_reload_numbers_them_anew() {
     });
     let old: Vec<_> = old.collect();
     c.push("t", &old);
-    assert_eq!(c.take("here").len(), 5);
-    let one = "in[0] -> out :: Collect;";
-    a.reload(&format!("{}{input}{one}", keyed("a", two.0, two.1)))
-        .expect("it is right");
-    c.reload(&format!("{}{}", keyed("c", two.0, two.1), transit(1)))
-        .expect("it is right");
+    assert_eq!(c.take("here"), vec![c_gets(&packet); 5]);
+    let one = format!("{input} in[0] -> out :: Collect;");
+    a.reload(&keyed("a", two, 1, &one)).expect("it is right");
+    c.reload(&keyed("c", two, 1, "")).expect("it is right");
+    a.push("check", &[&packet]);
+    let new = a.take("out");
+    c.push("t", &new);
+    assert_eq!(c.take("here").len(), 1, "it is newer than all before");
+    c.push("t", &new);
+    assert_eq!((c.take("here").len(), c.drops("t", "replayed")), (0, 1));
+    c.push("t", &old);
+    assert_eq!((c.take("here").len(), c.drops("t", "unknown_node")), (0, 5));
+    // A link that was forgotten meanwhile begins a new life.
+    let none = ("a 1Gbps b 1Gbps", "a-b");
+    a.reload(&keyed("a", none, 1, "")).expect("it is right");
+    a.reload(&keyed("a", two, 1, &one)).expect("it is right");
+    meet((&mut a, 0), (&mut c, 0));
     a.push("check", &[&packet]);
     c.push("t", &a.take("out"));
-    assert_eq!(c.take("here").len(), 1, "it is newer than all before");
+    assert_eq!(c.take("here").len(), 1);
     c.push("t", &old);
-    assert_eq!((c.take("here").len(), c.drops("t", "replayed")), (0, 5));
+    assert_eq!((c.take("here").len(), c.drops("t", "forged")), (0, 5));
+}
+
+/// A packet from a that arrives at c.
+fn c_gets(packet: &[u8]) -> Vec<u8> {
+    let here = Address {
+        node: 2,
+        port: 0,
+        via: NO_NODE,
+        hops: 1,
+        ..address()
+    };
+    let mut frame = here.bytes().to_vec();
+    frame.extend([8, 0]);
+    frame.extend(packet);
+    frame
+}
+
+#[test]
+fn a_frame_that_cannot_go_on_has_not_come() {
+    let all = ("a 1Gbps b 1Gbps c 1Gbps", "a-b a-c b-c");
+    let input = "check :: CheckIPHeader -> in :: VLBInput(vlb, c/0); in[0] -> out :: Collect; in[1] -> Discard;";
+    let mut a = Bench::new(crate::CLASSES, &keyed("a", all, 2, input));
+    let mut b = Bench::new(crate::CLASSES, &keyed("b", all, 2, ""));
+    meet((&mut a, 0), (&mut b, 0));
+    // To c it goes by b, which does not know c yet.
+    a.write("vlb.link", "b-c up");
+    a.push("check", &[&ip4().udp(1, 2).bytes()]);
+    let frame = a.take("out");
+    assert_eq!(frame.len(), 1);
+    for (state, name, drops) in [
+        ("down", "no_way", 1),
+        ("up", "no_key", 1),
+        ("up", "no_key", 2),
+    ] {
+        b.write("vlb.link", &format!("b-c {state}"));
+        b.write("vlb.link", "a-c down");
+        b.push("t", &frame);
+        assert_eq!(b.drops("t", name), drops, "{name}");
+    }
+    assert_eq!(b.drops("t", "replayed"), 0);
+}
+
+#[test]
+fn without_a_key_for_a_link_its_frames_are_dropped_by_name() {
+    let all = ("a 1Gbps b 1Gbps", "a-b");
+    let mut b = Bench::new(crate::CLASSES, &keyed("b", all, 1, ""));
+    let mut bytes = frame(address());
+    bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+    b.push("t", &[bytes]);
+    assert_eq!(b.drops("t", "no_key"), 1);
 }
 
 const OWN: &str = "02:00:00:00:00:01";

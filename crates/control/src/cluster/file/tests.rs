@@ -151,9 +151,9 @@ fn servers_that_no_link_reaches_and_things_that_are_there_twice_are_mistakes() {
 #[test]
 fn packets_must_fit_inside_with_their_tags() {
     let keyed = TWO.replace("rate = \"1Gbps\"", "rate = \"1Gbps\"\nresequence = \"2ms\"");
-    let wanted = "22: this link takes 1500 bytes, but packets of 1500 come with a tag of 22";
+    let wanted = "22: this link takes 1500 bytes, but packets of 1500 come with a tag of 30";
     assert_eq!(mistakes(&keyed), [wanted]);
-    let fits = keyed.replace("[[route]]", "mtu = 1522\n[[route]]");
+    let fits = keyed.replace("[[route]]", "mtu = 1530\n[[route]]");
     assert_eq!(mistakes(&fits), [""; 0]);
 }
 
@@ -317,12 +317,12 @@ fn servers_are_no_further_apart_than_frames_come_in_two_phases() {
 fn links_over_an_ip_network_share_a_port_and_have_room_for_whole_packets() {
     let (udp, vxlan) = (description(&over("udp")), description(&over("vxlan")));
     let under = udp.servers[1].underlay.as_ref().expect("it has one");
-    assert_eq!((&*under.device, under.mtu), ("under", 1572));
+    assert_eq!((&*under.device, under.mtu), ("under", 1580));
     assert_eq!(udp.links[0].over, Over::Udp { port: 49789 });
     let usual = Over::Vxlan { port: 4789, vni: 1 };
     assert_eq!(vxlan.links[0].over, usual);
     // Headers of IP, UDP, VXLAN and the frame's own are no part of packets.
-    assert_eq!((udp.links[0].mtu, vxlan.links[0].mtu), (1530, 1522));
+    assert_eq!((udp.links[0].mtu, vxlan.links[0].mtu), (1538, 1530));
     let other = over("vxlan").replace("over = \"vxlan\"", "over = \"vxlan\"\nport = 8472\nvni = 9");
     let other = description(&other).links[0].over.clone();
     assert_eq!(other, Over::Vxlan { port: 8472, vni: 9 });
@@ -337,20 +337,20 @@ fn links_over_an_ip_network_need_a_key() {
 
 #[test]
 fn an_ip_network_that_would_cut_frames_is_refused() {
-    let wanted = "30: this link takes 1521 bytes, but packets of 1500 come with a tag of 22";
-    let narrow = over("vxlan").replacen("mtu = 1572", "mtu = 1571", 1);
+    let wanted = "30: this link takes 1529 bytes, but packets of 1500 come with a tag of 30";
+    let narrow = over("vxlan").replacen("mtu = 1580", "mtu = 1579", 1);
     assert_eq!(mistakes(&narrow), [wanted]);
     let help = parse("x", &narrow).text();
     assert!(
-        help.contains("to 1572 if") && help.contains("to 1499 at most"),
+        help.contains("to 1580 if") && help.contains("to 1499 at most"),
         "{help}"
     );
-    let narrow = over("udp").replace("mtu = 1572", "");
+    let narrow = over("udp").replace("mtu = 1580", "");
     assert_eq!(
         mistakes(&narrow),
-        ["30: this link takes 1458 bytes, but packets of 1500 come with a tag of 22"]
+        ["30: this link takes 1458 bytes, but packets of 1500 come with a tag of 30"]
     );
-    let tiny = over("udp").replacen("mtu = 1572", "mtu = 500", 1);
+    let tiny = over("udp").replacen("mtu = 1580", "mtu = 500", 1);
     let wanted = "12: heartbeats do not pass where packets are of 500 bytes at most";
     assert_eq!(mistakes(&tiny)[0], wanted);
 }
@@ -390,8 +390,8 @@ fn underlays_that_lead_nowhere_are_mistakes() {
             "30: `a` does not know the way to 192.0.2.2 of `b`",
         ),
         (
-            "mtu = 1572",
-            "mtu = 1572\ngateway = \"10.9.9.9\"",
+            "mtu = 1580",
+            "mtu = 1580\ngateway = \"10.9.9.9\"",
             "13: `10.9.9.9` is no neighbour on this network",
         ),
         (
@@ -411,7 +411,7 @@ fn underlays_that_lead_nowhere_are_mistakes() {
         ),
         (
             "over = \"udp\"",
-            "over = \"udp\"\nmtu = 1522",
+            "over = \"udp\"\nmtu = 1530",
             "33: this link has no `mtu`",
         ),
         (

@@ -71,7 +71,7 @@ fn internal_links_may_be_vlans_of_one_port() {
 
 #[test]
 fn keys_and_resequencers_are_part_of_each_server() {
-    let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1522");
+    let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1530");
     let more = format!("key = \"{KEY}\"\nresequence = \"2ms\"\ndelta");
     let of = description(&text.replace("delta", &more));
     for server in 0..of.servers.len() {
@@ -105,7 +105,7 @@ fn receivers(text: &str) -> Vec<Vec<usize>> {
 #[test]
 fn cables_whose_frames_show_no_flows_are_dealt_out_over_workers() {
     assert_eq!(receivers(RB4), [[0, 1]; 3]);
-    let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1522");
+    let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1530");
     for field in [format!("key = \"{KEY}\""), "resequence = \"2ms\"".into()] {
         let text = text.replace("delta", &format!("{field}\ndelta"));
         assert_eq!(receivers(&text), [[0], [1], [0]], "{field}");
@@ -118,7 +118,7 @@ fn cables_whose_frames_show_no_flows_are_dealt_out_over_workers() {
 fn shared_memory_has_a_queue_for_each_worker_of_the_peer() {
     let two = TWO
         .replace("\"to-b\"", "\"memif:role=server,id=0\"")
-        .replace("[[route]]", "mtu = 1522\n[[route]]")
+        .replace("[[route]]", "mtu = 1530\n[[route]]")
         .replace(
             "name = \"two\"",
             &format!("name = \"two\"\nkey = \"{KEY}\""),
@@ -227,7 +227,7 @@ fn two_servers_may_have_several_links() {
 fn more_workers_than_packets_numbers_tell_apart_are_refused() {
     let numbered = TWO
         .replace("rate = \"1Gbps\"", "rate = \"1Gbps\"\nresequence = \"2ms\"")
-        .replace("[[route]]", "mtu = 1522\n[[route]]");
+        .replace("[[route]]", "mtu = 1530\n[[route]]");
     let of = description(&numbered);
     assert_eq!(mistakes_on(&of, 0, 16), "");
     let said = mistakes_on(&of, 0, 17);
@@ -294,11 +294,11 @@ fn links_over_an_ip_network_have_headers_and_take_frames_of_their_peers_only() {
             assert!(a.contains(part), "{part}\n{a}");
         }
     }
-    let far = over("udp").replace("mtu = 1572", "mtu = 1572\ngateway = \"192.0.2.254\"");
+    let far = over("udp").replace("mtu = 1580", "mtu = 1580\ngateway = \"192.0.2.254\"");
     let a = text(&description(&far), 0);
     let hops = "StaticIPLookup(192.0.2.0/24 0, 0.0.0.0/0 192.0.2.254 0)";
     assert!(a.contains(hops), "{a}");
-    let unused = far.replace("over = \"udp\"", "mtu = 1522\ndevices = [\"x\", \"y\"]");
+    let unused = far.replace("over = \"udp\"", "mtu = 1530\ndevices = [\"x\", \"y\"]");
     let a = text(&description(&unused), 0);
     assert!(!a.contains("under"), "no link passes there: {a}");
 }

@@ -1,0 +1,113 @@
+//! Whether frames of a peer come, beside its heartbeats.
+//!
+//! Heartbeats say how far each lane of the peer has come. A frame may be lost, and heartbeats are faster than frames that wait
+//! in a queue. So a lane is stuck only if a second has passed since the peer had sent many frames of it, if since then
+//! none of them was taken, and if frames of the link were refused meanwhile. It should never happen: the key is there to prevent it.
+
+use crate::tag;
+use std::collections::BTreeMap;
+
+/// Frames sent, none of which has come.
+const SENT: u64 = 64;
+/// Frames refused.
+const REFUSED: u64 = 16;
+/// How long the last of them may take, in nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+
+/// What is known of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// The newest number that was taken, and what the peer had sent and this node had refused when it was.
+    taken: u64,
+    sent: u64,
+    refused: u64,
+    /// When the peer had sent enough more.
+    since: Option<u64>,
+}
+
+/// What is known of the lanes of a link.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress(BTreeMap<usize, Mark>);
+
+impl Progress {
+    /// The peer says which number is the newest that it has sent on one of its lanes; here `taken` is the newest of that lane
+    /// that has come, and so many frames of the link were refused. Whether the lane is stuck.
+    pub(super) fn is_stuck(&mut self, sent: u64, (taken, refused): (u64, u64), now: u64) -> bool {
+        if sent == 0 {
+            return false;
+        }
+        let new = Mark {
+            taken,
+            sent,
+            refused,
+            since: None,
+        };
+        let mark = self.0.entry(tag::lane(sent)).or_insert(new);
+        if taken != mark.taken || sent < mark.sent {
+            *mark = new;
+        }
+        if sent - mark.sent < SENT {
+            return false;
+        }
+        let since = *mark.since.get_or_insert(now);
+        let stuck =
+            now.saturating_sub(since) >= PATIENCE && refused - mark.refused.min(refused) >= REFUSED;
+        if stuck {
+            self.0.clear();
+        }
+        stuck
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Whether it gets stuck where each heartbeat of ten seconds says what `of` gives: sent, taken and refused.
+    fn stuck(of: impl Fn(u64) -> (u64, u64, u64)) -> bool {
+        let mut progress = Progress::default();
+        (0..2000).any(|beat| {
+            let (sent, taken, refused) = of(beat);
+            progress.is_stuck(sent, (taken, refused), beat * 5 * MS)
+        })
+    }
+
+    #[test]
+    fn a_lane_is_stuck_if_many_of_its_frames_are_refused_and_none_is_taken() {
+        assert!(stuck(|beat| (beat + 1, 0, beat)));
+        assert!(
+            stuck(|beat| (beat + 1, u64::MAX >> 8, beat)),
+            "as if it were ahead"
+        );
+        let two = |beat| match beat % 2 {
+            0 => (1 << 56 | beat + 1, 1 << 56 | beat, beat),
+            _ => (2 << 56 | beat + 1, 0, beat),
+        };
+        assert!(stuck(two), "while another goes on");
+    }
+
+    #[test]
+    fn frames_that_are_late_or_lost_and_others_that_are_refused_are_no_reason() {
+        assert!(!stuck(|_| (0, 0, 0)), "nothing is sent");
+        assert!(
+            !stuck(|beat| (beat * 100, beat.saturating_sub(150) * 100, beat * 9)),
+            "late"
+        );
+        assert!(!stuck(|beat| (beat.min(63) + 1, 0, beat)), "a few are lost");
+        assert!(!stuck(|beat| (beat * 100, 0, 0)), "nothing is refused");
+        assert!(
+            !stuck(|beat| (beat * 100 + 1, beat / 100, beat * 100)),
+            "one of ten thousand comes"
+        );
+    }
+
+    #[test]
+    fn a_link_that_was_found_stuck_is_judged_anew() {
+        let mut progress = Progress::default();
+        let mut at = |beat: u64| progress.is_stuck(beat + 1, (0, beat), beat * 5 * MS);
+        let first = (0..2000).find(|beat| at(*beat)).expect("it is stuck");
+        assert!((0..200).all(|beat| !at(first + 1 + beat)));
+    }
+}
