@@ -4,6 +4,7 @@ mod common;
 use common::{Folder, complained, run, said};
 use control::view::{Changes, Info, ReloadReply};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 const RB4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/cluster.toml");
@@ -82,6 +83,55 @@ fn what_a_server_runs_is_a_configuration_as_any_other() {
     let wrong = complained(&run(&["cluster", "text", RB4, "--server", "e"]), 1);
     assert!(
         wrong.contains("no server `e`") && wrong.contains("a, b, c, d"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn the_key_is_never_shown_and_a_file_that_others_may_read_is_warned_of() {
+    const KEY: &str = "00112233445566778899aabbccddeeff";
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(RB4).expect("a file");
+    let text = text
+        .replace(
+            "name = \"rb4\"",
+            &format!("name = \"rb4\"\nkey = [\"{KEY}\", \"{}\"]", "f".repeat(32)),
+        )
+        .replace("[[link]]", "[[link]]\nmtu = 1530");
+    let file = folder.write("cluster.toml", &text);
+    let modes = [(0o644, true), (0o604, true), (0o640, false), (0o600, false)];
+    for (mode, warned) in modes {
+        let open = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&file, open).expect("it is ours");
+        let commands: [&[&str]; 5] = [
+            &["cluster", "check", &file, "--server", "a"],
+            &["cluster", "text", &file, "--server", "a"],
+            &["plan", &file, "--server", "a"],
+            &["plan", "--json", &file, "--server", "a"],
+            &["check", &file, "--server", "a"],
+        ];
+        for words in commands {
+            let done = run(words);
+            let all = [&*done.stdout, &*done.stderr]
+                .map(String::from_utf8_lossy)
+                .concat();
+            assert!(done.status.success(), "{words:?}: {all}");
+            assert!(
+                !all.contains(KEY) && !all.contains("ffffffff"),
+                "{words:?}: {all}"
+            );
+            let warning = format!("may read the key in {file} (mode {mode:03o})");
+            assert_eq!(all.contains(&warning), warned, "{words:?} {mode:o}: {all}");
+        }
+    }
+    // What a server runs can be run without the file, by who has the key.
+    let text = said(&run(&["cluster", "text", &file, "--server", "a"]));
+    assert!(text.contains("KEY $KEY"), "{text}");
+    let server = folder.write("a.click", &text);
+    let done = run(&["check", &server, &format!("KEY={KEY}x")]);
+    let wrong = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        wrong.contains("KEY is no key") && !wrong.contains(KEY),
         "{wrong}"
     );
 }

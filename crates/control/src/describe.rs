@@ -155,7 +155,7 @@ pub fn describe(plan: &Plan) -> Description {
             .map(|e| Element {
                 name: e.name.clone(),
                 class: e.class.name.to_owned(),
-                configuration: e.text.clone(),
+                configuration: lang::masked(&e.text).into_owned(),
                 workers: e.workers.clone(),
             })
             .collect(),

@@ -53,7 +53,7 @@ pub(crate) fn global(control: &Control, name: &str) -> Option<String> {
             let names: Vec<&str> = plan.elements.iter().map(|e| e.name.as_str()).collect();
             format!("{}\n{}", names.len(), names.join("\n"))
         }
-        "config" => control.source().text,
+        "config" => lang::masked(&control.source().text).into_owned(),
         "flatconfig" => flat(plan),
         "netlink" => counts(control),
         _ if is_balance(control, name) => control.balance.show(),
@@ -84,7 +84,8 @@ fn flat(plan: &Plan) -> String {
         if e.text.is_empty() {
             format!("{} :: {};\n", e.name, e.class.name)
         } else {
-            format!("{} :: {}({});\n", e.name, e.class.name, e.text)
+            let text = lang::masked(&e.text);
+            format!("{} :: {}({text});\n", e.name, e.class.name)
         }
     });
     let edges = plan

@@ -74,13 +74,15 @@ impl Source {
     pub fn of_server(&self, of: &Description, server: &str) -> Result<Source, String> {
         let number = of.number(server);
         let number = number.map_err(|why| format!("{}: {why}", self.name))?;
-        Ok(Source {
+        let mut source = Source {
             name: format!("{} for {server}", self.name),
             text: generate::text(of, number),
             server: Some(server.to_owned()),
             numbers: Some(Numbers::new(of, number)),
             ..self.clone()
-        })
+        };
+        source.define(&generate::secrets(of));
+        Ok(source)
     }
 
     /// The same file as it is now, with `changes` to its definitions. The error is a sentence.

@@ -274,7 +274,7 @@ impl Control {
         let each = |e: &engine::plan::PlanElement| view::Element {
             name: e.name.clone(),
             class: e.class.name.to_owned(),
-            configuration: e.text.clone(),
+            configuration: lang::masked(&e.text).into_owned(),
             workers: e.workers.clone(),
             handlers: handlers::list(e),
         };

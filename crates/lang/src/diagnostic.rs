@@ -6,6 +6,7 @@
 
 use crate::source::{SourceMap, Span};
 use std::fmt::Write;
+use std::ops::Range;
 
 mod click;
 
@@ -251,7 +252,7 @@ fn paragraph(
     let end = (span.end.min(line_span.end).max(span.start) - line_span.start) as usize;
     let near = line.floor_char_boundary(start.saturating_sub(EXCERPT_BYTES_MAX));
     let far = line.ceil_char_boundary(start.saturating_add(EXCERPT_BYTES_MAX).min(line.len()));
-    let part = &line[near..far];
+    let part = &shown(line_span, near..far, map);
     if part.trim().is_empty() {
         return;
     }
@@ -270,6 +271,17 @@ fn paragraph(
         "{}",
         format!(" {gutter} | {pad}{underline} {label}").trim_end()
     );
+}
+
+/// A part of a line as everybody may see it. What makes a word a key may stand some lines before.
+fn shown(line: Span, part: Range<usize>, map: &SourceMap) -> String {
+    const BEFORE: usize = 256;
+    let text = map.text(line.file);
+    let start = line.range().start;
+    let (begin, end) = (start + part.start, start + part.end);
+    let from = text.floor_char_boundary(begin.saturating_sub(BEFORE));
+    let masked = crate::secret::masked(&text[from..end]);
+    masked[begin - from..].to_owned()
 }
 
 /// A line made printable, and where the underline starts and how wide it is, in columns.

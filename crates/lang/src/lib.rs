@@ -12,7 +12,7 @@
 //! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened breadth
 //!    first, as Click orders them; variables are replaced; connections through ports of compound
 //!    elements are joined. What can blow up is bounded.
-//! 5. `graph`, `print`: the result, and its canonical text. `args` and `config` are for those who read
+//! 5. `graph`, `print`, `secret`: the result, its canonical text, and that text for everybody. `args` and `config` are for those who read
 //!    configuration strings.
 //!
 //! The crate does no IO and knows no element: that a class exists, how many ports it has, and what its
@@ -34,6 +34,7 @@ mod names;
 mod parser;
 mod print;
 mod scope;
+mod secret;
 mod source;
 mod template;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub use diagnostic::{
 };
 pub use graph::{Connection, Element, Loose, Port, Requirement, Router};
 pub use print::print;
+pub use secret::masked;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
 
 /// Reads a configuration: the graph as far as it can be understood, and all mistakes, by place.

@@ -36,7 +36,10 @@ fn plan(of: &Description, server: usize) {
         return;
     }
     let options = Options::new(2, &ports);
-    let read = read(registry(), &text, &[], &options);
+    let secrets = generate::secrets(of);
+    let words = secrets.iter().map(|(name, value)| (&**name, &**value));
+    let words: Vec<_> = words.collect();
+    let read = read(registry(), &text, &words, &options);
     assert_eq!(read.errors(), 0, "{}\n{text}", read.text());
 }
 

@@ -1,6 +1,7 @@
 //! What a cluster is made of, wherever that was written.
 
 use cluster::address::{NODES_MAX, NodeId};
+use cluster::auth::Keys;
 use cluster::map::{self, Map};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,8 +15,8 @@ pub struct Description {
     pub name: String,
     /// How long a flow may be silent before it may take another way.
     pub delta: Duration,
-    /// The secret by which internal frames are signed; required where links pass through foreign networks.
-    pub key: Option<String>,
+    /// The secrets by which internal frames are signed; required where links pass through foreign networks.
+    pub keys: Option<Keys>,
     /// How long the output node waits for packets that were overtaken, if it puts them in order.
     pub resequence: Option<Duration>,
     /// Signs of life on internal links.
@@ -219,7 +220,7 @@ impl Description {
 
     /// Bytes that each internal frame is longer than the packet's own frame.
     pub fn tag(&self) -> u16 {
-        match self.key.is_some() || self.resequence.is_some() {
+        match self.keys.is_some() || self.resequence.is_some() {
             true => Description::TAG,
             false => 0,
         }

@@ -4,8 +4,7 @@
 use super::description::{Connected, Description, Heartbeat, Port, Route, Server};
 use super::generate::identifier;
 use crate::file::reader::{Fields, Reader, Word};
-use cluster::auth::Key;
-use fields::{named, rate, server, time, workers};
+use fields::{keys, named, rate, server, time, workers};
 use lang::Span;
 use ports::network;
 use std::net::IpAddr;
@@ -107,7 +106,7 @@ impl Reading {
         let rate = rate(&mut fields, r);
         let delta = time(&mut fields, r, "delta");
         let resequence = time(&mut fields, r, "resequence");
-        let key = fields.word(r, "key");
+        let keys = keys(&mut fields, r);
         let heartbeat = time(&mut fields, r, "heartbeat");
         let dead = time(&mut fields, r, "dead");
         fields.end(r);
@@ -126,15 +125,10 @@ impl Reading {
             let help = "let `dead` be at least three times `heartbeat`, such as 40ms and 5ms";
             r.wrong("cluster-heartbeat", place, wrong, help);
         }
-        if let Some(word) = key.as_ref().filter(|word| Key::parse(&word.text).is_none()) {
-            let wrong = "the key is none of 32 hexadecimal digits".to_owned();
-            let help = "make one: openssl rand -hex 16";
-            r.wrong("cluster-value", word.span, wrong, help);
-        }
         let description = Description {
             name: name.unwrap_or_default(),
             delta: delta.map_or(DELTA, |(delta, _)| delta),
-            key: key.map(|key| key.text),
+            keys,
             resequence: resequence.map(|(wait, _)| wait),
             heartbeat: times,
             servers: Vec::new(),

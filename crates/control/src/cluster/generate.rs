@@ -39,7 +39,14 @@ fn port_name(port: &Port, family: Family) -> String {
     format!("port_{}_{}", identifier(&port.name), family.number())
 }
 
-/// The configuration of a server, by its number.
+/// What the text of every server leaves to be defined: secrets, which nobody needs to see.
+pub fn secrets(of: &Description) -> Vec<(String, String)> {
+    let keys = of.keys.iter();
+    keys.map(|keys| ("KEY".to_owned(), keys.secret_text()))
+        .collect()
+}
+
+/// The configuration of a server, by its number, without [`secrets`].
 pub fn text(of: &Description, server: usize) -> String {
     let Some(own) = of.servers.get(server) else {
         return String::new();

@@ -72,6 +72,7 @@ pub(super) fn compiled(of: &Description, server: usize, workers: usize) -> Compi
     let source = Source {
         name: "server".into(),
         text: generate::text(of, server),
+        definitions: generate::secrets(of),
         ..Source::default()
     };
     let ports = ports::Directory::new();

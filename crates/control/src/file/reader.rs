@@ -183,6 +183,14 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A text, or a list of texts.
+    pub(crate) fn word_or_words(&mut self, reader: &mut Reader, key: &'static str) -> Vec<Word> {
+        match self.get(key).map(Spanned::get_ref) {
+            Some(DeValue::Array(_)) => self.words(reader, key),
+            _ => self.word(reader, key).into_iter().collect(),
+        }
+    }
+
     /// The table `key`, of names that are free and their values: texts or whole numbers.
     pub(crate) fn pairs(&mut self, reader: &mut Reader, key: &'static str) -> Vec<(Word, Word)> {
         let help = format!("write {key} = {{ NAME = \"value\" }}");

@@ -69,7 +69,7 @@ pub fn text(plan: &Plan, node: usize, name: &str, counts: &NodeStats) -> String 
     match name {
         "name" => about.name.clone(),
         "class" => about.class.name.to_owned(),
-        "config" => about.text.clone(),
+        "config" => lang::masked(&about.text).into_owned(),
         "handlers" => handlers(about),
         "ports" => ports(plan, node, counts),
         "packets" => counts.packets.to_string(),

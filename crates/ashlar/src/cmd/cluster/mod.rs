@@ -15,7 +15,9 @@ use control::Source;
 use control::client::Client;
 use control::cluster::{Description, Server};
 use control::file::{self, Parsed};
+use lang::{Diagnostic, SourceMap};
 use planner::Registry;
+use std::os::unix::fs::PermissionsExt;
 
 pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
     match asked.command {
@@ -48,12 +50,35 @@ fn read(name: &str) -> Result<File, String> {
 /// A cluster's file that has been read.
 fn read_as(source: Source, parsed: Parsed) -> Result<File, String> {
     say(&parsed.text());
+    if let Some(description) = &parsed.description {
+        say(&open_key(&source, description));
+    }
     match parsed.description {
         Some(description) => Ok(File {
             source,
             description,
         }),
         None => Err(lang::count(parsed.errors(), "error")),
+    }
+}
+
+/// A warning if others on this machine may read the key.
+fn open_key(source: &Source, of: &Description) -> String {
+    let path = source.path.as_deref().filter(|_| of.keys.is_some());
+    let mode = path.and_then(|path| std::fs::metadata(path).ok());
+    let mode = mode.map_or(0, |about| about.permissions().mode() & 0o777);
+    match mode & 0o007 {
+        0 => String::new(),
+        _ => {
+            let name = &source.name;
+            let wrong =
+                format!("everybody on this machine may read the key in {name} (mode {mode:03o})");
+            let warning = Diagnostic::warning("cluster-key-open", wrong);
+            let warning = warning.help(format!(
+                "chmod 600 {name}, and take another key if somebody has read this one"
+            ));
+            lang::render(&warning, &SourceMap::new())
+        }
     }
 }
 

@@ -56,7 +56,7 @@ fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
         text: Some(source.text),
         server: source.server,
         numbers: source.numbers,
-        definitions: Vec::new(),
+        definitions: source.definitions,
     };
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
     let bytes = client.post("/v1/reload", body)?;

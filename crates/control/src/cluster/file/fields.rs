@@ -4,6 +4,7 @@ use crate::cluster::description::Description;
 use crate::cluster::generate::is_plain;
 use crate::file::reader::{Fields, Reader, Word};
 use arguments::units::Bandwidth;
+use cluster::auth::{KEYS_MAX, Key, Keys};
 use lang::Span;
 use std::time::Duration;
 
@@ -106,6 +107,35 @@ pub(super) fn time(
         return None;
     }
     Some((time, place))
+}
+
+/// The cluster's key, and another one that is accepted while it changes.
+pub(super) fn keys(fields: &mut Fields, r: &mut Reader) -> Option<Keys> {
+    let (place, before) = (fields.span, r.mistakes.len());
+    let words = fields.word_or_words(r, "key");
+    let mut keys = Vec::new();
+    for word in &words {
+        let key = Key::parse(&word.text);
+        if key.is_none() {
+            let wrong = "the key is none of 32 hexadecimal digits".to_owned();
+            let help = "make one: openssl rand -hex 16";
+            r.wrong("cluster-value", word.span, wrong, help);
+        }
+        keys.extend(key);
+    }
+    let some = fields.has("key") && r.mistakes.len() == before;
+    if some && !(1..=KEYS_MAX).contains(&words.len()) {
+        let wrong = format!(
+            "`key` must be one key, or two while it changes, not {}",
+            words.len()
+        );
+        let help = "write the one that servers send with, then one that they accept: key = [\"...\", \"...\"]";
+        r.wrong("cluster-value", place, wrong, help);
+        return None;
+    }
+    let mut keys = keys.into_iter();
+    let first = keys.next()?;
+    Some(Keys::new(first, keys.next()))
 }
 
 /// How many workers a server has.

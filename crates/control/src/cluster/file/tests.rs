@@ -336,6 +336,56 @@ fn links_over_an_ip_network_need_a_key() {
 }
 
 #[test]
+fn a_cluster_has_one_key_or_two_and_no_message_shows_one() {
+    let with = |value: &str| {
+        TWO.replace(
+            "rate = \"1Gbps\"\n",
+            &format!("rate = \"1Gbps\"\nkey = {value}\n"),
+        )
+    };
+    let other = "f".repeat(32);
+    for (value, keys) in [
+        (format!("\"{KEY}\""), KEY.to_owned()),
+        (format!("[\"{KEY}\"]"), KEY.to_owned()),
+        (
+            format!("[\"{KEY}\", \"{other}\"]"),
+            format!("{KEY} {other}"),
+        ),
+    ] {
+        let of = description(&with(&value).replace("devices", "mtu = 1530\ndevices"));
+        let found = of.keys.as_ref().map(|keys| keys.secret_text());
+        assert_eq!(found, Some(keys));
+        let said = format!("{of:?}");
+        assert!(!said.contains(KEY) && !said.contains(&other), "{said}");
+    }
+    let short = &KEY[1..];
+    for (value, wanted) in [
+        (
+            "[]".to_owned(),
+            "2: `key` must be one key, or two while it changes, not 0",
+        ),
+        (
+            format!("[\"{KEY}\", \"{KEY}\", \"{other}\"]"),
+            "2: `key` must be one key, or two while it changes, not 3",
+        ),
+        (
+            format!("\"{short}\""),
+            "5: the key is none of 32 hexadecimal digits",
+        ),
+        (
+            format!("[\n\"{other}\",\n\"{short}\"]"),
+            "7: the key is none of 32 hexadecimal digits",
+        ),
+        (format!("\"{KEY}"), "5: invalid basic string, expected `\"`"),
+    ] {
+        let text = with(&value);
+        assert_eq!(mistakes(&text)[0], wanted);
+        let said = parse("cluster.toml", &text).text();
+        assert!(!said.contains(short) && !said.contains(&other), "{said}");
+    }
+}
+
+#[test]
 fn an_ip_network_that_would_cut_frames_is_refused() {
     let wanted = "30: this link takes 1529 bytes, but packets of 1500 come with a tag of 30";
     let narrow = over("vxlan").replacen("mtu = 1580", "mtu = 1579", 1);

@@ -117,7 +117,7 @@ fn underlays(of: &Description, places: &Places, r: &mut Reader) {
     let mut pairs: HashMap<[usize; 2], Span> = HashMap::new();
     let over = links.filter(|(link, _)| !matches!(link.over, Over::Devices(_)));
     for (link, &place) in over {
-        if of.key.is_none() && pairs.is_empty() {
+        if of.keys.is_none() && pairs.is_empty() {
             let wrong =
                 "anyone on this link's IP network could send packets as a server does".to_owned();
             let help =

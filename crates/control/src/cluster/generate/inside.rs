@@ -82,15 +82,17 @@ fn node(out: &mut String, of: &Description, own: &Server) {
         })
         .collect();
     let mut more = String::new();
-    if let Some(key) = &of.key {
-        let _ = write!(more, ", KEY {key}");
+    let mut comment = "";
+    if of.keys.is_some() {
+        more += ", KEY $KEY";
+        comment = "// The key is not written here: `ashlar cluster up` and `reload` take it from the cluster's file.\n";
     }
     if let Some(wait) = of.resequence {
         let _ = write!(more, ", RESEQUENCE {}", wait.show());
     }
     let _ = writeln!(
         out,
-        "// ---- The cluster\n\n\
+        "// ---- The cluster\n\n{comment}\
          vlb :: VLBNode(NAME {}, NODE {},\n    NODES {},\n    LINKS {},\n    DELTA {}{more});",
         of.name,
         identifier(&own.name),
@@ -157,7 +159,7 @@ fn leave(out: &mut String, of: &Description, own: &Server, links: usize) {
 /// What finds the neighbours of frames that leave here, as VLBTransit takes it: nothing if they have tags.
 fn ready(of: &Description, own: &Server) -> String {
     let mut text = String::new();
-    if of.key.is_some() || of.resequence.is_some() {
+    if of.keys.is_some() || of.resequence.is_some() {
         return text;
     }
     for (family, keyword, finder) in [(Family::V4, "LEAVE", "arp"), (Family::V6, "LEAVE6", "nd6")] {
