@@ -11,15 +11,12 @@ import traffic
 
 NODES = "NODES a 1000Gbps b 1000Gbps c 1000Gbps d 1000Gbps, LINKS a-b a-c a-d b-c b-d c-d"
 NAME = "bench"
-KEY = bytes(range(16))
-KEYED = f", KEY {KEY.hex()}"
+KEYED = f", KEY {bytes(range(16)).hex()}"
 # Who is on the link where frames leave: gateways, which frames name by their place from 1, and hosts.
 GATEWAYS = [f"10.0.2.{n}" for n in range(254, 250, -1)]
 HOSTS = [f"10.0.2.{n}" for n in range(10, 74)]
 NEIGHBOURS = " ".join(f"write arp.insert {ip} 02:00:00:00:01:{n:02x}," for n, ip in enumerate(GATEWAYS + HOSTS))
 TAG = 0x88B5
-# A worker that started at the epoch, behind which no number is.
-FIRST = 1 << 20
 
 
 def cookie(name):
@@ -35,38 +32,9 @@ def addresses(node, via, port=0, gateway=1, hops=14, source=0):
     return struct.pack("!BHBHBHHB", hops << 2 | 2, node, port, gateway, 2, source, via, cookie(NAME))
 
 
-def siphash(key, data):
-    """SipHash-2-4 (Aumasson and Bernstein)."""
-    mask = (1 << 64) - 1
-    k0, k1 = struct.unpack("<QQ", key)
-    a, b, c, d = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
-
-    def rounds(a, b, c, d, n):
-        for _ in range(n):
-            a, c = a + b & mask, c + d & mask
-            b, d = (b << 13 | b >> 51) & mask ^ a, (d << 16 | d >> 48) & mask ^ c
-            a = (a << 32 | a >> 32) & mask
-            c, a = c + b & mask, a + d & mask
-            b, d = (b << 17 | b >> 47) & mask ^ c, (d << 21 | d >> 43) & mask ^ a
-            c = (c << 32 | c >> 32) & mask
-        return a, b, c, d
-
-    whole = len(data) & ~7
-    words = [w for (w,) in struct.iter_unpack("<Q", data[:whole])]
-    words.append(int.from_bytes(data[whole:], "little") | (len(data) & 255) << 56)
-    for word in words:
-        a, b, c, d = rounds(a, b, c, d ^ word, 2)
-        a ^= word
-    a, b, c, d = rounds(a, b, c ^ 255, d, 4)
-    return a ^ b ^ c ^ d
-
-
-def tagged(address, packet, number, flow, sequence, key):
-    """A frame with a tag; docs are in crates/cluster/src/tag.rs."""
-    head = address + struct.pack("!HQHH", TAG, number, flow, sequence)
-    inner = b"\x08\x00"
-    digest = siphash(key, head + inner + packet[:40].ljust(40, b"\0")) if key else 0
-    return head + struct.pack("!Q", digest) + inner + packet
+def tagged(address, packet, flow, sequence):
+    """A frame with a tag and without a code; docs are in crates/cluster/src/tag.rs."""
+    return address + struct.pack("!H16xQHH", TAG, 0, flow, sequence) + b"\x08\x00" + packet
 
 
 def leaving(n, dst):
@@ -79,7 +47,7 @@ def leaving(n, dst):
     return addresses(1, 0xFFFF, gateway=0, **more), int(ipaddress.IPv4Address(HOSTS[n * 5003 % 83 % len(HOSTS)]))
 
 
-def frames(to, tag, key, count):
+def frames(to, tag, count):
     """Frames to nodes of `to`, in turn, that come from a; those that leave at b (1) from other nodes, too."""
     routes = traffic.routes4()
     for n, dst in enumerate(traffic.destinations(routes, 32, count, 3)):
@@ -89,20 +57,20 @@ def frames(to, tag, key, count):
         if not tag:
             yield address + b"\x08\x00" + packet
         else:
-            yield tagged(address, packet, (FIRST + n) if key else 0, n % 4096, n // 4096, key)
+            yield tagged(address, packet, n % 4096, n // 4096)
 
 
 # Numbers come once: as many frames as a run takes, and more.
 MANY = 1 << 17
 # Neighbours are told while packets come already: where frames may come again, so many that those do not count.
+# The same with nodes that hear each other first.
 PACKETS = {"vlb-output": 1_000_000, "vlb-output-long": 1_000_000}
+PACKETS |= {f"nodes-{where}{more}": 1_000_000 for where in ("enter", "pass", "leave") for more in ("", "-key")}
 CAPTURES = {
-    "transit": ([2], False, None, 1 << 16),
-    "mixed": ([2, 3], False, None, 1 << 16),
-    "leaving": ([1], False, None, 1 << 16),
-    "transit-key": ([2], True, KEY, MANY),
-    "leaving-key": ([1], True, KEY, MANY),
-    "leaving-resequence": ([1], True, None, MANY),
+    "transit": ([2], False, 1 << 16),
+    "mixed": ([2, 3], False, 1 << 16),
+    "leaving": ([1], False, 1 << 16),
+    "leaving-resequence": ([1], True, MANY),
 }
 
 
@@ -128,16 +96,21 @@ def transit(more="", two=False):
     """
 
 
-def output(more="", stage="", at_once=False):
+def stage():
+    """Where packets leave, as `ashlar cluster text` has it."""
+    return f"""family :: Classifier(12/0800, 12/86dd);
+    family[1] -> six :: VLBOutput6(vlb) -> Discard; six[1] -> Discard;
+    family[0] -> leave :: VLBOutput(vlb, 0 {" ".join(GATEWAYS)}); leave[1] -> Discard;
+    leave[0] -> arp :: ARPQuerier(10.0.2.1/24, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 64); Idle -> [1]arp;
+    arp[0] -> out :: ToDevice($OUT); arp[1] -> Discard; arp[2] -> Discard;"""
+
+
+def output(more="", before="", at_once=False):
     """Node b, where frames leave the cluster, as `ashlar cluster text` has it."""
     return node("b", more) + f"""
     FromDevice($IN) -> t :: VLBTransit(vlb{", LEAVE leave arp" if at_once else ""}); Idle -> [1]t; Idle -> [2]t;
     t[0] -> Discard; t[1] -> Discard; t[2] -> Discard; t[4] -> Discard;
-    t[3] -> {stage} family :: Classifier(12/0800, 12/86dd);
-    family[1] -> six :: VLBOutput6(vlb) -> Discard; six[1] -> Discard;
-    family[0] -> leave :: VLBOutput(vlb, 0 {" ".join(GATEWAYS)}); leave[1] -> Discard;
-    leave[0] -> arp :: ARPQuerier(10.0.2.1/24, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 64); Idle -> [1]arp;
-    arp[0] -> out :: ToDevice($OUT); arp[1] -> Discard; arp[2] -> Discard;
+    t[3] -> {before} {stage()}
     {"t[5] -> out;" if at_once else ""}
     """
 
@@ -148,6 +121,24 @@ def enter(more=""):
     FromDevice($IN) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(ROUTES $ROUTES) -> Discard;
     rt[1] -> DecIPTTL -> in :: VLBInput(vlb, b/0/1);
     out :: ToDevice($OUT); in[0] -> out; in[1] -> out; in[2] -> out;
+    """
+
+
+def nodes(where, more=""):
+    """Node a, where packets enter, and node b, which they pass or where they leave, in one router: what a node costs is the
+    difference. With a key the nodes agree by heartbeats on those of frames, so no frame could be made beforehand."""
+    ways = {
+        "enter": "out :: ToDevice($OUT);",
+        "pass": "t :: VLBTransit(vlb); t[1] -> out :: ToDevice($OUT); t[2] -> Discard;",
+        "leave": f"t :: VLBTransit(vlb); t[1] -> Discard; t[2] -> {stage()}",
+    }
+    own = {name: f"VLBNode(NAME {NAME}, NODE {name}, NODES a 1000Gbps b 1000Gbps c 1000Gbps, LINKS a-b b-c{more})" for name in "abc"}
+    return f"""
+    a :: {own["a"]}; vlb :: {own["b"]}; c :: {own["c"]};
+    ha :: VLBHeartbeat(a); hb :: VLBHeartbeat(vlb); hc :: VLBHeartbeat(c);
+    ha -> Paint(0) -> hb; hb[0] -> Paint(0) -> ha; hb[1] -> Paint(0) -> hc; hc -> Paint(1) -> hb;
+    FromDevice($IN) -> Strip(14) -> CheckIPHeader -> VLBInput(a, {"b" if where == "leave" else "c"}/0/1) -> {ways[where]}
+    {"" if where == "enter" else "t[0] -> Discard; t[3] -> Discard; Idle -> [1]t;"}
     """
 
 
@@ -165,12 +156,13 @@ def configurations(folder):
         "vlb-input": (enter(), routes, "in4.pcap", "out", ""),
         "vlb-input-no-flowlets": (enter(", FLOWS 0"), routes, "in4.pcap", "out", ""),
         "vlb-input-resequence": (enter(reseq), routes, "in4.pcap", "out", ""),
-        "vlb-input-key": (enter(KEYED), routes, "in4.pcap", "out", ""),
         "vlb-transit": row(transit(), plain, "transit"),
         "vlb-transit-two": row(transit(two=True), two, "mixed", out="from"),
-        "vlb-transit-key": row(transit(KEYED), plain, "transit-key"),
         "vlb-output": row(output(at_once=True), plain, "leaving", NEIGHBOURS),
         "vlb-output-long": row(output(), plain, "leaving", NEIGHBOURS),
         "vlb-output-resequence": row(output(reseq, "VLBResequencer(vlb) ->"), plain, "leaving-resequence", NEIGHBOURS),
-        "vlb-output-key": row(output(KEYED), plain, "leaving-key", NEIGHBOURS),
+    } | {
+        f"nodes-{where}{name}": (nodes(where, more), plain, "in4.pcap", "out", NEIGHBOURS if where == "leave" else "")
+        for where in ("enter", "pass", "leave")
+        for name, more in (("", ""), ("-key", KEYED))
     }

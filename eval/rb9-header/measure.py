@@ -25,13 +25,10 @@ OPTIONS = {
     "vlb-input": "input node",
     "vlb-input-no-flowlets": "without flowlets",
     "vlb-input-resequence": "with RESEQUENCE",
-    "vlb-input-key": "with KEY",
-    "vlb-transit": "intermediate node",
-    "vlb-transit-key": "with KEY",
     "vlb-output-long": "output node, by the long way",
     "vlb-output-resequence": "with RESEQUENCE",
-    "vlb-output-key": "with KEY",
 }
+KEYED = {"enter": "input node", "pass": "intermediate node", "leave": "output node"}
 LIKE = "forward-64"  # what nodes behind the input node are compared with
 WHERE = [LIKE, "vlb-transit", "vlb-transit-two", "vlb-output"]
 BOUND = 1.2
@@ -51,13 +48,20 @@ def run(name):
 
 
 def steps():
-    for name in dict.fromkeys([*NODES, *OPTIONS]):
+    keyed = [f"nodes-{where}{more}" for where in KEYED for more in ("", "-key")]
+    for name in dict.fromkeys([*NODES, *OPTIONS, *keyed]):
         yield name, run(name)
 
 
 def times(results, name):
     """How many times the instructions of minimal forwarding."""
     return median(results, name, "all") / median(results, LIKE, "all")
+
+
+def node_alone(results, where, more):
+    """What one node costs of a row with two: the input node is in all of them."""
+    before = 0 if where == "enter" else median(results, f"nodes-enter{more}", "all")
+    return median(results, f"nodes-{where}{more}", "all") - before
 
 
 def short(file, function):
@@ -81,6 +85,10 @@ def values(raw):
         base = all if not what.startswith("with") else base
         more = "" if all == base else f"{all - base:+.0f}"
         options.append([what, name, f"{all:.0f}", more])
+    keyed = []
+    for name, what in KEYED.items():
+        plain, key = (node_alone(results, name, more) for more in ("", "-key"))
+        keyed.append([what, f"{plain:.0f}", f"{key:.0f}", f"{key - plain:+.0f}"])
     where = []
     for name in WHERE:
         for n, file, function in results[name][0]["functions"]:
@@ -96,6 +104,7 @@ def values(raw):
     return verdicts | plain | {
         "nodes": table(["node", "row of eval/bench/instructions", "of Ashlar itself", "all", "times minimal forwarding"], nodes),
         "options": table(["node", "row", "instructions", "more"], options),
+        "keyed": table(["node", "without KEY", "with KEY", "more"], keyed),
         "where": table(["row", "instructions", "function"], where),
         "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}"}
 
