@@ -129,7 +129,7 @@ fn the_key_is_never_shown_and_a_file_that_others_may_read_is_warned_of() {
     assert!(text.contains("KEY $KEY"), "{text}");
     let server = folder.write("a.click", &text);
     let done = run(&["check", &server, &format!("KEY={KEY}x")]);
-    let wrong = String::from_utf8_lossy(&done.stderr);
+    let wrong = String::from_utf8_lossy(&done.stdout);
     assert!(
         wrong.contains("KEY is no key") && !wrong.contains(KEY),
         "{wrong}"
