@@ -5,7 +5,7 @@
 use control::Source;
 use engine::clock::{Clock, Time};
 use engine::graph::Walker;
-use engine::router::single;
+use engine::graph::single;
 use planner::Options;
 use router_tests::{InMemory, registry};
 use rustix::time::{ClockId, clock_gettime};

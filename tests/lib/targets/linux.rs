@@ -154,7 +154,7 @@ impl Steered {
         }
         let routes = self.kernel.routes4().ok().zip(self.kernel.routes6().ok());
         let (v4, v6) = routes.expect("memory");
-        let _ = self.model.flush(&*v4, &*v6);
+        let _ = self.model.flush(v4, v6);
     }
 
     /// A neighbour is found, lost, or not known any more.

@@ -82,8 +82,8 @@ mod tests {
             "as if it were ahead"
         );
         let two = |beat| match beat % 2 {
-            0 => (1 << 56 | beat + 1, 1 << 56 | beat, beat),
-            _ => (2 << 56 | beat + 1, 0, beat),
+            0 => ((1 << 56) | (beat + 1), (1 << 56) | beat, beat),
+            _ => ((2 << 56) | (beat + 1), 0, beat),
         };
         assert!(stuck(two), "while another goes on");
     }
