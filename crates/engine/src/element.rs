@@ -119,7 +119,8 @@ pub trait Element: Sized + 'static {
     }
 
     /// Hot swap, on control: the element was reconfigured; take over what the old configuration
-    /// shared (tables, rings).
+    /// shared (tables, rings), but change nothing of that: the reload can still fail. What is to change
+    /// changes in [`take`](Self::take).
     fn inherit(config: &mut Self::Config, old: &Self::Config) {
         let _ = (config, old);
     }

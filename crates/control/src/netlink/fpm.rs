@@ -313,7 +313,7 @@ impl Fpm {
             Ok(Some(user)) => Err(format!(
                 "it is user {user}'s: name the user as whom zebra runs by --fpm-user"
             )),
-            Ok(None) if self.listen.from == Some(theirs.ip()) => Ok(()),
+            Ok(None) if self.listen.from == Some(theirs.ip().to_canonical()) => Ok(()),
             Ok(None) => Err(
                 "it comes from elsewhere: name the machine on which zebra runs by --fpm-from"
                     .to_owned(),

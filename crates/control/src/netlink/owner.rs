@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use wire::netlink::{AF_INET, AF_INET6, HEADER, NLM_F_REQUEST};
 
 /// `NETLINK_SOCK_DIAG`.
 const SOCK_DIAG: isize = 4;
@@ -9,13 +10,10 @@ const SOCK_DIAG: isize = 4;
 const BY_FAMILY: u16 = 20;
 /// `NLMSG_ERROR`.
 const ERROR: u16 = 2;
-/// `NLM_F_REQUEST`.
-const REQUEST: u16 = 1;
 const IPPROTO_TCP: u8 = 6;
 /// `TCP_ESTABLISHED`. A connection that has ended belongs to nobody any more, which the kernel tells as user 0.
 const ESTABLISHED: u8 = 1;
-/// Lengths: of a netlink header; of what tells sockets apart (`inet_diag_sockid`).
-const HEADER: usize = 16;
+/// Length of what tells sockets apart (`inet_diag_sockid`).
 const ID: usize = 48;
 /// Where in an answer the state stands, what tells the socket apart, and its user.
 const STATE: usize = HEADER + 1;
@@ -40,51 +38,88 @@ impl Owners {
     pub(super) fn of(&self, ours: SocketAddr, theirs: SocketAddr) -> io::Result<Option<u32>> {
         // An answer that nobody has waited for.
         while self.0.recv_from_full().is_ok() {}
-        let id = id(theirs, ours);
-        self.0.send(&question(family(theirs.ip()), &id), 0)?;
+        let asked = End {
+            own: canonical(theirs),
+            other: canonical(ours),
+        };
+        self.0.send(&asked.question(), 0)?;
         let (answer, _) = self.0.recv_from_full()?;
-        read(&answer, &id)
+        read(&answer, &asked)
     }
 }
 
-fn family(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => wire::netlink::AF_INET,
-        IpAddr::V6(_) => wire::netlink::AF_INET6,
-    }
+/// As if there were no IPv4 addresses in IPv6 ones: an end may be known by either.
+fn canonical(mut address: SocketAddr) -> SocketAddr {
+    address.set_ip(address.ip().to_canonical());
+    address
 }
 
-/// What tells a socket apart: its port and the other end's, and the addresses.
-fn id(own: SocketAddr, other: SocketAddr) -> [u8; ID] {
-    let mut id = [0; ID];
-    id[..2].copy_from_slice(&own.port().to_be_bytes());
-    id[2..4].copy_from_slice(&other.port().to_be_bytes());
-    for (at, address) in [(4, own.ip()), (20, other.ip())] {
-        match address {
-            IpAddr::V4(ip) => id[at..at + 4].copy_from_slice(&ip.octets()),
-            IpAddr::V6(ip) => id[at..at + 16].copy_from_slice(&ip.octets()),
+/// One end of a connection, known by both addresses.
+struct End {
+    own: SocketAddr,
+    other: SocketAddr,
+}
+
+impl End {
+    /// As the kernel has it (`inet_diag_sockid`): ports, addresses, interface, cookie.
+    fn id(&self) -> [u8; ID] {
+        let mut id = [0; ID];
+        id[..2].copy_from_slice(&self.own.port().to_be_bytes());
+        id[2..4].copy_from_slice(&self.other.port().to_be_bytes());
+        for (at, address) in [(4, self.own), (20, self.other)] {
+            match address {
+                SocketAddr::V4(v4) => id[at..at + 4].copy_from_slice(&v4.ip().octets()),
+                SocketAddr::V6(v6) => {
+                    id[at..at + 16].copy_from_slice(&v6.ip().octets());
+                    // One of a link is looked up on that link.
+                    id[36..40].copy_from_slice(&v6.scope_id().to_ne_bytes());
+                }
+            }
         }
+        // Any cookie (INET_DIAG_NOCOOKIE).
+        id[40..].fill(0xff);
+        id
     }
-    // Any cookie (INET_DIAG_NOCOOKIE).
-    id[40..].fill(0xff);
-    id
-}
 
-fn question(family: u8, id: &[u8; ID]) -> Vec<u8> {
-    let mut all = Vec::with_capacity(HEADER + 8 + ID);
-    all.extend(((HEADER + 8 + ID) as u32).to_ne_bytes());
-    all.extend(BY_FAMILY.to_ne_bytes());
-    all.extend(REQUEST.to_ne_bytes());
-    // Number of the question, and who asks.
-    all.extend([0; 8]);
-    all.extend([family, IPPROTO_TCP, 0, 0]);
-    all.extend((1u32 << ESTABLISHED).to_ne_bytes());
-    all.extend(id);
-    all
+    fn question(&self) -> Vec<u8> {
+        let family = match self.own {
+            SocketAddr::V4(_) => AF_INET,
+            SocketAddr::V6(_) => AF_INET6,
+        };
+        let mut all = Vec::with_capacity(HEADER + 8 + ID);
+        all.extend(((HEADER + 8 + ID) as u32).to_ne_bytes());
+        all.extend(BY_FAMILY.to_ne_bytes());
+        all.extend(NLM_F_REQUEST.to_ne_bytes());
+        // Number of the question, and who asks.
+        all.extend([0; 8]);
+        all.extend([family, IPPROTO_TCP, 0, 0]);
+        all.extend((1u32 << ESTABLISHED).to_ne_bytes());
+        all.extend(self.id());
+        all
+    }
+
+    /// Whether it is this one that an answer of some family names.
+    fn is(&self, family: u8, found: &[u8; 36]) -> bool {
+        let address = |at: usize| {
+            let bytes = found[at..at + 16].first_chunk::<16>()?;
+            let v4 = bytes.first_chunk::<4>()?;
+            Some(match family {
+                AF_INET => IpAddr::from(*v4),
+                _ => IpAddr::from(*bytes).to_canonical(),
+            })
+        };
+        let ports = [
+            self.own.port().to_be_bytes(),
+            self.other.port().to_be_bytes(),
+        ];
+        found[..4] == *ports.as_flattened()
+            && address(4) == Some(self.own.ip())
+            && address(20) == Some(self.other.ip())
+    }
 }
 
 /// The user that an answer tells of, if it is about the connection that was asked about.
-fn read(answer: &[u8], asked: &[u8; ID]) -> io::Result<Option<u32>> {
+fn read(answer: &[u8], asked: &End) -> io::Result<Option<u32>> {
     let short = || io::Error::from(ErrorKind::InvalidData);
     let four = |at: usize| answer.get(at..at + 4).and_then(|b| b.try_into().ok());
     let kind = four(4).map(|[a, b, ..]: [u8; 4]| u16::from_ne_bytes([a, b]));
@@ -101,9 +136,9 @@ fn read(answer: &[u8], asked: &[u8; ID]) -> io::Result<Option<u32>> {
         }
         _ => return Err(short()),
     }
-    let found = answer.get(FOUND..FOUND + 36).ok_or_else(short)?;
+    let found = answer.get(FOUND..).and_then(|rest| rest.first_chunk());
     let user = four(UID).map(u32::from_ne_bytes).ok_or_else(short)?;
-    let is_it = answer[STATE] == ESTABLISHED && found == &asked[..36];
+    let is_it = answer[STATE] == ESTABLISHED && asked.is(answer[HEADER], found.ok_or_else(short)?);
     Ok(is_it.then_some(user))
 }
 
@@ -115,14 +150,25 @@ mod tests {
     #[test]
     fn the_other_end_of_a_connection_is_its_users() {
         let owners = Owners::open().expect("a socket");
-        for at in ["127.0.0.1:0", "[::1]:0"] {
+        for (at, to) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("[::1]:0", "::1"),
+            // By addresses of one family or the other, on either end.
+            ("[::]:0", "127.0.0.1"),
+            ("127.0.0.1:0", "::ffff:127.0.0.1"),
+        ] {
             let listener = TcpListener::bind(at).expect("a port");
-            let address = listener.local_addr().expect("an address");
-            let peer = TcpStream::connect(address).expect("it listens");
+            let port = listener.local_addr().expect("an address").port();
+            let to: IpAddr = to.parse().expect("an address");
+            let peer = TcpStream::connect((to, port)).expect("it listens");
             let (stream, theirs) = listener.accept().expect("a connection");
             let ours = stream.local_addr().expect("an address");
             let us = rustix::process::geteuid().as_raw();
-            assert_eq!(owners.of(ours, theirs).expect("an answer"), Some(us));
+            assert_eq!(
+                owners.of(ours, theirs).expect("an answer"),
+                Some(us),
+                "{to}"
+            );
             // The listener is none, nor is an end that has been closed.
             let mut other = theirs;
             other.set_port(theirs.port() ^ 1);
@@ -134,16 +180,20 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_none_tells_of_nobody() {
-        let asked = [7; ID];
+        let end = |port| End {
+            own: SocketAddr::from(([10, 0, 0, 1], port)),
+            other: SocketAddr::from(([10, 0, 0, 2], 2620)),
+        };
+        let asked = end(7);
         let mut answer = vec![0; 124];
         answer[4] = BY_FAMILY as u8;
-        answer[STATE] = ESTABLISHED;
-        answer[FOUND..FOUND + ID].copy_from_slice(&asked);
+        (answer[HEADER], answer[STATE]) = (AF_INET, ESTABLISHED);
+        answer[FOUND..FOUND + ID].copy_from_slice(&asked.id());
         answer[UID] = 5;
         assert_eq!(read(&answer, &asked).expect("whole"), Some(5));
+        assert_eq!(read(&answer, &end(8)).expect("whole"), None);
         answer[STATE] = 6;
         assert_eq!(read(&answer, &asked).expect("whole"), None);
-        assert_eq!(read(&answer, &[8; ID]).expect("whole"), None);
         for length in 0..UID + 4 {
             assert!(read(&answer[..length], &asked).is_err());
         }

@@ -459,13 +459,14 @@ impl Element for ArpQuerier {
 
     fn inherit(config: &mut Config, old: &Config) {
         config.own = Link::inherit(&config.own, &old.own);
-        if config.ether != old.ether {
-            // Another interface: questions find who is there now, and tell our address.
-            config.own.clear(false);
-        }
     }
 
     fn take(&mut self, old: ArpQuerier) {
+        let config = &self.sender.config;
+        if config.ether != old.sender.config.ether {
+            // Another interface: questions find who is there now, and tell our address.
+            config.own.clear(false);
+        }
         self.resolver.take(old.resolver);
         (self.responses, self.conflicts) = (old.responses, old.conflicts);
         (self.sender.queries, self.sender.drops) = (old.sender.queries, old.sender.drops);

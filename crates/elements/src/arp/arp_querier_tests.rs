@@ -304,6 +304,23 @@ fn a_reload_keeps_neighbours_and_waiting_packets() {
 }
 
 #[test]
+fn another_address_asks_for_all_again_once_it_is_taken_up() {
+    let mut bench = bench("");
+    send(&mut bench, "10.0.0.2", &["1"]);
+    bench.push_at("q", 1, &[reply(A, "10.0.0.2")]);
+    let other = text("").replace(US, B);
+    let plan = std::sync::Arc::clone(bench.graph().plan());
+    let whole = other.replace("Collect", "Discard") + "; Idle -> q; Idle -> [1]q";
+    let ports = engine::port::NoPorts;
+    let made = testkit::plan(crate::CLASSES, &whole, 1, &ports, Some(&plan));
+    // A reload that fails has come as far as that.
+    drop(made.unwrap_or_else(|e| panic!("{e}")));
+    assert_eq!(bench.read("q.count"), "1", "it is still known");
+    bench.reload(&other).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(bench.read("q.count"), "0");
+}
+
+#[test]
 fn a_name_can_stand_for_both_addresses_and_mistakes_are_told() {
     let mut bench = Bench::new(
         crate::CLASSES,

@@ -369,13 +369,13 @@ impl Element for IP6NDSolicitor {
 
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
-        if config.face.ether != old.face.ether {
-            // Another interface: questions find who is there now, and tell our address.
-            config.link.clear(false);
-        }
     }
 
     fn take(&mut self, old: IP6NDSolicitor) {
+        if self.face.ether != old.face.ether {
+            // Another interface: questions find who is there now, and tell our address.
+            self.link.clear(false);
+        }
         self.resolver.take(old.resolver);
         self.counts = old.counts;
     }
