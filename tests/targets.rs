@@ -124,6 +124,16 @@ fn patterns_of_any_bytes_are_compiled_or_refused() {
 }
 
 #[test]
+fn super_frames_and_unfinished_checksums_of_any_bytes_are_cut_or_refused() {
+    run("offload", 8_000, 1_000);
+}
+
+#[test]
+fn rewriters_take_any_packets_from_both_sides() {
+    run("rewriters", 1_000, 200);
+}
+
+#[test]
 fn scripts_of_any_bytes_end_or_wait() {
     run("script", 500, 200);
 }

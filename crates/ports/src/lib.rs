@@ -40,6 +40,7 @@ pub mod memory;
 pub mod netns;
 mod null;
 mod offload;
+pub use offload::unfold;
 pub mod pcap;
 mod ring;
 

@@ -221,6 +221,23 @@ pub(crate) fn cut(
     }
 }
 
+/// The packets that a frame becomes whose virtio-net header is this, and whose first `head` bytes lie together, as far as it
+/// is sound; for tests on any bytes.
+pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
+    let vnet = VnetHeader::parse(vnet);
+    let mut packets = Vec::new();
+    if vnet.is_gso() {
+        let (head, tail) = frame.split_at(head.min(frame.len()));
+        // A mistake leaves the packets before it.
+        let _ = cut(&vnet, head, tail, |packet| packets.push(packet));
+    } else if let Some(mut packet) = Packet::from_bytes(frame)
+        && vnet.complete(packet.data_mut())
+    {
+        packets.push(packet);
+    }
+    packets
+}
+
 /// Copies bytes from `from` on out of two adjacent pieces.
 fn gather(first: &[u8], second: &[u8], from: usize, to: &mut [u8]) {
     let part = first.get(from..).unwrap_or(&[]);

@@ -13,7 +13,9 @@ pub mod keep;
 pub mod language;
 pub mod linux;
 pub mod netlink;
+pub mod offload;
 pub mod patterns;
+pub mod rewriters;
 pub mod script;
 pub mod socket;
 pub mod summary;
@@ -81,8 +83,16 @@ pub const ALL: &[Target] = &[
         run: netlink::run,
     },
     Target {
+        name: "offload",
+        run: offload::run,
+    },
+    Target {
         name: "patterns",
         run: patterns::run,
+    },
+    Target {
+        name: "rewriters",
+        run: rewriters::run,
     },
     Target {
         name: "script",
