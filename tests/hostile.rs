@@ -1,6 +1,6 @@
-//! Every class with hostile arguments: each argument that a class's description names is given numbers at the edges of
-//! all integer types, nothing, and very much. A configuration is refused with a sentence, or runs with packets of
-//! several sizes; nothing panics, and no plan takes gigabytes.
+//! Every class with hostile arguments and handlers: each argument that a class's description names, and each of its
+//! handlers, is given numbers at the edges of all integer types, nothing, and very much. It is refused with a sentence, or
+//! the router runs with packets of several sizes; nothing panics, and no plan takes gigabytes.
 //!
 //! Each class has a process of its own, whose memory is limited: one that runs out of it is told from the others.
 
@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::ip4;
@@ -28,6 +29,8 @@ use testkit::ip4;
 const CLASS: &str = "ASHLAR_TEST_CLASS";
 /// Memory that a process may map, in bytes.
 const MEMORY: u64 = 2 << 30;
+/// Time that it may take.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Classes that are planned only: they would change the machine that the test runs on, or wait for others.
 const PLANNED_ONLY: &[&str] = &["KernelTap", "KernelTun"];
@@ -101,8 +104,9 @@ fn frames() -> Vec<Vec<u8>> {
     all
 }
 
-/// Plans a router, and runs it if it can be planned. False if it is refused.
-fn run(router: &lang::Router, at: usize) -> bool {
+/// Plans a router and, if it can be planned, runs it, and gives all values to a handler of an element. False if it is
+/// refused.
+fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
     let ports = Arc::new(InMemory::default());
     let options = Options {
         open_inputs: true,
@@ -135,6 +139,19 @@ fn run(router: &lang::Router, at: usize) -> bool {
     let element = &plan.elements[at];
     let open = element.class.needs.is_empty() && element.inputs.first() == Some(&false);
     turns(&mut graph);
+    for value in handler.map_or_else(Vec::new, |_| values()) {
+        let path = format!("{}.{}", element.name, handler.unwrap_or_default());
+        eprintln!("{path} {}", value.chars().take(200).collect::<String>());
+        let (read, written) =
+            graph.outside(|outside| (outside.read(&path, &value), outside.write(&path, &value)));
+        for refused in [read.err(), written.err()].into_iter().flatten() {
+            assert!(!refused.to_string().is_empty());
+        }
+        for port in &far {
+            port.inject_all(0, frames().iter().map(Vec::as_slice));
+        }
+        turns(&mut graph);
+    }
     for _ in 0..2 {
         for port in &far {
             port.inject_all(0, frames().iter().map(Vec::as_slice));
@@ -165,8 +182,15 @@ fn turns(graph: &mut Graph) {
     }
 }
 
-/// Tries all arguments of a class; says which of them made it panic.
-fn attempt(class: &Class) -> Vec<String> {
+/// Tries something; whether it was refused or ran, or `None` if it panicked.
+fn attempt(what: &str, work: impl FnOnce() -> bool) -> Option<bool> {
+    let shown: String = what.chars().take(200).collect();
+    eprintln!("{shown}");
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// Tries all arguments and handlers of a class; says which of them made it panic.
+fn attempts(class: &Class) -> Vec<String> {
     let Some((router, at)) = example(class) else {
         return Vec::new();
     };
@@ -179,17 +203,22 @@ fn attempt(class: &Class) -> Vec<String> {
         place += usize::from(!info.keyword);
         for value in values() {
             let text = with(&config.text, &known, (info, here), &value);
-            let shown: String = text.chars().take(200).collect();
-            eprintln!("{}({shown})", class.name);
+            let what = format!("{}({text})", class.name);
             let mut router = router.clone();
             router.elements[at].config = lang::Config::verbatim(text, config.span());
-            match catch_unwind(AssertUnwindSafe(|| run(&router, at))) {
-                Ok(accepted) => ran += usize::from(accepted),
-                Err(_) => wrong.push(format!("{}({shown})", class.name)),
+            match attempt(&what, || run(&router, at, None)) {
+                Some(accepted) => ran += usize::from(accepted),
+                None => wrong.push(what),
             }
         }
     }
     eprintln!("{} of {} ran", ran, infos.len() * values().len());
+    // Those that reach beyond the router are for its own elements.
+    for handler in (class.handlers)().iter().filter(|handler| !handler.inner) {
+        let what = format!("{}.{}", class.name, handler.name);
+        let used = attempt(&what, || run(&router, at, Some(handler.name)));
+        wrong.extend(used.is_none().then_some(what));
+    }
     wrong
 }
 
@@ -210,7 +239,15 @@ fn child(name: &str) {
     std::fs::create_dir_all(&folder).expect("the temporary folder takes folders");
     std::env::set_current_dir(&folder).expect("it was made just now");
     let class = registry().classes().into_iter().find(|c| c.name == name);
-    let wrong = attempt(class.expect("the parent knows it"));
+    let (done, over) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("it takes too long");
+            std::process::exit(1);
+        }
+    });
+    let wrong = attempts(class.expect("the parent knows it"));
+    drop(done);
     let _ = std::fs::remove_dir_all(folder);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -221,7 +258,7 @@ fn try_apart(program: &Path, name: &str) -> Result<(), String> {
         .args([
             "--exact",
             "--nocapture",
-            "any_argument_of_any_class_is_refused_or_runs",
+            "any_argument_and_any_value_of_a_handler_is_refused_or_taken",
         ])
         .env(CLASS, name)
         .stdin(Stdio::null())
@@ -239,7 +276,7 @@ fn try_apart(program: &Path, name: &str) -> Result<(), String> {
 }
 
 #[test]
-fn any_argument_of_any_class_is_refused_or_runs() {
+fn any_argument_and_any_value_of_a_handler_is_refused_or_taken() {
     if let Ok(name) = std::env::var(CLASS) {
         return child(&name);
     }
