@@ -82,14 +82,15 @@ impl<F: Family> Element for Encap<F> {
     fn new(message: &Arc<Message>, init: &Init) -> Encap<F> {
         Encap {
             message: **message,
-            idents: Idents::new(1, init),
+            // They are sequence numbers, too.
+            idents: Idents::new(1, None, init),
             family: PhantomData,
         }
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        on_if(self.message.put(packet, self.idents.next()), NO_ROOM)
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        on_if(self.message.put(packet, self.idents.next(cx)), NO_ROOM)
     }
 
     const HANDLERS: &'static [Handler<Encap<F>>] =

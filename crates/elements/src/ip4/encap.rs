@@ -4,6 +4,7 @@ use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 use wire::{Ipv4, ipv4};
 
 /// Where packets with a new header go.
@@ -97,22 +98,55 @@ impl Header {
 }
 
 /// Identifications, from a start of its own on each worker, so that they meet as late as may be.
-#[derive(Clone, Copy)]
-pub(crate) struct Idents(u16);
+pub(crate) struct Idents {
+    next: u16,
+    /// Their order; `None`: they count up.
+    order: Option<Arc<Order>>,
+}
 
 impl Idents {
-    /// The numbers of one worker, from `first` on the first.
-    pub(crate) fn new(first: u16, init: &Init) -> Idents {
+    /// The numbers of one worker, from `first` on the first; without an order, or where the router runs as Click's, they
+    /// count up.
+    pub(crate) fn new(first: u16, order: Option<&Arc<Order>>, init: &Init) -> Idents {
         let apart = 0x1_0000 / init.workers.max(1);
-        Idents(first.wrapping_add((init.worker * apart) as u16))
+        Idents {
+            next: first.wrapping_add((init.worker * apart) as u16),
+            order: order.filter(|_| !init.as_click()).map(Arc::clone),
+        }
     }
 
     /// The next one.
     #[inline]
-    pub(crate) fn next(&mut self) -> u16 {
-        let ident = self.0;
-        self.0 = ident.wrapping_add(1);
-        ident
+    pub(crate) fn next(&mut self, cx: &mut Cx) -> u16 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        match &self.order {
+            None => number,
+            Some(order) => order.at(number, cx),
+        }
+    }
+}
+
+/// An order of all identifications that nobody outside can guess, as whoever can puts fragments of his own between those of
+/// others (RFC 7739). All encapsulators of a router share it. It is a Feistel network of four rounds: each number occurs
+/// once, and what a round does to a byte is drawn at random.
+#[derive(Default)]
+pub(crate) struct Order(OnceLock<Box<[[u8; 256]; 4]>>);
+
+impl Order {
+    #[inline]
+    fn at(&self, number: u16, cx: &mut Cx) -> u16 {
+        let rounds = self.0.get_or_init(|| {
+            let mut rounds = Box::new([[0; 256]; 4]);
+            let bytes = rounds.iter_mut().flatten();
+            bytes.for_each(|byte| *byte = cx.random() as u8);
+            rounds
+        });
+        let [mut left, mut right] = number.to_be_bytes();
+        for round in rounds.iter() {
+            (left, right) = (right, left ^ round[usize::from(right)]);
+        }
+        u16::from_be_bytes([left, right])
     }
 }
 

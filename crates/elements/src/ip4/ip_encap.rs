@@ -4,7 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> IPEncap(ipip, 192.0.2.1, 198.51.100.1) -> Discard;
 //! ```
 //!
-//! The network header and destination annotations are set. The identification counts up. A packet without room
+//! The network header and destination annotations are set. No identification comes twice
+//! within 65,536, and none can be guessed from others; with `ashlar click` they count up, as in Click. A packet without room
 //! before its data, or too long for a datagram, is dropped (`no_room`).
 //!
 //! Arguments:
@@ -24,7 +25,7 @@
 //! - `TOS`: the whole type of service byte, instead of the three arguments before.
 //! - `DF`: whether routers must not fragment. Default false.
 
-use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
+use super::encap::{Headed, Header, Idents, Order, read_dst, read_src, write_dst, write_src};
 use super::protocol::Protocol;
 use crate::prelude::*;
 use arguments::Names;
@@ -35,6 +36,11 @@ const NO_ROOM: u8 = 0;
 pub(super) struct IPEncap {
     header: Header,
     idents: Idents,
+}
+
+pub(super) struct Config {
+    header: Header,
+    order: Arc<Order>,
 }
 
 /// The ECN bits of a transport that knows congestion notification.
@@ -95,30 +101,34 @@ impl Element for IPEncap {
     const DROPS: &'static [&'static str] = &["no_room"];
     const READS_ANNOTATIONS: bool = true;
 
-    type Config = Header;
+    type Config = Config;
 
-    fn configure(args: &mut Args) -> Header {
+    fn configure(args: &mut Args) -> Config {
         let protocol: Protocol = args.required("PROTO", "the protocol inside");
         let src = args.required("SRC", "the source address");
         let dst = args.required("DST", "the destination address");
-        Header {
+        let header = Header {
             tos: type_of_service(args),
             ttl: args.key("TTL", 250, "time to live"),
             dont_fragment: args.key("DF", false, "whether routers must not fragment"),
             ..Header::new(src, dst, protocol.0)
+        };
+        Config {
+            header,
+            order: args.router_wide(),
         }
     }
 
-    fn new(header: &Arc<Header>, init: &Init) -> IPEncap {
+    fn new(config: &Arc<Config>, init: &Init) -> IPEncap {
         IPEncap {
-            header: **header,
-            idents: Idents::new(0, init),
+            header: config.header,
+            idents: Idents::new(0, Some(&config.order), init),
         }
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let put = self.header.put(packet, 0, self.idents.next());
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let put = self.header.put(packet, 0, self.idents.next(cx));
         on_if(put.is_some(), NO_ROOM)
     }
 
@@ -143,7 +153,7 @@ mod tests {
 
     fn made(configuration: &str) -> Vec<u8> {
         let text = format!("e :: IPEncap({configuration}) -> CheckIPHeader -> out :: Collect");
-        let mut bench = Bench::new(crate::CLASSES, &text);
+        let mut bench = Bench::click(crate::CLASSES, &text);
         bench.push("e", &[b"data"]);
         bench.take("out").remove(0)
     }
@@ -174,7 +184,7 @@ mod tests {
     fn the_destination_can_come_from_the_packet_and_both_can_be_changed() {
         let text =
             "s :: SetIPAddress(9.9.9.9) -> e :: IPEncap(udp, 1.0.0.1, DST_ANNO) -> out :: Collect";
-        let mut bench = Bench::new(crate::CLASSES, text);
+        let mut bench = Bench::click(crate::CLASSES, text);
         bench.push("s", &[b"a"]);
         assert_eq!(bench.read("e.dst"), "DST_ANNO");
         bench.write("e.dst", "8.8.8.8");
@@ -185,6 +195,29 @@ mod tests {
         assert_eq!(out[1].bytes[12..20], [7, 7, 7, 7, 8, 8, 8, 8]);
         assert_eq!(out[1].anno.dst4(), [8, 8, 8, 8]);
         assert_eq!(out[1].bytes[4..6], [0, 1], "identifications count up");
+    }
+
+    #[test]
+    fn identifications_cannot_be_guessed_and_do_not_come_twice() {
+        let text = "e :: IPEncap(4, 1.0.0.1, 2.0.0.2) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let mut idents = Vec::new();
+        for _ in 0..256 {
+            bench.push("e", &[b"data"; 256]);
+            let out = bench.take("out").into_iter();
+            idents.extend(out.map(|p| u16::from_be_bytes([p[4], p[5]])));
+        }
+        // Of random steps about one of 65,536 is any given one.
+        let step = |by: u16| {
+            idents
+                .windows(2)
+                .filter(|w| w[0].wrapping_add(by) == w[1])
+                .count()
+        };
+        assert!((1..=300).all(|by| step(by) < 1000));
+        idents.sort_unstable();
+        idents.dedup();
+        assert_eq!(idents.len(), 65_536);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 1234, 198.51.100.1, 53) -> Discard;
 //! ```
 //!
-//! The network header and destination annotations are set. A packet without room before its data, or too long
+//! The network header and destination annotations are set. Identifications are those of IPEncap. A packet without room before its data, or too long
 //! for a datagram, is dropped (`no_room`).
 //!
 //! Arguments:
@@ -20,7 +20,7 @@
 //!
 //! - `DF`: whether routers must not fragment. Default false.
 
-use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
+use super::encap::{Headed, Header, Idents, Order, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
@@ -114,9 +114,9 @@ impl Element for UDPIPEncap {
     const DROPS: &'static [&'static str] = &["no_room"];
     const READS_ANNOTATIONS: bool = true;
 
-    type Config = Config;
+    type Config = (Config, Arc<Order>);
 
-    fn configure(args: &mut Args) -> Config {
+    fn configure(args: &mut Args) -> (Config, Arc<Order>) {
         let src = args.required("SRC", "source address");
         let src_port = args.required("SPORT", "source port");
         let dst = args.required("DST", "destination address");
@@ -127,19 +127,20 @@ impl Element for UDPIPEncap {
             checksum: args.optional("CHECKSUM", true, "whether to compute the UDP checksum"),
         };
         config.header.dont_fragment = args.key("DF", false, "whether routers must not fragment");
-        config
+        (config, args.router_wide())
     }
 
-    fn new(config: &Arc<Config>, init: &Init) -> UDPIPEncap {
+    fn new(config: &Arc<(Config, Arc<Order>)>, init: &Init) -> UDPIPEncap {
+        let (config, order) = &**config;
         UDPIPEncap {
-            config: **config,
-            idents: Idents::new(0, init),
+            config: *config,
+            idents: Idents::new(0, Some(order), init),
         }
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let put = self.config.put(packet, self.idents.next());
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let put = self.config.put(packet, self.idents.next(cx));
         on_if(put.is_some(), NO_ROOM)
     }
 
