@@ -1,6 +1,6 @@
 //! Flows: how they are mapped, and where they are kept.
 
-use crate::rewrite::testing::{NAT, bench, config, send, show};
+use crate::rewrite::testing::{NAT, bench, config, seconds, send, show};
 use testkit::{Bench, ip4};
 
 #[test]
@@ -73,6 +73,43 @@ fn a_port_serves_many_destinations_and_a_range_that_is_used_up_fails() {
     assert_eq!(b.drops("rw", "mapping_failure"), 2);
     let reply = send(&mut b, 1, "T 10.0.0.8 2 1.0.0.1 1026");
     assert_eq!(reply, "out1 10.0.0.8 2 18.26.4.44 5");
+}
+
+#[test]
+fn a_port_that_comes_free_is_found_where_all_others_are_in_use() {
+    for order in ["", "?", "#"] {
+        let text = format!(
+            "rw :: UDPRewriter(pattern 1.0.0.1 1024-1123{order} - - 0 1, drop, TIMEOUT 10, GUARANTEE 1, REAP_INTERVAL 1)"
+        );
+        let mut b = bench(&text, 2, 2);
+        let line =
+            |flow: usize, server: usize| format!("U 10.0.0.1 {} 2.0.0.{server} 53", 2000 + flow);
+        let port = |sent: String| sent.split(' ').nth(2).map(str::to_owned);
+        let mut ports = Vec::new();
+        for flow in 0..100 {
+            for server in [1, 2] {
+                let sent = send(&mut b, 0, &line(flow, server));
+                ports.extend(port(sent).filter(|_| server == 1));
+            }
+        }
+        let mut different = ports.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), 100, "all ports are used");
+        for flow in 100..120 {
+            assert_eq!(send(&mut b, 0, &line(flow, 1 + flow % 2)), "-");
+        }
+        // One flow ends: only for its server there is a port.
+        seconds(&mut b, 6.0);
+        for flow in (0..100).filter(|flow| *flow != 42) {
+            send(&mut b, 0, &line(flow, 1));
+        }
+        (0..100).for_each(|flow| drop(send(&mut b, 0, &line(flow, 2))));
+        seconds(&mut b, 6.0);
+        assert_eq!(send(&mut b, 0, &line(200, 2)), "-");
+        assert_eq!(port(send(&mut b, 0, &line(201, 1))).as_ref(), ports.get(42));
+        assert_eq!(send(&mut b, 0, &line(202, 1)), "-");
+    }
 }
 
 #[test]
