@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore examples soak soak-cluster miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -74,7 +74,7 @@ eval: deps deps-eval build
 	$(PYTHON) eval/run
 
 # The long tests.
-soak: deps deps-test build deny miri stress soak-cluster fuzz
+soak: deps deps-test build deny miri stress soak-cluster soak-chaos fuzz
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync -p steer --lib --release --locked --target-dir target/loom -- loom
 
 # Licences, known vulnerabilities, versions and sources of other people's crates (deny.toml). Not part of `make test`: it asks the
@@ -92,6 +92,10 @@ stress: build
 # Four servers for ten minutes without a false alarm, then twenty failures of each kind.
 soak-cluster: build
 	$(PYTHON) tests/system/soak_cluster.py
+
+# Ten minutes in which something happens to a router under load every second.
+soak-chaos: build
+	$(PYTHON) tests/system/chaos.py
 
 fuzz:
 	scripts/nightly fuzz 600

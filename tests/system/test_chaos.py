@@ -1,0 +1,10 @@
+"""Chaos for some seconds: each kind of event once (`make soak` has ten minutes of it)."""
+
+import chaos
+import pytest
+
+pytestmark = pytest.mark.ashlar
+
+
+def test_what_goes_wrong_around_a_router_costs_packets_and_nothing_else():
+    chaos.run(seconds=7.5, seed=1, every=0.6)
