@@ -74,7 +74,7 @@ eval: deps deps-eval build
 	$(PYTHON) eval/run
 
 # The long tests.
-soak: deps deps-test build deny miri stress soak-cluster soak-chaos fuzz
+soak: deps deps-test build miri stress soak-cluster soak-chaos fuzz deny
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync -p steer --lib --release --locked --target-dir target/loom -- loom
 
 # Licences, known vulnerabilities, versions and sources of other people's crates (deny.toml). Not part of `make test`: it asks the
