@@ -119,6 +119,11 @@ fn netlink_messages_of_any_bytes_are_read_or_refused() {
 }
 
 #[test]
+fn a_cluster_with_a_key_delivers_what_was_sent_once_whatever_somebody_plays() {
+    run("node", 40, 5);
+}
+
+#[test]
 fn patterns_of_any_bytes_are_compiled_or_refused() {
     run("patterns", 1_500, 300);
 }

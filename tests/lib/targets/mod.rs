@@ -13,6 +13,7 @@ pub mod keep;
 pub mod language;
 pub mod linux;
 pub mod netlink;
+pub mod node;
 pub mod offload;
 pub mod patterns;
 pub mod rewriters;
@@ -81,6 +82,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "netlink",
         run: netlink::run,
+    },
+    Target {
+        name: "node",
+        run: node::run,
     },
     Target {
         name: "offload",

@@ -186,6 +186,8 @@ impl Element for VlbHeartbeat {
             });
         }
         self.node.watch();
+        // Something may have been agreed on since the node took over what its predecessor knew.
+        agree(&self.node, &health);
         self.node.publish(health.links().clone());
         health.take_change();
         self.known = Some(health.links().clone());
@@ -258,6 +260,15 @@ impl Resources for VlbHeartbeat {
     }
 }
 
+/// Tells the node what the ends of its links have agreed on.
+fn agree(node: &Node, health: &Health) {
+    for own in 0..node.own_links() {
+        if let Some(peer) = health.agreed(own) {
+            node.agree(own, peer);
+        }
+    }
+}
+
 /// The drop of a refused heartbeat.
 fn reason(refused: Refused) -> usize {
     let at = Refused::ALL.iter().position(|&known| known == refused);
@@ -320,11 +331,7 @@ impl VlbHeartbeat {
             return;
         };
         if health.take_agreement() {
-            for own in 0..self.config.links {
-                if let Some(peer) = health.agreed(own) {
-                    self.node.agree(own, peer);
-                }
-            }
+            agree(&self.node, health);
         }
         cx.set_timer(Time(health.due()));
         if health.take_change() {
