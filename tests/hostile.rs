@@ -142,8 +142,7 @@ fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
     for value in handler.map_or_else(Vec::new, |_| values()) {
         let path = format!("{}.{}", element.name, handler.unwrap_or_default());
         eprintln!("{path} {}", value.chars().take(200).collect::<String>());
-        let (read, written) =
-            graph.outside(|outside| (outside.read(&path, &value), outside.write(&path, &value)));
+        let (read, written) = graph.job(|cx| (cx.read(&path, &value), cx.write(&path, &value)));
         for refused in [read.err(), written.err()].into_iter().flatten() {
             assert!(!refused.to_string().is_empty());
         }
