@@ -55,8 +55,8 @@ pub trait Element: Sized + 'static {
     /// What the class offers beside this trait; see [`extension`](crate::element::extension).
     const EXTENSIONS: Extensions = &[];
 
-    /// The parsed configuration, shared by all cores. What control changes at run time lives here
-    /// too, as atomics, published tables or rings.
+    /// The parsed configuration, which all copies share. What copies share and control changes is here, too, as atomics, published
+    /// tables or rings; a setting of each copy may be in the copy, where [`Handler::set`](crate::handler::Handler::set) changes it.
     type Config: Send + Sync + 'static;
 
     /// Parses the configuration. It never fails: `args` records mistakes and returns a stand-in.
