@@ -443,6 +443,22 @@ mod tests {
         LINKS a-b a-c 7Mbps a-d b-c b-d c-d)";
 
     #[test]
+    fn handlers_do_not_show_the_key() {
+        let key = "00112233445566778899aabbccddeeff";
+        let text = MESH.replace("LINKS", &format!("KEY {key}, LINKS"));
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let config = bench.read("vlb.config");
+        let stars = "*".repeat(key.len());
+        assert!(config.contains(&format!("KEY {stars}, LINKS")), "{config}");
+        let wrong = text.replace(key, &format!("{}x", &key[..30]));
+        let all = errors(crate::CLASSES, &wrong);
+        assert!(
+            all.contains("KEY is no key") && !all.contains(&key[..20]),
+            "{all}"
+        );
+    }
+
+    #[test]
     fn links_without_a_rate_have_that_of_a_mesh() {
         let mut bench = Bench::new(crate::CLASSES, MESH);
         let links = bench.read("vlb.links");
