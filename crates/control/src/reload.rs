@@ -181,7 +181,8 @@ fn changes(old: &Plan, new: &Plan) -> Changes {
         missing.map(|n| a.elements[n].name.clone()).collect()
     };
     let (added, removed) = (missing(new, old), missing(old, new));
-    let stay = new.elements.iter().filter(|e| !added.contains(&e.name));
+    let stay = (0..new.elements.len()).filter(|&n| same_class(new, old, n));
+    let stay = stay.map(|n| &new.elements[n]);
     let changed = |e: &&engine::plan::PlanElement| {
         let before = old.find(&e.name).map(|i| &old.elements[i]);
         before.is_some_and(|b| b.text != e.text)
