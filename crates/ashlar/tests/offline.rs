@@ -76,7 +76,7 @@ fn a_configuration_that_the_machine_has_no_memory_for_is_refused() {
     // A queue holds no more packets than there are buffers.
     let file = folder.write(
         "queue.click",
-        "Idle -> Queue(18446744073709551615) -> Discard;",
+        "Idle -> Queue(16777216) -> Discard;",
     );
     said(&run(&["plan", &file]));
 }
