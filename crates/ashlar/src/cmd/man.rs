@@ -34,6 +34,6 @@ pub(crate) fn man(folder: Option<&Path>) -> Done {
 /// Completions for a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Done {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "ashlar", &mut text);
+    clap_complete::generate(shell, &mut Cli::command(), super::name(), &mut text);
     print(&String::from_utf8_lossy(&text))
 }

@@ -35,9 +35,18 @@ pub(crate) fn print(text: &str) -> Done {
         .map_err(|_| String::new())
 }
 
+/// The program's name: that of a user's own program, if it has classes of its own.
+pub(crate) fn name() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    match std::path::Path::new(&path).file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => "ashlar".to_owned(),
+    }
+}
+
 /// Prints a sentence to standard error. It is not waited for anybody to read it.
 pub(crate) fn complain(text: &str) {
-    control::log::write(&format!("ashlar: {}\n", text.trim_end()));
+    control::log::write(&format!("{}: {}\n", name(), text.trim_end()));
 }
 
 /// Prints to standard error as it is: diagnostics have their form already.
