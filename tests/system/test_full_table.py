@@ -67,7 +67,7 @@ def test_a_table_by_bgp_and_its_churn_lose_no_packet(router, feed):
 class Deaf(routers.Ashlar):
     """Ashlar with so little room for the kernel's messages that a burst overruns it."""
 
-    ENVIRONMENT = {"ASHLAR_NETLINK_BUFFER": "100000"}
+    ENVIRONMENT = {"ASHLAR_NETLINK_BUFFER": "8000"}
 
 
 @pytest.mark.ashlar
