@@ -217,8 +217,13 @@ impl AggregateIpFlows {
 
     /// Handles a packet that may go on at once or wait; gives it back if it has no flow.
     fn pass(&mut self, mut packet: Packet, cx: &mut Cx) {
+        // Devices give no timestamps unless they are asked to; without time nothing would ever end.
+        if packet.cold().timestamp == 0 {
+            packet.cold_mut().timestamp = cx.timestamp();
+        }
         let stamp = packet.cold().timestamp as i64;
         self.reap(stamp);
+        self.release(cx);
         let other = Verdict::reject(NO_FLOW, 1);
         let Some(seen) = look(packet.network()).filter(|_| packet.anno().network != 0) else {
             return cx.send(packet, other);
@@ -261,8 +266,8 @@ impl AggregateIpFlows {
             return;
         }
         self.reap_at = Some(now.saturating_add(self.config.reap));
-        self.fragments
-            .reap(now.saturating_sub(self.config.fragment));
+        let oldest = now.saturating_sub(self.config.fragment);
+        self.fragments.reap(oldest, &mut self.ready);
         let config = Arc::clone(&self.config);
         let over = |(key, flow): (&Key, &mut Flow)| {
             now.saturating_sub(flow.last) > Self::timeout(&config, key.0, flow)

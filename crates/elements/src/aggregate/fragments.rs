@@ -6,6 +6,10 @@
 use engine::packet::Packet;
 use std::collections::{HashMap, VecDeque};
 
+/// Packets that wait, and datagrams whose ports are known, at most: whoever sends fragments must not take all buffers.
+const WAITING_MAX: usize = 1024;
+const PORTS_MAX: usize = 65_536;
+
 /// Two addresses, the lower one first.
 type Pair = [u32; 2];
 
@@ -40,11 +44,14 @@ impl Fragments {
 
     /// Learns the ports of a datagram from its first fragment.
     pub(super) fn learn(&mut self, datagram: Datagram, ports: [u16; 2], stamp: i64) {
-        self.ports.insert(datagram, (ports, stamp));
+        if self.ports.len() < PORTS_MAX || self.ports.contains_key(&datagram) {
+            self.ports.insert(datagram, (ports, stamp));
+        }
     }
 
     /// Takes a packet in, and gives those between its addresses that may go on now, in order.
-    /// `needs`: the datagram whose ports it lacks. Fragments older than `oldest` wait no longer.
+    /// `needs`: the datagram whose ports it lacks. Fragments older than `oldest` wait no longer. If too many packets
+    /// wait, it goes on at once.
     pub(super) fn pass(
         &mut self,
         packet: Packet,
@@ -67,6 +74,10 @@ impl Fragments {
             ready.push((packet, ports));
             return;
         }
+        if self.held >= WAITING_MAX {
+            ready.push((packet, None));
+            return;
+        }
         let queue = self.queues.entry(pair).or_default();
         queue.push_back(Held {
             packet,
@@ -74,23 +85,17 @@ impl Fragments {
             needs,
         });
         self.held += 1;
-        while let Some(front) = queue.front() {
-            let ports = match known(&front.needs) {
-                Some(ports) => ports,
-                None if front.stamp < oldest => None,
-                None => return,
-            };
-            if let Some(held) = queue.pop_front() {
-                self.held -= 1;
-                ready.push((held.packet, ports));
-            }
+        if go_on(queue, &self.ports, oldest, &mut self.held, ready) {
+            self.queues.remove(&pair);
         }
-        self.queues.remove(&pair);
     }
 
-    /// Forgets ports learnt before `oldest`.
-    pub(super) fn reap(&mut self, oldest: i64) {
+    /// Forgets ports learnt before `oldest`, and gives what waits no longer.
+    pub(super) fn reap(&mut self, oldest: i64, ready: &mut Vec<Ready>) {
         self.ports.retain(|_, (_, stamp)| *stamp >= oldest);
+        let (ports, held) = (&self.ports, &mut self.held);
+        self.queues
+            .retain(|_, queue| !go_on(queue, ports, oldest, held, ready));
     }
 
     /// Gives everything that waits.
@@ -103,5 +108,64 @@ impl Fragments {
         }
         self.ports.clear();
         self.held = 0;
+    }
+}
+
+/// Gives the packets at the front of a queue that need not wait; whether that were all.
+fn go_on(
+    queue: &mut VecDeque<Held>,
+    ports: &HashMap<Datagram, ([u16; 2], i64)>,
+    oldest: i64,
+    held: &mut usize,
+    ready: &mut Vec<Ready>,
+) -> bool {
+    while let Some(front) = queue.front() {
+        let ports = match front.needs.map(|datagram| ports.get(&datagram)) {
+            None => None,
+            Some(Some((ports, _))) => Some(*ports),
+            Some(None) if front.stamp < oldest => None,
+            Some(None) => return false,
+        };
+        if let Some(gone) = queue.pop_front() {
+            *held -= 1;
+            ready.push((gone.packet, ports));
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(fragments: &mut Fragments, source: u32, stamp: i64, ready: &mut Vec<Ready>) {
+        let packet = Packet::from_bytes(b"x").expect("the pool has buffers");
+        let needs = Some((source, 1, 7, 17));
+        fragments.pass(packet, [source, 1], stamp, needs, stamp - 10, ready);
+    }
+
+    #[test]
+    fn lone_fragments_take_few_buffers_and_go_on_when_their_time_is_over() {
+        let (mut fragments, mut ready) = (Fragments::default(), Vec::new());
+        for source in 0..3000 {
+            wait(&mut fragments, source, 100, &mut ready);
+        }
+        assert_eq!(
+            (fragments.held(), ready.len()),
+            (WAITING_MAX, 3000 - WAITING_MAX)
+        );
+        ready.clear();
+        fragments.reap(100, &mut ready);
+        assert_eq!((fragments.held(), ready.len()), (WAITING_MAX, 0));
+        fragments.reap(101, &mut ready);
+        assert_eq!((fragments.held(), ready.len()), (0, WAITING_MAX));
+        // The pairs of addresses are free again.
+        wait(&mut fragments, 5, 200, &mut ready);
+        assert_eq!((fragments.held(), fragments.queues.len()), (1, 1));
+        fragments.learn((6, 1, 7, 17), [1, 2], 200);
+        for n in 0..2 * PORTS_MAX as u32 {
+            fragments.learn((n, 2, 7, 17), [1, 2], 200);
+        }
+        assert_eq!(fragments.ports.len(), PORTS_MAX);
     }
 }
