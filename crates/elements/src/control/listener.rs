@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Ports tried behind `PORT+`.
@@ -102,7 +103,11 @@ fn tcp(host: Ipv4Addr, mut ports: std::ops::RangeInclusive<u16>) -> io::Result<T
 /// A socket file that nobody listens at any more is replaced.
 fn unix(file: &str) -> io::Result<UnixListener> {
     let socket = UnixListener::bind(file).or_else(|e| {
-        let stale = e.kind() == ErrorKind::AddrInUse && UnixStream::connect(file).is_err();
+        let refused = |e: io::Error| e.kind() == ErrorKind::ConnectionRefused;
+        // Another kind of file is somebody's, and stays.
+        let stale = e.kind() == ErrorKind::AddrInUse
+            && std::fs::symlink_metadata(file).is_ok_and(|m| m.file_type().is_socket())
+            && UnixStream::connect(file).is_err_and(refused);
         match stale {
             true => std::fs::remove_file(file).and_then(|()| UnixListener::bind(file)),
             false => Err(e),

@@ -120,6 +120,15 @@ impl Input {
             if word.is_empty() {
                 continue;
             }
+            // A page in a browser must not command a router: what a request's body says is not read.
+            if rest
+                .rsplit(' ')
+                .next()
+                .is_some_and(|last| last.starts_with("HTTP/"))
+            {
+                self.clear();
+                return Some(Command::Quit);
+            }
             let (handler, params) = split(rest);
             let (handler, params) = (handler.to_owned(), params.to_owned());
             let word = word.to_ascii_uppercase();

@@ -240,3 +240,23 @@ fn clients_are_not_too_many() {
     client.read_to_string(&mut said).expect("text");
     assert!(said.ends_with("200 Goodbye!\r\n"), "{said}");
 }
+
+#[test]
+fn a_page_in_a_browser_commands_nothing() {
+    let request = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nWRITE sw.switch 1\r\n";
+    assert_eq!(commands(&[request]), [Command::Quit]);
+    assert_eq!(commands(&["GET /a HTTP/1.0\n"]), [Command::Quit]);
+    assert_eq!(commands(&["get a.b\n"]), [read("a.b", "")]);
+}
+
+#[test]
+fn a_file_that_is_no_socket_stays() {
+    let file = std::env::temp_dir().join(format!("ashlar-precious-{}", std::process::id()));
+    std::fs::write(&file, "precious").expect("a file");
+    let text = format!("ControlSocket(UNIX, {}); Idle -> Discard", file.display());
+    let tried = std::panic::catch_unwind(|| Bench::new(crate::CLASSES, &text));
+    assert!(tried.is_err(), "it is refused");
+    let left = std::fs::read_to_string(&file);
+    std::fs::remove_file(&file).expect("it is there");
+    assert_eq!(left.as_deref().ok(), Some("precious"));
+}

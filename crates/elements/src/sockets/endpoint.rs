@@ -6,6 +6,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddrV4;
+use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 /// How long a TCP server may take to answer before the start.
@@ -178,7 +179,9 @@ impl Role {
         };
         socket.bind(&address).or_else(|e| {
             let refused = |e: io::Error| e.kind() == ErrorKind::ConnectionRefused;
+            // Another kind of file is somebody's, and stays.
             let stale = e.kind() == ErrorKind::AddrInUse
+                && std::fs::symlink_metadata(file).is_ok_and(|m| m.file_type().is_socket())
                 && self.socket()?.connect(&address).is_err_and(refused);
             match stale {
                 true => std::fs::remove_file(file).and_then(|()| socket.bind(&address)),
