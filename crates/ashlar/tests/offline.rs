@@ -74,10 +74,7 @@ fn a_configuration_that_the_machine_has_no_memory_for_is_refused() {
     let errors = refused("a, b :: ARPTable(ENTRY_CAPACITY 1048576);");
     assert!(errors.contains("in `b :: ARPTable`: the system refuses the 96 MiB that it takes"));
     // A queue holds no more packets than there are buffers.
-    let file = folder.write(
-        "queue.click",
-        "Idle -> Queue(16777216) -> Discard;",
-    );
+    let file = folder.write("queue.click", "Idle -> Queue(16777216) -> Discard;");
     said(&run(&["plan", &file]));
 }
 

@@ -96,8 +96,14 @@ impl Holder {
         let theirs = of(&self.pid.to_string());
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
         let status = status.unwrap_or_default();
-        let mut lines = status.lines();
-        let rights = lines.find_map(|line| line.strip_prefix("CapEff:"));
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        // A program with its owner's rights (su) has not got them from the user who listens.
+        let user = self.user.to_string();
+        let same = |ids: &str| ids.split_whitespace().all(|id| id == user);
+        if !field("Uid:").is_some_and(same) {
+            return false;
+        }
+        let rights = field("CapEff:");
         let rights = rights.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
         theirs.is_some() && theirs == of("self") && rights.is_some_and(|r| r & CAP_NET_RAW != 0)
     }

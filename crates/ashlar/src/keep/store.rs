@@ -14,6 +14,8 @@ use std::process::Command;
 
 /// Descriptors held at most, of all names: one message may bring as many.
 const MOST: usize = 253;
+/// Messages that are read between two looks at signals and at the program.
+const MESSAGES_MAX: usize = 64;
 
 /// A socket for messages, and what they have brought.
 pub(super) struct Store {
@@ -102,17 +104,18 @@ impl Store {
         self.held.ready
     }
 
-    /// Takes in all messages that wait; whether one of them says that the program lives.
+    /// Takes in messages that wait, a few at a time, because anybody may send more than can be read; whether one of them says
+    /// that the program lives.
     pub(super) fn receive(&mut self) -> bool {
         let mut text = [0; 4096];
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST), ScmCredentials(1))];
-        loop {
+        for _ in 0..MESSAGES_MAX {
             let mut more = RecvAncillaryBuffer::new(&mut space);
             let mut into = [IoSliceMut::new(&mut text)];
             let flags = RecvFlags::CMSG_CLOEXEC;
             let Ok(message) = recvmsg(&self.socket, &mut into, &mut more, flags) else {
-                return std::mem::take(&mut self.held.lives);
+                break;
             };
             let (mut descriptors, mut from) = (Vec::new(), None);
             for part in more.drain() {
@@ -127,6 +130,7 @@ impl Store {
                 self.held.obey(&text, descriptors);
             }
         }
+        std::mem::take(&mut self.held.lives)
     }
 }
 
