@@ -146,6 +146,13 @@ fn a_wrong_command_line_ends_with_2_and_a_missing_file_with_1() {
     let folder = Folder::new();
     let binary = folder.write("binary.click", [0xff, 0xfe]);
     assert!(complained(&run(&["check", &binary]), 1).contains("is not text"));
+    let (file, socket) = (
+        folder.write("none.click", "Idle -> Discard;"),
+        folder.path("none.sock"),
+    );
+    let fpm = ["--fpm", "127.0.0.1:2620", "--fpm-from", "127.0.0.1"];
+    let words = [&["run", &file, "--socket", &socket], &fpm[..]].concat();
+    assert!(complained(&run(&words), 1).contains("every user of this machine"));
 }
 
 #[test]

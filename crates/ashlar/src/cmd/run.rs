@@ -212,6 +212,12 @@ fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
         // Where there is none, root is left.
         None => User::named("frr").ok(),
     };
+    if let Some(from) = run.fpm_from.filter(|from| from.is_loopback()) {
+        return Err(format!(
+            "--fpm-from {from} would let every user of this machine set routes: leave it out for a daemon on this machine, and \
+             name its user by --fpm-user"
+        ));
+    }
     Ok(Listen {
         address,
         users: std::iter::once(0)
