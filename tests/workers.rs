@@ -21,9 +21,13 @@ fn plan(text: &str, workers: usize, ports: &Directory, previous: Option<&Plan>) 
 fn start(text: &str, workers: usize) -> (Router, Arc<Directory>) {
     let ports = Arc::new(Directory::new());
     let plan = plan(text, workers, &ports, None);
-    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
-    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
-    (router.unwrap_or_else(|e| panic!("{e}")), ports)
+    (start_plan(&plan, &ports), ports)
+}
+
+fn start_plan(plan: &Arc<Plan>, ports: &Arc<Directory>) -> Router {
+    let directory: Arc<dyn PortDirectory> = Arc::clone(ports) as _;
+    let router = Router::start(plan, directory, &ports::waiter::of_worker, 1);
+    router.unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A frame of one flow with a number.
@@ -266,4 +270,29 @@ fn requests_to_stop_reach_the_manager_on_another_worker() {
     assert!(!router.ended());
     router.write("m.step", "").expect("it can be written");
     assert!(router.wait_ended(LONG));
+}
+
+/// A worker may build the graph of a plan only after the next plan has been made.
+#[test]
+fn a_queue_keeps_its_packets_over_a_reload_that_was_planned_before_it_was_built() {
+    let text = |capacity| {
+        format!(
+            "FromDevice(mem:a) -> q :: Queue({capacity}) -> u :: Unqueue(CORES 1, ACTIVE false) -> ToDevice(mem:b)"
+        )
+    };
+    let ports = Arc::new(Directory::new());
+    let first = plan(&text(1000), 2, &ports, None);
+    let second = plan(&text(2000), 2, &ports, Some(&first));
+    let router = start_plan(&first, &ports);
+    let a = ports.memory("a");
+    for n in 0..100 {
+        until("room", || a.inject(0, &frame(0, n)));
+    }
+    until("the queue to hold all", || {
+        router.read("q.length", "").as_deref() == Ok("100")
+    });
+    router.reload(&second).expect("it is taken up");
+    assert_eq!(router.read("q.length", "").as_deref(), Ok("100"));
+    router.write("u.active", "true").expect("it is a handler");
+    assert_eq!(ports.memory("b").collect_at_least(100, LONG).len(), 100);
 }

@@ -22,9 +22,10 @@ pub(super) fn held_at_most(capacity: usize) -> usize {
     capacity.min(pool::limits().1 + pool::LARGE_MAX)
 }
 
-/// The rings of a queue, made when the first copy is built and a worker fills from afar.
+/// The rings of a queue, made when the first copy is built and a worker fills from afar. The configuration that replaces another
+/// one shares the place, too: a reload may be planned before any worker has made the rings.
 #[derive(Default)]
-pub(super) struct Shared(OnceLock<Arc<Rings>>);
+pub(super) struct Shared(Arc<OnceLock<Arc<Rings>>>);
 
 impl Shared {
     fn rings(&self, workers: usize, capacity: usize) -> &Arc<Rings> {
@@ -46,9 +47,7 @@ impl Shared {
 
     /// Hot swap: keeps the rings that are there.
     pub(super) fn inherit(&mut self, old: &Shared) {
-        if let Some(rings) = old.0.get() {
-            self.0 = OnceLock::from(Arc::clone(rings));
-        }
+        self.0 = Arc::clone(&old.0);
     }
 }
 

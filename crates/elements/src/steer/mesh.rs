@@ -43,16 +43,15 @@ impl steer::Rings for Rings {
     }
 }
 
-/// The rings of an element, made when the first copy of several is built.
+/// The rings of an element, made when the first copy of several is built. The configuration that replaces another one shares
+/// the place, too: a reload may be planned before any worker has made the rings.
 #[derive(Default)]
-pub(super) struct Mesh(OnceLock<Arc<Rings>>);
+pub(super) struct Mesh(Arc<OnceLock<Arc<Rings>>>);
 
 impl Mesh {
     /// Hot swap: keeps the rings that are there.
     pub(super) fn inherit(&mut self, old: &Mesh) {
-        if let Some(rings) = old.0.get() {
-            self.0 = OnceLock::from(Arc::clone(rings));
-        }
+        self.0 = Arc::clone(&old.0);
     }
 
     /// The ends of one worker of several, in rings that `table` knows of.
