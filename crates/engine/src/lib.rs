@@ -30,13 +30,12 @@ pub mod shared;
 pub mod stats;
 pub mod storage;
 pub mod tap;
-pub mod wake;
 pub mod worker;
 
 pub use element::{extension, handler};
 pub use graph::Cx;
 pub use packet;
-pub use sync::{publish, ring};
+pub use sync::{publish, ring, wake};
 
 /// What an element's file needs: `use engine::prelude::*`.
 pub mod prelude {

@@ -5,10 +5,12 @@
 
 use crate::args::{Kind, Pieces, block_comment, is_space, line_comment};
 use crate::diagnostic::Diagnostic;
-use crate::parser::ERRORS_MAX;
 use crate::source::{FileId, LineDirective, Span};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// How many syntax errors are told before the rest of a file is taken as hopeless.
+pub(crate) const ERRORS_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {

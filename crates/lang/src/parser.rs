@@ -2,13 +2,10 @@
 
 use crate::ast::{Arrow, Chain, ClassExpr, Ident, Item, Statement};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{Lexeme, Lexer, Token};
+use crate::lexer::{ERRORS_MAX, Lexeme, Lexer, Token};
 use crate::source::{FileId, LineDirective, Span};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// How many syntax errors are told before the rest of a file is taken as hopeless.
-pub(crate) const ERRORS_MAX: usize = 100;
 
 /// What a text says.
 pub(crate) struct Tree {

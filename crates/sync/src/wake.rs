@@ -60,14 +60,14 @@ impl Wakers {
     }
 
     /// Leaves a request to stop the router for the worker that decides about it.
-    pub(crate) fn ask_stop(&self, worker: usize) {
+    pub fn ask_stop(&self, worker: usize) {
         self.stops.fetch_add(1, SeqCst);
         self.wake(worker);
     }
 
     /// Takes the requests that other workers have left.
     #[inline]
-    pub(crate) fn stops_asked(&self) -> u32 {
+    pub fn stops_asked(&self) -> u32 {
         match self.stops.load(SeqCst) {
             0 => 0,
             _ => self.stops.swap(0, SeqCst),
