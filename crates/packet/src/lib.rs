@@ -10,14 +10,14 @@
 //!
 //! A packet cannot be shared or sent to another core (only a ring may carry it):
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! let packet = packet::Packet::from_bytes(b"x").unwrap();
 //! std::thread::spawn(move || drop(packet));
 //! ```
 //!
-//! ```compile_fail
+//! ```compile_fail,E0599
 //! let packet = packet::Packet::from_bytes(b"x").unwrap();
-//! let twin = packet.clone();
+//! let second = packet.clone();
 //! ```
 #![allow(unsafe_code)]
 

@@ -185,12 +185,12 @@ impl fmt::Debug for Level {
 /// It is moved to the worker that pushes, and cannot be copied or shared:
 ///
 /// ```compile_fail,E0599
-/// let (tail, _head) = engine::ring::ring::<u64>(8);
+/// let (tail, _head) = sync::ring::ring::<u64>(8);
 /// let second = tail.clone();
 /// ```
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>(_: T) {}
-/// let (tail, _head) = engine::ring::ring::<u64>(8);
+/// let (tail, _head) = sync::ring::ring::<u64>(8);
 /// shared(tail);
 /// ```
 pub struct Tail<T: Transfer> {
@@ -301,18 +301,18 @@ impl<T: Transfer> Tail<T> {
 /// It is moved to the worker that pops, and cannot be copied or shared:
 ///
 /// ```compile_fail,E0599
-/// let (_tail, head) = engine::ring::ring::<u64>(8);
+/// let (_tail, head) = sync::ring::ring::<u64>(8);
 /// let second = head.clone();
 /// ```
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>(_: T) {}
-/// let (_tail, head) = engine::ring::ring::<u64>(8);
+/// let (_tail, head) = sync::ring::ring::<u64>(8);
 /// shared(head);
 /// ```
 /// Only what is made for crossing goes through:
 ///
 /// ```compile_fail,E0277
-/// let ring = engine::ring::ring::<std::rc::Rc<u64>>(8);
+/// let ring = sync::ring::ring::<std::rc::Rc<u64>>(8);
 /// ```
 pub struct Head<T: Transfer> {
     store: Arc<Store<T>>,
