@@ -8,12 +8,17 @@
 //! feeding is counted: the difference of the two, divided by the packets printed, is what IPFilter takes.
 #![allow(clippy::print_stdout)]
 
+#[path = "../../tables/examples/classbench/mod.rs"]
+mod classbench;
+#[path = "../../tables/examples/sample/mod.rs"]
+mod sample;
+
 use std::io::Read;
 use std::net::Ipv4Addr;
 
+use classbench::{FiveTuple, Sample};
 use engine::packet::{Batch, Packet};
 use tables::classify::Key;
-use tables::classify::sample::{FiveTuple, Sample};
 use testkit::Bench;
 
 /// Packets of a batch.

@@ -7,11 +7,14 @@
 //! printed.
 #![allow(clippy::print_stdout)]
 
+mod classbench;
+mod sample;
+
 use std::hint::black_box;
 use std::io::Read;
 use std::time::Instant;
 
-use tables::classify::sample::Sample;
+use classbench::Sample;
 use tables::classify::{Key, Tree};
 
 #[inline(never)]

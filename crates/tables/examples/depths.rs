@@ -4,8 +4,10 @@
 //! Addresses are random in random prefixes of the table, or random among all unicast ones.
 #![allow(clippy::print_stdout)]
 
+mod sample;
+
+use sample::{Random, parse_routes, routes4};
 use tables::fib::{Rib, Route, Stride4, Structure};
-use tables::sample::{Random, parse_routes, routes4};
 
 const LOOKUPS: usize = 1 << 20;
 const DEPTH_MAX: usize = 8;

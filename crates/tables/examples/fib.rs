@@ -6,12 +6,16 @@
 //! changes per second, and memory.
 #![allow(clippy::print_stdout)]
 
+mod radix;
+mod sample;
+
 use std::hint::black_box;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use tables::fib::{Dir24, Poptrie, Prefix, Radix, Rib, Route, Stride4, Structure};
-use tables::sample::{Random, parse_routes, routes4, routes6};
+use radix::Radix;
+use sample::{Random, parse_routes, routes4, routes6};
+use tables::fib::{Dir24, Poptrie, Prefix, Rib, Route, Stride4, Structure};
 
 const LOOKUPS: usize = 1 << 20;
 const BURST: usize = 256;

@@ -3,14 +3,16 @@
 //! Nanoseconds per choice of a group's member, per neighbour found, and per unit taken from a bucket.
 #![allow(clippy::print_stdout)]
 
+mod sample;
+
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::time::Instant;
 
+use sample::Random;
 use tables::bucket::{Rate, SharedBucket, TokenBucket};
 use tables::groups::{GroupTable, Member};
 use tables::neighbours::{EtherAddr, Neighbours, State, Timing};
-use tables::sample::Random;
 
 const ROUNDS: u32 = 8 << 20;
 

@@ -8,13 +8,17 @@
 //! of the ids, and the structure's bytes.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
+mod radix;
+mod sample;
+
 use std::hint::black_box;
 use std::io::Write;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use tables::fib::{Address, Dir24, Poptrie, Prefix, Radix, Rib, Route, Stride4, Structure};
-use tables::sample::parse_routes;
+use radix::Radix;
+use sample::parse_routes;
+use tables::fib::{Address, Dir24, Poptrie, Prefix, Rib, Route, Stride4, Structure};
 
 const BURST: usize = 64;
 

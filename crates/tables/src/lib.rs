@@ -12,5 +12,17 @@ pub mod flows;
 pub mod groups;
 pub mod neighbours;
 pub mod numbers;
-pub mod sample;
 pub mod tokens;
+
+// What tests share with the programs that measure.
+#[cfg(test)]
+extern crate self as tables;
+#[cfg(test)]
+#[path = "../examples/classbench/mod.rs"]
+mod classbench;
+#[cfg(test)]
+#[path = "../examples/radix/mod.rs"]
+mod radix;
+#[cfg(test)]
+#[path = "../examples/sample/mod.rs"]
+mod sample;

@@ -178,12 +178,6 @@ pub const fn is_limited_broadcast(a: Ipv4Addr) -> bool {
     a.to_bits() == u32::MAX
 }
 
-/// 169.254.0.0/16 (RFC 3927; not forwarded).
-#[inline]
-pub const fn is_link_local4(a: Ipv4Addr) -> bool {
-    a.to_bits() >> 16 == 0xa9fe
-}
-
 /// A source that a router does not forward (RFC 1812, 5.3.7): network 0, loopback, multicast, class E, broadcast.
 #[inline]
 pub const fn is_martian_source4(a: Ipv4Addr) -> bool {
@@ -247,14 +241,6 @@ const fn is_at_an_end6(a: Ipv6Addr) -> bool {
 #[inline]
 pub const fn solicited_node(a: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits((0xff02 << 112) | (0x1_ff00_0000) | (a.to_bits() & 0xff_ffff))
-}
-
-/// The link-local address with the modified EUI-64 identifier of an Ethernet address (RFC 4291, appendix A).
-#[inline]
-pub const fn link_local_from(mac: EtherAddr) -> Ipv6Addr {
-    let [a, b, c, d, e, f] = mac.0;
-    let id = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
-    Ipv6Addr::from_bits((0xfe80 << 112) | id as u128)
 }
 
 /// ff02::1.
@@ -374,7 +360,6 @@ mod tests {
                 let a = Ipv4Addr::from_bits(high << 16 | low);
                 assert_eq!(is_loopback4(a), a.is_loopback());
                 assert_eq!(is_multicast4(a), a.is_multicast());
-                assert_eq!(is_link_local4(a), a.is_link_local());
                 assert_eq!(is_limited_broadcast(a), a.is_broadcast());
                 assert_eq!(is_class_e(a), a.octets()[0] >= 240);
             }
@@ -385,14 +370,10 @@ mod tests {
     }
 
     #[test]
-    fn solicited_node_and_link_local_follow_rfc_4291() {
+    fn solicited_node_addresses_follow_rfc_4291() {
         assert_eq!(
             solicited_node(v6("4037::1:800:200e:8c6c")),
             v6("ff02::1:ff0e:8c6c")
-        );
-        assert_eq!(
-            link_local_from("34:56:78:9a:bc:de".parse().unwrap()),
-            v6("fe80::3656:78ff:fe9a:bcde")
         );
     }
 }

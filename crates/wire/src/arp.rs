@@ -45,12 +45,6 @@ impl<B: AsRef<[u8]>> Arp<B> {
         }
         Ok(Arp(bytes))
     }
-
-    /// Trusts that [`LEN`] bytes of the right types are there; getters panic on fewer.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Arp(bytes)
-    }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Arp<B> {

@@ -86,10 +86,37 @@ field!(Ipv6Addr, v => v.octets(), a => Ipv6Addr::from_octets(a));
 field!(EtherAddr, v => v.0, a => EtherAddr(a));
 
 /// The plain fields of a view: doc, name of the getter and, if there is one, of the setter, type,
-/// offset. What needs shifts, units or a second field is written out beside it.
+/// offset. What needs shifts, units or a second field is written out beside it. `VIEW, LEN bytes` is a header
+/// that always has this length, and of which nothing else need hold.
 macro_rules! fields {
-    ($view:ident: $($(#[$doc:meta])* $get:ident $(, $set:ident)?: $kind:ident at $at:expr;)*) => {
+    (
+        $view:ident $(, $len:ident bytes)?:
+        $($(#[$doc:meta])* $get:ident $(, $set:ident)?: $kind:ident at $at:expr;)*
+    ) => {
         impl<B: AsRef<[u8]>> $view<B> {
+            /// Trusts what `new_checked` proves; getters panic if bytes are missing.
+            #[inline]
+            pub fn new_unchecked(bytes: B) -> Self {
+                $view(bytes)
+            }
+
+            $(
+                /// Proves that the header is there.
+                #[inline]
+                pub fn new_checked(bytes: B) -> Result<Self, $crate::BadHeader> {
+                    match bytes.as_ref().len() {
+                        0..$len => Err($crate::BadHeader::TooShort),
+                        _ => Ok($view(bytes)),
+                    }
+                }
+
+                /// What follows the header.
+                #[inline]
+                pub fn payload(&self) -> &[u8] {
+                    &self.0.as_ref()[$len..]
+                }
+            )?
+
             $(
                 $(#[$doc])*
                 #[inline]

@@ -1,6 +1,6 @@
 //! Ethernet II frames, and the way from a frame to its network header.
 
-use crate::{BadHeader, EtherAddr};
+use crate::EtherAddr;
 
 /// Length of the header in bytes.
 pub const LEN: usize = 14;
@@ -25,7 +25,7 @@ pub const ETHERTYPE_MIN: u16 = 0x0600;
 #[derive(Clone, Copy, Debug)]
 pub struct Ether<B>(B);
 
-fields! { Ether:
+fields! { Ether, LEN bytes:
     /// Destination address.
     dst, set_dst: EtherAddr at 0;
     /// Source address.
@@ -35,27 +35,6 @@ fields! { Ether:
 }
 
 impl<B: AsRef<[u8]>> Ether<B> {
-    /// Proves that the header is there.
-    #[inline]
-    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
-        match bytes.as_ref().len() {
-            0..LEN => Err(BadHeader::TooShort),
-            _ => Ok(Ether(bytes)),
-        }
-    }
-
-    /// Trusts that [`LEN`] bytes are there; getters panic otherwise.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Ether(bytes)
-    }
-
-    /// What follows the header.
-    #[inline]
-    pub fn payload(&self) -> &[u8] {
-        &self.0.as_ref()[LEN..]
-    }
-
     /// The buffer.
     #[inline]
     pub fn into_inner(self) -> B {
@@ -102,6 +81,7 @@ pub fn network(frame: &[u8]) -> Option<(u16, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BadHeader;
     use crate::testing::hammer;
 
     const FRAME: [u8; 16] = [

@@ -3,7 +3,7 @@
 use core::net::Ipv4Addr;
 
 use crate::bytes::put16;
-use crate::{BadHeader, checksum};
+use crate::checksum;
 
 /// Length of the header: type, code, checksum and four bytes that the type explains.
 pub const LEN: usize = 8;
@@ -28,8 +28,6 @@ pub const TIME_EXCEEDED: u8 = 11;
 pub const PARAMETER_PROBLEM: u8 = 12;
 /// Type: timestamp.
 pub const TIMESTAMP: u8 = 13;
-/// Type: timestamp reply.
-pub const TIMESTAMP_REPLY: u8 = 14;
 
 /// Codes of [`UNREACHABLE`] (RFC 792; RFC 1812, 5.2.7.1).
 pub mod unreachable {
@@ -86,7 +84,7 @@ pub const fn is_error(kind: u8) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Icmp<B>(B);
 
-fields! { Icmp:
+fields! { Icmp, LEN bytes:
     /// Type of the message.
     kind, set_kind: u8 at 0;
     /// Code, whose meaning depends on the type.
@@ -108,27 +106,6 @@ fields! { Icmp:
 }
 
 impl<B: AsRef<[u8]>> Icmp<B> {
-    /// Proves that the eight bytes of the header are there.
-    #[inline]
-    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
-        match bytes.as_ref().len() {
-            0..LEN => Err(BadHeader::TooShort),
-            _ => Ok(Icmp(bytes)),
-        }
-    }
-
-    /// Trusts that [`LEN`] bytes are there; getters panic otherwise.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Icmp(bytes)
-    }
-
-    /// What follows: echo data, or the offending datagram.
-    #[inline]
-    pub fn payload(&self) -> &[u8] {
-        &self.0.as_ref()[LEN..]
-    }
-
     /// Whether the checksum holds; the buffer must end with the message.
     #[inline]
     pub fn verify_checksum(&self) -> bool {
@@ -177,6 +154,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BadHeader;
     use crate::testing::hammer;
 
     const ECHO_BYTES: [u8; 12] = [8, 0, 0x06, 0xf4, 0x12, 0x34, 0, 7, b'p', b'i', b'n', b'g'];

@@ -1,6 +1,6 @@
 //! ICMP for IPv6 (RFC 4443). Neighbour discovery is in [`crate::nd`].
 
-use crate::{BadHeader, checksum};
+use crate::checksum;
 
 /// Length of the header: type, code, checksum and four bytes that the type explains.
 pub const LEN: usize = 8;
@@ -17,10 +17,6 @@ pub const PARAMETER_PROBLEM: u8 = 4;
 pub const ECHO: u8 = 128;
 /// Type: echo reply.
 pub const ECHO_REPLY: u8 = 129;
-/// Type: multicast listener query (RFC 2710).
-pub const MLD_QUERY: u8 = 130;
-/// Type: multicast listener report, version 2 (RFC 3810).
-pub const MLD2_REPORT: u8 = 143;
 /// Type: redirect (RFC 4861, 4.5).
 pub const REDIRECT: u8 = 137;
 
@@ -60,7 +56,7 @@ pub const fn is_error(kind: u8) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Icmp6<B>(B);
 
-fields! { Icmp6:
+fields! { Icmp6, LEN bytes:
     /// Type of the message.
     kind, set_kind: u8 at 0;
     /// Code, whose meaning depends on the type.
@@ -76,27 +72,6 @@ fields! { Icmp6:
 }
 
 impl<B: AsRef<[u8]>> Icmp6<B> {
-    /// Proves that the eight bytes of the header are there.
-    #[inline]
-    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
-        match bytes.as_ref().len() {
-            0..LEN => Err(BadHeader::TooShort),
-            _ => Ok(Icmp6(bytes)),
-        }
-    }
-
-    /// Trusts that [`LEN`] bytes are there; getters panic otherwise.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Icmp6(bytes)
-    }
-
-    /// What follows: echo data, or the offending packet.
-    #[inline]
-    pub fn payload(&self) -> &[u8] {
-        &self.0.as_ref()[LEN..]
-    }
-
     /// Whether the checksum holds; the buffer must end with the message.
     #[inline]
     pub fn verify_checksum(&self, pseudo: u64) -> bool {
@@ -129,6 +104,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp6<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BadHeader;
     use crate::testing::hammer;
 
     const ECHO_BYTES: [u8; 12] = [128, 0, 0x91, 0xa8, 0x12, 0x34, 0, 7, b'p', b'i', b'n', b'g'];

@@ -118,12 +118,6 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         check_unsummed(bytes.as_ref()).map(|_| Ipv4(bytes))
     }
 
-    /// Trusts that the header is there and checked; getters panic on a short buffer.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Ipv4(bytes)
-    }
-
     /// The version: 4.
     #[inline]
     pub fn version(&self) -> u8 {

@@ -58,12 +58,6 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         check(bytes.as_ref()).map(|_| Ipv6(bytes))
     }
 
-    /// Trusts that the header is there and checked; getters panic on a short buffer.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Ipv6(bytes)
-    }
-
     /// The version: 6.
     #[inline]
     pub fn version(&self) -> u8 {

@@ -38,8 +38,6 @@ pub const OSPF: u8 = 89;
 pub const PIM: u8 = 103;
 /// SCTP.
 pub const SCTP: u8 = 132;
-/// Mobility header (RFC 6275).
-pub const MOBILITY: u8 = 135;
 /// UDP-Lite (RFC 3828).
 pub const UDP_LITE: u8 = 136;
 

@@ -64,12 +64,6 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         }
     }
 
-    /// Trusts that the header is there; getters panic otherwise.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Tcp(bytes)
-    }
-
     /// Length of the header, options included.
     #[inline]
     pub fn header_len(&self) -> usize {

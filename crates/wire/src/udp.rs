@@ -34,12 +34,6 @@ impl<B: AsRef<[u8]>> Udp<B> {
         }
     }
 
-    /// Trusts that the header is there; getters panic otherwise.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Udp(bytes)
-    }
-
     /// Length of header and data.
     #[inline]
     pub fn len(&self) -> usize {

@@ -1,6 +1,5 @@
 //! IEEE 802.1Q tags: the four bytes behind the tag's Ethertype, and tagging in place.
 
-use crate::BadHeader;
 use crate::bytes::{be16, put16};
 
 /// Length of a tag.
@@ -12,7 +11,7 @@ pub const MAX_ID: u16 = 4094;
 #[derive(Clone, Copy, Debug)]
 pub struct Vlan<B>(B);
 
-fields! { Vlan:
+fields! { Vlan, LEN bytes:
     /// Priority, drop eligibility and identifier as they stand.
     tci, set_tci: u16 at 0;
     /// Ethertype of what follows.
@@ -20,21 +19,6 @@ fields! { Vlan:
 }
 
 impl<B: AsRef<[u8]>> Vlan<B> {
-    /// Proves that the four bytes are there.
-    #[inline]
-    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
-        match bytes.as_ref().len() {
-            0..LEN => Err(BadHeader::TooShort),
-            _ => Ok(Vlan(bytes)),
-        }
-    }
-
-    /// Trusts that [`LEN`] bytes are there; getters panic otherwise.
-    #[inline]
-    pub fn new_unchecked(bytes: B) -> Self {
-        Vlan(bytes)
-    }
-
     /// VLAN identifier, 12 bits.
     #[inline]
     pub fn id(&self) -> u16 {
@@ -51,12 +35,6 @@ impl<B: AsRef<[u8]>> Vlan<B> {
     #[inline]
     pub fn drop_eligible(&self) -> bool {
         self.tci() & 0x1000 != 0
-    }
-
-    /// What follows the tag.
-    #[inline]
-    pub fn payload(&self) -> &[u8] {
-        &self.0.as_ref()[LEN..]
     }
 }
 
@@ -92,6 +70,7 @@ pub fn pop(frame: &mut [u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BadHeader;
     use crate::ether::{self, Ether};
     use crate::testing::hammer;
 

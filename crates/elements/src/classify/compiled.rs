@@ -396,9 +396,11 @@ mod tests {
     }
 
     use super::super::ip_pattern::parse;
+    use crate::classify::{
+        classbench::{self, FiveTuple},
+        sample::Random,
+    };
     use arguments::Names;
-    use tables::classify::sample::{self, FiveTuple};
-    use tables::sample::Random;
 
     fn pattern(rng: &mut Rng, depth: usize) -> String {
         let inner = |rng: &mut Rng| pattern(rng, depth.saturating_sub(1));
@@ -502,10 +504,10 @@ mod tests {
         assert!(compiled.trees.is_some());
         let tests: Vec<_> = tuples.iter().map(FiveTuple::rule).collect();
         for tuple in &tuples {
-            let key = sample::hit(tuple, &mut random);
+            let key = classbench::hit(tuple, &mut random);
             let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, key[3] as u8, 0, 0];
             key[..3].iter().for_each(|w| bytes.extend(w.to_be_bytes()));
-            let first = sample::naive(&tests, &key).map(|n| (n % 255) as u8);
+            let first = classbench::naive(&tests, &key).map(|n| (n % 255) as u8);
             assert!(first.is_some());
             assert_eq!(run(&compiled, &bytes), verdict(first), "{key:x?}");
         }

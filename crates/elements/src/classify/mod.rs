@@ -1,3 +1,6 @@
+#[cfg(test)]
+#[path = "../../../tables/examples/classbench/mod.rs"]
+mod classbench;
 pub(crate) mod classifier;
 mod compiled;
 mod expr;
@@ -12,6 +15,9 @@ mod ip_primitive;
 mod pattern;
 mod program;
 mod rules;
+#[cfg(test)]
+#[path = "../../../tables/examples/sample/mod.rs"]
+mod sample;
 mod terms;
 mod test;
 

@@ -20,6 +20,8 @@
 #![allow(clippy::print_stdout)]
 
 mod loss;
+#[path = "../sample/mod.rs"]
+mod sample;
 mod trace;
 
 use std::collections::VecDeque;
@@ -29,8 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::publish::domain;
+use sample::Random;
 use tables::fib::{Fib4, Prefix, Rib4, Structure};
-use tables::sample::Random;
 
 use trace::{Change, Trace, Watch};
 

@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::sample::{Random, parse_routes, routes4};
 use tables::fib::{Prefix, Rib4, Route, Structure};
-use tables::sample::{Random, parse_routes, routes4};
 
 /// A prefix and what it gets; none: its route is removed.
 pub(crate) type Change = (Prefix<4>, Option<NonZeroU16>);

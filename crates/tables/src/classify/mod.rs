@@ -17,7 +17,6 @@
 mod build;
 mod choose;
 mod region;
-pub mod sample;
 #[cfg(test)]
 mod tests;
 

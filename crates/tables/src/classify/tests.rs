@@ -1,5 +1,5 @@
-use super::sample::{grow, hit, key, naive, parse_rules, parse_trace};
 use super::{FIELDS, Rule, Test, Tree};
+use crate::classbench::{grow, hit, key, naive, parse_rules, parse_trace};
 use crate::sample::Random;
 
 fn shared(name: &str) -> String {
@@ -102,7 +102,7 @@ fn no_rules_match_nothing_and_rules_without_tests_everything() {
 }
 
 /// Five-tuple rules that need no file: nets and hosts, services, some wild.
-fn plain_rules(random: &mut Random, n: usize) -> Vec<super::sample::FiveTuple> {
+fn plain_rules(random: &mut Random, n: usize) -> Vec<crate::classbench::FiveTuple> {
     let mut rule = || {
         let mut prefix = || match random.below(4) {
             0 => (0, 0),
@@ -111,7 +111,7 @@ fn plain_rules(random: &mut Random, n: usize) -> Vec<super::sample::FiveTuple> {
         };
         let (src, dst) = (prefix(), prefix());
         let port = random.below(1024) as u16;
-        super::sample::FiveTuple {
+        crate::classbench::FiveTuple {
             src,
             dst,
             src_port: if random.below(3) == 0 {

@@ -17,29 +17,23 @@
 //! ```
 
 mod default;
-mod linear;
 mod poptrie;
 mod prefix;
-mod radix;
 mod rib;
 mod routes;
 mod sys;
 mod trie;
-mod whole;
 
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;
 
-pub use linear::Linear;
 pub use poptrie::{Poptrie, PoptrieWriter};
 pub use prefix::{Address, Prefix};
-pub use radix::Radix;
 pub use rib::{Full, Limbo, NoMemory, Rib, Writer};
 pub use routes::{Route, Routes};
 pub use trie::{Dir24, Stride4, Trie, TrieWriter};
-pub use whole::{Whole, WholeWriter};
 
 /// A structure that addresses of `N` bytes are looked up in, as readers see it.
 pub trait Structure<const N: usize>: Send + Sync + Sized {

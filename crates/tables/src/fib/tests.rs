@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::model::Model;
 use super::*;
+use crate::radix::Radix;
 use crate::sample::{Random, routes4, routes6};
 
 fn id(n: u16) -> NonZeroU16 {
@@ -163,14 +164,6 @@ fn radix_trees_follow_the_model() {
     for seed in 60..64 {
         follows_the_model::<4, Radix<4>>(seed, BASE4, 1500);
         follows_the_model::<16, Radix<16>>(10 + seed, BASE6, 1500);
-    }
-}
-
-#[test]
-fn lists_follow_the_model() {
-    for seed in 80..82 {
-        follows_the_model::<4, Linear<4>>(seed, BASE4, 1500);
-        follows_the_model::<16, Linear<16>>(10 + seed, BASE6, 1500);
     }
 }
 
@@ -448,26 +441,6 @@ fn the_ipv6_table_of_shared_data_gives_the_expected_answers() {
     real_table::<16, Dir24<16>>(&real);
     real_table::<16, Stride4<16>>(&real);
     real_table::<16, Radix<16>>(&real);
-}
-
-/// All routes at once, and few of the answers: each is a walk over the whole list.
-fn real_list<const N: usize>((routes, addresses, expected): Real<N>) {
-    let mut rib = Rib::<N, Linear<N>>::new();
-    // In the order of the list: an insertion anywhere else moves half of it.
-    let mut longest_first = routes;
-    longest_first.sort_by_key(|(p, _)| (std::cmp::Reverse(p.length()), p.address()));
-    for (prefix, n) in longest_first {
-        rib.insert(prefix, id(n)).unwrap();
-    }
-    let few: Vec<_> = addresses.into_iter().step_by(200).collect();
-    let expected: Vec<_> = expected.into_iter().step_by(200).collect();
-    assert_eq!(lookups(&**rib.fib(), &few), expected);
-}
-
-#[test]
-fn the_tables_of_shared_data_as_lists_give_the_expected_answers() {
-    real_list(real_lookups::<wire::Prefix4, 4>("ipv4-20240128-bart"));
-    real_list(real_lookups::<wire::Prefix6, 16>("ipv6-20240128-bart"));
 }
 
 /// Changes with readers at work; afterwards the table is as one built from the same routes at once.

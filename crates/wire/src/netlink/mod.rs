@@ -53,14 +53,10 @@ pub const AF_INET6: u8 = 10;
 pub const NLM_F_REQUEST: u16 = 1;
 /// Flag: one of several, [`Event::Done`] ends them.
 pub const NLM_F_MULTI: u16 = 2;
-/// Flag: answer with [`Event::Error`], 0 if all is well.
-pub const NLM_F_ACK: u16 = 4;
 /// Flag: what is dumped changed meanwhile, so entries may be missing.
 pub const NLM_F_DUMP_INTR: u16 = 0x10;
 /// Flag of a new thing: it takes the place of one that is there.
 pub const NLM_F_REPLACE: u16 = 0x100;
-/// Flag of a new thing: there must not be one.
-pub const NLM_F_EXCL: u16 = 0x200;
 /// Flag of a new thing: make it if there is none.
 pub const NLM_F_CREATE: u16 = 0x400;
 /// Flag of a new thing: behind those that are there.

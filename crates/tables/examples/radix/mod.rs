@@ -5,11 +5,9 @@
 //! Source: D. Morrison's PATRICIA, JACM 15(4), 1968, as BSD's routing tables have it (Click's
 //! RadixIPLookup). One load per node on the way down, each waiting for the last.
 
-use std::num::NonZeroU16;
+use std::sync::Arc;
 
-use super::prefix::bits;
-use super::whole::{Whole, WholeWriter};
-use super::{Address, Prefix, Structure};
+use tables::fib::{Address, Full, NoMemory, Prefix, Routes, Structure, Writer};
 
 const NONE: u32 = u32::MAX;
 const ROOT: u32 = 0;
@@ -22,9 +20,14 @@ struct Node<const N: usize> {
     children: [u32; 2],
 }
 
+/// The bit of an address at a place from the front.
+fn bit<const N: usize>(address: &[u8; N], at: u8) -> usize {
+    usize::from(address[usize::from(at / 8)] >> (7 - at % 8) & 1)
+}
+
 /// Routes for addresses of `N` bytes in a binary tree.
 #[derive(Debug, Clone)]
-pub struct Radix<const N: usize> {
+pub(crate) struct Radix<const N: usize> {
     /// The first is the root, of the default route's prefix.
     nodes: Vec<Node<N>>,
     free: Vec<u32>,
@@ -47,8 +50,7 @@ impl<const N: usize> Default for Radix<N> {
 impl<const N: usize> Radix<N> {
     /// Which child of `node` leads to the longer `prefix`.
     fn side(&self, node: u32, prefix: &Prefix<N>) -> usize {
-        let length = self.nodes[node as usize].prefix.length();
-        bits(&prefix.address(), u32::from(length), 1)
+        bit(&prefix.address(), self.nodes[node as usize].prefix.length())
     }
 
     fn add(&mut self, prefix: Prefix<N>, id: u16) -> u32 {
@@ -123,7 +125,7 @@ impl<const N: usize> Radix<N> {
 
 impl<const N: usize> Structure<N> for Radix<N> {
     const NAME: &'static str = "radix";
-    type Writer = WholeWriter<Self>;
+    type Writer = RadixWriter<N>;
 
     fn lookup(&self, address: impl Address<N>) -> u16 {
         let address = address.octets();
@@ -135,7 +137,7 @@ impl<const N: usize> Structure<N> for Radix<N> {
             if here.prefix.length() == Prefix::<N>::BITS {
                 break;
             }
-            let side = bits(&address, u32::from(here.prefix.length()), 1);
+            let side = bit(&address, here.prefix.length());
             node = self.nodes.get(here.children[side] as usize);
         }
         id
@@ -150,11 +152,25 @@ impl<const N: usize> Structure<N> for Radix<N> {
     }
 }
 
-impl<const N: usize> Whole<N> for Radix<N> {
-    fn change(&mut self, prefix: &Prefix<N>, id: Option<NonZeroU16>) {
-        match id {
-            Some(id) => self.insert(prefix, id.get()),
-            None => self.remove(prefix),
+/// Keeps a tree in step with the routes. A reader that holds [`Rib::fib`](tables::fib::Rib::fib) keeps what it is
+/// at that moment; the first change after that copies it.
+pub(crate) struct RadixWriter<const N: usize>(Arc<Radix<N>>);
+
+impl<const N: usize> Writer<N, Radix<N>> for RadixWriter<N> {
+    fn new() -> Result<Self, NoMemory> {
+        Ok(RadixWriter(Arc::default()))
+    }
+
+    fn fib(&self) -> &Arc<Radix<N>> {
+        &self.0
+    }
+
+    fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full> {
+        let tree = Arc::make_mut(&mut self.0);
+        match routes.get(prefix) {
+            Some(id) => tree.insert(prefix, id.get()),
+            None => tree.remove(prefix),
         }
+        Ok(())
     }
 }

@@ -1,22 +1,23 @@
 //! Rules over five fields as ClassBench writes them, and larger sets in the manner of a smaller one.
+#![allow(dead_code)] // each program and each crate's tests use a part of it
 
-use super::{FIELDS, Key, Rule, Test};
-use crate::sample::Random;
+use super::sample::Random;
 use std::collections::{HashMap, HashSet};
+use tables::classify::{FIELDS, Key, Rule, Test};
 
 /// A rule over addresses, ports and protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FiveTuple {
+pub(crate) struct FiveTuple {
     /// Source prefix: address and length.
-    pub src: (u32, u8),
+    pub(crate) src: (u32, u8),
     /// Destination prefix.
-    pub dst: (u32, u8),
+    pub(crate) dst: (u32, u8),
     /// Least and greatest source port.
-    pub src_port: (u16, u16),
+    pub(crate) src_port: (u16, u16),
     /// Least and greatest destination port.
-    pub dst_port: (u16, u16),
+    pub(crate) dst_port: (u16, u16),
     /// Protocol and mask.
-    pub protocol: (u8, u8),
+    pub(crate) protocol: (u8, u8),
 }
 
 /// Fields of keys: source, destination, ports, protocol.
@@ -31,7 +32,7 @@ fn prefix_mask(len: u8) -> u32 {
 
 impl FiveTuple {
     /// The rule as tests of a key that [`key`] makes.
-    pub fn rule(&self) -> Rule {
+    pub(crate) fn rule(&self) -> Rule {
         let prefix = |field, (address, len): (u32, u8)| Test {
             field,
             mask: prefix_mask(len),
@@ -63,7 +64,7 @@ impl FiveTuple {
 }
 
 /// The key of a packet.
-pub fn key(src: u32, dst: u32, src_port: u16, dst_port: u16, protocol: u8) -> Key {
+pub(crate) fn key(src: u32, dst: u32, src_port: u16, dst_port: u16, protocol: u8) -> Key {
     let mut key = [0; FIELDS];
     key[..4].copy_from_slice(&[
         src,
@@ -75,7 +76,7 @@ pub fn key(src: u32, dst: u32, src_port: u16, dst_port: u16, protocol: u8) -> Ke
 }
 
 /// Reads a ClassBench filter set: lines `@src dst lo : hi lo : hi proto/mask ...`.
-pub fn parse_rules(text: &str) -> Option<Vec<FiveTuple>> {
+pub(crate) fn parse_rules(text: &str) -> Option<Vec<FiveTuple>> {
     let prefix = |text: &str| {
         let (address, len) = text.split_once('/')?;
         let address: std::net::Ipv4Addr = address.parse().ok()?;
@@ -104,7 +105,7 @@ pub fn parse_rules(text: &str) -> Option<Vec<FiveTuple>> {
 }
 
 /// Reads a ClassBench trace: lines `src dst sport dport proto ...`.
-pub fn parse_trace(text: &str) -> Option<Vec<Key>> {
+pub(crate) fn parse_trace(text: &str) -> Option<Vec<Key>> {
     let line = |line: &str| {
         let mut columns = line.split_whitespace();
         let mut next = || columns.next()?.parse::<u32>().ok();
@@ -119,7 +120,7 @@ pub fn parse_trace(text: &str) -> Option<Vec<Key>> {
 /// together; addresses come from random tries that branch, level by level, as the seed's do, only so
 /// much more often that there are addresses for `n` rules. The order is that of the rules they are taken
 /// from. Gives fewer where distinct rules run out.
-pub fn grow(seed: &[FiveTuple], n: usize, random: &mut Random) -> Vec<FiveTuple> {
+pub(crate) fn grow(seed: &[FiveTuple], n: usize, random: &mut Random) -> Vec<FiveTuple> {
     let factor = n as f64 / seed.len().max(1) as f64;
     let mut src = Trie::like(seed.iter().map(|r| r.src), factor);
     let mut dst = Trie::like(seed.iter().map(|r| r.dst), factor);
@@ -142,7 +143,7 @@ pub fn grow(seed: &[FiveTuple], n: usize, random: &mut Random) -> Vec<FiveTuple>
 }
 
 /// A packet that matches a rule, bits that the rule leaves open at random.
-pub fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
+pub(crate) fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
     let mut address = |(address, len): (u32, u8)| {
         address & prefix_mask(len) | random.below(1 << 32) as u32 & !prefix_mask(len)
     };
@@ -155,17 +156,17 @@ pub fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
 }
 
 /// The number of the first rule that a key matches, found by asking one after another.
-pub fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
+pub(crate) fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
     let first = rules.iter().position(|r| r.iter().all(|t| t.holds(key)));
     first.map(|n| n as u32)
 }
 
 /// What a measurement of classifiers takes: rules, and packets for them.
-pub struct Sample {
+pub(crate) struct Sample {
     /// The rules, in order.
-    pub rules: Vec<FiveTuple>,
+    pub(crate) rules: Vec<FiveTuple>,
     /// The packets.
-    pub keys: Vec<Key>,
+    pub(crate) keys: Vec<Key>,
     /// The rule of each packet, as the filter set states it.
     stated: Option<Vec<Option<u32>>>,
 }
@@ -177,7 +178,7 @@ impl Sample {
     ///
     /// # Errors
     /// An argument, a file or a line that is missing or not as it should be, in words.
-    pub fn from_args(mut args: impl Iterator<Item = String>) -> Result<Sample, String> {
+    pub(crate) fn from_args(mut args: impl Iterator<Item = String>) -> Result<Sample, String> {
         let path = args.next().ok_or("the path of a filter set is missing")?;
         let number = |text: String| text.parse().map_err(|_| format!("`{text}` is no number"));
         let n = args.next().map(number).transpose()?;
@@ -206,13 +207,13 @@ impl Sample {
     }
 
     /// The rules as tests.
-    pub fn tests(&self) -> Vec<Rule> {
+    pub(crate) fn tests(&self) -> Vec<Rule> {
         self.rules.iter().map(FiveTuple::rule).collect()
     }
 
     /// The number of the rule that each packet matches first; without a file that says so every rule is
     /// asked.
-    pub fn expected(&self) -> Vec<Option<u32>> {
+    pub(crate) fn expected(&self) -> Vec<Option<u32>> {
         self.stated.clone().unwrap_or_else(|| {
             let tests = self.tests();
             self.keys.iter().map(|key| naive(&tests, key)).collect()

@@ -1,24 +1,25 @@
 //! Seeded routing tables of the shape of the Internet's, and addresses to look up in them: for tests and
 //! benchmarks of everything that stands on the tables. The same seed gives the same table everywhere.
+#![allow(dead_code)] // each program and each crate's tests use a part of it
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use crate::fib::{Prefix, Route};
+use tables::fib::{Prefix, Route};
 
 /// A small random generator (SplitMix64): repeatable, not for secrets.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The generator of this seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -26,17 +27,17 @@ impl Random {
     }
 
     /// A number from 0 up to, not including, `end` (which is not 0).
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
     /// Random bytes.
-    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+    pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         std::array::from_fn(|_| self.bits() as u8)
     }
 
     /// A random address in `prefix`.
-    pub fn address_in<const N: usize>(&mut self, prefix: &Prefix<N>) -> [u8; N] {
+    pub(crate) fn address_in<const N: usize>(&mut self, prefix: &Prefix<N>) -> [u8; N] {
         let (fixed, noise) = (prefix.address(), self.bytes::<N>());
         std::array::from_fn(|i| {
             let bits = usize::from(prefix.length()).saturating_sub(8 * i).min(8) as u32;
@@ -87,7 +88,9 @@ const LENGTHS6: &[(u8, u32)] = &[
 ];
 
 /// The routes of lines `PREFIX ID`, prefixes written as a `T` is; other lines are passed over.
-pub fn parse_routes<T: FromStr + Into<Prefix<N>>, const N: usize>(text: &str) -> Vec<Route<N>> {
+pub(crate) fn parse_routes<T: FromStr + Into<Prefix<N>>, const N: usize>(
+    text: &str,
+) -> Vec<Route<N>> {
     let route = |line: &str| {
         let (prefix, id) = line.split_once(' ')?;
         Some((prefix.parse::<T>().ok()?.into(), id.parse().ok()?))
@@ -97,7 +100,7 @@ pub fn parse_routes<T: FromStr + Into<Prefix<N>>, const N: usize>(text: &str) ->
 
 /// `count` routes (or as many as can be found) of distinct IPv4 prefixes with ids from 1 to `ids`.
 /// Like the Internet's, they crowd: most lie near another one.
-pub fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<4>, NonZeroU16)> {
+pub(crate) fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<4>, NonZeroU16)> {
     routes(seed, count, ids, LENGTHS4, |random| {
         let [_, b, c, d] = random.bytes();
         [1 + random.below(222) as u8, b, c, d]
@@ -105,7 +108,7 @@ pub fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<4>, NonZeroU16)
 }
 
 /// `count` routes (or as many as can be found) of distinct IPv6 prefixes with ids from 1 to `ids`.
-pub fn routes6(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<16>, NonZeroU16)> {
+pub(crate) fn routes6(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<16>, NonZeroU16)> {
     routes(seed, count, ids, LENGTHS6, |random| {
         let mut address = random.bytes::<16>();
         // The first bytes of what the five registries give out.
