@@ -8,12 +8,13 @@
 //! keyword wherever it stands; the others are taken in order.
 
 use crate::router_wide::RouterWide;
-use crate::units::FromArg;
+use crate::units::{Capacity, FromArg};
 use lang::{Config, Diagnostic, Router, Severity, Span, args as text};
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ops::Range;
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -411,23 +412,57 @@ impl<'a> Args<'a> {
         self.value(name, &arg.raw, arg)
     }
 
+    fn parse_in<T: FromArg + PartialOrd + Display>(
+        &mut self,
+        name: &str,
+        arg: &Arg,
+        range: &RangeInclusive<T>,
+    ) -> Option<T> {
+        let value = self.parse(name, arg)?;
+        let Some(wrong) = units::outside(&value, range) else {
+            return Some(value);
+        };
+        self.error(arg, format!("{name} {wrong}"));
+        None
+    }
+
     /// An argument that must be given, by place or as `NAME value`.
     pub fn required<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> T {
         self.note(name, T::KIND, None, false, doc);
         match self.take_keyword(name).or_else(|| self.take_next()) {
             Some(arg) => self.parse(name, &arg).unwrap_or_else(T::stand_in),
             None => {
-                let help = format!("{doc}: {}", T::KIND);
-                let wrong = self.wrong(&format!("required argument {name} is missing"));
-                self.diagnostics.push(
-                    wrong
-                        .at(self.config.span())
-                        .help(help)
-                        .click(format!("required {name} argument missing")),
-                );
+                self.missing::<T>(name, doc);
                 T::stand_in()
             }
         }
+    }
+
+    /// As [`required`](Self::required), of a value that must lie in a range. The stand-in is its least.
+    pub fn required_in<T: FromArg + PartialOrd + Display>(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<T>,
+        doc: &'static str,
+    ) -> T {
+        self.note(name, T::KIND, None, false, doc);
+        let value = match self.take_keyword(name).or_else(|| self.take_next()) {
+            Some(arg) => self.parse_in(name, &arg, &range),
+            None => {
+                self.missing::<T>(name, doc);
+                None
+            }
+        };
+        value.unwrap_or(range.into_inner().0)
+    }
+
+    fn missing<T: FromArg>(&mut self, name: &str, doc: &str) {
+        let wrong = self.wrong(&format!("required argument {name} is missing"));
+        let wrong = wrong
+            .at(self.config.span())
+            .help(format!("{doc}: {}", T::KIND));
+        let click = format!("required {name} argument missing");
+        self.diagnostics.push(wrong.click(click));
     }
 
     /// An argument that may be left out, by place or as `NAME value`.
@@ -437,6 +472,20 @@ impl<'a> Args<'a> {
             Some(arg) => self.parse(name, &arg).unwrap_or(default),
             None => default,
         }
+    }
+
+    /// As [`optional`](Self::optional), of a value that must lie in a range.
+    pub fn optional_in<T: FromArg + PartialOrd + Display>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        range: RangeInclusive<T>,
+        doc: &'static str,
+    ) -> T {
+        self.note(name, T::KIND, Some(default.show()), false, doc);
+        let arg = self.take_keyword(name).or_else(|| self.take_next());
+        arg.and_then(|arg| self.parse_in(name, &arg, &range))
+            .unwrap_or(default)
     }
 
     /// An argument that may be left out and has no default.
@@ -453,6 +502,25 @@ impl<'a> Args<'a> {
             Some(arg) => self.parse(name, &arg).unwrap_or(default),
             None => default,
         }
+    }
+
+    /// As [`key`](Self::key), of a value that must lie in a range.
+    pub fn key_in<T: FromArg + PartialOrd + Display>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        range: RangeInclusive<T>,
+        doc: &'static str,
+    ) -> T {
+        self.note(name, T::KIND, Some(default.show()), true, doc);
+        let arg = self.take_keyword(name);
+        arg.and_then(|arg| self.parse_in(name, &arg, &range))
+            .unwrap_or(default)
+    }
+
+    /// `NAME n`: how many packets, flows or entries may be kept; see [`Capacity`].
+    pub fn capacity(&mut self, name: &'static str, default: usize, doc: &'static str) -> usize {
+        self.key(name, Capacity(default), doc).0
     }
 
     /// A setting given as `NAME value` only, without a default.

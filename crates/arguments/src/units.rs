@@ -37,20 +37,38 @@ pub fn assign<T: FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// A value that a handler can set.
+pub trait Setting {
+    /// Sets it, from its text. A wrong value changes nothing.
+    fn assign(&mut self, value: &str) -> Result<(), String>;
+}
+
+impl<T: FromArg> Setting for T {
+    fn assign(&mut self, value: &str) -> Result<(), String> {
+        assign(self, value)
+    }
+}
+
 /// Parses the value of a handler that must lie in a range.
 pub fn parse_in<T: FromArg + PartialOrd + std::fmt::Display>(
     value: &str,
     range: std::ops::RangeInclusive<T>,
 ) -> Result<T, String> {
     let parsed = parse::<T>(value)?;
-    if range.contains(&parsed) {
-        return Ok(parsed);
+    match outside(&parsed, &range) {
+        Some(wrong) => Err(format!("the value {wrong}")),
+        None => Ok(parsed),
     }
-    Err(format!(
-        "the value must lie between {} and {}, not be {parsed}",
-        range.start(),
-        range.end()
-    ))
+}
+
+/// What is wrong with a value, if it is not in its range; as [`FromArg::from_arg`] says it.
+pub(crate) fn outside<T: PartialOrd + std::fmt::Display>(
+    value: &T,
+    range: &std::ops::RangeInclusive<T>,
+) -> Option<String> {
+    let (least, most) = (range.start(), range.end());
+    let wrong = || format!("must lie between {least} and {most}, not be {value}");
+    (!range.contains(value)).then(wrong)
 }
 
 /// What Click says of a value that is not a `T`.

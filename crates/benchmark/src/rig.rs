@@ -48,13 +48,8 @@ impl Rig {
         let mut mac = ROUTER.0;
         mac[5] = mac[5].wrapping_add(at as u8);
         PortInfo {
-            driver: "bench".into(),
-            max_rx_queues: MAX_QUEUES,
-            max_tx_queues: MAX_QUEUES,
             mac,
-            mtu: 1500,
-            node: None,
-            remarks: Vec::new(),
+            ..PortInfo::of_process("bench", MAX_QUEUES)
         }
     }
 }

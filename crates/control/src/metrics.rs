@@ -183,10 +183,25 @@ fn copies(stats: &Stats) -> impl Iterator<Item = (&ElementStats, &CopyStats, Str
     })
 }
 
-type Of<T> = fn(&CopyStats) -> T;
+/// Counters of what some copies have, with the labels of each.
+fn count<T>(
+    text: &mut Text,
+    stats: &Stats,
+    counters: &[Counter<T>],
+    of: fn(&CopyStats) -> Option<&T>,
+) {
+    for &(name, help, get) in counters {
+        let mut family = text.counter(name, help);
+        for (e, c, worker) in copies(stats) {
+            if let Some(counted) = of(c) {
+                family.sample(&labels(e, &worker), get(counted));
+            }
+        }
+    }
+}
 
 fn elements(text: &mut Text, stats: &Stats) {
-    let counters: [(&'static str, &str, Of<u64>); 3] = [
+    let counters: [Counter<CopyStats>; 3] = [
         (
             "ashlar_element_packets_total",
             "Packets that came in, or were pulled.",
@@ -203,12 +218,7 @@ fn elements(text: &mut Text, stats: &Stats) {
             |c| c.cycles,
         ),
     ];
-    for (name, help, get) in counters {
-        let mut family = text.counter(name, help);
-        for (e, c, worker) in copies(stats) {
-            family.sample(&labels(e, &worker), get(c));
-        }
-    }
+    count(text, stats, &counters, |c| Some(c));
     let mut family = text.gauge(
         "ashlar_element_held_packets",
         "Packets that the element holds.",
@@ -262,14 +272,7 @@ fn tasks(text: &mut Text, stats: &Stats) {
             |t| t.empty_cycles,
         ),
     ];
-    for (name, help, get) in counters {
-        let mut family = text.counter(name, help);
-        for (e, c, worker) in copies(stats) {
-            if let Some(task) = &c.task {
-                family.sample(&labels(e, &worker), get(task));
-            }
-        }
-    }
+    count(text, stats, &counters, |c| c.task.as_ref());
 }
 
 /// Queue numbers joined, for copies that serve several.
@@ -295,17 +298,15 @@ fn devices(text: &mut Text, stats: &Stats) {
         let mut family = text.counter(name, help);
         for (e, c, worker) in copies(stats) {
             let Some(device) = &c.device else { continue };
+            let direction = if device.receives {
+                "receive"
+            } else {
+                "transmit"
+            };
             let labels = [
                 ("port", device.port.as_str()),
                 ("queue", &queues(&device.queues)),
-                (
-                    "direction",
-                    if device.receives {
-                        "receive"
-                    } else {
-                        "transmit"
-                    },
-                ),
+                ("direction", direction),
                 ("worker", &worker),
                 ("element", &e.name),
             ];

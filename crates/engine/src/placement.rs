@@ -19,7 +19,7 @@ pub struct Placement {
 }
 
 /// Use of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     /// The port's name.
     pub name: String,

@@ -70,8 +70,23 @@ pub struct PortInfo {
     pub remarks: Vec<String>,
 }
 
+impl PortInfo {
+    /// A port that is made by this process: so many queues each way, and an address of its own.
+    pub fn of_process(driver: &str, queues: usize) -> PortInfo {
+        PortInfo {
+            driver: driver.to_owned(),
+            max_rx_queues: queues,
+            max_tx_queues: queues,
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            node: None,
+            remarks: Vec::new(),
+        }
+    }
+}
+
 /// What a plan asks a port for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortRequest {
     /// Receive queues to open.
     pub rx_queues: usize,

@@ -298,15 +298,7 @@ impl TxQueue for Tx {
 
 /// What a memory port offers.
 pub(crate) fn probe() -> PortInfo {
-    PortInfo {
-        driver: "memory".into(),
-        max_rx_queues: MAX_QUEUES,
-        max_tx_queues: MAX_QUEUES,
-        mac: [2, 0, 0, 0, 0, 1],
-        mtu: 1500,
-        node: None,
-        remarks: Vec::new(),
-    }
+    PortInfo::of_process("memory", MAX_QUEUES)
 }
 
 /// Opens the router's end.

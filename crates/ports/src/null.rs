@@ -76,15 +76,7 @@ fn length(rest: &str) -> Result<Option<usize>, String> {
 /// The text behind `null:` is not a frame length.
 pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
     length(rest)?;
-    Ok(PortInfo {
-        driver: "null".into(),
-        max_rx_queues: MAX_QUEUES,
-        max_tx_queues: MAX_QUEUES,
-        mac: [2, 0, 0, 0, 0, 1],
-        mtu: 1500,
-        node: None,
-        remarks: Vec::new(),
-    })
+    Ok(PortInfo::of_process("null", MAX_QUEUES))
 }
 
 /// Opens the port.

@@ -68,13 +68,8 @@ impl TxQueue for Tx {
 /// What the port offers.
 pub(crate) fn probe() -> PortInfo {
     PortInfo {
-        driver: "ring".into(),
-        max_rx_queues: MAX_QUEUES,
-        max_tx_queues: MAX_QUEUES,
-        mac: [2, 0, 0, 0, 0, 1],
         mtu: engine::packet::pool::data_bytes() - 14,
-        node: None,
-        remarks: Vec::new(),
+        ..PortInfo::of_process("ring", MAX_QUEUES)
     }
 }
 

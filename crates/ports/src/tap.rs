@@ -246,13 +246,8 @@ impl TxQueue for Tx {
 /// What the port offers.
 pub(crate) fn probe() -> PortInfo {
     PortInfo {
-        driver: "tap".into(),
-        max_rx_queues: MAX_QUEUES,
-        max_tx_queues: MAX_QUEUES,
         mac: [0; 6],
-        mtu: 1500,
-        node: None,
-        remarks: Vec::new(),
+        ..PortInfo::of_process("tap", MAX_QUEUES)
     }
 }
 

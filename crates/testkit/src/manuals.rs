@@ -8,15 +8,7 @@ struct AnyPort;
 
 impl PortDirectory for AnyPort {
     fn probe(&self, _: &str) -> Result<PortInfo, String> {
-        Ok(PortInfo {
-            driver: "none".to_owned(),
-            max_rx_queues: 8,
-            max_tx_queues: 8,
-            mac: [2, 0, 0, 0, 0, 1],
-            mtu: 1500,
-            node: None,
-            remarks: Vec::new(),
-        })
+        Ok(PortInfo::of_process("none", 8))
     }
 
     fn open(&self, _: &str, _: &PortRequest) -> Result<OpenPort, String> {

@@ -22,7 +22,7 @@ pub(super) enum Listen {
 }
 
 /// What the command line asks for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) input: Option<Input>,
     pub(super) definitions: Vec<(String, String)>,
@@ -229,20 +229,9 @@ pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Parsed {
             .map(|w| w.to_string_lossy().into_owned())
             .collect(),
         options: Options {
-            input: None,
-            definitions: Vec::new(),
-            handlers: Vec::new(),
-            exit_handler: None,
-            output: None,
-            sockets: Vec::new(),
-            reconfigure: false,
-            quit: false,
-            time: false,
             warnings: true,
-            clickpath: None,
             threads: 1,
-            affinity: None,
-            simtime: None,
+            ..Options::default()
         },
         asked: None,
     };

@@ -13,67 +13,48 @@ pub(crate) fn top(top: &Top) -> Done {
     if !client.names_router() {
         let routers: Vec<Router> = client.get_json("/v1/routers")?;
         if routers.len() > 1 {
-            return all(top, &client);
+            // The routers of a process, and the part of the workers' time that each has had.
+            let look = || client.get_json::<Vec<Router>>("/v1/routers");
+            return watch(top, &client, "/v1/routers", look, |before, after, time| {
+                rates::routers(before, after, time.as_nanos() as f64)
+            });
         }
     }
     let look = || client.get_json::<Stats>("/v1/stats");
-    if top.json && top.once {
-        let bytes = client.get("/v1/stats")?;
-        return print(&format!("{}\n", String::from_utf8_lossy(&bytes)));
-    }
-    let mut pause = Pause::new()?;
-    let live = pause.is_live() && !top.once && !top.json;
-    let mut before = look()?;
-    loop {
-        if pause.wait(Duration::from_secs_f64(top.interval)) == Why::Quit {
-            return Ok(());
-        }
-        let after = look()?;
-        if top.json {
-            let text = serde_json::to_string(&after).map_err(|e| e.to_string())?;
-            print(&format!("{text}\n"))?;
-        } else {
-            let info: Info = client.get_json("/v1/info")?;
-            let mut text = head(&info);
-            text += &rates::table(&before, &after);
-            print(&if live {
-                picture(&text, pause.lines())
-            } else {
-                text
-            })?;
-        }
-        if top.once {
-            return Ok(());
-        }
-        before = after;
-    }
+    watch(top, &client, "/v1/stats", look, |before, after, _| {
+        rates::table(before, after)
+    })
 }
 
-/// The routers of a process, and the part of the workers' time that each has had.
-fn all(top: &Top, client: &Client) -> Done {
-    let look = || {
-        let routers: Vec<Router> = client.get_json("/v1/routers")?;
-        Ok::<_, String>((Instant::now(), routers))
+/// Shows again and again what has changed at a path of the API, and in what time.
+fn watch<T>(
+    top: &Top,
+    client: &Client,
+    path: &str,
+    look: impl Fn() -> Result<T, String>,
+    table: impl Fn(&T, &T, Duration) -> String,
+) -> Done {
+    let json = || {
+        let bytes = client.get(path)?;
+        print(&format!("{}\n", String::from_utf8_lossy(&bytes)))
     };
     if top.json && top.once {
-        return print(&json(&look()?.1)?);
+        return json();
     }
     let mut pause = Pause::new()?;
     let live = pause.is_live() && !top.once && !top.json;
-    let mut before = look()?;
+    let mut before = (Instant::now(), look()?);
     loop {
         if pause.wait(Duration::from_secs_f64(top.interval)) == Why::Quit {
             return Ok(());
         }
-        let after = look()?;
-        let text = match top.json {
-            true => json(&after.1)?,
-            false => {
-                let info: Info = client.get_json("/v1/info")?;
-                let time = (after.0 - before.0).as_nanos() as f64;
-                head(&info) + &rates::routers(&before.1, &after.1, time)
-            }
-        };
+        if top.json {
+            json()?;
+            continue;
+        }
+        let after = (Instant::now(), look()?);
+        let info: Info = client.get_json("/v1/info")?;
+        let text = head(&info) + &table(&before.1, &after.1, after.0 - before.0);
         print(&if live {
             picture(&text, pause.lines())
         } else {
@@ -84,11 +65,6 @@ fn all(top: &Top, client: &Client) -> Done {
         }
         before = after;
     }
-}
-
-fn json(routers: &[Router]) -> Result<String, String> {
-    let text = serde_json::to_string(routers).map_err(|e| e.to_string())?;
-    Ok(format!("{text}\n"))
 }
 
 fn head(info: &Info) -> String {

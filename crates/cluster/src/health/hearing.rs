@@ -7,11 +7,12 @@ use crate::auth::Life;
 use std::fmt;
 
 /// Why a link is not up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
     /// It is.
     None,
     /// Nothing was heard yet, or not often enough in a row.
+    #[default]
     New,
     /// The peer is silent.
     Silent,
@@ -48,7 +49,7 @@ const SLOW_RUN: u32 = 3;
 const GOOD_MAX: u32 = 1024;
 
 /// What is known of one peer over one link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Hearing {
     /// The peer's life; 0: never heard.
     incarnation: u64,
@@ -89,25 +90,10 @@ pub(super) struct Hearing {
 impl Hearing {
     pub(super) fn new(config: &Config, now: u64) -> Hearing {
         Hearing {
-            incarnation: 0,
-            life: Life::default(),
-            agreed: None,
-            sequence: 0,
-            newest: 0,
-            progress: Progress::default(),
-            time: 0,
             at: now,
-            excused: 0,
-            missing: 0,
-            slow: 0,
-            run: 0,
             needed: config.good,
-            delay: 0,
-            hears: false,
-            heard: false,
             since: now,
-            probed: 0,
-            cause: Cause::New,
+            ..Hearing::default()
         }
     }
 

@@ -81,7 +81,7 @@ pub struct Stage {
 }
 
 /// What happened. Packets count from the moment at which measuring began; drops and the books are of the whole run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Nanoseconds that were measured.
     pub time: u64,
@@ -142,31 +142,12 @@ impl Report {
             port[usize::from(node)] = number as u16;
         }
         Report {
-            time: 0,
-            packets_in: 0,
-            packets_out: 0,
-            offered: 0,
-            delivered: 0,
-            drops: Drops::default(),
-            links: LinkLoads::default(),
-            c_most: 0.0,
-            c_mean: 0.0,
-            hops: Default::default(),
-            latency: Histogram::new(),
-            reordering: Reordering::default(),
-            pair_least: None,
-            pair_fairness: None,
-            input_fairness: None,
-            straight: (0, 0),
-            spread: Counts::default(),
             fairness: 1.0,
-            stages: Vec::new(),
-            noticed: Vec::new(),
-            false_alarms: 0,
             ports: ports.len(),
             port,
             asked: vec![0.0; ports.len()],
             pairs: vec![[0; 2]; ports.len() * ports.len()],
+            ..Report::default()
         }
     }
 

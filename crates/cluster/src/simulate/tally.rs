@@ -10,15 +10,17 @@ pub struct Histogram {
 
 const SUB: u32 = 5;
 
-impl Histogram {
-    pub(super) fn new() -> Histogram {
+impl Default for Histogram {
+    fn default() -> Histogram {
         Histogram {
             counts: vec![0; (65 - SUB as usize) << SUB],
             all: 0,
             most: 0,
         }
     }
+}
 
+impl Histogram {
     #[inline]
     pub(super) fn note(&mut self, value: u64) {
         let shift = (u64::BITS - value.leading_zeros()).saturating_sub(SUB + 1);
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_sorted_values_to_within_a_32nd() {
-        let (mut histogram, mut chance) = (Histogram::new(), Chance::new(5));
+        let (mut histogram, mut chance) = (Histogram::default(), Chance::new(5));
         let mut values: Vec<u64> = (0..10_000)
             .map(|_| chance.bits() >> (20 + chance.below(40)))
             .collect();

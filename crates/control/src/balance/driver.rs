@@ -100,6 +100,7 @@ struct Seen {
     lost: u64,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) settings: Settings,
     started: Option<Time>,
@@ -135,25 +136,9 @@ impl Balance {
         Balance {
             state: Mutex::new(State {
                 settings,
-                started: None,
-                now: Time::default(),
-                seen: BTreeMap::new(),
-                pulses: None,
-                busy: Vec::new(),
-                scaler: Scaler::default(),
-                slower: Slower::default(),
-                level: 0.0,
-                behind: Vec::new(),
-                works: Vec::new(),
                 wait: WAIT,
                 active: usize::MAX,
-                all: 0,
-                looks: Vec::new(),
-                history: VecDeque::new(),
-                moved: 0,
-                moves: 0,
-                queues: 0,
-                following: Following::default(),
+                ..State::default()
             }),
             doorbell: Arc::default(),
         }

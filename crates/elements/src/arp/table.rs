@@ -23,11 +23,7 @@ pub(super) enum Manner {
 
 /// Reads the table's arguments; an answer is asked for again at the age of `poll`.
 pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds {
-    let Capacity(packets) = args.key(
-        "CAPACITY",
-        Capacity(2048),
-        "packets that may wait; 0 = 1048576",
-    );
+    let packets = args.capacity("CAPACITY", 2048, "packets that may wait; 0 = 1048576");
     let entries: usize = args.key("ENTRY_CAPACITY", 4096, "neighbours in the table; 0 = 65536");
     let each = args.key(
         "ENTRY_PACKET_CAPACITY",

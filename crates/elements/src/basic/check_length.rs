@@ -45,14 +45,10 @@ impl Element for CheckLength {
     }
 
     const HANDLERS: &'static [Handler<CheckLength>] = &[
-        Handler::text(
-            "length",
-            "bytes of the longest packet that passes",
-            |e, _| Ok(e.length.to_string()),
-        ),
-        Handler::set("length", "changes the length", |e, value, _| {
-            assign(&mut e.length, value)
+        Handler::show("length", "bytes of the longest packet that passes", |e| {
+            &e.length
         }),
+        Handler::assign("length", "changes the length", |e| &mut e.length),
     ];
 }
 

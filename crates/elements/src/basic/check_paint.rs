@@ -46,12 +46,8 @@ impl Element for CheckPaint {
     }
 
     const HANDLERS: &'static [Handler<CheckPaint>] = &[
-        Handler::text("color", "the paint that passes", |e, _| {
-            Ok(e.0.color.to_string())
-        }),
-        Handler::set("color", "changes the paint", |e, value, _| {
-            assign(&mut e.0.color, value)
-        }),
+        Handler::show("color", "the paint that passes", |e| &e.0.color),
+        Handler::assign("color", "changes the paint", |e| &mut e.0.color),
     ];
 }
 

@@ -75,7 +75,7 @@ impl Element for Discard {
             e.count = 0;
             Ok(())
         }),
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::show("active", "see ACTIVE", |e| &e.active),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
             e.active = arguments::units::parse(value)?;
             cx.wake_self();

@@ -68,10 +68,8 @@ impl Element for Paint {
     }
 
     const HANDLERS: &'static [Handler<Paint>] = &[
-        Handler::text("color", "the paint", |e, _| Ok(e.0.color.to_string())),
-        Handler::set("color", "changes the paint", |e, value, _| {
-            assign(&mut e.0.color, value)
-        }),
+        Handler::show("color", "the paint", |e| &e.0.color),
+        Handler::assign("color", "changes the paint", |e| &mut e.0.color),
     ];
 }
 

@@ -56,12 +56,10 @@ impl Element for PaintTee {
     }
 
     const HANDLERS: &'static [Handler<PaintTee>] = &[
-        Handler::text("color", "the paint of which copies are made", |e, _| {
-            Ok(e.color.color.to_string())
+        Handler::show("color", "the paint of which copies are made", |e| {
+            &e.color.color
         }),
-        Handler::set("color", "changes the paint", |e, value, _| {
-            assign(&mut e.color.color, value)
-        }),
+        Handler::assign("color", "changes the paint", |e| &mut e.color.color),
         Handler::sum("copies", "copies made", |e| e.copies),
         no_buffer(|e| e.no_buffer),
     ];

@@ -308,8 +308,8 @@ impl<S: Style> Element for FromDevice<S> {
             "makes the port's own table and rules match Steer's, without reordering, and tries refused rules again",
             |config: &Config, _| config.tell_again().map(|()| String::new()),
         ),
-        Handler::text("burst", "packets taken from a queue at a time", |e, _| {
-            Ok(e.burst.to_string())
+        Handler::show("burst", "packets taken from a queue at a time", |e| {
+            &e.burst
         }),
         Handler::set("set_burst", "changes BURST, 1 to 1024", |e, value, _| {
             e.burst = arguments::units::parse_in(value, 1..=1024)?;

@@ -268,10 +268,7 @@ impl<S: Style> Resources for KernelTun<S> {
             device: Some(Device {
                 name: config.device.clone(),
                 receives: true,
-                queues: None,
-                descriptors: 0,
-                promiscuous: false,
-                notes: false,
+                ..Device::default()
             }),
             ..Placement::default()
         }

@@ -84,13 +84,7 @@ impl Style for Click {
                 Duration::ZERO,
                 "longest time that a packet waits for a burst to fill",
             ),
-            room: args
-                .key(
-                    "QUEUE",
-                    Capacity(1024),
-                    "packets that may wait for a busy port",
-                )
-                .0,
+            room: args.capacity("QUEUE", 1024, "packets that may wait for a busy port"),
             descriptors: args.key(
                 "DESCRIPTORS",
                 0,
@@ -350,16 +344,14 @@ impl<S: Style> Element for ToDevice<S> {
         Handler::sum("waiting", "packets that wait for the port", |e| {
             e.waiting.len() as u64
         }),
-        Handler::text("burst", "packets handed to the port at a time", |e, _| {
-            Ok(e.burst.to_string())
+        Handler::show("burst", "packets handed to the port at a time", |e| {
+            &e.burst
         }),
         Handler::set("set_burst", "changes BURST, 1 to 1024", |e, value, _| {
             e.burst = arguments::units::parse_in(value, 1..=1024)?;
             Ok(())
         }),
-        Handler::set("set_timeout", "changes TIMEOUT", |e, value, _| {
-            assign(&mut e.timeout, value)
-        }),
+        Handler::assign("set_timeout", "changes TIMEOUT", |e| &mut e.timeout),
     ];
 }
 
@@ -369,11 +361,8 @@ impl<S: Style> Resources for ToDevice<S> {
             workers: config.cores.as_ref().map(|c| c.0.clone()),
             device: Some(Device {
                 name: config.device.clone(),
-                receives: false,
-                queues: None,
                 descriptors: config.descriptors,
-                promiscuous: false,
-                notes: false,
+                ..Device::default()
             }),
             ..Placement::default()
         }

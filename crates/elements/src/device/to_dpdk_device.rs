@@ -43,13 +43,7 @@ impl Style for Dpdk {
                 Duration::ZERO,
                 "longest time that a packet waits for a burst to fill",
             ),
-            room: args
-                .key(
-                    "IQUEUE",
-                    Capacity(1024),
-                    "packets that may wait for a busy port",
-                )
-                .0,
+            room: args.capacity("IQUEUE", 1024, "packets that may wait for a busy port"),
             descriptors: args.key(
                 "NDESC",
                 0,

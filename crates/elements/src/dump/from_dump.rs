@@ -297,10 +297,10 @@ impl Element for FromDump {
                 Ok(())
             },
         ),
-        Handler::text(
+        Handler::show(
             "packet_filepos",
             "where the last packet's record starts",
-            |e, _| Ok(e.packet_at.to_string()),
+            |e| &e.packet_at,
         ),
         Handler::set(
             "extend_interval",

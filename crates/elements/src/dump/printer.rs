@@ -86,12 +86,8 @@ impl<S: Style> Element for Printer<S> {
     }
 
     const HANDLERS: &'static [Handler<Printer<S>>] = &[
-        Handler::text("active", "whether it writes", |e, _| {
-            Ok(e.active.to_string())
-        }),
-        Handler::set("active", "see ACTIVE", |e, value, _| {
-            assign(&mut e.active, value)
-        }),
+        Handler::show("active", "whether it writes", |e| &e.active),
+        Handler::assign("active", "see ACTIVE", |e| &mut e.active),
     ];
 }
 

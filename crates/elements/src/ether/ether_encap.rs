@@ -93,9 +93,7 @@ impl Element for EtherEncap {
         Handler::set("dst", "changes DST", |e, value, _| {
             e.change(|f| &mut f.dst, value)
         }),
-        Handler::text("ethertype", "see ETHERTYPE", |e, _| {
-            Ok(e.fields.ethertype.to_string())
-        }),
+        Handler::show("ethertype", "see ETHERTYPE", |e| &e.fields.ethertype),
         Handler::set("ethertype", "changes ETHERTYPE", |e, value, _| {
             e.change(|f| &mut f.ethertype, value)
         }),

@@ -56,13 +56,9 @@ impl Element for EtherRewrite {
 
     const HANDLERS: &'static [Handler<EtherRewrite>] = &[
         Handler::text("src", "see SRC", |e, _| Ok(e.src.dashed().to_string())),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.src, value)
-        }),
+        Handler::assign("src", "changes SRC", |e| &mut e.src),
         Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign(&mut e.dst, value)
-        }),
+        Handler::assign("dst", "changes DST", |e| &mut e.dst),
     ];
 }
 

@@ -121,9 +121,7 @@ impl Element for EtherSwitch {
         let default = Duration::from_secs(300);
         Config {
             timeout: args.key("TIMEOUT", default, "how long a silent station is known"),
-            capacity: args
-                .key("CAPACITY", Capacity(65536), "stations in the table")
-                .0,
+            capacity: args.capacity("CAPACITY", 65536, "stations in the table"),
         }
     }
 
@@ -165,9 +163,7 @@ impl Element for EtherSwitch {
         Handler::text("timeout", "see TIMEOUT, in seconds", |e, _| {
             Ok(e.config.timeout.as_secs_f64().to_string())
         }),
-        Handler::set("timeout", "see TIMEOUT", |e, value, _| {
-            assign(&mut e.config.timeout, value)
-        }),
+        Handler::assign("timeout", "see TIMEOUT", |e| &mut e.config.timeout),
         Handler::sum(
             "not_learnt",
             "frames from stations that found no room",

@@ -80,23 +80,13 @@ impl Element for EtherVlanEncap {
 
     const HANDLERS: &'static [Handler<EtherVlanEncap>] = &[
         Handler::text("src", "see SRC", |e, _| Ok(e.src.dashed().to_string())),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.src, value)
-        }),
+        Handler::assign("src", "changes SRC", |e| &mut e.src),
         Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign(&mut e.dst, value)
-        }),
-        Handler::text("ethertype", "see ETHERTYPE", |e, _| {
-            Ok(e.ethertype.to_string())
-        }),
-        Handler::set("ethertype", "changes ETHERTYPE", |e, value, _| {
-            assign(&mut e.ethertype, value)
-        }),
+        Handler::assign("dst", "changes DST", |e| &mut e.dst),
+        Handler::show("ethertype", "see ETHERTYPE", |e| &e.ethertype),
+        Handler::assign("ethertype", "changes ETHERTYPE", |e| &mut e.ethertype),
         Handler::text("vlan_tci", "see VLAN_TCI", |e, _| Ok(e.tci.show())),
-        Handler::set("vlan_tci", "changes VLAN_TCI", |e, value, _| {
-            assign(&mut e.tci, value)
-        }),
+        Handler::assign("vlan_tci", "changes VLAN_TCI", |e| &mut e.tci),
         Handler::text("vlan_id", "see VLAN_ID", |e, _| e.tci.part(ID, 0)),
         Handler::set("vlan_id", "changes VLAN_ID", |e, value, _| {
             e.tci.set_part(value, ID, 0)
@@ -105,9 +95,7 @@ impl Element for EtherVlanEncap {
         Handler::set("vlan_pcp", "changes VLAN_PCP", |e, value, _| {
             e.tci.set_part(value, PCP, 13)
         }),
-        Handler::text("native_vlan", "see NATIVE_VLAN", |e, _| {
-            Ok(e.native.to_string())
-        }),
+        Handler::show("native_vlan", "see NATIVE_VLAN", |e| &e.native),
         Handler::set("native_vlan", "changes NATIVE_VLAN", |e, value, _| {
             e.native = arguments::units::parse_in(value, -1..=4095)?;
             Ok(())

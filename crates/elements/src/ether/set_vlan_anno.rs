@@ -51,7 +51,7 @@ impl Element for SetVlanAnno {
     }
 
     const HANDLERS: &'static [Handler<SetVlanAnno>] = &[
-        Handler::text("vlan_tci", "the tag", |e, _| Ok(e.tci.to_string())),
+        Handler::show("vlan_tci", "the tag", |e| &e.tci),
         Handler::text("vlan_id", "the identifier", |e, _| {
             Ok((e.tci & 0xfff).to_string())
         }),

@@ -60,9 +60,7 @@ impl Element for StoreEtherAddress {
         Handler::text("addr", "see ADDR", |e, _| {
             Ok(e.address.dashed().to_string())
         }),
-        Handler::set("addr", "changes ADDR", |e, value, _| {
-            assign(&mut e.address, value)
-        }),
+        Handler::assign("addr", "changes ADDR", |e| &mut e.address),
     ];
 }
 

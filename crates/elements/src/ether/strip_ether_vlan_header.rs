@@ -39,10 +39,8 @@ impl Element for StripEtherVlanHeader {
     type Config = Option<u16>;
 
     fn configure(args: &mut Args) -> Option<u16> {
-        let native: i32 = args.optional("NATIVE_VLAN", 0, "identifier of frames without a tag");
-        if native > 0xfff {
-            args.error_in_whole("NATIVE_VLAN is too large", "it goes up to 4095");
-        }
+        let doc = "identifier of frames without a tag";
+        let native = args.optional_in("NATIVE_VLAN", 0, i32::MIN..=4095, doc);
         u16::try_from(native).ok()
     }
 

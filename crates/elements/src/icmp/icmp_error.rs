@@ -120,7 +120,9 @@ impl Element for ICMPError {
             args.key_maybe("INTERFACES", "the router's addresses with prefix lengths");
         let bad: Option<Addresses> =
             args.key_maybe("BADADDRS", "further addresses that get no message");
-        let mtu = args.key("MTU", 576, "the longest message");
+        // A message needs room for two headers.
+        let least = 2 * ipv4::MAX_LEN + icmp::LEN;
+        let mtu = args.key_in("MTU", 576, least..=SIZE_MAX, "the longest message");
         let pmtu = args.key("PMTU", 0, "the MTU to report in `unreachable needfrag`");
         let limit = Limit::of_errors(args);
         let ttl = args.key("TTL", 64, "time to live of messages");
@@ -132,12 +134,6 @@ impl Element for ICMPError {
         let fix_src = args.key("SET_FIX_ANNO", fix_src, "another name of USE_FIX_ANNO");
         let src = args.required("SRC", "source address, if no FixIPSrc follows");
         let (kind, code) = names::kind_and_code(args, false);
-        if mtu < 2 * ipv4::MAX_LEN + icmp::LEN {
-            args.error_in_whole(
-                format!("MTU {mtu} is too small"),
-                "a message needs room for two headers: at least 128, and 576 is the rule",
-            );
-        }
         Config {
             src,
             kind,

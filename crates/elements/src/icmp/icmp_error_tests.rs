@@ -96,7 +96,7 @@ fn types_and_codes_have_names() {
     for (wrong, said) in [
         ("10.0.0.1, unreachible", "names are unreachable"),
         ("10.0.0.1, timeexceeded, port", "transit, reassembly"),
-        ("10.0.0.1, unreachable, MTU 60", "MTU 60 is too small"),
+        ("10.0.0.1, unreachable, MTU 60", "MTU must lie between 128"),
         ("10.0.0.1", "required argument TYPE is missing"),
     ] {
         let text = format!("Idle -> ICMPError({wrong}) -> Discard");

@@ -268,7 +268,7 @@ impl Element for ICMPPingSource {
     }
 
     const HANDLERS: &'static [Handler<ICMPPingSource>] = &[
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::show("active", "see ACTIVE", |e| &e.active),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
             assign(&mut e.active, value)?;
             cx.cancel_timer();

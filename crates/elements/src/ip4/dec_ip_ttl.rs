@@ -71,10 +71,8 @@ impl Element for DecIPTTL {
 
     const HANDLERS: &'static [Handler<DecIPTTL>] = &[
         Handler::sum("drops", "packets whose TTL had expired", |e| e.drops),
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
-        Handler::set("active", "changes ACTIVE", |e, value, _| {
-            assign(&mut e.active, value)
-        }),
+        Handler::show("active", "see ACTIVE", |e| &e.active),
+        Handler::assign("active", "changes ACTIVE", |e| &mut e.active),
     ];
 }
 

@@ -80,16 +80,13 @@ impl Element for IPFragmenter {
         let interface = interface.map(|name| crate::linux::interface(args, &name));
         let mtu = match interface {
             Some(_) => MTU_MIN,
-            None => args.required("MTU", "the longest packet, from the IP header on"),
+            None => {
+                let doc = "the longest packet, from the IP header on";
+                args.required_in("MTU", MTU_MIN..=SIZE_MAX, doc)
+            }
         };
-        if (1..MTU_MIN).contains(&mtu) {
-            args.error_in_whole(
-                format!("MTU {mtu} is too small"),
-                format!("the least is {MTU_MIN}: a header and 8 bytes"),
-            );
-        }
         Config {
-            mtu: mtu.max(MTU_MIN),
+            mtu,
             interface,
             honor_df,
             headroom: headroom.map(usize::from),
@@ -162,9 +159,7 @@ impl Element for IPFragmenter {
             e.made
         }),
         Handler::sum("drops", "long packets with DF set", |e| e.uncut),
-        Handler::text("mtu", "the longest packet", |e, _| {
-            Ok(e.config.mtu.to_string())
-        }),
+        Handler::show("mtu", "the longest packet", |e| &e.config.mtu),
         Handler::set("mtu", "changes MTU, 28 to 65535", |e, value, _| {
             e.config.mtu = arguments::units::parse_in(value, MTU_MIN..=65535)?;
             Ok(())

@@ -179,7 +179,7 @@ fn an_mtu_that_no_header_fits_is_refused_and_one_that_this_header_does_not_fit_d
     bench.push("c", &[long]);
     assert_eq!(bench.drops("f", "mtu"), 1);
     let errors = testkit::errors(crate::CLASSES, "Idle -> IPFragmenter(27) -> Discard");
-    assert!(errors.contains("MTU 27 is too small"), "{errors}");
+    assert!(errors.contains("MTU must lie between 28"), "{errors}");
 }
 
 #[test]

@@ -47,10 +47,8 @@ impl Element for SetIPAddress {
     }
 
     const HANDLERS: &'static [Handler<SetIPAddress>] = &[
-        Handler::text("addr", "the address", |e, _| Ok(e.address.to_string())),
-        Handler::set("addr", "changes the address", |e, value, _| {
-            assign(&mut e.address, value)
-        }),
+        Handler::show("addr", "the address", |e| &e.address),
+        Handler::assign("addr", "changes the address", |e| &mut e.address),
     ];
 }
 

@@ -28,11 +28,7 @@ impl Element for SetIPDSCP {
     type Config = u8;
 
     fn configure(args: &mut Args) -> u8 {
-        let dscp = args.required("DSCP", "code point, 0 to 63");
-        if dscp > 63 {
-            args.error_in_whole("DSCP out of range", "it goes from 0 to 63");
-        }
-        dscp
+        args.required_in("DSCP", 0..=63, "code point, 0 to 63")
     }
 
     fn new(dscp: &Arc<u8>, _: &Init) -> SetIPDSCP {
@@ -49,7 +45,7 @@ impl Element for SetIPDSCP {
     }
 
     const HANDLERS: &'static [Handler<SetIPDSCP>] = &[
-        Handler::text("dscp", "the code point", |e, _| Ok(e.dscp.to_string())),
+        Handler::show("dscp", "the code point", |e| &e.dscp),
         Handler::set("dscp", "changes it", |e, value, _| {
             e.dscp = arguments::units::parse_in(value, 0..=63)?;
             Ok(())

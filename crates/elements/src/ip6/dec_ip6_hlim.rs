@@ -52,10 +52,8 @@ impl Element for DecIP6HLIM {
         Handler::sum("drops", "packets whose hop limit had expired", |e| {
             e.expired
         }),
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
-        Handler::set("set_active", "changes ACTIVE", |e, value, _| {
-            assign(&mut e.active, value)
-        }),
+        Handler::show("active", "see ACTIVE", |e| &e.active),
+        Handler::assign("set_active", "changes ACTIVE", |e| &mut e.active),
     ];
 }
 

@@ -99,14 +99,8 @@ impl Element for IP6Fragmenter {
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
-        let mtu = args.required("MTU", "bytes");
-        if mtu != 0 && mtu < ipv6::MIN_MTU {
-            args.error_in_whole(
-                "MTU must be 1280 or more",
-                "every IPv6 link carries packets of 1280 bytes (RFC 8200, 5)",
-            );
-        }
-        mtu
+        // Every IPv6 link carries packets of 1280 bytes (RFC 8200, 5).
+        args.required_in("MTU", ipv6::MIN_MTU..=SIZE_MAX, "bytes")
     }
 
     fn new(mtu: &Arc<usize>, _: &Init) -> IP6Fragmenter {
@@ -190,6 +184,6 @@ mod tests {
     #[test]
     fn a_link_carries_1280_bytes() {
         let errors = testkit::errors(crate::CLASSES, "Idle -> IP6Fragmenter(1279) -> Discard");
-        assert!(errors.contains("MTU must be 1280 or more"), "{errors}");
+        assert!(errors.contains("MTU must lie between 1280"), "{errors}");
     }
 }

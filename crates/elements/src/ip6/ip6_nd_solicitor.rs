@@ -320,11 +320,10 @@ impl Element for IP6NDSolicitor {
             ether: args.required("ETHER", "the router's Ethernet address"),
         };
         let entries: Option<Entries> = args.key_maybe("ENTRIES", "permanent neighbours");
-        let mut bound = |name, usual, doc| args.key(name, Capacity(usual), doc).0;
         let bounds = Bounds {
-            entries: bound("CAPACITY", 8192, "neighbours in the table"),
-            packets: bound("WAITING", 2048, "packets that wait, over all workers"),
-            packets_each: bound("WAITING_EACH", 64, "packets that wait for one neighbour"),
+            entries: args.capacity("CAPACITY", 8192, "neighbours in the table"),
+            packets: args.capacity("WAITING", 2048, "packets that wait, over all workers"),
+            packets_each: args.capacity("WAITING_EACH", 64, "packets that wait for one neighbour"),
             slim: usize::MAX,
             timing: timing(args),
         };

@@ -219,12 +219,8 @@ impl<K: Kind> Element for Queue<K> {
 
     const HANDLERS: &'static [Handler<Queue<K>>] = &[
         Handler::sum("length", "packets held now", |e| e.held() as u64),
-        Handler::text("highwater_length", "most packets ever held", |e, _| {
-            Ok(e.highest.to_string())
-        }),
-        Handler::text("capacity", "packets that may be held", |e, _| {
-            Ok(e.capacity.to_string())
-        }),
+        Handler::show("highwater_length", "most packets ever held", |e| &e.highest),
+        Handler::show("capacity", "packets that may be held", |e| &e.capacity),
         Handler::set("capacity", "packets that may be held", |e, value, cx| {
             e.set_capacity(parse::<Capacity>(value)?.0, cx);
             Ok(())

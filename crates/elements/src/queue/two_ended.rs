@@ -118,12 +118,8 @@ impl<P: Policy> Element for TwoEnded<P> {
 
     const HANDLERS: &'static [Handler<TwoEnded<P>>] = &[
         Handler::sum("length", "packets held now", |e| e.held.len() as u64),
-        Handler::text("highwater_length", "most packets ever held", |e, _| {
-            Ok(e.highest.to_string())
-        }),
-        Handler::text("capacity", "packets that may be held", |e, _| {
-            Ok(e.capacity.to_string())
-        }),
+        Handler::show("highwater_length", "most packets ever held", |e| &e.highest),
+        Handler::show("capacity", "packets that may be held", |e| &e.capacity),
         Handler::set("capacity", "packets that may be held", |e, value, cx| {
             e.capacity = units::parse::<Capacity>(value)?.0;
             // They were taken in once: as in Click they do not count as those that found no room.

@@ -107,13 +107,13 @@ impl Element for Unqueue {
                 Ok(())
             },
         ),
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::show("active", "see ACTIVE", |e| &e.active),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
             e.active = units::parse(value)?;
             cx.wake_self();
             Ok(())
         }),
-        Handler::text("limit", "see LIMIT", |e, _| Ok(e.limit.to_string())),
+        Handler::show("limit", "see LIMIT", |e| &e.limit),
         Handler::set("limit", "see LIMIT", |e, value, cx| {
             e.limit = units::parse(value)?;
             cx.wake_self();

@@ -75,11 +75,7 @@ impl Element for DrrSched {
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
-        let quantum: usize = args.optional("QUANTUM", 500, "bytes per turn");
-        if quantum == 0 {
-            args.error_in_whole("QUANTUM must be positive", "give bytes to each turn");
-        }
-        quantum.max(1)
+        args.optional_in("QUANTUM", 500, 1..=SIZE_MAX, "bytes per turn")
     }
 
     fn new(quantum: &Arc<usize>, init: &Init) -> DrrSched {

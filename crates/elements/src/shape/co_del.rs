@@ -191,16 +191,12 @@ impl Element for CoDel {
     }
 
     const HANDLERS: &'static [Handler<CoDel>] = &[
-        Handler::text("target", "see TARGET", |e, _| {
-            Ok(e.settings.target.to_string())
-        }),
+        Handler::show("target", "see TARGET", |e| &e.settings.target),
         Handler::set("target", "see TARGET", |e, value, _| {
             e.settings.target = units::parse::<u32>(value)?.into();
             Ok(())
         }),
-        Handler::text("interval", "see INTERVAL", |e, _| {
-            Ok(e.settings.interval.to_string())
-        }),
+        Handler::show("interval", "see INTERVAL", |e| &e.settings.interval),
         Handler::set("interval", "see INTERVAL", |e, value, _| {
             e.settings.interval = units::parse::<u32>(value)?.into();
             Ok(())

@@ -163,17 +163,11 @@ impl<K: Kind> Element for Red<K> {
                 args.required("MAX_THRESH", "packets are marked with MAX_P at so many"),
             )
         };
-        let max_p: f64 = args.required("MAX_P", "probability at MAX_THRESH");
+        let max_p = args.required_in("MAX_P", 0.0..=1.0, "probability at MAX_THRESH");
         let queues: String = args.key("QUEUES", String::new(), "queues to measure");
-        let stability: u32 = args.key("STABILITY", 4, "-log2 of a packet's weight");
+        let stability: i32 = args.key_in("STABILITY", 4, 0..=16, "-log2 of a packet's weight");
         if max < min {
             args.error_in_whole("MAX_THRESH must be >= MIN_THRESH", "raise MAX_THRESH");
-        }
-        if !(0.0..=1.0).contains(&max_p) {
-            args.error_in_whole("MAX_P must lie between 0 and 1", "it is a probability");
-        }
-        if stability > 16 {
-            args.error_in_whole("STABILITY must be <= 16", "9 is a usual value");
         }
         Config {
             settings: Settings {
@@ -182,7 +176,7 @@ impl<K: Kind> Element for Red<K> {
                 max_p,
             },
             queues: queues.split_whitespace().map(str::to_owned).collect(),
-            weight: 0.5f64.powi(stability.min(16) as i32),
+            weight: 0.5f64.powi(stability),
             gentle: args.key(
                 "GENTLE",
                 true,
@@ -226,23 +220,17 @@ impl<K: Kind> Element for Red<K> {
     }
 
     const HANDLERS: &'static [Handler<Red<K>>] = &[
-        Handler::text("min_thresh", "see MIN_THRESH", |e, _| {
-            Ok(e.settings.min_thresh.to_string())
-        }),
+        Handler::show("min_thresh", "see MIN_THRESH", |e| &e.settings.min_thresh),
         Handler::set("min_thresh", "see MIN_THRESH", |e, value, _| {
             e.settings.min_thresh = units::parse::<u32>(value)?.into();
             Ok(())
         }),
-        Handler::text("max_thresh", "see MAX_THRESH", |e, _| {
-            Ok(e.settings.max_thresh.to_string())
-        }),
+        Handler::show("max_thresh", "see MAX_THRESH", |e| &e.settings.max_thresh),
         Handler::set("max_thresh", "see MAX_THRESH", |e, value, _| {
             e.settings.max_thresh = units::parse::<u32>(value)?.into();
             Ok(())
         }),
-        Handler::text("max_p", "see MAX_P", |e, _| {
-            Ok(e.settings.max_p.to_string())
-        }),
+        Handler::show("max_p", "see MAX_P", |e| &e.settings.max_p),
         Handler::set("max_p", "see MAX_P", |e, value, _| {
             e.settings.max_p = units::parse_in(value, 0.0..=1.0)?;
             Ok(())

@@ -139,7 +139,7 @@ impl<K: Kind> Source for InfiniteSource<K> {
 
 /// How many packets are made at a time.
 pub(super) const fn burst<K: Kind>() -> Handler<InfiniteSource<K>> {
-    Handler::text("burst", "see BURST", |e, _| Ok(e.burst.to_string()))
+    Handler::show("burst", "see BURST", |e| &e.burst)
 }
 
 /// Changes that.

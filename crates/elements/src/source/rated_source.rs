@@ -163,7 +163,7 @@ impl Element for RatedSource {
         supply::set_data(),
         supply::length(),
         supply::set_length(),
-        Handler::text("rate", "see RATE", |e, _| Ok(e.rate.to_string())),
+        Handler::show("rate", "see RATE", |e| &e.rate),
         Handler::set("rate", "see RATE", |e, value, cx| {
             supply::set(e, value, cx, |e, rate: u32| {
                 e.rate = rate;

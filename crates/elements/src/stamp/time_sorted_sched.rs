@@ -105,19 +105,9 @@ impl Element for TimeSortedSched {
 
     fn configure(args: &mut Args) -> Config {
         let stop = args.key("STOP", false, "whether the router stops at the end of all");
-        let buffer = args.key(
-            "BUFFER",
-            Capacity(1),
-            "packets of an input that may wait here",
-        );
-        let Capacity(buffer) = buffer;
-        if buffer == 0 {
-            args.error_in_whole("bad BUFFER", "it is 1 or more");
-        }
-        Config {
-            stop,
-            buffer: buffer.max(1),
-        }
+        let doc = "packets of an input that may wait here";
+        let Capacity(buffer) = args.key_in("BUFFER", Capacity(1), Capacity(1)..=Capacity::MAX, doc);
+        Config { stop, buffer }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> TimeSortedSched {
@@ -167,10 +157,10 @@ impl Element for TimeSortedSched {
         }
     }
 
-    const HANDLERS: &'static [Handler<TimeSortedSched>] = &[Handler::text(
+    const HANDLERS: &'static [Handler<TimeSortedSched>] = &[Handler::show(
         "well_ordered",
         "whether packets have left in the order of their timestamps",
-        |e, _| Ok(e.well_ordered.to_string()),
+        |e| &e.well_ordered,
     )];
 }
 

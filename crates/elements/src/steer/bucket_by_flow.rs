@@ -223,7 +223,7 @@ impl Element for BucketByFlow {
 
     fn configure(args: &mut Args) -> Config {
         let fields = args.key("FIELDS", "tuple".to_owned(), "the bytes that are compared");
-        let mut capacity: usize = args.key("RULES", 16384, "most rules at a time");
+        let capacity = args.key_in("RULES", 16384, 1..=RULES_MAX, "most rules at a time");
         let hashing = Hashing::configure(args);
         let port = PortRules::configure(args);
         let given = args.rest("RULE", "VALUES=BUCKET", "a rule");
@@ -231,11 +231,6 @@ impl Element for BucketByFlow {
             args.error_in_whole(wrong, "FIELDS is `tuple` or places such as `12/2 26/4`");
             Fields::Tuple
         });
-        if !(1..=RULES_MAX).contains(&capacity) {
-            let message = format!("RULES must be between 1 and {RULES_MAX}, not {capacity}");
-            args.error_in_whole(message, "leave it out for 16384");
-            capacity = 1;
-        }
         let mut rules = Vec::new();
         for arg in &given {
             match place::lines(&arg.unquoted(), hashing.buckets, |rule| fields.rule(rule)) {

@@ -111,7 +111,7 @@ fn mistakes_are_told() {
         ("FIELDS 0/16 16/16 32/16 48/16", "48 are the most"),
         ("FIELDS 12/2%ff", "no mask of 2 bytes"),
         ("FIELDS 3000/2", "the first 2000"),
-        ("RULES 0", "RULES must be between"),
+        ("RULES 0", "RULES must lie between"),
         ("udp/1.1.1.1/1/1.1.1.2/2", "a rule and a bucket"),
         ("08=1, FIELDS 12/2", "no value of 2 bytes"),
         (

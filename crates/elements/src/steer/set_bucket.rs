@@ -16,6 +16,9 @@
 use crate::prelude::*;
 use engine::packet::BUCKETS_MAX;
 
+/// The last bucket that a Steer can have.
+const LAST: u16 = BUCKETS_MAX as u16 - 1;
+
 pub(super) struct SetBucket(u16);
 
 impl Element for SetBucket {
@@ -26,14 +29,7 @@ impl Element for SetBucket {
     type Config = u16;
 
     fn configure(args: &mut Args) -> u16 {
-        let bucket = args.required("BUCKET", "the bucket's number");
-        if usize::from(bucket) >= BUCKETS_MAX {
-            args.error_in_whole(
-                format!("BUCKET must be below {BUCKETS_MAX}"),
-                "no Steer has more buckets",
-            );
-        }
-        bucket
+        args.required_in("BUCKET", 0..=LAST, "the bucket's number")
     }
 
     fn new(config: &Arc<u16>, _: &Init) -> SetBucket {
@@ -49,9 +45,9 @@ impl Element for SetBucket {
     fn take(&mut self, _: SetBucket) {}
 
     const HANDLERS: &'static [Handler<SetBucket>] = &[
-        Handler::text("bucket", "the bucket's number", |e, _| Ok(e.0.to_string())),
+        Handler::show("bucket", "the bucket's number", |e| &e.0),
         Handler::set("bucket", "changes the bucket", |e, value, _| {
-            e.0 = arguments::units::parse_in(value, 0..=BUCKETS_MAX as u16 - 1)?;
+            e.0 = arguments::units::parse_in(value, 0..=LAST)?;
             Ok(())
         }),
     ];
@@ -68,7 +64,7 @@ mod tests {
         bench.write("s.bucket", "9");
         assert!(bench.try_write("s.bucket", "4096").is_err());
         let errors = testkit::errors(crate::CLASSES, "Idle -> SetBucket(4096) -> Discard");
-        assert!(errors.contains("below 4096"), "{errors}");
+        assert!(errors.contains("between 0 and 4095"), "{errors}");
         bench.push("s", &[b"b"]);
         let got = bench.take_packets("out");
         assert_eq!((got[0].bucket, got[1].bucket), (7, 9));

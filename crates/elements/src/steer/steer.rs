@@ -93,26 +93,17 @@ impl Element for Steer {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let mut buckets = args.optional("BUCKETS", 256, "number of buckets");
+        let buckets = args.optional_in("BUCKETS", 256, 1..=BUCKETS_MAX, "number of buckets");
         let name: Option<String> = args.key_maybe("TABLE", "name of the indirection table");
-        if !(1..=BUCKETS_MAX).contains(&buckets) {
-            args.error_in_whole(
-                format!("BUCKETS must be between 1 and {BUCKETS_MAX}"),
-                "leave it out for 256",
-            );
-            buckets = 256;
-        }
         let name = name.unwrap_or_else(|| args.element().to_owned());
         Config {
             table: args.router_wide::<Tables>().get(&name, buckets),
             workers: args.key_maybe("CORES", "workers that own buckets"),
-            capacity: args
-                .key(
-                    "CAPACITY",
-                    Capacity(1024),
-                    "packets that a ring between workers holds",
-                )
-                .0,
+            capacity: args.capacity(
+                "CAPACITY",
+                1024,
+                "packets that a ring between workers holds",
+            ),
             mesh: Mesh::default(),
         }
     }

@@ -55,10 +55,8 @@ impl Element for Bypass {
     }
 
     const HANDLERS: &'static [Handler<Bypass>] = &[
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
-        Handler::set("active", "see ACTIVE", |e, value, _| {
-            assign(&mut e.active, value)
-        }),
+        Handler::show("active", "see ACTIVE", |e| &e.active),
+        Handler::assign("active", "see ACTIVE", |e| &mut e.active),
     ];
 }
 

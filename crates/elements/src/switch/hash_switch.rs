@@ -30,10 +30,7 @@ impl Element for HashSwitch {
 
     fn configure(args: &mut Args) -> (usize, usize) {
         let offset = args.required("OFFSET", "where the bytes begin");
-        let length = args.required("LENGTH", "number of bytes");
-        if length == 0 {
-            args.error_in_whole("length must be > 0", "give the number of bytes to look at");
-        }
+        let length = args.required_in("LENGTH", 1..=SIZE_MAX, "number of bytes");
         (offset, length)
     }
 

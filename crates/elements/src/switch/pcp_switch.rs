@@ -76,14 +76,8 @@ impl Element for PcpSwitch {
             }
             map
         });
-        let mut untagged = args.key("UNTAGGED", 0, "priority of frames without a tag, 0 to 7");
-        if untagged > 7u8 {
-            args.error_in_whole(
-                "UNTAGGED must be between 0 and 7",
-                "give a priority of 802.1p",
-            );
-            untagged = 0;
-        }
+        let doc = "priority of frames without a tag, 0 to 7";
+        let untagged = args.key_in("UNTAGGED", 0, 0..=7, doc);
         let anno = args.key("ANNO", false, "whether to use the VLAN_TCI annotation");
         Config {
             map,

@@ -105,9 +105,7 @@ impl Element for RandomSample {
     }
 
     const HANDLERS: &'static [Handler<RandomSample>] = &[
-        Handler::text("sampling_prob", "the probability to pass", |e, _| {
-            Ok(e.sample.to_string())
-        }),
+        Handler::show("sampling_prob", "the probability to pass", |e| &e.sample),
         Handler::set("sampling_prob", "changes it", |e, value, _| {
             e.set(probability(value)?);
             Ok(())
@@ -119,10 +117,8 @@ impl Element for RandomSample {
             e.set(1.0 - probability(value)?);
             Ok(())
         }),
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
-        Handler::set("active", "see ACTIVE", |e, value, _| {
-            assign(&mut e.active, value)
-        }),
+        Handler::show("active", "see ACTIVE", |e| &e.active),
+        Handler::assign("active", "see ACTIVE", |e| &mut e.active),
         Handler::sum("drops", "packets that did not pass", |e| e.drops),
     ];
 }

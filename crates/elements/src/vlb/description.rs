@@ -31,6 +31,7 @@ const BURST_MAX: Duration = Duration::from_secs(1);
 const RESEQUENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Who belongs to a cluster, and which of them this is.
+#[derive(Default)]
 pub(crate) struct Description {
     /// The cluster's name.
     pub(crate) name: String,

@@ -44,7 +44,7 @@ use super::description::Description;
 use crate::prelude::*;
 use cluster::address::{NodeId, cookie};
 use cluster::auth::{Keys, Life};
-use cluster::map::{self, Fabric, Links, Map, Reach, Ways};
+use cluster::map::{self, Fabric, Links, Reach, Ways};
 use cluster::session::{Cable, Names, Session};
 use cluster::spread::Settings;
 use engine::publish::{Published, domain};
@@ -127,16 +127,7 @@ impl Node {
 
     /// A node of no cluster: it stands where an element names no VLBNode.
     pub(super) fn alone() -> Node {
-        let nobody = Description {
-            name: String::new(),
-            labels: Vec::new(),
-            node: 0,
-            map: Map::default(),
-            settings: Settings::default(),
-            keys: None,
-            resequence: None,
-        };
-        Node::new(nobody, Vec::new())
+        Node::new(Description::default(), Vec::new())
     }
 
     /// Nodes and links.

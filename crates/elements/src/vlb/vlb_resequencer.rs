@@ -61,8 +61,7 @@ impl Element for VlbResequencer {
 
     fn configure(args: &mut Args) -> Config {
         let (_, described) = Member::named(args);
-        let Capacity(capacity) =
-            args.key("CAPACITY", Capacity(4096), "packets that wait at a time");
+        let capacity = args.capacity("CAPACITY", 4096, "packets that wait at a time");
         let wait = match &described {
             Some(described) => described.resequence,
             None => Some(Duration::ZERO),

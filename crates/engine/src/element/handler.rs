@@ -1,7 +1,7 @@
 //! Handlers: how control reads and changes an element, one line each.
 //!
-//! Each core has its own copy of an element. A `sum` is added over the copies, a `text` is asked
-//! of every copy, a `set` reaches every copy through its worker's mailbox, and a `control` handler
+//! Each core has its own copy of an element. A `sum` is added over the copies, a `text` or `show` is asked
+//! of every copy, a `set` or `assign` reaches every copy through its worker's mailbox, and a `control` handler
 //! runs once, on the control side, against what the copies share. A name may be listed twice: once
 //! to be read and once to be written.
 
@@ -9,13 +9,17 @@ use crate::element::Element;
 use crate::graph::Cx;
 pub use crate::graph::Job;
 pub use crate::handler_info::{Access, AskError, HandlerInfo, REPLACED, Use, merge};
+use arguments::units::Setting;
+use std::fmt::Display;
 
 type Set<E> = fn(&mut E, &str, &mut Cx) -> Result<(), String>;
 
 enum Act<E: Element> {
     Sum(fn(&E) -> u64),
     Text(fn(&E, &str) -> Result<String, String>),
+    Show(fn(&E) -> &dyn Display),
     Set(Set<E>),
+    Assign(fn(&mut E) -> &mut dyn Setting),
     Control(fn(&E::Config, &str) -> Result<String, String>),
     Job(fn(&E, &str) -> Job),
 }
@@ -51,6 +55,24 @@ impl<E: Element> Handler<E> {
         get: fn(&E, &str) -> Result<String, String>,
     ) -> Handler<E> {
         Handler::new(name, doc, Access::Text, Act::Text(get))
+    }
+
+    /// A value that every core gives as it is shown.
+    pub const fn show(
+        name: &'static str,
+        doc: &'static str,
+        get: fn(&E) -> &dyn Display,
+    ) -> Handler<E> {
+        Handler::new(name, doc, Access::Text, Act::Show(get))
+    }
+
+    /// A value that every core changes, written as an argument would be. Nothing else follows from it.
+    pub const fn assign(
+        name: &'static str,
+        doc: &'static str,
+        place: fn(&mut E) -> &mut dyn Setting,
+    ) -> Handler<E> {
+        Handler::new(name, doc, Access::Set, Act::Assign(place))
     }
 
     /// A setting or action on every core. It must refuse a bad value before it changes anything.
@@ -130,8 +152,11 @@ impl<E: Element> Handler<E> {
         match self.act {
             Act::Sum(get) => Ok(get(element).to_string()),
             Act::Text(get) => get(element, argument),
+            Act::Show(get) => Ok(get(element).to_string()),
             Act::Control(get) => get(config, argument),
-            Act::Set(_) | Act::Job(_) => Err(format!("`{}` cannot be read", self.info.name)),
+            Act::Set(_) | Act::Assign(_) | Act::Job(_) => {
+                Err(format!("`{}` cannot be read", self.info.name))
+            }
         }
     }
 
@@ -151,6 +176,7 @@ impl<E: Element> Handler<E> {
     ) -> Result<(), String> {
         match self.act {
             Act::Set(set) => set(element, value, cx),
+            Act::Assign(place) => place(element).assign(value),
             _ => Err(format!("`{}` cannot be written", self.info.name)),
         }
     }

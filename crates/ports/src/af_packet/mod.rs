@@ -180,13 +180,11 @@ pub(crate) fn probe(name: &str) -> Result<PortInfo, String> {
         ));
     }
     Ok(PortInfo {
-        driver: "af_packet".into(),
-        max_rx_queues: MAX_QUEUES,
-        max_tx_queues: MAX_QUEUES,
         mac: found.mac,
         mtu: found.mtu,
         node: node(name),
         remarks,
+        ..PortInfo::of_process("af_packet", MAX_QUEUES)
     })
 }
 

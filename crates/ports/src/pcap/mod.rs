@@ -182,13 +182,8 @@ pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
         return Err("pcap: needs a file: pcap:FILE, or pcap:IN,OUT".into());
     }
     Ok(PortInfo {
-        driver: "pcap".into(),
-        max_rx_queues: 1,
-        max_tx_queues: 1,
-        mac: [2, 0, 0, 0, 0, 1],
         mtu: engine::packet::pool::data_bytes() - 14,
-        node: None,
-        remarks: Vec::new(),
+        ..PortInfo::of_process("pcap", 1)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tables::sample::Random;
+use testkit::Rng;
 use wire::netlink::{Change, RouteKind, TABLE_LOCAL};
 
 use super::super::{Doubt, Link, Model};
@@ -11,7 +11,7 @@ use super::simulated::{SimObject, SimRoute, SimTarget, Simulated, Verb};
 
 /// Random changes of a kernel.
 struct Chance<'a> {
-    random: &'a mut Random,
+    random: &'a mut Rng,
     /// Routes of a metric are one, as after `ip route replace` alone.
     plain: bool,
 }
@@ -22,7 +22,7 @@ impl Chance<'_> {
     }
 
     fn below(&mut self, n: usize) -> usize {
-        self.random.below(n as u64) as usize
+        self.random.below(n)
     }
 
     /// Changes something; says what it was, and whether what the kernel says tells all.
@@ -155,7 +155,7 @@ impl Chance<'_> {
 #[test]
 fn the_image_is_what_the_kernels_table_is_after_every_change() {
     for seed in 0..40 {
-        let (mut bench, mut random) = (Bench::new(), Random::new(seed));
+        let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
         for step in 0..300 {
             let (what, tells_all) = Chance {
                 random: &mut random,
@@ -186,7 +186,7 @@ fn the_image_is_what_the_kernels_table_is_after_every_change() {
 #[test]
 fn what_happens_during_a_sync_is_not_lost() {
     for seed in 0..40 {
-        let (mut bench, mut random) = (Bench::new(), Random::new(seed));
+        let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
         for step in 0..100 {
             let (what, _) = Chance {
                 random: &mut random,
@@ -196,7 +196,7 @@ fn what_happens_during_a_sync_is_not_lost() {
             if random.below(4) == 0 {
                 bench.kernel.said.clear();
             }
-            let mut shadow = Random::new(seed ^ step << 8);
+            let mut shadow = Rng::seed(seed ^ step << 8);
             bench.sync(|kernel| {
                 for _ in 0..4 {
                     let mut other = Bench {
