@@ -13,6 +13,7 @@ mod owner;
 mod placement;
 mod ports;
 mod processing;
+mod queues;
 mod to_do;
 
 use arguments::near::nearest;

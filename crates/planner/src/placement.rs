@@ -1,19 +1,17 @@
 //! Which worker runs what. Cores are given to sources and pullers only; everything that packets
 //! pass on the way runs where they are (RouteBricks: one packet, one core), up to the next queue.
 
+use super::queues::{self, wrong_in};
 use super::to_do::ToDo;
 use super::{Options, title};
 use engine::element::{Class, Copies, Runs};
-use engine::placement::{Device, Placement};
-use engine::plan::{Plan, PlanDevice, PlanElement};
-use engine::port::{PortInfo, PortRequest};
+use engine::placement::Placement;
+use engine::plan::{Plan, PlanElement};
+use engine::port::PortInfo;
 use lang::{Diagnostic, Router};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Workers = BTreeSet<usize>;
-
-/// Queues that an element may receive from: more than any port has.
-const QUEUES_MAX: usize = 4096;
 
 pub(super) fn place(
     plan: &mut Plan,
@@ -64,7 +62,7 @@ pub(super) fn place(
         }
     }
     check_copies(plan, &asked, router, errors);
-    assign_queues(plan, &asked, &infos, &homes, router, errors);
+    queues::assign(plan, &asked, &infos, &homes, router, errors);
 }
 
 fn asked(
@@ -476,143 +474,6 @@ fn check_copies(plan: &Plan, asked: &[Placement], router: &Router, errors: &mut 
             );
         }
     }
-}
-
-/// Deals the queues of every device to the copies of the elements that use it.
-fn assign_queues(
-    plan: &mut Plan,
-    asked: &[Placement],
-    infos: &BTreeMap<String, PortInfo>,
-    homes: &Homes,
-    router: &Router,
-    errors: &mut Vec<Diagnostic>,
-) {
-    let mut requests: BTreeMap<String, PortRequest> = BTreeMap::new();
-    let mut receiver: BTreeMap<String, usize> = BTreeMap::new();
-    for (i, placement) in asked.iter().enumerate() {
-        let Some(device) = &placement.device else {
-            continue;
-        };
-        let request = requests.entry(device.name.clone()).or_insert(PortRequest {
-            rx_queues: 0,
-            tx_queues: 0,
-            descriptors: 0,
-            promiscuous: false,
-        });
-        request.descriptors = request.descriptors.max(device.descriptors);
-        let at_home = homes[i].as_ref().map(Vec::len);
-        let copies = at_home.unwrap_or(plan.elements[i].workers.len());
-        if device.receives {
-            request.promiscuous |= device.promiscuous;
-            let offers = infos
-                .get(&device.name)
-                .map_or(usize::MAX, |p| p.max_rx_queues);
-            // Whoever asks for more is told below; of a device that is not there nobody knows how many it has.
-            let queues = device.queues.unwrap_or(copies).min(offers).min(QUEUES_MAX);
-            if let Some(asked) = device.queues {
-                check_queues(i, device, (asked, copies, offers), router, errors);
-            }
-            if let Some(&first) = receiver.get(&device.name) {
-                let message = format!(
-                    "`{}` receives from {} too",
-                    title(&router.elements[i]),
-                    device.name
-                );
-                let first = router.elements[first].span;
-                errors.push(
-                    Diagnostic::error("placement", message)
-                        .at(router.elements[i].span)
-                        .note_at(first, "the first one is here")
-                        .help("let one element receive, and split its packets"),
-                );
-                continue;
-            }
-            receiver.insert(device.name.clone(), i);
-            let dealt = |c: usize| (c..queues).step_by(copies.max(1)).collect();
-            plan.elements[i].queues = match &homes[i] {
-                None => (0..copies).map(dealt).collect(),
-                Some(homes) => {
-                    let workers = plan.elements[i].workers.iter();
-                    let at = workers.map(|w| homes.iter().position(|home| home == w));
-                    at.map(|c| c.map_or_else(Vec::new, dealt)).collect()
-                }
-            };
-            request.rx_queues += queues;
-        } else {
-            let offers = infos
-                .get(&device.name)
-                .map_or(usize::MAX, |p| p.max_tx_queues);
-            let workers = &plan.elements[i].workers;
-            let base = request.tx_queues;
-            let roomy = base + plan.workers <= offers;
-            plan.elements[i].queues = if roomy {
-                // By worker, so that a reload which moves senders moves no queue.
-                workers.iter().map(|worker| vec![base + worker]).collect()
-            } else {
-                (0..copies).map(|c| vec![base + c]).collect()
-            };
-            request.tx_queues += if roomy { plan.workers } else { copies };
-            if request.tx_queues > offers {
-                refuse_queues(i, device, offers, request.tx_queues, router, errors);
-            }
-        }
-    }
-    plan.devices = requests
-        .into_iter()
-        .map(|(name, request)| PlanDevice { name, request })
-        .collect();
-}
-
-fn refuse_queues(
-    i: usize,
-    device: &Device,
-    offers: usize,
-    wanted: usize,
-    router: &Router,
-    errors: &mut Vec<Diagnostic>,
-) {
-    let message = format!(
-        "{} offers {offers} transmit queues, but {wanted} are needed, one per worker and sender",
-        device.name
-    );
-    let wrong = wrong_in(router, i, message);
-    errors.push(wrong.help("put a Queue before it, so that one worker sends"));
-}
-
-/// Refuses a number of receive queues that the device does not offer, or that leaves a worker without one.
-fn check_queues(
-    i: usize,
-    device: &Device,
-    (asked, workers, offers): (usize, usize, usize),
-    router: &Router,
-    errors: &mut Vec<Diagnostic>,
-) {
-    let (message, help) = if asked > offers {
-        let name = &device.name;
-        (
-            format!("{name} offers {offers} receive queues, but {asked} are asked for"),
-            format!(
-                "ask for {offers} or fewer, or for none: then each worker that receives has one"
-            ),
-        )
-    } else if asked < workers {
-        (
-            format!(
-                "{asked} receive queues are asked for, but {workers} needed, one per worker that receives"
-            ),
-            format!("ask for {workers} or more, or name fewer CORES"),
-        )
-    } else {
-        return;
-    };
-    errors.push(wrong_in(router, i, message).help(help));
-}
-
-/// A mistake of an element's placement.
-fn wrong_in(router: &Router, i: usize, message: String) -> Diagnostic {
-    let element = &router.elements[i];
-    let wrong = Diagnostic::error("placement", message).at(element.span);
-    wrong.about(title(element), element.span, Some("initializing"))
 }
 
 /// The worker that runs an element's task, or its first copy.
