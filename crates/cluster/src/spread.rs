@@ -69,7 +69,7 @@ pub struct Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Living links do not lead to the output node.
-    NoWay,
+    NoPath,
     /// They do, and all that were tried are loaded beyond their rate.
     Full,
 }
@@ -88,7 +88,7 @@ pub struct Counts {
     /// Of all these: left the way of their flow, which was full or dead.
     pub moved: u64,
     /// Refused, as no way leads there.
-    pub no_way: u64,
+    pub no_path: u64,
     /// Refused, as the ways are full.
     pub full: u64,
 }
@@ -220,7 +220,7 @@ impl Spread {
                     self.flowlets.note(place, now, flow_hash, to, choice.via);
                 }
             }
-            Err(Refusal::NoWay) => self.counts.no_way += 1,
+            Err(Refusal::NoPath) => self.counts.no_path += 1,
             Err(Refusal::Full) => self.counts.full += 1,
         }
         choice
@@ -283,7 +283,7 @@ impl Spread {
         let mut looks = 0;
         let nodes = ways.reach().fabric().map().nodes.len();
         let target = self.targets.get(usize::from(packet.to));
-        let mut point = target.ok_or(Refusal::NoWay)?.point;
+        let mut point = target.ok_or(Refusal::NoPath)?.point;
         for tried in 0..TRIES as usize + nodes {
             let via = if tried < TRIES as usize {
                 point = point.wrapping_add(GOLDEN);
@@ -379,9 +379,9 @@ impl Spread {
     #[cold]
     fn detour(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let link = ways.link(packet.to, packet.flow_hash);
-        let link = link.ok_or(Refusal::NoWay)?;
+        let link = link.ok_or(Refusal::NoPath)?;
         match self.tokens(packet.now, link) {
-            None => Err(Refusal::NoWay),
+            None => Err(Refusal::NoPath),
             Some((tokens, depth)) if tokens <= -depth / 2 => Err(Refusal::Full),
             Some(_) => Ok(self.send(packet, link, packet.to)),
         }

@@ -552,10 +552,10 @@ fn who_cannot_be_reached_is_refused_by_name() {
     links.set(2, false);
     let ways = Ways::of(&map, &links, 0);
     let mut spread = Spread::new(packets(), &ways, 0);
-    assert_eq!(spread.choose(0, &ways, 2, 64, 1), Err(Refusal::NoWay));
-    assert_eq!(spread.choose(0, &ways, 0, 64, 1), Err(Refusal::NoWay));
-    assert_eq!(spread.choose(0, &ways, 99, 64, 1), Err(Refusal::NoWay));
-    assert_eq!(spread.counts().no_way, 3);
+    assert_eq!(spread.choose(0, &ways, 2, 64, 1), Err(Refusal::NoPath));
+    assert_eq!(spread.choose(0, &ways, 0, 64, 1), Err(Refusal::NoPath));
+    assert_eq!(spread.choose(0, &ways, 99, 64, 1), Err(Refusal::NoPath));
+    assert_eq!(spread.counts().no_path, 3);
     assert!(spread.choose(0, &ways, 1, 64, 1).is_ok());
 }
 

@@ -33,7 +33,7 @@ pub enum Fault {
     /// It came back to the node by which it had entered.
     Loop,
     /// Living links do not lead to its output node, or not within those that it may pass.
-    NoWay,
+    NoPath,
 }
 
 impl Fault {
@@ -44,7 +44,7 @@ impl Fault {
         Fault::UnknownNode,
         Fault::TooManyHops,
         Fault::Loop,
-        Fault::NoWay,
+        Fault::NoPath,
     ];
 
     /// The name under which it is counted.
@@ -55,7 +55,7 @@ impl Fault {
             Fault::UnknownNode => "unknown_node",
             Fault::TooManyHops => "too_many_hops",
             Fault::Loop => "loop",
-            Fault::NoWay => "no_way",
+            Fault::NoPath => "no_path",
         }
     }
 }
@@ -97,13 +97,13 @@ pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Faul
         // Visited, or not to be reached any more: then straight on.
         // The input node may know sooner than this one that a link has come up.
         None => (
-            ways.link_on(node, hash, input).ok_or(Fault::NoWay)?,
+            ways.link_on(node, hash, input).ok_or(Fault::NoPath)?,
             NO_NODE,
         ),
     };
     // Who needs more links than the frame may pass knows of something that those before did not: nobody nearer is left.
     if ways.passes(via, node) > address.hops {
-        return Err(Fault::NoWay);
+        return Err(Fault::NoPath);
     }
     let mut addresses = *addresses;
     address::set_way(&mut addresses, hops, via);
@@ -213,7 +213,7 @@ mod tests {
             via: NO_NODE,
             ..FRAME
         };
-        assert_eq!(pass(&to_dead.bytes(), &ways, 9), Err(Fault::NoWay));
+        assert_eq!(pass(&to_dead.bytes(), &ways, 9), Err(Fault::NoPath));
     }
 
     #[test]

@@ -70,8 +70,8 @@ impl Simulation {
                 }
                 self.cross(node, choice.link, packet, done);
             }
-            Err(Refusal::NoWay) => {
-                self.lose(done, &packet, Place::Node(node), |drops| &mut drops.no_way)
+            Err(Refusal::NoPath) => {
+                self.lose(done, &packet, Place::Node(node), |drops| &mut drops.no_path)
             }
             Err(Refusal::Full) => self.lose(done, &packet, Place::Node(node), |drops| {
                 &mut drops.ways_full
@@ -94,7 +94,7 @@ impl Simulation {
             }
             Ok(Step::Heartbeat) => {}
             Err(fault) => self.lose(done, &packet, Place::Node(node), |drops| match fault {
-                Fault::NoWay => &mut drops.no_way,
+                Fault::NoPath => &mut drops.no_path,
                 Fault::TooManyHops => &mut drops.too_many_hops,
                 _ => &mut drops.faulty,
             }),

@@ -22,7 +22,7 @@ pub struct Drops {
     /// The queue of an external output was full.
     pub output_full: u64,
     /// No links lead to the output node.
-    pub no_way: u64,
+    pub no_path: u64,
     /// A packet passed too many links.
     pub too_many_hops: u64,
     /// A link or a node was broken.
@@ -39,7 +39,7 @@ impl Drops {
             ("ways_full", self.ways_full),
             ("link_full", self.link_full),
             ("output_full", self.output_full),
-            ("no_way", self.no_way),
+            ("no_path", self.no_path),
             ("too_many_hops", self.too_many_hops),
             ("dead", self.dead),
             ("faulty", self.faulty),

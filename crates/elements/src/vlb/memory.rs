@@ -170,7 +170,7 @@ impl Memory {
 
     /// Where a frame goes, if that is known. Its addresses become those for the next station.
     #[inline(always)] // into the loop over a batch
-    pub(super) fn quick(&self, frame: &mut [u8]) -> Option<Verdict> {
+    pub(super) fn fast(&self, frame: &mut [u8]) -> Option<Verdict> {
         let head = frame.first_chunk_mut::<WHOLE>()?;
         let words = Words::of(head);
         let known = &self.known[words.place()];
@@ -186,7 +186,7 @@ impl Memory {
         Some(next.write(head))
     }
 
-    /// As [`quick`](Self::quick), for what is not known yet.
+    /// As [`fast`](Self::fast), for what is not known yet.
     #[cold]
     pub(super) fn pass(&mut self, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
         let Some(head) = frame.first_chunk::<WHOLE>() else {

@@ -10,14 +10,14 @@ use std::slice::IterMut;
 /// Says where packets go.
 pub(super) trait Step {
     /// At once, if it can; a packet of which it says nothing is as it was.
-    fn quick(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict>;
+    fn fast(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict>;
     /// As long as it takes.
     fn slow(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict;
 }
 
 impl<F: FnMut(&mut Packet, &Cx) -> Verdict> Step for F {
     #[inline]
-    fn quick(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict> {
+    fn fast(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict> {
         Some(self(packet, cx))
     }
 
@@ -103,7 +103,7 @@ impl Sides {
     ) -> Option<usize> {
         let mut partition = self.0.partition(batch, stay);
         loop {
-            known = known.or_else(|| partition.run(|packet| step.quick(packet, cx)));
+            known = known.or_else(|| partition.run(|packet| step.fast(packet, cx)));
             let Some(packet) = partition.peek() else {
                 return partition.done();
             };
@@ -123,7 +123,7 @@ fn together<S: Step>(
     cx: &Cx,
 ) -> Option<(Verdict, usize, Option<Verdict>)> {
     let first = packets.first_mut()?;
-    let home = match step.quick(first, cx) {
+    let home = match step.fast(first, cx) {
         Some(verdict) => verdict,
         None => step.slow(first, cx),
     };
@@ -158,17 +158,17 @@ fn agree<S: Step>(
     let single = last.len();
     let mut pairs = pairs.iter_mut();
     while let Some([a, b]) = pairs.next() {
-        let verdict = step.quick(a, cx);
+        let verdict = step.fast(a, cx);
         if verdict != Some(home) {
             return (end - single - 2 * pairs.len() - 2, verdict);
         }
-        let verdict = step.quick(b, cx);
+        let verdict = step.fast(b, cx);
         if verdict != Some(home) {
             return (end - single - 2 * pairs.len() - 1, verdict);
         }
     }
     let last = last.first_mut();
-    match last.map(|packet| step.quick(packet, cx)) {
+    match last.map(|packet| step.fast(packet, cx)) {
         Some(verdict) if verdict != Some(home) => (end - 1, verdict),
         _ => (end, None),
     }

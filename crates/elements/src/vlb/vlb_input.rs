@@ -23,7 +23,7 @@
 //! VLBResequencer) and a code, which proves that the frame comes from this node (see VLBTransit).
 //!
 //! Input i takes packets for the i-th destination; output j is the node's own link j (see VLBNode). A packet is
-//! dropped if no links that are up lead to its node (`no_way`), if the links that lead there are loaded beyond
+//! dropped if no links that are up lead to its node (`no_path`), if the links that lead there are loaded beyond
 //! their rate (`full`), if it is not an IP packet (`malformed`), if there is no room for the header (`no_room`),
 //! or if the ends of the link have not agreed on a key yet (`no_key`).
 //!
@@ -47,7 +47,7 @@ use cluster::spread::{Refusal, Settings, Spread};
 use cluster::tag::{PACKET, Tag};
 use wire::FlowKey;
 
-const NO_WAY: u8 = 0;
+const NO_PATH: u8 = 0;
 const FULL: u8 = 1;
 const MALFORMED: u8 = 2;
 const NO_ROOM: u8 = 3;
@@ -127,7 +127,7 @@ impl Element for VlbInput {
     const PORTS: Ports = Ports::coded(&["to*"], &["link*"], "h/h");
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_way", "full", "malformed", "no_room", "no_key"];
+    const DROPS: &'static [&'static str] = &["no_path", "full", "malformed", "no_room", "no_key"];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
@@ -201,7 +201,7 @@ impl Element for VlbInput {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.give_way(cx.now().0);
         let Some(&(to, header)) = self.headers.get(input) else {
-            return cx.drop_batch(batch, usize::from(NO_WAY));
+            return cx.drop_batch(batch, usize::from(NO_PATH));
         };
         if let Some(mut sides) = self.sides.take() {
             let step = |packet: &mut Packet, cx: &Cx| self.send(packet, to, header, cx);
@@ -302,7 +302,7 @@ impl VlbInput {
         let ways = self.node.ways().read(cx.reader());
         let choice = match self.spread.choose(cx.now().0, ways, to, bytes, hash) {
             Ok(choice) => choice,
-            Err(Refusal::NoWay) => return Verdict::drop(NO_WAY),
+            Err(Refusal::NoPath) => return Verdict::drop(NO_PATH),
             Err(Refusal::Full) => return Verdict::drop(FULL),
         };
         let session = self.node.session(usize::from(choice.link), cx);

@@ -67,7 +67,7 @@ fn where_no_link_leads_packets_are_dropped_by_name() {
     }
     let packet = ip4().udp(1, 2).bytes();
     bench.push("c0", &[&packet, &packet]);
-    assert_eq!(bench.drops("in", "no_way"), 2);
+    assert_eq!(bench.drops("in", "no_path"), 2);
     bench.write("vlb.link", "b-c up");
     bench.push("c0", &[&packet]);
     assert_eq!(address(&bench.take("c")[0]).via, 2);

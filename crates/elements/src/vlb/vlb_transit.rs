@@ -18,7 +18,7 @@
 //! destination; of frames with a tag (KEY) it reads all bytes. A frame is dropped if its addresses are not those of a cluster (`malformed`) or are those of another cluster
 //! (`foreign`), if they name a node that does not exist (`unknown_node`), if the frame has passed 15 links
 //! (`too_many_hops`) or comes back to its input node (`loop`), or if no link that is up leads to its node
-//! (`no_way`).
+//! (`no_path`).
 //!
 //! With VLBNode's KEY every frame must have a tag whose code covers the whole frame, and which only the peer can
 //! have written, for this link, since both ends know each other (otherwise it is dropped as `forged`). It must come only
@@ -111,7 +111,7 @@ impl Element for VlbTransit {
         Fault::UnknownNode.name(),
         Fault::TooManyHops.name(),
         Fault::Loop.name(),
-        Fault::NoWay.name(),
+        Fault::NoPath.name(),
         "forged",
         "replayed",
         "no_key",
@@ -246,8 +246,8 @@ struct Plain<'a> {
 
 impl Step for Plain<'_> {
     #[inline(always)]
-    fn quick(&mut self, packet: &mut Packet, _: &Cx) -> Option<Verdict> {
-        self.memory.quick(packet.data_mut())
+    fn fast(&mut self, packet: &mut Packet, _: &Cx) -> Option<Verdict> {
+        self.memory.fast(packet.data_mut())
     }
 
     fn slow(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict {

@@ -211,7 +211,7 @@ fn bad_frames_are_dropped_by_name() {
         bench.write("vlb.link", &format!("{link} down"));
     }
     bench.push("t", &[frame(address())]);
-    assert_eq!(bench.drops("t", "no_way"), 1);
+    assert_eq!(bench.drops("t", "no_path"), 1);
 }
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
@@ -309,7 +309,7 @@ fn a_frame_that_cannot_go_on_has_not_come() {
     let frame = a.take("out");
     assert_eq!(frame.len(), 1);
     for (state, name, drops) in [
-        ("down", "no_way", 1),
+        ("down", "no_path", 1),
         ("up", "no_key", 1),
         ("up", "no_key", 2),
     ] {
