@@ -10,15 +10,14 @@
 //!
 //! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. When it
 //!   says that an aggregate has ended, the aggregate is forgotten.
-//! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. Packets of further aggregates leave by
-//!   output 1, or are dropped (`table_full`).
+//! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. For a further aggregate, the one that
+//!   was idle longest is forgotten, and its next packet counts as a first one; the handler `evicted` counts those.
 
+use super::kept::Kept;
 use super::notice::{self, Listener};
 use crate::prelude::*;
-use std::collections::HashSet;
 
 const LATER: u8 = 0;
-const TABLE_FULL: u8 = 1;
 
 pub(super) struct Config {
     notifier: Option<String>,
@@ -26,8 +25,7 @@ pub(super) struct Config {
 }
 
 pub(super) struct AggregateFirst {
-    seen: HashSet<u32>,
-    capacity: usize,
+    seen: Kept<u32, ()>,
     listener: Listener,
 }
 
@@ -43,7 +41,7 @@ impl Element for AggregateFirst {
     const CLASS: &'static str = "AggregateFirst";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["later", "table_full"];
+    const DROPS: &'static [&'static str] = &["later"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
@@ -58,8 +56,7 @@ impl Element for AggregateFirst {
 
     fn new(config: &Arc<Config>, init: &Init) -> AggregateFirst {
         AggregateFirst {
-            seen: HashSet::new(),
-            capacity: super::bound(config.capacity, init),
+            seen: Kept::new(super::bound(config.capacity, init)),
             listener: Listener::new(config.notifier.as_deref(), init),
         }
     }
@@ -70,28 +67,30 @@ impl Element for AggregateFirst {
             self.forget();
         }
         let aggregate = packet.cold().aggregate();
-        if self.seen.len() >= self.capacity && !self.seen.contains(&aggregate) {
-            return Verdict::reject(TABLE_FULL, 1);
+        if self.seen.use_of(&aggregate).is_some() {
+            return Verdict::reject(LATER, 1);
         }
-        if self.seen.insert(aggregate) {
-            Verdict::ON
-        } else {
-            Verdict::reject(LATER, 1)
-        }
+        self.seen.insert(aggregate, (), |_, ()| ());
+        Verdict::ON
     }
 
     fn take(&mut self, old: AggregateFirst) {
+        let capacity = self.seen.capacity();
         self.seen = old.seen;
+        self.seen.set_capacity(capacity, |_, ()| ());
     }
 
-    const HANDLERS: &'static [Handler<AggregateFirst>] = &[Handler::set(
-        "ended",
-        "forgets aggregates that have ended",
-        |e, _, _| {
+    const HANDLERS: &'static [Handler<AggregateFirst>] = &[
+        Handler::set("ended", "forgets aggregates that have ended", |e, _, _| {
             e.forget();
             Ok(())
-        },
-    )];
+        }),
+        Handler::sum(
+            "evicted",
+            "aggregates that were forgotten for others, see CAPACITY",
+            |e| e.seen.evicted(),
+        ),
+    ];
 }
 
 #[cfg(test)]
@@ -99,14 +98,15 @@ mod tests {
     use testkit::Bench;
 
     #[test]
-    fn aggregates_beyond_the_capacity_are_refused_by_name() {
+    fn an_aggregate_beyond_the_capacity_pushes_out_the_one_that_was_idle_longest() {
         let text = "a :: AggregateLength -> f :: AggregateFirst(CAPACITY 2) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
-        bench.push("a", &[&b"a"[..], b"bb", b"ccc", b"d", b"eee"]);
-        assert_eq!(bench.take("out").len(), 2);
+        bench.push("a", &[&b"a"[..], b"bb", b"d", b"ccc", b"d", b"ee"]);
+        let out = bench.take("out");
+        assert_eq!(out, [&b"a"[..], b"bb", b"ccc", b"ee"]);
         assert_eq!(
-            (bench.drops("f", "later"), bench.drops("f", "table_full")),
-            (1, 2)
+            (bench.drops("f", "later"), bench.read("f.evicted")),
+            (2, "2".into())
         );
     }
 

@@ -15,16 +15,15 @@
 //! - `TIMEOUT`: time without packets, by their timestamps, after which a pair is forgotten; it then gets a new
 //!   number. Default: never.
 //! - `REAP`: how often forgotten pairs are removed. Default 20 minutes.
-//! - `CAPACITY`: pairs at a time. Default 1048576; with `ashlar click` 16777216. Packets of further pairs leave by output 1,
-//!   or are dropped (`table_full`).
+//! - `CAPACITY`: pairs at a time. Default 1048576; with `ashlar click` 16777216. For a further pair, the one that was idle
+//!   longest is forgotten; the handler `evicted` counts those.
 
+use super::kept::Kept;
 use super::notice::Notifier;
 use crate::dump::when::Span;
 use crate::prelude::*;
-use std::collections::HashMap;
 
 const NOT_IP: u8 = 0;
-const TABLE_FULL: u8 = 1;
 
 #[derive(Clone, Copy)]
 pub(super) struct Config {
@@ -44,19 +43,17 @@ struct Pair {
 pub(super) struct AggregateIpAddrPair {
     config: Config,
     /// By address, the lower one first.
-    pairs: HashMap<[u32; 2], Pair>,
+    pairs: Kept<[u32; 2], Pair>,
     next: u32,
-    capacity: usize,
     reap_at: Option<i64>,
     notifier: Notifier,
 }
 
-impl AggregateIpAddrPair {
-    fn is_over(&self, pair: &Pair, now: i64) -> bool {
-        let timeout = self.config.timeout;
-        timeout.is_some_and(|timeout| now.saturating_sub(pair.last) > timeout)
-    }
+fn is_over(timeout: Option<i64>, pair: &Pair, now: i64) -> bool {
+    timeout.is_some_and(|timeout| now.saturating_sub(pair.last) > timeout)
+}
 
+impl AggregateIpAddrPair {
     /// Now and then, forgets pairs of which nothing came for long.
     fn reap(&mut self, now: i64) {
         let next = now.saturating_add(self.config.reap);
@@ -64,15 +61,24 @@ impl AggregateIpAddrPair {
             return;
         }
         self.reap_at = Some(next);
-        let mut pairs = std::mem::take(&mut self.pairs);
-        pairs.retain(|_, pair| {
-            let over = self.is_over(pair, now);
-            if over {
-                self.notifier.ended(pair.aggregate);
-            }
-            !over
-        });
-        self.pairs = pairs;
+        let timeout = self.config.timeout;
+        for (_, pair) in self.pairs.remove_if(|_, pair| is_over(timeout, pair, now)) {
+            self.notifier.ended(pair.aggregate);
+        }
+    }
+
+    /// Begins a pair.
+    fn begin(&mut self, key: [u32; 2], low_first: bool, now: i64) {
+        // Numbers go round: the annotation is 32 bits, and 0 is no pair.
+        self.next = self.next.wrapping_add(1).max(1);
+        let pair = Pair {
+            aggregate: self.next,
+            low_first,
+            last: now,
+        };
+        let notifier = &self.notifier;
+        self.pairs
+            .insert(key, pair, |_, pair| notifier.ended(pair.aggregate));
     }
 }
 
@@ -80,7 +86,7 @@ impl Element for AggregateIpAddrPair {
     const CLASS: &'static str = "AggregateIPAddrPair";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["not_ip", "table_full"];
+    const DROPS: &'static [&'static str] = &["not_ip"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
@@ -101,9 +107,8 @@ impl Element for AggregateIpAddrPair {
     fn new(config: &Arc<Config>, init: &Init) -> AggregateIpAddrPair {
         AggregateIpAddrPair {
             config: **config,
-            pairs: HashMap::new(),
+            pairs: Kept::new(super::bound(config.capacity, init)),
             next: 0,
-            capacity: super::bound(config.capacity, init),
             reap_at: None,
             notifier: Notifier::new(init),
         }
@@ -117,23 +122,21 @@ impl Element for AggregateIpAddrPair {
         let now = packet.cold().timestamp as i64;
         self.reap(now);
         let key = [src.min(dst), src.max(dst)];
-        if self.pairs.get(&key).is_some_and(|p| self.is_over(p, now))
+        let timeout = self.config.timeout;
+        if self
+            .pairs
+            .get(&key)
+            .is_some_and(|p| is_over(timeout, p, now))
             && let Some(pair) = self.pairs.remove(&key)
         {
             self.notifier.ended(pair.aggregate);
         }
-        if self.pairs.len() >= self.capacity && !self.pairs.contains_key(&key) {
-            return Verdict::reject(TABLE_FULL, 1);
+        if !self.pairs.has(&key) {
+            self.begin(key, src == key[0], now);
         }
-        let next = &mut self.next;
-        let pair = self.pairs.entry(key).or_insert_with(|| {
-            *next += 1;
-            Pair {
-                aggregate: *next,
-                low_first: src == key[0],
-                last: now,
-            }
-        });
+        let Some(pair) = self.pairs.use_of(&key) else {
+            return Verdict::reject(NOT_IP, 1);
+        };
         pair.last = now;
         // An address that writes to itself has one direction.
         let forth = src == dst || pair.low_first == (src == key[0]);
@@ -144,18 +147,29 @@ impl Element for AggregateIpAddrPair {
     }
 
     fn take(&mut self, old: AggregateIpAddrPair) {
+        let capacity = self.pairs.capacity();
         (self.pairs, self.next) = (old.pairs, old.next);
         self.reap_at = old.reap_at;
+        let notifier = &self.notifier;
+        self.pairs
+            .set_capacity(capacity, |_, pair| notifier.ended(pair.aggregate));
     }
 
-    const HANDLERS: &'static [Handler<AggregateIpAddrPair>] =
-        &[Handler::set("clear", "forgets all pairs", |e, _, cx| {
-            let mut ended: Vec<u32> = e.pairs.drain().map(|(_, pair)| pair.aggregate).collect();
+    const HANDLERS: &'static [Handler<AggregateIpAddrPair>] = &[
+        Handler::set("clear", "forgets all pairs", |e, _, cx| {
+            let pairs = e.pairs.drain().into_iter();
+            let mut ended: Vec<u32> = pairs.map(|(_, pair)| pair.aggregate).collect();
             ended.sort_unstable();
             ended.into_iter().for_each(|n| e.notifier.ended(n));
             e.notifier.urge(cx);
             Ok(())
-        })];
+        }),
+        Handler::sum(
+            "evicted",
+            "pairs that were forgotten for others, see CAPACITY",
+            |e| e.pairs.evicted(),
+        ),
+    ];
 }
 
 #[cfg(test)]
@@ -184,6 +198,21 @@ mod tests {
         assert_eq!(seen, [(1, 0), (1, 1), (2, 0), (3, 0), (1, 0)]);
         let seen = pairs("TIMEOUT 10", lines);
         assert_eq!(seen, [(1, 0), (1, 1), (2, 0), (3, 0), (4, 0)]);
+    }
+
+    #[test]
+    fn a_pair_beyond_the_capacity_pushes_out_the_one_that_was_idle_longest() {
+        let text = "c :: CheckIPHeader -> n :: AggregateIPAddrPair(CAPACITY 2) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let from = |host: u8| testkit::ip4().src(&format!("10.0.0.{host}")).bytes();
+        for host in 2..50 {
+            bench.push("c", &[from(1), from(host)]);
+        }
+        let out = bench.take_packets("out");
+        let numbers: Vec<_> = out.iter().map(|p| p.cold.aggregate()).collect();
+        let wanted: Vec<_> = (2..50).flat_map(|n| [1, n]).collect();
+        assert_eq!(numbers, wanted);
+        assert_eq!(bench.read("n.evicted"), "47");
     }
 
     #[test]

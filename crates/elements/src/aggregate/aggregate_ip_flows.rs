@@ -22,18 +22,18 @@
 //! - `UDP_TIMEOUT`: the same for UDP flows. Default 1 minute.
 //! - `FRAGMENT_TIMEOUT`: how long fragments wait. Default 30 seconds.
 //! - `REAP`: how often flows that have ended are removed. Default 20 minutes.
-//! - `CAPACITY`: flows at a time. Default 1048576; with `ashlar click` 16777216. Packets of further flows leave by output
-//!   1, or are dropped (`table_full`).
+//! - `CAPACITY`: flows at a time. Default 1048576; with `ashlar click` 16777216. For a further flow, the one that was idle
+//!   longest ends; the handler `evicted` counts those.
 //! - `ICMP`: whether an ICMP error belongs to the flow that it is about, with paint 2 or 3. Default false.
 //! - `FRAGMENTS`: whether fragments wait. Default true where packets are pushed.
 
 use super::fragments::{Fragments, Ready};
+use super::kept::Kept;
 use super::notice::Notifier;
 use crate::dump::file::{Output, complain, reason};
 use crate::dump::when::{Span, show};
 use crate::prelude::*;
 use engine::port::Slot;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use wire::ipv4::Ipv4;
@@ -68,21 +68,17 @@ struct Flow {
 
 pub(super) struct AggregateIpFlows {
     config: Arc<Config>,
-    flows: HashMap<Key, Flow>,
+    flows: Kept<Key, Flow>,
     next: u32,
     fragments: Fragments,
     holds: bool,
     reap_at: Option<i64>,
-    capacity: usize,
     trace: Option<Output>,
     ready: Vec<Ready>,
     notifier: Notifier,
 }
 
 const NO_FLOW: u8 = 0;
-const TABLE_FULL: u8 = 1;
-/// How often a full table is looked through for flows that have ended, in nanoseconds.
-const HURRY: i64 = 1_000_000_000;
 const FIN: u8 = 1;
 
 /// What is seen of a packet.
@@ -150,8 +146,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Numbers a packet whose ports are known; the verdict says whether there was room for its flow.
-    fn number(&mut self, packet: &mut Packet, seen: &Seen, ports: [u16; 2]) -> Verdict {
+    /// Numbers a packet whose ports are known.
+    fn number(&mut self, packet: &mut Packet, seen: &Seen, ports: [u16; 2]) {
         let stamp = packet.cold().timestamp as i64;
         let (key, low) = key(seen, ports);
         let over = |flow: &Flow| {
@@ -162,23 +158,12 @@ impl AggregateIpFlows {
         {
             self.tell(&key, &flow);
         }
-        if self.flows.len() >= self.capacity && !self.flows.contains_key(&key) {
-            let soon = stamp.saturating_add(HURRY);
-            self.reap_at = self.reap_at.map(|at| at.min(soon));
-            return Verdict::reject(TABLE_FULL, 1);
+        if !self.flows.has(&key) {
+            self.begin(key, low, stamp);
         }
-        let next = &mut self.next;
-        let flow = self.flows.entry(key).or_insert_with(|| {
-            *next += 1;
-            Flow {
-                aggregate: *next,
-                low_first: low,
-                fins: 0,
-                first: stamp,
-                last: stamp,
-                packets: [0; 2],
-            }
-        });
+        let Some(flow) = self.flows.use_of(&key) else {
+            return;
+        };
         let color = u8::from(flow.low_first != low);
         if seen.flags & FIN != 0 {
             flow.fins |= 1 << color;
@@ -187,7 +172,26 @@ impl AggregateIpFlows {
         flow.packets[usize::from(color)] += 1;
         packet.anno_mut().paint = color;
         packet.cold_mut().set_aggregate(flow.aggregate);
-        Verdict::ON
+    }
+
+    /// Begins a flow.
+    fn begin(&mut self, key: Key, low_first: bool, stamp: i64) {
+        // Numbers go round: the annotation is 32 bits, and 0 is no flow.
+        self.next = self.next.wrapping_add(1).max(1);
+        let flow = Flow {
+            aggregate: self.next,
+            low_first,
+            fins: 0,
+            first: stamp,
+            last: stamp,
+            packets: [0; 2],
+        };
+        let mut evicted = None;
+        self.flows
+            .insert(key, flow, |key, flow| evicted = Some((key, flow)));
+        if let Some((key, flow)) = evicted {
+            self.tell(&key, &flow);
+        }
     }
 
     /// Marks an ICMP error as part of the flow that it is about, if there is one.
@@ -208,7 +212,8 @@ impl AggregateIpFlows {
             let seen = look(packet.network());
             let known = seen.and_then(|s| Some((ports.or(s.ports)?, s)));
             let verdict = known.map_or(Verdict::reject(NO_FLOW, 1), |(ports, seen)| {
-                self.number(&mut packet, &seen, ports)
+                self.number(&mut packet, &seen, ports);
+                Verdict::ON
             });
             cx.send(packet, verdict);
         }
@@ -237,8 +242,11 @@ impl AggregateIpFlows {
             return cx.send(packet, other);
         }
         if !self.holds {
-            let numbered = seen.ports.map(|p| self.number(&mut packet, &seen, p));
-            return cx.send(packet, numbered.unwrap_or(other));
+            let verdict = seen.ports.map_or(other, |ports| {
+                self.number(&mut packet, &seen, ports);
+                Verdict::ON
+            });
+            return cx.send(packet, verdict);
         }
         let datagram = (seen.src, seen.dst, seen.ident, seen.protocol);
         if let Some(ports) = seen.ports.filter(|_| seen.is_fragment) {
@@ -269,11 +277,10 @@ impl AggregateIpFlows {
         let oldest = now.saturating_sub(self.config.fragment);
         self.fragments.reap(oldest, &mut self.ready);
         let config = Arc::clone(&self.config);
-        let over = |(key, flow): (&Key, &mut Flow)| {
+        let over = |key: &Key, flow: &Flow| {
             now.saturating_sub(flow.last) > Self::timeout(&config, key.0, flow)
         };
-        let ended: Vec<_> = self.flows.extract_if(|k, f| over((k, f))).collect();
-        for (key, flow) in ended {
+        for (key, flow) in self.flows.remove_if(over) {
             self.tell(&key, &flow);
         }
     }
@@ -318,7 +325,7 @@ impl AggregateIpFlows {
         self.fragments.clear(&mut ready);
         self.ready = ready;
         self.release(cx);
-        let mut flows: Vec<_> = self.flows.drain().collect();
+        let mut flows = self.flows.drain();
         flows.sort_unstable_by_key(|(_, flow)| flow.aggregate);
         for (key, flow) in flows {
             self.tell(&key, &flow);
@@ -331,7 +338,7 @@ impl Element for AggregateIpFlows {
     const CLASS: &'static str = "AggregateIPFlows";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["no_flow", "table_full"];
+    const DROPS: &'static [&'static str] = &["no_flow"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
@@ -369,13 +376,12 @@ impl Element for AggregateIpFlows {
 
     fn new(config: &Arc<Config>, init: &Init) -> AggregateIpFlows {
         AggregateIpFlows {
-            flows: HashMap::new(),
+            flows: Kept::new(super::bound(config.capacity, init)),
             next: 0,
             fragments: Fragments::default(),
             // What waits cannot be asked for.
             holds: config.fragments.unwrap_or(true) && !init.input_pull,
             reap_at: None,
-            capacity: super::bound(config.capacity, init),
             trace: config.opened.take(),
             ready: Vec::new(),
             notifier: Notifier::new(init),
@@ -403,7 +409,10 @@ impl Element for AggregateIpFlows {
                 Some(seen) if seen.protocol == proto::ICMP => {
                     self.mark_error(&mut packet).map(|()| Verdict::ON)
                 }
-                Some(seen) => seen.ports.map(|p| self.number(&mut packet, seen, p)),
+                Some(seen) => seen.ports.map(|ports| {
+                    self.number(&mut packet, seen, ports);
+                    Verdict::ON
+                }),
                 None => None,
             };
             match marked.unwrap_or(Verdict::reject(NO_FLOW, 1)) {
@@ -421,10 +430,16 @@ impl Element for AggregateIpFlows {
     fn take(&mut self, old: AggregateIpFlows) {
         let fresh = self.trace.take();
         let config = Arc::clone(&self.config);
-        let (holds, capacity) = (self.holds, self.capacity);
+        let (holds, capacity) = (self.holds, self.flows.capacity());
         *self = old;
-        (self.config, self.holds, self.capacity) = (config, holds, capacity);
+        (self.config, self.holds) = (config, holds);
         self.trace = fresh.or(self.trace.take());
+        let mut evicted = Vec::new();
+        self.flows
+            .set_capacity(capacity, |key, flow| evicted.push((key, flow)));
+        for (key, flow) in evicted {
+            self.tell(&key, &flow);
+        }
     }
 
     const HANDLERS: &'static [Handler<AggregateIpFlows>] = &[
@@ -439,6 +454,11 @@ impl Element for AggregateIpFlows {
         Handler::text("nflows", "flows under way", |e, _| {
             Ok(e.flows.len().to_string())
         }),
+        Handler::sum(
+            "evicted",
+            "flows that ended for others, see CAPACITY",
+            |e| e.flows.evicted(),
+        ),
     ];
 }
 
@@ -457,7 +477,7 @@ impl Resources for AggregateIpFlows {
 
 impl Drop for AggregateIpFlows {
     fn drop(&mut self) {
-        let mut flows: Vec<_> = self.flows.drain().collect();
+        let mut flows = self.flows.drain();
         flows.sort_unstable_by_key(|(_, flow)| flow.aggregate);
         for (key, flow) in flows {
             self.tell(&key, &flow);

@@ -22,15 +22,23 @@ fn flows(options: &str, fields: &str, lines: &str) -> (Vec<String>, u64) {
 }
 
 #[test]
-fn flows_beyond_the_capacity_are_refused_by_name() {
-    let text =
-        "c :: CheckIPHeader -> f :: AggregateIPFlows(CAPACITY 2, REAP 1000) -> out :: Collect";
+fn a_flow_beyond_the_capacity_ends_the_one_that_was_idle_longest() {
+    let text = "c :: CheckIPHeader -> f :: AggregateIPFlows(CAPACITY 2, REAP 1000)
+        -> l :: AggregateLast(NOTIFIER f) -> out :: Collect; l[1] -> earlier :: Collect";
     let mut bench = testkit::Bench::new(crate::CLASSES, text);
     let flow = |port| testkit::ip4().udp(port, 9).bytes();
-    bench.push("c", &[flow(1), flow(2), flow(3), flow(1), flow(4)]);
-    assert_eq!(bench.take("out").len(), 3);
-    assert_eq!(bench.drops("f", "table_full"), 2);
+    // A flow that goes on is not pushed out by those that never come again.
+    for port in 2..50 {
+        bench.push("c", &[flow(1), flow(port)]);
+    }
+    let earlier = bench.take_packets("earlier");
+    assert_eq!(earlier.len(), 47);
+    assert!(earlier.iter().all(|p| p.cold.aggregate() == 1));
     assert_eq!(bench.read("f.nflows"), "2");
+    assert_eq!(bench.read("f.evicted"), "47");
+    // Their ends are told: what listens keeps no more than there is.
+    bench.push("c", &[flow(1)]);
+    assert_eq!(bench.take("out").len(), 47);
 }
 
 #[test]

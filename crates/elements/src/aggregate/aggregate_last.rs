@@ -15,15 +15,15 @@
 //! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. The packet
 //!   of an aggregate leaves when that element says that the aggregate has ended.
 //! - `STOP_AFTER_CLEAR`: whether `clear` stops the router. Default false.
-//! - `CAPACITY`: aggregates at a time, each of which keeps a packet. Default 65536; with `ashlar click` 16777216. Packets of
-//!   further aggregates are dropped (`table_full`).
+//! - `CAPACITY`: aggregates at a time, each of which keeps a packet. Default 65536; with `ashlar click` 16777216. For a
+//!   further aggregate, the one that was idle longest ends: its packet leaves by output 0, and the handler `evicted` counts
+//!   it.
 
+use super::kept::Kept;
 use super::notice::{self, Listener};
 use crate::prelude::*;
-use std::collections::BTreeMap;
 
 const EARLIER: u8 = 0;
-const TABLE_FULL: usize = 1;
 /// Aggregates where nothing is said: a quarter of the packets that there are.
 const USUAL: usize = 1 << 16;
 
@@ -35,9 +35,7 @@ pub(super) struct Config {
 
 pub(super) struct AggregateLast {
     stop: bool,
-    capacity: usize,
-    /// By number, so that `clear` has an order.
-    last: BTreeMap<u32, Packet>,
+    last: Kept<u32, Packet>,
     listener: Listener,
 }
 
@@ -57,21 +55,19 @@ impl AggregateLast {
     /// Takes a packet in; the one before it leaves.
     fn keep(&mut self, mut packet: Packet, cx: &mut Cx) {
         let aggregate = packet.cold().aggregate();
-        let Some(before) = self.last.remove(&aggregate) else {
-            if self.last.len() >= self.capacity {
-                return cx.drop(packet, TABLE_FULL);
-            }
+        let Some(before) = self.last.use_of(&aggregate) else {
             let (_, _, first) = volume(&packet);
             packet.cold_mut().set_first_timestamp(first);
-            self.last.insert(aggregate, packet);
+            self.last
+                .insert(aggregate, packet, |_, evicted| cx.emit(0, evicted));
             return;
         };
-        let (packets, bytes, first) = volume(&before);
+        let (packets, bytes, first) = volume(before);
         let cold = packet.cold_mut();
         cold.set_extra_packets(cold.extra_packets().wrapping_add(packets));
         cold.set_extra_length(cold.extra_length().wrapping_add(bytes));
         cold.set_first_timestamp(first);
-        self.last.insert(aggregate, packet);
+        let before = std::mem::replace(before, packet);
         cx.send(before, Verdict::reject(EARLIER, 1));
     }
 
@@ -89,7 +85,7 @@ impl Element for AggregateLast {
     const CLASS: &'static str = "AggregateLast";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "h/h");
-    const DROPS: &'static [&'static str] = &["earlier", "table_full"];
+    const DROPS: &'static [&'static str] = &["earlier"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
@@ -110,11 +106,10 @@ impl Element for AggregateLast {
     fn new(config: &Arc<Config>, init: &Init) -> AggregateLast {
         AggregateLast {
             stop: config.stop,
-            capacity: match config.capacity {
+            last: Kept::new(match config.capacity {
                 None if !init.as_click() => USUAL,
                 capacity => super::bound(capacity, init),
-            },
-            last: BTreeMap::new(),
+            }),
             listener: Listener::new(config.notifier.as_deref(), init),
         }
     }
@@ -131,12 +126,18 @@ impl Element for AggregateLast {
     }
 
     fn take(&mut self, old: AggregateLast) {
+        let capacity = self.last.capacity();
         self.last = old.last;
+        // All that are here stay until they end or others need their places: nothing can be sent from here.
+        self.last
+            .set_capacity(capacity.max(self.last.len()), |_, _| ());
     }
 
     const HANDLERS: &'static [Handler<AggregateLast>] = &[
         Handler::set("clear", "lets all packets go", |e, _, cx| {
-            for packet in std::mem::take(&mut e.last).into_values() {
+            let mut last = e.last.drain();
+            last.sort_unstable_by_key(|(aggregate, _)| *aggregate);
+            for (_, packet) in last {
                 cx.emit(0, packet);
             }
             if e.stop {
@@ -151,6 +152,11 @@ impl Element for AggregateLast {
                 e.hear(cx);
                 Ok(())
             },
+        ),
+        Handler::sum(
+            "evicted",
+            "aggregates that ended for others, see CAPACITY",
+            |e| e.last.evicted(),
         ),
     ];
 }
@@ -194,6 +200,19 @@ mod tests {
         let wanted: [(&[u8], u32, u32, u64); 2] = [(b"x", 0, 0, 20), (b"three", 1, 3, 10)];
         assert!(seen.eq(wanted), "{out:?}");
         assert!(bench.graph().stopped());
+    }
+
+    #[test]
+    fn an_aggregate_beyond_the_capacity_ends_the_one_that_was_idle_longest() {
+        let text = "a :: AggregateLast(CAPACITY 2) -> out :: Collect; a[1] -> early :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let packets = [7, 1, 7, 2, 3].map(|n| packet(n, 10, &[n as u8]));
+        bench.push_packets("a", 0, packets.into_iter().collect());
+        assert_eq!(bench.take("early"), [[7]]);
+        assert_eq!(bench.take("out"), [[1], [7]]);
+        assert_eq!(bench.read("a.evicted"), "2");
+        bench.write("a.clear", "");
+        assert_eq!(bench.take("out"), [[2], [3]]);
     }
 
     #[test]

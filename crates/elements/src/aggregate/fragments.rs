@@ -3,12 +3,15 @@
 //! Packets between two addresses leave in the order in which they came. While a fragment waits whose
 //! ports are not known yet, all later packets between its addresses wait behind it.
 
+use super::kept::Kept;
 use engine::packet::Packet;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Packets that wait, and datagrams whose ports are known, at most: whoever sends fragments must not take all buffers.
 const WAITING_MAX: usize = 1024;
 const PORTS_MAX: usize = 65_536;
+/// None is empty, and one more packet may be there until the oldest have gone.
+const QUEUES_MAX: usize = WAITING_MAX + 1;
 
 /// Two addresses, the lower one first.
 type Pair = [u32; 2];
@@ -24,13 +27,25 @@ struct Held {
     needs: Option<Datagram>,
 }
 
+/// Ports of datagrams, and when they were learnt.
+type Ports = Kept<Datagram, ([u16; 2], i64)>;
+
 /// What waits, and ports of datagrams that are under way.
-#[derive(Default)]
 pub(super) struct Fragments {
-    queues: HashMap<Pair, VecDeque<Held>>,
-    /// Ports of datagrams, and when they were learnt.
-    ports: HashMap<Datagram, ([u16; 2], i64)>,
+    /// In the order in which they began.
+    queues: Kept<Pair, VecDeque<Held>>,
+    ports: Ports,
     held: usize,
+}
+
+impl Default for Fragments {
+    fn default() -> Fragments {
+        Fragments {
+            queues: Kept::new(QUEUES_MAX),
+            ports: Kept::new(PORTS_MAX),
+            held: 0,
+        }
+    }
 }
 
 /// A packet that may go on: with its ports, or without because they never came.
@@ -44,14 +59,12 @@ impl Fragments {
 
     /// Learns the ports of a datagram from its first fragment.
     pub(super) fn learn(&mut self, datagram: Datagram, ports: [u16; 2], stamp: i64) {
-        if self.ports.len() < PORTS_MAX || self.ports.contains_key(&datagram) {
-            self.ports.insert(datagram, (ports, stamp));
-        }
+        self.ports.insert(datagram, (ports, stamp), |_, _| ());
     }
 
     /// Takes a packet in, and gives those between its addresses that may go on now, in order.
     /// `needs`: the datagram whose ports it lacks. Fragments older than `oldest` wait no longer. If too many packets
-    /// wait, it goes on at once.
+    /// wait, those go on whose addresses began to wait first.
     pub(super) fn pass(
         &mut self,
         packet: Packet,
@@ -68,53 +81,67 @@ impl Fragments {
             None => Some(None),
             Some(datagram) => ports.get(datagram).map(|(ports, _)| Some(*ports)),
         };
-        if !self.queues.contains_key(&pair)
+        if !self.queues.has(&pair)
             && let Some(ports) = known(&needs)
         {
             ready.push((packet, ports));
             return;
         }
-        if self.held >= WAITING_MAX {
-            ready.push((packet, None));
-            return;
-        }
-        let queue = self.queues.entry(pair).or_default();
-        queue.push_back(Held {
+        let held = Held {
             packet,
             stamp,
             needs,
-        });
+        };
         self.held += 1;
-        if go_on(queue, &self.ports, oldest, &mut self.held, ready) {
+        match self.queues.get_mut(&pair) {
+            Some(queue) => queue.push_back(held),
+            None => self.queues.insert(pair, VecDeque::from([held]), |_, _| ()),
+        }
+        if let Some(queue) = self.queues.get_mut(&pair)
+            && go_on(queue, &self.ports, oldest, &mut self.held, ready)
+        {
             self.queues.remove(&pair);
+        }
+        if self.held > WAITING_MAX
+            && let Some((_, queue)) = self.queues.pop_idlest()
+        {
+            self.let_go(queue, ready);
         }
     }
 
     /// Forgets ports learnt before `oldest`, and gives what waits no longer.
     pub(super) fn reap(&mut self, oldest: i64, ready: &mut Vec<Ready>) {
-        self.ports.retain(|_, (_, stamp)| *stamp >= oldest);
-        let (ports, held) = (&self.ports, &mut self.held);
-        self.queues
-            .retain(|_, queue| !go_on(queue, ports, oldest, held, ready));
+        self.ports.remove_if(|_, (_, stamp)| *stamp < oldest);
+        let mut queues = std::mem::replace(&mut self.queues, Kept::new(QUEUES_MAX));
+        while let Some((pair, mut queue)) = queues.pop_idlest() {
+            if !go_on(&mut queue, &self.ports, oldest, &mut self.held, ready) {
+                self.queues.insert(pair, queue, |_, _| ());
+            }
+        }
     }
 
     /// Gives everything that waits.
     pub(super) fn clear(&mut self, ready: &mut Vec<Ready>) {
-        for (_, queue) in self.queues.drain() {
-            for held in queue {
-                let ports = held.needs.and_then(|d| self.ports.get(&d));
-                ready.push((held.packet, ports.map(|(ports, _)| *ports)));
-            }
+        while let Some((_, queue)) = self.queues.pop_idlest() {
+            self.let_go(queue, ready);
         }
-        self.ports.clear();
-        self.held = 0;
+        self.ports.drain();
+    }
+
+    /// Gives what waited in a queue, with the ports that are known.
+    fn let_go(&mut self, queue: VecDeque<Held>, ready: &mut Vec<Ready>) {
+        for held in queue {
+            let ports = held.needs.and_then(|d| self.ports.get(&d));
+            ready.push((held.packet, ports.map(|(ports, _)| *ports)));
+            self.held -= 1;
+        }
     }
 }
 
 /// Gives the packets at the front of a queue that need not wait; whether that were all.
 fn go_on(
     queue: &mut VecDeque<Held>,
-    ports: &HashMap<Datagram, ([u16; 2], i64)>,
+    ports: &Ports,
     oldest: i64,
     held: &mut usize,
     ready: &mut Vec<Ready>,
@@ -155,6 +182,12 @@ mod tests {
             (WAITING_MAX, 3000 - WAITING_MAX)
         );
         ready.clear();
+        // Those that began to wait first have gone, so that the last one still gets its ports.
+        fragments.learn((2999, 1, 7, 17), [1, 2], 100);
+        wait(&mut fragments, 2999, 100, &mut ready);
+        let ports: Vec<_> = ready.drain(..).map(|(_, ports)| ports).collect();
+        assert_eq!(ports, [Some([1, 2]); 2]);
+        wait(&mut fragments, 3000, 100, &mut ready);
         fragments.reap(100, &mut ready);
         assert_eq!((fragments.held(), ready.len()), (WAITING_MAX, 0));
         fragments.reap(101, &mut ready);
@@ -167,5 +200,8 @@ mod tests {
             fragments.learn((n, 2, 7, 17), [1, 2], 200);
         }
         assert_eq!(fragments.ports.len(), PORTS_MAX);
+        // The newest push out those that nobody needed for long.
+        assert!(!fragments.ports.has(&(6, 1, 7, 17)));
+        assert!(fragments.ports.has(&(2 * PORTS_MAX as u32 - 1, 2, 7, 17)));
     }
 }

@@ -17,6 +17,8 @@ mod flow_counter;
 /// Fragments that wait for the ports of their first one.
 mod fragments;
 mod ip_rate_monitor;
+/// Tables that are never full.
+mod kept;
 /// News of aggregates that have ended.
 mod notice;
 
