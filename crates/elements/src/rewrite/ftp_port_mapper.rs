@@ -17,10 +17,21 @@
 //! - `DATA_REWRITER`: the rewriter of data connections; may be the same element.
 //! - `DATA_REWRITER_INPUT`: the input of the data rewriter whose specification makes the mappings.
 //!
-//! A command is found only if it is at the start of a segment and completely in it. The data connection is
-//! assumed to come from the port below the server's control port. A command that names another host than its
-//! sender is not changed. All packets leave by output 0; their own addresses and ports are not changed. There
-//! is one copy, on the worker of the rewriters.
+//! Keyword arguments:
+//!
+//! - `CONTROL_PORT`: the port of servers, where control connections go to. Default 21. Packets to other ports are not
+//!   looked at.
+//!
+//! A command is found only if it is at the start of a segment and completely in it, with its end of line (CR LF; with
+//! `ashlar click` LF suffices, as in Click). The data connection is assumed to come from the port below the server's
+//! control port. All packets leave by output 0; their own addresses and ports are not changed. There is one copy, on the
+//! worker of the rewriters.
+//!
+//! A mapping opens a port of a client to a server, and whoever has a client send some text could choose which (a page in
+//! a browser, for one). So a command passes as it is, without a mapping, and is counted under a name by the handler
+//! `refused`, if it is not whole (`incomplete`), is not a PORT command as RFC 959 has it (`malformed`), names another
+//! host than its sender (`other_host`) or a port below 1024 (`low_port`), or if there is no mapping for it
+//! (`no_mapping`).
 
 use super::config::{self, KEYWORDS, kind_of};
 use super::key::{Key, Kind, key, place};
@@ -35,14 +46,41 @@ pub(super) struct Config {
     data: config::Config,
     data_name: String,
     input: usize,
+    port: u16,
 }
 
 pub(super) struct FTPPortMapper {
     control: Joined,
     data: Joined,
     input: usize,
+    port: u16,
+    /// Whether a line may end by LF alone.
+    lenient: bool,
     ports: u64,
+    refused: [u64; REASONS.len()],
 }
+
+/// Why a PORT command is not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    Incomplete,
+    Malformed,
+    OtherHost,
+    LowPort,
+    NoMapping,
+}
+
+/// Their names.
+const REASONS: [&str; 5] = [
+    "incomplete",
+    "malformed",
+    "other_host",
+    "low_port",
+    "no_mapping",
+];
+
+/// Ports below it are those of services, which no client waits at for data.
+const PORTS_FROM: u16 = 1024;
 
 impl Element for FTPPortMapper {
     const CLASS: &'static str = "FTPPortMapper";
@@ -73,6 +111,7 @@ impl Element for FTPPortMapper {
             data,
             data_name,
             input,
+            port: args.key("CONTROL_PORT", 21, "port of FTP servers"),
         }
     }
 
@@ -90,7 +129,10 @@ impl Element for FTPPortMapper {
             },
             data: config.data.join(&config.data_name, init.shared),
             input: config.input,
+            port: config.port,
+            lenient: init.as_click(),
             ports: 0,
+            refused: [0; REASONS.len()],
         }
     }
 
@@ -99,11 +141,19 @@ impl Element for FTPPortMapper {
         Verdict::ON
     }
 
-    const HANDLERS: &'static [Handler<FTPPortMapper>] = &[Handler::sum(
-        "ports",
-        "PORT commands that were changed",
-        |e| e.ports,
-    )];
+    const HANDLERS: &'static [Handler<FTPPortMapper>] = &[
+        Handler::sum("ports", "PORT commands that were changed", |e| e.ports),
+        Handler::text(
+            "refused",
+            "PORT commands that were not: a line for each reason, its name and how many",
+            |e, _| {
+                let lines = REASONS.iter().zip(e.refused);
+                Ok(lines
+                    .map(|(name, count)| format!("{name} {count}\n"))
+                    .collect())
+            },
+        ),
+    ];
 }
 
 /// The name and configuration of another rewriter of one of some kinds.
@@ -134,14 +184,19 @@ impl FTPPortMapper {
         let at = place(datagram).filter(|p| p.first && p.protocol == proto::TCP)?;
         let whole = !Ipv4::new_unchecked(datagram).more_fragments();
         let segment = Tcp::new_checked(datagram.get(at.at..)?).ok()?;
-        let ends = key(Kind::Tcp, datagram, at, 0).filter(|_| whole)?;
-        let (client, port, used) = port_command(segment.payload())?;
-        if client != ends.src {
-            return None;
-        }
+        let ends = key(Kind::Tcp, datagram, at, 0).filter(|ends| ends.dport == self.port)?;
+        let found = port_command(segment.payload(), self.lenient)?;
+        let allowed = match found {
+            _ if !whole => Err(Refused::Incomplete),
+            Ok((client, _, _)) if client != ends.src => Err(Refused::OtherHost),
+            Ok((_, port, _)) if port < PORTS_FROM => Err(Refused::LowPort),
+            found => found,
+        };
+        let (_, port, used) = self.count(allowed)?;
         let (start, old_end) = (at.at + segment.header_len(), datagram.len());
         let after = segment.seq().wrapping_add((old_end - start) as u32);
-        let to = self.data_mapping(&ends, port, cx)?;
+        let to = self.data_mapping(&ends, port, cx);
+        let to = self.count(to.ok_or(Refused::NoMapping))?;
         let [a, b, c, d] = to.src.to_be_bytes();
         let [high, low] = to.sport.to_be_bytes();
         let command = format!("PORT {a},{b},{c},{d},{high},{low}");
@@ -151,6 +206,13 @@ impl FTPPortMapper {
         self.ports += 1;
         self.shift(&ends, after, by as i32);
         Some(())
+    }
+
+    /// Counts why a command is refused.
+    fn count<T>(&mut self, command: Result<T, Refused>) -> Option<T> {
+        command
+            .inspect_err(|&reason| self.refused[reason as usize] += 1)
+            .ok()
     }
 
     /// What the source of the client's data connection becomes.
@@ -191,24 +253,38 @@ impl FTPPortMapper {
     }
 }
 
-/// Address, port and length of a PORT command at the start of some data.
-fn port_command(data: &[u8]) -> Option<(u32, u16, usize)> {
+/// What a PORT command says: address, port, and its length without the end of its line.
+type Command = (u32, u16, usize);
+
+/// The PORT command at the start of some data, if there is one. `lenient`: LF ends a line, too.
+fn port_command(data: &[u8], lenient: bool) -> Option<Result<Command, Refused>> {
     let (word, rest) = data.split_at_checked(4)?;
     if !word.eq_ignore_ascii_case(b"PORT") {
         return None;
     }
-    let spaces = rest.iter().take_while(|&&b| b == b' ').count();
-    let line = rest
-        .iter()
-        .position(|&b| b == b'\r' || b == b'\n')
-        .filter(|_| spaces > 0)?;
-    let text = std::str::from_utf8(rest.get(spaces..line)?)
-        .ok()?
-        .trim_end();
+    let Some(line) = rest.iter().position(|&b| b == b'\n') else {
+        return Some(Err(Refused::Incomplete));
+    };
+    let line = &rest[..line];
+    let line = match line.strip_suffix(b"\r") {
+        Some(line) => Some(line),
+        None => Some(line).filter(|_| lenient),
+    };
+    Some(line.and_then(parameters).ok_or(Refused::Malformed))
+}
+
+/// Reads what follows the word PORT.
+fn parameters(line: &[u8]) -> Option<Command> {
+    let spaces = line.iter().take_while(|&&b| b == b' ').count();
+    let text = line.get(spaces..).filter(|_| spaces > 0)?;
+    let text = std::str::from_utf8(text).ok()?.trim_end_matches(' ');
     let mut numbers = [0u8; 6];
     let mut parts = text.split(',');
     for number in &mut numbers {
-        *number = parts.next()?.parse().ok()?;
+        let digits = parts
+            .next()
+            .filter(|t| t.bytes().all(|b| b.is_ascii_digit()));
+        *number = digits?.parse().ok()?;
     }
     let [a, b, c, d, high, low] = numbers;
     let address = u32::from_be_bytes([a, b, c, d]);
@@ -276,14 +352,14 @@ mod tests {
     fn a_port_command_is_changed_and_the_numbers_behind_it_are_shifted() {
         let mut b = Bench::new(crate::CLASSES, TEXT);
         assert_eq!(go(&mut b, &client(0, "x")).0, 0);
-        let port = client(1, "PORT 200,200,200,200,200,200\n");
+        let port = client(1, "PORT 200,200,200,200,200,200\r\n");
         for _ in 0..2 {
             // Sent again, it says the same again.
             let (seq, _, data, _) = go(&mut b, &port);
-            assert_eq!((seq, data.as_str()), (1, "PORT 1,0,0,1,4,1\n"));
+            assert_eq!((seq, data.as_str()), (1, "PORT 1,0,0,1,4,1\r\n"));
         }
-        assert_eq!(go(&mut b, &client(30, "fubar\n")).0, 18);
-        for (ack, back) in [(0, 0), (1, 1), (18, 30)] {
+        assert_eq!(go(&mut b, &client(31, "fubar\n")).0, 19);
+        for (ack, back) in [(0, 0), (1, 1), (19, 31)] {
             assert_eq!(go(&mut b, &server(ack, &[])).1, back);
         }
         let sack = |edges: &[u32]| {
@@ -291,8 +367,8 @@ mod tests {
             o.extend(edges.iter().flat_map(|e| e.to_be_bytes()));
             o
         };
-        let blocks = go(&mut b, &server(0, &sack(&[1, 10, 1, 18, 18, 20]))).3;
-        assert_eq!(blocks, sack(&[1, 10, 1, 30, 30, 32]));
+        let blocks = go(&mut b, &server(0, &sack(&[1, 10, 1, 19, 19, 21]))).3;
+        assert_eq!(blocks, sack(&[1, 10, 1, 31, 31, 33]));
         let data = ip4().src("2.0.0.2").dst("1.0.0.1").tcp(20, 1025).bytes();
         b.push("i", &[data]);
         let out = b.take("out").pop().unwrap();
@@ -301,21 +377,72 @@ mod tests {
     }
 
     #[test]
-    fn other_commands_pass_as_they_are() {
+    fn other_commands_pass_as_they_are_and_are_counted_by_name() {
         let mut b = Bench::new(crate::CLASSES, TEXT);
-        for line in [
-            "PORT 9,9,9,9,1,1\r\n",
-            "PORT 200,200,200,200,200\r\n",
-            "PORT 200,200,200,200,200,256\r\n",
-            "PORT 200,200,200,200,200,20",
-            "PORT\n",
-            "PO",
-            "",
-            "PORT 200,200,200,200,1,1,1\n",
-        ] {
+        let counts = |b: &mut Bench| {
+            let text = b.read("ftp.refused");
+            let counts = text.lines().filter_map(|line| line.split_once(' '));
+            let counts = counts.filter(|(_, count)| *count != "0");
+            counts
+                .map(|(name, n)| format!("{name} {n}"))
+                .collect::<Vec<_>>()
+        };
+        for line in ["PO", "", "NOOP\r\n", "XPORT 200,200,200,200,200,20\r\n"] {
             assert_eq!(go(&mut b, &client(1, line)).2, line);
         }
+        assert!(counts(&mut b).is_empty());
+        for (n, (line, reason)) in [
+            ("PORT 9,9,9,9,200,1\r\n", "other_host 1"),
+            ("PORT 200,200,200,200,200\r\n", "malformed 1"),
+            ("PORT 200,200,200,200,200,256\r\n", "malformed 2"),
+            ("PORT 200,200,200,200,200,+1\r\n", "malformed 3"),
+            ("PORT 200,200,200,200,200,20", "incomplete 1"),
+            ("PORT 200,200,200,200,200,20\r", "incomplete 2"),
+            ("PORT 200,200,200,200,200,20\n", "malformed 4"),
+            ("PORT 200,200,200,200,200,20\rX\n", "malformed 5"),
+            ("PORT\r\n", "malformed 6"),
+            ("PORT 200,200,200,200,1,1,1\r\n", "malformed 7"),
+            ("PORT 200,200,200,200,0,22\r\n", "low_port 1"),
+            ("PORT 200,200,200,200,3,255\r\n", "low_port 2"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(go(&mut b, &client(1, line)).2, line);
+            let counts = counts(&mut b);
+            assert!(counts.contains(&reason.to_owned()), "{n}: {counts:?}");
+        }
         assert_eq!(b.read("ftp.ports"), "0");
+        // No port has been opened.
+        b.push(
+            "i",
+            &[ip4().src("2.0.0.2").dst("1.0.0.1").tcp(20, 1025).bytes()],
+        );
+        assert_ne!(
+            show(&b.take("out").pop().unwrap()),
+            "2.0.0.2 20 200.200.200.200 22"
+        );
+    }
+
+    #[test]
+    fn only_control_connections_are_looked_at() {
+        let line = "PORT 200,200,200,200,200,200\r\n";
+        let to = |port| {
+            let built = ip4().src("200.200.200.200").dst("2.0.0.2").tcp(30, port);
+            built.seq_ack(1, 0).payload(line).bytes()
+        };
+        for (argument, port) in [("", 21), (", CONTROL_PORT 2121", 2121)] {
+            let mut b = Bench::new(
+                crate::CLASSES,
+                &TEXT.replace("rw, 0", &format!("rw, 0{argument}")),
+            );
+            for other in [80, 22, 0, 65535] {
+                assert_eq!(go(&mut b, &to(other)).2, line);
+            }
+            assert_eq!(b.read("ftp.ports"), "0");
+            assert_ne!(go(&mut b, &to(port)).2, line);
+            assert_eq!(b.read("ftp.ports"), "1");
+        }
     }
 
     #[test]
@@ -327,7 +454,7 @@ mod tests {
             built.seq_ack(seq, 0).payload(data).bytes()
         };
         go(&mut b, &small(0, "x"));
-        let data = go(&mut b, &small(1, "port 1,1,1,1,1,1\r\nNOOP\r\n")).2;
+        let data = go(&mut b, &small(1, "port 1,1,1,1,9,1\r\nNOOP\r\n")).2;
         assert_eq!(data, "PORT 192,168,100,100,4,1\r\nNOOP\r\n");
         assert_eq!(go(&mut b, &small(25, "y")).0, 33);
     }
