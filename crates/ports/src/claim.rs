@@ -5,9 +5,10 @@
 //! address that is named after it. Such addresses belong to a network namespace, as interfaces do, and the kernel frees
 //! them when the process ends, however it ends.
 
-use crate::sys;
+use crate::{sys, unix_diag};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::io::ErrorKind;
+use std::num::NonZeroU32;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process;
@@ -47,7 +48,7 @@ pub(crate) fn device(device: &str) -> Result<Claimed, String> {
         Err(e) if e.kind() == ErrorKind::AddrInUse => {
             let holder = holder(&name);
             return match holder {
-                Some(holder) if holder.pid == process::id() => Ok(Claimed::Before),
+                Some(holder) if holder.is_this() => Ok(Claimed::Before),
                 Some(holder) if holder.may_have_devices() => Err(format!(
                     "{} has {device}, and each would get all of its frames: end that one, or have both by \
                      --share-devices",
@@ -68,6 +69,21 @@ pub(crate) fn device(device: &str) -> Result<Claimed, String> {
 
 /// Who listens at an abstract address.
 fn holder(name: &str) -> Option<Holder> {
+    if let Some((pid, user)) = connected(name) {
+        let pid = NonZeroU32::new(pid);
+        return Some(Holder { pid, user });
+    }
+    // Its queue is full: nobody takes connections out of it, and anybody may put some in.
+    let owner = unix_diag::owner(name)?;
+    let pid = process_of(&format!("socket:[{}]", owner.inode));
+    Some(Holder {
+        pid,
+        user: owner.user,
+    })
+}
+
+/// Process and user at the other end of a connection to an abstract address.
+fn connected(name: &str) -> Option<(u32, u32)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(
@@ -75,26 +91,44 @@ fn holder(name: &str) -> Option<Holder> {
         &SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?,
     )
     .ok()?;
-    let (pid, user) = sys::peer(&socket).ok()?;
-    Some(Holder { pid, user })
+    sys::peer(&socket).ok()
 }
 
-/// A process; number 0 is one that this one cannot see, in another PID namespace.
+/// The process that has a file open, if this one may see that.
+fn process_of(file: &str) -> Option<NonZeroU32> {
+    let processes = std::fs::read_dir("/proc").ok()?;
+    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let has = |pid: &NonZeroU32| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        let mut links = files.into_iter().flatten().flatten();
+        links.any(|link| std::fs::read_link(link.path()).is_ok_and(|to| to.as_os_str() == file))
+    };
+    numbers.into_iter().find(has)
+}
+
+/// A process; without a number where this one cannot see it, as in another PID namespace.
 struct Holder {
-    pid: u32,
+    pid: Option<NonZeroU32>,
     user: u32,
 }
 
 impl Holder {
+    fn is_this(&self) -> bool {
+        self.pid.is_some_and(|pid| pid.get() == process::id())
+    }
+
     /// Whether it can have opened a device. One that cannot is no reason to stay away.
     fn may_have_devices(&self) -> bool {
         if self.user == 0 || self.user == rustix::process::geteuid().as_raw() {
             return true;
         }
         // In a user namespace of their own all have all rights.
+        let Some(pid) = self.pid else {
+            return false;
+        };
         let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
-        let theirs = of(&self.pid.to_string());
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
+        let theirs = of(&pid.to_string());
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
         let status = status.unwrap_or_default();
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         // A program with its owner's rights (su) has not got them from the user who listens.
@@ -109,12 +143,12 @@ impl Holder {
     }
 
     fn words(&self) -> String {
-        if self.pid == 0 {
-            return "a process in another container".to_owned();
-        }
-        let program = std::fs::read_to_string(format!("/proc/{}/comm", self.pid));
+        let Some(pid) = self.pid else {
+            return format!("a process of user {} that this one cannot see", self.user);
+        };
+        let program = std::fs::read_to_string(format!("/proc/{pid}/comm"));
         let program = program.unwrap_or_default();
-        format!("process {} ({})", self.pid, program.trim_end())
+        format!("process {pid} ({})", program.trim_end())
     }
 }
 
@@ -128,7 +162,7 @@ mod tests {
         let first = device(&own).expect("nobody has it");
         assert!(matches!(first, Claimed::Now(_)));
         let holder = holder(&name_of(&own)).expect("it listens");
-        assert_eq!(holder.pid, process::id());
+        assert!(holder.is_this());
         // Our own use of it is known by other means.
         assert!(matches!(device(&own), Ok(Claimed::Before)));
         drop(first);
@@ -136,8 +170,27 @@ mod tests {
     }
 
     #[test]
+    fn a_full_queue_does_not_hide_who_has_a_device() {
+        let own = format!("test-full-{}", process::id());
+        let _claim = device(&own).expect("nobody has it");
+        let name = SocketAddrUnix::new_abstract_name(name_of(&own).as_bytes()).expect("short");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let connections = std::iter::from_fn(|| {
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+            let socket = socket.expect("there are descriptors");
+            connect(&socket, &name).ok().map(|()| socket)
+        });
+        let _all: Vec<_> = connections.take(100_000).collect();
+        assert_eq!(connected(&name_of(&own)), None, "the queue is full");
+        assert!(matches!(device(&own), Ok(Claimed::Before)));
+    }
+
+    #[test]
     fn who_cannot_open_a_device_is_no_reason_to_stay_away() {
-        let may = |pid, user| Holder { pid, user }.may_have_devices();
+        let may = |pid, user| {
+            let pid = NonZeroU32::new(pid);
+            Holder { pid, user }.may_have_devices()
+        };
         let us = rustix::process::geteuid().as_raw();
         assert!(may(0, 0) && may(process::id(), us));
         assert!(!may(0, us + 1), "nobody knows what it may");

@@ -63,8 +63,9 @@ pub struct Directory {
     taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
     /// Whether other programs that have a device keep it.
     claims: bool,
-    /// The claims of open ports.
-    claimed: Mutex<BTreeMap<String, Claim>>,
+    /// The claims of devices, and how many open ports each is for: a device has several names, and is open by two of them
+    /// while a reload goes from one to the other.
+    claimed: Mutex<BTreeMap<String, (Option<Claim>, usize)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -162,18 +163,42 @@ impl Directory {
         let Some(device) = device else {
             return Ok(());
         };
+        let mut all = lock(&self.claimed);
+        if let Some((_, ports)) = all.get_mut(&device) {
+            *ports += 1;
+            return Ok(());
+        }
         let claimed = match &self.namespace {
             Some(namespace) if device.starts_with(TAP) => {
+                let device = device.clone();
                 namespace.within(move || claim::device(&device))
             }
             _ => claim::device(&device),
         };
-        match claimed? {
-            Claimed::Now(claim) => _ = lock(&self.claimed).insert(name.to_owned(), claim),
-            Claimed::Before => {}
-            Claimed::Spoilt(why) => self.events.say(why),
-        }
+        let claim = match claimed? {
+            Claimed::Now(claim) => Some(claim),
+            Claimed::Before => None,
+            Claimed::Spoilt(why) => {
+                self.events.say(why);
+                None
+            }
+        };
+        all.insert(device, (claim, 1));
         Ok(())
+    }
+
+    /// Gives up a port's claim, if no other port is for the same device.
+    fn give_device_back(&self, name: &str) {
+        let Some(device) = self.linux_interface(name) else {
+            return;
+        };
+        let mut all = lock(&self.claimed);
+        if let Some((_, ports)) = all.get_mut(&device) {
+            *ports -= 1;
+            if *ports == 0 {
+                all.remove(&device);
+            }
+        }
     }
 
     /// The Linux interface that a name means; TAP interfaces are named as such, for they may be in another namespace.
@@ -194,7 +219,12 @@ impl Directory {
     }
 
     fn give_back(&self, name: &str) {
-        lock(&self.claimed).remove(name);
+        self.give_device_back(name);
+        self.leave(name);
+    }
+
+    /// Gives a port back that [`take`](Self::take) has taken.
+    fn leave(&self, name: &str) {
         let Some((port, _)) = self.claim(name) else {
             return;
         };
@@ -389,8 +419,8 @@ impl PortDirectory for Directory {
             request,
         )?;
         self.take(name)?;
-        let claimed = self.claim_device(name);
-        let opened = claimed.and_then(|()| self.open_driver(name, request));
+        self.claim_device(name).inspect_err(|_| self.leave(name))?;
+        let opened = self.open_driver(name, request);
         let opened = opened.and_then(|parts| {
             // Some only know how many they have once they are open; what is dropped here is closed.
             enough(name, "open with", (parts.rx.len(), parts.tx.len()), request).map(|()| parts)
@@ -490,6 +520,25 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_lasts_as_long_as_its_device_is_open_by_any_name() {
+        let device = format!("no-such-{}", std::process::id());
+        let directory = Directory::new().with_claims();
+        let is_free = || matches!(claim::device(&device), Ok(Claimed::Now(_)));
+        let claim = |name: &str| directory.claim_device(name).expect("nobody has it");
+        claim(&device);
+        // A reload opens what the new text names before it closes the old one.
+        let renamed = format!("af_packet:{device}");
+        claim(&renamed);
+        directory.give_device_back(&device);
+        assert!(!is_free());
+        claim(&format!("af_xdp:{device},x=1"));
+        directory.give_device_back(&renamed);
+        assert!(!is_free());
+        directory.give_device_back(&format!("fault:loss=0.1/af_xdp:{device}"));
+        assert!(is_free());
+    }
+
+    #[test]
     fn a_port_belongs_to_one_router_until_it_is_given_back() {
         let process = Directory::new();
         let [red, blue] = ["red", "blue"].map(|name| process.of_router(name, None));
@@ -500,9 +549,9 @@ mod tests {
             refused,
             "router `red` has eth0, and a port belongs to one router"
         );
-        red.give_back("eth0");
+        red.leave("eth0");
         assert!(blue.take("eth0").is_err(), "red has it by another name");
-        red.give_back("af_xdp:eth0");
+        red.leave("af_xdp:eth0");
         blue.take("eth0").expect("nobody has it");
         // What fails to open is given back.
         let request = PortRequest {

@@ -47,6 +47,7 @@ mod ring;
 mod sys;
 mod tap;
 mod tun;
+mod unix_diag;
 pub mod waiter;
 mod wrap;
 
