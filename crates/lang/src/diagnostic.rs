@@ -4,9 +4,9 @@
 //! the engine and the elements make them for everything else that a configuration can get wrong, so that
 //! all of them are collected and shown in one form.
 
+use crate::secret::masked;
 use crate::source::{SourceMap, Span};
 use std::fmt::Write;
-use std::ops::Range;
 
 mod click;
 
@@ -106,12 +106,14 @@ impl Diagnostic {
 
     /// The message, which begins with the element if it does not name it itself.
     pub fn text(&self) -> String {
-        match &self.about {
+        let text = match &self.about {
             Some(about) if about.doing.is_some() => {
                 format!("in `{}`: {}", about.title, self.message)
             }
             _ => self.message.clone(),
-        }
+        };
+        // What is wrong with a key may be told with the key.
+        masked(&text).into_owned()
     }
 
     /// Puts words behind the underline.
@@ -189,13 +191,13 @@ pub fn render(diagnostic: &Diagnostic, map: &SourceMap) -> String {
     );
     for (span, text) in &diagnostic.notes {
         if span.is_some() {
-            paragraph(&mut out, "note", text, *span, "", map);
+            paragraph(&mut out, "note", &masked(text), *span, "", map);
         } else {
-            let _ = writeln!(out, "    = note: {text}");
+            let _ = writeln!(out, "    = note: {}", masked(text));
         }
     }
     if let Some(help) = &diagnostic.help {
-        let _ = writeln!(out, "    = {help}");
+        let _ = writeln!(out, "    = {}", masked(help));
     }
     out
 }
@@ -252,7 +254,8 @@ fn paragraph(
     let end = (span.end.min(line_span.end).max(span.start) - line_span.start) as usize;
     let near = line.floor_char_boundary(start.saturating_sub(EXCERPT_BYTES_MAX));
     let far = line.ceil_char_boundary(start.saturating_add(EXCERPT_BYTES_MAX).min(line.len()));
-    let part = &shown(line_span, near..far, map);
+    let begin = line_span.range().start;
+    let part = &map.masked(line_span.file)[begin + near..begin + far];
     if part.trim().is_empty() {
         return;
     }
@@ -271,17 +274,6 @@ fn paragraph(
         "{}",
         format!(" {gutter} | {pad}{underline} {label}").trim_end()
     );
-}
-
-/// A part of a line as everybody may see it. What makes a word a key may stand some lines before.
-fn shown(line: Span, part: Range<usize>, map: &SourceMap) -> String {
-    const BEFORE: usize = 256;
-    let text = map.text(line.file);
-    let start = line.range().start;
-    let (begin, end) = (start + part.start, start + part.end);
-    let from = text.floor_char_boundary(begin.saturating_sub(BEFORE));
-    let masked = crate::secret::masked(&text[from..end]);
-    masked[begin - from..].to_owned()
 }
 
 /// A line made printable, and where the underline starts and how wide it is, in columns.

@@ -1,34 +1,160 @@
 //! Keys in a configuration are not for everybody who may see the configuration.
+//!
+//! Where a key stands is told by what is around it, and by what it looks like: people write `keys =` for `key =`, put a
+//! comment before the key, give it to a variable, or copy it in groups. Rather too much becomes stars than too little.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// Lengths of a word behind `KEY` that may be a key, or one that was mistyped.
-const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 16..=64;
+const KEY_LENGTHS: RangeInclusive<usize> = 16..=64;
+/// So many hexadecimal digits, in groups or not, are a key where the line speaks of one.
+const DIGITS_NEAR: usize = 16;
+/// So many in one word are a key wherever they stand.
+const DIGITS_ALONE: usize = 24;
 
-/// A text of the same length with stars for the keys that stand behind `KEY`, `key =` or the like: one, or a list.
+/// A text of the same length with stars for the keys in it.
 pub fn masked(text: &str) -> Cow<'_, str> {
+    let mut reader = Reader {
+        text,
+        at: 0,
+        line_end: None,
+        speaks_of_key: false,
+        behind: false,
+        comment_end: 0,
+        data_end: 0,
+    };
     let mut bytes: Option<Vec<u8>> = None;
-    let (mut at, mut behind) = (0, false);
-    while at < text.len() {
-        let rest = &text[at..];
-        let word = rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len());
-        if word == 0 {
-            let next = rest.chars().next().map_or(1, char::len_utf8);
-            behind &= "\"'=[, \t\r\n".contains(&rest[..next]);
-            at += next;
-            continue;
-        }
-        let secret = behind && KEY_LENGTHS.contains(&word);
-        if secret {
-            let bytes = bytes.get_or_insert_with(|| text.as_bytes().to_vec());
-            bytes[at..at + word].fill(b'*');
-        }
-        behind = secret || rest[..word].eq_ignore_ascii_case("key");
-        at += word;
+    while let Some((from, to)) = reader.next_key() {
+        let bytes = bytes.get_or_insert_with(|| text.as_bytes().to_vec());
+        bytes[from..to].fill(b'*');
     }
-    // Words of ASCII have become stars, so it is text still.
+    // Characters of ASCII have become stars, so it is text still.
     let masked = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     masked.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    /// Where the line of `at` ends, and whether it has the word in it.
+    line_end: Option<usize>,
+    speaks_of_key: bool,
+    /// Whether what comes is the value of a key, or one of a list.
+    behind: bool,
+    /// Where a comment, and a string of hexadecimal bytes (`\\<6b 79>`), end that have begun before `at`.
+    comment_end: usize,
+    data_end: usize,
+}
+
+impl Reader<'_> {
+    /// The first and the last byte of the next key.
+    fn next_key(&mut self) -> Option<(usize, usize)> {
+        while self.at < self.text.len() {
+            if self.line_end.is_none_or(|end| self.at > end) {
+                self.begin_line();
+            }
+            let rest = &self.text[self.at..];
+            let word = rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len());
+            if word == 0 {
+                self.pass_over(rest);
+                continue;
+            }
+            let from = self.at;
+            if let Some(length) = self.key_at(&rest[..word]) {
+                self.at += length;
+                return Some((from, self.at));
+            }
+            self.at += word;
+        }
+        None
+    }
+
+    fn begin_line(&mut self) {
+        let rest = &self.text[self.at..];
+        let length = rest.find('\n').unwrap_or(rest.len());
+        self.line_end = Some(self.at + length);
+        self.speaks_of_key = has_word_key(&rest[..length]);
+    }
+
+    /// Goes on behind a character that is of no word.
+    fn pass_over(&mut self, rest: &str) {
+        let end = |behind: &str| rest.find(behind).map_or(rest.len(), |at| at + behind.len());
+        if self.at >= self.comment_end {
+            if rest.starts_with("//") || rest.starts_with('#') {
+                self.comment_end = self.at + end("\n");
+            } else if rest.starts_with("/*") {
+                self.comment_end = self.at + end("*/");
+            }
+        }
+        if rest.starts_with("\\<") {
+            self.data_end = self.at + end(">");
+        }
+        let next = rest.chars().next().map_or(1, char::len_utf8);
+        let stays = self.at < self.comment_end || "\"'`=:[({, \t\r\n".contains(&rest[..next]);
+        self.behind &= stays;
+        self.at += next;
+    }
+
+    /// The length of the key that begins with this word, if it does.
+    fn key_at(&mut self, word: &str) -> Option<usize> {
+        let in_comment = self.at < self.comment_end;
+        if has_word_key(word) {
+            self.behind |= !in_comment;
+            return None;
+        }
+        if self.behind || self.speaks_of_key {
+            let (digits, length) = digits_in_groups(&self.text[self.at..]);
+            if digits >= DIGITS_NEAR {
+                return Some(length);
+            }
+        }
+        if self.behind && !in_comment {
+            if KEY_LENGTHS.contains(&word.len()) {
+                return Some(word.len());
+            }
+            self.behind = false;
+        }
+        // Patterns and data have as many.
+        let before = self.text[..self.at].chars().next_back();
+        let is_pattern = self.at < self.data_end || matches!(before, Some('/' | '%'));
+        let is_long = word.len() >= DIGITS_ALONE && word.bytes().all(|b| b.is_ascii_hexdigit());
+        (is_long && !is_pattern).then_some(word.len())
+    }
+}
+
+/// How many hexadecimal digits a text begins with, and where they end. They may stand in groups: of four at least, or of
+/// two with colons or hyphens between them. `0x` may be before them.
+fn digits_in_groups(text: &str) -> (usize, usize) {
+    let prefix = if text.starts_with("0x") { 2 } else { 0 };
+    let bytes = text.as_bytes();
+    let (mut digits, mut end, mut at) = (0, 0, prefix);
+    loop {
+        let rest = &bytes[at..];
+        let group = rest.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+        let separator = rest.get(group).copied();
+        let goes_on = separator.is_some_and(|b| b.is_ascii_alphanumeric());
+        let least = match at.checked_sub(1).map(|before| bytes[before]) {
+            Some(b':' | b'-') => 2,
+            _ if matches!(separator, Some(b':' | b'-')) => 2,
+            _ => 4,
+        };
+        if group < least || goes_on {
+            return (digits, end);
+        }
+        digits += group;
+        end = at + group;
+        if !matches!(separator, Some(b' ' | b':' | b'-' | b'_')) {
+            return (digits, end);
+        }
+        at = end + 1;
+    }
+}
+
+fn has_word_key(text: &str) -> bool {
+    text.as_bytes()
+        .windows(3)
+        .any(|part| part.eq_ignore_ascii_case(b"key"))
 }
 
 fn is_of_word(c: char) -> bool {
@@ -39,36 +165,111 @@ fn is_of_word(c: char) -> bool {
 mod tests {
     use super::*;
 
+    const ONE: &str = "0123456789abcdef0123456789abcdef";
+
     #[test]
     fn keys_become_stars_and_nothing_else() {
-        let (one, two) = ("0123456789abcdef0123456789abcdef", "A".repeat(32));
+        let two = "A".repeat(32);
         let stars = "*".repeat(32);
         for (text, shown) in [
             (
-                format!("NODE a, KEY {one}, NAME {two}"),
-                format!("NODE a, KEY {stars}, NAME {two}"),
+                format!("NODE a, KEY {ONE}, NAME name_of_some_length"),
+                format!("NODE a, KEY {stars}, NAME name_of_some_length"),
             ),
             (
-                format!("KEY {one} {two}, DELTA 0"),
-                format!("KEY {stars} {stars}, DELTA 0"),
+                format!("KEY {ONE} {two}, DELTA 0"),
+                format!("KEY {stars}*{stars}, DELTA 0"),
             ),
             (
-                format!("key = [\n  \"{one}\",\n  \"{two}\"\n]\nname = \"{two}\""),
-                format!("key = [\n  \"{stars}\",\n  \"{stars}\"\n]\nname = \"{two}\""),
+                format!("key = [\n  \"{ONE}\",\n  \"{two}\"\n]\nname = \"n\""),
+                format!("key = [\n  \"{stars}\",\n  \"{stars}\"\n]\nname = \"n\""),
             ),
-            (format!("KEY={}", &one[1..]), format!("KEY={}", &stars[1..])),
+            (format!("KEY={}", &ONE[1..]), format!("KEY={}", &stars[1..])),
+            // Mistakes.
+            (format!("keys = \"{ONE}\""), format!("keys = \"{stars}\"")),
+            (format!("key: {ONE}"), format!("key: {stars}")),
+            (
+                format!("cluster-key {{ {ONE} }}"),
+                format!("cluster-key {{ {stars} }}"),
+            ),
+            (
+                "KEY none_but_meant_to_be_on".to_owned(),
+                "KEY ***********************".to_owned(),
+            ),
+            // What is before the key may be long, and may be a comment.
+            (
+                format!(
+                    "key = # the new one, see the \"book\"\n [ # old\n \"{}\"",
+                    &ONE[..20]
+                ),
+                format!(
+                    "key = # the new one, see the \"book\"\n [ # old\n \"{}\"",
+                    &stars[..20]
+                ),
+            ),
+            (
+                format!("KEY /* of\nMay */ {}, N 1", &ONE[..20]),
+                format!("KEY /* of\nMay */ {}, N 1", &stars[..20]),
+            ),
+            (format!("# old key: {ONE}"), format!("# old key: {stars}")),
+            // In groups.
+            (
+                "key = \"01234567 89abcdef 01234567 89abcdef\"".to_owned(),
+                format!("key = \"{stars}***\""),
+            ),
+            (
+                "keys 0123-4567-89ab-cdef x".to_owned(),
+                format!("keys {} x", "*".repeat(19)),
+            ),
+            (
+                "KEY 01:23:45:67:89:ab:cd:ef, N 1".to_owned(),
+                format!("KEY {}, N 1", "*".repeat(23)),
+            ),
+            (
+                "KEY 0x0123456789abcdef".to_owned(),
+                format!("KEY {}", "*".repeat(18)),
+            ),
+            // By its looks alone.
+            (
+                format!("define($K {ONE}); v :: VLBNode(KEY $K); Node({two})"),
+                format!("define($K {stars}); v :: VLBNode(KEY $K); Node({stars})"),
+            ),
+            (
+                format!("define($K\n  {ONE})"),
+                format!("define($K\n  {stars})"),
+            ),
         ] {
             assert_eq!(masked(&text), shown);
         }
         for open in [
             "FromDevice(eth0, CLASSIFY flow KEY symmetric)".to_owned(),
-            "KEY $KEY, NAME x".to_owned(),
-            format!("Classifier(12/{one})"),
-            format!("KEYS {one}, MONKEY {one}"),
-            format!("KEY é{one}"),
-            format!("KEY {}", "6d5a".repeat(20)),
+            "KEY $KEY, NAME x, MTU 1530, RATE 10Gbps".to_owned(),
+            "KEY symmetric, ETHER 02:00:00:00:00:01, 10.0.0.1 20 30 40 50 60 70 80 90".to_owned(),
+            format!("Classifier(12/{ONE}%{ONE}, 30/{ONE}?)"),
+            format!("InfiniteSource(\\<{ONE} {ONE}>)"),
+            "a name of words, of which none is one".to_owned(),
         ] {
             assert_eq!(masked(&open), open);
+        }
+    }
+
+    #[test]
+    fn any_text_keeps_its_length_and_its_lines() {
+        let parts = [
+            "KEY", " ", "é", ONE, "\n", "/*", "*/", "//", "#", "\\<", ">", "0x", ":", "ab", "$",
+        ];
+        let mut seed = 1u64;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                text.push_str(parts[(seed >> 33) as usize % parts.len()]);
+            }
+            let shown = masked(&text);
+            assert_eq!(shown.len(), text.len());
+            for (a, b) in text.chars().zip(shown.chars()) {
+                assert!(a == b || b == '*', "{text:?} {shown:?}");
+            }
         }
     }
 }

@@ -4,8 +4,9 @@
 //! command line's definitions. A [`Span`] is a range of bytes in one of them, small enough to copy into
 //! every node of the graph.
 
+use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Which text of a [`SourceMap`] a place belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,6 +95,8 @@ struct File {
     /// How many characters begin before each block of bytes: a column far out in a line is found without a walk there.
     characters: Vec<u32>,
     directives: Vec<LineDirective>,
+    /// The text as everybody may see it, once it has been asked for.
+    masked: OnceLock<Arc<str>>,
 }
 
 /// The texts of one configuration.
@@ -139,6 +142,7 @@ impl SourceMap {
             lines,
             characters,
             directives: Vec::new(),
+            masked: OnceLock::new(),
         });
         FileId(self.files.len() as u32 - 1)
     }
@@ -151,6 +155,20 @@ impl SourceMap {
     /// The whole text of a file.
     pub fn text(&self, file: FileId) -> &str {
         self.files.get(file.0 as usize).map_or("", |f| &f.text)
+    }
+
+    /// The whole text of a file as everybody may see it: without the keys in it, and as long.
+    pub(crate) fn masked(&self, file: FileId) -> &str {
+        let Some(file) = self.files.get(file.0 as usize) else {
+            return "";
+        };
+        let masked = file
+            .masked
+            .get_or_init(|| match crate::secret::masked(&file.text) {
+                Cow::Borrowed(_) => Arc::clone(&file.text),
+                Cow::Owned(masked) => masked.into(),
+            });
+        masked
     }
 
     /// Of all texts together.
