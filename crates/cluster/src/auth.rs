@@ -37,6 +37,17 @@ pub struct Way<'a> {
     pub link: usize,
 }
 
+/// Who sends a heartbeat to whom, by names.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends<'a> {
+    /// The cluster.
+    pub cluster: &'a str,
+    /// The sender.
+    pub from: &'a str,
+    /// The receiver.
+    pub to: &'a str,
+}
+
 /// A secret of 128 bits that all nodes of a cluster share.
 #[derive(Clone)]
 pub struct Key {
@@ -69,18 +80,29 @@ impl Key {
         Some(Key::new(bytes))
     }
 
-    /// The code of a heartbeat.
-    pub fn code(&self, heartbeat: &[u8]) -> Code {
-        let whole = self.beats.clone().chain_update(heartbeat).finalize();
+    /// The code of a heartbeat between two nodes of a cluster.
+    pub fn code(&self, ends: &Ends, heartbeat: &[u8]) -> Code {
+        let whole = self.beats(ends).chain_update(heartbeat).finalize();
         let mut code = Code::default();
         code.copy_from_slice(&whole.as_bytes()[..CODE]);
         code
     }
 
     /// Whether that is the code of a heartbeat, in constant time.
-    pub fn proves(&self, heartbeat: &[u8], code: &Code) -> bool {
-        let whole = self.beats.clone().chain_update(heartbeat);
+    pub fn proves(&self, ends: &Ends, heartbeat: &[u8], code: &Code) -> bool {
+        let whole = self.beats(ends).chain_update(heartbeat);
         whole.verify_truncated_left(code).is_ok()
+    }
+
+    /// What is signed before the heartbeat itself. It has its receiver's and its sender's numbers; but numbers are of one
+    /// description of the cluster, and another one may give them to other nodes.
+    fn beats(&self, ends: &Ends) -> Hmac<Sha256> {
+        let mut beats = self.beats.clone();
+        for name in [ends.cluster, ends.from, ends.to] {
+            beats.update(&(name.len() as u64).to_be_bytes());
+            beats.update(name.as_bytes());
+        }
+        beats
     }
 
     /// The key of a link in one direction.
@@ -281,9 +303,23 @@ mod tests {
     #[test]
     fn heartbeats_are_signed_with_the_key() {
         let (key, other) = (Key::new([1; 16]), Key::new([2; 16]));
-        let code = key.code(b"beat");
-        assert!(key.proves(b"beat", &code));
-        assert!(!key.proves(b"bead", &code) && !other.proves(b"beat", &code));
+        let ends = Ends {
+            cluster: "t",
+            from: "a",
+            to: "b",
+        };
+        let code = key.code(&ends, b"beat");
+        assert!(key.proves(&ends, b"beat", &code));
+        assert!(!key.proves(&ends, b"bead", &code) && !other.proves(&ends, b"beat", &code));
+        for (cluster, from, to) in [
+            ("u", "a", "b"),
+            ("t", "b", "a"),
+            ("ta", "", "b"),
+            ("t", "ab", ""),
+        ] {
+            let ends = Ends { cluster, from, to };
+            assert!(!key.proves(&ends, b"beat", &code), "{ends:?}");
+        }
     }
 
     #[test]

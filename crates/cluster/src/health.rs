@@ -24,7 +24,7 @@ mod progress;
 #[cfg(test)]
 mod tests;
 
-pub use beat::{Beat, ETHERTYPE, Echo, Record};
+pub use beat::{Beat, ETHERTYPE, Echo, Names, RECORDS_MAX, Record};
 pub use gossip::{Cabling, End, LINKS_MAX};
 pub use hearing::Cause;
 
@@ -44,6 +44,11 @@ const SOONEST: u64 = 100_000 / HASTE;
 /// So many nanoseconds may a node have lived after the last heartbeat of it that a peer has heard: an hour.
 const UNHEARD: u64 = 3_600_000_000_000;
 
+/// Versions and incarnations count nanoseconds of the time of day, and what is larger by more than that (73 years) than a
+/// node's own time is no time of day. So nobody can say a number of another node that this node cannot exceed: it would
+/// never be believed again.
+const HORIZON: u64 = 1 << 61;
+
 /// How heartbeats are sent and judged. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -61,12 +66,14 @@ pub struct Config {
     pub loss: f64,
     /// How long a heartbeat may take, there and back; longer if all of a node's links take long.
     pub slow: u64,
-    /// Records in a heartbeat, at most.
+    /// Records in a heartbeat, at most; [`RECORDS_MAX`] are the most that are read.
     pub records: usize,
     /// Of the cluster's name.
     pub cookie: u8,
     /// Heartbeats without a code of one of these are refused.
     pub keys: Option<Keys>,
+    /// What codes cover, too.
+    pub names: Names,
     /// The lives of the node's own links; all zero where there are none.
     pub lives: Vec<Life>,
 }
@@ -85,6 +92,7 @@ impl Default for Config {
             records: 16,
             cookie: 0,
             keys: None,
+            names: Names::default(),
             lives: Vec::new(),
         }
     }
@@ -172,6 +180,8 @@ pub struct Health {
     config: Config,
     cabling: Arc<Cabling>,
     incarnation: u64,
+    /// The time of day less that of `now`.
+    epoch: u64,
     hearings: Vec<Hearing>,
     sent: Vec<Sent>,
     gossip: Gossip,
@@ -208,6 +218,7 @@ impl Health {
         Health {
             me,
             incarnation: incarnation.max(1),
+            epoch: incarnation.saturating_sub(now),
             hearings: vec![Hearing::new(&config, now); own],
             sent: vec![Sent::default(); own],
             gossip,
@@ -375,8 +386,13 @@ impl Health {
 
     /// Takes a frame that came by an own link, from its addresses on. [`due`](Self::due) may be earlier afterwards.
     pub fn heard(&mut self, own: usize, bytes: &[u8], now: u64) -> Result<(), Refused> {
-        let (cookie, keys) = (self.config.cookie, self.config.keys.as_ref());
-        let (beat, records) = Beat::parse(bytes, cookie, keys)?;
+        let Config {
+            cookie,
+            keys,
+            names,
+            ..
+        } = &self.config;
+        let (beat, records) = Beat::parse(bytes, *cookie, (keys.as_ref(), names))?;
         let end = self
             .cabling
             .of(self.me)
@@ -389,7 +405,8 @@ impl Health {
         let late = now < self.blind || self.is_late(now);
         let (slow, me) = (self.slow(own), (self.incarnation, self.life(own)));
         let hearing = &mut self.hearings[own];
-        if beat.incarnation == 0 || beat.sequence == 0 {
+        let latest = self.epoch.saturating_add(now).saturating_add(HORIZON);
+        if beat.incarnation == 0 || beat.sequence == 0 || beat.incarnation > latest {
             return Err(Refused::Malformed);
         }
         if hearing.is_old(&beat) {
@@ -403,9 +420,12 @@ impl Health {
         let echo = (beat.echo.incarnation, beat.echo.time);
         if echo > (self.incarnation, self.sent[own].at) {
             let end = beat.echo.incarnation.saturating_add(beat.echo.time);
-            self.incarnation = end.saturating_add(UNHEARD);
+            let next = end.saturating_add(UNHEARD);
+            if next <= latest {
+                self.incarnation = next;
+            }
         }
-        for record in records {
+        for record in records.filter(|record| record.version <= latest) {
             news |= match record.node == self.me {
                 true => self.outbid(record),
                 false => self.gossip.take(record, &self.cabling),
@@ -474,7 +494,7 @@ impl Health {
         sent.sequence += 1;
         (sent.at, sent.news) = (now, false);
         self.records.clear();
-        let most = self.config.records.max(2);
+        let most = self.config.records.clamp(2, RECORDS_MAX);
         self.gossip
             .tell(&mut sent.told, self.me, most, &mut self.records);
         let beat = Beat {
@@ -491,8 +511,8 @@ impl Health {
             echo: hearing.echo(now),
         };
         self.bytes.clear();
-        let (cookie, keys) = (self.config.cookie, self.config.keys.as_ref());
-        let key = keys.map(Keys::first);
-        beat.write(&self.records, cookie, key, &mut self.bytes);
+        let key = self.config.keys.as_ref().map(Keys::first);
+        let proof = (key, &self.config.names);
+        beat.write(&self.records, self.config.cookie, proof, &mut self.bytes);
     }
 }

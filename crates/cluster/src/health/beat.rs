@@ -5,7 +5,7 @@
 //!  12 ethertype 0x88b6                            2      62 echo: how long ago                   8
 //!  14 format, 2                                   1      70 sender's life of the link           16
 //!  15 flags: 1 I hear you, 2 send more often      1      86 echo: your life of the link         16
-//!  16 number of records                           2     102 newest frame of one of my lanes      8
+//!  16 number of records, up to 128                2     102 newest frame of one of my lanes      8
 //!  18 which link between these two nodes          4     110 records of 18 bytes
 //!  22 sender's incarnation                        8         HMAC-SHA-256 of all before, cut off 16
 //!  30 sequence on this link                       8
@@ -13,17 +13,20 @@
 //!  46 echo: your incarnation                      8
 //! ```
 //!
+//! The code also covers the names of the cluster, of the sender and of the receiver, which are not sent.
 //! Numbers are big-endian, times are nanoseconds of the clock of who took them. A record is a node (2), its version
 //! (8) and the bitmap of its own links that are up (8). Without a key lives, newest frame and code are 0.
 
 use super::Refused;
 use crate::address::{Address, Bad, Kind, LEN, NO_NODE, NodeId};
-use crate::auth::{CODE, Code, Key, Keys, Life};
+use crate::auth::{CODE, Code, Ends, Key, Keys, Life};
 
 /// IEEE 802's second ethertype for local experiments.
 pub const ETHERTYPE: u16 = 0x88b6;
 /// Bytes of a record.
 const RECORD: usize = 18;
+/// Records of a heartbeat, at most: who has no key must not have much to compute.
+pub const RECORDS_MAX: usize = 128;
 
 const FORMAT: u8 = 2;
 const HEARS: u8 = 1;
@@ -32,6 +35,26 @@ const LIFE: usize = 70;
 const ECHO_LIFE: usize = 86;
 const NEWEST: usize = 102;
 const RECORDS_AT: usize = 110;
+
+/// What the members of a cluster are called; nothing where nobody has names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The cluster.
+    pub cluster: String,
+    /// Its nodes, by number.
+    pub nodes: Vec<String>,
+}
+
+impl Names {
+    fn ends(&self, from: NodeId, to: NodeId) -> Ends<'_> {
+        let [from, to] = [from, to].map(|node| self.nodes.get(usize::from(node)));
+        Ends {
+            cluster: &self.cluster,
+            from: from.map_or("", String::as_str),
+            to: to.map_or("", String::as_str),
+        }
+    }
+}
 
 /// What a node last heard of its peer, told back to the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +109,13 @@ pub struct Record {
 
 impl Beat {
     /// Appends the heartbeat to `bytes`.
-    pub fn write(&self, records: &[Record], cookie: u8, key: Option<&Key>, bytes: &mut Vec<u8>) {
+    pub fn write(
+        &self,
+        records: &[Record],
+        cookie: u8,
+        (key, names): (Option<&Key>, &Names),
+        bytes: &mut Vec<u8>,
+    ) {
         let start = bytes.len();
         let address = Address {
             kind: Kind::Heartbeat,
@@ -121,7 +150,9 @@ impl Beat {
             bytes.extend_from_slice(&record.version.to_be_bytes());
             bytes.extend_from_slice(&record.up.to_be_bytes());
         }
-        let code = key.map_or(Code::default(), |key| key.code(&bytes[start..]));
+        let code = key.map_or(Code::default(), |key| {
+            key.code(&names.ends(self.from, self.to), &bytes[start..])
+        });
         bytes.extend_from_slice(&code);
     }
 
@@ -129,7 +160,7 @@ impl Beat {
     pub fn parse<'a>(
         bytes: &'a [u8],
         cookie: u8,
-        keys: Option<&Keys>,
+        (keys, names): (Option<&Keys>, &Names),
     ) -> Result<(Beat, impl Iterator<Item = Record> + use<'a>), Refused> {
         let malformed = Refused::Malformed;
         let addresses: &[u8; LEN] = bytes.first_chunk().ok_or(malformed)?;
@@ -146,13 +177,15 @@ impl Beat {
             && u16::from_be_bytes([head[12], head[13]]) == ETHERTYPE
             && head[14] == FORMAT
             && flags & !(HEARS | PROBE) == 0
+            && count <= RECORDS_MAX
             && said.len() == RECORDS_AT + count * RECORD;
         if !formed {
             return Err(malformed);
         }
+        let ends = names.ends(address.input, address.node);
         let proved = match keys {
             None => *code == Code::default(),
-            Some(keys) => keys.iter().any(|key| key.proves(said, code)),
+            Some(keys) => keys.iter().any(|key| key.proves(&ends, said, code)),
         };
         if !proved {
             return Err(Refused::Forged);
@@ -232,8 +265,19 @@ mod tests {
     ];
 
     fn parsed(bytes: &[u8], keys: Option<&Keys>) -> Result<(Beat, Vec<Record>), Refused> {
-        let (beat, records) = Beat::parse(bytes, 7, keys)?;
+        let (beat, records) = Beat::parse(bytes, 7, (keys, &names(["c", "b", "a"])))?;
         Ok((beat, records.collect()))
+    }
+
+    fn names(nodes: [&str; 3]) -> Names {
+        Names {
+            cluster: "t".to_owned(),
+            nodes: nodes.map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn write(records: &[Record], key: Option<&Key>, bytes: &mut Vec<u8>) {
+        BEAT.write(records, 7, (key, &names(["c", "b", "a"])), bytes);
     }
 
     fn keys(secret: u8) -> Keys {
@@ -245,7 +289,7 @@ mod tests {
         let keys = keys(3);
         for keys in [None, Some(&keys)] {
             let mut bytes = Vec::new();
-            BEAT.write(&RECORDS, 7, keys.map(Keys::first), &mut bytes);
+            write(&RECORDS, keys.map(Keys::first), &mut bytes);
             assert_eq!(parsed(&bytes, keys), Ok((BEAT, RECORDS.to_vec())));
         }
     }
@@ -254,7 +298,7 @@ mod tests {
     fn each_bit_that_changes_is_noticed_where_there_is_a_key() {
         let keys = keys(3);
         let mut bytes = Vec::new();
-        BEAT.write(&RECORDS, 7, Some(keys.first()), &mut bytes);
+        write(&RECORDS, Some(keys.first()), &mut bytes);
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(parsed(&bytes, Some(&keys)).is_err(), "bit {bit}");
@@ -268,9 +312,42 @@ mod tests {
     }
 
     #[test]
+    fn a_heartbeat_is_of_names_and_not_of_numbers() {
+        let keys = keys(3);
+        let mut bytes = Vec::new();
+        write(&RECORDS, Some(keys.first()), &mut bytes);
+        for (nodes, fits) in [
+            (["other", "b", "a"], true),
+            (["c", "a", "b"], false),
+            (["c", "b", "d"], false),
+            (["c", "d", "a"], false),
+        ] {
+            let found = Beat::parse(&bytes, 7, (Some(&keys), &names(nodes)));
+            let found = found.map(|(beat, _)| beat);
+            let wanted = if fits { Ok(BEAT) } else { Err(Refused::Forged) };
+            assert_eq!(found, wanted, "{nodes:?}");
+        }
+        let found = Beat::parse(&bytes, 7, (Some(&keys), &Names::default()));
+        assert_eq!(found.map(|(beat, _)| beat), Err(Refused::Forged));
+    }
+
+    #[test]
+    fn more_records_than_there_may_be_are_malformed_before_anything_is_computed() {
+        let keys = keys(3);
+        for (count, wanted) in [
+            (RECORDS_MAX, None),
+            (RECORDS_MAX + 1, Some(Refused::Malformed)),
+        ] {
+            let mut bytes = Vec::new();
+            write(&vec![RECORDS[0]; count], Some(keys.first()), &mut bytes);
+            assert_eq!(parsed(&bytes, Some(&keys)).err(), wanted);
+        }
+    }
+
+    #[test]
     fn a_heartbeat_that_is_cut_short_or_goes_on_is_malformed() {
         let mut bytes = Vec::new();
-        BEAT.write(&RECORDS, 7, None, &mut bytes);
+        write(&RECORDS, None, &mut bytes);
         for length in 0..bytes.len() {
             assert_eq!(parsed(&bytes[..length], None), Err(Refused::Malformed));
         }

@@ -556,3 +556,81 @@ fn a_heartbeat_has_a_bounded_size_and_all_records_get_their_turn() {
     let longest = sent(health, now).iter().map(Vec::len).max();
     assert_eq!(longest, Some(126 + 3 * 18));
 }
+
+#[test]
+fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
+    let map = Map::mesh(3, 1e9);
+    let cabling = Arc::new(Cabling::new(&map).expect("few links"));
+    // The time of day in our days.
+    let today = 1_800_000_000 * 1_000 * MS;
+    let node = |me| Health::new(&map, Arc::clone(&cabling), me, today, Config::default(), 0);
+    let [mut a, mut liar] = [node(0), node(1)];
+    let (of_victim, mut bytes) = (2, Vec::new());
+    let mut beat = Beat {
+        from: 1,
+        to: 0,
+        link: 0,
+        hears: true,
+        probe: false,
+        incarnation: today,
+        sequence: 1,
+        time: 5 * MS,
+        life: Life::default(),
+        newest: 0,
+        echo: Echo::default(),
+    };
+    let mut say = |beat: &Beat, records: &[Record], a: &mut Health| {
+        bytes.clear();
+        beat.write(records, 0, (None, &Names::default()), &mut bytes);
+        a.heard(0, &bytes, 5 * MS)
+    };
+    // Of another node, and of the node itself.
+    for version in [u64::MAX, u64::MAX - 1, i64::MAX as u64, today + 2 * HORIZON] {
+        let lies = [of_victim, 0].map(|node| Record {
+            node,
+            version,
+            up: 0,
+        });
+        assert_eq!(say(&beat, &lies, &mut a), Ok(()));
+        beat.sequence += 1;
+        assert_eq!(a.gossip.record(of_victim).version, 0);
+        assert_eq!(a.gossip.record(0).version, today);
+        beat.echo = Echo {
+            incarnation: version,
+            ..Echo::default()
+        };
+        assert_eq!(say(&beat, &[], &mut a), Ok(()));
+        beat.sequence += 1;
+        assert_eq!(a.incarnation, today);
+    }
+    // The most that is believed can still be exceeded, and is believed of the victim then.
+    let most = Record {
+        node: of_victim,
+        version: today + HORIZON,
+        up: 3,
+    };
+    assert_eq!(say(&beat, &[most], &mut a), Ok(()));
+    beat.sequence += 1;
+    let next = Record {
+        version: most.version + 1,
+        up: 1,
+        ..most
+    };
+    assert_eq!(say(&beat, &[next], &mut a), Ok(()));
+    assert_eq!(a.gossip.record(of_victim), next);
+    // Of itself.
+    beat.incarnation = u64::MAX;
+    beat.sequence = 1;
+    assert_eq!(say(&beat, &[], &mut a), Err(Refused::Malformed));
+    let honest = sent(&mut liar, 10 * MS);
+    assert_eq!(a.heard(0, &honest[0], 10 * MS), Err(Refused::Replayed));
+    let mut again = Health::new(
+        &map,
+        cabling,
+        1,
+        today + 20 * MS,
+        Config::default(),
+        15 * MS,
+    );
+    assert_eq!(a.heard(0, &sent(&mut again, 20 * MS)[0], 20 * MS), Ok(()));
+}

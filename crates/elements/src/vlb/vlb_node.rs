@@ -89,6 +89,14 @@ pub(crate) struct Node {
 type Sessions = Vec<Option<Arc<Session>>>;
 
 impl Node {
+    /// What heartbeats are signed for.
+    pub(crate) fn names(&self) -> cluster::health::Names {
+        cluster::health::Names {
+            cluster: self.cluster.clone(),
+            nodes: self.labels.clone(),
+        }
+    }
+
     /// A node whose own links have these lives, if it has a key.
     fn new(described: Description, lives: Vec<Life>) -> Node {
         let Description {
