@@ -2,10 +2,12 @@
 
 mod bench;
 pub(crate) mod cluster;
+mod machine;
 
 pub(crate) use bench::{Bench, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use cluster::{Cluster, ClusterCommand, ClusterPlan, Simulate};
+pub(crate) use machine::{Doctor, Ports, PortsCommand};
 use std::path::PathBuf;
 
 /// A programmable router: Click configurations on real ports.
@@ -61,6 +63,16 @@ pub(crate) enum Command {
     /// Solid connections push, dashed connections pull. Queues are drawn with bars. Elements that run
     /// on only one worker have its colour.
     Graph(Graph),
+    /// List what this machine has for ports: interfaces, cards, and the name of each in a configuration
+    ///
+    /// The interfaces are those of the network namespace in which the command runs.
+    Ports(Ports),
+    /// Say what this machine lacks for ports, why it matters, and what mends it
+    ///
+    /// With a configuration: what its ports need. Without: what all cards that are bound to vfio-pci need. The exit
+    /// status is 0 if all is well or could only be better, 1 if something does not work as one would expect, 2 if
+    /// something does not work at all.
+    Doctor(Doctor),
     /// Show the manual page of an element class, or list all classes
     Doc(Doc),
     /// Read handlers of a running router, or list its elements

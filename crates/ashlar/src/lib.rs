@@ -44,6 +44,11 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         Command::Check(check) => cmd::check::check(&check, &registry),
         Command::Plan(plan) => cmd::plan::plan(&plan, &registry),
         Command::Graph(graph) => cmd::graph::graph(&graph, &registry),
+        Command::Ports(ports) => cmd::list_ports::ports(&ports),
+        Command::Doctor(doctor) => match cmd::doctor::doctor(&doctor, &registry) {
+            Ok(code) => return code,
+            Err(text) => Err(text),
+        },
         Command::Doc(doc) => cmd::doc::doc(&doc, &registry),
         // Its own command line was read above.
         Command::Click { .. } => Ok(()),

@@ -67,6 +67,13 @@ pub(crate) fn device(device: &str) -> Result<Claimed, String> {
     }))
 }
 
+/// The router that has claimed a Linux interface of the calling thread's network namespace, in words. TAP interfaces
+/// that routers make are claimed as `tap:NAME`.
+pub fn user_of(device: &str) -> Option<String> {
+    let holder = holder(&name_of(device))?;
+    Some(holder.words())
+}
+
 /// Who listens at an abstract address.
 fn holder(name: &str) -> Option<Holder> {
     if let Some((pid, user)) = connected(name) {
@@ -163,6 +170,7 @@ mod tests {
         assert!(matches!(first, Claimed::Now(_)));
         let holder = holder(&name_of(&own)).expect("it listens");
         assert!(holder.is_this());
+        assert!(user_of(&own).is_some_and(|words| words.contains(&process::id().to_string())));
         // Our own use of it is known by other means.
         assert!(matches!(device(&own), Ok(Claimed::Before)));
         drop(first);

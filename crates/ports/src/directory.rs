@@ -478,6 +478,42 @@ pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
     }
 }
 
+/// What of this machine a port's name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// A card, by its PCI address.
+    Card(String),
+    /// Another device of DPDK.
+    Dpdk,
+    /// A Linux interface, by AF_PACKET.
+    Interface(String),
+    /// A Linux interface, by AF_XDP.
+    Xdp(String),
+    /// A TAP interface that the router makes.
+    Tap,
+    /// Nothing of it.
+    Nothing,
+}
+
+/// What of this machine a port's name means.
+pub fn means(name: &str) -> Means {
+    if let Ok(Some((_, inside))) = wrap::parse(name) {
+        return means(inside);
+    }
+    let first = |rest: &str| rest.split(',').next().unwrap_or_default().to_owned();
+    match name.split_once(':') {
+        Some(("dpdk", rest)) if dpdk::is_pci(rest) => Means::Card(first(rest)),
+        _ if dpdk::is_pci(name) => Means::Card(first(name)),
+        Some(("dpdk" | "memif", _)) => Means::Dpdk,
+        _ if name.starts_with("net_") => Means::Dpdk,
+        Some(("af_packet", interface)) => Means::Interface(interface.to_owned()),
+        Some(("af_xdp", rest)) => Means::Xdp(first(rest)),
+        Some(("tap" | "tun", _)) => Means::Tap,
+        Some(_) => Means::Nothing,
+        None => Means::Interface(name.to_owned()),
+    }
+}
+
 /// Whether a port with queues `has` can serve a request.
 fn enough(name: &str, how: &str, has: (usize, usize), r: &PortRequest) -> Result<(), String> {
     for (kind, has, asked) in [
@@ -536,6 +572,22 @@ mod tests {
         assert!(!is_free());
         directory.give_device_back(&format!("fault:loss=0.1/af_xdp:{device}"));
         assert!(is_free());
+    }
+
+    #[test]
+    fn a_name_means_a_card_an_interface_or_nothing_of_the_machine() {
+        for (name, what) in [
+            ("0000:01:00.0", Means::Card("0000:01:00.0".into())),
+            ("dpdk:01:00.0,x=1", Means::Card("01:00.0".into())),
+            ("net_null0", Means::Dpdk),
+            ("memif:id=0", Means::Dpdk),
+            ("eth0", Means::Interface("eth0".into())),
+            ("pace:1k/af_xdp:eth0", Means::Xdp("eth0".into())),
+            ("tap:eth0", Means::Tap),
+            ("null:64", Means::Nothing),
+        ] {
+            assert_eq!(means(name), what, "{name}");
+        }
     }
 
     #[test]

@@ -51,7 +51,8 @@ mod unix_diag;
 pub mod waiter;
 mod wrap;
 
-pub use directory::{Directory, Queues, identity};
+pub use claim::user_of;
+pub use directory::{Directory, Means, Queues, identity, means};
 pub use dpdk::DpdkSizes;
 pub use netns::{Named, Namespace};
 pub use tap::Tap;

@@ -25,6 +25,11 @@ impl DpdkSizes {
             megabytes_without_hugepages: (bytes_of(buffers) >> 19).max(512),
         }
     }
+
+    /// What is needed in hugepages.
+    pub fn bytes(&self) -> usize {
+        bytes_of(self.buffers)
+    }
 }
 
 impl Default for DpdkSizes {
@@ -60,7 +65,7 @@ pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
 }
 
 fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
-    let need = bytes_of(sizes.buffers);
+    let need = sizes.bytes();
     let huge = free_hugepages();
     let mut remarks = Vec::new();
     let mut args: Vec<String> = ["ashlar", "--no-telemetry", "-l"].map(String::from).into();

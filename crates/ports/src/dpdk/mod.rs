@@ -226,10 +226,19 @@ pub(crate) fn probe(devargs: &str, sizes: DpdkSizes) -> Result<PortInfo, String>
 fn attach(devargs: &str) -> Result<(Device, Facts), String> {
     let attached = Device::probe(devargs).and_then(|device| Ok((device, device.facts()?)));
     attached.map_err(|e| {
-        format!(
-            "DPDK cannot take {devargs}: {e}; the name is a PCI address whose device is bound to \
-             vfio-pci, or a virtual device such as net_null0,size=64"
-        )
+        // What a driver's failure has for a number is seldom its reason: -1 reads as "Operation not permitted".
+        let name = devargs.split(',').next().unwrap_or(devargs);
+        match is_pci(name).then(|| machine::doctor::why_not(&machine::Machine::here(), name)) {
+            Some(Some(why)) => format!("DPDK cannot take {devargs}: {why}"),
+            Some(None) => format!(
+                "DPDK cannot take {devargs}: it has no driver for this card, or the card does not start ({e}); EAL's \
+                 lines above may say more"
+            ),
+            None => format!(
+                "DPDK cannot take {devargs}: {e}; the name is a PCI address whose device is bound to vfio-pci, or a \
+                 virtual device such as net_null0,size=64"
+            ),
+        }
     })
 }
 

@@ -1,0 +1,57 @@
+//! Options of `ashlar ports` and `ashlar doctor`.
+
+use clap::{Args, Subcommand};
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Ports {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Option<PortsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PortsCommand {
+    /// Leave cards to programs, as DPDK ports need it; says how to undo it
+    ///
+    /// The card's Linux interface goes away. It comes back by `ashlar ports unbind`, and when the machine starts again.
+    Bind {
+        /// Cards, by PCI address or by Linux interface
+        #[arg(value_name = "CARD", required = true)]
+        cards: Vec<String>,
+        /// The driver
+        #[arg(long, value_name = "NAME", default_value = machine::bind::VFIO)]
+        driver: String,
+        /// Also if the default route leads through the card, or it is part of a bridge or bond
+        #[arg(long)]
+        force: bool,
+    },
+    /// Give cards back to Linux's own drivers
+    Unbind {
+        /// Cards, by PCI address
+        #[arg(value_name = "CARD", required = true)]
+        cards: Vec<String>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// The configuration
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<String>,
+    /// Values for the configuration's variables
+    #[arg(value_name = "NAME=value", value_parser = super::definition)]
+    pub(crate) definitions: Vec<(String, String)>,
+    /// Packet buffers that DPDK ports will share, as for `ashlar run`
+    #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
+        value_parser = super::buffers)]
+    pub(crate) buffers: usize,
+    /// Mend what a command can mend, and print how to undo it
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,222 @@
+//! `ashlar doctor`
+
+use super::print;
+use crate::cli::Doctor;
+use control::Source;
+use control::file;
+use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
+use machine::Machine;
+use machine::doctor::{Finding, Level, Mend, Wanted};
+use planner::Registry;
+use ports::{DpdkSizes, Means};
+use std::fmt::Write;
+use std::process::{Command, ExitCode};
+
+/// Any name is a port of it: the plan shows which names there are, and nothing is opened or probed.
+struct AnyPort;
+
+impl PortDirectory for AnyPort {
+    fn probe(&self, _: &str) -> Result<PortInfo, String> {
+        Ok(PortInfo {
+            driver: "any".to_owned(),
+            max_rx_queues: 64,
+            max_tx_queues: 64,
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            node: None,
+            remarks: Vec::new(),
+        })
+    }
+
+    fn open(&self, name: &str, _: &PortRequest) -> Result<OpenPort, String> {
+        Err(format!("{name} is not opened"))
+    }
+
+    fn get(&self, _: &str) -> Option<OpenPort> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn close(&self, _: &str) {}
+}
+
+pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, String> {
+    let machine = Machine::here();
+    let wanted = match &asked.file {
+        Some(file) => wanted(&names(file, asked, registry)?, asked.buffers),
+        None => all_cards(&machine, asked.buffers),
+    };
+    let mut found = machine.lacks(&wanted);
+    if asked.fix {
+        fix(&found)?;
+        found = machine.lacks(&wanted);
+    }
+    if asked.json {
+        let text = serde_json::to_string_pretty(&found).map_err(|e| e.to_string())?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&text(&found, asked.fix))?;
+    }
+    let worst = found.iter().map(|finding| finding.level).max();
+    Ok(ExitCode::from(match worst {
+        None | Some(Level::Note) => 0,
+        Some(Level::Warning) => 1,
+        Some(Level::Error) => 2,
+    }))
+}
+
+/// The names of a configuration's ports.
+fn names(file: &str, asked: &Doctor, registry: &Registry) -> Result<Vec<String>, String> {
+    if file::is_described(file) {
+        return Err(format!(
+            "{file} describes several routers: name the Click file of one of them"
+        ));
+    }
+    let source = Source::read(file, asked.definitions.clone())?;
+    let compiled = super::compile_source(&source, registry, 1, &AnyPort, false);
+    match &compiled.plan {
+        Some(plan) => Ok(plan
+            .devices
+            .iter()
+            .map(|device| device.name.clone())
+            .collect()),
+        None => {
+            super::say(&compiled.text());
+            Err(String::new())
+        }
+    }
+}
+
+fn wanted(names: &[String], buffers: usize) -> Wanted {
+    let mut wanted = Wanted::default();
+    for name in names {
+        let dpdk = match ports::means(name) {
+            Means::Card(address) => {
+                wanted.cards.push(address);
+                true
+            }
+            Means::Xdp(interface) => {
+                wanted.xdp.push(interface);
+                true
+            }
+            Means::Interface(interface) => {
+                wanted.interfaces.push(interface);
+                false
+            }
+            Means::Tap => {
+                wanted.taps = true;
+                false
+            }
+            Means::Dpdk => true,
+            Means::Nothing => false,
+        };
+        if dpdk {
+            wanted.memory = DpdkSizes::with_buffers(buffers).bytes();
+        }
+    }
+    wanted
+}
+
+/// What the cards want that are left to programs already.
+fn all_cards(machine: &Machine, buffers: usize) -> Wanted {
+    let cards = machine
+        .devices()
+        .into_iter()
+        .filter(|d| d.is_for_programs());
+    let names: Vec<String> = cards.map(|d| d.address).collect();
+    wanted(&names, buffers)
+}
+
+/// Runs the commands that need nobody's decision.
+fn fix(found: &[Finding]) -> Result<(), String> {
+    let mends = found.iter().filter_map(|finding| finding.mend.as_ref());
+    let mut done: Vec<&Mend> = Vec::new();
+    for mend in mends.filter(|mend| !mend.by_hand) {
+        if done.contains(&mend) {
+            continue;
+        }
+        print(&format!("fixing: {}\n", mend.command))?;
+        let ended = shell(&mend.command).map_err(|e| format!("cannot run `sh`: {e}"))?;
+        match ended {
+            true => done.push(mend),
+            false => super::complain(&format!("`{}` has failed", mend.command)),
+        }
+    }
+    // Last come first.
+    let undo: Vec<&str> = done
+        .iter()
+        .rev()
+        .filter_map(|mend| mend.undo.as_deref())
+        .collect();
+    if undo.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = undo.iter().map(|line| format!("    {line}\n")).collect();
+    print(&format!("to undo it:\n{}\n", lines.concat()))
+}
+
+/// Runs a line of a shell; `ashlar` in it is this program.
+fn shell(line: &str) -> std::io::Result<bool> {
+    let own = std::env::current_exe()?;
+    let mut command = Command::new("sh");
+    command.arg("-c");
+    match line.strip_prefix("ashlar ") {
+        Some(rest) => command.arg(format!("exec \"$0\" {rest}")).arg(own),
+        None => command.arg(line),
+    };
+    Ok(command.status()?.success())
+}
+
+fn text(found: &[Finding], fixed: bool) -> String {
+    if found.is_empty() {
+        return "nothing is lacking\n".to_owned();
+    }
+    let mut text = String::new();
+    let mut fixable = false;
+    for finding in found {
+        let Finding {
+            level,
+            about,
+            what,
+            why,
+            mend,
+        } = finding;
+        let _ = writeln!(text, "{}: {about}: {what}\n    {why}", level.name());
+        if let Some(mend) = mend {
+            fixable |= !mend.by_hand;
+            let hand = if mend.by_hand { " (by hand)" } else { "" };
+            let _ = writeln!(text, "    mend{hand}: {}", mend.command);
+        }
+    }
+    if fixable && !fixed {
+        text += "\n`ashlar doctor --fix` runs the commands that are not marked \"by hand\", and says how to undo them\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_ask_the_machine_for_what_they_are() {
+        let names = ["eth0", "af_xdp:eth1", "01:00.0", "tap:x", "null:64"].map(str::to_owned);
+        let all = wanted(&names, 2048);
+        assert_eq!(all.interfaces, ["eth0"]);
+        assert_eq!(
+            (&*all.xdp[0], &*all.cards[0], all.taps),
+            ("eth1", "01:00.0", true)
+        );
+        assert!(all.memory > 2048 * 2048);
+        assert_eq!(wanted(&names[..1], 2048).memory, 0);
+    }
+
+    #[test]
+    fn a_line_that_names_this_program_runs_this_program() {
+        assert!(shell("test 1 = 1").expect("there is a shell"));
+        assert!(!shell("exit 3").expect("there is a shell"));
+    }
+}

@@ -1,0 +1,192 @@
+//! Linux interfaces: what the kernel does beside, and what spoils frames.
+
+use super::{Finding, Level, Mend, Wanted};
+use crate::{Interface, Machine, Offload};
+
+impl Machine {
+    pub(super) fn linux_interfaces(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
+        let all = self.interfaces();
+        let plain = wanted.interfaces.iter().map(|name| (name, false));
+        for (name, xdp) in plain.chain(wanted.xdp.iter().map(|name| (name, true))) {
+            let Some(interface) = all.iter().find(|i| i.name == *name) else {
+                found.push(self.no_such(name, &all));
+                continue;
+            };
+            self.beside(interface, xdp, found);
+            if xdp {
+                offloads(interface, found);
+            }
+        }
+    }
+
+    fn no_such(&self, name: &str, all: &[Interface]) -> Finding {
+        let known: Vec<&str> = all.iter().map(|i| &*i.name).collect();
+        let what = format!("there is no interface {name} in this network namespace");
+        let card = self.devices().into_iter().find(|d| d.is_for_programs());
+        let hint = card.map_or(String::new(), |d| {
+            format!(
+                "; a card that is bound to {} is named by its address, such as {}",
+                d.driver.unwrap_or_default(),
+                d.address
+            )
+        });
+        Finding::new(
+            Level::Error,
+            name,
+            what,
+            format!("the namespace has: {}{hint}", known.join(", ")),
+        )
+    }
+
+    /// What the kernel does with the same frames.
+    fn beside(&self, interface: &Interface, xdp: bool, found: &mut Vec<Finding>) {
+        let name = &*interface.name;
+        let mut say = |level, what: String, why: &str, mend| {
+            found.push(Finding::new(level, name, what, why).mend(mend));
+        };
+        if interface.state == "down" {
+            let mend = Mend::new(
+                format!("ip link set {name} up"),
+                format!("ip link set {name} down"),
+            );
+            say(
+                Level::Error,
+                format!("{name} is down"),
+                "nothing comes or goes",
+                mend,
+            );
+        }
+        if interface.state == "no carrier" {
+            say(
+                Level::Warning,
+                format!("{name} has no carrier"),
+                "its cable or its peer is missing",
+                None,
+            );
+        }
+        if let Some(member) = &interface.member {
+            let what = format!("{name} is part of the {member}");
+            let why = "the kernel takes its frames for that, so the router may see none";
+            say(
+                Level::Warning,
+                what,
+                why,
+                Mend::by_hand(format!("ip link set {name} nomaster")),
+            );
+        }
+        if xdp && interface.default_route {
+            let what = format!("the default route leads through {name}");
+            let why = "AF_XDP takes all frames away from the kernel: whoever is logged in by it is cut off";
+            say(Level::Warning, what, why, None);
+        }
+        for family in ["ipv4", "ipv6"] {
+            let path = format!("proc/sys/net/{family}/conf/{name}/forwarding");
+            if !xdp && self.files.read(&path).as_deref() == Some("1") {
+                let key = format!("net.{family}.conf.{name}.forwarding");
+                let what = format!("the kernel forwards {family} packets of {name}, too");
+                let mend = Mend::new(format!("sysctl -w {key}=0"), format!("sysctl -w {key}=1"));
+                say(Level::Warning, what, "packets leave twice", mend);
+            }
+        }
+        if !xdp && interface.is_addressed() {
+            let list: Vec<String> = interface
+                .addresses
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let what = format!("{name} has addresses: {}", list.join(", "));
+            let why = "the kernel answers packets to them, too; if the router is to own them, remove them";
+            say(
+                Level::Warning,
+                what,
+                why,
+                Mend::by_hand(format!("ip address flush dev {name}")),
+            );
+        }
+    }
+}
+
+/// What spoils frames that are taken by AF_XDP.
+fn offloads(interface: &Interface, found: &mut Vec<Finding>) {
+    let name = &*interface.name;
+    let merging: Vec<&str> = interface
+        .offloads
+        .iter()
+        .filter(|o| matches!(o, Offload::Gro | Offload::Lro))
+        .map(|o| o.name())
+        .collect();
+    if interface.offloads.contains(&Offload::Lro) {
+        let words = |state: &str| {
+            let each: Vec<String> = merging.iter().map(|o| format!("{o} {state}")).collect();
+            format!("ethtool -K {name} {}", each.join(" "))
+        };
+        let what = format!("{name} merges received packets ({})", merging.join(", "));
+        let why = "merged packets are larger than the link's MTU, and AF_XDP drops them or the router cannot send them";
+        found.push(
+            Finding::new(Level::Warning, name, what, why)
+                .mend(Mend::new(words("off"), words("on"))),
+        );
+    }
+    if interface.driver.as_deref() == Some("veth") {
+        let what = format!(
+            "{name} is a veth, whose peer may leave checksums unfinished and send packets of up to 64 KiB"
+        );
+        let why = "AF_XDP cannot tell unfinished checksums from finished ones, so TCP does not cross; name the interface \
+                   without af_xdp:, or switch this off at the peer";
+        let mend = Mend::by_hand("ethtool -K PEER tx off tso off gso off");
+        found.push(Finding::new(Level::Warning, name, what, why).mend(mend));
+    }
+    if interface.xdp == crate::Xdp::Generic {
+        let driver = interface.driver.as_deref().unwrap_or("its driver");
+        let what = format!("{driver} knows no XDP, as far as is known");
+        let why = "the kernel then copies every frame before XDP, which is slower than AF_PACKET; name the interface without \
+                   af_xdp:";
+        found.push(Finding::new(Level::Note, name, what, why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fake;
+
+    #[test]
+    fn the_kernel_beside_is_told_and_what_it_does_to_frames() {
+        let mut fake = Fake::new();
+        fake.interface("eth0", None);
+        fake.told.driver = Some("veth".into());
+        fake.told.addresses = vec![("eth0".into(), "192.0.2.1".parse().unwrap())];
+        fake.told.offloads = vec![Offload::Gro, Offload::Lro];
+        fake.write("proc/sys/net/ipv4/conf/eth0/forwarding", "1");
+        let lacks = |wanted: Wanted| {
+            let mut found = Vec::new();
+            fake.machine().linux_interfaces(&wanted, &mut found);
+            found
+        };
+        let plain = lacks(Wanted {
+            interfaces: vec!["eth0".into(), "eth9".into()],
+            ..Wanted::default()
+        });
+        let what: Vec<&str> = plain.iter().map(|f| &*f.what).collect();
+        assert_eq!(
+            what,
+            [
+                "the kernel forwards ipv4 packets of eth0, too",
+                "eth0 has addresses: 192.0.2.1",
+                "there is no interface eth9 in this network namespace",
+            ]
+        );
+        let mend = plain[0].mend.as_ref().expect("a command");
+        assert_eq!(
+            mend.undo.as_deref(),
+            Some("sysctl -w net.ipv4.conf.eth0.forwarding=1")
+        );
+        let xdp = lacks(Wanted {
+            xdp: vec!["eth0".into()],
+            ..Wanted::default()
+        });
+        let mend = xdp[0].mend.as_ref().expect("a command");
+        assert_eq!(mend.command, "ethtool -K eth0 gro off lro off");
+        assert!(xdp[1].what.contains("is a veth"));
+    }
+}

@@ -1,0 +1,186 @@
+//! Hugepages.
+
+use super::{Finding, Level, Mend, Wanted};
+use crate::Machine;
+
+/// The size that can be had without a restart.
+const PAGE: usize = 2 << 20;
+const NODES: &str = "sys/devices/system/node";
+
+/// Pages of a size, in all and free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) bytes: usize,
+    pub(crate) total: usize,
+    pub(crate) free: usize,
+}
+
+impl Machine {
+    /// Hugepages below a folder of /sys.
+    fn pages(&self, folder: &str) -> Vec<Pages> {
+        let names = self.files.list(folder).into_iter();
+        let pages = names.filter_map(|name| {
+            let kib: usize = name
+                .strip_prefix("hugepages-")?
+                .strip_suffix("kB")?
+                .parse()
+                .ok()?;
+            Some(Pages {
+                bytes: kib << 10,
+                total: self
+                    .files
+                    .number(&format!("{folder}/{name}/nr_hugepages"))?,
+                free: self
+                    .files
+                    .number(&format!("{folder}/{name}/free_hugepages"))?,
+            })
+        });
+        pages.collect()
+    }
+
+    pub(super) fn memory(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
+        if wanted.memory == 0 {
+            return;
+        }
+        let mib = |bytes: usize| bytes >> 20;
+        let pages = self.pages("sys/kernel/mm/hugepages");
+        let free: usize = pages.iter().map(|p| p.bytes * p.free).sum();
+        let total: usize = pages.iter().map(|p| p.bytes * p.total).sum();
+        let small = pages.iter().find(|p| p.bytes == PAGE);
+        let have = small.map_or(0, |p| p.total);
+        if free < wanted.memory {
+            let more = (wanted.memory - free).div_ceil(PAGE);
+            // Without an IOMMU a card needs addresses that only hugepages have.
+            let level = match wanted.cards.is_empty() || self.has_iommu() {
+                true => Level::Warning,
+                false => Level::Error,
+            };
+            let what = format!(
+                "{} MiB of hugepages are free of {}, and DPDK needs {}",
+                mib(free),
+                mib(total),
+                mib(wanted.memory)
+            );
+            let why = match level {
+                Level::Error => {
+                    "cards cannot reach memory without an IOMMU unless it lies in hugepages"
+                }
+                _ => {
+                    "DPDK works without them, but slower; --buffers N asks for fewer packet buffers"
+                }
+            };
+            let command = format!("sysctl -w vm.nr_hugepages={}", have + more);
+            let undo = format!("sysctl -w vm.nr_hugepages={have}");
+            found.push(Finding::new(level, "hugepages", what, why).mend(Mend::new(command, undo)));
+            return;
+        }
+        self.far_memory(wanted, found);
+    }
+
+    /// Cards whose own NUMA node has no hugepages.
+    fn far_memory(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
+        let nodes = self.files.list(NODES).into_iter();
+        let nodes: Vec<String> = nodes
+            .filter(|name| {
+                name.strip_prefix("node")
+                    .is_some_and(|n| n.parse::<u32>().is_ok())
+            })
+            .collect();
+        if nodes.len() < 2 {
+            return;
+        }
+        for device in self
+            .devices()
+            .iter()
+            .filter(|d| wanted.cards.contains(&d.address))
+        {
+            let Some(node) = device.node else { continue };
+            let folder = format!("{NODES}/node{node}/hugepages");
+            let free: usize = self.pages(&folder).iter().map(|p| p.bytes * p.free).sum();
+            if free >= wanted.memory {
+                continue;
+            }
+            let file = format!("/{folder}/hugepages-2048kB/nr_hugepages");
+            let have: usize = self.files.number(file.trim_start_matches('/')).unwrap_or(0);
+            let more = (wanted.memory - free).div_ceil(PAGE);
+            let what = format!(
+                "{} is on NUMA node {node}, where {} MiB of hugepages are free",
+                device.address,
+                free >> 20
+            );
+            let why = "packet buffers on another node cost every access a way between processors";
+            let mend = Mend::new(
+                format!("echo {} > {file}", have + more),
+                format!("echo {have} > {file}"),
+            );
+            found.push(Finding::new(Level::Warning, "hugepages", what, why).mend(mend));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fake;
+
+    const CARD: &str = "0000:03:00.0";
+
+    fn pages(fake: &Fake, folder: &str, total: usize, free: usize) {
+        fake.write(
+            &format!("{folder}/hugepages-2048kB/nr_hugepages"),
+            &total.to_string(),
+        );
+        fake.write(
+            &format!("{folder}/hugepages-2048kB/free_hugepages"),
+            &free.to_string(),
+        );
+    }
+
+    fn lacks(fake: &Fake, cards: &[&str]) -> Vec<Finding> {
+        let wanted = Wanted {
+            memory: 200 << 20,
+            cards: cards.iter().map(|card| card.to_string()).collect(),
+            ..Wanted::default()
+        };
+        let mut found = Vec::new();
+        fake.machine().memory(&wanted, &mut found);
+        found
+    }
+
+    #[test]
+    fn pages_that_are_missing_are_added_to_those_in_use() {
+        let fake = Fake::new();
+        pages(&fake, "sys/kernel/mm/hugepages", 50, 10);
+        let found = lacks(&fake, &[]);
+        assert_eq!(
+            found[0].what,
+            "20 MiB of hugepages are free of 100, and DPDK needs 200"
+        );
+        assert_eq!(found[0].level, Level::Warning);
+        let mend = found[0].mend.as_ref().expect("a command");
+        assert_eq!(mend.command, "sysctl -w vm.nr_hugepages=140");
+        assert_eq!(mend.undo.as_deref(), Some("sysctl -w vm.nr_hugepages=50"));
+        assert_eq!(lacks(&fake, &[CARD])[0].level, Level::Error, "and no IOMMU");
+        pages(&fake, "sys/kernel/mm/hugepages", 100, 100);
+        assert!(lacks(&fake, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_card_wants_pages_of_its_own_node() {
+        let fake = Fake::new();
+        fake.card(CARD, 0x8086, 0x10d3, Some("vfio-pci"));
+        fake.write(&format!("sys/devices/pci0000:00/{CARD}/numa_node"), "1");
+        pages(&fake, "sys/kernel/mm/hugepages", 200, 200);
+        pages(&fake, "sys/devices/system/node/node0/hugepages", 200, 200);
+        pages(&fake, "sys/devices/system/node/node1/hugepages", 0, 0);
+        let found = lacks(&fake, &[CARD]);
+        assert_eq!(found.len(), 1);
+        let mend = found[0].mend.as_ref().expect("a command");
+        assert!(
+            mend.command
+                .starts_with("echo 100 > /sys/devices/system/node/node1/")
+        );
+        pages(&fake, "sys/devices/system/node/node1/hugepages", 100, 100);
+        assert!(lacks(&fake, &[CARD]).is_empty());
+    }
+}

@@ -1,0 +1,126 @@
+//! What this machine lacks for ports, why it matters, and what mends it.
+
+mod card;
+mod cores;
+mod interface;
+mod memory;
+mod rights;
+
+use crate::Machine;
+use serde::Serialize;
+
+pub use card::why_not;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// It works, and could be better.
+    Note,
+    /// It works, and not as one would expect.
+    Warning,
+    /// It does not work.
+    Error,
+}
+
+impl Level {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+}
+
+/// What mends a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mend {
+    /// A shell's command, run as root.
+    pub command: String,
+    /// The command that undoes it.
+    pub undo: Option<String>,
+    /// Whether a person has to do it: it needs a decision or a restart.
+    pub by_hand: bool,
+}
+
+impl Mend {
+    fn new(command: impl Into<String>, undo: impl Into<String>) -> Option<Mend> {
+        let (command, undo) = (command.into(), Some(undo.into()));
+        Some(Mend {
+            command,
+            undo,
+            by_hand: false,
+        })
+    }
+
+    fn by_hand(command: impl Into<String>) -> Option<Mend> {
+        Some(Mend {
+            command: command.into(),
+            undo: None,
+            by_hand: true,
+        })
+    }
+}
+
+/// Something that is lacking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// What it is about: `hugepages`, a card, an interface.
+    pub about: String,
+    /// What there is.
+    pub what: String,
+    /// Why it matters.
+    pub why: String,
+    /// What mends it.
+    pub mend: Option<Mend>,
+}
+
+impl Finding {
+    fn new(level: Level, about: &str, what: impl Into<String>, why: impl Into<String>) -> Finding {
+        Finding {
+            level,
+            about: about.to_owned(),
+            what: what.into(),
+            why: why.into(),
+            mend: None,
+        }
+    }
+
+    fn mend(mut self, mend: Option<Mend>) -> Finding {
+        self.mend = mend;
+        self
+    }
+}
+
+/// What a configuration's ports ask of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// PCI addresses.
+    pub cards: Vec<String>,
+    /// Linux interfaces by AF_PACKET.
+    pub interfaces: Vec<String>,
+    /// Linux interfaces by AF_XDP.
+    pub xdp: Vec<String>,
+    /// TAP interfaces, which the router makes.
+    pub taps: bool,
+    /// Bytes that DPDK needs in hugepages; 0 if no port is DPDK's.
+    pub memory: usize,
+}
+
+impl Machine {
+    /// All that is lacking, the worst first.
+    pub fn lacks(&self, wanted: &Wanted) -> Vec<Finding> {
+        let mut found = Vec::new();
+        self.cards(wanted, &mut found);
+        self.linux_interfaces(wanted, &mut found);
+        self.memory(wanted, &mut found);
+        self.rights(wanted, &mut found);
+        self.cores(&mut found);
+        found.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+        found
+    }
+}

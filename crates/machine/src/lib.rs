@@ -1,0 +1,57 @@
+//! What this machine has for ports, and what it lacks: network interfaces, PCI devices, memory, rights.
+//!
+//! Everything is read from `/sys`, `/proc` and by ioctls when it is asked for, and nothing of it needs DPDK. A
+//! [`Machine`] can be a folder with files like those of Linux, for tests; what is no file, [`Kernel`] tells.
+//!
+//! [`interfaces`](Machine::interfaces) and [`devices`](Machine::devices) list; [`bind`] gives PCI devices to another
+//! driver; [`doctor`] finds what is lacking and says what mends it.
+
+pub mod bind;
+pub mod doctor;
+mod files;
+mod interface;
+mod pci;
+mod sys;
+#[cfg(test)]
+mod testing;
+mod vfio;
+
+pub use interface::{Interface, Offload, Xdp};
+pub use pci::{Device, is_address};
+
+use files::Files;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// What Linux tells of interfaces otherwise than by files.
+pub trait Kernel: Send + Sync {
+    /// The driver, for interfaces that have no device in `/sys`.
+    fn driver(&self, interface: &str) -> Option<String>;
+    /// Receive and transmit queues that are in use.
+    fn queues(&self, interface: &str) -> Option<(usize, usize)>;
+    /// Offloads that are on.
+    fn offloads(&self, interface: &str) -> Vec<Offload>;
+    /// All addresses, with the names of their interfaces.
+    fn addresses(&self) -> Vec<(String, IpAddr)>;
+}
+
+/// A machine, as one network namespace sees it.
+pub struct Machine {
+    files: Files,
+    kernel: Box<dyn Kernel>,
+}
+
+impl Machine {
+    /// This machine, and the calling thread's network namespace.
+    pub fn here() -> Machine {
+        Machine::at(Path::new("/"), Box::new(sys::Live))
+    }
+
+    /// A machine whose `/sys`, `/proc`, `/dev` and `/usr` lie in a folder.
+    pub fn at(root: &Path, kernel: Box<dyn Kernel>) -> Machine {
+        Machine {
+            files: Files::at(root),
+            kernel,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The IOMMU, and who has a device.
+
+use crate::{Device, Machine};
+use std::io;
+
+pub(crate) const GROUPS: &str = "sys/kernel/iommu_groups";
+const NOIOMMU: &str = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+const UNSAFE_INTERRUPTS: &str = "sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts";
+
+impl Machine {
+    /// Whether an IOMMU is in use.
+    pub(crate) fn has_iommu(&self) -> bool {
+        let group = |name: &String| self.files.read(&format!("{GROUPS}/{name}/name"));
+        // Groups of vfio's own make, for want of an IOMMU, have a name.
+        let groups = self.files.list(GROUPS);
+        groups
+            .iter()
+            .any(|name| group(name).as_deref() != Some("vfio-noiommu"))
+    }
+
+    /// Whether vfio gives devices to programs without an IOMMU.
+    pub(crate) fn is_noiommu(&self) -> bool {
+        self.files.read(NOIOMMU).as_deref() == Some("Y")
+    }
+
+    /// Whether interrupts can be forged: where they cannot be remapped, a device can send any interrupt, and vfio
+    /// refuses devices unless it is told that this is all right.
+    pub(crate) fn refuses_for_interrupts(&self) -> bool {
+        let interrupts = self.files.read("proc/interrupts").unwrap_or_default();
+        let remapped = interrupts.contains("IR-") || !interrupts.contains("IO-APIC");
+        !remapped && self.files.read(UNSAFE_INTERRUPTS).as_deref() == Some("N")
+    }
+
+    /// The file by which a program opens a device's group.
+    pub(crate) fn group_file(&self, device: &Device) -> Option<String> {
+        let group = device.iommu_group?;
+        let plain = format!("dev/vfio/{group}");
+        let files = [format!("dev/vfio/noiommu-{group}"), plain.clone()];
+        let there = files.into_iter().find(|file| self.files.exists(file));
+        Some(there.unwrap_or(plain))
+    }
+
+    /// Whether the device's group can be opened; no program may have it.
+    pub(crate) fn try_group(&self, file: &str) -> io::Result<()> {
+        let mut how = std::fs::OpenOptions::new();
+        how.read(true)
+            .write(true)
+            .open(self.files.path(file))
+            .map(drop)
+    }
+
+    /// The program that has a device open, in words, as far as this user may see.
+    pub fn user_of(&self, device: &Device) -> Option<String> {
+        let by_group = device.driver.as_deref() == Some(crate::bind::VFIO);
+        by_group.then(|| self.holder(device)).flatten()
+    }
+
+    /// The process that has a device's group open, in words.
+    pub(crate) fn holder(&self, device: &Device) -> Option<String> {
+        let file = self.group_file(device)?;
+        let file = format!("/{file}");
+        let processes = self.files.list("proc").into_iter();
+        let mut processes = processes.filter(|pid| pid.bytes().all(|b| b.is_ascii_digit()));
+        let has = |pid: &String| {
+            let open = self.files.list(&format!("proc/{pid}/fd"));
+            let target =
+                |fd: &String| std::fs::read_link(self.files.path(&format!("proc/{pid}/fd/{fd}")));
+            open.iter()
+                .any(|fd| target(fd).is_ok_and(|target| target.as_os_str() == file.as_str()))
+        };
+        let pid = processes.find(has)?;
+        let name = self
+            .files
+            .read(&format!("proc/{pid}/comm"))
+            .unwrap_or_default();
+        Some(format!("process {pid} ({name})"))
+    }
+}
