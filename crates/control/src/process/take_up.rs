@@ -1,0 +1,222 @@
+//! Taking up a file of routers while they run: all that it says, or nothing.
+
+use super::{
+    File, Planned, Process, directory, errors_of_all, is_in, json_of_all, lock, plan_all,
+    text_of_all,
+};
+use crate::file::Section;
+use crate::service;
+use crate::source::{Source, compile};
+use crate::state::{Control, Failure};
+use crate::view::{self, ReloadReply, ReloadRequest, RouterChange};
+use engine::plan::Plan;
+use engine::worker::share::Share;
+use planner::Options;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+impl Process {
+    pub(super) fn reload_all(
+        &self,
+        described: &Mutex<File>,
+        asked: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
+        let refused = |why: String| Failure::new(409, why);
+        let _change = lock(&self.changing);
+        let file = lock(described).clone();
+        let mut next = File {
+            source: match &asked.text {
+                None => file.source.again(&asked.definitions).map_err(refused)?,
+                Some(text) => Source {
+                    name: asked
+                        .name
+                        .clone()
+                        .unwrap_or_else(|| file.source.name.clone()),
+                    path: asked.path.as_ref().map(PathBuf::from),
+                    text: text.clone(),
+                    ..file.source.clone()
+                },
+            },
+            netns: file.netns.clone(),
+        };
+        next.source.define(&asked.definitions);
+        let mut parsed = next.parse();
+        if parsed.description.is_some() {
+            let why = "the file describes a cluster now: start the process anew for that";
+            return Err(refused(why.to_owned()));
+        }
+        let common = &self.common;
+        let workers = self.workers().count();
+        let running = self.routers();
+        let stays = |section: &Section| {
+            let here = running.iter().find(|r| r.name() == section.name);
+            here.filter(|r| is_in(&r.ports, section.netns.as_deref()))
+        };
+        let ports = |section: &Section| match stays(section) {
+            Some(router) => Ok(Arc::clone(&router.ports)),
+            None => directory(&common.ports, section).map(Arc::new),
+        };
+        let planned = plan_all(
+            &mut parsed,
+            &common.registry,
+            (workers, true),
+            &next,
+            &ports,
+        );
+        let good = errors_of_all(&parsed, &planned) == 0;
+        let mut reply = ReloadReply {
+            good,
+            text: text_of_all(&parsed, &planned),
+            diagnostics: json_of_all(&parsed, &planned),
+            ..ReloadReply::default()
+        };
+        if !good {
+            return Ok(reply);
+        }
+        let kept = |router: &Arc<Control>| {
+            planned
+                .iter()
+                .any(|p| stays(&p.section).is_some_and(|r| Arc::ptr_eq(r, router)))
+        };
+        let note = |what: &str, name: &str| RouterChange {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            changes: view::Changes::default(),
+        };
+        for router in running.iter().filter(|router| !kept(router)) {
+            reply.routers.push(note("remove", router.name()));
+        }
+        for one in &planned {
+            let mut change = note("add", &one.section.name);
+            if let Some(router) = stays(&one.section) {
+                change = router.would_change(&one.section.source, one.section.share)?;
+            }
+            reply.routers.push(change);
+        }
+        if !asked.dry_run {
+            service::reloading();
+            let goes = running.iter().filter(|router| !kept(router)).cloned();
+            let done = self.take_up(&planned, &stays, goes.collect());
+            service::ready();
+            done?;
+            self.reloads.fetch_add(1, Ordering::Relaxed);
+            *lock(described) = next;
+        }
+        Ok(reply)
+    }
+
+    /// Removes routers that go, reloads those that stay and starts those that are new: all of it, or nothing. One that
+    /// wants a port which another one has still waits until that one has been reloaded.
+    fn take_up<'a>(
+        &self,
+        planned: &[Planned],
+        stays: &impl Fn(&Section) -> Option<&'a Arc<Control>>,
+        goes: Vec<Arc<Control>>,
+    ) -> Result<(), Failure> {
+        // To take a router down cannot fail, so it comes last where nobody wants what it has.
+        let (first, last): (Vec<_>, Vec<_>) =
+            goes.into_iter().partition(|r| is_in_the_way(r, planned));
+        let mut done = Vec::new();
+        for router in first {
+            self.remove(router.name());
+            done.push(Step::Removed(router));
+        }
+        let mut left: Vec<&Planned> = planned.iter().collect();
+        let mut failures = Vec::new();
+        while !left.is_empty() {
+            let before = left.len();
+            failures.clear();
+            left.retain(|one| {
+                let section = &one.section;
+                let (step, taken) = match stays(section) {
+                    Some(router) => (
+                        Step::Reloaded(
+                            Arc::clone(router),
+                            Box::new(router.source()),
+                            router.share(),
+                        ),
+                        router.take_up(&section.source, section.share),
+                    ),
+                    None => (
+                        Step::Added(section.name.clone()),
+                        self.add_planned(one).map(|_| ()),
+                    ),
+                };
+                let failed = taken.map_err(|why| failures.push(why)).is_err();
+                if !failed {
+                    done.push(step);
+                }
+                failed
+            });
+            if left.len() == before {
+                break;
+            }
+        }
+        if failures.is_empty() {
+            last.iter().for_each(|router| {
+                self.remove(router.name());
+            });
+            return Ok(());
+        }
+        let undone = done.into_iter().rev().map(|step| self.undo(step));
+        let lost: Vec<String> = undone.filter_map(Result::err).collect();
+        let mut text = format!("nothing has changed: {}", failures.join("; "));
+        if !lost.is_empty() {
+            text = format!(
+                "{}; what was done until then could not be undone: {}",
+                failures.join("; "),
+                lost.join("; ")
+            );
+        }
+        Err(Failure::new(409, text))
+    }
+
+    /// Undoes a step of a reload. A router that was taken down begins anew. The error is a sentence.
+    fn undo(&self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Added(name) => {
+                self.remove(&name);
+                Ok(())
+            }
+            Step::Reloaded(router, source, share) => router.take_up(&source, share),
+            Step::Removed(router) => {
+                let why = |text: &str| format!("router {}: {text}", router.name());
+                let (source, ports) = (router.source(), Arc::clone(&router.ports));
+                let options = Options::new(self.workers().count(), &*ports);
+                let compiled = compile(&source, &self.common.registry, &options);
+                let plan = compiled.plan.clone().ok_or_else(|| why(&compiled.text()))?;
+                let name = router.name().to_owned();
+                let added = self.add(name, source, plan, ports, router.share());
+                added.map(|_| ()).map_err(|text| why(&text))
+            }
+        }
+    }
+}
+
+/// What has been done of a reload of all routers.
+enum Step {
+    /// A router was taken down.
+    Removed(Arc<Control>),
+    /// A router has another configuration or share; what it had.
+    Reloaded(Arc<Control>, Box<Source>, Share),
+    /// A router was started.
+    Added(String),
+}
+
+/// Whether a router that goes has the name, or a port, of one that is planned.
+fn is_in_the_way(router: &Control, planned: &[Planned]) -> bool {
+    let netns = router.ports.namespace().map(|n| n.name().to_owned());
+    let plan = router.router.plan();
+    let ports = |plan: &Plan, netns: Option<&str>| -> Vec<String> {
+        let each = plan.devices.iter();
+        each.filter_map(|d| ports::identity(&d.name, netns))
+            .collect()
+    };
+    let has = ports(&plan, netns.as_deref());
+    planned.iter().any(|one| {
+        let wants = |plan: &Arc<Plan>| ports(plan, one.section.netns.as_deref());
+        let wants = one.compiled.plan.as_ref().map(wants).unwrap_or_default();
+        one.section.name == router.name() || wants.iter().any(|port| has.contains(port))
+    })
+}
