@@ -254,6 +254,7 @@ impl Graph {
                 pushers: &element.pushers,
                 pullers: &element.pullers,
                 ports: &*site.ports,
+                wakers: &site.wakers,
                 shared: &shared,
                 attached: &element.attached,
                 now: site.clock.now(),
@@ -461,6 +462,15 @@ impl Graph {
             }
         }
         (fds, poll)
+    }
+
+    /// What wakes the router where it need not be polled: descriptors, if any. `None` if a task must be polled.
+    pub(crate) fn may_rest(&self) -> Option<Vec<std::os::fd::RawFd>> {
+        let says = |class: &'static Class| class.extension::<ExternalOfClass>().is_some();
+        let mut ready = self.core.tasks.iter().filter(|t| t.is_ready());
+        let all_say = ready.all(|task| says(self.core.plan.elements[task.node].class));
+        let (fds, must_poll) = self.wait_fds();
+        (all_say && !must_poll && self.core.fresh.is_empty()).then_some(fds)
     }
 
     #[inline(always)] // into the packet loop; where else it is used there is little of it

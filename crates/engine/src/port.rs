@@ -6,6 +6,7 @@
 //! reload or a rebalancing hands queues over between batches.
 
 use crate::packet::Batch;
+use crate::wake::Wakers;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,13 @@ pub trait RxQueue: Send {
     /// A descriptor that becomes readable when packets wait; `None` if the port must be polled.
     fn wait_fd(&self) -> Option<RawFd> {
         None
+    }
+
+    /// Has whoever puts packets into the queue wake a worker for them by `wakers`. False if nobody will; a queue of
+    /// which this is true need not be polled while its router [rests](Wakers::rest).
+    fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
+        let _ = (wakers, worker);
+        false
     }
 
     /// Whether no further packet will ever come (a file has ended).

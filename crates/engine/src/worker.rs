@@ -2,7 +2,7 @@
 //! when none of them has anything to do.
 //!
 //! One router has the worker for itself. Of several the worker runs the first that has work, in the order of their
-//! shares ([`share`]), and charges it the time; the tasks of a router share its turn among themselves
+//! shares ([`share`]), and charges it the time; those that something will wake are not even asked ([`rest`]); the tasks of a router share its turn among themselves
 //! (`graph/schedule.rs`). A worker reads published tables as one reader: the router whose turn it is has it.
 //!
 //! Idle, it polls for a while, which is the shorter the less it has paid off lately (`polling.rs`),
@@ -11,6 +11,7 @@
 //! does not wait.
 
 mod adaptive;
+mod rest;
 mod routers;
 pub mod share;
 mod stopwatch;
@@ -202,6 +203,12 @@ pub struct LocalRouter {
     /// Nanoseconds of turns in which something moved.
     busy: u64,
     halted: bool,
+    /// Turns beside other routers since it last had work.
+    empty: u32,
+    /// It is not polled.
+    rest: Option<rest::Rest>,
+    /// The first time that is noted for the end of a rest.
+    noted: Option<Time>,
 }
 
 impl LocalRouter {
@@ -343,7 +350,7 @@ impl Worker {
     /// Runs until it is told to quit.
     pub fn run(mut self, reader: Reader) {
         let clock = Clock::real();
-        let mut routers = Routers::new(reader);
+        let mut routers = Routers::new(reader, self.number, Arc::clone(&self.wakers));
         let (mut empty, mut moved) = (0u32, false);
         let mut watch = Stopwatch::start(clock.now(), &*self.waiter);
         let mut polling = AdaptivePolling::new(clock.now());
@@ -424,7 +431,7 @@ impl Worker {
         self.wakers.going_to_sleep(self.number);
         // Whoever gave us work before this point may not have seen us going: look once more.
         let has_mail = self.waiting.load(Ordering::Acquire);
-        if has_mail || routers.look_once_more() {
+        if has_mail || routers.look_once_more(clock.now()) {
             self.wakers.awake(self.number);
             return match has_mail {
                 true => Slept::Soundly,
@@ -442,6 +449,7 @@ impl Worker {
             let waiter = &mut self.waiter;
             let reader = routers.reader_mut();
             reader.offline(|| waiter.wait(&waits.fds, time));
+            routers.has_slept();
         }
         self.wakers.awake(self.number);
         let slept = clock.now().since(before).as_nanos();

@@ -91,7 +91,7 @@ impl Router {
             changing: Mutex::default(),
             ports,
         };
-        let wakers = Arc::new(workers.wakers().for_router());
+        let wakers = Arc::new(workers.wakers().for_router(router.number));
         let peers = Peers::new(count);
         let clock = Clock::real();
         for worker in 0..count {

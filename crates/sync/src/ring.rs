@@ -231,6 +231,12 @@ impl<T: Transfer> Tail<T> {
         self.write(items.take(n))
     }
 
+    /// Whether one item fits.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.space(1) > 0
+    }
+
     /// Pushes one item, or gives it back if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {

@@ -1,7 +1,7 @@
 //! How workers wake each other without a system call while everybody is awake.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Wakes one worker: for instance by writing to an eventfd.
 pub type WakeFn = Box<dyn Fn() + Send + Sync>;
@@ -9,15 +9,23 @@ pub type WakeFn = Box<dyn Fn() + Send + Sync>;
 struct Sleeper {
     asleep: AtomicBool,
     wake: WakeFn,
+    /// Routers that rested on this worker and have been woken, by their numbers.
+    woken: Mutex<Vec<u64>>,
+    any_woken: AtomicBool,
 }
 
-/// The sleep state of all workers, which the routers of a process share, and a router's requests to stop.
+/// The sleep state of all workers, which the routers of a process share, a router's state of rest on each, and its
+/// requests to stop.
 ///
 /// A worker says [`going_to_sleep`](Wakers::going_to_sleep), looks once more for work, and only
 /// then waits. Who gives it work looks at the flag afterwards. With a full fence on both sides one
-/// of the two sees the other, so no packet waits for a worker that sleeps.
+/// of the two sees the other, so no packet waits for a worker that sleeps. A router that a worker does not poll
+/// rests by the same rule: [`rest`](Wakers::rest), then one more look.
 pub struct Wakers {
     sleepers: Arc<[Sleeper]>,
+    /// The router, and whether it rests, by worker; no worker where these are not a router's.
+    router: u64,
+    rests: Box<[AtomicBool]>,
     /// Requests to stop the router that the worker that decides has not heard of.
     stops: AtomicU32,
 }
@@ -28,17 +36,23 @@ impl Wakers {
         let sleeper = |wake| Sleeper {
             asleep: AtomicBool::new(false),
             wake,
+            woken: Mutex::default(),
+            any_woken: AtomicBool::new(false),
         };
         Wakers {
             sleepers: wakes.into_iter().map(sleeper).collect(),
+            router: 0,
+            rests: Box::default(),
             stops: AtomicU32::new(0),
         }
     }
 
-    /// Those of another router on the same workers.
-    pub fn for_router(&self) -> Wakers {
+    /// Those of a router on the same workers.
+    pub fn for_router(&self, router: u64) -> Wakers {
         Wakers {
             sleepers: Arc::clone(&self.sleepers),
+            router,
+            rests: self.sleepers.iter().map(|_| false.into()).collect(),
             stops: AtomicU32::new(0),
         }
     }
@@ -74,15 +88,61 @@ impl Wakers {
         }
     }
 
-    /// Wakes a worker that sleeps or is about to; costs a fence and a load otherwise.
+    /// The worker polls the router no more until somebody wakes it; it must look for work once more.
+    pub fn rest(&self, worker: usize) {
+        self.rests[worker].store(true, SeqCst);
+        fence(SeqCst);
+    }
+
+    /// The worker polls the router again.
+    pub fn rests_no_more(&self, worker: usize) {
+        self.rests[worker].store(false, SeqCst);
+    }
+
+    /// Whether routers have been woken that rested on a worker.
+    #[inline]
+    pub fn any_woken(&self, worker: usize) -> bool {
+        self.sleepers[worker].any_woken.load(SeqCst)
+    }
+
+    /// Moves the numbers of such routers into a list.
+    pub fn take_woken(&self, worker: usize, into: &mut Vec<u64>) {
+        let sleeper = &self.sleepers[worker];
+        sleeper.any_woken.store(false, SeqCst);
+        into.append(&mut sleeper.woken.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Wakes the router on a worker, and the worker if it sleeps or is about to; costs a fence and two loads otherwise.
     #[inline]
     pub fn wake(&self, worker: usize) {
         fence(SeqCst);
+        self.wake_fenced(worker);
+    }
+
+    /// As [`wake`](Self::wake), for who has made a full fence since it gave the worker work.
+    #[inline]
+    pub fn wake_fenced(&self, worker: usize) {
+        if let Some(rests) = self.rests.get(worker)
+            && rests.load(SeqCst)
+            && rests.swap(false, SeqCst)
+        {
+            self.note_woken(worker);
+        }
         if let Some(sleeper) = self.sleepers.get(worker)
             && sleeper.asleep.load(SeqCst)
             && sleeper.asleep.swap(false, SeqCst)
         {
             (sleeper.wake)();
         }
+    }
+
+    #[inline(never)]
+    fn note_woken(&self, worker: usize) {
+        let sleeper = &self.sleepers[worker];
+        let mut woken = sleeper.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        woken.push(self.router);
+        drop(woken);
+        sleeper.any_woken.store(true, SeqCst);
+        fence(SeqCst);
     }
 }

@@ -7,6 +7,7 @@ use engine::element::Init;
 use engine::packet::{Batch, Packet};
 use engine::port::{RxQueue, Slot};
 use engine::ring::{Head, Tail, ring};
+use engine::wake::Wakers;
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,6 +62,8 @@ struct Owned {
     number: usize,
     slot: Slot<Box<dyn RxQueue>>,
     queue: Option<Box<dyn RxQueue>>,
+    /// Somebody wakes this worker when packets come.
+    wakes: bool,
     state: State,
     /// What has come and waits here, before all that is in the queue.
     kept: Option<(Tail<Packet>, Kept)>,
@@ -81,6 +84,14 @@ enum State {
 }
 
 impl Owned {
+    /// Takes the queue from who had it before, if it is there.
+    #[cold]
+    fn take(&mut self, wakers: &Arc<Wakers>, worker: usize) {
+        self.queue = self.slot.take();
+        let queue = self.queue.as_mut();
+        self.wakes = queue.is_some_and(|queue| queue.wakes(wakers, worker));
+    }
+
     /// A queue of which something is asked.
     #[cold]
     fn poll(&mut self, receive: &mut dyn FnMut(&mut dyn RxQueue) -> usize) -> usize {
@@ -155,6 +166,11 @@ impl RxQueue for Kept {
         }
     }
 
+    fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
+        let queue = self.queue.as_mut();
+        queue.is_some_and(|queue| queue.wakes(wakers, worker))
+    }
+
     fn wait_fd(&self) -> Option<RawFd> {
         // While packets wait here the queue must be polled.
         let queue = self.queue.as_ref().filter(|_| self.packets.is_empty());
@@ -177,6 +193,7 @@ impl RxQueue for Kept {
 /// One worker's queues of a port.
 pub(super) struct Queues {
     worker: usize,
+    wakers: Arc<Wakers>,
     owners: Arc<Owners>,
     slots: Vec<Slot<Box<dyn RxQueue>>>,
     queues: Vec<Owned>,
@@ -188,6 +205,7 @@ impl Queues {
         let slots = init.ports.get(device).map_or_else(Vec::new, |port| port.rx);
         let mut queues = Queues {
             worker: init.worker,
+            wakers: Arc::clone(init.wakers),
             owners: Arc::clone(owners),
             slots,
             queues: Vec::new(),
@@ -211,6 +229,7 @@ impl Queues {
                 number,
                 slot: slot.clone(),
                 queue: None,
+                wakes: false,
                 state: State::Polled,
                 kept: None,
             });
@@ -232,7 +251,7 @@ impl Queues {
                 continue;
             }
             if owned.queue.is_none() {
-                owned.queue = owned.slot.take();
+                owned.take(&self.wakers, self.worker);
             }
             if let Some(queue) = &mut owned.queue {
                 received += match owned.state {
@@ -271,7 +290,7 @@ impl Queues {
 
     /// Whether packets may come to a queue that has no descriptor.
     pub(super) fn must_poll(&self) -> bool {
-        let silent = |q: &Owned| q.queue.as_ref().is_none_or(|q| q.wait_fd().is_none());
+        let silent = |q: &Owned| !q.wakes && q.queue.as_ref().is_none_or(|q| q.wait_fd().is_none());
         self.queues
             .iter()
             .any(|q| q.state != State::Held && silent(q))
@@ -280,10 +299,13 @@ impl Queues {
 
 impl RxQueues for Queues {
     fn poll(&mut self, queue: usize) {
+        let (wakers, worker) = (Arc::clone(&self.wakers), self.worker);
         match self.find(queue) {
             Some(owned) => {
                 owned.state = State::Polled;
-                owned.queue = owned.queue.take().or_else(|| owned.slot.take());
+                if owned.queue.is_none() {
+                    owned.take(&wakers, worker);
+                }
             }
             None => self.add(queue),
         }
@@ -369,6 +391,7 @@ mod tests {
         let slot = Slot::new(Box::new(queue.clone()) as Box<dyn RxQueue>);
         let mut queues = Queues {
             worker: 0,
+            wakers: Arc::new(Wakers::none(1)),
             owners: Arc::default(),
             slots: vec![slot],
             queues: Vec::new(),

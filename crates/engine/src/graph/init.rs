@@ -5,6 +5,7 @@ use crate::clock::Time;
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::shared::Shared;
+use crate::wake::Wakers;
 use std::sync::Arc;
 
 /// What an element may know about its place when its state is made.
@@ -45,6 +46,8 @@ pub struct Init<'a> {
     pub timestamp: u64,
     /// Open ports.
     pub ports: &'a dyn PortDirectory,
+    /// How others wake this worker for the router.
+    pub wakers: &'a Arc<Wakers>,
     /// What elements of this worker own together.
     pub shared: &'a Shared,
     pub(crate) plan: &'a Plan,

@@ -1,11 +1,15 @@
 //! The routers that one worker runs.
 
-use super::share::{Order, Share};
+use super::rest::{Rest, Resting};
+use super::share::{Key, Order, Share};
 use super::{Idle, LocalRouter, LongAsk, Message, Progress};
 use crate::clock::{Clock, Time};
 use crate::graph::{Graph, Site};
 use crate::plan::Plan;
 use crate::publish::{Domain, Reader};
+use crate::wake::Wakers;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -20,8 +24,14 @@ pub struct Routers {
     /// There is one router, it runs, and has the reader.
     lent: bool,
     order: Order,
-    /// Numbers of running routers, in the order in which they are to run.
-    sorted: Vec<usize>,
+    /// Running routers that do not rest, by their places: the first one runs next.
+    ready: BinaryHeap<Reverse<(Key, usize)>>,
+    /// Those that have been asked in this turn.
+    asked: Vec<usize>,
+    /// Memory for those that have not.
+    others: Vec<usize>,
+    resting: Resting,
+    turns: u32,
     pub(super) idle: Idle,
     quit: bool,
 }
@@ -50,6 +60,11 @@ pub struct Arrival {
     pub progress: Arc<Progress>,
 }
 
+/// Calls of other workers are looked for in each turn of the worker while no more routers wait for theirs, and once in
+/// so many turns otherwise.
+const SERVED_AT_ONCE: usize = 16;
+const SERVE_ONE_IN: u32 = 16;
+
 /// A reader of nothing, for graphs whose turn it is not.
 fn no_reader() -> Reader {
     let reader = Domain::new(1).register();
@@ -57,14 +72,18 @@ fn no_reader() -> Reader {
 }
 
 impl Routers {
-    pub(super) fn new(reader: Reader) -> Routers {
+    pub(super) fn new(reader: Reader, worker: usize, wakers: Arc<Wakers>) -> Routers {
         Routers {
             running: Vec::new(),
             halted: Vec::new(),
             reader,
             lent: false,
             order: Order::default(),
-            sorted: Vec::new(),
+            ready: BinaryHeap::new(),
+            asked: Vec::new(),
+            others: Vec::new(),
+            resting: Resting::new(worker, wakers),
+            turns: 0,
             idle: Idle::default(),
             quit: false,
         }
@@ -115,12 +134,31 @@ impl Routers {
     #[cold]
     fn settle(&mut self) {
         self.lend(false);
-        for halted in self.running.extract_if(.., |local| local.halted) {
+        for mut halted in self.running.extract_if(.., |local| local.halted) {
+            self.resting.end(&mut halted);
             halted.progress.end();
             self.halted.push(halted);
         }
-        self.sorted = (0..self.running.len()).collect();
-        self.lend(self.running.len() == 1 && self.halted.is_empty());
+        let alone = self.running.len() == 1 && self.halted.is_empty();
+        let numbers = self.running.iter().map(|local| local.router);
+        self.resting.places(numbers);
+        self.ready.clear();
+        for at in 0..self.running.len() {
+            if alone {
+                self.resting.end(&mut self.running[at]);
+            }
+            self.stand_in_line(at);
+        }
+        self.lend(alone);
+    }
+
+    /// Has a router wait for its turn, unless it rests.
+    #[inline]
+    fn stand_in_line(&mut self, at: usize) {
+        let local = &self.running[at];
+        if local.rest.is_none() {
+            self.ready.push(Reverse((Order::key(&local.account), at)));
+        }
     }
 
     /// The reader, wherever it is.
@@ -152,6 +190,9 @@ impl Routers {
             last: (0, false),
             busy: 0,
             halted: false,
+            empty: 0,
+            rest: None,
+            noted: None,
         });
     }
 
@@ -159,7 +200,8 @@ impl Routers {
     pub fn remove(&mut self, router: u64) {
         let is_it = |local: &mut LocalRouter| local.router == router;
         let running = self.running.extract_if(.., is_it);
-        for local in running.chain(self.halted.extract_if(.., is_it)) {
+        for mut local in running.chain(self.halted.extract_if(.., is_it)) {
+            self.resting.end(&mut local);
             let progress = Arc::clone(&local.progress);
             drop(local);
             progress.end();
@@ -185,6 +227,8 @@ impl Routers {
     ) -> Option<R> {
         let mut all = self.running.iter_mut().chain(&mut self.halted);
         let local = all.find(|local| local.router == router)?;
+        // Whatever is done may give it something to do.
+        self.resting.end(local);
         std::mem::swap(local.graph().reader_mut(), &mut self.reader);
         let result = work(local);
         std::mem::swap(local.graph().reader_mut(), &mut self.reader);
@@ -225,30 +269,65 @@ impl Routers {
     /// As [`turn`](Self::turn), where there are several routers, or none.
     #[inline(never)]
     fn turn_of_one(&mut self, clock: &Clock, now: Time) -> bool {
-        let (running, mut sorted) = (&self.running, std::mem::take(&mut self.sorted));
-        sorted.sort_unstable_by_key(|&at| Order::key(&running[at].account));
-        let (mut begin, mut stopped, mut served) = (now, false, None);
-        for &at in &sorted {
+        self.wake_up(now);
+        let (mut begin, mut stopped, mut worked) = (now, false, false);
+        while let Some(Reverse((_, at))) = self.ready.pop() {
             self.swap_reader(at);
             let local = &mut self.running[at];
-            let worked = local.turn(begin, local.last);
-            stopped |= local.note(worked);
+            let mut moved = local.turn(begin, local.last);
+            if !moved && self.resting.begin(local, begin) {
+                // For what came just before nobody would have woken it.
+                moved = local.turn(begin, local.last);
+                if moved {
+                    self.resting.end(local);
+                }
+            }
+            if moved {
+                local.empty = 0;
+            }
+            stopped |= local.note(moved);
             self.swap_reader(at);
             let end = clock.now();
             let time = end.0.saturating_sub(begin.0);
             let local = &mut self.running[at];
-            local.last = (time, worked);
-            self.order.charge(&mut local.account, time, worked);
+            local.last = (time, moved);
+            self.order.charge(&mut local.account, time, moved);
             begin = end;
-            if worked {
+            self.asked.push(at);
+            if moved {
                 local.busy += time;
-                served = Some(at);
-                break;
+                worked = true;
+                if !local.account.share.is_ahead() {
+                    break;
+                }
             }
         }
-        let mut worked = served.is_some();
-        // What other workers wait for does not wait for the router's turn.
-        for at in (0..sorted.len()).filter(|&at| Some(at) != served) {
+        worked |= self.serve_others();
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.drain(..).for_each(|at| self.stand_in_line(at));
+        self.asked = asked;
+        worked |= self.run_long_asks_of_halted();
+        self.reader.quiescent();
+        if stopped {
+            self.settle();
+        }
+        worked
+    }
+
+    /// What other workers wait for does not wait for a router's turn. Where there are many routers it may wait for a few.
+    fn serve_others(&mut self) -> bool {
+        self.turns = self.turns.wrapping_add(1);
+        if self.ready.len() > SERVED_AT_ONCE && !self.turns.is_multiple_of(SERVE_ONE_IN) {
+            return false;
+        }
+        let asked = self
+            .asked
+            .split_last()
+            .map_or(&[][..], |(_, others)| others);
+        let waiting = self.ready.iter().map(|Reverse((_, at))| *at);
+        self.others.extend(waiting.chain(asked.iter().copied()));
+        let mut worked = false;
+        while let Some(at) = self.others.pop() {
             let local = &mut self.running[at];
             if local.graph().is_called() || !local.long_asks.is_empty() {
                 self.swap_reader(at);
@@ -258,19 +337,31 @@ impl Routers {
                 self.swap_reader(at);
             }
         }
-        self.sorted = sorted;
-        worked |= self.run_long_asks_of_halted();
-        self.reader.quiescent();
-        if stopped {
-            self.settle();
-        }
         worked
     }
 
-    /// One turn of every router before the worker sleeps. Returns whether one had work.
-    pub(super) fn look_once_more(&mut self) -> bool {
+    /// Ends the rest of routers that have been woken, or whose time has come.
+    #[inline]
+    fn wake_up(&mut self, now: Time) {
+        while let Some((at, woken)) = self.resting.next(now) {
+            let local = &mut self.running[at];
+            if local.rest.is_some() && (woken || self.resting.is_over(local, now)) {
+                self.resting.end(local);
+                self.stand_in_line(at);
+            }
+        }
+    }
+
+    /// One turn of every router that does not rest, before the worker sleeps. Returns whether one had work.
+    pub(super) fn look_once_more(&mut self, now: Time) -> bool {
+        if !self.lent {
+            self.wake_up(now);
+        }
         let mut worked = false;
         self.each(|local| {
+            if local.rest.is_some() {
+                return;
+            }
             let moved = local.graph().turn();
             if moved {
                 local.progress.note_moved();
@@ -278,6 +369,20 @@ impl Routers {
             worked |= moved;
         });
         worked
+    }
+
+    /// The worker has slept: what woke it may be for any router that has descriptors.
+    pub(super) fn has_slept(&mut self) {
+        if self.lent {
+            return;
+        }
+        for at in 0..self.running.len() {
+            let local = &mut self.running[at];
+            if local.rest.as_ref().is_some_and(Rest::has_descriptors) {
+                self.resting.end(local);
+                self.stand_in_line(at);
+            }
+        }
     }
 
     /// What running routers wait for.
@@ -288,6 +393,11 @@ impl Routers {
             timer: None,
         };
         self.each(|local| {
+            if let Some(rest) = &local.rest {
+                waits.fds.extend(&rest.descriptors);
+                waits.timer = waits.timer.into_iter().chain(rest.timer).min();
+                return;
+            }
             let graph = local.graph();
             let (fds, must_poll) = graph.wait_fds();
             waits.fds.extend(fds);

@@ -4,12 +4,19 @@
 /// How many priorities there are: 0 to 7, as in IEEE 802.1Q.
 pub const PRIORITIES: u8 = 8;
 
+/// What polls a shared port in line: only when no router has anything to do, so that packets are worked on in the
+/// order in which they came.
+pub const IN_LINE: u8 = u8::MAX - 1;
+/// What polls a shared port before others: a turn before each turn of another router.
+pub const AHEAD: u8 = u8::MAX;
+const LEVELS: usize = PRIORITIES as usize + 2;
+
 /// A router's share of every worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Tickets, 1 at least: routers of the same priority that always have work get time in this proportion.
     pub tickets: u32,
-    /// A router runs only while no router of a greater priority has work. 0 to 7.
+    /// A router runs only while no router of a greater priority has work. 0 to 7, [`IN_LINE`] or [`AHEAD`].
     pub priority: u8,
 }
 
@@ -24,7 +31,17 @@ impl Default for Share {
 
 impl Share {
     fn level(self) -> usize {
-        usize::from(self.priority.min(PRIORITIES - 1))
+        match self.priority {
+            IN_LINE => 0,
+            AHEAD => LEVELS - 1,
+            priority => 1 + usize::from(priority.min(PRIORITIES - 1)),
+        }
+    }
+
+    /// Whether others get a turn though it has work.
+    #[inline]
+    pub(super) fn is_ahead(self) -> bool {
+        self.priority == AHEAD
     }
 }
 
@@ -38,6 +55,9 @@ pub(super) struct Account {
     ran: u64,
 }
 
+/// The place of a router in the order.
+pub(super) type Key = (std::cmp::Reverse<usize>, u128, u64);
+
 /// Fractions of a nanosecond in a pass, so that a turn counts whatever the tickets are.
 const FRACTION: u32 = 32;
 
@@ -46,7 +66,7 @@ const FRACTION: u32 = 32;
 pub(super) struct Order {
     /// By priority: the pass of the router that last had work. A router that has had none for a while begins here:
     /// it gets no time for the past.
-    passes: [u128; PRIORITIES as usize],
+    passes: [u128; LEVELS],
     runs: u64,
 }
 
@@ -69,7 +89,7 @@ impl Order {
     }
 
     /// What routers are sorted by: the first one runs first.
-    pub(super) fn key(account: &Account) -> (std::cmp::Reverse<usize>, u128, u64) {
+    pub(super) fn key(account: &Account) -> Key {
         let level = std::cmp::Reverse(account.share.level());
         (level, account.pass, account.ran)
     }

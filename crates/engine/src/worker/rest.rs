@@ -1,0 +1,146 @@
+//! Routers that a worker does not poll, because something tells it when they have work: who gives them packets
+//! ([`RxQueue::wakes`](crate::port::RxQueue::wakes)), a timer, other workers, or a message. A thousand idle routers
+//! then cost what one costs.
+
+use super::LocalRouter;
+use crate::clock::Time;
+use crate::wake::Wakers;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Empty turns before a router rests that has descriptors: to look at them costs a system call each.
+const EMPTY_TURNS: u32 = 64;
+/// Of all routers together that rest with descriptors one is looked at in so much time, while the worker is awake.
+const LOOK_EVERY: Duration = Duration::from_micros(20);
+/// A router that rests is looked at all the same after so much time.
+const REST: Duration = Duration::from_millis(100);
+
+/// A router's rest.
+pub(super) struct Rest {
+    pub(super) descriptors: Vec<RawFd>,
+    /// Its next timer.
+    pub(super) timer: Option<Time>,
+    /// When it ends at the latest.
+    until: Time,
+}
+
+impl Rest {
+    pub(super) fn has_descriptors(&self) -> bool {
+        !self.descriptors.is_empty()
+    }
+}
+
+/// The routers of a worker that rest.
+pub(super) struct Resting {
+    worker: usize,
+    wakers: Arc<Wakers>,
+    /// Where running routers are, by their numbers.
+    places: HashMap<u64, usize>,
+    /// When rests end; some of them have ended before.
+    ends: BinaryHeap<Reverse<(Time, u64)>>,
+    woken: Vec<u64>,
+    /// Routers that rest with descriptors.
+    with_descriptors: u32,
+}
+
+impl Resting {
+    pub(super) fn new(worker: usize, wakers: Arc<Wakers>) -> Resting {
+        Resting {
+            worker,
+            wakers,
+            places: HashMap::new(),
+            ends: BinaryHeap::new(),
+            woken: Vec::new(),
+            with_descriptors: 0,
+        }
+    }
+
+    /// The running routers have changed their places.
+    pub(super) fn places(&mut self, routers: impl Iterator<Item = u64>) {
+        self.places.clear();
+        self.places
+            .extend(routers.enumerate().map(|(at, router)| (router, at)));
+    }
+
+    /// A router that has been woken, or for which a time has come that was noted: its place, and whether it was woken.
+    #[inline]
+    pub(super) fn next(&mut self, now: Time) -> Option<(usize, bool)> {
+        if self.wakers.any_woken(self.worker) {
+            self.wakers.take_woken(self.worker, &mut self.woken);
+        }
+        while let Some(router) = self.woken.pop() {
+            if let Some(&at) = self.places.get(&router) {
+                return Some((at, true));
+            }
+        }
+        while let Some(&Reverse((at, router))) = self.ends.peek()
+            && at <= now
+        {
+            self.ends.pop();
+            if let Some(&at) = self.places.get(&router) {
+                return Some((at, false));
+            }
+        }
+        None
+    }
+
+    /// A noted time has come. Returns whether the router is to rest no more.
+    pub(super) fn is_over(&mut self, local: &mut LocalRouter, now: Time) -> bool {
+        local.noted = None;
+        let Some(rest) = &local.rest else {
+            return false;
+        };
+        let until = rest.until;
+        if until > now {
+            self.note(local, until);
+        }
+        until <= now
+    }
+
+    fn note(&mut self, local: &mut LocalRouter, until: Time) {
+        if local.noted.is_none_or(|noted| until < noted) {
+            local.noted = Some(until);
+            self.ends.push(Reverse((until, local.router)));
+        }
+    }
+
+    /// Has a router rest that had no work, if it can be woken. Then it must be looked at once more.
+    pub(super) fn begin(&mut self, local: &mut LocalRouter, now: Time) -> bool {
+        local.empty = local.empty.saturating_add(1);
+        if local.halted || !local.long_asks.is_empty() {
+            return false;
+        }
+        let Some(descriptors) = local.graph().may_rest() else {
+            return false;
+        };
+        let mut until = now + REST;
+        if !descriptors.is_empty() {
+            if local.empty < EMPTY_TURNS {
+                return false;
+            }
+            self.with_descriptors += 1;
+            until = until.min(now + LOOK_EVERY * self.with_descriptors);
+        }
+        let timer = local.graph().next_timer();
+        until = timer.map_or(until, |timer| until.min(timer));
+        self.note(local, until);
+        local.rest = Some(Rest {
+            descriptors,
+            timer,
+            until,
+        });
+        local.site.wakers.rest(self.worker);
+        true
+    }
+
+    /// Ends a router's rest, if it rests.
+    pub(super) fn end(&mut self, local: &mut LocalRouter) {
+        if let Some(rest) = local.rest.take() {
+            self.with_descriptors -= u32::from(rest.has_descriptors());
+            local.site.wakers.rests_no_more(self.worker);
+        }
+    }
+}
