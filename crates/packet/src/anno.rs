@@ -21,7 +21,9 @@ pub struct Anno {
     pub packet_type: PacketType,
     /// Identifier of a traced packet; 0 = not traced.
     pub trace: u16,
-    spare: [u16; 2],
+    /// Links between routers of this process that the packet has crossed.
+    pub hops: u16,
+    spare: u16,
     dst: [u8; 16],
 }
 
@@ -57,7 +59,8 @@ impl Anno {
         paint: 0,
         packet_type: PacketType::Host,
         trace: 0,
-        spare: [0; 2],
+        hops: 0,
+        spare: 0,
         dst: [0; 16],
     };
 

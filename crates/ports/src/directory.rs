@@ -2,6 +2,7 @@
 
 use crate::claim::{self, Claim, Claimed};
 use crate::dpdk::{self, DpdkSizes};
+use crate::joint::{Joint, Joints};
 use crate::memory::{self, Memory};
 use crate::netns::Namespace;
 use crate::tap::Tap;
@@ -59,6 +60,8 @@ pub struct Directory {
     inherited: Arc<Mutex<BTreeMap<String, Vec<OwnedFd>>>>,
     /// The router's name, where there are several.
     router: Option<String>,
+    /// What routers of the process share, and what links them.
+    joints: Option<Arc<Joints>>,
     /// What routers of the process have open by its [identity](identity): who has it, and how often.
     taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
     /// Whether other programs that have a device keep it.
@@ -111,6 +114,34 @@ impl Directory {
         self
     }
 
+    /// Has routers of the process share ports and be linked.
+    pub fn with_joints(mut self, joints: Arc<Joints>) -> Directory {
+        self.joints = Some(joints);
+        self
+    }
+
+    /// What routers of the process share, and what links them.
+    pub fn joints(&self) -> Option<&Arc<Joints>> {
+        self.joints.as_ref()
+    }
+
+    /// What a name means if it is no port of this router alone. The error is a sentence.
+    fn joint(&self, name: &str) -> Result<Option<Joint>, String> {
+        match (&self.joints, &self.router) {
+            (Some(joints), Some(router)) => joints.find(router, name),
+            _ => Ok(None),
+        }
+    }
+
+    /// The same for all names of one device, as [`identity`]; `None` if it is this router's alone, or has a part for
+    /// each router.
+    pub fn identity(&self, name: &str, namespace: Option<&str>) -> Option<String> {
+        match self.joint(name) {
+            Ok(None) => identity(name, namespace),
+            _ => None,
+        }
+    }
+
     /// The directory of one router of several in this process, without a port open. Its TAP interfaces are made in
     /// its own namespace.
     pub fn of_router(&self, router: &str, namespace: Option<Arc<Namespace>>) -> Directory {
@@ -118,6 +149,7 @@ impl Directory {
         own.namespace = namespace;
         own.inherited = Arc::clone(&self.inherited);
         own.router = Some(router.to_owned());
+        own.joints = self.joints.clone();
         own.taken = Arc::clone(&self.taken);
         own.claims = self.claims;
         own
@@ -135,7 +167,7 @@ impl Directory {
     /// What a port is to all routers of the process, and the router that asks; `None` where there is one only.
     fn claim(&self, name: &str) -> Option<(String, &str)> {
         let namespace = self.namespace.as_ref().map(|namespace| namespace.name());
-        Some((identity(name, namespace)?, self.router.as_deref()?))
+        Some((self.identity(name, namespace)?, self.router.as_deref()?))
     }
 
     /// Takes a port for this router. The error is a sentence: another one has it.
@@ -203,6 +235,9 @@ impl Directory {
 
     /// The Linux interface that a name means; TAP interfaces are named as such, for they may be in another namespace.
     fn linux_interface(&self, name: &str) -> Option<String> {
+        if !matches!(self.joint(name), Ok(None)) {
+            return None;
+        }
         if let Ok(Some((_, inside))) = wrap::parse(name) {
             return self.linux_interface(inside);
         }
@@ -316,6 +351,13 @@ impl Directory {
     }
 
     fn probe_driver(&self, name: &str) -> Result<PortInfo, String> {
+        if let Some(joint) = self.joint(name)? {
+            return joint.probe(|device| self.probe_device(device));
+        }
+        self.probe_device(name)
+    }
+
+    fn probe_device(&self, name: &str) -> Result<PortInfo, String> {
         if let Some((info, _)) = self.own.get(name) {
             return Ok(info.clone());
         }
@@ -341,6 +383,9 @@ impl Directory {
     }
 
     fn open_driver(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        if let Some(joint) = self.joint(name)? {
+            return joint.open(request, |device| self.probe_device(device));
+        }
         if let Some((info, open)) = self.own.get(name) {
             let (rx, tx) = open(request);
             let port = Arc::new(info.clone());
@@ -398,6 +443,9 @@ impl PortDirectory for Directory {
     }
 
     fn keeps_annotations(&self, name: &str) -> bool {
+        if let Ok(Some(Joint::Link(_))) = self.joint(name) {
+            return true; // packets count the links that they cross
+        }
         match wrap::parse(name) {
             Ok(Some((wrap::Wrap::Record(_), _))) => true,
             Ok(Some((_, inside))) => self.keeps_annotations(inside),
@@ -426,6 +474,9 @@ impl PortDirectory for Directory {
             enough(name, "open with", (parts.rx.len(), parts.tx.len()), request).map(|()| parts)
         });
         let parts = opened.inspect_err(|_| self.give_back(name))?;
+        if let (Some(joints), Some(router)) = (&self.joints, &self.router) {
+            joints.opened(router, name, &parts.port);
+        }
         let open = OpenPort {
             name: name.to_string(),
             port: parts.port,

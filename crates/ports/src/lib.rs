@@ -11,6 +11,7 @@
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
 //! | `ring:NAME` | what is sent to it is received from it |
+//! | `shares:NAME` | all routers' shares of a shared port, in the graph of the port's own router: [`joint`] |
 //! | `tap:NAME` | a TAP interface, in the router's namespace: [`Directory::in_namespace`] |
 //! | `tun:ip,addr=10.0.0.1/8` | a TUN interface (`ether`: TAP), made and set up for the port; see KernelTun |
 //! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
@@ -36,6 +37,7 @@ mod claim;
 mod counts;
 mod directory;
 mod dpdk;
+pub mod joint;
 pub mod memory;
 pub mod netns;
 mod null;

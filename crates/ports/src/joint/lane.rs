@@ -1,0 +1,187 @@
+//! One direction between two routers, of one worker: a ring without a descriptor. Who fills it wakes the router at the
+//! other end.
+
+use engine::packet::Packet;
+use engine::port::Slot;
+use engine::ring::{Head, Level, Tail, ring};
+use engine::wake::Wakers;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whom to wake.
+#[derive(Default)]
+pub(super) struct Bell {
+    changes: AtomicUsize,
+    waker: Mutex<Option<(Arc<Wakers>, usize)>>,
+}
+
+impl Bell {
+    pub(super) fn set(&self, wakers: &Arc<Wakers>, worker: usize) {
+        *lock(&self.waker) = Some((Arc::clone(wakers), worker));
+        self.changes.fetch_add(1, Release);
+    }
+}
+
+/// Who wakes by a bell.
+#[derive(Default)]
+pub(super) struct Ringer {
+    seen: usize,
+    waker: Option<(Arc<Wakers>, usize)>,
+}
+
+impl Ringer {
+    /// Wakes who waits, after a full fence behind what it waits for.
+    #[inline]
+    pub(super) fn ring(&mut self, bell: &Bell) {
+        let changes = bell.changes.load(Acquire);
+        if changes != self.seen {
+            self.seen = changes;
+            self.waker = lock(&bell.waker).clone();
+        }
+        if let Some((wakers, worker)) = &self.waker {
+            wakers.wake_fenced(*worker);
+        }
+    }
+}
+
+/// A direction.
+pub(super) struct Lane {
+    tail: Slot<Tail<Packet>>,
+    head: Slot<Head<Packet>>,
+    level: Level,
+    /// How many take packets out, or could.
+    open: AtomicUsize,
+    pub(super) bell: Bell,
+}
+
+impl Lane {
+    pub(super) fn new(packets: usize) -> Arc<Lane> {
+        let (tail, head) = ring(packets);
+        Arc::new(Lane {
+            level: tail.level().clone(),
+            tail: Slot::new(tail),
+            head: Slot::new(head),
+            open: AtomicUsize::new(0),
+            bell: Bell::default(),
+        })
+    }
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Acquire) > 0
+    }
+
+    pub(super) fn take_head(&self) -> Option<Head<Packet>> {
+        self.head.take()
+    }
+
+    pub(super) fn give_head(&self, head: Head<Packet>) {
+        self.head.give(head);
+    }
+
+    pub(super) fn level(&self) -> &Level {
+        &self.level
+    }
+}
+
+/// The end that fills a lane.
+pub(super) struct Producer {
+    pub(super) lane: Arc<Lane>,
+    tail: Option<Tail<Packet>>,
+    ringer: Ringer,
+}
+
+impl Producer {
+    pub(super) fn new(lane: &Arc<Lane>) -> Producer {
+        Producer {
+            lane: Arc::clone(lane),
+            tail: None,
+            ringer: Ringer::default(),
+        }
+    }
+
+    /// The ring, unless another one has it still.
+    #[inline]
+    pub(super) fn tail(&mut self) -> Option<&mut Tail<Packet>> {
+        if self.tail.is_none() {
+            self.tail = self.lane.tail.take();
+        }
+        self.tail.as_mut()
+    }
+
+    /// As [`Ringer::ring`].
+    #[inline]
+    pub(super) fn ring(&mut self) {
+        self.ringer.ring(&self.lane.bell);
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        if let Some(tail) = self.tail.take() {
+            self.lane.tail.give(tail);
+        }
+    }
+}
+
+/// The end that empties a lane.
+pub(super) struct Consumer {
+    pub(super) lane: Arc<Lane>,
+    head: Option<Head<Packet>>,
+}
+
+impl Consumer {
+    pub(super) fn new(lane: &Arc<Lane>) -> Consumer {
+        Consumer {
+            lane: Arc::clone(lane),
+            head: None,
+        }
+    }
+
+    /// The ring, unless another one has it still.
+    #[inline]
+    pub(super) fn head(&mut self) -> Option<&mut Head<Packet>> {
+        if self.head.is_none() {
+            self.head = self.lane.head.take();
+        }
+        self.head.as_mut()
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        if let Some(head) = self.head.take() {
+            self.lane.head.give(head);
+        }
+    }
+}
+
+/// The lanes of a router's port that are open to it, one for each worker: it takes packets out of all of them.
+pub(super) struct Open(Vec<Arc<Lane>>);
+
+impl Open {
+    pub(super) fn new(lanes: impl IntoIterator<Item = Arc<Lane>>) -> Arc<Open> {
+        let lanes: Vec<_> = lanes.into_iter().collect();
+        let each = lanes.iter();
+        each.for_each(|lane| _ = lane.open.fetch_add(1, AcqRel));
+        Arc::new(Open(lanes))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // What waits is for who is gone.
+        for lane in &self.0 {
+            if lane.open.fetch_sub(1, AcqRel) == 1
+                && let Some(mut head) = lane.head.take()
+            {
+                head.pop_each(usize::MAX, drop);
+                lane.head.give(head);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A link between two routers of the process: what one sends the other receives, the same buffers, on the same worker.
+
+use super::lane::{Consumer, Lane, Open, Producer};
+use crate::counts::Counts;
+use crate::directory::Parts;
+use engine::packet::{Batch, Packet};
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::wake::Wakers;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
+/// Links that a packet may cross: more than an IP packet's time to live lets it, so that this ends the loops of frames.
+const MAX_HOPS: u16 = 255;
+
+/// Places of counts.
+const NAMES: [&str; 2] = ["loop", "no_router"];
+const LOOP: usize = 0;
+const NO_ROUTER: usize = 1;
+
+/// What one router sends to the other.
+struct Direction {
+    lanes: Vec<Arc<Lane>>,
+    counts: Vec<Counts<2>>,
+}
+
+impl Direction {
+    fn new(workers: usize, packets: usize) -> Direction {
+        Direction {
+            lanes: (0..workers).map(|_| Lane::new(packets)).collect(),
+            counts: (0..workers).map(|_| Counts::new(NAMES)).collect(),
+        }
+    }
+}
+
+/// A link.
+pub(super) struct Link {
+    directions: [Direction; 2],
+}
+
+impl Link {
+    pub(super) fn new(workers: usize, packets: usize) -> Link {
+        Link {
+            directions: [(); 2].map(|()| Direction::new(workers, packets)),
+        }
+    }
+}
+
+/// One router's end of a link.
+#[derive(Clone)]
+pub(crate) struct End {
+    pub(super) link: Arc<Link>,
+    /// 0 or 1: which direction is sent.
+    pub(super) side: usize,
+}
+
+impl End {
+    fn sends(&self) -> &Direction {
+        &self.link.directions[self.side]
+    }
+
+    fn receives(&self) -> &Direction {
+        &self.link.directions[1 - self.side]
+    }
+
+    pub(super) fn probe(&self) -> PortInfo {
+        let queues = self.sends().lanes.len();
+        PortInfo {
+            driver: "link".into(),
+            max_rx_queues: queues,
+            max_tx_queues: queues,
+            // Different at both ends.
+            mac: [2, 0, 0, 0, 0, 1 + self.side as u8],
+            mtu: engine::packet::pool::data_bytes() - wire::ether::LEN,
+            node: None,
+            remarks: Vec::new(),
+        }
+    }
+
+    pub(super) fn open(&self, request: &PortRequest) -> Parts {
+        let open = Open::new(self.receives().lanes.iter().cloned());
+        let rx = (0..request.rx_queues).map(|queue| {
+            let lanes = self.receives().lanes.iter();
+            let lanes = lanes.skip(queue).step_by(request.rx_queues);
+            Box::new(Rx {
+                lanes: lanes.map(Consumer::new).collect(),
+                _open: Arc::clone(&open),
+            }) as Box<dyn RxQueue>
+        });
+        let tx = (0..request.tx_queues).map(|queue| {
+            Box::new(Tx {
+                to: Producer::new(&self.sends().lanes[queue]),
+                end: self.clone(),
+                queue,
+            }) as Box<dyn TxQueue>
+        });
+        Parts {
+            rx: rx.collect(),
+            tx: tx.collect(),
+            port: Arc::new(self.clone()),
+        }
+    }
+}
+
+impl Port for End {
+    fn info(&self) -> PortInfo {
+        self.probe()
+    }
+
+    fn link_up(&self) -> bool {
+        self.sends().lanes.iter().all(|lane| lane.is_open())
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        let mut all = Vec::new();
+        let each = self.sends().counts.iter().enumerate();
+        each.for_each(|(queue, counts)| counts.report(queue, &mut all));
+        all
+    }
+}
+
+struct Rx {
+    lanes: Vec<Consumer>,
+    _open: Arc<Open>,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let before = into.len();
+        for lane in &mut self.lanes {
+            let room = max + before - into.len();
+            if let Some(head) = lane.head() {
+                head.pop_each(room, |packet| into.push(packet));
+            }
+        }
+        for packet in into.iter_mut().skip(before) {
+            let hops = packet.anno_mut().hops;
+            packet.arrived(crate::link_type);
+            packet.anno_mut().hops = hops;
+            packet.set_hash(0); // a device's would be of what came into the sender
+        }
+        into.len() - before
+    }
+
+    fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
+        let lanes = self.lanes.iter();
+        lanes.for_each(|c| c.lane.bell.set(wakers, worker));
+        true
+    }
+
+    fn fill(&self) -> Option<f64> {
+        super::fill(&self.lanes)
+    }
+
+    fn waiting(&self) -> Option<usize> {
+        Some(super::waiting(&self.lanes))
+    }
+}
+
+struct Tx {
+    to: Producer,
+    end: End,
+    queue: usize,
+}
+
+impl Tx {
+    /// Whether a packet may cross one link more.
+    #[inline]
+    fn crosses(packet: &mut Packet) -> bool {
+        let hops = &mut packet.anno_mut().hops;
+        *hops = hops.saturating_add(1);
+        *hops <= MAX_HOPS
+    }
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let counts = &self.end.sends().counts[self.queue];
+        if !self.to.lane.is_open() {
+            let n = batch.len();
+            counts.at(NO_ROUTER).add(n as u64);
+            batch.clear();
+            return n;
+        }
+        let Some(tail) = self.to.tail() else {
+            return 0;
+        };
+        let room = tail.capacity().saturating_sub(tail.len()).min(batch.len());
+        let mut lost = 0;
+        let packets = batch.drain_front(room).filter_map(|mut packet| {
+            let crosses = Tx::crosses(&mut packet);
+            lost += u64::from(!crosses);
+            crosses.then_some(packet)
+        });
+        tail.push_from(room, &mut { packets });
+        if lost > 0 {
+            counts.at(LOOP).add(lost);
+        }
+        fence(SeqCst);
+        self.to.ring();
+        room
+    }
+}

@@ -1,0 +1,199 @@
+//! What routers of one process have together: shared ports, and links between two of them.
+//!
+//! In a router's graph the name of a shared port means the router's share of it, and the name of a link its end. So the
+//! same graph serves a whole port, a share of one, and a link. What is described changes in two steps, since a change of
+//! several routers may have to be undone: [`Joints::prepare`] makes what is new, so that routers can be planned and
+//! opened; [`Joints::commit`] has it hold, and forgets what is no longer described.
+
+mod lane;
+mod link;
+mod select;
+mod share;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use crate::directory::Parts;
+use engine::port::{Port, PortInfo, PortRequest};
+use lane::{Consumer, lock};
+use link::{End, Link};
+pub use select::{By, Kind, Tunnel};
+use share::{Share, Shared};
+pub use spec::{LinkOf, PortOf, ShareOf, Together};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// The part of a name that stands for all shares of a port, in the graph of the port's own router.
+pub const SHARES: &str = "shares:";
+
+/// The shared ports and links of a process.
+pub struct Joints {
+    workers: usize,
+    all: Mutex<All>,
+}
+
+#[derive(Default)]
+struct All {
+    ports: BTreeMap<String, Arc<Shared>>,
+    shares: BTreeMap<(String, String), Arc<Share>>,
+    links: BTreeMap<String, (LinkOf, Arc<Link>)>,
+    /// What holds.
+    together: Together,
+}
+
+/// What a name means in a router's graph.
+pub(crate) enum Joint {
+    Share(Arc<Share>, String),
+    Shares(Arc<Shared>),
+    Link(End),
+}
+
+impl Joints {
+    /// None yet, for so many workers.
+    pub fn new(workers: usize) -> Joints {
+        Joints {
+            workers,
+            all: Mutex::default(),
+        }
+    }
+
+    /// What holds now.
+    pub fn together(&self) -> Together {
+        lock(&self.all).together.clone()
+    }
+
+    /// Makes what is new of this.
+    pub fn prepare(&self, next: &Together) {
+        let all = &mut *lock(&self.all);
+        for of in &next.ports {
+            let new = || Shared::new(of.name.clone(), of.device.clone(), self.workers);
+            let port = all.ports.entry(of.name.clone());
+            let port = port.or_insert_with(new);
+            for share in &of.shares {
+                let key = (share.router.clone(), of.name.clone());
+                let new = || Share::new(port, share.clone());
+                all.shares.entry(key).or_insert_with(new);
+            }
+        }
+        for of in &next.links {
+            let new = || (of.clone(), Arc::new(Link::new(self.workers, of.queue)));
+            all.links.entry(of.name.clone()).or_insert_with(new);
+        }
+    }
+
+    /// Has this hold, and nothing else.
+    pub fn commit(&self, next: &Together) {
+        self.prepare(next);
+        let all = &mut *lock(&self.all);
+        for of in &next.ports {
+            let share = |of_share: &ShareOf| {
+                let key = (of_share.router.clone(), of.name.clone());
+                Some((Arc::clone(all.shares.get(&key)?), of_share.clone()))
+            };
+            let shares: Vec<_> = of.shares.iter().filter_map(share).collect();
+            if let Some(port) = all.ports.get(&of.name) {
+                port.tell(&of.device, &shares);
+            }
+        }
+        let described = |name: &str| next.ports.iter().find(|of| of.name == name);
+        for (_, port) in all
+            .ports
+            .extract_if(.., |name, _| described(name).is_none())
+        {
+            port.tell("", &[]);
+        }
+        all.shares.retain(|(router, name), _| {
+            described(name).is_some_and(|of| of.shares.iter().any(|s| s.router == *router))
+        });
+        for (of, _) in all.links.values_mut() {
+            if let Some(now) = next.links.iter().find(|now| now.name == of.name) {
+                *of = now.clone();
+            }
+        }
+        all.links
+            .retain(|name, _| next.links.iter().any(|of| of.name == *name));
+        all.together = next.clone();
+    }
+
+    /// What a name means in a router's graph; `None` if it is a port of its own. The error is a sentence: the router has
+    /// no part of it.
+    pub(crate) fn find(&self, router: &str, name: &str) -> Result<Option<Joint>, String> {
+        let all = lock(&self.all);
+        if let Some(of) = name.strip_prefix(SHARES) {
+            let port = all.ports.get(of).filter(|_| of == router);
+            let port =
+                port.ok_or_else(|| format!("{name} is for the router of that shared port only"))?;
+            return Ok(Some(Joint::Shares(Arc::clone(port))));
+        }
+        if let Some((of, link)) = all.links.get(name) {
+            let side = of.routers.iter().position(|end| end == router);
+            let side = side.ok_or_else(|| {
+                format!(
+                    "the link {name} joins {} and {}: it has no end in {router}",
+                    of.routers[0], of.routers[1]
+                )
+            })?;
+            let link = Arc::clone(link);
+            return Ok(Some(Joint::Link(End { link, side })));
+        }
+        let Some(port) = all.ports.get(name).filter(|port| port.name != router) else {
+            return Ok(None);
+        };
+        let share = all.shares.get(&(router.to_owned(), name.to_owned()));
+        let share = share.ok_or_else(|| {
+            format!("{name} is a shared port, and {router} has no share of it: add a [[port.share]] with its name")
+        })?;
+        Ok(Some(Joint::Share(Arc::clone(share), port.device_name())))
+    }
+
+    /// A port's router has opened its device.
+    pub(crate) fn opened(&self, router: &str, device: &str, port: &Arc<dyn Port>) {
+        let shared = lock(&self.all).ports.get(router).cloned();
+        if let Some(shared) = shared.filter(|shared| shared.device_name() == device) {
+            shared.set_device(Some(Arc::clone(port)));
+        }
+    }
+}
+
+impl Joint {
+    /// What it is; `device` looks at a device.
+    pub(crate) fn probe(
+        &self,
+        device: impl Fn(&str) -> Result<PortInfo, String>,
+    ) -> Result<PortInfo, String> {
+        match self {
+            Joint::Share(share, of) => Ok(share.probe(device(of)?)),
+            Joint::Shares(port) => Ok(port.probe()),
+            Joint::Link(end) => Ok(end.probe()),
+        }
+    }
+
+    pub(crate) fn open(
+        &self,
+        request: &PortRequest,
+        device: impl Fn(&str) -> Result<PortInfo, String>,
+    ) -> Result<Parts, String> {
+        Ok(match self {
+            Joint::Share(share, _) => share.open(request, self.probe(device)?),
+            Joint::Shares(port) => port.open(request),
+            Joint::Link(end) => end.open(request),
+        })
+    }
+}
+
+/// How full the fullest lane is.
+fn fill(lanes: &[Consumer]) -> Option<f64> {
+    let each = lanes.iter().map(|consumer| {
+        let level = consumer.lane.level();
+        level.len() as f64 / level.limit().max(1) as f64
+    });
+    Some(each.fold(0.0, f64::max))
+}
+
+/// Packets that wait.
+fn waiting(lanes: &[Consumer]) -> usize {
+    lanes
+        .iter()
+        .map(|consumer| consumer.lane.level().len())
+        .sum()
+}

@@ -1,0 +1,354 @@
+//! Who gets a frame of a shared port: by its VLAN tags first, then by label, tunnel or destination.
+
+use rustc_hash::FxHashMap;
+use std::net::IpAddr;
+use wire::{ether, ext, proto, tunnel};
+
+/// Which frames of a port a router gets, of those with its tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum By {
+    /// All that no other router gets.
+    Rest,
+    /// Those to this station.
+    Mac([u8; 6]),
+    /// Those whose outermost MPLS label is this.
+    Label(u32),
+    /// Packets of a tunnel.
+    Tunnel(Tunnel),
+}
+
+/// A tunnel, by what its packets have outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tunnel {
+    /// Its kind.
+    pub kind: Kind,
+    /// The destination, if it counts.
+    pub to: Option<IpAddr>,
+    /// GRE's key or VXLAN's network, if it counts.
+    pub key: Option<u32>,
+}
+
+/// A kind of tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// GRE.
+    Gre,
+    /// IP in IP, of both versions.
+    Ipip,
+    /// VXLAN.
+    Vxlan,
+}
+
+/// Ethertypes of MPLS: unicast, and what was multicast.
+const MPLS: [u16; 2] = [0x8847, 0x8848];
+/// GRE: there is a checksum, a key.
+const GRE_CHECKSUM: u8 = 0x80;
+const GRE_KEY: u8 = 0x20;
+const VXLAN_HAS_NETWORK: u8 = 0x08;
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from(be16(bytes, at)) << 16 | u32::from(be16(bytes, at + 2))
+}
+
+/// Frames with the same tags.
+#[derive(Default)]
+struct Segment {
+    /// Who gets what nobody else gets.
+    rest: Option<u32>,
+    macs: FxHashMap<[u8; 6], u32>,
+    labels: FxHashMap<u32, u32>,
+    tunnels: FxHashMap<Tunnel, u32>,
+    /// Who gets broadcast and multicast frames.
+    all: Vec<u32>,
+}
+
+/// Who gets which frames; routers are numbered as they were [added](Table::add).
+pub(super) struct Table {
+    segments: Vec<Segment>,
+    /// The segment of frames without a tag that counts.
+    untagged: Option<u32>,
+    /// By VLAN: segment plus 1.
+    single: Option<Box<[u16; 4096]>>,
+    double: FxHashMap<(u16, u16), u32>,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goes<'a> {
+    /// To one router.
+    To(u32),
+    /// A copy to each.
+    ToAll(&'a [u32]),
+    /// To nobody.
+    Nowhere,
+}
+
+impl Table {
+    pub(super) fn new() -> Table {
+        Table {
+            segments: Vec::new(),
+            untagged: None,
+            single: None,
+            double: FxHashMap::default(),
+        }
+    }
+
+    /// Gives a router the frames with these tags, none to two, that `by` tells.
+    pub(super) fn add(&mut self, number: u32, tags: &[u16], by: &[By], broadcast: bool) {
+        let next = self.segments.len() as u32;
+        let at = match *tags {
+            [] => *self.untagged.get_or_insert(next),
+            [vlan] => {
+                let single = self.single.get_or_insert_with(|| Box::new([0; 4096]));
+                let at = &mut single[usize::from(vlan & 0xfff)];
+                if *at == 0 {
+                    *at = next as u16 + 1;
+                }
+                u32::from(*at) - 1
+            }
+            [outer, inner, ..] => *self.double.entry((outer, inner)).or_insert(next),
+        };
+        if at == next {
+            self.segments.push(Segment::default());
+        }
+        let segment = &mut self.segments[at as usize];
+        for by in by {
+            match *by {
+                By::Rest => segment.rest = Some(number),
+                By::Mac(mac) => _ = segment.macs.insert(mac, number),
+                By::Label(label) => _ = segment.labels.insert(label, number),
+                By::Tunnel(tunnel) => _ = segment.tunnels.insert(tunnel, number),
+            }
+        }
+        if broadcast {
+            segment.all.push(number);
+        }
+    }
+
+    /// Who gets a frame.
+    #[inline]
+    pub(super) fn find(&self, frame: &[u8]) -> Goes<'_> {
+        let Some((segment, behind)) = self.segment(frame) else {
+            return Goes::Nowhere;
+        };
+        if frame[0] & 1 != 0 {
+            return Goes::ToAll(&segment.all);
+        }
+        let found = match segment.labels.is_empty() && segment.tunnels.is_empty() {
+            true => None,
+            false => segment.inside(frame, behind),
+        };
+        let found = found.or_else(|| match segment.macs.is_empty() {
+            true => None,
+            false => segment.macs.get(frame.first_chunk::<6>()?).copied(),
+        });
+        match found.or(segment.rest) {
+            Some(number) => Goes::To(number),
+            None => Goes::Nowhere,
+        }
+    }
+
+    /// The segment of a frame, and where the Ethertype behind its tags lies.
+    #[inline]
+    fn segment(&self, frame: &[u8]) -> Option<(&Segment, usize)> {
+        let tag = |at: usize| {
+            let head = frame.get(at..at + 4)?;
+            let is_tag = [ether::VLAN, ether::QINQ].contains(&be16(head, 0));
+            is_tag.then(|| be16(head, 2) & 0xfff)
+        };
+        frame.get(..ether::LEN)?;
+        let (single, mut at) = (self.single.as_ref(), (self.untagged, 12));
+        if (single.is_some() || !self.double.is_empty())
+            && let Some(outer) = tag(12)
+        {
+            let inner = || self.double.get(&(outer, tag(16)?)).copied();
+            let one = single.map_or(0, |single| single[usize::from(outer)]);
+            at = match (self.double.is_empty(), one) {
+                (false, _) if let Some(segment) = inner() => (Some(segment), 20),
+                // VLAN 0 is a priority without a VLAN.
+                (_, 0) if outer == 0 => (self.untagged, 12),
+                (_, 0) => (None, 12),
+                (_, one) => (Some(u32::from(one) - 1), 16),
+            };
+        }
+        Some((&self.segments[at.0? as usize], at.1))
+    }
+}
+
+impl Segment {
+    /// Who gets a frame by its label or its tunnel; its Ethertype lies at `at`.
+    #[inline(never)]
+    fn inside(&self, frame: &[u8], at: usize) -> Option<u32> {
+        let (ethertype, packet) = (be16(frame.get(at..at + 2)?, 0), &frame[at + 2..]);
+        if MPLS.contains(&ethertype) {
+            let label = be32(packet.get(..4)?, 0) >> 12;
+            return self.labels.get(&label).copied();
+        }
+        let (to, protocol, inner): (IpAddr, u8, &[u8]) = match ethertype {
+            ether::IPV4 => {
+                let head = packet.first_chunk::<20>()?;
+                let to = <[u8; 4]>::try_from(&head[16..20]).ok()?;
+                // Fragments behind the first do not say what is inside.
+                let first = be16(head, 6) & 0x1fff == 0;
+                let inner = packet.get(usize::from(head[0] & 15) * 4..)?;
+                (to.into(), head[9], if first { inner } else { &[] })
+            }
+            ether::IPV6 => {
+                let to = <[u8; 16]>::try_from(packet.get(24..40)?).ok()?;
+                let upper = ext::walk(packet).ok()?;
+                let inner = packet.get(upper.offset..)?;
+                let inner = if upper.has_upper_header() { inner } else { &[] };
+                (to.into(), upper.protocol, inner)
+            }
+            _ => return None,
+        };
+        let (kind, key) = match protocol {
+            proto::GRE => {
+                let flags = *inner.first()?;
+                let at = if flags & GRE_CHECKSUM != 0 { 8 } else { 4 };
+                let key = (flags & GRE_KEY != 0).then(|| inner.get(at..at + 4));
+                (Kind::Gre, key.flatten().map(|key| be32(key, 0)))
+            }
+            proto::IPIP | proto::IPV6 => (Kind::Ipip, None),
+            proto::UDP if be16(inner.get(2..4)?, 0) == tunnel::VXLAN_PORT => {
+                let head = inner.get(8..16)?;
+                (head[0] & VXLAN_HAS_NETWORK != 0)
+                    .then(|| (Kind::Vxlan, Some(be32(head, 4) >> 8)))?
+            }
+            _ => return None,
+        };
+        // What is told more exactly goes first.
+        let ways = [(Some(to), key), (Some(to), None), (None, key), (None, None)];
+        let mut tunnels = ways.iter().map(|&(to, key)| Tunnel { kind, to, key });
+        tunnels.find_map(|tunnel| self.tunnels.get(&tunnel).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: [u8; 6] = [2, 0, 0, 0, 0, 7];
+
+    /// A frame to a station with these tags and what follows.
+    fn frame(to: [u8; 6], tags: &[u16], ethertype: u16, packet: &[u8]) -> Vec<u8> {
+        let mut frame = [&to[..], &[2, 9, 9, 9, 9, 9]].concat();
+        for tag in tags {
+            frame.extend([0x81, 0, (tag >> 8) as u8, *tag as u8]);
+        }
+        frame.extend(ethertype.to_be_bytes());
+        frame.extend(packet);
+        frame
+    }
+
+    /// An IPv4 packet to 192.0.2.1.
+    fn ip4(protocol: u8, inner: &[u8]) -> Vec<u8> {
+        let mut packet = vec![
+            0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1,
+        ];
+        packet.extend(inner);
+        packet
+    }
+
+    #[test]
+    fn the_tags_come_first_and_the_more_of_them_the_better() {
+        let mut table = Table::new();
+        table.add(0, &[], &[By::Rest], true);
+        table.add(1, &[100], &[By::Rest], true);
+        table.add(2, &[100, 7], &[By::Rest], true);
+        table.add(3, &[200], &[By::Mac(HERE)], true);
+        let to = |tags: &[u16]| table.find(&frame(HERE, tags, ether::IPV4, &[])).number();
+        assert_eq!(to(&[]), Some(0));
+        assert_eq!(to(&[0x2000]), Some(0), "a priority alone");
+        assert_eq!(to(&[100]), Some(1));
+        assert_eq!(to(&[0xe064]), Some(1), "its priority does not count");
+        assert_eq!(to(&[100, 8]), Some(1));
+        assert_eq!(to(&[100, 7]), Some(2));
+        assert_eq!(to(&[200]), Some(3));
+        assert_eq!(to(&[300]), None);
+        let stranger = frame([2, 1, 1, 1, 1, 1], &[200], ether::IPV4, &[]);
+        assert_eq!(table.find(&stranger), Goes::Nowhere);
+    }
+
+    impl Goes<'_> {
+        fn number(self) -> Option<u32> {
+            match self {
+                Goes::To(number) => Some(number),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn broadcast_goes_to_all_of_the_segment_that_want_it() {
+        let mut table = Table::new();
+        table.add(0, &[], &[By::Mac(HERE)], true);
+        table.add(1, &[], &[By::Rest], false);
+        table.add(2, &[], &[By::Label(5)], true);
+        table.add(3, &[9], &[By::Rest], true);
+        for to in [[0xff; 6], [1, 0, 0x5e, 0, 0, 5], [0x33, 0x33, 0, 0, 0, 1]] {
+            assert_eq!(
+                table.find(&frame(to, &[], 0x806, &[])),
+                Goes::ToAll(&[0, 2])
+            );
+            assert_eq!(table.find(&frame(to, &[9], 0x806, &[])), Goes::ToAll(&[3]));
+            assert_eq!(table.find(&frame(to, &[8], 0x806, &[])), Goes::Nowhere);
+        }
+    }
+
+    #[test]
+    fn labels_and_tunnels_are_told_apart() {
+        let mut table = Table::new();
+        let to = Some(IpAddr::from([192, 0, 2, 1]));
+        let tunnel = |kind, to, key| By::Tunnel(Tunnel { kind, to, key });
+        let all = [
+            By::Label(100),
+            By::Label(200),
+            tunnel(Kind::Gre, to, Some(7)),
+            tunnel(Kind::Gre, to, None),
+            tunnel(Kind::Ipip, None, None),
+            tunnel(Kind::Vxlan, None, Some(77)),
+            By::Rest,
+        ];
+        for (number, by) in all.into_iter().enumerate() {
+            table.add(number as u32, &[], &[by], false);
+        }
+        let goes = |ethertype, packet: &[u8]| {
+            let frame = frame(HERE, &[], ethertype, packet);
+            // However it is cut off, it goes somewhere, and nothing panics.
+            (0..frame.len()).for_each(|n| _ = table.find(&frame[..n]));
+            table.find(&frame).number()
+        };
+        assert_eq!(goes(0x8847, &[0, 6, 0x41, 64]), Some(0));
+        assert_eq!(goes(0x8847, &[0, 12, 0x81, 64]), Some(1));
+        assert_eq!(goes(0x8847, &[0, 0, 0x01, 64]), Some(6));
+        let v4 = |protocol, inner: &[u8]| goes(ether::IPV4, &ip4(protocol, inner));
+        assert_eq!(v4(proto::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 7]), Some(2));
+        assert_eq!(
+            v4(proto::GRE, &[0xa0, 0, 8, 0, 1, 2, 0, 0, 0, 0, 0, 7]),
+            Some(2)
+        );
+        assert_eq!(v4(proto::GRE, &[0x20, 0, 8, 0, 0, 0, 0, 8]), Some(3));
+        assert_eq!(v4(proto::GRE, &[0, 0, 8, 0]), Some(3));
+        assert_eq!(v4(proto::IPIP, &[0x45; 20]), Some(4));
+        let vxlan = |network: u8| [0, 9, 0x12, 0xb5, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, network, 0];
+        assert_eq!(v4(proto::UDP, &vxlan(77)), Some(5));
+        assert_eq!(v4(proto::UDP, &vxlan(78)), Some(6));
+        assert_eq!(v4(proto::TCP, &[0; 20]), Some(6));
+        let mut ip6 = [0; 40];
+        (ip6[0], ip6[6]) = (0x60, proto::GRE);
+        assert_eq!(
+            goes(ether::IPV6, &[&ip6[..], &[0, 0, 8, 0]].concat()),
+            Some(6)
+        );
+        ip6[6] = proto::IPIP;
+        assert_eq!(
+            goes(ether::IPV6, &[&ip6[..], &[0x45; 20]].concat()),
+            Some(4)
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! What is shared and linked, as a file of routers says it.
+
+use super::select::By;
+
+/// A port that routers share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortOf {
+    /// Its name in the routers' graphs, and that of its own router.
+    pub name: String,
+    /// The device.
+    pub device: String,
+    /// Who has which part of it.
+    pub shares: Vec<ShareOf>,
+}
+
+/// A router's part of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareOf {
+    /// The router.
+    pub router: String,
+    /// The VLANs of its tags: none, one, or an outer and an inner one.
+    pub vlan: Vec<u16>,
+    /// Which frames with these tags.
+    pub by: Vec<By>,
+    /// Whether it gets broadcast and multicast frames.
+    pub broadcast: bool,
+    /// Packets a second at most.
+    pub rate: Option<u32>,
+    /// Packets that may wait for it, on each worker.
+    pub queue: usize,
+    /// Its part of what the port sends while it is busy.
+    pub tickets: u32,
+}
+
+impl ShareOf {
+    /// The Ethernet address by which it gets its frames.
+    pub(super) fn mac(&self) -> Option<[u8; 6]> {
+        self.by.iter().find_map(|by| match by {
+            By::Mac(mac) => Some(*mac),
+            _ => None,
+        })
+    }
+}
+
+/// A link between two routers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkOf {
+    /// Its name in both graphs.
+    pub name: String,
+    /// The routers.
+    pub routers: [String; 2],
+    /// Packets that may wait in it, each way and on each worker.
+    pub queue: usize,
+}
+
+/// All that routers of a process have together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Together {
+    /// Shared ports.
+    pub ports: Vec<PortOf>,
+    /// Links.
+    pub links: Vec<LinkOf>,
+}

@@ -1,0 +1,272 @@
+use super::*;
+use engine::packet::{Batch, Packet};
+use engine::port::{RxQueue, TxQueue};
+
+const HERE: [u8; 6] = [2, 0, 0, 0, 0, 7];
+
+fn request(queues: usize) -> PortRequest {
+    PortRequest {
+        rx_queues: queues,
+        tx_queues: queues,
+        descriptors: 0,
+        promiscuous: false,
+    }
+}
+
+fn share(router: &str, vlan: &[u16], by: By) -> ShareOf {
+    ShareOf {
+        router: router.to_owned(),
+        vlan: vlan.to_vec(),
+        by: vec![by],
+        broadcast: true,
+        rate: None,
+        queue: 64,
+        tickets: 1,
+    }
+}
+
+fn port(shares: Vec<ShareOf>) -> Together {
+    Together {
+        ports: vec![PortOf {
+            name: "wan".to_owned(),
+            device: "eth0".to_owned(),
+            shares,
+        }],
+        links: Vec::new(),
+    }
+}
+
+fn link(queue: usize) -> Together {
+    let routers = ["red", "blue"].map(str::to_owned);
+    Together {
+        ports: Vec::new(),
+        links: vec![LinkOf {
+            name: "up".to_owned(),
+            routers,
+            queue,
+        }],
+    }
+}
+
+fn joints(together: &Together) -> Joints {
+    let joints = Joints::new(1);
+    joints.commit(together);
+    joints
+}
+
+type Queues = (Box<dyn RxQueue>, Box<dyn TxQueue>, Arc<dyn Port>);
+
+/// What a router gets under a name.
+fn open(joints: &Joints, router: &str, name: &str) -> Queues {
+    let device = |_: &str| Ok(crate::memory::probe());
+    let joint = joints.find(router, name).expect("it has a part");
+    let joint = joint.expect("it is no port of its own");
+    let mut parts = joint.open(&request(1), device).expect("it opens");
+    (parts.rx.remove(0), parts.tx.remove(0), parts.port)
+}
+
+fn frame(to: [u8; 6], tags: &[u16], number: u8) -> Vec<u8> {
+    let mut frame = [&to[..], &[2, 9, 9, 9, 9, 9]].concat();
+    for tag in tags {
+        frame.extend([0x81, 0, (tag >> 8) as u8, *tag as u8]);
+    }
+    frame.extend([8, 0, number]);
+    frame.resize(60, 0);
+    frame
+}
+
+fn send(tx: &mut Box<dyn TxQueue>, frames: &[Vec<u8>]) -> usize {
+    let packets = frames
+        .iter()
+        .map(|f| Packet::from_bytes(f).expect("memory"));
+    let mut batch: Batch = packets.collect();
+    tx.transmit(&mut batch)
+}
+
+fn take(rx: &mut Box<dyn RxQueue>) -> Vec<Vec<u8>> {
+    let mut batch = Batch::new();
+    rx.receive(&mut batch, 1000);
+    batch.iter().map(|packet| packet.data().to_vec()).collect()
+}
+
+fn count(port: &Arc<dyn Port>, name: &str) -> u64 {
+    let all = port.counters().into_iter();
+    all.filter(|(n, ..)| *n == name)
+        .map(|(.., value)| value)
+        .sum()
+}
+
+#[test]
+fn a_link_hands_over_the_same_buffers_and_has_a_bound_for_loops() {
+    let joints = joints(&link(16));
+    assert!(joints.find("green", "up").is_err(), "it has no end there");
+    let (mut red_rx, mut red, red_port) = open(&joints, "red", "up");
+    assert!(!red_port.link_up());
+    assert_eq!(send(&mut red, &[frame(HERE, &[], 1)]), 1);
+    assert_eq!(count(&red_port, "no_router"), 1);
+    let (mut blue_rx, mut blue, blue_port) = open(&joints, "blue", "up");
+    assert!(red_port.link_up() && blue_port.link_up());
+    let mut batch: Batch = [Packet::from_bytes(&frame(HERE, &[], 2)).expect("memory")]
+        .into_iter()
+        .collect();
+    let place = batch.iter().next().map(|p| p.data().as_ptr());
+    for crossing in 1..=300 {
+        let (tx, rx) = if crossing % 2 == 1 {
+            (&mut red, &mut blue_rx)
+        } else {
+            (&mut blue, &mut red_rx)
+        };
+        tx.transmit(&mut batch);
+        rx.receive(&mut batch, 10);
+        assert_eq!(batch.is_empty(), crossing > 255, "{crossing}");
+        assert!(batch.is_empty() || batch.iter().next().map(|p| p.data().as_ptr()) == place);
+    }
+    assert_eq!(count(&red_port, "loop") + count(&blue_port, "loop"), 1);
+    // It takes no more than it holds, and what waits for who is gone is gone.
+    let many: Vec<_> = (0..20).map(|n| frame(HERE, &[], n)).collect();
+    assert_eq!(send(&mut red, &many), 16);
+    drop((blue_rx, blue));
+    assert!(!red_port.link_up());
+    let (mut blue_rx, ..) = open(&joints, "blue", "up");
+    assert!(take(&mut blue_rx).is_empty());
+    assert_eq!(send(&mut red, &many[..3]), 3);
+    assert_eq!(take(&mut blue_rx), many[..3]);
+}
+
+#[test]
+fn a_port_is_told_apart_and_tags_are_the_routers_no_concern() {
+    let joints = joints(&port(vec![
+        share("red", &[100], By::Rest),
+        share("blue", &[200, 7], By::Mac(HERE)),
+    ]));
+    assert!(
+        matches!(joints.find("wan", "wan"), Ok(None)),
+        "its own router has the device"
+    );
+    assert!(joints.find("green", "wan").is_err());
+    assert!(joints.find("red", "shares:wan").is_err());
+    let (mut all_rx, mut all, whole) = open(&joints, "wan", "shares:wan");
+    let (mut red_rx, mut red, red_port) = open(&joints, "red", "wan");
+    let came = [
+        frame(HERE, &[100], 1),
+        frame(HERE, &[200, 7], 2),
+        frame(HERE, &[300], 3),
+        frame([2, 0, 0, 0, 0, 8], &[200, 7], 4),
+    ];
+    assert_eq!(send(&mut all, &came), 4);
+    let mut untagged = frame(HERE, &[], 1);
+    untagged.truncate(56);
+    assert_eq!(take(&mut red_rx), [untagged], "60 bytes with the tag");
+    assert_eq!(
+        (count(&whole, "unknown"), count(&whole, "rx_no_router")),
+        (2, 1)
+    );
+    let (mut blue_rx, mut blue, blue_port) = open(&joints, "blue", "wan");
+    assert_eq!(blue_port.info().mac, HERE);
+    assert_eq!(count(&blue_port, "rx_no_router"), 1);
+    send(&mut all, &came);
+    assert_eq!((take(&mut red_rx).len(), take(&mut blue_rx).len()), (1, 1));
+    let to_all = frame([0xff; 6], &[200, 7], 9);
+    send(&mut all, &[to_all.clone(), frame([0xff; 6], &[100], 8)]);
+    assert_eq!((take(&mut red_rx).len(), take(&mut blue_rx).len()), (1, 1));
+    // What they send has the tags that it would have come with.
+    send(&mut red, &[frame(HERE, &[], 5)]);
+    send(&mut blue, &[frame(HERE, &[], 6)]);
+    let sent = take(&mut all_rx);
+    assert_eq!(sent[0][12..18], [0x81, 0, 0, 100, 8, 0]);
+    assert_eq!(sent[1][12..22], [0x88, 0xa8, 0, 200, 0x81, 0, 0, 7, 8, 0]);
+    assert!(!red_port.link_up(), "the device is not open");
+    drop(all_rx);
+    send(&mut red, &[frame(HERE, &[], 5)]);
+    assert_eq!(count(&red_port, "tx_no_router"), 1);
+}
+
+#[test]
+fn who_gets_too_much_loses_it_and_others_do_not() {
+    let mut bounded = share("red", &[1], By::Rest);
+    bounded.rate = Some(1000);
+    let joints = joints(&port(vec![
+        bounded,
+        share("blue", &[2], By::Rest),
+        share("green", &[3], By::Rest),
+    ]));
+    let (_rx, mut all, _) = open(&joints, "wan", "shares:wan");
+    let [red, blue, green] = ["red", "blue", "green"].map(|router| open(&joints, router, "wan"));
+    let burst = |vlan| vec![frame(HERE, &[vlan], 0); 1000];
+    // Ten milliseconds of its rate may come at once.
+    send(&mut all, &burst(1)[..30]);
+    let passed = 30 - count(&red.2, "rx_rate");
+    assert!((10..20).contains(&passed), "{passed}");
+    send(&mut all, &[burst(2), vec![frame(HERE, &[3], 1)]].concat());
+    assert_eq!(
+        (count(&blue.2, "rx_full"), count(&green.2, "rx_full")),
+        (1000 - 64, 0)
+    );
+    let (mut blue_rx, mut green_rx) = (blue.0, green.0);
+    assert_eq!(
+        (take(&mut blue_rx).len(), take(&mut green_rx).len()),
+        (64, 1)
+    );
+}
+
+#[test]
+fn routers_send_by_their_tickets_in_bytes() {
+    let mut heavy = share("blue", &[], By::Mac(HERE));
+    heavy.tickets = 3;
+    let joints = joints(&port(vec![share("red", &[], By::Rest), heavy]));
+    let (mut all, ..) = open(&joints, "wan", "shares:wan");
+    let [(_, mut red, _), (_, mut blue, _)] =
+        ["red", "blue"].map(|router| open(&joints, router, "wan"));
+    let small = frame(HERE, &[], 1);
+    let large = [small.clone(), vec![0; 440]].concat();
+    let (mut from_red, mut from_blue) = (0, 0);
+    for _ in 0..4000 {
+        send(&mut red, &vec![small.clone(); 32]);
+        send(&mut blue, &vec![large.clone(); 32]);
+        let mut batch = Batch::new();
+        all.receive_bare(&mut batch, 16);
+        let bytes = |len| {
+            batch
+                .iter()
+                .filter(|p| p.len() == len)
+                .map(Packet::len)
+                .sum::<usize>()
+        };
+        from_red += bytes(60);
+        from_blue += bytes(500);
+    }
+    let ratio = from_blue as f64 / from_red as f64;
+    assert!((2.97..3.03).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn what_is_described_changes_while_it_is_used() {
+    let both = port(vec![
+        share("red", &[1], By::Rest),
+        share("blue", &[2], By::Rest),
+    ]);
+    let joints = joints(&both);
+    let (_all_rx, mut all, _) = open(&joints, "wan", "shares:wan");
+    let (mut red_rx, ..) = open(&joints, "red", "wan");
+    send(&mut all, &[frame(HERE, &[1], 1)]);
+    // Prepared, it can be opened, and nothing has changed yet.
+    let next = port(vec![
+        share("red", &[3], By::Rest),
+        share("green", &[2], By::Rest),
+    ]);
+    joints.prepare(&next);
+    let (mut green_rx, ..) = open(&joints, "green", "wan");
+    let came = [frame(HERE, &[2], 2), frame(HERE, &[3], 3)];
+    send(&mut all, &came);
+    assert_eq!((take(&mut red_rx).len(), take(&mut green_rx).len()), (1, 0));
+    joints.commit(&next);
+    send(&mut all, &came);
+    assert_eq!((take(&mut red_rx).len(), take(&mut green_rx).len()), (1, 1));
+    assert!(joints.find("blue", "wan").is_err());
+    joints.commit(&Together::default());
+    assert!(
+        matches!(joints.find("red", "wan"), Ok(None)),
+        "it is a port like any other"
+    );
+    assert_eq!(send(&mut all, &came), 2);
+}
