@@ -25,6 +25,7 @@ const NAMES: &[(&str, u8, usize)] = &[
     ("FIRST_TIMESTAMP", 32, 8),
     ("FWD_RATE", 40, 4),
     ("REV_RATE", 44, 4),
+    ("DEADLINE", 40, 8),
     ("PACKET_NUMBER", 40, 4),
     ("SEQUENCE_NUMBER", 40, 4),
 ];

@@ -217,6 +217,20 @@ impl Cold {
         self.set_word(FIRST_TIMESTAMP + 4, (timestamp >> 32) as u32);
     }
 
+    /// When the packet has to have left the router, in nanoseconds of the router's clock; 0 = whenever. It lies where
+    /// FWD_RATE and REV_RATE do.
+    #[inline]
+    pub fn deadline(&self) -> u64 {
+        let [low, high] = self.rates();
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    /// Sets the deadline.
+    #[inline]
+    pub fn set_deadline(&mut self, deadline: u64) {
+        self.set_rates([deadline as u32, (deadline >> 32) as u32]);
+    }
+
     /// Click's FWD_RATE and REV_RATE: packets or bytes a second from and to the packet's network.
     pub fn rates(&self) -> [u32; 2] {
         [self.word(RATES), self.word(RATES + 4)]
@@ -250,7 +264,9 @@ mod tests {
         assert_eq!(cold.aggregate(), 1);
         assert_eq!(cold.extra_packets(), u32::MAX);
         assert_eq!(cold.extra_length(), 3);
+        cold.set_deadline(u64::MAX - 5);
         assert_eq!(cold.first_timestamp(), u64::MAX - 4);
+        assert_eq!(cold.deadline(), u64::MAX - 5);
         assert_eq!(cold.user[..16], [0; 16]);
     }
 }

@@ -12,6 +12,7 @@ pub mod flows;
 pub mod groups;
 pub mod neighbours;
 pub mod numbers;
+pub mod order;
 pub mod tokens;
 
 // What tests share with the programs that measure.

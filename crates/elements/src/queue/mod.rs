@@ -1,3 +1,4 @@
+mod deadline_queue;
 mod far;
 mod front_drop_queue;
 mod full_note_queue;
@@ -18,6 +19,7 @@ use engine::element::Class;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
+    Class::of::<deadline_queue::DeadlineQueue>(),
     Class::of::<front_drop_queue::FrontDropQueue>(),
     Class::of::<full_note_queue::FullNoteQueue>(),
     Class::of::<mixed_queue::MixedQueue>(),

@@ -1,0 +1,435 @@
+//! Holds packets until they are pulled, and gives the one first whose deadline comes first.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> q :: DeadlineQueue(1000, BINS 1024, WIDTH 1ms) -> Discard;
+//! ```
+//!
+//! The deadline is an annotation in the nanoseconds of the router's clock; FlowTable sets it. Packets without a
+//! deadline leave, first in, first out, when no packet with one waits.
+//!
+//! Packets are sorted into bins, each of which holds the deadlines of a time `WIDTH`. Putting a packet in and taking
+//! one out costs the same whatever the queue holds, and a packet is at most `WIDTH` later than in exact order: count
+//! this for each hop. `BINS` times `WIDTH` is the reach: between the deadlines of two packets that wait there should
+//! be less. A packet beyond goes into the last bin within reach (`beyond` counts it). With `EXACT` the order is exact,
+//! and the cost grows with the number of packets that wait.
+//!
+//! A packet that finds the queue full leaves by output 1 if that is connected; otherwise it is dropped (`full`). With
+//! `DROP_LATE`, a packet whose deadline has passed when it could leave is dropped (`late`); without, it leaves, and is
+//! counted by the handler `late`.
+//!
+//! One worker fills and empties DeadlineQueue: the task that pulls from it runs on the worker that fills it, and all
+//! sources that fill it must be on the same worker. If they are not, put `Queue -> Unqueue` before it.
+//!
+//! Arguments:
+//!
+//! - `CAPACITY`: packets. Default 1000.
+//!
+//! Keyword arguments:
+//!
+//! - `BINS`: number of bins, made a power of two, 64 to 1048576. Default 1024.
+//! - `WIDTH`: time of a bin. Default 1ms.
+//! - `EXACT`: whether the order is exact. Default false.
+//! - `DROP_LATE`: whether packets are dropped whose deadline has passed. Default false.
+
+use super::overflow::Overflow;
+use super::queue::IDLE_POLLS_MAX;
+use crate::prelude::*;
+use arguments::units;
+use engine::notify::Notifies;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tables::order::{BINS_MAX, BinSort, Sorted};
+
+const FULL: u8 = 0;
+const RESET: usize = 1;
+const LATE: usize = 2;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Config {
+    capacity: usize,
+    bins: usize,
+    width: u64,
+    exact: bool,
+    drop_late: bool,
+}
+
+/// Packets with a deadline.
+enum Order {
+    Bins(BinSort<Packet>),
+    Exact(Sorted<Packet>),
+}
+
+impl Order {
+    fn new(config: &Config) -> Order {
+        match config.exact {
+            true => Order::Exact(Sorted::new()),
+            false => Order::Bins(BinSort::new(config.bins, config.width)),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, deadline: u64, packet: Packet) {
+        match self {
+            Order::Bins(bins) => bins.push(deadline, packet),
+            Order::Exact(heap) => heap.push(deadline, packet),
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Packet> {
+        match self {
+            Order::Bins(bins) => bins.pop(),
+            Order::Exact(heap) => heap.pop(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Order::Bins(bins) => bins.len(),
+            Order::Exact(heap) => heap.len(),
+        }
+    }
+
+    fn beyond(&self) -> u64 {
+        match self {
+            Order::Bins(bins) => bins.beyond(),
+            Order::Exact(_) => 0,
+        }
+    }
+}
+
+pub(crate) struct DeadlineQueue {
+    config: Arc<Config>,
+    capacity: usize,
+    order: Order,
+    /// Packets without a deadline.
+    rest: VecDeque<Packet>,
+    highest: usize,
+    dropped: u64,
+    late: u64,
+    /// Counted by queues that this one took over from.
+    beyond_before: u64,
+    idle_polls: u32,
+    words: Overflow,
+}
+
+impl DeadlineQueue {
+    fn length(&self) -> usize {
+        self.order.len() + self.rest.len()
+    }
+
+    #[inline]
+    fn put(&mut self, packet: Packet) {
+        match packet.cold().deadline() {
+            0 => self.rest.push_back(packet),
+            deadline => self.order.push(deadline, packet),
+        }
+    }
+
+    /// The packet that is to leave, or to be dropped, next.
+    #[inline]
+    fn next(&mut self) -> Option<Packet> {
+        self.order.pop().or_else(|| self.rest.pop_front())
+    }
+
+    /// All packets, the one first that would leave first.
+    fn drain(&mut self) -> Batch {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    fn tell_room(&self, cx: &mut Cx) {
+        if self.length() < self.capacity {
+            cx.wake_pushers();
+        } else {
+            cx.note_full();
+        }
+    }
+
+    fn set_capacity(&mut self, capacity: usize, cx: &mut Cx) {
+        self.capacity = capacity;
+        if self.length() > capacity {
+            let mut held = self.drain();
+            held.drain_front(capacity)
+                .for_each(|packet| self.put(packet));
+            // They were taken in once: as in Queue they do not count as those that found it full.
+            cx.drop_batch(&mut held, usize::from(FULL));
+        }
+        self.tell_room(cx);
+    }
+}
+
+impl Element for DeadlineQueue {
+    const CLASS: &'static str = "DeadlineQueue";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
+    const DROPS: &'static [&'static str] = &["full", "reset", "late"];
+    const READS_ANNOTATIONS: bool = true;
+    const COPIES: Copies = Copies::One;
+    const EXTENSIONS: Extensions = &[
+        &resources::of::<Self>(),
+        &Notifies {
+            packets: true,
+            room: true,
+        },
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let capacity = args.optional("CAPACITY", Capacity(1000), "packets").0;
+        let bins: usize = args.key("BINS", 1024, "number of bins");
+        let width = args.key("WIDTH", Duration::from_millis(1), "time of a bin");
+        let exact = args.key("EXACT", false, "whether the order is exact");
+        let drop_late = args.key("DROP_LATE", false, "whether late packets are dropped");
+        if !(64..=BINS_MAX).contains(&bins) {
+            args.error_in_whole(
+                format!("BINS must be between 64 and {BINS_MAX}, not {bins}"),
+                "leave it out for 1024; a wider WIDTH reaches further with as many",
+            );
+        }
+        let width = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
+        if width == 0 {
+            args.error_in_whole(
+                "WIDTH must be at least 1ns",
+                "a bin should hold a few packets: 1ms is the default; EXACT true does without bins",
+            );
+        }
+        Config {
+            capacity,
+            bins,
+            width,
+            exact,
+            drop_late,
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> DeadlineQueue {
+        DeadlineQueue {
+            config: Arc::clone(config),
+            capacity: config.capacity,
+            order: Order::new(config),
+            rest: VecDeque::new(),
+            highest: 0,
+            dropped: 0,
+            late: 0,
+            beyond_before: 0,
+            idle_polls: 0,
+            words: Overflow::new(Self::CLASS, init),
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        if self.length() > 0 {
+            cx.wake_pullers();
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let room = self.capacity.saturating_sub(self.length());
+        for packet in batch.drain_front(room) {
+            self.put(packet);
+        }
+        self.highest = self.highest.max(self.length());
+        if !batch.is_empty() {
+            self.words.say(self.dropped, self.capacity, cx);
+            self.dropped += batch.len() as u64;
+            if cx.connected(1) {
+                cx.emit_batch(1, batch);
+            } else {
+                cx.note_overflow(batch.len());
+                cx.drop_batch(batch, usize::from(FULL));
+            }
+        }
+        self.idle_polls = 0;
+        self.tell_room(cx);
+        cx.wake_pullers();
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let (now, had) = (cx.now().0, into.len());
+        while into.len() - had < max
+            && let Some(packet) = self.next()
+        {
+            let deadline = packet.cold().deadline();
+            if deadline != 0 && deadline < now {
+                self.late += 1;
+                if self.config.drop_late {
+                    cx.drop(packet, LATE);
+                    continue;
+                }
+            }
+            into.push(packet);
+        }
+        if into.len() > had {
+            self.idle_polls = 0;
+            self.tell_room(cx);
+        } else {
+            self.idle_polls += 1;
+            if self.idle_polls >= IDLE_POLLS_MAX {
+                cx.note_empty();
+            }
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.length()
+    }
+
+    fn take(&mut self, mut old: DeadlineQueue) {
+        (self.highest, self.dropped, self.late) = (old.highest, old.dropped, old.late);
+        self.beyond_before = old.beyond_before + old.order.beyond();
+        old.drain().drain().for_each(|packet| self.put(packet));
+    }
+
+    const HANDLERS: &'static [Handler<DeadlineQueue>] = &[
+        Handler::sum("length", "packets held now", |e| e.length() as u64),
+        Handler::text("highwater_length", "most packets ever held", |e, _| {
+            Ok(e.highest.to_string())
+        }),
+        Handler::text("capacity", "packets that may be held", |e, _| {
+            Ok(e.capacity.to_string())
+        }),
+        Handler::set("capacity", "packets that may be held", |e, value, cx| {
+            e.set_capacity(units::parse::<Capacity>(value)?.0, cx);
+            Ok(())
+        }),
+        Handler::sum("drops", "packets that found it full", |e| e.dropped),
+        Handler::sum(
+            "late",
+            "packets whose deadline had passed when they could leave",
+            |e| e.late,
+        ),
+        Handler::sum(
+            "beyond",
+            "packets whose deadline lay out of the bins' reach",
+            |e| e.beyond_before + e.order.beyond(),
+        ),
+        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+            (e.highest, e.dropped, e.late) = (0, 0, 0);
+            Ok(())
+        }),
+        Handler::set("reset", "frees the packets held", |e, _, cx| {
+            let mut held = e.drain();
+            cx.drop_batch(&mut held, RESET);
+            e.tell_room(cx);
+            Ok(())
+        }),
+    ];
+}
+
+impl Resources for DeadlineQueue {
+    fn memory(config: &Config) -> usize {
+        let bins = if config.exact { 0 } else { config.bins * 9 };
+        bins + super::far::held_at_most(config.capacity) * 3 * size_of::<Packet>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::packet::{Batch, Packet};
+    use std::time::Duration;
+    use testkit::Bench;
+
+    /// Packets with these names and deadlines, in ms.
+    fn packets(all: &[(&str, u64)]) -> Batch {
+        let made = all.iter().map(|(name, ms)| {
+            let mut packet = Packet::from_bytes(name.as_bytes()).unwrap();
+            packet.cold_mut().set_deadline(ms * 1_000_000);
+            packet
+        });
+        made.collect()
+    }
+
+    const TEXT: &str = "q :: DeadlineQueue(5) -> u :: Unqueue(ACTIVE false) -> out :: Collect";
+    const SOME: [(&str, u64); 5] = [("d", 1500), ("e", 0), ("b", 1100), ("a", 1050), ("c", 1100)];
+
+    #[test]
+    fn packets_leave_by_deadline_and_those_without_one_at_the_end() {
+        for options in ["5", "5, EXACT true", "5, BINS 64, WIDTH 50ms"] {
+            let text = TEXT.replace('5', options);
+            for make in [Bench::new, Bench::strict] {
+                let mut bench = make(crate::CLASSES, &text);
+                bench.push_packets("q", 0, packets(&SOME));
+                bench.push_packets("q", 0, packets(&[("f", 1)]));
+                assert_eq!(bench.drops("q", "full"), 1);
+                assert_eq!(bench.read("q.length"), "5");
+                bench.write("u.active", "true");
+                bench.run();
+                assert_eq!(bench.take("out").concat(), b"abcde");
+                assert_eq!(bench.read("q.highwater_length"), "5");
+            }
+        }
+    }
+
+    #[test]
+    fn late_packets_are_counted_or_dropped() {
+        for (options, left) in [("5", &b"abc"[..]), ("5, DROP_LATE true", b"bc")] {
+            let mut bench = Bench::new(crate::CLASSES, &TEXT.replace('5', options));
+            bench.push_packets("q", 0, packets(&[("b", 1100), ("a", 1020), ("c", 0)]));
+            bench.advance(Duration::from_millis(50));
+            bench.write("u.active", "true");
+            bench.run();
+            assert_eq!(bench.take("out").concat(), left);
+            assert_eq!(bench.read("q.late"), "1");
+            assert_eq!(bench.drops("q", "late"), 3 - left.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_reload_keeps_the_packets_and_sorts_them_anew() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        bench.push_packets("q", 0, packets(&SOME));
+        let text = TEXT.replace('5', "7, EXACT true");
+        assert_eq!(bench.reload(&text), Ok(()));
+        bench.push_packets("q", 0, packets(&[("B", 1075), ("E", 0)]));
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out").concat(), b"aBbcdeE");
+    }
+
+    #[test]
+    fn a_smaller_capacity_keeps_what_would_leave_first() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        bench.push_packets("q", 0, packets(&SOME));
+        bench.write("q.capacity", "2");
+        assert_eq!(
+            (bench.read("q.drops").as_str(), bench.drops("q", "full")),
+            ("0", 3)
+        );
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out").concat(), b"ab");
+        bench.write("u.active", "false");
+        bench.push_packets("q", 0, packets(&SOME));
+        bench.write("q.reset", "");
+        assert_eq!(
+            (bench.read("q.length").as_str(), bench.drops("q", "reset")),
+            ("0", 2)
+        );
+        assert!(bench.try_write("q.capacity", "many").is_err());
+    }
+
+    #[test]
+    fn a_source_that_listens_loses_nothing_to_a_full_queue() {
+        let text = "i :: InfiniteSource(LIMIT 100) -> q :: DeadlineQueue(3)
+            -> u :: Unqueue(ACTIVE false) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.run();
+        assert_eq!(bench.read("i.count"), "3");
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out").len(), 100);
+        assert_eq!(bench.read("q.drops"), "0");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_a_remedy() {
+        for (text, wrong) in [
+            ("DeadlineQueue(BINS 1)", "BINS must be between 64"),
+            ("DeadlineQueue(WIDTH 0)", "WIDTH must be at least"),
+        ] {
+            let text = format!("InfiniteSource -> {text} -> Discard");
+            assert!(testkit::errors(crate::CLASSES, &text).contains(wrong));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Time of putting a packet into an ordering queue and taking one out, while it holds from one to a million packets:
+//! `cargo run --release -p tables --example order`.
+//!
+//! Each packet's rank is the one that left last and a random part of the bins' span, as a deadline is the time and a
+//! delay. Cycles are those of the time-stamp counter, where there is one; nanoseconds everywhere. With `bench-services`
+//! as its argument it prints the lines of `make bench-services`.
+#![allow(clippy::print_stdout)]
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+use tables::order::{BinSort, Sorted};
+use tables::sample::Random;
+
+const BINS: usize = 1024;
+const WIDTH: u64 = 1_000_000;
+const ROUNDS: usize = 1 << 20;
+const REPEATS: usize = 5;
+
+/// As large as a packet's pointer, which is not 0 either.
+type Item = NonZeroU64;
+
+trait Queue {
+    fn push(&mut self, rank: u64, item: Item);
+    fn pop(&mut self) -> Option<Item>;
+}
+
+impl Queue for BinSort<Item> {
+    fn push(&mut self, rank: u64, item: Item) {
+        BinSort::push(self, rank, item);
+    }
+
+    fn pop(&mut self) -> Option<Item> {
+        BinSort::pop(self)
+    }
+}
+
+impl Queue for Sorted<Item> {
+    fn push(&mut self, rank: u64, item: Item) {
+        Sorted::push(self, rank, item);
+    }
+
+    fn pop(&mut self) -> Option<Item> {
+        Sorted::pop(self)
+    }
+}
+
+impl Queue for VecDeque<Item> {
+    fn push(&mut self, _: u64, item: Item) {
+        self.push_back(item);
+    }
+
+    fn pop(&mut self) -> Option<Item> {
+        self.pop_front()
+    }
+}
+
+fn item(rank: u64) -> Item {
+    Item::MIN.saturating_add(rank)
+}
+
+/// The least time, of some repeats, for a packet in and out.
+fn measure(mut queue: impl Queue, held: usize, delays: &[u64]) -> f64 {
+    for n in 0..held {
+        let rank = delays[n % delays.len()];
+        queue.push(rank, item(rank));
+    }
+    let mut least = Duration::MAX;
+    for _ in 0..REPEATS {
+        let begin = Instant::now();
+        for delay in delays {
+            // What is in the queue is its own rank, as a packet carries its deadline.
+            let now = queue.pop().map_or(0, NonZeroU64::get);
+            queue.push(now + delay, item(now + delay));
+        }
+        least = least.min(begin.elapsed());
+    }
+    black_box(queue.pop());
+    least.as_secs_f64() * 1e9 / delays.len() as f64
+}
+
+/// Cycles of the time-stamp counter in a nanosecond, as the machine says; 0 if it does not.
+fn gigahertz() -> f64 {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find(|line| line.starts_with("cpu MHz"));
+    let mhz = line.and_then(|line| line.split(':').nth(1)?.trim().parse::<f64>().ok());
+    mhz.unwrap_or(0.0) / 1000.0
+}
+
+fn main() {
+    let mut random = Random::new(1);
+    // Within two thirds of the span, so that none lies out of reach.
+    let delays: Vec<u64> = (0..ROUNDS)
+        .map(|_| random.below(BINS as u64 * WIDTH * 2 / 3))
+        .collect();
+    let clock = gigahertz();
+    let lines = std::env::args().any(|word| word == "bench-services");
+    if !lines {
+        println!("packets  fifo ns  binsort ns (cycles)  exact ns");
+    }
+    let mut worst: f64 = 0.0;
+    for held in [1, 10, 100, 1000, 10_000, 100_000, 1_000_000] {
+        let fifo = measure(VecDeque::new(), held, &delays);
+        let binned = measure(BinSort::new(BINS, WIDTH), held, &delays);
+        let exact = measure(Sorted::new(), held, &delays);
+        worst = worst.max(binned);
+        if lines {
+            println!("services binsort-cycles-{held} {:.0}", binned * clock);
+            println!("services exact-cycles-{held} {:.0}", exact * clock);
+        } else {
+            let cycles = binned * clock;
+            println!("{held:<8} {fifo:>7.1} {binned:>10.1} ({cycles:>3.0}) {exact:>12.1}");
+        }
+    }
+    if lines {
+        println!("services binsort-cycles {:.0}", worst * clock);
+    }
+}

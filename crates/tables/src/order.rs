@@ -1,0 +1,489 @@
+//! Queues that give back first what has the lowest rank: by bins, at a cost that does not grow, and exactly.
+//!
+//! [`BinSort`] divides ranks into bins of equal width and keeps each bin first in, first out; a hierarchy of bitmaps
+//! tells the first bin that holds something. What leaves may come too early or too late by less than a bin's width, as
+//! long as all ranks inside span no more than the bins do. B. Hardekopf et al., "Impact of Network Protocols on
+//! Programmable Router Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with what it
+//! holds. In both, equals leave in the order in which they came.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Bins that a word of a bitmap tells of.
+const WORD: usize = 64;
+/// No entry.
+const NONE: u32 = u32::MAX;
+/// Most bins.
+pub const BINS_MAX: usize = 1 << 20;
+
+/// Which of some bins hold something: one bit each, and on each level above one bit for each word that is not 0.
+struct Bitmap {
+    levels: Vec<Box<[u64]>>,
+}
+
+impl Bitmap {
+    fn new(bits: usize) -> Bitmap {
+        let mut levels = Vec::new();
+        let mut words = bits.div_ceil(WORD);
+        levels.push(vec![0; words].into());
+        while words > 1 {
+            words = words.div_ceil(WORD);
+            levels.push(vec![0; words].into());
+        }
+        Bitmap { levels }
+    }
+
+    #[inline]
+    fn set(&mut self, mut at: usize) {
+        for level in &mut self.levels {
+            let word = &mut level[at / WORD];
+            let had = *word;
+            *word |= 1 << (at % WORD);
+            if had != 0 {
+                return; // the levels above know
+            }
+            at /= WORD;
+        }
+    }
+
+    #[inline]
+    fn clear(&mut self, mut at: usize) {
+        for level in &mut self.levels {
+            let word = &mut level[at / WORD];
+            *word &= !(1 << (at % WORD));
+            if *word != 0 {
+                return;
+            }
+            at /= WORD;
+        }
+    }
+
+    /// The first bit that is set, from this one on.
+    #[inline]
+    fn next(&self, from: usize) -> Option<usize> {
+        let mut at = from;
+        for (height, level) in self.levels.iter().enumerate() {
+            let word = level.get(at / WORD)? & u64::MAX << (at % WORD);
+            if word != 0 {
+                at = at / WORD * WORD + word.trailing_zeros() as usize;
+                // Down again, by the first bit of each word.
+                return Some(self.levels[..height].iter().rev().fold(at, |at, level| {
+                    at * WORD + level[at].trailing_zeros() as usize
+                }));
+            }
+            at = at / WORD + 1;
+        }
+        None
+    }
+}
+
+/// Items that a block holds, so that one of words fills a cache line.
+const BLOCK: usize = 7;
+
+/// Items of a bin that came after each other. What waits long is then read a line at a time, and not an item.
+#[repr(align(64))]
+struct Block<T> {
+    items: [Option<T>; BLOCK],
+    /// Next in its bin; the next free block in a free one.
+    next: u32,
+}
+
+/// A list of blocks.
+#[derive(Clone, Copy)]
+struct Bin {
+    head: u32,
+    tail: u32,
+    /// The first item, in the first block.
+    from: u8,
+    /// Behind the last item, in the last block.
+    to: u8,
+}
+
+const EMPTY: Bin = Bin {
+    head: NONE,
+    tail: NONE,
+    from: 0,
+    to: BLOCK as u8,
+};
+
+/// Items in the order of their ranks, to within a bin's width.
+///
+/// The bins are a ring: the first one is where the lowest rank inside is, wherever that may be, so no clock is needed.
+/// A rank that lies further from the others than the bins reach goes into the bin at the end of their reach.
+pub struct BinSort<T> {
+    width: u64,
+    bins: Box<[Bin]>,
+    used: Bitmap,
+    blocks: Vec<Block<T>>,
+    free: u32,
+    len: usize,
+    /// No bin before this one holds something; bins are counted on, not around the ring.
+    first: u64,
+    /// The last bin that holds something.
+    last: u64,
+    /// Items whose rank lay out of reach.
+    beyond: u64,
+}
+
+impl<T> BinSort<T> {
+    /// An empty queue. The width is at least 1; the number of bins is made a power of two, from 64 to [`BINS_MAX`].
+    pub fn new(bins: usize, width: u64) -> BinSort<T> {
+        let bins = bins.clamp(WORD, BINS_MAX).next_power_of_two();
+        BinSort {
+            width: width.max(1),
+            bins: vec![EMPTY; bins].into(),
+            used: Bitmap::new(bins),
+            blocks: Vec::new(),
+            free: NONE,
+            len: 0,
+            first: 0,
+            last: 0,
+            beyond: 0,
+        }
+    }
+
+    /// How many bins there are.
+    pub fn bins(&self) -> usize {
+        self.bins.len()
+    }
+
+    /// How much of the ranks a bin takes.
+    pub fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many items came whose rank lay out of reach.
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    /// Bytes that it takes now.
+    pub fn memory_bytes(&self) -> usize {
+        let words: usize = self.used.levels.iter().map(|level| level.len()).sum();
+        size_of_val(&*self.bins) + words * 8 + self.blocks.capacity() * size_of::<Block<T>>()
+    }
+
+    #[inline]
+    fn slot(&self, bin: u64) -> usize {
+        bin as usize & (self.bins.len() - 1)
+    }
+
+    /// The bin for a rank, such that all bins in use stay within the ring.
+    #[inline]
+    fn place(&mut self, rank: u64) -> u64 {
+        let bin = rank / self.width;
+        if self.len == 0 {
+            (self.first, self.last) = (bin, bin);
+            return bin;
+        }
+        let reach = self.bins.len() as u64 - 1;
+        if bin >= self.first && bin - self.first <= reach {
+            self.last = self.last.max(bin);
+            return bin;
+        }
+        self.place_far(bin, reach)
+    }
+
+    #[cold]
+    fn place_far(&mut self, bin: u64, reach: u64) -> u64 {
+        if let Some(first) = self.find() {
+            self.first = first; // it may have lagged behind
+        }
+        let lowest = self.last.saturating_sub(reach);
+        let highest = self.first.saturating_add(reach);
+        let within = bin.clamp(lowest, highest);
+        self.beyond += u64::from(within != bin);
+        self.first = self.first.min(within);
+        self.last = self.last.max(within);
+        within
+    }
+
+    /// The first bin that holds something.
+    #[inline]
+    fn find(&self) -> Option<u64> {
+        if self.len == 0 {
+            return None;
+        }
+        let from = self.slot(self.first);
+        let slot = self.used.next(from).or_else(|| self.used.next(0))?;
+        let ahead = slot.wrapping_sub(from) & (self.bins.len() - 1);
+        Some(self.first + ahead as u64)
+    }
+
+    /// A free block.
+    #[inline]
+    fn take_block(&mut self) -> u32 {
+        match self.blocks.get(self.free as usize) {
+            Some(block) => std::mem::replace(&mut self.free, block.next),
+            None => {
+                self.blocks.push(Block {
+                    items: [const { None }; BLOCK],
+                    next: NONE,
+                });
+                self.blocks.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Puts an item in.
+    #[inline]
+    pub fn push(&mut self, rank: u64, item: T) {
+        let place = self.place(rank);
+        let slot = self.slot(place);
+        let mut bin = self.bins[slot];
+        if usize::from(bin.to) == BLOCK {
+            let block = self.take_block();
+            match self.blocks.get_mut(bin.tail as usize) {
+                Some(tail) => tail.next = block,
+                None => {
+                    bin.head = block;
+                    self.used.set(slot);
+                }
+            }
+            (bin.tail, bin.to) = (block, 0);
+        }
+        self.blocks[bin.tail as usize].items[usize::from(bin.to)] = Some(item);
+        bin.to += 1;
+        self.bins[slot] = bin;
+        self.len += 1;
+    }
+
+    /// Takes out the item that came first into the first bin that holds something.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        self.first = self.find()?;
+        let slot = self.slot(self.first);
+        let mut bin = self.bins[slot];
+        let block = self.blocks.get_mut(bin.head as usize)?;
+        let item = block.items[usize::from(bin.from)].take();
+        bin.from += 1;
+        let last = bin.head == bin.tail;
+        if usize::from(bin.from) == BLOCK || last && bin.from == bin.to {
+            let next = std::mem::replace(&mut block.next, self.free);
+            self.free = bin.head;
+            (bin.head, bin.from) = (next, 0);
+            if last {
+                bin = EMPTY;
+                self.used.clear(slot);
+            }
+        }
+        self.bins[slot] = bin;
+        self.len -= 1;
+        item
+    }
+
+    /// The item that [`pop`](Self::pop) would take out.
+    pub fn first(&self) -> Option<&T> {
+        let bin = self.bins[self.slot(self.find()?)];
+        let block = self.blocks.get(bin.head as usize)?;
+        block.items[usize::from(bin.from)].as_ref()
+    }
+}
+
+struct Entry<T> {
+    key: Reverse<(u64, u64)>,
+    item: T,
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Entry<T>) -> bool {
+        self.key == other.key
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Entry<T>) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Entry<T>) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// Items in the exact order of their ranks.
+pub struct Sorted<T> {
+    heap: BinaryHeap<Entry<T>>,
+    /// Number of the next item, which keeps equals in order.
+    next: u64,
+}
+
+impl<T> Default for Sorted<T> {
+    fn default() -> Sorted<T> {
+        Sorted {
+            heap: BinaryHeap::new(),
+            next: 0,
+        }
+    }
+}
+
+impl<T> Sorted<T> {
+    /// An empty queue.
+    pub fn new() -> Sorted<T> {
+        Sorted::default()
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// Puts an item in.
+    #[inline]
+    pub fn push(&mut self, rank: u64, item: T) {
+        let key = Reverse((rank, self.next));
+        self.next += 1;
+        self.heap.push(Entry { key, item });
+    }
+
+    /// Takes out the item of the lowest rank.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        self.heap.pop().map(|entry| entry.item)
+    }
+
+    /// The item that [`pop`](Self::pop) would take out.
+    pub fn first(&self) -> Option<&T> {
+        self.heap.peek().map(|entry| &entry.item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Random;
+
+    /// A list that is searched whenever something is taken out: what both queues have to do.
+    #[derive(Default)]
+    struct Naive(Vec<(u64, u64)>);
+
+    impl Naive {
+        fn pop(&mut self, width: u64) -> Option<u64> {
+            let first = self.0.iter().map(|(rank, _)| rank / width).min()?;
+            let at = self.0.iter().position(|(rank, _)| rank / width == first)?;
+            Some(self.0.remove(at).1)
+        }
+    }
+
+    #[test]
+    fn both_give_what_a_list_that_is_searched_gives() {
+        for (seed, width, bins) in [(1, 1, 64), (2, 7, 64), (3, 1000, 1024), (4, 3, 5000)] {
+            let mut random = Random::new(seed);
+            let (mut binned, mut sorted) = (BinSort::new(bins, width), Sorted::new());
+            let (mut naive, mut exact) = (Naive::default(), Naive::default());
+            // Ranks move on, and back a little, as times do; never further than the bins reach.
+            let reach = binned.bins() as u64 * width / 3;
+            let mut now = random.below(1 << 40);
+            for n in 0..20_000u64 {
+                if random.below(100) < 45 + n / 5000 * 3 {
+                    let rank = now + random.below(reach);
+                    binned.push(rank, n);
+                    sorted.push(rank, n);
+                    naive.0.push((rank, n));
+                    exact.0.push((rank, n));
+                } else {
+                    assert_eq!(binned.first().copied(), {
+                        let copy = naive.0.clone();
+                        Naive(copy).pop(width)
+                    });
+                    assert_eq!(binned.pop(), naive.pop(width));
+                    assert_eq!(sorted.pop(), exact.pop(1));
+                    let oldest = naive.0.iter().map(|(rank, _)| *rank).min();
+                    now = oldest.unwrap_or(now + random.below(2 * reach)).max(now);
+                }
+                assert_eq!((binned.len(), sorted.len()), (naive.0.len(), exact.0.len()));
+            }
+            assert_eq!(binned.beyond(), 0);
+            while let Some(n) = naive.pop(width) {
+                assert_eq!((binned.pop(), sorted.pop()), (Some(n), exact.pop(1)));
+            }
+            assert!(binned.is_empty() && sorted.is_empty() && binned.pop().is_none());
+        }
+    }
+
+    #[test]
+    fn an_item_leaves_at_most_a_bin_out_of_order() {
+        let (mut queue, mut random) = (BinSort::new(1024, 100), Random::new(9));
+        for _ in 0..5000 {
+            let rank = random.below(1024 * 100);
+            queue.push(rank, rank);
+        }
+        let mut highest = 0;
+        while let Some(rank) = queue.pop() {
+            assert!(rank + 100 > highest, "{rank} after {highest}");
+            highest = highest.max(rank);
+        }
+    }
+
+    #[test]
+    fn what_lies_out_of_reach_goes_to_the_end_of_it_and_is_counted() {
+        let mut queue = BinSort::new(64, 10);
+        queue.push(6400, 'c');
+        queue.push(u64::MAX, 'e'); // to bin 703
+        queue.push(7000, 'd');
+        queue.push(6399, 'b'); // would be out of the ring with bin 703 in use: to bin 640
+        assert_eq!(queue.beyond(), 2);
+        let order: String = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order, "cbde");
+        queue.push(u64::MAX, 'z'); // empty: the ring starts anywhere
+        queue.push(0, 'a');
+        queue.push(u64::MAX, 'y');
+        assert_eq!(queue.beyond(), 3);
+        assert_eq!(
+            std::iter::from_fn(|| queue.pop()).collect::<String>(),
+            "azy"
+        );
+    }
+
+    #[test]
+    fn lower_ranks_come_first_also_if_they_come_later() {
+        let mut queue = BinSort::new(64, 10);
+        queue.push(500, 'b');
+        queue.push(20, 'a');
+        queue.push(649, 'c');
+        assert_eq!((queue.beyond(), queue.first()), (0, Some(&'a')));
+        assert_eq!(
+            std::iter::from_fn(|| queue.pop()).collect::<String>(),
+            "abc"
+        );
+    }
+
+    #[test]
+    fn the_bitmap_finds_the_first_bit_at_every_height() {
+        let mut random = Random::new(5);
+        for bits in [64, 128, 4096, 8192, 1 << 18] {
+            let (mut bitmap, mut model) = (Bitmap::new(bits), std::collections::BTreeSet::new());
+            for _ in 0..2000 {
+                let at = random.below(bits as u64) as usize;
+                if random.below(2) == 0 {
+                    bitmap.set(at);
+                    model.insert(at);
+                } else if let Some(&at) = model.range(at..).next() {
+                    bitmap.clear(at);
+                    model.remove(&at);
+                }
+                let from = random.below(bits as u64) as usize;
+                assert_eq!(bitmap.next(from), model.range(from..).next().copied());
+            }
+        }
+    }
+}
