@@ -114,6 +114,11 @@ fn the_language_reads_any_bytes() {
 }
 
 #[test]
+fn label_stacks_of_any_bytes_are_followed_or_dropped() {
+    run("mpls", 800, 300);
+}
+
+#[test]
 fn netlink_messages_of_any_bytes_are_read_or_refused() {
     run("netlink", 8_000, 1_000);
 }

@@ -37,6 +37,8 @@ mod limit;
 pub mod linux;
 /// How a class gets its manual page.
 mod manual;
+/// Classes of MPLS: labels on and off, and where packets with labels go.
+pub mod mpls;
 /// What ARP and Neighbour Discovery share.
 mod neighbour;
 /// Arguments that name another element.
@@ -90,6 +92,7 @@ pub const CLASSES: &[&[Class]] = &[
     ip4::CLASSES,
     ip6::CLASSES,
     linux::CLASSES,
+    mpls::CLASSES,
     queue::CLASSES,
     rewrite::CLASSES,
     route::CLASSES,

@@ -251,6 +251,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(!((sum & 0xffff) + (sum >> 16)) as u16);
     }
 
+    /// Sets the time to live and keeps the checksum right.
+    #[inline]
+    pub fn patch_ttl(&mut self, ttl: u8) {
+        self.patch16(8, u16::from_be_bytes([ttl, self.protocol()]));
+    }
+
     /// Sets DSCP and ECN and keeps the checksum right.
     #[inline]
     pub fn patch_tos(&mut self, tos: u8) {

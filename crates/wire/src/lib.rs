@@ -35,6 +35,7 @@ pub mod icmp;
 pub mod icmp6;
 pub mod ipv4;
 pub mod ipv6;
+pub mod mpls;
 pub mod nd;
 pub mod netlink;
 pub mod plain;

@@ -12,6 +12,7 @@ pub mod headers;
 pub mod keep;
 pub mod language;
 pub mod linux;
+pub mod mpls;
 pub mod netlink;
 pub mod node;
 pub mod offload;
@@ -78,6 +79,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "linux",
         run: linux::run,
+    },
+    Target {
+        name: "mpls",
+        run: mpls::run,
     },
     Target {
         name: "netlink",

@@ -46,6 +46,8 @@
 //!   elements (RFC 1812, 4.3.2.8): 1000 per second and 50 at once, unless the `rate` handler of one of them
 //!   changes it. In `ashlar click` there is no limit without these arguments.
 //! - `TTL`: time to live of messages. Default 64.
+//! - `MPLS`: whether what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
+//!   message then quotes as well (RFC 4950). Default false.
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: whether FixIPSrc is to set the source. Default true.
 
 use super::names;
@@ -56,7 +58,7 @@ use engine::packet::anno::{Anno, PacketType};
 use std::net::Ipv4Addr;
 use wire::icmp::{PARAMETER_PROBLEM, REDIRECT, UNREACHABLE, unreachable};
 use wire::ipv4_options::{LSRR, Options, SSRR};
-use wire::{Icmp, Ipv4, addr, icmp, ipv4, proto};
+use wire::{Icmp, Ipv4, addr, icmp, ipv4, mpls, proto};
 
 const ABOUT_ERROR: u8 = 0;
 const FRAGMENT: u8 = 1;
@@ -85,6 +87,7 @@ pub(super) struct Config {
     pmtu: u16,
     ttl: u8,
     fix_src: bool,
+    mpls: bool,
     limit: Limit,
 }
 
@@ -132,6 +135,7 @@ impl Element for ICMPError {
             "whether FixIPSrc is to set the source",
         );
         let fix_src = args.key("SET_FIX_ANNO", fix_src, "another name of USE_FIX_ANNO");
+        let mpls = args.key("MPLS", false, "whether labels stand before the IP header");
         let src = args.required("SRC", "source address, if no FixIPSrc follows");
         let (kind, code) = names::kind_and_code(args, false);
         Config {
@@ -144,6 +148,7 @@ impl Element for ICMPError {
             pmtu,
             ttl,
             fix_src,
+            mpls,
             limit,
         }
     }
@@ -229,6 +234,22 @@ impl Config {
         }
     }
 
+    /// Quotes the labels before the IP header, behind what is quoted of the packet; the second word of the message's
+    /// header, which then says how long that is.
+    fn quote_labels(&self, packet: &mut Packet, room: usize) -> Option<u32> {
+        let labels = packet.network_offset();
+        let (extension, len) = mpls::extension(&packet.data()[..labels]);
+        let there = packet.network().len();
+        let quoted = there.min(room.checked_sub(len)?).max(mpls::QUOTED_MIN) / 4 * 4;
+        packet.truncate(labels + quoted);
+        packet.leave_large();
+        let padding = quoted - there.min(quoted);
+        let behind = packet.put(padding + len)?;
+        behind[..padding].fill(0);
+        behind[padding..].copy_from_slice(&extension[..len]);
+        Some((quoted as u32 / 4) << 16)
+    }
+
     /// Makes the message of the packet; `None` if there is no room for its headers.
     fn message(&self, packet: &mut Packet, ident: u16) -> Option<()> {
         let own = usize::from(packet.cold().user[SOURCE_ROUTED]);
@@ -239,11 +260,17 @@ impl Config {
         let option = back.as_ref().map_or(&[][..], Reversed::padded);
         let dst = back.as_ref().map_or(src, |b| b.first);
         let header_len = ipv4::MIN_LEN + option.len();
-        let quoted = ip4::datagram(packet).len();
+        let mut quoted = ip4::datagram(packet).len();
+        let room = self.mtu - header_len - icmp::LEN;
+        let mut rest = rest;
+        if self.mpls && packet.network_offset() > 0 {
+            rest |= self.quote_labels(packet, room)?;
+            quoted = packet.network().len();
+        }
         if !packet.pull(packet.network_offset()) {
             return None;
         }
-        packet.truncate(quoted.min(self.mtu - header_len - icmp::LEN));
+        packet.truncate(quoted.min(room));
         packet.leave_large();
         let needed = header_len + icmp::LEN + HEADROOM;
         if packet.headroom() < needed && !packet.realign(needed) {

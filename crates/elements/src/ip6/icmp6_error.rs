@@ -30,6 +30,8 @@
 //! - `POINTER`: offset of the fault, for a Parameter Problem with a code. Default 0.
 //! - `BADADDRS`: further sources that are not answered, such as anycast addresses and the router's
 //!   own on other interfaces, as one argument.
+//! - `MPLS`: whether what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
+//!   answer then quotes as well (RFC 4950). Default false.
 //! - `USE_FIX_ANNO`: whether FixIP6Src may later set the source address to that of the interface by which the
 //!   answer leaves. It never does for packets to one of `SRC`. Default true.
 //! - `RATE`, `BURST`: a limit for this element alone, over all workers: answers per second (0 = no limit) and
@@ -47,7 +49,7 @@ use engine::packet::HEADROOM;
 use engine::packet::anno::PacketType;
 use std::net::Ipv6Addr;
 use wire::icmp6::{self, PACKET_TOO_BIG, PARAMETER_PROBLEM};
-use wire::{Icmp6, Ipv6, addr, checksum, ipv6, proto};
+use wire::{Icmp6, Ipv6, addr, checksum, ipv6, mpls, proto};
 
 const BAD_HEADER: u8 = 0;
 const ABOUT_ERROR: u8 = 1;
@@ -68,6 +70,7 @@ pub(super) struct Config {
     rest: u32,
     bad: Vec<Ipv6Addr>,
     fix: bool,
+    mpls: bool,
     limit: Limit,
 }
 
@@ -142,7 +145,12 @@ impl ICMP6Error {
             true => asked,
             false => chain::source_for(&self.config.sources, peer)?,
         };
-        let quoted = len.min(ipv6::MIN_MTU - BEFORE);
+        let mut quoted = len.min(ipv6::MIN_MTU - BEFORE);
+        let mut rest = answer.rest;
+        if self.config.mpls && packet.network_offset() > 0 {
+            rest |= quote_labels(packet, len)?;
+            quoted = packet.network().len();
+        }
         if !packet.pull(packet.network_offset()) {
             return None;
         }
@@ -158,7 +166,7 @@ impl ICMP6Error {
         let mut icmp = Icmp6::new_unchecked(&mut *message);
         icmp.set_kind(answer.kind);
         icmp.set_code(answer.code);
-        icmp.set_rest(answer.rest);
+        icmp.set_rest(rest);
         icmp.fill_checksum(checksum::pseudo6(
             source,
             peer,
@@ -169,6 +177,22 @@ impl ICMP6Error {
         packet.anno_mut().set_fix_ip_src(self.config.fix && !own);
         Some(())
     }
+}
+
+/// Quotes the labels before the IP header, behind what is quoted of the packet of `len` bytes; the second word of the
+/// message's header, which then says how long that is.
+fn quote_labels(packet: &mut Packet, len: usize) -> Option<u32> {
+    let labels = packet.network_offset();
+    let (extension, more) = mpls::extension(packet.data().get(..labels)?);
+    let quoted = len.min(ipv6::MIN_MTU - BEFORE - more);
+    let quoted = quoted.max(mpls::QUOTED_MIN) / 8 * 8;
+    packet.truncate(labels + quoted.min(len));
+    packet.leave_large();
+    let padding = quoted - len.min(quoted);
+    let behind = packet.put(padding + more)?;
+    behind[..padding].fill(0);
+    behind[padding..].copy_from_slice(&extension[..more]);
+    Some((quoted as u32 / 8) << 24)
 }
 
 /// Writes the header of an ICMPv6 packet that the router makes.
@@ -248,6 +272,7 @@ impl Element for ICMP6Error {
                 true,
                 "whether FixIP6Src may change the source",
             ),
+            mpls: args.key("MPLS", false, "whether labels stand before the IP header"),
             limit: Limit::of_errors(args),
         }
     }

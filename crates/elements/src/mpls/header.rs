@@ -1,0 +1,93 @@
+//! What labels and the IP header below them tell each other: time to live and traffic class (RFC 3443, RFC 3270).
+
+use arguments::Names;
+use arguments::units::FromArg;
+use wire::{Ipv4, Ipv6, ipv4, ipv6};
+
+/// Whether labels and what is below them are one way or two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Each router on the way of the labels counts in the packet's time to live, and the class is that of the packet.
+    Uniform,
+    /// The way of the labels is one hop, and the packet keeps its class.
+    Pipe,
+}
+
+impl FromArg for Mode {
+    const KIND: &'static str = "`uniform` or `pipe`";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Mode, String> {
+        match raw {
+            "uniform" => Ok(Mode::Uniform),
+            "pipe" => Ok(Mode::Pipe),
+            _ => Err(format!("must be {}, not `{raw}`", Self::KIND)),
+        }
+    }
+
+    fn stand_in() -> Mode {
+        Mode::Uniform
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Mode::Uniform => "uniform".to_owned(),
+            Mode::Pipe => "pipe".to_owned(),
+        }
+    }
+}
+
+/// Time to live and traffic class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) ttl: u8,
+    pub(super) exp: u8,
+}
+
+impl Life {
+    /// Those of an IP packet; `None` if it is none.
+    #[inline]
+    pub(super) fn of_ip(packet: &[u8]) -> Option<Life> {
+        match packet.first()? >> 4 {
+            4 => {
+                let ip = Ipv4::new_unchecked(packet.first_chunk::<{ ipv4::MIN_LEN }>()?);
+                Some(Life {
+                    ttl: ip.ttl(),
+                    exp: ip.dscp() >> 3,
+                })
+            }
+            6 => {
+                let ip = Ipv6::new_unchecked(packet.first_chunk::<{ ipv6::LEN }>()?);
+                Some(Life {
+                    ttl: ip.hop_limit(),
+                    exp: ip.dscp() >> 3,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives an IP packet a time to live that is no longer than its own, and the class selector of the traffic class
+    /// unless it has that class already. Other packets stay as they are.
+    #[inline]
+    pub(super) fn into_ip(self, packet: &mut [u8]) {
+        let Some(own) = Life::of_ip(packet) else {
+            return;
+        };
+        let ttl = self.ttl.min(own.ttl);
+        let class = |dscp_and_ecn: u8| match self.exp == own.exp {
+            true => dscp_and_ecn,
+            false => self.exp << 5 | dscp_and_ecn & 3,
+        };
+        if let Some(4) = packet.first().map(|first| first >> 4) {
+            if let Some(header) = packet.first_chunk_mut::<{ ipv4::MIN_LEN }>() {
+                let mut ip = Ipv4::new_unchecked(&mut header[..]);
+                ip.patch_tos(class(ip.tos()));
+                ip.patch_ttl(ttl);
+            }
+        } else if let Some(header) = packet.first_chunk_mut::<{ ipv6::LEN }>() {
+            let mut ip = Ipv6::new_unchecked(&mut header[..]);
+            ip.set_traffic_class(class(ip.traffic_class()));
+            ip.set_hop_limit(ttl);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Classes of MPLS: labels on and off, and where packets with labels go.
+
+mod header;
+mod mpls_encap;
+mod mpls_ether_encap;
+mod mpls_lookup;
+mod mpls_payload;
+mod syntax;
+mod table;
+
+use engine::element::Class;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<mpls_encap::MplsEncap>(),
+    Class::of::<mpls_ether_encap::MplsEtherEncap>(),
+    Class::of::<mpls_lookup::MplsLookup>(),
+    Class::of::<mpls_payload::MplsPayload>(),
+];

@@ -1,0 +1,96 @@
+//! Puts Ethernet headers on what leaves an MPLS router: packets with labels, and IP packets without.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> mpls :: MPLSLookup(100 swap 200 10.0.1.2 0, 101 pop 10.0.1.2 0)
+//!     -> MPLSEtherEncap(02:00:00:00:00:01, 02:00:00:00:01:02) -> Discard;
+//! ```
+//!
+//! The Ethertype says what follows: 0x8847 before labels, 0x0800 or 0x86dd before an IP packet whose last label was
+//! popped. MPLSLookup and MPLSEncap note by the network header annotation which it is. A packet that is none of these
+//! is dropped (`not_ip`), and so is one without room before its data (`no_headroom`).
+//!
+//! Arguments:
+//!
+//! - `SRC`: the source address.
+//! - `DST`: the address of the router at the other end of the link.
+
+use crate::prelude::*;
+use wire::{EtherAddr, ether};
+
+const NOT_IP: u8 = 0;
+const NO_HEADROOM: u8 = 1;
+
+#[derive(Clone, Copy)]
+pub(super) struct MplsEtherEncap {
+    src: EtherAddr,
+    dst: EtherAddr,
+}
+
+impl Element for MplsEtherEncap {
+    const CLASS: &'static str = "MPLSEtherEncap";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const SPOILS: Facts = Facts::AT_NETWORK;
+    const DROPS: &'static [&'static str] = &["not_ip", "no_headroom"];
+    const READS_ANNOTATIONS: bool = true;
+
+    type Config = MplsEtherEncap;
+
+    fn configure(args: &mut Args) -> MplsEtherEncap {
+        MplsEtherEncap {
+            src: args.required("SRC", "the source address"),
+            dst: args.required("DST", "the router at the other end of the link"),
+        }
+    }
+
+    fn new(config: &Arc<MplsEtherEncap>, _: &Init) -> MplsEtherEncap {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let version = packet.data().first().map(|first| first >> 4);
+        let ethertype = match (packet.network_offset(), version) {
+            (1.., _) => ether::MPLS,
+            (0, Some(4)) => ether::IPV4,
+            (0, Some(6)) => ether::IPV6,
+            _ => return Verdict::drop(NOT_IP),
+        };
+        let Some(room) = packet.push(ether::LEN) else {
+            return Verdict::drop(NO_HEADROOM);
+        };
+        room[..ether::LEN].copy_from_slice(&ether::header(self.dst, self.src, ethertype));
+        packet.set_mac_here();
+        Verdict::ON
+    }
+
+    const HANDLERS: &'static [Handler<MplsEtherEncap>] = &[
+        Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
+        Handler::set("dst", "changes DST", |e, value, _| {
+            assign(&mut e.dst, value)
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Bench, ip4, ip6};
+
+    #[test]
+    fn the_ethertype_says_what_follows() {
+        let text = "e :: MPLSEncap(16) -> x :: MPLSEtherEncap(02:00:00:00:00:01, 02:00:00:00:00:02)
+            -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let (four, six) = (ip4().bytes(), ip6().bytes());
+        bench.push("e", std::slice::from_ref(&four));
+        bench.push("x", &[&four, &six, &b"?".to_vec(), &Vec::new()]);
+        let out = bench.take("out");
+        let head = |frame: &[u8]| (frame[..12].to_vec(), [frame[12], frame[13]]);
+        let addresses = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1].to_vec();
+        let kinds: Vec<_> = out.iter().map(|frame| head(frame)).collect();
+        let expected = [[0x88, 0x47], [0x08, 0x00], [0x86, 0xdd]];
+        assert_eq!(kinds, expected.map(|kind| (addresses.clone(), kind)));
+        assert_eq!(bench.drops("x", "not_ip"), 2);
+    }
+}

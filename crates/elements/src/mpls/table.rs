@@ -1,0 +1,160 @@
+//! The label table (RFC 3031: incoming label map): what becomes of a packet by its label.
+//!
+//! Labels lie in blocks, each published as a whole: a change copies a block, whatever the number of labels, and readers
+//! wait for nobody.
+
+use engine::publish::{Published, Reader, domain};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::mpls::LABEL_MAX;
+
+/// Labels of a block.
+const BLOCK: usize = 1 << 10;
+const BLOCKS: usize = (LABEL_MAX as usize + 1) / BLOCK;
+
+/// Labels that are put on a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Labels {
+    /// The innermost first.
+    labels: [u32; Labels::MAX],
+    len: u8,
+}
+
+impl Labels {
+    pub(super) const MAX: usize = 8;
+
+    /// Of these, the outermost first; `None` if they are too many.
+    pub(super) fn new(outermost_first: &[u32]) -> Option<Labels> {
+        let mut labels = Labels::default();
+        let places = labels.labels.get_mut(..outermost_first.len())?;
+        for (place, label) in places.iter_mut().zip(outermost_first.iter().rev()) {
+            *place = *label;
+        }
+        labels.len = outermost_first.len() as u8;
+        Some(labels)
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    #[inline]
+    pub(super) fn outermost_first(&self) -> impl Iterator<Item = u32> {
+        self.labels[..self.len()].iter().rev().copied()
+    }
+}
+
+/// A next hop: what takes the place of the label, and where the packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hop {
+    /// None: the label is popped.
+    pub(super) labels: Labels,
+    /// None: the packet is for this router, or the link has one other end.
+    pub(super) gateway: Option<IpAddr>,
+    pub(super) port: u8,
+    pub(super) weight: u16,
+}
+
+/// What becomes of packets with a label.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    hops: Box<[Hop]>,
+    weights: u64,
+}
+
+impl Entry {
+    pub(super) fn new(hops: Vec<Hop>) -> Entry {
+        Entry {
+            weights: hops.iter().map(|hop| u64::from(hop.weight)).sum(),
+            hops: hops.into(),
+        }
+    }
+
+    pub(super) fn hops(&self) -> &[Hop] {
+        &self.hops
+    }
+
+    /// The next hop of a flow; its hash is asked for only if there is a choice.
+    #[inline]
+    pub(super) fn hop(&self, hash: impl FnOnce() -> u32) -> Option<&Hop> {
+        if let [hop] = &*self.hops {
+            return Some(hop);
+        }
+        let mut at = (u64::from(hash()) * self.weights) >> 32;
+        self.hops.iter().find(|hop| {
+            let weight = u64::from(hop.weight);
+            let here = at < weight;
+            at = at.saturating_sub(weight);
+            here
+        })
+    }
+}
+
+type Block = Vec<Option<Arc<Entry>>>;
+
+/// What the writer knows beside.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Labels that have an entry.
+    pub(super) labels: BTreeSet<u32>,
+    /// Those of the configuration.
+    pub(super) configured: BTreeSet<u32>,
+}
+
+pub(super) struct LabelTable {
+    blocks: Box<[Published<Block>]>,
+    known: Mutex<Known>,
+}
+
+impl LabelTable {
+    pub(super) fn new() -> LabelTable {
+        let block = |_| Published::new(domain(), Block::new());
+        LabelTable {
+            blocks: (0..BLOCKS).map(block).collect(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The entry of a label.
+    #[inline]
+    pub(super) fn find<'r>(&'r self, label: u32, reader: &'r Reader) -> Option<&'r Entry> {
+        let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
+        block.get(label as usize % BLOCK)?.as_deref()
+    }
+
+    /// The same for control, which is no reader.
+    pub(super) fn entry(&self, label: u32) -> Option<Arc<Entry>> {
+        let block = self.blocks.get(label as usize / BLOCK)?.snapshot();
+        block.get(label as usize % BLOCK)?.clone()
+    }
+
+    /// The writer's half.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a label an entry or none.
+    pub(super) fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
+        let Some(block) = self.blocks.get(label as usize / BLOCK) else {
+            return;
+        };
+        match entry.is_some() {
+            true => known.labels.insert(label),
+            false => known.labels.remove(&label),
+        };
+        block.update(|old| {
+            let mut new = Block::clone(old);
+            let at = label as usize % BLOCK;
+            if new.len() <= at {
+                new.resize(at + 1, None);
+            }
+            new[at] = entry;
+            while let Some(None) = new.last() {
+                new.pop();
+            }
+            Arc::new(new)
+        });
+    }
+}

@@ -1,0 +1,165 @@
+//! MPLS label stacks (RFC 3032), and the extension by which ICMP errors quote them (RFC 4950).
+
+use crate::bytes::{be32, put, put16, put32};
+use crate::{BadHeader, checksum};
+
+/// Length of an entry of a stack.
+pub const LEN: usize = 4;
+/// Largest label.
+pub const LABEL_MAX: u32 = 0xf_ffff;
+/// Below an IPv4 packet in place of no label.
+pub const EXPLICIT_NULL4: u32 = 0;
+/// Below an IPv6 packet in place of no label.
+pub const EXPLICIT_NULL6: u32 = 2;
+/// Says, where labels are agreed upon, that the last router but one takes the label off; it never stands in a packet.
+pub const IMPLICIT_NULL: u32 = 3;
+/// The first label that is free to use.
+pub const FIRST: u32 = 16;
+/// Most entries that a stack is looked through for.
+pub const DEPTH_MAX: usize = 32;
+
+/// An entry of a stack: label, traffic class, bottom of stack and time to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The label, 20 bits.
+    pub label: u32,
+    /// The traffic class, once EXP, 3 bits.
+    pub exp: u8,
+    /// Whether it is the last one.
+    pub bottom: bool,
+    /// Time to live.
+    pub ttl: u8,
+}
+
+impl Entry {
+    /// The entry as it stands in a packet, as a number.
+    #[inline]
+    pub const fn word(self) -> u32 {
+        (self.label & LABEL_MAX) << 12
+            | (self.exp as u32 & 7) << 9
+            | (self.bottom as u32) << 8
+            | self.ttl as u32
+    }
+
+    /// The entry of such a number.
+    #[inline]
+    pub const fn of(word: u32) -> Entry {
+        Entry {
+            label: word >> 12,
+            exp: (word >> 9) as u8 & 7,
+            bottom: word & 0x100 != 0,
+            ttl: word as u8,
+        }
+    }
+
+    /// The entry at `at`, if it is there.
+    #[inline]
+    pub fn read(bytes: &[u8], at: usize) -> Option<Entry> {
+        let bytes = bytes.get(at..)?.first_chunk::<LEN>()?;
+        Some(Entry::of(be32(bytes, 0)))
+    }
+
+    /// Writes the entry at `at`; says whether there was room.
+    #[inline]
+    pub fn write(self, bytes: &mut [u8], at: usize) -> bool {
+        let room = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<LEN>);
+        match room {
+            Some(room) => {
+                put32(room, 0, self.word());
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// The length of the stack that `bytes` begin with: where the packet below it begins.
+#[inline]
+pub fn stack_len(bytes: &[u8]) -> Result<usize, BadHeader> {
+    let mut at = 0;
+    loop {
+        let entry = Entry::read(bytes, at).ok_or(BadHeader::TooShort)?;
+        at += LEN;
+        if entry.bottom {
+            return Ok(at);
+        }
+        if at == DEPTH_MAX * LEN {
+            return Err(BadHeader::BadLength);
+        }
+    }
+}
+
+/// Entries that an ICMP error quotes at most.
+pub const QUOTED_MAX: usize = 16;
+/// Bytes of the longest extension.
+pub const EXTENSION_MAX: usize = 8 + QUOTED_MAX * LEN;
+/// Bytes of the packet that an ICMP error with an extension quotes at least; zeros follow a shorter one (RFC 4884).
+pub const QUOTED_MIN: usize = 128;
+
+/// The ICMP extension structure that quotes a label stack, and its length.
+pub fn extension(stack: &[u8]) -> ([u8; EXTENSION_MAX], usize) {
+    let mut bytes = [0; EXTENSION_MAX];
+    let quoted = stack.len().min(QUOTED_MAX * LEN) / LEN * LEN;
+    put(&mut bytes, 0, [0x20]); // version 2
+    put16(&mut bytes, 4, 4 + quoted as u16);
+    put(&mut bytes, 6, [1, 1]); // MPLS label stack class, incoming stack
+    bytes[8..8 + quoted].copy_from_slice(&stack[..quoted]);
+    let sum = checksum::checksum(&bytes[..8 + quoted]);
+    put16(&mut bytes, 2, sum);
+    (bytes, 8 + quoted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hammer;
+
+    /// Label 1000, class 5, TTL 64; label 16, class 0, bottom, TTL 255.
+    const STACK: [u8; 9] = [0x00, 0x3e, 0x8a, 0x40, 0x00, 0x01, 0x01, 0xff, 0x45];
+
+    #[test]
+    fn entries_are_read_and_written() {
+        let top = Entry {
+            label: 1000,
+            exp: 5,
+            bottom: false,
+            ttl: 64,
+        };
+        let bottom = Entry {
+            label: 16,
+            exp: 0,
+            bottom: true,
+            ttl: 255,
+        };
+        assert_eq!(Entry::read(&STACK, 0), Some(top));
+        assert_eq!(Entry::read(&STACK, 4), Some(bottom));
+        assert_eq!(Entry::read(&STACK, 6), None);
+        let mut bytes = [0; 8];
+        assert!(top.write(&mut bytes, 0) && bottom.write(&mut bytes, 4));
+        assert!(!top.write(&mut bytes, 5));
+        assert_eq!(bytes, STACK[..8]);
+        assert_eq!(stack_len(&STACK), Ok(8));
+        assert_eq!(stack_len(&STACK[..7]), Err(BadHeader::TooShort));
+        assert_eq!(stack_len(&[0; 200]), Err(BadHeader::BadLength));
+    }
+
+    #[test]
+    fn the_extension_is_that_of_rfc_4950() {
+        let (bytes, len) = extension(&STACK[..8]);
+        assert_eq!(bytes[..2], [0x20, 0]);
+        assert_eq!(bytes[4..16], [&[0, 12, 1, 1], &STACK[..8]].concat());
+        assert!(checksum::verify(&bytes[..len]));
+        assert_eq!(extension(&[1; 400]).1, EXTENSION_MAX);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        hammer(&STACK, |bytes| {
+            if let Ok(len) = stack_len(bytes) {
+                assert!(len <= bytes.len());
+                let (extension, len) = extension(&bytes[..len]);
+                assert!(checksum::verify(&extension[..len]));
+            }
+        });
+    }
+}
