@@ -42,7 +42,7 @@ pub mod memory;
 pub mod netns;
 mod null;
 mod offload;
-pub use offload::unfold;
+pub use offload::{fold, unfold};
 pub mod pcap;
 mod ring;
 

@@ -3,7 +3,11 @@
 //!
 //! A frame between two Linux network namespaces, or from a TAP, may carry a checksum field that
 //! holds only the pseudo-header's sum, and may be 64 KiB of TCP that nobody has cut yet. Frames must
-//! not leave for a real wire like this.
+//! not leave for a real wire like this. On the way out, segments of a flow that follow one another become a super-frame again
+//! (see [`merge`]): the kernel's way to a peer on the same machine costs the same for 64 KiB as for a segment, and a device
+//! that cannot cut has the kernel do it.
+
+pub(crate) mod merge;
 
 use engine::packet::Packet;
 use wire::checksum;
@@ -40,6 +44,22 @@ impl VnetHeader {
             csum_start: word(6),
             csum_offset: word(8),
         }
+    }
+
+    /// Writes the header of a frame whose headers have so many bytes.
+    fn bytes(&self, headers: usize) -> [u8; VNET_LEN] {
+        let mut b = [0; VNET_LEN];
+        (b[0], b[1]) = (self.flags, self.kind);
+        let words = [
+            headers as u16,
+            self.segment,
+            self.csum_start,
+            self.csum_offset,
+        ];
+        for (to, word) in b[2..].chunks_exact_mut(2).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        b
     }
 
     /// Whether the frame must be cut.
@@ -236,6 +256,22 @@ pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
         packets.push(packet);
     }
     packets
+}
+
+/// What the kernel is given for these frames: each super-frame or single frame with its virtio-net header in front; for tests
+/// on any bytes.
+pub fn fold(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let (mut at, mut sent, mut head) = (0, Vec::new(), merge::Head::PLAIN);
+    while at < frames.len() {
+        let n = head.merge(frames[at..].iter().map(Vec::as_slice)).max(1);
+        let mut bytes = head.bytes().to_vec();
+        for frame in &frames[at..at + n] {
+            bytes.extend(&frame[head.replaces()..]);
+        }
+        sent.push(bytes);
+        at += n;
+    }
+    sent
 }
 
 /// Copies bytes from `from` on out of two adjacent pieces.

@@ -1,6 +1,7 @@
 //! Packet sockets and their message vectors.
 #![allow(unsafe_code)]
 
+use crate::offload::merge::Head;
 use crate::offload::{VNET_LEN, VnetHeader};
 use crate::sys::{check, owned, set_option};
 use engine::packet::Packet;
@@ -46,7 +47,8 @@ pub(super) fn rx_socket(bytes: usize) -> io::Result<(OwnedFd, bool)> {
 pub(super) fn tx_socket(bypass_qdisc: bool) -> io::Result<OwnedFd> {
     let socket = packet_socket()?;
     let fd = socket.as_raw_fd();
-    let (size, bypass): (c_int, c_int) = (4 << 20, bypass_qdisc.into());
+    let (size, bypass, one): (c_int, c_int, c_int) = (4 << 20, bypass_qdisc.into(), 1);
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &one)?;
     if set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &size).is_err() {
         set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &size)?;
     }
@@ -301,51 +303,82 @@ impl Intake {
     }
 }
 
+/// Pieces of memory of one `sendmmsg`: of each message a virtio-net header with the headers of a super-frame, and its frames.
+const PIECES: usize = 4 * BURST;
+
 /// The vectors of `sendmmsg`.
 pub(super) struct Outlet {
-    parts: Box<[iovec; BURST]>,
+    heads: Box<[Head; BURST]>,
+    pieces: Box<[iovec; PIECES]>,
     messages: Box<[mmsghdr; BURST]>,
+    /// Frames of each message.
+    frames: [usize; BURST],
 }
 
-// SAFETY: the raw pointers lead to the other box of the same value and to packet buffers that are
+// SAFETY: the raw pointers lead to the other boxes of the same value and to packet buffers that are
 // set anew before each use.
 unsafe impl Send for Outlet {}
 
 impl Outlet {
     pub(super) fn new() -> Outlet {
         // SAFETY: all-zero bytes are valid for these C structures.
-        let (parts, messages) = unsafe { (zeroed(), zeroed()) };
-        let mut outlet = Outlet {
-            parts: Box::new(parts),
+        let (pieces, messages) = unsafe { (zeroed(), zeroed()) };
+        Outlet {
+            heads: Box::new([Head::PLAIN; BURST]),
+            pieces: Box::new(pieces),
             messages: Box::new(messages),
-        };
-        for i in 0..BURST {
-            let header = &mut outlet.messages[i].msg_hdr;
-            header.msg_iov = &mut outlet.parts[i];
-            header.msg_iovlen = 1;
+            frames: [0; BURST],
         }
-        outlet
     }
 
-    /// Sends frames without waiting; returns how many of the first ones were taken (at most
-    /// [`BURST`]). An error concerns the first frame.
+    /// Sends frames without waiting, those that `merges` allows as super-frames. Returns how many of the first ones
+    /// were taken, at least one.
+    ///
+    /// # Errors
+    /// It concerns the first frames, so many of them.
     pub(super) fn send<'a>(
         &mut self,
         fd: RawFd,
-        frames: impl Iterator<Item = &'a Packet>,
-    ) -> io::Result<usize> {
-        let mut n = 0;
-        for (part, frame) in self.parts.iter_mut().zip(frames) {
-            let data = frame.data();
-            *part = iovec {
-                iov_base: data.as_ptr().cast_mut().cast(),
-                iov_len: data.len(),
+        frames: impl Iterator<Item = &'a Packet> + Clone,
+        merges: bool,
+    ) -> Result<usize, (io::Error, usize)> {
+        let mut left = frames.peekable();
+        let (mut n, mut used) = (0, 0);
+        while n < BURST && used + 2 <= PIECES && left.peek().is_some() {
+            let head = &mut self.heads[n];
+            // A frame takes one piece, and the headers another.
+            let some = left.clone().take(PIECES - used - 1).map(Packet::data);
+            let run = if merges {
+                head.merge(some)
+            } else {
+                head.merge([].into_iter())
             };
-            n += 1;
+            let run = run.max(1);
+            let pieces = &mut self.pieces[used..=used + run];
+            pieces[0] = piece(head.bytes());
+            for (piece_of, frame) in pieces[1..].iter_mut().zip(&mut left) {
+                *piece_of = piece(&frame.data()[head.replaces()..]);
+            }
+            let header = &mut self.messages[n].msg_hdr;
+            header.msg_iov = pieces.as_mut_ptr();
+            header.msg_iovlen = pieces.len();
+            self.frames[n] = run;
+            (n, used) = (n + 1, used + run + 1);
         }
-        // SAFETY: the first `n` messages point to frames that are borrowed for the call; sendmmsg
-        // only reads them.
-        let sent = unsafe { libc::sendmmsg(fd, self.messages.as_mut_ptr(), n, libc::MSG_DONTWAIT) };
-        check(sent).map(|n| n as usize)
+        let messages = self.messages.as_mut_ptr();
+        // SAFETY: the first `n` messages point to pieces of this value, and those to heads of it and to frames that are
+        // borrowed for the call; sendmmsg only reads them.
+        let sent = unsafe { libc::sendmmsg(fd, messages, n as _, libc::MSG_DONTWAIT) };
+        match check(sent) {
+            Ok(sent) => Ok(self.frames[..sent as usize].iter().sum()),
+            Err(e) => Err((e, self.frames[0])),
+        }
+    }
+}
+
+fn piece(bytes: &[u8]) -> iovec {
+    iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
     }
 }

@@ -1,6 +1,6 @@
 //! The sending side of a Linux interface.
 
-use super::sys::{BURST, Outlet};
+use super::sys::Outlet;
 use super::{Shared, Socket};
 use crate::counts::Counts;
 use engine::packet::Batch;
@@ -18,6 +18,8 @@ pub(super) struct Tx {
     socket: Arc<Socket>,
     shared: Arc<Shared>,
     outlet: Outlet,
+    /// Whether the interface takes super-frames.
+    merges: bool,
     counts: Arc<Counts<3>>,
 }
 
@@ -27,6 +29,7 @@ impl Tx {
             socket,
             shared,
             outlet: Outlet::new(),
+            merges: true,
             counts,
         }
     }
@@ -50,17 +53,16 @@ impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let mut done = 0;
         while done < batch.len() {
-            let asked = (batch.len() - done).min(BURST);
-            match self
-                .outlet
-                .send(self.socket.fd.as_raw_fd(), batch.iter().skip(done))
-            {
-                // Fewer than asked: the next one met an error, which the next call will tell.
-                Ok(n) => done += n.min(asked),
-                Err(e) => match self.fate(e.raw_os_error()) {
+            let (fd, left) = (self.socket.fd.as_raw_fd(), batch.iter().skip(done));
+            match self.outlet.send(fd, left, self.merges) {
+                // Fewer than there are: the next one met an error, which the next call will tell.
+                Ok(n) => done += n,
+                Err((e, frames)) => match self.fate(e.raw_os_error()) {
+                    // Not for what the frames are: so the kernel does not take them together.
+                    Some(TOO_LONG | ERRORS) if frames > 1 => self.merges = false,
                     Some(counter) => {
-                        self.counts.at(counter).add(1);
-                        done += 1;
+                        self.counts.at(counter).add(frames as u64);
+                        done += frames;
                     }
                     None => break,
                 },
