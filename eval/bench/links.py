@@ -75,7 +75,7 @@ def forward_memif(folder, core, log):
 
 class Veth:
     """A router in a namespace between a source and a sink, all joined by veth pairs. What the kernel does for the router
-    (receive packet steering) runs on the router's core, the source on the other."""
+    runs on the router's core, the source on the other."""
 
     MACS = {"r0": "02:70:63:61:70:00", "r1": "02:00:00:00:00:01", "d0": "02:00:00:00:00:02"}
 
@@ -113,7 +113,6 @@ class Veth:
         router.ip("addr add 10.0.0.1/24 dev r0")
         router.ip("addr add 10.0.2.1/24 dev r1")
         router.ip(f"neigh add 10.0.2.254 lladdr {self.MACS['d0']} dev r1")
-        router.run("sh", "-c", f"mount -t sysfs none /sys; echo {1 << core:x} > /sys/class/net/r0/queues/rx-0/rps_cpus")
 
     def start_router(self, folder, core, log):
         raise NotImplementedError
@@ -168,10 +167,11 @@ class Veth:
 
 
 class LinuxVeth(Veth):
-    """The kernel routes."""
+    """The kernel routes. Receive packet steering says where."""
 
     def start_router(self, folder, core, log):
         router = self.spaces["router"]
+        router.run("sh", "-c", f"mount -t sysfs none /sys; echo {1 << core:x} > /sys/class/net/r0/queues/rx-0/rps_cpus")
         router.sysctl(net__ipv4__ip_forward=1, net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__r0__rp_filter=0)
         routes = self.lab.folder / "routes"
         with open(routes, "w") as out:
@@ -180,38 +180,34 @@ class LinuxVeth(Veth):
         router.run("ip", "-batch", str(routes), timeout=120, ok=None)
 
 
+def polling_threads():
+    """Threads of the kernel that poll an interface r0 or r1, of any namespace."""
+    names = pathlib.Path("/proc").glob("[0-9]*/comm")
+    with contextlib.suppress(OSError):  # of processes that end meanwhile
+        return {int(name.parent.name) for name in names if name.read_text().startswith(("napi/r0-", "napi/r1-"))}
+    return polling_threads()
+
+
 class RouteVeth(Veth):
-    """Ashlar routes, on ports of the kernel's interfaces."""
+    """Ashlar routes, on ports of the kernel's interfaces: AF_PACKET, for which a thread of the kernel receives, on the router's core."""
 
     PORTS = "r0", "r1"
 
     def start_router(self, folder, core, log):
+        others = polling_threads()
         values = [f"{side}={port}" for side, port in zip(("IN", "OUT"), self.PORTS)] + [f"ROUTES={folder}/routes4"]
         self.router = peers.Ashlar(
             lab.ASHLAR, core, peers.CONF / "route.click", values, log, "out", (), buffers=65_535,
             before=["ip", "netns", "exec", self.spaces["router"].name])
-
-
-def polling_threads():
-    """Threads of the kernel that poll an interface r0, of any namespace."""
-    names = pathlib.Path("/proc").glob("[0-9]*/comm")
-    with contextlib.suppress(OSError):  # of processes that end meanwhile
-        return {int(name.parent.name) for name in names if name.read_text().startswith("napi/r0-")}
-    return polling_threads()
+        net.until(lambda: self.router.sent() is not None, "the router's first answer", lab.STARTUP)
+        for thread in polling_threads() - others:
+            os.sched_setaffinity(thread, {core})
 
 
 class XdpVeth(RouteVeth):
-    """The same by AF_XDP. Then it is no longer receive packet steering that says where the kernel receives, so a thread of its own
-    does it, on the router's core."""
+    """The same by AF_XDP, for which the worker itself receives."""
 
     PORTS = "af_xdp:r0", "af_xdp:r1"
-
-    def wait_running(self):
-        super().wait_running()
-        others = polling_threads()
-        self.spaces["router"].run("sh", "-c", "mount -t sysfs none /sys; echo 1 > /sys/class/net/r0/threaded")
-        for thread in polling_threads() - others:
-            os.sched_setaffinity(thread, {self.core})
 
 
 PEERS = {

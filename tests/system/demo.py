@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from net import Failed, Lab, left_behind, stop_on_signals
-from topology import ASHLAR, CLIENT, KIND, SERVER, AshlarRouter, Network
+from topology import ASHLAR, CLIENT, KIND, SERVER, AshlarRouter, LinuxRouter, Network
 
 CLIENT_MTU, SERVER_MTU = 1800, 1500
 PICTURE = f"""
@@ -73,13 +73,41 @@ def traceroute(network: Network, version: int) -> str:
     return " → ".join(hops)
 
 
-def tcp(network: Network, version: int, reverse: bool) -> str:
-    words = ["iperf3", f"-{version}", "-c", "server", "-t", "2", "-J", *(["-R"] if reverse else [])]
+def tcp(network: Network, version: int, reverse: bool, port: int) -> float:
+    """Bits per second from the client to the server, or the reverse."""
+    words = ["iperf3", f"-{version}", "-c", "server", "-p", str(port), "-t", "2", "-J", *(["-R"] if reverse else [])]
     done = network.client.run(*words, timeout=20)
-    rate = json.loads(done.out)["end"]["sum_received"]["bits_per_second"]
+    rate = json.loads(done.out)["end"].get("sum_received", {}).get("bits_per_second", 0)
     if rate <= 0:
         raise Failed(str(done))
-    return f"{rate / 1e9:.2f} Gbit/s"
+    return rate
+
+
+def tcp_rates(network: Network, steps: Steps, compared: dict | None = None) -> dict:
+    """A step for each version and direction; what they gave. `compared` has what Ashlar gave."""
+    rates: dict[tuple[int, bool], float] = {}
+
+    def rate(version: int, reverse: bool) -> str:
+        rates[version, reverse] = bits = tcp(network, version, reverse, 5203 if compared else 5201)
+        ashlar = (compared or {}).get((version, reverse))
+        return f"{bits / 1e9:.2f} Gbit/s" + (f", Ashlar carried {ashlar / bits:.2f} of it" if ashlar else "")
+
+    for version in (4, 6):
+        for reverse, words in ((False, "to"), (True, "from")):
+            steps.run(f"TCP {words} the server, IPv{version}", lambda: rate(version, reverse))
+    return rates
+
+
+def linux_instead(network: Network) -> str:
+    for side in (CLIENT, SERVER):
+        network.router_space.sysctl(**{f"net__ipv4__conf__{side.interface}__arp_ignore": 0,
+                                       f"net__ipv6__conf__{side.interface}__disable_ipv6": 0})
+    network.router = LinuxRouter(network.router_space)
+    network.router.start()
+    for host in (network.client, network.server):
+        host.ip("neigh flush dev eth0")
+    network.meet()
+    return "the kernel forwards in Ashlar's place, for comparison"
 
 
 def too_large(network: Network, version: int) -> str:
@@ -97,8 +125,8 @@ def too_large(network: Network, version: int) -> str:
 def table(network: Network, seconds: float | None) -> str:
     """Traffic in the background and rates in the foreground: live until Ctrl-C (or `q`), or one
     table, without the elements, of the rates over some seconds."""
-    for words in (["-4", "-P2"], ["-6", "-P2", "-R", "-p5202"]):
-        network.client.spawn("iperf3", "-c", "server", "-t0", "-i0", *words)
+    traffic = [network.client.spawn("iperf3", "-c", "server", "-t0", "-i0", *words)
+               for words in (["-4", "-P2"], ["-6", "-P2", "-R", "-p5202"])]
     how = "Ctrl-C ends it" if seconds is None else f"{seconds:g} s"
     print(f"\n  Rates per port and worker, under iperf3 both ways ({how}):\n", flush=True)
     if seconds is None:
@@ -110,6 +138,8 @@ def table(network: Network, seconds: float | None) -> str:
         wanted = {(port, way, worker) for port in ("eth0", "eth1") for way in ("in", "out") for worker in "01"}
         if set(rows) != wanted:
             raise Failed(f"the table should have rows {sorted(wanted)}")
+    for process in traffic:
+        process.stop()
     return "shown"
 
 
@@ -132,7 +162,7 @@ def demonstrate(lab: Lab, seconds: float | None) -> int:
     print("Ashlar between two Linux hosts (network namespaces on this machine)")
     print(PICTURE)
     network = Network(lab, client_mtu=CLIENT_MTU, server_mtu=SERVER_MTU)
-    for port in ("5201", "5202"):
+    for port in ("5201", "5202", "5203"):
         network.server.spawn("iperf3", "-s", "--forceflush", "-p", port).wait_for("listening")
     if not steps.run("router", lambda: start(network)):
         return 1
@@ -140,14 +170,13 @@ def demonstrate(lab: Lab, seconds: float | None) -> int:
         steps.run(f"ping, IPv{version}", lambda: ping(network, version))
     for version in (4, 6):
         steps.run(f"traceroute, IPv{version}", lambda: traceroute(network, version))
-    for version in (4, 6):
-        steps.run(f"TCP to the server, IPv{version}", lambda: tcp(network, version, False))
-        steps.run(f"TCP from the server, IPv{version}", lambda: tcp(network, version, True))
+    rates = tcp_rates(network, steps)
     for version in (4, 6):
         steps.run(f"1600 bytes, not to be cut, IPv{version}", lambda: too_large(network, version))
     if isinstance(network.router, AshlarRouter):
         steps.run("table", lambda: table(network, seconds))
-        steps.run("router ends", lambda: ended(network.router))
+        if steps.run("router ends", lambda: ended(network.router)) and steps.run("Linux", lambda: linux_instead(network)):
+            tcp_rates(network, steps, rates)
     return 1 if steps.failed else 0
 
 

@@ -41,6 +41,10 @@ def test_af_xdp_ports_carry_what_a_router_forwards(lab):
     plain_wires(network)
     router = network.router
     router.start(CONFIGURATION, "DEV0=af_xdp:eth0", "DEV1=af_xdp:eth1")
+    # The worker receives as it polls.
+    settings = [f"/sys/class/net/{name}/{file}" for name in ("eth0", "eth1")
+                for file in ("napi_defer_hard_irqs", "gro_flush_timeout")]
+    assert network.router_space.run("cat", *settings).out.split() == ["2", "200000"] * 2
     carries(network)
     ports = {p["name"]: p for p in router.stats()["ports"]}
     assert set(ports) == {"af_xdp:eth0", "af_xdp:eth1"}
@@ -50,6 +54,7 @@ def test_af_xdp_ports_carry_what_a_router_forwards(lab):
         # The driver's own counters are among them.
         assert counts["rx_q0_packets"] > SIZE / 1500 and counts["tx_q0_packets"] > SIZE / 1500, counts
     assert router.stop() == 0
+    assert network.router_space.run("cat", *settings).out.split() == ["0"] * 4
 
 
 def test_two_routers_are_joined_by_shared_memory(lab):

@@ -112,6 +112,16 @@ def test_tcp_carries_megabytes_both_ways_at_once(network, version, from_client):
     assert largest > 1514, "the client's segmentation offload was not exercised"
 
 
+@pytest.mark.ashlar
+@both_versions
+@both_ways
+def test_segments_leave_as_super_frames(network, version, from_client):
+    """Those of a host that leaves segmentation to its device: the other host gets frames larger than the MTU."""
+    tap = Tap(network.server if from_client else network.client)
+    tcp_transfer(network, version, 8_000_000, from_client=from_client)
+    assert max(len(frame.data) for frame in tap.take() if not frame.outgoing) > 1514
+
+
 @both_versions
 def test_udp_datagrams_arrive_as_they_were(network, version):
     largest = 1472 if version == 4 else 1452

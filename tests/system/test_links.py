@@ -26,6 +26,36 @@ def blocked(network: Network) -> bool:
     return network.client.run("ping", "-4", "-c1", "-W0.2", SERVER.host[4], ok=None).status != 0
 
 
+def receives_by_thread(network: Network, name: str) -> bool:
+    """Whether a thread of the kernel does the receive work of an interface of the router, which takes GRO on a veth."""
+    space = network.router_space
+    threaded = space.run("cat", f"/sys/class/net/{name}/threaded", ok=None).out.strip() == "1"
+    gro = "generic-receive-offload: on" in space.run("ethtool", "-k", name, ok=None).out
+    return threaded and gro
+
+
+def test_the_kernel_receives_by_a_thread_as_long_as_the_router_runs(network):
+    """Else overload leaves a worker no time. An interface that is replaced does so, too."""
+    assert receives_by_thread(network, "eth0") and receives_by_thread(network, "eth1")
+    mac, at = mac_of(network.router_space, "eth1"), len(network.router.process.err)
+    network.router_space.ip("link delete eth1")
+    network.router.process.wait_for("eth1.*gone", since=at)
+    network.connect(network.server, router_mac=mac)
+    until(lambda: receives_by_thread(network, "eth1"), "a thread for the interface that came back", timeout=10)
+    assert network.router.stop() == 0
+    assert not receives_by_thread(network, "eth0") and not receives_by_thread(network, "eth1")
+
+
+def test_a_setting_that_somebody_else_made_stays(lab):
+    network = Network(lab)
+    space = network.router_space
+    space.run("ethtool", "-K", "eth0", "gro", "on")
+    space.run("sh", "-c", "echo 1 > /sys/class/net/eth0/threaded")
+    network.router.start()
+    assert network.router.stop() == 0
+    assert receives_by_thread(network, "eth0") and not receives_by_thread(network, "eth1")
+
+
 def test_a_link_that_goes_down_and_up(network):
     router, space = network.router, network.router_space
     assert crosses(network)

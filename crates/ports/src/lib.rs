@@ -39,6 +39,7 @@ mod directory;
 mod dpdk;
 pub mod joint;
 pub mod memory;
+mod napi;
 pub mod netns;
 mod null;
 mod offload;

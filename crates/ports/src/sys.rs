@@ -304,6 +304,27 @@ pub(crate) fn kernel_driver(socket: &OwnedFd, name: &str) -> Option<String> {
     Some(text.to_string_lossy().into_owned())
 }
 
+/// `struct ethtool_value` of linux/ethtool.h: sent with a command, comes back with a value.
+fn ethtool_value(socket: &OwnedFd, name: &str, mut value: [u32; 2]) -> io::Result<u32> {
+    let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
+    r.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+    // SAFETY: `r` points to an ethtool_value that outlives the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut r) })?;
+    Ok(value[1])
+}
+
+/// Whether the kernel merges packets that an interface receives (GRO).
+pub(crate) fn gro(socket: &OwnedFd, name: &str) -> bool {
+    const GET_GRO: u32 = 0x2b;
+    ethtool_value(socket, name, [GET_GRO, 0]).is_ok_and(|on| on != 0)
+}
+
+/// Has the kernel merge packets that an interface receives, or not.
+pub(crate) fn set_gro(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
+    const SET_GRO: u32 = 0x2c;
+    ethtool_value(socket, name, [SET_GRO, on.into()]).map(drop)
+}
+
 /// `struct ethtool_channels` of linux/ethtool.h.
 #[repr(C)]
 #[derive(Default)]

@@ -10,7 +10,8 @@
 //!   over in blocks, which are released when they are full or after a timer of milliseconds, while
 //!   an idle router must forward its first packet within 200 us; it would save a copy, but frames
 //!   must be copied into packet buffers either way.
-//! - **Sending** is `sendmmsg`, by default through the interface's queueing discipline.
+//! - **Sending** is `sendmmsg`, by default through the interface's queueing discipline. Segments of a TCP flow that follow one
+//!   another leave as one super-frame.
 //! - **Changes** of the interface are the watcher's task; queues keep working across them.
 
 mod rx;
@@ -26,7 +27,7 @@ use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sockets in a fan-out group, at most (the kernel's limit is 256 in old versions).
 const MAX_QUEUES: usize = 64;
@@ -68,6 +69,8 @@ struct Shared {
     promiscuous: bool,
     buffer_bytes: usize,
     small_buffer: AtomicBool,
+    /// Why the kernel receives as it did before, if it does.
+    remark: Mutex<Option<String>>,
     state: Mutex<Option<Interface>>,
     /// As it was seen last, should it be gone now.
     last: Mutex<Option<Interface>>,
@@ -76,6 +79,10 @@ struct Shared {
     changes: Count,
     rx: Vec<Arc<Socket>>,
     tx: Vec<Arc<Socket>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -88,19 +95,16 @@ impl Shared {
     }
 
     fn last_state(&self) -> Option<Interface> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.clone()
+        lock(&self.last).clone()
     }
 
     fn swap_state(&self, now: Option<Interface>) -> Option<Interface> {
         self.running
             .store(now.as_ref().is_some_and(|n| n.running), Relaxed);
         if now.is_some() {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            last.clone_from(&now);
+            lock(&self.last).clone_from(&now);
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut state, now)
+        std::mem::replace(&mut lock(&self.state), now)
     }
 }
 
@@ -126,6 +130,7 @@ impl Port for AfPacket {
                 self.shared.buffer_bytes
             ));
         }
+        info.remarks.extend(lock(&self.shared.remark).clone());
         info
     }
 
@@ -300,6 +305,7 @@ pub(crate) fn open(name: &str, request: &PortRequest, events: &Events) -> Result
         promiscuous: request.promiscuous,
         buffer_bytes,
         small_buffer: AtomicBool::new(false),
+        remark: Mutex::default(),
         running: AtomicBool::new(state.as_ref().is_some_and(|s| s.running)),
         last: Mutex::new(state.clone()),
         state: Mutex::new(state),

@@ -3,7 +3,8 @@
 //! Runs on a thread of its own, beside the packet path: it sleeps on netlink and looks at the
 //! interface when any link changes, so it needs to understand no message and can miss none.
 
-use super::{Shared, sys as packet};
+use super::{Shared, lock, sys as packet};
+use crate::napi::{By, Napi};
 use crate::sys::{self, Interface};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ impl Watcher {
             shared: Arc::clone(&shared),
             control,
             bound: None,
+            napi: None,
         };
         tie.look()
             .map_err(|e| format!("cannot receive from {}: {e}", shared.name))?;
@@ -63,6 +65,7 @@ struct Tie {
     control: OwnedFd,
     /// Index of the interface that the sockets are tied to.
     bound: Option<i32>,
+    napi: Option<Napi>,
 }
 
 impl Tie {
@@ -103,13 +106,24 @@ impl Tie {
             return Ok(());
         }
         match self.tie(now.index) {
-            Ok(()) => self.bound = Some(now.index),
+            Ok(()) => {
+                self.bound = Some(now.index);
+                self.arrange();
+            }
             // Kernels before 6.13 let sockets join a fan-out group only while the interface is up:
             // its coming up is an event, and then this is tried again.
             Err(_) if !now.up => (),
             Err(e) => return Err(e),
         }
         Ok(())
+    }
+
+    /// Has the kernel receive by a thread. An interface that came back does not know of it.
+    fn arrange(&mut self) {
+        self.napi = None;
+        let arranged = Napi::arrange(&self.shared.name, By::Thread);
+        let remark = arranged.map(|napi| self.napi = Some(napi)).err();
+        *lock(&self.shared.remark) = remark;
     }
 
     /// Makes fresh receive sockets in the place of the old ones: a socket that lost its interface

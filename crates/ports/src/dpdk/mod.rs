@@ -9,6 +9,7 @@ mod sys;
 
 use crate::counts::Count;
 use crate::directory::Parts;
+use crate::napi::{By, Napi};
 use engine::packet::Batch;
 use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use flow::Rules;
@@ -47,6 +48,7 @@ impl Drop for Held {
 struct Dpdk {
     held: Arc<Held>,
     info: PortInfo,
+    _napi: Option<Napi>,
 }
 
 impl Port for Dpdk {
@@ -297,11 +299,31 @@ pub(crate) fn open(
         }) as Box<dyn TxQueue>
     });
     let (rx, tx) = (rx.collect(), tx.collect());
+    let napi = busy_polled(devargs).and_then(|interface| {
+        let arranged = Napi::arrange(interface, By::Worker);
+        arranged.map_err(|why| info.remarks.push(why)).ok()
+    });
+    let port = Dpdk {
+        held,
+        info,
+        _napi: napi,
+    };
     Ok(Parts {
-        port: Arc::new(Dpdk { held, info }),
+        port: Arc::new(port),
         rx,
         tx,
     })
+}
+
+/// The interface whose receive work a driver's polls do.
+fn busy_polled(devargs: &str) -> Option<&str> {
+    let words = devargs.strip_prefix("net_af_xdp")?.split(',');
+    let value = |word: &'static str| {
+        words
+            .clone()
+            .find_map(move |w| w.strip_prefix(word)?.strip_prefix('='))
+    };
+    (value("busy_budget") != Some("0")).then(|| value("iface"))?
 }
 
 /// Whether a name is a PCI address: `[0000:]01:00.0`.

@@ -1,0 +1,173 @@
+//! When the kernel does its receive work (NAPI) for an interface that a router polls.
+//!
+//! By default an interrupt starts that work, and it goes before every thread of its core: with more packets than the
+//! core can carry, the kernel receives them all and the worker that should forward them gets no time (receive livelock).
+//! Here the work waits for the worker instead:
+//!
+//! - **AF_XDP**: the worker does it, within its own polls (SO_PREFER_BUSY_POLL). That takes interrupts that are put off for
+//!   a while after each poll: `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface.
+//! - **AF_PACKET** has no such polls. A thread of the kernel does the work (`threaded`), and the scheduler shares the core
+//!   between that and the worker. What exceeds both is lost where it costs least, in the queue of the device. A veth has
+//!   NAPI only while it merges packets (GRO).
+//!
+//! The interface gets back what it had when its last port is closed. What somebody else has set stays.
+
+use crate::sys;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Files of an interface's folder in /sys with what they are set to, where they hold 0.
+type Settings = &'static [(&'static str, &'static str)];
+
+/// Interrupts stay off while polls come at least that often, 200 us, and for two such times more.
+const BY_WORKER: Settings = &[
+    ("napi_defer_hard_irqs", "2"),
+    ("gro_flush_timeout", "200000"),
+];
+const BY_THREAD: Settings = &[("threaded", "1")];
+
+/// Who does the receive work of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum By {
+    /// The worker, as it polls.
+    Worker,
+    /// A thread of the kernel.
+    Thread,
+}
+
+/// As long as it lives, the receive work of an interface waits for the worker.
+pub(crate) struct Napi(String, By);
+
+/// What an interface had before, and how many ports of it are open.
+#[derive(Default)]
+struct Before {
+    ports: usize,
+    /// Open files, since a program that gave up root's rights could not open them again.
+    files: Vec<File>,
+    gro: bool,
+}
+
+static BEFORE: Mutex<BTreeMap<(String, By), Before>> = Mutex::new(BTreeMap::new());
+
+fn before() -> MutexGuard<'static, BTreeMap<(String, By), Before>> {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Napi {
+    /// Has the receive work of an interface done by the worker or a thread.
+    ///
+    /// # Errors
+    /// A sentence: it may not be set. The interface works all the same.
+    pub(crate) fn arrange(name: &str, by: By) -> Result<Napi, String> {
+        let key = (name.to_owned(), by);
+        let mut all = before();
+        if let Some(known) = all.get_mut(&key) {
+            known.ports += 1;
+        } else {
+            let folder = folder(name)?;
+            let mut changed = Before {
+                ports: 1,
+                ..Before::default()
+            };
+            if let Err(why) = set(&mut changed, name, &folder, by) {
+                changed.undo(name);
+                return Err(why);
+            }
+            all.insert(key, changed);
+        }
+        Ok(Napi(name.to_owned(), by))
+    }
+}
+
+impl Drop for Napi {
+    fn drop(&mut self) {
+        let mut all = before();
+        let key = (self.0.clone(), self.1);
+        if let Some(known) = all.get_mut(&key) {
+            known.ports -= 1;
+            if known.ports == 0 {
+                known.undo(&self.0);
+                all.remove(&key);
+            }
+        }
+    }
+}
+
+impl Before {
+    /// Sets all back; nothing, where the interface is gone.
+    fn undo(&mut self, name: &str) {
+        for file in self.files.drain(..) {
+            _ = file.write_at(b"0", 0);
+        }
+        if self.gro
+            && let Ok(socket) = sys::control_socket()
+        {
+            _ = sys::set_gro(&socket, name, false);
+        }
+    }
+}
+
+fn set(changed: &mut Before, name: &str, folder: &Path, by: By) -> Result<(), String> {
+    let settings = match by {
+        By::Worker => BY_WORKER,
+        By::Thread => {
+            changed.gro = give_napi(name)?;
+            BY_THREAD
+        }
+    };
+    for (file, value) in settings {
+        let path = folder.join(file);
+        let refused = |e| {
+            format!(
+                "overload may leave workers no time, since {} cannot be set ({e}): run `echo {value} > {0}`",
+                path.display()
+            )
+        };
+        if fs::read_to_string(&path).map_err(refused)?.trim() == "0" {
+            let open = OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .map_err(refused)?;
+            open.write_at(value.as_bytes(), 0).map_err(refused)?;
+            changed.files.push(open);
+        }
+    }
+    Ok(())
+}
+
+/// Has a veth use NAPI; whether that was a change.
+fn give_napi(name: &str) -> Result<bool, String> {
+    let refused = |e| {
+        format!(
+            "overload may leave workers no time, since GRO of {name} cannot be set ({e}): run `ethtool -K {name} gro on`"
+        )
+    };
+    let socket = sys::control_socket().map_err(refused)?;
+    if sys::kernel_driver(&socket, name).as_deref() != Some("veth") || sys::gro(&socket, name) {
+        return Ok(false);
+    }
+    sys::set_gro(&socket, name, true).map_err(refused)?;
+    Ok(true)
+}
+
+/// The folder of an interface in /sys. What is mounted there may belong to another network namespace, which may have an
+/// interface of that name, too.
+fn folder(name: &str) -> Result<PathBuf, String> {
+    let folder = Path::new("/sys/class/net").join(name);
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
+    let here = sys::control_socket().and_then(|socket| sys::interface(&socket, name));
+    let same = here.is_ok_and(|here| {
+        let mac = here.mac.map(|byte| format!("{byte:02x}")).join(":");
+        read("ifindex").trim() == here.index.to_string() && read("address").trim() == mac
+    });
+    match same {
+        true => Ok(folder),
+        false => Err(format!(
+            "overload may leave workers no time, since /sys does not show {name}: start the program by `ip netns exec`, which mounts \
+             /sys of the network namespace"
+        )),
+    }
+}
