@@ -297,7 +297,7 @@ impl VlbHeartbeat {
             slow: nanoseconds(self.config.slow),
             cookie: self.node.cookie,
             keys: self.node.keys.clone(),
-            names: self.node.names(),
+            names: self.node.members(),
             lives: self.node.lives(),
             ..cluster::health::Config::default()
         }

@@ -90,7 +90,7 @@ type Sessions = Vec<Option<Arc<Session>>>;
 
 impl Node {
     /// What heartbeats are signed for.
-    pub(crate) fn names(&self) -> cluster::health::Names {
+    pub(crate) fn members(&self) -> cluster::health::Names {
         cluster::health::Names {
             cluster: self.cluster.clone(),
             nodes: self.labels.clone(),
