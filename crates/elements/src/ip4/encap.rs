@@ -128,7 +128,7 @@ impl Idents {
 }
 
 /// An order of all identifications that nobody outside can guess, as whoever can puts fragments of his own between those of
-/// others (RFC 7739). All encapsulators of a router share it. It is a Feistel network of four rounds: each number occurs
+/// others (RFC 7739). Each encapsulator has one of its own, which its copies share. It is a Feistel network of four rounds: each number occurs
 /// once, and what a round does to a byte is drawn at random.
 #[derive(Default)]
 pub(crate) struct Order(OnceLock<Box<[[u8; 256]; 4]>>);

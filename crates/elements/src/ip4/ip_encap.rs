@@ -115,7 +115,7 @@ impl Element for IPEncap {
         };
         Config {
             header,
-            order: args.router_wide(),
+            order: Arc::default(),
         }
     }
 
@@ -218,6 +218,33 @@ mod tests {
         idents.sort_unstable();
         idents.dedup();
         assert_eq!(idents.len(), 65_536);
+    }
+
+    #[test]
+    fn no_encapsulator_tells_of_anothers_identifications() {
+        let encaps = [
+            "IPEncap(4, 1.0.0.1, 2.0.0.2)",
+            "IPEncap(4, 1.0.0.1, 2.0.0.2)",
+            "UDPIPEncap(1.0.0.1, 7, 2.0.0.2, 7)",
+            "UDPIPEncap(1.0.0.1, 7, 2.0.0.2, 7)",
+        ];
+        let each = encaps.iter().enumerate();
+        let text: String = each
+            .map(|(n, encap)| format!("e{n} :: {encap} -> out{n} :: Collect;"))
+            .collect();
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let mut seen: Vec<Vec<[u8; 2]>> = Vec::new();
+        for n in 0..encaps.len() {
+            bench.push(&format!("e{n}"), &[b"data"; 256]);
+            let out = bench.take(&format!("out{n}")).into_iter();
+            seen.push(out.map(|p| [p[4], p[5]]).collect());
+        }
+        for (n, one) in seen.iter().enumerate() {
+            for other in &seen[..n] {
+                let same = one.iter().zip(other).filter(|(a, b)| a == b).count();
+                assert!(same < 8, "{same} of 256");
+            }
+        }
     }
 
     #[test]

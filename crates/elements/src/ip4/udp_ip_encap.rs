@@ -127,7 +127,7 @@ impl Element for UDPIPEncap {
             checksum: args.optional("CHECKSUM", true, "whether to compute the UDP checksum"),
         };
         config.header.dont_fragment = args.key("DF", false, "whether routers must not fragment");
-        (config, args.router_wide())
+        (config, Arc::default())
     }
 
     fn new(config: &Arc<(Config, Arc<Order>)>, init: &Init) -> UDPIPEncap {
