@@ -4,12 +4,16 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred,
 };
 use rustix::process::Pid;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::ffi::{OsStr, OsString};
+use std::fs::DirBuilder;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Descriptors held at most, of all names: one message may bring as many.
@@ -20,6 +24,8 @@ const MESSAGES_MAX: usize = 64;
 /// A socket for messages, and what they have brought.
 pub(super) struct Store {
     path: PathBuf,
+    /// A folder that goes with it.
+    folder: Option<PathBuf>,
     socket: UnixDatagram,
     /// Whose messages count.
     program: Option<Pid>,
@@ -38,10 +44,12 @@ struct Held {
 impl Store {
     /// Listens at a path of its own. The error is a sentence.
     pub(super) fn new() -> Result<Store, String> {
-        let folder = match rustix::process::geteuid().is_root() {
-            true => PathBuf::from("/run"),
-            false => {
-                std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from)
+        let is_root = rustix::process::geteuid().is_root();
+        let (folder, temporary) = match folder(is_root, |name| std::env::var_os(name)) {
+            Some(folder) => (folder, None),
+            None => {
+                let made = temporary(&std::env::temp_dir())?;
+                (made.clone(), Some(made))
             }
         };
         let path = folder.join(format!("ashlar-keep-{}", std::process::id()));
@@ -57,6 +65,7 @@ impl Store {
         let (program, held) = (None, Held::default());
         Ok(Store {
             path,
+            folder: temporary,
             socket,
             program,
             held,
@@ -138,7 +147,37 @@ impl Drop for Store {
     fn drop(&mut self) {
         // It may be gone already.
         let _ = std::fs::remove_file(&self.path);
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
+}
+
+/// A folder where only this user can make files, if the system has one for it.
+fn folder(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let of = |name: &str| variable(name).filter(|value| !value.is_empty());
+    // A service may have several, with colons between them.
+    let service = of("RUNTIME_DIRECTORY").and_then(|all| {
+        let first = all.as_bytes().split(|byte| *byte == b':').next()?;
+        Some(PathBuf::from(OsStr::from_bytes(first)))
+    });
+    let user = || match is_root {
+        true => Some(PathBuf::from("/run")),
+        false => of("XDG_RUNTIME_DIR").map(PathBuf::from),
+    };
+    service.or_else(user).filter(|folder| folder.is_absolute())
+}
+
+/// Makes a folder of this user's where all may make files, under a name that nobody could have made before. The program
+/// may run as another user, who goes through the folder. The error is a sentence.
+fn temporary(within: &Path) -> Result<PathBuf, String> {
+    let mut random = [0; 16];
+    getrandom(&mut random, GetRandomFlags::empty())
+        .map_err(|e| format!("the kernel has no random number: {e}"))?;
+    let folder = within.join(format!("ashlar-keep-{:032x}", u128::from_ne_bytes(random)));
+    let made = DirBuilder::new().mode(0o711).create(&folder);
+    made.map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
+    Ok(folder)
 }
 
 impl Held {
@@ -198,6 +237,40 @@ mod tests {
 
     fn names(held: &Held) -> Vec<&str> {
         held.descriptors.iter().map(|(name, _)| &**name).collect()
+    }
+
+    #[test]
+    fn it_listens_where_only_its_user_can_make_files() {
+        let found = |is_root, variables: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                let mut all = variables.iter();
+                all.find(|(n, _)| *n == name)
+                    .map(|(_, value)| OsString::from(value))
+            };
+            folder(is_root, variable).map(|folder| folder.display().to_string())
+        };
+        let (service, user) = (
+            ("RUNTIME_DIRECTORY", "/run/a:/run/b"),
+            ("XDG_RUNTIME_DIR", "/run/user/7"),
+        );
+        assert_eq!(found(true, &[service, user]).as_deref(), Some("/run/a"));
+        assert_eq!(found(true, &[user]).as_deref(), Some("/run"));
+        assert_eq!(found(false, &[user]).as_deref(), Some("/run/user/7"));
+        for nothing in ["", "here"] {
+            assert_eq!(found(false, &[("XDG_RUNTIME_DIR", nothing)]), None);
+        }
+        // Where there is no such folder, nobody knows the name before.
+        let within = std::env::temp_dir();
+        let [one, other] = [(); 2].map(|()| temporary(&within).expect("room"));
+        assert_ne!(one, other);
+        for folder in [one, other] {
+            let mode = std::fs::metadata(&folder)
+                .expect("it is there")
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o711);
+            std::fs::remove_dir(folder).expect("it is empty");
+        }
     }
 
     #[test]
