@@ -21,7 +21,8 @@ use wire::netlink::{Event, messages};
 
 use super::counts::Counts;
 use super::model::{Model, Part, Source};
-use super::owner::Owners;
+use super::own::is_own;
+use super::owner::{Other, Owners};
 
 /// Where a daemon finds us unless told otherwise.
 pub const PORT: u16 = 2620;
@@ -292,6 +293,14 @@ impl Lines {
 impl Fpm {
     /// Waits at an address of the namespace of the calling thread.
     pub(super) fn open(listen: Listen) -> io::Result<Fpm> {
+        if let Some(from) = listen.from
+            && is_own(from)?
+        {
+            return Err(io::Error::other(format!(
+                "--fpm-from {from} would let every user of this machine set routes: leave it out for a daemon on this \
+                 machine, and name its user by --fpm-user"
+            )));
+        }
         let listener = TcpListener::bind(listen.address)?;
         listener.set_nonblocking(true)?;
         Ok(Fpm {
@@ -309,12 +318,13 @@ impl Fpm {
         let ours = stream.local_addr();
         let owner = ours.and_then(|ours| self.owners.of(ours, theirs));
         match owner {
-            Ok(Some(user)) if self.listen.users.contains(&user) => Ok(()),
-            Ok(Some(user)) => Err(format!(
+            Ok(Other::Users(user)) if self.listen.users.contains(&user) => Ok(()),
+            Ok(Other::Users(user)) => Err(format!(
                 "it is user {user}'s: name the user as whom zebra runs by --fpm-user"
             )),
-            Ok(None) if self.listen.from == Some(theirs.ip().to_canonical()) => Ok(()),
-            Ok(None) => Err(
+            Ok(Other::Closed) => Err("it has ended before one could see whose it is".to_owned()),
+            Ok(Other::Elsewhere) if self.listen.from == Some(theirs.ip().to_canonical()) => Ok(()),
+            Ok(Other::Elsewhere) => Err(
                 "it comes from elsewhere: name the machine on which zebra runs by --fpm-from"
                     .to_owned(),
             ),

@@ -13,6 +13,7 @@ pub mod model;
 #[path = "needs_root_tests.rs"]
 mod needs_root;
 mod neighbours;
+mod own;
 mod owner;
 mod rules;
 mod socket;

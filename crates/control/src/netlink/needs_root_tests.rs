@@ -1,7 +1,8 @@
 //! The thread beside a real kernel, in a network namespace of the test's. Only root can make one.
 
-use super::Netlink;
+use super::fpm::Fpm;
 use super::socket::Requests;
+use super::{Listen, Netlink};
 use elements::linux::{EXCEPTION, Kernel, LOCAL, Member, Neighbour};
 use ports::Namespace;
 use std::net::{IpAddr, Ipv4Addr};
@@ -98,6 +99,36 @@ impl Drop for Bed {
         let _ = Command::new("ip")
             .args(["netns", "del", &self.name])
             .output();
+    }
+}
+
+#[test]
+fn an_address_of_the_machine_cannot_be_another_ones() {
+    let bed = Bed::new("own");
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.ip("addr add 10.0.0.9/24 dev v0");
+    bed.ip("addr add 2001:db8::1/64 dev v0 nodad");
+    bed.ip("route add local 10.7.0.0/16 dev lo");
+    let namespace = Namespace::open(&bed.name).expect("it was made");
+    for (address, own) in [
+        ("10.0.0.1", true),
+        ("10.0.0.9", true),
+        ("::ffff:10.0.0.9", true),
+        ("10.7.8.9", true),
+        ("2001:db8::1", true),
+        ("10.0.0.2", false),
+        ("2001:db8::2", false),
+    ] {
+        let listen = Listen {
+            address: "0.0.0.0:0".parse().expect("an address"),
+            users: Vec::new(),
+            from: Some(address.parse().expect("an address")),
+            stale: std::time::Duration::ZERO,
+        };
+        let opened = namespace.within(move || Fpm::open(listen).map(|_| ()));
+        let refused = opened.err().map(|e| e.to_string());
+        let text = "every user of this machine";
+        assert_eq!(refused.is_some_and(|e| e.contains(text)), own, "{address}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whose the other end of a TCP connection is, if it is in the same namespace (sock_diag(7), `linux/inet_diag.h`).
 
+use super::own::is_own;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use wire::netlink::{AF_INET, AF_INET6, HEADER, NLM_F_REQUEST};
@@ -20,6 +21,17 @@ const STATE: usize = HEADER + 1;
 const FOUND: usize = HEADER + 4;
 const UID: usize = FOUND + ID + 12;
 
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Other {
+    /// A program of this user has it open.
+    Users(u32),
+    /// It was in this namespace, and is open no more: whose it was nobody knows.
+    Closed,
+    /// It is in another namespace, or on another machine.
+    Elsewhere,
+}
+
 /// Asks the kernel of a namespace.
 #[derive(Debug)]
 pub(super) struct Owners(netlink_sys::Socket);
@@ -34,8 +46,8 @@ impl Owners {
         Ok(Owners(socket))
     }
 
-    /// The user who has opened the other end of a connection; none if that is elsewhere, or open no more.
-    pub(super) fn of(&self, ours: SocketAddr, theirs: SocketAddr) -> io::Result<Option<u32>> {
+    /// Whose the other end of a connection is.
+    pub(super) fn of(&self, ours: SocketAddr, theirs: SocketAddr) -> io::Result<Other> {
         // An answer that nobody has waited for.
         while self.0.recv_from_full().is_ok() {}
         let asked = End {
@@ -44,7 +56,11 @@ impl Owners {
         };
         self.0.send(&asked.question(), 0)?;
         let (answer, _) = self.0.recv_from_full()?;
-        read(&answer, &asked)
+        Ok(match read(&answer, &asked)? {
+            Some(user) => Other::Users(user),
+            None if is_own(theirs.ip())? => Other::Closed,
+            None => Other::Elsewhere,
+        })
     }
 }
 
@@ -118,7 +134,7 @@ impl End {
     }
 }
 
-/// The user that an answer tells of, if it is about the connection that was asked about.
+/// The user that an answer tells of, if it is about the connection that was asked about and that is open.
 fn read(answer: &[u8], asked: &End) -> io::Result<Option<u32>> {
     let short = || io::Error::from(ErrorKind::InvalidData);
     let four = |at: usize| answer.get(at..at + 4).and_then(|b| b.try_into().ok());
@@ -166,15 +182,20 @@ mod tests {
             let us = rustix::process::geteuid().as_raw();
             assert_eq!(
                 owners.of(ours, theirs).expect("an answer"),
-                Some(us),
+                Other::Users(us),
                 "{to}"
             );
             // The listener is none, nor is an end that has been closed.
             let mut other = theirs;
             other.set_port(theirs.port() ^ 1);
-            assert_eq!(owners.of(ours, other).expect("an answer"), None);
+            assert_eq!(owners.of(ours, other).expect("an answer"), Other::Closed);
             drop(peer);
-            assert_eq!(owners.of(ours, theirs).expect("an answer"), None);
+            assert_eq!(owners.of(ours, theirs).expect("an answer"), Other::Closed);
+            let elsewhere = SocketAddr::from(([192, 0, 2, 1], 7));
+            assert_eq!(
+                owners.of(ours, elsewhere).expect("an answer"),
+                Other::Elsewhere
+            );
         }
     }
 
