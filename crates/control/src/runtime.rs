@@ -191,12 +191,20 @@ impl Following {
     }
 }
 
-/// Tells the service manager that all workers turn, if they do.
+/// Tells the service manager that all workers turn and that all kernels are followed, if they do and are.
 fn tell_alive(process: &Process) {
-    match process.workers().turn() {
-        Ok(()) => service::alive(),
-        Err(e) => error!("the service manager's watchdog is not told that all is well: {e}"),
-    }
+    let routers = process.routers();
+    let stuck: Vec<&str> = {
+        let stuck = routers.iter().filter(|router| !router.follows());
+        stuck.map(|router| router.name()).collect()
+    };
+    let turned = process.workers().turn();
+    let wrong = match (turned, stuck.as_slice()) {
+        (Ok(()), []) => return service::alive(),
+        (Err(e), _) => e.to_string(),
+        (Ok(()), some) => format!("the netlink thread of {} does nothing", some.join(", ")),
+    };
+    error!("the service manager's watchdog is not told that all is well: {wrong}");
 }
 
 /// Has elements know ports by the addresses that these have now, should one have changed.

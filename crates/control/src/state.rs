@@ -223,6 +223,11 @@ impl Control {
         }
     }
 
+    /// Whether the kernel is followed by a thread that does something, or not at all; see [`Netlink::is_alive`].
+    pub(crate) fn follows(&self) -> bool {
+        self.with_netlink(Netlink::is_alive).unwrap_or(true)
+    }
+
     fn with_netlink<T>(&self, job: impl FnOnce(&Netlink) -> T) -> Option<T> {
         let netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
         netlink.as_ref().map(job)

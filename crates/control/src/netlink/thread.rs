@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -25,6 +25,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Netlink {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// What the thread had done when this was last asked.
+    seen: AtomicU64,
 }
 
 struct Shared {
@@ -33,6 +35,8 @@ struct Shared {
     counts: Arc<Counts>,
     room: usize,
     stop: AtomicBool,
+    /// Counts what the thread does; one that hangs does nothing.
+    steps: AtomicU64,
     /// Wakes the thread.
     poke: OwnedFd,
 }
@@ -55,6 +59,7 @@ impl Netlink {
             counts: Arc::default(),
             room: room(),
             stop: AtomicBool::new(false),
+            steps: AtomicU64::new(1),
             poke: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
                 .map_err(|e| failed(e.into()))?,
         });
@@ -68,7 +73,16 @@ impl Netlink {
         Ok(Netlink {
             shared,
             thread: Some(thread),
+            seen: AtomicU64::new(0),
         })
+    }
+
+    /// Whether the thread has done something since this was last asked. It is woken, so that it will have the next time.
+    pub(crate) fn is_alive(&self) -> bool {
+        let now = self.shared.steps.load(Ordering::Relaxed);
+        let before = self.seen.swap(now, Ordering::Relaxed);
+        self.shared.wake();
+        now != before
     }
 
     /// The configuration may name other interfaces than before.
@@ -119,7 +133,9 @@ impl Shared {
         opened.map_err(|e| format!("cannot wait for a routing daemon (FPM) at {address}: {e}"))
     }
 
+    /// Asked by the thread before each step.
     fn is_stopped(&self) -> bool {
+        self.steps.fetch_add(1, Ordering::Relaxed);
         self.stop.load(Ordering::Acquire)
     }
 
@@ -189,5 +205,25 @@ impl Shared {
         // An interruption is no harm: everything is looked at again.
         let _ = poll(&mut all, at_most.as_ref());
         let _ = rustix::io::read(&self.poke, &mut [0; 8]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_hangs_is_noticed() {
+        let mut netlink = Netlink::start(Arc::default(), None, None).expect("it starts");
+        assert!(netlink.is_alive());
+        for _ in 0..3 {
+            testkit::until("it does something", || netlink.is_alive());
+        }
+        // The thread ends here; to whoever asks, it is as if it hung.
+        netlink.shared.stop.store(true, Ordering::Release);
+        netlink.shared.wake();
+        netlink.thread.take().map(JoinHandle::join);
+        netlink.is_alive();
+        assert!(!netlink.is_alive() && !netlink.is_alive());
     }
 }
