@@ -109,6 +109,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Plan, check, run and watch many servers that are one router
     Cluster(Cluster),
+    /// Add routers to a process, or remove them, while the others run
+    Router(Router),
     /// End a running router in order; with --router one of several, while the others go on
     Stop(Target),
     /// Print the manual pages (roff), or write them to a folder
@@ -120,6 +122,31 @@ pub(crate) enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+}
+
+/// One of the routers of a process.
+#[derive(Args, Debug)]
+pub(crate) struct Router {
+    #[command(subcommand)]
+    pub(crate) command: RouterCommand,
+    /// The process's socket, or its name; default is the only one that runs
+    #[arg(long, short, value_name = "PATH|NAME", global = true)]
+    pub(crate) socket: Option<String>,
+}
+
+/// What becomes of it.
+#[derive(Subcommand, Debug)]
+pub(crate) enum RouterCommand {
+    /// Start a router that the process's file describes now; nothing else of the file is taken up
+    Add {
+        /// The router, or a shared port
+        name: String,
+    },
+    /// Take a router down, with all that is kept for it, until it is added or the file is read again
+    Remove {
+        /// The router, or a shared port
+        name: String,
     },
 }
 

@@ -60,6 +60,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         Command::Reload(reload) => cmd::reload::reload(&reload),
         Command::Bench(bench) => cmd::bench::bench(&bench, &registry),
         Command::Cluster(cluster) => cmd::cluster::cluster(cluster, &registry),
+        Command::Router(router) => cmd::router::router(&router),
         Command::Stop(target) => cmd::set::stop(&target),
         Command::Man { folder } => cmd::man::man(folder.as_deref()),
         Command::Completions { shell } => cmd::man::completions(shell),

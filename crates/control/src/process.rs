@@ -114,9 +114,9 @@ pub fn plan_all(
     }
     let plans = all.iter().filter_map(|planned| {
         let plan = planned.compiled.plan.as_deref()?;
-        Some((&planned.section, plan))
+        Some((&planned.section, plan, &*planned.ports))
     });
-    mistakes.extend(twice_used(&plans.collect::<Vec<_>>(), None));
+    mistakes.extend(twice_used(&plans.collect::<Vec<_>>()));
     parsed.add(mistakes);
     all
 }
@@ -269,6 +269,9 @@ impl Process {
         };
         gone.end(false);
         gone.take_down();
+        if let Some(joints) = self.common.ports.joints() {
+            joints.forget(name);
+        }
         info!(router = name, "stop");
         true
     }
@@ -405,6 +408,7 @@ impl Process {
         let named = asked.path.as_deref().or(asked.name.as_deref());
         let described = named.is_some_and(file::is_described) && asked.server.is_none();
         match (&self.file, router) {
+            (Some(file), None) if asked.add.is_some() => self.add_described(file, asked),
             (Some(file), None) if asked.text.is_none() || described => self.reload_all(file, asked),
             (None, _) if described => Err(Failure::new(
                 409,

@@ -291,6 +291,9 @@ pub struct ReloadRequest {
     /// Whether only to say what would change.
     #[serde(default)]
     pub dry_run: bool,
+    /// Starts this router of the file that describes the process's, and changes nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub add: Option<String>,
 }
 
 /// `POST /v1/reload`, what is answered.

@@ -8,7 +8,7 @@ use crate::netns::Namespace;
 use crate::tap::Tap;
 use crate::{af_packet, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -62,6 +62,8 @@ pub struct Directory {
     router: Option<String>,
     /// What routers of the process share, and what links them.
     joints: Option<Arc<Joints>>,
+    /// Open ports that are a part of one.
+    joined: Mutex<BTreeSet<String>>,
     /// What routers of the process have open by its [identity](identity): who has it, and how often.
     taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
     /// Whether other programs that have a device keep it.
@@ -131,6 +133,14 @@ impl Directory {
             (Some(joints), Some(router)) => joints.find(router, name),
             _ => Ok(None),
         }
+    }
+
+    /// Whether the names of open ports mean what they meant: a port of this router alone, or a part of one.
+    pub fn means_the_same(&self) -> bool {
+        let joined = lock(&self.joined).clone();
+        let is_joint = |name: &String| !matches!(self.joint(name), Ok(None));
+        let same = |name: &String| is_joint(name) == joined.contains(name);
+        self.names().iter().all(same)
     }
 
     /// The same for all names of one device, as [`identity`]; `None` if it is this router's alone, or has a part for
@@ -475,6 +485,10 @@ impl PortDirectory for Directory {
         });
         let parts = opened.inspect_err(|_| self.give_back(name))?;
         if let (Some(joints), Some(router)) = (&self.joints, &self.router) {
+            match self.joint(name) {
+                Ok(None) => lock(&self.joined).remove(name),
+                _ => lock(&self.joined).insert(name.to_owned()),
+            };
             joints.opened(router, name, &parts.port);
         }
         let open = OpenPort {

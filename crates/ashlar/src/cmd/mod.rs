@@ -11,6 +11,7 @@ pub(crate) mod list_ports;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod reload;
+pub(crate) mod router;
 pub(crate) mod run;
 pub(crate) mod set;
 pub(crate) mod show;
@@ -136,7 +137,10 @@ pub(crate) fn plan_routers(
     parsed: &mut Parsed,
 ) -> Vec<Planned> {
     let count = (usize::from(workers.count()), false);
-    let ports = |_: &Section| Ok(Arc::new(ports::Directory::new()));
+    let joints = ports::joint::Joints::new(count.0);
+    joints.commit(&parsed.together);
+    let all = ports::Directory::new().with_joints(Arc::new(joints));
+    let ports = |section: &Section| Ok(Arc::new(all.of_router(&section.name, None)));
     let registry = optimizing(registry, configuration);
     process::plan_all(parsed, &registry, count, file, &ports)
 }

@@ -13,6 +13,7 @@ use engine::worker::Idle;
 use engine::worker::share::Share;
 use planner::Registry;
 use ports::Directory;
+use ports::joint::Joints;
 use router::Workers;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -89,6 +90,9 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         // Namespaces are entered before rights are given up. What cannot be is told with other mistakes.
         What::Many(described) => {
             let (file, parsed) = &**described;
+            let joints = Joints::new(run.workers.count().into());
+            joints.commit(&parsed.together);
+            ports = ports.with_joints(Arc::new(joints));
             for section in &parsed.routers {
                 let mut section = section.clone();
                 section.netns = section.netns.or_else(|| file.netns.clone());

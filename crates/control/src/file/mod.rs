@@ -1,12 +1,14 @@
-//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`), or the servers of a
-//! cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
+//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[port]]`, `[[link]]`), or
+//! the servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
 //!
 //! All mistakes are found at once; each has its place, says what is wrong and what to do.
 
+mod ports;
 pub(crate) mod reader;
 mod routers;
 
 use crate::cluster::{self, Description};
+use ::ports::joint::Together;
 use lang::{Diagnostic, SourceMap};
 use reader::{Fields, Reader};
 pub use routers::{Section, twice_used};
@@ -18,7 +20,10 @@ pub struct Parsed {
     /// The text, to show places in it.
     pub map: SourceMap,
     /// The routers of a process, as far as they make sense.
+    /// The own routers of shared ports are before the others.
     pub routers: Vec<Section>,
+    /// What they share, and what links them.
+    pub together: Together,
     /// The cluster; `None` if there is none, or an error.
     pub description: Option<Description>,
     /// All mistakes and warnings, by place.
@@ -52,31 +57,35 @@ pub fn is_described(name: &str) -> bool {
 pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
     read(name, text, |reader, top| {
         let kinds = ["cluster", "server", "link", "route"];
-        let cluster = kinds.iter().any(|kind| top.has(kind));
-        match (top.has("router"), cluster) {
+        let has_routers = top.has("router") || top.has("port");
+        // Both may have links.
+        let of_cluster = |kind: &str| !has_routers || kind != "link";
+        let cluster = kinds.iter().any(|kind| of_cluster(kind) && top.has(kind));
+        match (has_routers, cluster) {
             (true, true) => {
                 let wrong = "this file describes the routers of a process and a cluster".to_owned();
                 let help = "put [[router]] into a file of its own: a server of a cluster is a process by itself";
                 let mut reader = reader;
                 reader.wrong("file-kinds", top.span, wrong, help);
                 kinds.iter().for_each(|kind| top.skip(kind));
-                top.skip("router");
-                (reader, Vec::new(), None)
+                ["router", "port"].iter().for_each(|kind| top.skip(kind));
+                (reader, Vec::new(), Together::default(), None)
             }
             (true, false) => {
-                let (reader, routers) = routers::read(reader, top, folder);
-                (reader, routers, None)
+                let (mut reader, mut routers) = routers::read(reader, top, folder);
+                let together = ports::read(&mut reader, top, &mut routers);
+                (reader, routers, together, None)
             }
             (false, true) => {
                 let (reader, description) = cluster::file::read(reader, top);
-                (reader, Vec::new(), Some(description))
+                (reader, Vec::new(), Together::default(), Some(description))
             }
             (false, false) => {
                 let wrong = "this file describes nothing".to_owned();
                 let help = "add [[router]] with a name and a graph for each router of a process, or [cluster]";
                 let mut reader = reader;
                 reader.wrong("file-missing", top.span, wrong, help);
-                (reader, Vec::new(), None)
+                (reader, Vec::new(), Together::default(), None)
             }
         }
     })
@@ -86,22 +95,21 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
 pub fn parse_cluster(name: &str, text: &str) -> Parsed {
     read(name, text, |reader, top| {
         let (reader, description) = cluster::file::read(reader, top);
-        (reader, Vec::new(), Some(description))
+        (reader, Vec::new(), Together::default(), Some(description))
     })
 }
 
-fn read(
-    name: &str,
-    text: &str,
-    sections: impl FnOnce(Reader, &mut Fields) -> (Reader, Vec<Section>, Option<Description>),
-) -> Parsed {
+/// What a file has.
+type Sections = (Reader, Vec<Section>, Together, Option<Description>);
+
+fn read(name: &str, text: &str, sections: impl FnOnce(Reader, &mut Fields) -> Sections) -> Parsed {
     let mut map = SourceMap::new();
     let file = map.add(name, text);
     let mut reader = Reader::new(file);
     let document = reader.document(text);
     let place = reader.span(0..0);
     let mut top = Fields::new("the file", place, &document);
-    let (mut reader, routers, description) = sections(reader, &mut top);
+    let (mut reader, routers, together, description) = sections(reader, &mut top);
     top.end(&mut reader);
     let mut diagnostics = reader.mistakes;
     lang::sort(&mut diagnostics);
@@ -109,6 +117,7 @@ fn read(
     Parsed {
         map,
         routers,
+        together,
         description: description.filter(|_| good),
         diagnostics,
     }

@@ -233,6 +233,10 @@ impl<'a> Fields<'a> {
                 text: number.as_str().to_owned(),
                 span: reader.span(value.span()),
             },
+            DeValue::Boolean(is_so) => Word {
+                text: is_so.to_string(),
+                span: reader.span(value.span()),
+            },
             _ => word(reader, key, value)?,
         };
         match units::parse(&text.text) {

@@ -5,6 +5,7 @@ use crate::source::{Source, definition};
 use engine::plan::Plan;
 use engine::worker::share::{PRIORITIES, Share};
 use lang::{Diagnostic, Span};
+use ports::Directory;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -112,11 +113,11 @@ fn section(
 }
 
 /// Names stand in paths of the API and labels of metrics.
-fn is_name(r: &mut Reader, name: &Word) -> bool {
+pub(super) fn is_name(r: &mut Reader, name: &Word) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let good = name.text.chars().all(fits) && name.text.len() <= 64;
     if !good {
-        let wrong = format!("`{}` is no name of a router", name.text);
+        let wrong = format!("`{}` is no name of a router, port or link", name.text);
         let help = "take at most 64 letters, digits, `_`, `-` and `.`";
         r.wrong("router-name", name.span, wrong, help);
     }
@@ -134,14 +135,14 @@ fn defined(r: &mut Reader, (name, value): (Word, Word)) -> Option<(String, Strin
 }
 
 /// A mistake for each port that a router uses and one before it, too: a port belongs to one router. TAP interfaces in
-/// different namespaces are different ports. `netns` is where routers are that name none.
-pub fn twice_used(routers: &[(&Section, &Plan)], netns: Option<&str>) -> Vec<Diagnostic> {
+/// different namespaces are different ports.
+pub fn twice_used(routers: &[(&Section, &Plan, &Directory)]) -> Vec<Diagnostic> {
     let mut used: BTreeMap<String, &str> = BTreeMap::new();
     let mut mistakes = Vec::new();
-    for (section, plan) in routers {
-        let netns = section.netns.as_deref().or(netns);
+    for (section, plan, directory) in routers {
+        let netns = section.netns.as_deref();
         for device in &plan.devices {
-            let Some(port) = ports::identity(&device.name, netns) else {
+            let Some(port) = directory.identity(&device.name, netns) else {
                 continue;
             };
             let other = *used.entry(port).or_insert(&section.name);
@@ -150,8 +151,8 @@ pub fn twice_used(routers: &[(&Section, &Plan)], netns: Option<&str>) -> Vec<Dia
                     "router `{}` uses the port {}, and so does router `{other}`",
                     section.name, device.name
                 );
-                let help = "a port belongs to one router: give each ports of its own, by `definitions` if the graph is \
-                            the same";
+                let help = "give each ports of its own, by `definitions` if the graph is the same; or share the port among \
+                            them: [[port]]";
                 let mistake = Diagnostic::error("router-port", wrong);
                 mistakes.push(mistake.at(section.place).help(help));
             }

@@ -129,3 +129,153 @@ fn a_file_describes_one_kind_of_thing() {
     assert!(parsed.description.is_some(), "{}", parsed.text());
     assert!(parsed.routers.is_empty());
 }
+
+/// A file with two routers and this.
+fn with_routers(test: &str, text: &str) -> Parsed {
+    let folder = Folder::new(test);
+    let routers = r#"
+        [[router]]
+        name = "red"
+        graph = "a.click"
+        share = 3
+        [[router]]
+        name = "blue"
+        graph = "a.click"
+    "#;
+    parse("routers.toml", &format!("{routers}{text}"), &folder.0)
+}
+
+#[test]
+fn ports_are_shared_and_routers_linked() {
+    use ::ports::joint::{By, Kind, Tunnel};
+    let text = r#"
+        [[port]]
+        name = "wan"
+        device = "0000:01:00.0"
+        [[port.share]]
+        router = "red"
+        vlan = 100
+        inner_vlan = 7
+        mac = "02:00:00:00:00:07"
+        mpls = 77
+        rate = 1000
+        queue = 32
+        [[port.share]]
+        router = "blue"
+        tunnel = "vxlan"
+        to = "192.0.2.1"
+        key = 5
+        broadcast = false
+        [[port]]
+        name = "eth0"
+        scheme = "inline"
+        [[link]]
+        name = "between"
+        routers = ["red", "blue"]
+    "#;
+    let parsed = with_routers("shared", text);
+    assert_eq!(mistakes(&parsed), [""; 0]);
+    let names: Vec<&str> = parsed.routers.iter().map(|r| &*r.name).collect();
+    assert_eq!(names, ["wan", "eth0", "red", "blue"]);
+    let wan = &parsed.routers[0];
+    assert!(
+        wan.source
+            .text
+            .contains("FromDevice(0000:01:00.0, PROMISC true)"),
+        "{}",
+        wan.source.text
+    );
+    assert!(wan.share.priority > parsed.routers[1].share.priority);
+    let of = &parsed.together.ports[0];
+    let [red, blue] = &*of.shares else {
+        panic!("two shares")
+    };
+    assert_eq!((&*of.device, &*red.vlan), ("0000:01:00.0", &[100, 7][..]));
+    assert_eq!(red.by, [By::Mac([2, 0, 0, 0, 0, 7]), By::Label(77)]);
+    assert_eq!(
+        (red.rate, red.queue, red.tickets, red.broadcast),
+        (Some(1000), 32, 3, true)
+    );
+    let tunnel = Tunnel {
+        kind: Kind::Vxlan,
+        to: Some([192, 0, 2, 1].into()),
+        key: Some(5),
+    };
+    assert_eq!(
+        (&*blue.by, blue.broadcast),
+        (&[By::Tunnel(tunnel)][..], false)
+    );
+    assert_eq!(parsed.together.links[0].routers, ["red", "blue"]);
+}
+
+#[test]
+fn all_mistakes_of_ports_and_links_are_told() {
+    let text = r#"
+        [[port]]
+        name = "red"
+        scheme = "magic"
+        [[port.share]]
+        router = "rde"
+        [[port]]
+        name = "wan"
+        [[port.share]]
+        router = "red"
+        vlan = 5000
+        mac = "03:00:00:00:00:07"
+        rate = 0
+        queue = 0
+        [[port.share]]
+        router = "red"
+        inner_vlan = 7
+        key = 3
+        [[port.share]]
+        router = "blue"
+        tunnel = "ipip"
+        key = 3
+        to = "here"
+        mpls = 1048576
+        [[link]]
+        name = "wan"
+        routers = ["red"]
+        [[link]]
+        name = "between"
+        routers = ["red", "red"]
+        colour = 1
+    "#;
+    let parsed = with_routers("shared-wrong", text);
+    let all = mistakes(&parsed).join("\n");
+    for what in [
+        "there are two of the name `red`",
+        "there is no scheme `magic`",
+        "there is no router `rde`",
+        "there is no such VLAN",
+        "03:00:00:00:00:07 is no station's address",
+        "a rate of 0 lets nothing pass",
+        "there is no such queue",
+        "an inner VLAN and no outer one",
+        "this is of a tunnel, and none is named",
+        "router `red` has two shares of this port",
+        "IP in IP has no key",
+        "`here` is no address",
+        "there is no such label",
+        "a link joins two routers",
+        "[[link]] has no field `colour`",
+    ] {
+        assert!(all.contains(what), "{what}\n{all}");
+    }
+    let same = r#"
+        [[port]]
+        name = "wan"
+        [[port.share]]
+        router = "red"
+        vlan = 1
+        [[port.share]]
+        router = "blue"
+        vlan = 1
+    "#;
+    let all = mistakes(&with_routers("shared-same", same)).join("\n");
+    assert!(
+        all.contains("router `blue` would get the same frames"),
+        "{all}"
+    );
+}

@@ -12,6 +12,8 @@ use crate::view::{self, ReloadReply, ReloadRequest, RouterChange};
 use engine::plan::Plan;
 use engine::worker::share::Share;
 use planner::Options;
+use ports::Directory;
+use ports::joint::{Joints, Together};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -49,9 +51,11 @@ impl Process {
         let common = &self.common;
         let workers = self.workers().count();
         let running = self.routers();
+        let joints = Change::prepare(common.ports.joints(), &parsed.together);
         let stays = |section: &Section| {
             let here = running.iter().find(|r| r.name() == section.name);
-            here.filter(|r| is_in(&r.ports, section.netns.as_deref()))
+            let is_in = |r: &&Arc<Control>| is_in(&r.ports, section.netns.as_deref());
+            here.filter(is_in).filter(|r| r.ports.means_the_same())
         };
         let ports = |section: &Section| match stays(section) {
             Some(router) => Ok(Arc::clone(&router.ports)),
@@ -100,9 +104,57 @@ impl Process {
             let done = self.take_up(&planned, &stays, goes.collect());
             service::ready();
             done?;
+            joints.hold();
             self.reloads.fetch_add(1, Ordering::Relaxed);
             *lock(described) = next;
         }
+        Ok(reply)
+    }
+
+    /// Starts one router of the file as it is now; the others stay as they are.
+    pub(super) fn add_described(
+        &self,
+        described: &Mutex<File>,
+        asked: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
+        let refused = |why: String| Failure::new(409, why);
+        let _change = lock(&self.changing);
+        let name = asked.add.as_deref().unwrap_or_default();
+        if self.routers().iter().any(|router| router.name() == name) {
+            return Err(refused(format!(
+                "router {name} runs already; to change it: reload"
+            )));
+        }
+        let file = lock(described).clone();
+        let next = File {
+            source: file.source.again(&asked.definitions).map_err(refused)?,
+            netns: file.netns,
+        };
+        let mut parsed = next.parse();
+        parsed.routers.retain(|section| section.name == name);
+        let common = &self.common;
+        let now = common.ports.joints().map(|joints| joints.together());
+        let together = now.unwrap_or_default().with(name, &parsed.together);
+        let joints = Change::prepare(common.ports.joints(), &together);
+        let ports = |section: &Section| directory(&common.ports, section).map(Arc::new);
+        let count = (self.workers().count(), true);
+        let planned = plan_all(&mut parsed, &common.registry, count, &next, &ports);
+        let good = errors_of_all(&parsed, &planned) == 0;
+        let reply = ReloadReply {
+            good,
+            text: text_of_all(&parsed, &planned),
+            diagnostics: json_of_all(&parsed, &planned),
+            ..ReloadReply::default()
+        };
+        if !good {
+            return Ok(reply);
+        }
+        let Some(one) = planned.first() else {
+            let text = format!("{} describes no router `{name}`", next.source.name);
+            return Err(Failure::new(404, text));
+        };
+        self.add_planned(one).map_err(refused)?;
+        joints.hold();
         Ok(reply)
     }
 
@@ -194,6 +246,39 @@ impl Process {
     }
 }
 
+/// A change of what routers share, which is undone unless it [holds](Change::hold).
+struct Change<'a> {
+    joints: Option<&'a Arc<Joints>>,
+    before: Together,
+    next: Together,
+}
+
+impl<'a> Change<'a> {
+    fn prepare(joints: Option<&'a Arc<Joints>>, next: &Together) -> Change<'a> {
+        let before = joints.map(|joints| joints.together());
+        if let Some(joints) = joints {
+            joints.prepare(next);
+        }
+        Change {
+            joints,
+            before: before.unwrap_or_default(),
+            next: next.clone(),
+        }
+    }
+
+    fn hold(mut self) {
+        self.before = std::mem::take(&mut self.next);
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(joints) = self.joints {
+            joints.commit(&self.before);
+        }
+    }
+}
+
 /// What has been done of a reload of all routers.
 enum Step {
     /// A router was taken down.
@@ -208,14 +293,13 @@ enum Step {
 fn is_in_the_way(router: &Control, planned: &[Planned]) -> bool {
     let netns = router.ports.namespace().map(|n| n.name().to_owned());
     let plan = router.router.plan();
-    let ports = |plan: &Plan, netns: Option<&str>| -> Vec<String> {
+    let ports = |of: &Directory, plan: &Plan, netns: Option<&str>| -> Vec<String> {
         let each = plan.devices.iter();
-        each.filter_map(|d| ports::identity(&d.name, netns))
-            .collect()
+        each.filter_map(|d| of.identity(&d.name, netns)).collect()
     };
-    let has = ports(&plan, netns.as_deref());
+    let has = ports(&router.ports, &plan, netns.as_deref());
     planned.iter().any(|one| {
-        let wants = |plan: &Arc<Plan>| ports(plan, one.section.netns.as_deref());
+        let wants = |plan: &Arc<Plan>| ports(&one.ports, plan, one.section.netns.as_deref());
         let wants = one.compiled.plan.as_ref().map(wants).unwrap_or_default();
         one.section.name == router.name() || wants.iter().any(|port| has.contains(port))
     })

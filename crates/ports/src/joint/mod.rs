@@ -37,8 +37,9 @@ struct All {
     ports: BTreeMap<String, Arc<Shared>>,
     shares: BTreeMap<(String, String), Arc<Share>>,
     links: BTreeMap<String, (LinkOf, Arc<Link>)>,
-    /// What holds.
+    /// What holds, and what is meant to.
     together: Together,
+    wanted: Together,
 }
 
 /// What a name means in a router's graph.
@@ -65,8 +66,9 @@ impl Joints {
     /// Makes what is new of this.
     pub fn prepare(&self, next: &Together) {
         let all = &mut *lock(&self.all);
+        all.wanted = next.clone();
         for of in &next.ports {
-            let new = || Shared::new(of.name.clone(), of.device.clone(), self.workers);
+            let new = || Shared::new(of.device.clone(), self.workers);
             let port = all.ports.entry(of.name.clone());
             let port = port.or_insert_with(new);
             for share in &of.shares {
@@ -125,25 +127,35 @@ impl Joints {
                 port.ok_or_else(|| format!("{name} is for the router of that shared port only"))?;
             return Ok(Some(Joint::Shares(Arc::clone(port))));
         }
-        if let Some((of, link)) = all.links.get(name) {
+        if let Some(of) = all.wanted.links.iter().find(|of| of.name == name) {
             let side = of.routers.iter().position(|end| end == router);
             let side = side.ok_or_else(|| {
-                format!(
-                    "the link {name} joins {} and {}: it has no end in {router}",
-                    of.routers[0], of.routers[1]
-                )
+                let [one, other] = &of.routers;
+                format!("the link {name} joins {one} and {other}, and not {router}")
             })?;
-            let link = Arc::clone(link);
-            return Ok(Some(Joint::Link(End { link, side })));
+            let link = all.links.get(name).map(|(_, link)| Arc::clone(link));
+            return Ok(link.map(|link| Joint::Link(End { link, side })));
         }
-        let Some(port) = all.ports.get(name).filter(|port| port.name != router) else {
+        let is_it = |of: &&PortOf| of.name == name && name != router;
+        let Some(of) = all.wanted.ports.iter().find(is_it) else {
             return Ok(None);
         };
-        let share = all.shares.get(&(router.to_owned(), name.to_owned()));
+        let key = (router.to_owned(), name.to_owned());
+        let is_described = of.shares.iter().any(|share| share.router == router);
+        let share = all.shares.get(&key).filter(|_| is_described);
         let share = share.ok_or_else(|| {
             format!("{name} is a shared port, and {router} has no share of it: add a [[port.share]] with its name")
         })?;
-        Ok(Some(Joint::Share(Arc::clone(share), port.device_name())))
+        Ok(Some(Joint::Share(Arc::clone(share), of.device.clone())))
+    }
+
+    /// A router has been taken down: nothing is kept for it.
+    pub fn forget(&self, router: &str) {
+        let now = self.together();
+        let without = now.clone().without(router);
+        if without != now {
+            self.commit(&without);
+        }
     }
 
     /// A port's router has opened its device.

@@ -59,7 +59,6 @@ pub(crate) struct Share {
 
 /// A shared port.
 pub(crate) struct Shared {
-    pub(super) name: String,
     device_name: Mutex<String>,
     table: Mutex<Arc<Told>>,
     changes: AtomicU64,
@@ -304,9 +303,8 @@ fn untag(packet: &mut Packet, tags: usize) {
 }
 
 impl Shared {
-    pub(super) fn new(name: String, device: String, workers: usize) -> Arc<Shared> {
+    pub(super) fn new(device: String, workers: usize) -> Arc<Shared> {
         Arc::new(Shared {
-            name,
             device_name: Mutex::new(device),
             table: Mutex::new(Arc::new(Told::of(&[]))),
             changes: AtomicU64::new(0),

@@ -61,3 +61,37 @@ pub struct Together {
     /// Links.
     pub links: Vec<LinkOf>,
 }
+
+impl Together {
+    /// This, with a router's part of what another one describes: its shares and links, or the port whose own router it is.
+    pub fn with(mut self, router: &str, other: &Together) -> Together {
+        for of in &other.ports {
+            let is_its = |share: &&ShareOf| share.router == router;
+            let its = of.shares.iter().filter(is_its).cloned();
+            match self.ports.iter_mut().find(|port| port.name == of.name) {
+                Some(port) => {
+                    port.shares.retain(|share| share.router != router);
+                    port.shares.extend(its);
+                }
+                None if of.name == router => self.ports.push(of.clone()),
+                None => (),
+            }
+        }
+        for link in &other.links {
+            if link.routers.iter().any(|end| end == router) {
+                self.links.retain(|known| known.name != link.name);
+                self.links.push(link.clone());
+            }
+        }
+        self
+    }
+
+    /// This, without a router's part.
+    pub(super) fn without(mut self, router: &str) -> Together {
+        self.ports.retain(|port| port.name != router);
+        for port in &mut self.ports {
+            port.shares.retain(|share| share.router != router);
+        }
+        self
+    }
+}

@@ -57,6 +57,7 @@ fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
         server: source.server,
         numbers: source.numbers,
         definitions: source.definitions,
+        add: None,
     };
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
     let bytes = client.post("/v1/reload", body)?;

@@ -1,0 +1,246 @@
+"""Two tenants on the same two physical ports, told apart by VLAN, with the same addresses and BGP each.
+
+    peer-red  eth0 (VLAN 100) -+- wan --- p0 |ports| p1 --- lan -+- eth0 (VLAN 100) host-red
+    peer-blue eth0 (VLAN 200) -+             |     |             +- eth0 (VLAN 200) host-blue
+                                   routing-red routing-blue
+
+Ashlar runs in `ports`; red and blue are routers with shares of the ports `wan` and `lan`, each steered by an FRR of its
+own. In `wan` and `lan` another Ashlar puts VLANs together and apart, as a switch does: not every kernel has VLANs.
+
+Shows: docs/routers.md as one follows it; one FRR is killed, one router is reloaded, ended and added, and the other's BGP
+session and traffic notice nothing; routers are linked inside the server.
+"""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from daemons import Bird, Frr, available, wait_for
+from net import Lab, until
+from topology import ASHLAR, CLIENT, ROOT, SERVER, AshlarRouter
+from traffic import Pings, answered
+
+pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2")]
+
+VLANS = {"red": 100, "blue": 200}
+BEYOND, FAR = "198.51.100.0/24", "198.51.100.7"
+FRR_BGP = f"""
+router bgp 65001
+ bgp router-id {CLIENT.router[4]}
+ no bgp ebgp-requires-policy
+ neighbor {CLIENT.host[4]} remote-as 65002
+ address-family ipv4 unicast
+  network {SERVER.net[4]}
+ exit-address-family
+"""
+BIRD_BGP = f"""
+router id {CLIENT.host[4]};
+protocol device {{ }}
+protocol kernel {{ ipv4 {{ export all; }}; }}
+protocol static {{ ipv4; route {BEYOND} blackhole; }}
+protocol bgp up {{
+  local as 65002;
+  neighbor {CLIENT.router[4]} as 65001;
+  connect retry time 1;
+  connect delay time 1;
+  ipv4 {{ import all; export where source = RTS_STATIC; }};
+}}
+"""
+
+
+class Switch:
+    """A trunk to the router, and for each VLAN a cable with frames that have no tags."""
+
+    def __init__(self, lab: Lab, name: str, ports, device: str):
+        self.lab, self.space = lab, lab.namespace(name)
+        self.cables: dict[str, int] = {}
+        lab.link(self.space, "eth0", ports, device)
+
+    def connect(self, space, vlan: int) -> None:
+        name = f"v{vlan}"
+        self.lab.link(space, "eth0", self.space, name)
+        self.cables[name] = vlan
+
+    def start(self) -> None:
+        for name in ("eth0", *self.cables):
+            self.space.sysctl(**{f"net__ipv6__conf__{name}__disable_ipv6": 1})
+        vlans = ", ".join(map(str, self.cables.values()))
+        text = f"FromDevice(eth0, PROMISC true) -> v :: VLANSplit({vlans});\nv[0] -> Discard;\nout :: ToDevice(eth0);\n"
+        for number, (name, vlan) in enumerate(self.cables.items()):
+            text += (f"v[{number + 1}] -> ToDevice({name});\n"
+                     f"FromDevice({name}, PROMISC true) -> VLANEncap(VLAN_ID {vlan}) -> out;\n")
+        file = self.lab.folder / f"{self.space.name}.click"
+        file.write_text(text)
+        self.space.spawn(ASHLAR, "run", str(file), "--no-socket", "--workers", "1")
+
+
+class Tenant:
+    """A tenant's hosts, the namespace that steers its router, and the daemons."""
+
+    def __init__(self, lab: Lab, name: str, wan: Switch, lan: Switch):
+        self.name, self.vlan = name, VLANS[name]
+        self.peer, self.host, self.routing = (lab.namespace(f"{kind}-{name}") for kind in ("peer", "host", "routing"))
+        for space, side, switch in ((self.peer, CLIENT, wan), (self.host, SERVER, lan)):
+            switch.connect(space, self.vlan)
+            space.ip("link set lo up")
+            space.ip(f"address add {side.host[4]}/24 dev eth0")
+        self.host.ip(f"route add default via {SERVER.router[4]}")
+        self.peer.ip(f"address add {FAR}/32 dev lo")
+
+    def section(self, extra: str = "") -> str:
+        return (f'[[router]]\nname = "{self.name}"\ngraph = "{ROOT / "conf/linux-router.click"}"\n'
+                f'netns = "{self.routing}"\ndefinitions = {{ DEV0 = "wan", DEV1 = "lan" }}\n{extra}\n')
+
+    def steer(self) -> None:
+        self.routing.ip("link set lo up")
+        self.routing.sysctl(net__ipv4__ip_forward=1)
+        for side in (CLIENT, SERVER):
+            self.routing.ip(f"link set {side.interface} up")
+            self.routing.ip(f"address add {side.router[4]}/24 dev {side.interface}")
+
+    def begin(self) -> None:
+        self.frr = Frr(self.routing, {"bgpd": FRR_BGP})
+        self.frr.start()
+        self.bird = Bird(self.peer, BIRD_BGP)
+        self.bird.start()
+
+    def works(self) -> None:
+        def crosses():
+            return self.host.run("ping", "-c1", "-W1", FAR, ok=None).status == 0
+        wait_for(crosses, f"packets of {self.name} by BGP's route", lambda: self.frr.said() + self.bird.said(), 60)
+
+
+class Bed:
+    """Both tenants, and the process."""
+
+    def __init__(self, lab: Lab):
+        self.lab = lab
+        self.ports = lab.namespace("ports")
+        self.wan, self.lan = (Switch(lab, name, self.ports, f"p{n}") for n, name in enumerate(("wan", "lan")))
+        for number in range(2):
+            self.ports.sysctl(**{f"net__ipv6__conf__p{number}__disable_ipv6": 1})
+        self.red, self.blue = self.tenants = [Tenant(lab, name, self.wan, self.lan) for name in VLANS]
+        self.nobody = lab.namespace("nobody")
+        self.lan.connect(self.nobody, 300)
+        for switch in (self.wan, self.lan):
+            switch.start()
+        self.file = lab.folder / "routers.toml"
+        self.write(*self.tenants)
+        self.router = AshlarRouter(self.ports, workers=2)
+        self.router.definitions = list
+        self.router.start(self.file)
+
+    def write(self, *tenants: Tenant) -> None:
+        def port(name: str, device: str) -> str:
+            shares = "".join(f'[[port.share]]\nrouter = "{t.name}"\nvlan = {t.vlan}\n' for t in tenants)
+            return f'[[port]]\nname = "{name}"\ndevice = "{device}"\n{shares}\n'
+        sections = [tenant.section() for tenant in tenants]
+        self.file.write_text("".join([*sections, port("wan", "p0"), port("lan", "p1")]))
+
+    def names(self) -> list[str]:
+        return [router["name"] for router in json.loads(self.router.get("/v1/routers"))]
+
+
+@pytest.fixture
+def bed(lab: Lab) -> Iterator[Bed]:
+    yield Bed(lab)
+
+
+def test_a_neighbour_that_is_killed_reloaded_removed_and_added_is_not_noticed(bed):
+    red, blue = bed.tenants
+    for tenant in bed.tenants:
+        tenant.steer()
+        tenant.begin()
+    for tenant in bed.tenants:
+        tenant.works()
+    assert sorted(bed.names()) == ["blue", "lan", "red", "wan"]
+    sessions = red.bird.established()
+    assert list(sessions) == ["up"]
+    pings = Pings(red.host, FAR)
+    until(lambda: len(pings.answered()) > 10, "answers")
+    # Its routing daemons die, and come again.
+    blue.frr.kill()
+    blue.frr.start()
+    blue.works()
+    for _ in range(3):
+        bed.router.cli("reload", "--router", "blue", str(ROOT / "conf/linux-router.click"), "DEV0=wan", "DEV1=lan")
+    blue.works()
+    for _ in range(3):
+        bed.router.cli("router", "remove", "blue")
+        assert "blue" not in bed.names()
+        bed.router.cli("router", "add", "blue")
+        blue.works()
+    # Out of the file, and in again.
+    bed.write(red)
+    bed.router.cli("reload")
+    assert sorted(bed.names()) == ["lan", "red", "wan"]
+    assert blue.host.run("ping", "-c1", "-W0.2", FAR, ok=None).status
+    bed.write(*bed.tenants)
+    bed.router.cli("reload")
+    blue.works()
+    sent, lost = pings.lost()
+    assert lost == 0, f"{lost} of {sent} lost"
+    assert red.bird.established() == sessions, "the session has stood all the time"
+    # Each has interfaces of its own, which go down with the port.
+    bed.wan.space.ip("link set eth0 down")
+    for tenant in bed.tenants:
+        until(lambda t=tenant: "NO-CARRIER" in t.routing.ip("link show eth0").out, "the interface's loss of carrier")
+        assert "NO-CARRIER" not in tenant.routing.ip("link show eth1").out
+    assert bed.router.stop() == 0
+
+
+def test_what_is_for_nobody_is_dropped_by_name(bed):
+    for tenant in bed.tenants:
+        tenant.steer()
+        until(lambda t=tenant: t.host.run("ping", "-c1", "-W1", SERVER.router[4], ok=None).status == 0, "answers", 10)
+        answered(tenant.host, SERVER.router[4])
+    bed.nobody.ip("address add 192.0.2.1/24 dev eth0")
+
+    def unknown() -> int:
+        lines = bed.router.get("/metrics").decode().splitlines()
+        return sum(int(line.split()[-1]) for line in lines if '"unknown"' in line and 'router="lan"' in line)
+
+    def heard() -> bool:
+        bed.nobody.run("ping", "-c1", "-W0.1", "192.0.2.2", ok=None)
+        return unknown() > 0
+
+    until(heard, "a count of frames for nobody", 10)
+    refused = bed.lab.run(ASHLAR, "router", "add", "--socket", str(bed.router.socket), "green", ok=None)
+    assert refused.status and "describes no router `green`" in refused.err, refused.err
+    refused = bed.lab.run(ASHLAR, "router", "add", "--socket", str(bed.router.socket), "red", ok=None)
+    assert refused.status and "runs already" in refused.err, refused.err
+    assert bed.router.stop() == 0
+
+
+def test_routers_are_linked_and_a_loop_between_them_ends_by_the_time_to_live(lab):
+    """Both forward what is for nowhere to each other, by Linux's own default routes."""
+    ports = lab.namespace("ports")
+    tenant = {name: lab.namespace(f"routing-{name}") for name in VLANS}
+    host = lab.namespace("host")
+    lab.link(host, "eth0", ports, "p0")
+    ports.sysctl(net__ipv6__conf__p0__disable_ipv6=1)
+    graph = ROOT / "conf/linux-router.click"
+    text = '[[link]]\nname = "between"\nrouters = ["red", "blue"]\n'
+    for name, device in (("red", "p0"), ("blue", "null:")):
+        text += (f'[[router]]\nname = "{name}"\ngraph = "{graph}"\nnetns = "{tenant[name]}"\n'
+                 f'definitions = {{ DEV0 = "{device}", DEV1 = "between" }}\n')
+    file = lab.folder / "routers.toml"
+    file.write_text(text)
+    router = AshlarRouter(ports, workers=2)
+    router.definitions = list
+    router.start(file)
+    for number, (name, space) in enumerate(tenant.items()):
+        space.sysctl(net__ipv4__ip_forward=1, net__ipv4__conf__all__rp_filter=0)
+        for interface in ("eth0", "eth1"):
+            space.ip(f"link set {interface} up")
+        space.ip(f"address add 10.9.0.{number + 1}/24 dev eth1")
+        space.ip(f"route add default via 10.9.0.{2 - number}")
+    tenant["red"].ip("address add 10.0.1.1/24 dev eth0")
+    tenant["blue"].ip("route add 10.0.1.0/24 via 10.9.0.1")
+    host.ip("address add 10.0.1.2/24 dev eth0")
+    host.ip("route add default via 10.0.1.1")
+    until(lambda: host.run("ping", "-c1", "-W1", "10.9.0.2", ok=None).status == 0, "answers by the link", 10)
+    answered(host, "10.9.0.2")
+    said = host.run("ping", "-c3", "-W2", "203.0.113.1", ok=None).out
+    assert "Time to live exceeded" in said, said
+    assert router.stop() == 0
