@@ -6,12 +6,14 @@
 //! as its argument it prints the lines of `make bench-services`.
 #![allow(clippy::print_stdout)]
 
+mod sample;
+
+use sample::Random;
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 use tables::order::{BinSort, Sorted};
-use tables::sample::Random;
 
 const BINS: usize = 1024;
 const WIDTH: u64 = 1_000_000;
