@@ -3,9 +3,9 @@
 #![allow(clippy::print_stdout)]
 
 use engine::graph::Walker;
-use router_tests::{Books, Feeder, Whole, every_length};
+use router_tests::{Books, Feeder, Whole, every_length, features};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{Rng, features, shared};
+use testkit::{Rng, shared};
 
 type Groups = Vec<(String, Vec<Vec<u8>>)>;
 

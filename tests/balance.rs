@@ -2,12 +2,10 @@
 //! nothing is lost on the way, and no packet of a flow overtakes another.
 
 use control::balance::{Balance, Mode, Settings};
-use engine::port::PortDirectory;
-use planner::Options;
 use ports::Directory;
 use ports::memory::Memory;
 use router::Router;
-use router_tests::{plan_with, registry};
+use router_tests::start;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -24,14 +22,6 @@ const ROUTER: &str =
     "a :: FromDevice(mem:a, QUEUES 1, CLASSIFY hash BUCKETS 64) -> out :: ToDevice(mem:b);
     c :: FromDevice(mem:c, QUEUES 1, CLASSIFY hash BUCKETS 64) -> out;";
 const TABLE: &str = "mem_a@steer";
-
-fn start(workers: usize) -> (Router, Arc<Directory>) {
-    let ports = Arc::new(Directory::new());
-    let plan = plan_with(registry(), ROUTER, &[], &Options::new(workers, &*ports));
-    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
-    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
-    (router.unwrap_or_else(|e| panic!("{e}")), ports)
-}
 
 fn balance(mode: Mode) -> Balance {
     Balance::new(Settings {
@@ -108,7 +98,7 @@ impl Traffic {
 
 /// Two workers and traffic, all of which is worker 0's, and a balancer that has looked once.
 fn all_on_worker_0(mode: Mode) -> (Router, Arc<Directory>, Balance, Traffic) {
-    let (router, ports) = start(2);
+    let (router, ports) = start(ROUTER, 2);
     let all: Vec<u16> = (0..64).collect();
     router
         .move_buckets(TABLE, &all, 0)
@@ -171,7 +161,7 @@ fn a_load_on_one_worker_is_evened_out_in_few_looks_without_loss_or_reordering() 
 
 #[test]
 fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
-    let (router, ports) = start(2);
+    let (router, ports) = start(ROUTER, 2);
     let balance = balance(Mode::On);
     let traffic = Traffic::start(ports.memory("c"), 10);
     balance.set(&router, "workers 2").expect("it can be set");
@@ -200,7 +190,7 @@ fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
 
 #[test]
 fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
-    let (router, ports) = start(2);
+    let (router, ports) = start(ROUTER, 2);
     let balance = balance(Mode::On);
     let until = Instant::now() + LONG;
     while balance.workers() != (1, 2) {
@@ -226,7 +216,7 @@ fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
 
 #[test]
 fn a_queue_goes_from_hand_to_hand_under_traffic_and_who_cannot_have_it_is_told() {
-    let (router, ports) = start(2);
+    let (router, ports) = start(ROUTER, 2);
     let traffic = Traffic::start(ports.memory("a"), 10);
     for n in 0..100 {
         let to = (n + 1) % 2;

@@ -9,8 +9,7 @@ use engine::plan::Plan;
 use engine::port::PortDirectory;
 use ports::Directory;
 use ports::pcap::format::Writer;
-use router::Router;
-use router_tests::{Books, conf};
+use router_tests::{Books, conf, run};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -180,9 +179,7 @@ fn on_workers(frames: &[Vec<u8>], workers: usize) -> Flows {
         workers,
         &*directory,
     );
-    let directory = directory as Arc<dyn PortDirectory>;
-    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
-    let mut router = router.unwrap_or_else(|e| panic!("{e}"));
+    let mut router = run(&plan, directory);
     assert!(router.wait_ended(Duration::from_secs(60)), "the input ends");
     let books = Books::of_router(&router);
     let busy = router.stats().expect("workers answer");

@@ -4,9 +4,8 @@
 
 use engine::element::Class;
 use engine::graph::Walker;
-use router_tests::{Books, Feeder, Whole, every_length, registry};
+use router_tests::{Books, Feeder, Whole, every_length, features, registry};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::features;
 
 /// Classes with ports to which no packet comes here.
 const WITHOUT_PACKETS: &[&str] = &[

@@ -122,8 +122,7 @@ fn start(
     ports: Arc<dyn PortDirectory>,
 ) -> Router {
     let plan = router_tests::plan(&text(name), definitions, workers, &*ports, None);
-    let router = Router::start(&plan, ports, &ports::waiter::of_worker, 1);
-    router.unwrap_or_else(|e| panic!("{e}"))
+    router_tests::run(&plan, ports)
 }
 
 #[test]

@@ -7,7 +7,6 @@ use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::stats::{self, NodeStats};
 use ports::Directory;
-use router::Router;
 use router_tests::random::{RandomGraph, Sink, flow_and_number, frames};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -123,8 +122,7 @@ fn run(graph: &RandomGraph, packets: &[(usize, Vec<u8>)], how: Run) -> Shown {
             })
         }
         Run::Two => {
-            let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1)
-                .unwrap_or_else(|e| panic!("{e}"));
+            let router = router_tests::run(&plan, directory);
             for (flow, frame) in packets {
                 assert!(source.inject(flow % 2, frame));
             }

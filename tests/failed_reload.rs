@@ -9,6 +9,7 @@ use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use engine::prelude::{Args, Class, Cx, Element, Packet, Ports, Resources, Verdict, resources};
 use ports::Directory;
 use router::{Router, RouterExtension};
+use router_tests::run;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::time::Duration;
@@ -171,9 +172,7 @@ fn packets_flow(router: &Router, after: Fault) {
 fn a_reload_is_taken_up_by_all_workers_or_has_changed_nothing() {
     let ports = Arc::new(Unsure(Directory::new()));
     let first = plan(RUNNING, &ports, None);
-    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
-    let router = Router::start(&first, directory, &ports::waiter::of_worker, 1);
-    let router = router.unwrap_or_else(|e| panic!("{e}"));
+    let router = run(&first, Arc::clone(&ports) as _);
     let reload = |fault: Fault| {
         FAULT.store(fault as u8, SeqCst);
         let next = plan(NEXT, &ports, Some(&first));

@@ -5,8 +5,7 @@ use elements::linux::{
     BLACKHOLE, EXCEPTION, GroupId, Interface, Kernel, LOCAL, Member, Neighbour, Prefix,
 };
 use engine::graph::Walker;
-use router::Router;
-use router_tests::{InMemory, Whole, conf};
+use router_tests::{InMemory, Whole, conf, run};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -459,8 +458,7 @@ fn workers_share_the_image_and_the_rates() {
     ];
     routes.apply(&said).expect("room");
     let far = ["port0", "port1", "tap:eth0"].map(|name| ports.far(name));
-    let router = Router::start(&plan, ports, &ports::waiter::of_worker, 1);
-    let mut router = router.unwrap_or_else(|e| panic!("{e}"));
+    let mut router = run(&plan, ports);
 
     // Both workers have packets for a neighbour that nobody knows yet.
     for queue in [0, 1] {

@@ -2,12 +2,8 @@
 //! several workers reach.
 
 use engine::graph::Walker;
-use engine::port::PortDirectory;
-use ports::Directory;
-use router::Router;
-use router_tests::{Books, Links, conf};
+use router_tests::{Books, Links, conf, start};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use testkit::ip4;
 use wire::{FlowKey, Icmp, Ipv4, Tcp, Udp, proto};
@@ -138,12 +134,7 @@ fn through_two_workers(workers: usize) -> BTreeMap<(String, u16, String, u16), V
     let text = "rw :: IPRewriter(pattern 10.0.2.1 5000-5999 - - 0 1, drop);
         FromDevice(mem:a) -> Strip(14) -> CheckIPHeader -> [0] rw [0] -> Unstrip(14) -> ToDevice(mem:c);
         FromDevice(mem:b) -> Strip(14) -> CheckIPHeader -> [1] rw [1] -> Unstrip(14) -> ToDevice(mem:d);";
-    let ports = Arc::new(Directory::new());
-    let plan = testkit::plan(elements::CLASSES, text, workers, &*ports, None);
-    let plan = plan.unwrap_or_else(|e| panic!("{e}"));
-    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
-    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
-    let mut router = router.unwrap_or_else(|e| panic!("{e}"));
+    let (mut router, ports) = start(text, workers);
     let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| ports.memory(name));
     let all = usize::from(FLOWS) * usize::from(EACH);
     let mut left = BTreeMap::new();

@@ -2,10 +2,10 @@
 
 use control::describe::describe;
 use engine::plan::Plan;
-use engine::port::PortDirectory;
 use planner::Options;
 use ports::Directory;
 use router::Router;
+use router_tests::start;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,14 +42,6 @@ fn plan_after(
     );
     errors.extend(more);
     plan.ok_or_else(|| lang::render_all(&errors, &map))
-}
-
-fn start(text: &str, workers: usize) -> (Router, Arc<Directory>) {
-    let ports = Arc::new(Directory::new());
-    let plan = plan(text, workers, &ports).unwrap_or_else(|e| panic!("{e}"));
-    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
-    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
-    (router.unwrap_or_else(|e| panic!("{e}")), ports)
 }
 
 /// A frame of one flow with a number; `back` is the flow's other direction.
@@ -355,9 +347,9 @@ fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
 fn a_reload_that_would_sort_flows_otherwise_is_refused_while_somebody_keeps_them() {
     let text = |mode: &str, between: &str| {
         format!(
-            "in :: FromDevice(mem:a, QUEUES 1{mode}) -> Strip(14) -> CheckIPHeader -> [0]nat;
+            "nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+            in :: FromDevice(mem:a, QUEUES 1{mode}) -> Strip(14) -> CheckIPHeader -> [0]nat;
             FromDevice(mem:b, QUEUES 1{mode}) -> Strip(14) -> CheckIPHeader -> [1]nat;
-            nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
             nat[0] -> {between} EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(mem:b);
             nat[1] -> EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(mem:a);"
         )

@@ -13,7 +13,7 @@ use engine::port::Port;
 use engine::wake::Wakers;
 use planner::Options;
 use router_tests::{Cards, InMemory, plan_with, registry};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -709,23 +709,46 @@ fn they_do_though_the_port_sorts_flows_by_something_else_than_the_router() {
     }
 }
 
-/// Workers that are asked together answer so many times, and then no more.
-struct Deaf<'a>(&'a Stand, Cell<usize>);
+/// A stand some of whose workers answer badly.
+struct Faulty<'a> {
+    stand: &'a Stand,
+    /// Workers that are asked together do not answer.
+    deaf: bool,
+    /// This one hears only what it is asked by itself, and all answers come too late.
+    mute: Option<usize>,
+    /// Whoever is asked by itself has its core taken away for so long after that.
+    tires: Duration,
+}
 
-impl Ask for Deaf<'_> {
+impl<'a> Faulty<'a> {
+    fn none(stand: &'a Stand) -> Faulty<'a> {
+        Faulty {
+            stand,
+            deaf: false,
+            mute: None,
+            tires: Duration::ZERO,
+        }
+    }
+}
+
+impl Ask for Faulty<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         time_limit: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        match self.1.get().checked_sub(1) {
-            None => Err(AskError::NoAnswer(0)),
-            Some(left) => {
-                self.1.set(left);
-                Ask::until(self.0, workers, time_limit, what)
-            }
+        if self.deaf {
+            return Err(AskError::NoAnswer(0));
         }
+        let Some(mute) = self.mute else {
+            return Ask::until(self.stand, workers, time_limit, what);
+        };
+        let others: Vec<usize> = workers.iter().copied().filter(|w| *w != mute).collect();
+        self.stand.tell(&others, what);
+        let heard = self.stand.world.borrow().now() + SECOND / 10;
+        self.stand.until(heard);
+        Err(AskError::NoAnswer(mute))
     }
 
     fn one<R: Send + 'static>(
@@ -733,7 +756,11 @@ impl Ask for Deaf<'_> {
         worker: usize,
         what: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        self.0.one(worker, what)
+        let answer = self.stand.one(worker, what);
+        let mut world = self.stand.world.borrow_mut();
+        let stall = (world.now(), self.tires.as_nanos() as u64);
+        world.stalls[worker].extend((stall.1 > 0).then_some(stall));
+        answer
     }
 }
 
@@ -754,7 +781,10 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     assert_eq!(card.spreading(), before);
     card.refuse(false);
     // That nothing waits any more since the one that was refused is heard.
-    let deaf = Deaf(&stand, Cell::new(0));
+    let deaf = Faulty {
+        deaf: true,
+        ..Faulty::none(&stand)
+    };
     let late = steer::follow(&deaf, &stand.plan, "f", None);
     assert_eq!(late, Err(AskError::NoAnswer(0)));
     stand.until(begin + SECOND / 5);
@@ -777,7 +807,10 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     card.be_busy(true);
     let all: Vec<u16> = (0..256).collect();
     // Nobody is asked to keep anything: that would be answered.
-    let deaf = Deaf(&stand, Cell::new(0));
+    let deaf = Faulty {
+        deaf: true,
+        ..Faulty::none(&stand)
+    };
     let busy = steer::follow(&deaf, &stand.plan, "f", None).expect_err("the port is busy");
     assert!(busy.to_string().contains("still to do"), "{busy}");
     assert_eq!(card.spreading(), before);
@@ -793,59 +826,6 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     assert!(due > 1_000 && lost == 0, "{lost} of {due}");
 }
 
-/// Whoever is asked by itself has its core taken away after that.
-struct Tires<'a>(&'a Stand, Duration);
-
-impl Ask for Tires<'_> {
-    fn until<S: Default + 'static, R: Send + 'static>(
-        &self,
-        workers: &[usize],
-        time_limit: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
-    ) -> Result<Vec<R>, AskError> {
-        Ask::until(self.0, workers, time_limit, what)
-    }
-
-    fn one<R: Send + 'static>(
-        &self,
-        worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
-    ) -> Result<R, AskError> {
-        let answer = self.0.one(worker, what);
-        let mut world = self.0.world.borrow_mut();
-        let stall = (world.now(), self.1.as_nanos() as u64);
-        world.stalls[worker].push_back(stall);
-        answer
-    }
-}
-
-/// A worker hears only what it is asked by itself, and all answers come too late.
-struct Mute<'a>(&'a Stand, usize);
-
-impl Ask for Mute<'_> {
-    fn until<S: Default + 'static, R: Send + 'static>(
-        &self,
-        workers: &[usize],
-        _: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
-    ) -> Result<Vec<R>, AskError> {
-        let Mute(stand, mute) = self;
-        let others: Vec<usize> = workers.iter().copied().filter(|w| w != mute).collect();
-        stand.tell(&others, what);
-        let heard = stand.world.borrow().now() + SECOND / 10;
-        stand.until(heard);
-        Err(AskError::NoAnswer(*mute))
-    }
-
-    fn one<R: Send + 'static>(
-        &self,
-        worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
-    ) -> Result<R, AskError> {
-        self.0.one(worker, what)
-    }
-}
-
 #[test]
 fn whatever_moves_stays_with_its_owner_if_a_worker_does_not_answer_and_moves_when_it_does() {
     for mute in 0..2 {
@@ -855,7 +835,10 @@ fn whatever_moves_stays_with_its_owner_if_a_worker_does_not_answer_and_moves_whe
         let (plan, all) = (&stand.plan, Vec::from_iter(0..256));
         let owners = || (stand.table.owners(), steer::queue_owners(plan));
         let before = owners();
-        let deaf = Mute(&stand, mute);
+        let deaf = Faulty {
+            mute: Some(mute),
+            ..Faulty::none(&stand)
+        };
         let none = Err(AskError::NoAnswer(mute));
         let name = stand.table.name();
         let moved = steer::move_buckets(&deaf, plan, name, &all, 1);
@@ -903,7 +886,10 @@ fn a_port_that_takes_too_long_to_do_what_it_was_told_is_late_and_no_packet_waits
 #[test]
 fn an_owner_that_does_not_take_what_was_sent_to_it_is_late_and_no_packet_waits_for_it() {
     follows_late(|stand| {
-        let tires = Tires(stand, Duration::from_millis(50));
+        let tires = Faulty {
+            tires: Duration::from_millis(50),
+            ..Faulty::none(stand)
+        };
         steer::follow(&tires, &stand.plan, "f", None)
     });
 }

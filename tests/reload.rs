@@ -5,6 +5,7 @@ use engine::plan::Plan;
 use engine::port::PortDirectory;
 use ports::Directory;
 use router::Router;
+use router_tests::run;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -90,9 +91,7 @@ fn neighbours(router: &Router) -> Vec<String> {
 fn a_hundred_reloads_lose_no_packet_route_or_neighbour() {
     let ports = Arc::new(Directory::new());
     let mut current = make(&variant(0), &ports, None);
-    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
-    let router = Router::start(&current, directory, &ports::waiter::of_worker, 1)
-        .unwrap_or_else(|e| panic!("{e}"));
+    let router = run(&current, Arc::clone(&ports) as _);
 
     let mut rng = Rng::seed(256);
     let mut routes = String::new();

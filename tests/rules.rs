@@ -2,12 +2,11 @@
 
 use control::balance::{Balance, Mode, Settings};
 use engine::plan::Plan;
-use engine::port::{Match, Port, PortDirectory};
-use planner::Options;
+use engine::port::{Match, Port};
 use ports::Directory;
 use ports::memory::{Memory, Sent};
 use router::Router;
-use router_tests::Cards;
+use router_tests::{Cards, run};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,24 +25,13 @@ struct Stand {
 }
 
 fn plan(previous: Option<&Plan>, text: &str, ports: &Cards<Directory>) -> Arc<Plan> {
-    let mut map = lang::SourceMap::new();
-    let file = map.add("test.click", text);
-    let (parsed, mut errors) = lang::parse(&mut map, file, &[]);
-    let options = Options {
-        previous,
-        ..Options::new(2, ports)
-    };
-    let (plan, more) = planner::make(&parsed, &elements::registry(), &options);
-    errors.extend(more);
-    plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
+    router_tests::plan(text, &[], 2, ports, previous)
 }
 
 fn start(text: &str, room: usize) -> Stand {
     let ports = Arc::new(Cards::new(Directory::new(), "mem:a", room));
     let plan = plan(None, text, &ports);
-    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
-    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
-    let router = router.unwrap_or_else(|e| panic!("{e}"));
+    let router = run(&plan, Arc::clone(&ports) as _);
     // Workers have built their graphs when they answer.
     router.ask_all(|_| ()).expect("workers answer");
     Stand {

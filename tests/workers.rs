@@ -1,10 +1,9 @@
 //! Routers with threads, over in-memory ports: several workers, sleep and wake, messages, reload.
 
 use engine::plan::Plan;
-use engine::port::PortDirectory;
 use engine::worker::Idle;
 use ports::Directory;
-use router::Router;
+use router_tests::{run, start};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -16,18 +15,6 @@ const LONG: Duration = Duration::from_secs(20);
 fn plan(text: &str, workers: usize, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
     testkit::plan(elements::CLASSES, text, workers, ports, previous)
         .unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn start(text: &str, workers: usize) -> (Router, Arc<Directory>) {
-    let ports = Arc::new(Directory::new());
-    let plan = plan(text, workers, &ports, None);
-    (start_plan(&plan, &ports), ports)
-}
-
-fn start_plan(plan: &Arc<Plan>, ports: &Arc<Directory>) -> Router {
-    let directory: Arc<dyn PortDirectory> = Arc::clone(ports) as _;
-    let router = Router::start(plan, directory, &ports::waiter::of_worker, 1);
-    router.unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A frame of one flow with a number.
@@ -283,7 +270,7 @@ fn a_queue_keeps_its_packets_over_a_reload_that_was_planned_before_it_was_built(
     let ports = Arc::new(Directory::new());
     let first = plan(&text(1000), 2, &ports, None);
     let second = plan(&text(2000), 2, &ports, Some(&first));
-    let router = start_plan(&first, &ports);
+    let router = run(&first, Arc::clone(&ports) as _);
     let a = ports.memory("a");
     for n in 0..100 {
         until("room", || a.inject(0, &frame(0, n)));

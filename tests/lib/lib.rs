@@ -8,6 +8,7 @@
 mod books;
 mod card;
 mod cluster;
+mod features;
 mod feeder;
 mod links;
 pub mod random;
@@ -17,6 +18,7 @@ mod whole;
 pub use books::{Account, Books, Law, law};
 pub use card::{Card, Cards};
 pub use cluster::{Cluster, dropped_as, host_packet};
+pub use features::{Feature, features};
 pub use feeder::{Feeder, every_length};
 pub use links::{Links, Seen, dropped, on_both, strip};
-pub use whole::{InMemory, Whole, conf, plan, plan_with, registry, router_text};
+pub use whole::{InMemory, Whole, conf, plan, plan_with, registry, router_text, run, start};

@@ -11,6 +11,7 @@ use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest};
 use planner::{Options, Registry};
 use ports::Directory;
 use ports::memory::Memory;
+use router::Router;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -118,6 +119,19 @@ pub fn plan_with(
     let read = read(registry, text, definitions, options);
     let text = read.text();
     read.plan.unwrap_or_else(|| panic!("{text}"))
+}
+
+/// Runs a plan on threads that sleep and wake as those of `ashlar run`.
+pub fn run(plan: &Arc<Plan>, ports: Arc<dyn PortDirectory>) -> Router {
+    let router = Router::start(plan, ports, &ports::waiter::of_worker, 1);
+    router.unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs a text on threads, with the ports of a new process.
+pub fn start(text: &str, workers: usize) -> (Router, Arc<Directory>) {
+    let ports = Arc::new(Directory::new());
+    let plan = plan(text, &[], workers, &*ports, None);
+    (run(&plan, Arc::clone(&ports) as _), ports)
 }
 
 /// The configuration of the project's router.

@@ -2,18 +2,15 @@
 
 mod bench;
 mod demand;
-mod features;
 mod frames;
 mod manuals;
 mod packets;
 mod rng;
 pub mod shared;
-pub mod tables;
 pub mod traffic;
 
 pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan, plan_fused};
 pub use demand::{root, until};
-pub use features::{Feature, features};
 pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
 pub use manuals::manual_errors;
 pub use packets::{Build, ip4, ip6};

@@ -34,7 +34,7 @@ fn frame(data: &[u8]) {
         let _ = (ether.dst(), ether.src(), ether.ethertype(), ether.payload());
     }
     if let Ok(tag) = Vlan::new_checked(data) {
-        let _ = (tag.id(), tag.priority(), tag.drop_eligible());
+        let _ = (tag.id(), tag.priority());
         let _ = (tag.ethertype(), tag.payload());
     }
     let mut bytes = data.to_vec();

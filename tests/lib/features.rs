@@ -1,8 +1,7 @@
 //! Frames by feature, for where the real captures are missing: each group is named after what it holds.
 
-use crate::packets::{Build, ip4, ip6};
-use crate::traffic::{DST, SRC};
-use crate::{arp_reply, arp_request, nd_advert, nd_solicit};
+use testkit::traffic::{DST, SRC};
+use testkit::{Build, arp_reply, arp_request, ip4, ip6, nd_advert, nd_solicit};
 use wire::proto;
 
 /// What one capture would hold: its feature and its frames.
