@@ -426,16 +426,35 @@ impl<'a> Args<'a> {
         None
     }
 
+    /// Notes that an argument is asked for, and takes it. One without a default must be there.
+    fn ask<T: FromArg>(
+        &mut self,
+        name: &'static str,
+        default: Option<String>,
+        keyword: bool,
+        doc: &'static str,
+    ) -> Option<Arg> {
+        let is_required = default.is_none();
+        self.note(name, T::KIND, default, keyword, doc);
+        let mut found = self.take_keyword(name);
+        if found.is_none() && !keyword {
+            found = self.take_next();
+        }
+        if is_required && found.is_none() {
+            let wrong = self.wrong(&format!("required argument {name} is missing"));
+            let help = format!("{doc}: {}", T::KIND);
+            let click = format!("required {name} argument missing");
+            let wrong = wrong.at(self.config.span()).help(help);
+            self.diagnostics.push(wrong.click(click));
+        }
+        found
+    }
+
     /// An argument that must be given, by place or as `NAME value`.
     pub fn required<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> T {
-        self.note(name, T::KIND, None, false, doc);
-        match self.take_keyword(name).or_else(|| self.take_next()) {
-            Some(arg) => self.parse(name, &arg).unwrap_or_else(T::stand_in),
-            None => {
-                self.missing::<T>(name, doc);
-                T::stand_in()
-            }
-        }
+        let arg = self.ask::<T>(name, None, false, doc);
+        arg.and_then(|arg| self.parse(name, &arg))
+            .unwrap_or_else(T::stand_in)
     }
 
     /// As [`required`](Self::required), of a value that must lie in a range. The stand-in is its least.
@@ -445,33 +464,16 @@ impl<'a> Args<'a> {
         range: RangeInclusive<T>,
         doc: &'static str,
     ) -> T {
-        self.note(name, T::KIND, None, false, doc);
-        let value = match self.take_keyword(name).or_else(|| self.take_next()) {
-            Some(arg) => self.parse_in(name, &arg, &range),
-            None => {
-                self.missing::<T>(name, doc);
-                None
-            }
-        };
-        value.unwrap_or(range.into_inner().0)
-    }
-
-    fn missing<T: FromArg>(&mut self, name: &str, doc: &str) {
-        let wrong = self.wrong(&format!("required argument {name} is missing"));
-        let wrong = wrong
-            .at(self.config.span())
-            .help(format!("{doc}: {}", T::KIND));
-        let click = format!("required {name} argument missing");
-        self.diagnostics.push(wrong.click(click));
+        let arg = self.ask::<T>(name, None, false, doc);
+        arg.and_then(|arg| self.parse_in(name, &arg, &range))
+            .unwrap_or(range.into_inner().0)
     }
 
     /// An argument that may be left out, by place or as `NAME value`.
     pub fn optional<T: FromArg>(&mut self, name: &'static str, default: T, doc: &'static str) -> T {
-        self.note(name, T::KIND, Some(default.show()), false, doc);
-        match self.take_keyword(name).or_else(|| self.take_next()) {
-            Some(arg) => self.parse(name, &arg).unwrap_or(default),
-            None => default,
-        }
+        let arg = self.ask::<T>(name, Some(default.show()), false, doc);
+        arg.and_then(|arg| self.parse(name, &arg))
+            .unwrap_or(default)
     }
 
     /// As [`optional`](Self::optional), of a value that must lie in a range.
@@ -482,26 +484,22 @@ impl<'a> Args<'a> {
         range: RangeInclusive<T>,
         doc: &'static str,
     ) -> T {
-        self.note(name, T::KIND, Some(default.show()), false, doc);
-        let arg = self.take_keyword(name).or_else(|| self.take_next());
+        let arg = self.ask::<T>(name, Some(default.show()), false, doc);
         arg.and_then(|arg| self.parse_in(name, &arg, &range))
             .unwrap_or(default)
     }
 
     /// An argument that may be left out and has no default.
     pub fn maybe<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> Option<T> {
-        self.note(name, T::KIND, Some(String::new()), false, doc);
-        let arg = self.take_keyword(name).or_else(|| self.take_next())?;
+        let arg = self.ask::<T>(name, Some(String::new()), false, doc)?;
         self.parse(name, &arg)
     }
 
     /// A setting given as `NAME value` only.
     pub fn key<T: FromArg>(&mut self, name: &'static str, default: T, doc: &'static str) -> T {
-        self.note(name, T::KIND, Some(default.show()), true, doc);
-        match self.take_keyword(name) {
-            Some(arg) => self.parse(name, &arg).unwrap_or(default),
-            None => default,
-        }
+        let arg = self.ask::<T>(name, Some(default.show()), true, doc);
+        arg.and_then(|arg| self.parse(name, &arg))
+            .unwrap_or(default)
     }
 
     /// As [`key`](Self::key), of a value that must lie in a range.
@@ -512,8 +510,7 @@ impl<'a> Args<'a> {
         range: RangeInclusive<T>,
         doc: &'static str,
     ) -> T {
-        self.note(name, T::KIND, Some(default.show()), true, doc);
-        let arg = self.take_keyword(name);
+        let arg = self.ask::<T>(name, Some(default.show()), true, doc);
         arg.and_then(|arg| self.parse_in(name, &arg, &range))
             .unwrap_or(default)
     }
@@ -525,8 +522,7 @@ impl<'a> Args<'a> {
 
     /// A setting given as `NAME value` only, without a default.
     pub fn key_maybe<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> Option<T> {
-        self.note(name, T::KIND, Some(String::new()), true, doc);
-        let arg = self.take_keyword(name)?;
+        let arg = self.ask::<T>(name, Some(String::new()), true, doc)?;
         self.parse(name, &arg)
     }
 

@@ -183,25 +183,10 @@ fn copies(stats: &Stats) -> impl Iterator<Item = (&ElementStats, &CopyStats, Str
     })
 }
 
-/// Counters of what some copies have, with the labels of each.
-fn count<T>(
-    text: &mut Text,
-    stats: &Stats,
-    counters: &[Counter<T>],
-    of: fn(&CopyStats) -> Option<&T>,
-) {
-    for &(name, help, get) in counters {
-        let mut family = text.counter(name, help);
-        for (e, c, worker) in copies(stats) {
-            if let Some(counted) = of(c) {
-                family.sample(&labels(e, &worker), get(counted));
-            }
-        }
-    }
-}
+type Of<T> = fn(&CopyStats) -> T;
 
 fn elements(text: &mut Text, stats: &Stats) {
-    let counters: [Counter<CopyStats>; 3] = [
+    let counters: [(&'static str, &str, Of<u64>); 3] = [
         (
             "ashlar_element_packets_total",
             "Packets that came in, or were pulled.",
@@ -218,7 +203,12 @@ fn elements(text: &mut Text, stats: &Stats) {
             |c| c.cycles,
         ),
     ];
-    count(text, stats, &counters, |c| Some(c));
+    for (name, help, get) in counters {
+        let mut family = text.counter(name, help);
+        for (e, c, worker) in copies(stats) {
+            family.sample(&labels(e, &worker), get(c));
+        }
+    }
     let mut family = text.gauge(
         "ashlar_element_held_packets",
         "Packets that the element holds.",
@@ -272,7 +262,14 @@ fn tasks(text: &mut Text, stats: &Stats) {
             |t| t.empty_cycles,
         ),
     ];
-    count(text, stats, &counters, |c| c.task.as_ref());
+    for (name, help, get) in counters {
+        let mut family = text.counter(name, help);
+        for (e, c, worker) in copies(stats) {
+            if let Some(task) = &c.task {
+                family.sample(&labels(e, &worker), get(task));
+            }
+        }
+    }
 }
 
 /// Queue numbers joined, for copies that serve several.
@@ -298,15 +295,17 @@ fn devices(text: &mut Text, stats: &Stats) {
         let mut family = text.counter(name, help);
         for (e, c, worker) in copies(stats) {
             let Some(device) = &c.device else { continue };
-            let direction = if device.receives {
-                "receive"
-            } else {
-                "transmit"
-            };
             let labels = [
                 ("port", device.port.as_str()),
                 ("queue", &queues(&device.queues)),
-                ("direction", direction),
+                (
+                    "direction",
+                    if device.receives {
+                        "receive"
+                    } else {
+                        "transmit"
+                    },
+                ),
                 ("worker", &worker),
                 ("element", &e.name),
             ];

@@ -20,9 +20,10 @@ use engine::worker::share::Share;
 use engine::worker::{Arrival, LocalRouter, Progress, WorkerTimes};
 pub use extension::{RouterExtension, Write};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use workers::answers;
 pub use workers::{MakeWaiter, Workers};
 
 /// How long control waits for a worker's answer before it says so.
@@ -229,7 +230,7 @@ impl Router {
         &self,
         worker: usize,
         ask: impl FnOnce(&mut LocalRouter) -> R + Send + 'static,
-    ) -> Result<std::sync::mpsc::Receiver<R>, AskError> {
+    ) -> Result<Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
         self.leave(worker, move |local| {
             // Whoever asked may have given up.
@@ -263,16 +264,7 @@ impl Router {
             let answer = self.begin(worker, Arc::clone(&what));
             answer.map(|answer| (worker, answer))
         });
-        let answers = each.collect::<Result<Vec<_>, _>>()?;
-        let begin = Instant::now();
-        let at_most = time_limit.saturating_add(ANSWER_TIME);
-        let wait = |(worker, answer): (usize, std::sync::mpsc::Receiver<R>)| {
-            let left = at_most.saturating_sub(begin.elapsed());
-            answer
-                .recv_timeout(left)
-                .map_err(|_| AskError::NoAnswer(worker))
-        };
-        answers.into_iter().map(wait).collect()
+        answers(each, time_limit.saturating_add(ANSWER_TIME))
     }
 
     /// Has a worker run `what` until it has an answer.
@@ -280,7 +272,7 @@ impl Router {
         &self,
         worker: usize,
         what: Arc<impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static>,
-    ) -> Result<std::sync::mpsc::Receiver<R>, AskError> {
+    ) -> Result<Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
         self.leave(worker, move |local| {
             let mut state = S::default();
@@ -306,18 +298,12 @@ impl Router {
         answer_time: Duration,
     ) -> Result<Vec<R>, AskError> {
         let ask = Arc::new(ask);
-        let posted: Result<Vec<_>, AskError> = (0..self.workers())
-            .map(|worker| {
-                let ask = Arc::clone(&ask);
-                self.post(worker, move |local| ask(local))
-            })
-            .collect();
-        let answers = posted?.into_iter().enumerate();
-        let wait = |(w, answer): (usize, std::sync::mpsc::Receiver<R>)| {
-            let answer = answer.recv_timeout(answer_time);
-            answer.map_err(|_| AskError::NoAnswer(w))
-        };
-        answers.map(wait).collect()
+        let each = (0..self.workers()).map(|worker| {
+            let ask = Arc::clone(&ask);
+            let answer = self.post(worker, move |local| ask(local));
+            answer.map(|answer| (worker, answer))
+        });
+        answers(each, answer_time)
     }
 
     /// An element and one of its class's handlers, from `element.handler`.
@@ -446,7 +432,7 @@ impl Router {
             })
             .collect();
         let until = Instant::now() + answer_time;
-        let in_time = |answer: std::sync::mpsc::Receiver<()>| {
+        let in_time = |answer: Receiver<()>| {
             let left = until.saturating_duration_since(Instant::now());
             answer.recv_timeout(left).is_ok()
         };

@@ -6,9 +6,10 @@ use engine::wake::{WakeFn, Wakers};
 use engine::worker::{Changed, Idle, Mailbox, Routers, Waiter, Worker, WorkerTimes};
 use packet::pool;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use sync::publish;
 
 /// Heap buffers made for each worker before the first router begins: more than bursts take.
@@ -124,14 +125,7 @@ impl Workers {
             })?;
             Ok((worker, answer))
         };
-        let posted = (0..self.count())
-            .map(post)
-            .collect::<Result<Vec<_>, AskError>>()?;
-        let wait = |(worker, answer): (usize, std::sync::mpsc::Receiver<R>)| {
-            let answer = answer.recv_timeout(ANSWER_TIME);
-            answer.map_err(|_| AskError::NoAnswer(worker))
-        };
-        posted.into_iter().map(wait).collect()
+        answers((0..self.count()).map(post), ANSWER_TIME)
     }
 
     /// Changes how they sleep.
@@ -186,4 +180,19 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// What all workers that were asked answer, in this order. Nobody is waited for before all are asked.
+pub(crate) fn answers<R>(
+    asked: impl Iterator<Item = Result<(usize, Receiver<R>), AskError>>,
+    at_most: Duration,
+) -> Result<Vec<R>, AskError> {
+    let asked = asked.collect::<Result<Vec<_>, _>>()?;
+    let begin = Instant::now();
+    let wait = |(worker, answer): (usize, Receiver<R>)| {
+        let left = at_most.saturating_sub(begin.elapsed());
+        let answer = answer.recv_timeout(left);
+        answer.map_err(|_| AskError::NoAnswer(worker))
+    };
+    asked.into_iter().map(wait).collect()
 }

@@ -30,12 +30,6 @@ impl<B: AsRef<[u8]>> Vlan<B> {
     pub fn priority(&self) -> u8 {
         (self.tci() >> 13) as u8
     }
-
-    /// Whether the frame may be dropped first.
-    #[inline]
-    pub fn drop_eligible(&self) -> bool {
-        self.tci() & 0x1000 != 0
-    }
 }
 
 /// Tag control information from its parts.
@@ -80,7 +74,6 @@ mod tests {
     fn deconstructs() {
         let v = Vlan::new_checked(&BYTES).unwrap();
         assert_eq!((v.tci(), v.id(), v.priority()), (0xb064, 100, 5));
-        assert!(v.drop_eligible());
         assert_eq!((v.ethertype(), v.payload()), (ether::IPV4, &[0xaa][..]));
     }
 

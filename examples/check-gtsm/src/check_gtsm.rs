@@ -34,14 +34,7 @@ impl Element for CheckGtsm {
     type Config = u8;
 
     fn configure(args: &mut Args) -> u8 {
-        let hops = args.optional("HOPS", 1, "links to the farthest neighbour");
-        if hops == 0 {
-            args.error_in_whole(
-                "HOPS must not be 0",
-                "neighbours on the same link are 1 hop away",
-            );
-        }
-        hops
+        args.optional_in("HOPS", 1, 1..=255, "links to the farthest neighbour")
     }
 
     fn new(hops: &Arc<u8>, _: &Init) -> CheckGtsm {
@@ -61,7 +54,7 @@ impl Element for CheckGtsm {
     }
 
     const HANDLERS: &'static [Handler<CheckGtsm>] = &[
-        Handler::text("hops", "see HOPS", |e, _| Ok(e.hops.to_string())),
+        Handler::show("hops", "see HOPS", |e| &e.hops),
         Handler::set("hops", "changes HOPS", |e, value, _| {
             e.hops = parse_in(value, 1..=255)?;
             Ok(())

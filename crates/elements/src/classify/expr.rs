@@ -105,32 +105,27 @@ impl<L> Expr<L> {
 
     /// Both, or all, simplified.
     pub(super) fn all(parts: impl IntoIterator<Item = Expr<L>>) -> Expr<L> {
-        let mut kept = Vec::new();
-        for part in parts {
-            match part {
-                Expr::And(inner) => kept.extend(inner),
-                part if part.known() == Some(false) => return Expr::FALSE,
-                part => kept.push(part),
-            }
-        }
-        match kept.len() {
-            1 => kept.remove(0),
-            _ => Expr::And(kept),
-        }
+        Expr::joined(parts, true)
     }
 
     /// Either, or any, simplified.
     pub(super) fn any(parts: impl IntoIterator<Item = Expr<L>>) -> Expr<L> {
+        Expr::joined(parts, false)
+    }
+
+    fn joined(parts: impl IntoIterator<Item = Expr<L>>, all: bool) -> Expr<L> {
         let mut kept = Vec::new();
         for part in parts {
             match part {
-                Expr::Or(inner) => kept.extend(inner),
-                part if part.known() == Some(true) => return Expr::TRUE,
+                Expr::And(inner) if all => kept.extend(inner),
+                Expr::Or(inner) if !all => kept.extend(inner),
+                part if part.known() == Some(!all) => return part,
                 part => kept.push(part),
             }
         }
         match kept.len() {
             1 => kept.remove(0),
+            _ if all => Expr::And(kept),
             _ => Expr::Or(kept),
         }
     }

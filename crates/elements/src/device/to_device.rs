@@ -71,6 +71,19 @@ impl Style for Click {
         let device = args.required("DEVICE", "the port");
         args.key_maybe::<String>("METHOD", "accepted, and without effect");
         args.key_maybe::<bool>("DEBUG", "accepted, and without effect");
+        let doc = "frames that each queue holds; 0 = the port's default";
+        Config::of(args, device, "QUEUE", ("DESCRIPTORS", doc))
+    }
+}
+
+impl Config {
+    /// A port, and what is asked for in every style: `room` names the packets that may wait for it.
+    pub(super) fn of(
+        args: &mut Args,
+        device: String,
+        room: &'static str,
+        (descriptors, doc): (&'static str, &'static str),
+    ) -> Config {
         Config {
             device,
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
@@ -84,12 +97,8 @@ impl Style for Click {
                 Duration::ZERO,
                 "longest time that a packet waits for a burst to fill",
             ),
-            room: args.capacity("QUEUE", 1024, "packets that may wait for a busy port"),
-            descriptors: args.key(
-                "DESCRIPTORS",
-                0,
-                "frames that each queue holds; 0 = the port's default",
-            ),
+            room: args.capacity(room, 1024, "packets that may wait for a busy port"),
+            descriptors: args.key(descriptors, 0, doc),
         }
     }
 }

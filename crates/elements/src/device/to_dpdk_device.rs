@@ -18,7 +18,6 @@
 
 use super::to_device::{Config, Style, ToDevice};
 use crate::prelude::*;
-use std::time::Duration;
 
 pub(crate) struct Dpdk;
 
@@ -30,26 +29,9 @@ impl Style for Dpdk {
     const MANUAL: &'static str = manual!();
 
     fn configure(args: &mut Args) -> Config {
-        Config {
-            device: super::dpdk_name(&args.required::<String>("PORT", "the DPDK port")),
-            cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
-            burst: args.key(
-                "BURST",
-                super::BURST,
-                "packets handed to the port at a time",
-            ),
-            timeout: args.key(
-                "TIMEOUT",
-                Duration::ZERO,
-                "longest time that a packet waits for a burst to fill",
-            ),
-            room: args.capacity("IQUEUE", 1024, "packets that may wait for a busy port"),
-            descriptors: args.key(
-                "NDESC",
-                0,
-                "descriptors per queue; 0 = the driver's default",
-            ),
-        }
+        let device = super::dpdk_name(&args.required::<String>("PORT", "the DPDK port"));
+        let doc = "descriptors per queue; 0 = the driver's default";
+        Config::of(args, device, "IQUEUE", ("NDESC", doc))
     }
 }
 

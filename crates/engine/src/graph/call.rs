@@ -326,34 +326,22 @@ impl JobCx<'_> {
 
     /// Uses this worker's copy.
     pub fn here(&mut self, path: &str, value: &str, wanted: Use) -> Result<String, AskError> {
-        match wanted {
-            Use::Read => self.read_here(path, value),
-            Use::Write => self.write_here(path, value),
-        }
-    }
-
-    fn read_here(&mut self, path: &str, argument: &str) -> Result<String, AskError> {
-        match self.find(path, Use::Read)? {
-            Found::Own(node, at, info) => self.read_own(node, at, info, argument),
-            Found::Standard(node, name) => Ok(standard::read(self.core, node, name)),
-            Found::Offered(node, name) => self.run_offered(node, name, argument, Use::Read),
-            Found::Global(name) => {
-                let root = Arc::clone(&self.core.root);
-                root.read(name, argument, self).map_err(AskError::Refused)
+        let refused = AskError::Refused;
+        match (self.find(path, wanted)?, wanted) {
+            (Found::Own(node, at, info), Use::Read) => self.read_own(node, at, info, value),
+            (Found::Own(node, at, info), Use::Write) => self.write_own(node, at, info, value),
+            (Found::Standard(node, name), Use::Read) => Ok(standard::read(self.core, node, name)),
+            (Found::Standard(node, name), Use::Write) => {
+                standard::write(self.core, node, name, value).map_err(refused)
             }
-        }
-    }
-
-    fn write_here(&mut self, path: &str, value: &str) -> Result<String, AskError> {
-        match self.find(path, Use::Write)? {
-            Found::Own(node, at, info) => self.write_own(node, at, info, value),
-            Found::Standard(node, name) => {
-                standard::write(self.core, node, name, value).map_err(AskError::Refused)
-            }
-            Found::Offered(node, name) => self.run_offered(node, name, value, Use::Write),
-            Found::Global(name) => {
+            (Found::Offered(node, name), _) => self.run_offered(node, name, value, wanted),
+            (Found::Global(name), _) => {
                 let root = Arc::clone(&self.core.root);
-                root.write(name, value, self).map_err(AskError::Refused)
+                let done = match wanted {
+                    Use::Read => root.read(name, value, self),
+                    Use::Write => root.write(name, value, self),
+                };
+                done.map_err(refused)
             }
         }
     }

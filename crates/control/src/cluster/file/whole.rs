@@ -71,47 +71,26 @@ fn destinations(of: &Description, r: &mut Reader) {
     }
 }
 
-/// Records that something cannot be together with another thing of the file.
-fn clash(
-    r: &mut Reader,
-    code: &'static str,
-    place: Span,
-    wrong: String,
-    (other, what): (Span, &str),
-    help: &str,
-) {
-    let mistake = Diagnostic::error(code, wrong).at(place);
-    r.mistakes.push(mistake.note_at(other, what).help(help));
-}
-
 fn addresses(places: &Places, r: &mut Reader) {
     let mut hosts: HashMap<IpAddr, Span> = HashMap::new();
     let mut networks: HashMap<(IpAddr, u8), Span> = HashMap::new();
     for &(at, place) in &places.addresses {
         if let Some(other) = hosts.insert(at.address, place) {
             let wrong = format!("two ports have the address {}", at.address);
-            let other = (other, "the other one");
-            clash(
-                r,
-                "cluster-twice",
-                place,
-                wrong,
-                other,
-                "the cluster is one router: each address is there once",
-            );
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("the cluster is one router: each address is there once");
+            r.mistakes.push(mistake);
         } else if let Some(other) =
             networks.insert((first(at.address, at.length), at.length), place)
         {
             let wrong = "two ports are attached to the same network".to_owned();
-            let other = (other, "the other one");
-            clash(
-                r,
-                "cluster-twice",
-                place,
-                wrong,
-                other,
-                "give each port's link a prefix of its own",
-            );
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("give each port's link a prefix of its own");
+            r.mistakes.push(mistake);
         }
     }
 }
@@ -127,15 +106,11 @@ fn underlays(of: &Description, places: &Places, r: &mut Reader) {
         };
         if let Some(other) = hosts.insert(underlay.address.into(), place) {
             let wrong = format!("{} is there twice", underlay.address);
-            let other = (other, "the other one");
-            clash(
-                r,
-                "cluster-twice",
-                place,
-                wrong,
-                other,
-                "give each underlay port an address of its own",
-            );
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("give each underlay port an address of its own");
+            r.mistakes.push(mistake);
         }
     }
     let links = of.links.iter().zip(&places.links);
@@ -151,15 +126,11 @@ fn underlays(of: &Description, places: &Places, r: &mut Reader) {
         }
         if let Some(other) = pairs.insert(link.ends, place) {
             let wrong = "a second link between two servers over the same IP network".to_owned();
-            let other = (other, "the other one");
-            clash(
-                r,
-                "cluster-twice",
-                place,
-                wrong,
-                other,
-                "take it away: the same network carries both",
-            );
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("take it away: the same network carries both");
+            r.mistakes.push(mistake);
         }
     }
 }
@@ -332,26 +303,18 @@ fn routes(of: &Description, places: &Places, r: &mut Reader) {
         let host = length == if address.is_ipv4() { 32 } else { 128 };
         if let Some((_, other)) = own.find(|(at, _)| host && at.address == address) {
             let wrong = format!("{address} is the router's own address");
-            let other = (*other, "of this port");
-            clash(
-                r,
-                "cluster-route",
-                place,
-                wrong,
-                other,
-                "take the route away: packets to it end at the router",
-            );
+            let mistake = Diagnostic::error("cluster-route", wrong)
+                .at(place)
+                .note_at(*other, "of this port")
+                .help("take the route away: packets to it end at the router");
+            r.mistakes.push(mistake);
         } else if let Some(other) = seen.insert(key, place) {
             let wrong = format!("there are two ways to {}/{length}", key.0);
-            let other = (other, "the other one");
-            clash(
-                r,
-                "cluster-route",
-                place,
-                wrong,
-                other,
-                "take one away: the longest prefix wins, and equal ones cannot",
-            );
+            let mistake = Diagnostic::error("cluster-route", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("take one away: the longest prefix wins, and equal ones cannot");
+            r.mistakes.push(mistake);
         }
     }
 }
