@@ -28,6 +28,7 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>)
             own.push(section);
         }
     }
+    names.ports.clone_from(&names.others);
     for fields in top.tables(r, "link", "[[link]]") {
         together.links.extend(link(r, fields, &mut names));
     }
@@ -39,6 +40,8 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>)
 struct Names {
     routers: BTreeSet<String>,
     others: BTreeSet<String>,
+    /// Of these the shared ports, once all are known.
+    ports: BTreeSet<String>,
 }
 
 impl Names {
@@ -46,6 +49,7 @@ impl Names {
         Names {
             routers: routers.iter().map(|router| router.name.clone()).collect(),
             others: BTreeSet::new(),
+            ports: BTreeSet::new(),
         }
     }
 
@@ -63,9 +67,9 @@ impl Names {
         (!taken).then_some(name.text)
     }
 
-    /// A router that must be there.
+    /// A router that must be there; for a link, also that of a shared port.
     fn router(&self, r: &mut Reader, name: Word) -> Option<String> {
-        let is_there = self.routers.contains(&name.text);
+        let is_there = self.routers.contains(&name.text) || self.ports.contains(&name.text);
         if !is_there {
             let wrong = format!("there is no router `{}`", name.text);
             let near = arguments::near::nearest(&name.text, self.routers.iter().map(|n| &**n));

@@ -2,7 +2,7 @@
 
 use super::rest::{Rest, Resting};
 use super::share::{Key, Order, Share};
-use super::{Idle, LocalRouter, LongAsk, Message, Progress};
+use super::{Idle, LocalRouter, LongAsk, Message, Progress, TURN};
 use crate::clock::{Clock, Time};
 use crate::graph::{Graph, Site};
 use crate::plan::Plan;
@@ -272,34 +272,30 @@ impl Routers {
         self.wake_up(now);
         let (mut begin, mut stopped, mut worked) = (now, false, false);
         while let Some(Reverse((_, at))) = self.ready.pop() {
-            self.swap_reader(at);
-            let local = &mut self.running[at];
-            let mut moved = local.turn(begin, local.last);
-            if !moved && self.resting.begin(local, begin) {
-                // For what came just before nobody would have woken it.
-                moved = local.turn(begin, local.last);
+            let before = begin;
+            let (mut again, mut is_over) = (true, false);
+            while again {
+                let (moved, stops) = self.run(at, begin);
+                let end = clock.now();
+                let time = end.since(begin).as_nanos() as u64;
+                let local = &mut self.running[at];
+                local.last = (time, moved);
+                self.order.charge(&mut local.account, time, moved);
+                stopped |= stops;
+                begin = end;
                 if moved {
-                    self.resting.end(local);
+                    local.busy += time;
+                    worked = true;
                 }
+                // What polls a shared port goes on until it has seen all that waits there, for about as long as others
+                // have in a turn: what is for them must not be lost in the port behind what is not.
+                let ahead = local.account.share.is_ahead();
+                again = moved && ahead && !stops && end.since(before).as_nanos() < u128::from(TURN);
+                is_over = moved && !ahead;
             }
-            if moved {
-                local.empty = 0;
-            }
-            stopped |= local.note(moved);
-            self.swap_reader(at);
-            let end = clock.now();
-            let time = end.0.saturating_sub(begin.0);
-            let local = &mut self.running[at];
-            local.last = (time, moved);
-            self.order.charge(&mut local.account, time, moved);
-            begin = end;
             self.asked.push(at);
-            if moved {
-                local.busy += time;
-                worked = true;
-                if !local.account.share.is_ahead() {
-                    break;
-                }
+            if is_over {
+                break;
             }
         }
         worked |= self.serve_others();
@@ -312,6 +308,27 @@ impl Routers {
             self.settle();
         }
         worked
+    }
+
+    /// A turn of one router. Returns whether something moved, and whether it has stopped.
+    #[inline]
+    fn run(&mut self, at: usize, now: Time) -> (bool, bool) {
+        self.swap_reader(at);
+        let local = &mut self.running[at];
+        let mut moved = local.turn(now, local.last);
+        if !moved && self.resting.begin(local, now) {
+            // For what came just before nobody would have woken it.
+            moved = local.turn(now, local.last);
+            if moved {
+                self.resting.end(local);
+            }
+        }
+        if moved {
+            local.empty = 0;
+        }
+        let stopped = local.note(moved);
+        self.swap_reader(at);
+        (moved, stopped)
     }
 
     /// What other workers wait for does not wait for a router's turn. Where there are many routers it may wait for a few.
@@ -345,7 +362,8 @@ impl Routers {
     fn wake_up(&mut self, now: Time) {
         while let Some((at, woken)) = self.resting.next(now) {
             let local = &mut self.running[at];
-            if local.rest.is_some() && (woken || self.resting.is_over(local, now)) {
+            let is_over = woken || self.resting.is_over(local, now);
+            if is_over && local.rest.is_some() {
                 self.resting.end(local);
                 self.stand_in_line(at);
             }

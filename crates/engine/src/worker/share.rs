@@ -210,4 +210,133 @@ mod tests {
         }
         assert!(had[1].abs_diff(7_500) <= 30, "{had:?}");
     }
+
+    /// Nanoseconds of a look at a header, and of a router's work on a packet.
+    const LOOK: u64 = 4;
+    const WORK: u64 = 96;
+    /// What a port or a router takes at a time, and what waits before it at most.
+    const BURST: usize = 64;
+    const WAITING: usize = 512;
+    const SECONDS: u64 = 50_000_000;
+
+    /// How packets come to two routers on one worker.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Scheme {
+        /// From one queue, told apart by a port's router of this priority.
+        Software(u8),
+        /// Each from a queue of its own.
+        Queues,
+    }
+
+    /// Packets that each of two routers has forwarded in simulated time, as parts of what the worker could do without a
+    /// look at headers: the first of two tickets and the second of one, with 40 and 60 % of `offered` such parts.
+    fn forwarded(scheme: Scheme, offered: f64) -> [f64; 2] {
+        let mut order = Order::default();
+        let share = |tickets, priority| Share { tickets, priority };
+        let shares = [share(2, 0), share(1, 0)];
+        let mut accounts: Vec<_> = shares.iter().map(|&share| order.open(share)).collect();
+        if let Scheme::Software(priority) = scheme {
+            accounts.push(order.open(share(1, priority)));
+        }
+        let (mut port, mut queues) = (Vec::<usize>::new(), [0usize; 2]);
+        let (mut now, mut came, mut done) = (0u64, 0u64, [0u64; 2]);
+        let mut arrive = |now: u64, port: &mut Vec<usize>, queues: &mut [usize; 2]| {
+            while (came as f64) < now as f64 * offered / WORK as f64 {
+                let to = [1, 0, 1, 0, 1][came as usize % 5];
+                came += 1;
+                if scheme != Scheme::Queues {
+                    if port.len() < 2 * WAITING {
+                        port.push(to);
+                    }
+                } else if queues[to] < WAITING {
+                    queues[to] += 1;
+                }
+            }
+        };
+        while now < SECONDS {
+            let mut all: Vec<usize> = (0..accounts.len()).collect();
+            all.sort_by_key(|&n| Order::key(&accounts[n]));
+            let mut worked = false;
+            for n in all {
+                let ahead = accounts[n].share.is_ahead();
+                let begin = now;
+                loop {
+                    arrive(now, &mut port, &mut queues);
+                    let (taken, each) = match n {
+                        2 => {
+                            let taken = port.len().min(BURST);
+                            for to in port.drain(..taken) {
+                                queues[to] = (queues[to] + 1).min(WAITING);
+                            }
+                            (taken, LOOK)
+                        }
+                        n => {
+                            let taken = queues[n].min(BURST);
+                            queues[n] -= taken;
+                            done[n] += taken as u64;
+                            (taken, WORK)
+                        }
+                    };
+                    let time = taken as u64 * each;
+                    now += time;
+                    order.charge(&mut accounts[n], time, taken > 0);
+                    worked |= taken > 0;
+                    if taken == 0 || !ahead || now - begin >= super::super::TURN {
+                        break;
+                    }
+                }
+                if worked && !ahead {
+                    break;
+                }
+            }
+            now += if worked { 0 } else { WORK };
+        }
+        done.map(|n| (n * WORK) as f64 / now as f64)
+    }
+
+    /// What each should have, where the worker can do so much.
+    fn ideal(capacity: f64, offered: f64) -> [f64; 2] {
+        let (high, low) = (0.4 * offered, 0.6 * offered);
+        let its = high.min((capacity * 2.0 / 3.0).max(capacity - low));
+        [its, low.min(capacity - its)]
+    }
+
+    /// How far the two are from that, at most, over loads from half to three times of what the worker can do.
+    fn error(scheme: Scheme) -> f64 {
+        let each = (5..=30).map(|tenths| {
+            let offered = f64::from(tenths) / 10.0;
+            let looks = match scheme {
+                Scheme::Software(_) => offered * LOOK as f64 / WORK as f64,
+                Scheme::Queues => 0.0,
+            };
+            let (is, ought) = (forwarded(scheme, offered), ideal(1.0 - looks, offered));
+            is.iter()
+                .zip(ought)
+                .map(|(is, ought)| (is - ought).abs())
+                .fold(0.0, f64::max)
+        });
+        each.fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn queues_hold_two_to_one_whatever_is_offered_and_a_port_in_line_does_not() {
+        let [queues, hardware] = [Scheme::Software(AHEAD), Scheme::Queues].map(error);
+        assert!(queues <= 0.02, "{queues}");
+        assert!(hardware <= 0.02, "{hardware}");
+        let inline = error(Scheme::Software(IN_LINE));
+        assert!(inline > 0.2, "{inline}");
+        // As in the paper, what is forwarded follows what comes.
+        let [high, low] = forwarded(Scheme::Software(IN_LINE), 3.0);
+        assert!((high / low - 2.0 / 3.0).abs() < 0.02, "{high} {low}");
+    }
+
+    #[test]
+    fn ten_times_its_share_for_one_costs_the_other_nothing() {
+        // The second one is offered ten times what it may have, the first one what is within its share.
+        let offered = 0.33 / 0.4;
+        let alone = forwarded(Scheme::Software(AHEAD), offered)[0];
+        assert!((alone - 0.33).abs() < 0.01, "{alone}");
+        let [high, _] = forwarded(Scheme::Software(AHEAD), 1.5);
+        assert!((high - 0.6).abs() < 0.01, "all that comes: {high}");
+    }
 }

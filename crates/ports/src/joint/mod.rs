@@ -42,9 +42,24 @@ struct All {
     wanted: Together,
 }
 
+/// The device of a shared port: a port by its name, or the end of a link.
+pub(crate) enum Device {
+    Named(String),
+    Link(End),
+}
+
+impl Device {
+    fn probe(&self, named: impl Fn(&str) -> Result<PortInfo, String>) -> Result<PortInfo, String> {
+        match self {
+            Device::Named(name) => named(name),
+            Device::Link(end) => Ok(end.probe()),
+        }
+    }
+}
+
 /// What a name means in a router's graph.
 pub(crate) enum Joint {
-    Share(Arc<Share>, String),
+    Share(Arc<Share>, Device),
     Shares(Arc<Shared>),
     Link(End),
 }
@@ -127,14 +142,8 @@ impl Joints {
                 port.ok_or_else(|| format!("{name} is for the router of that shared port only"))?;
             return Ok(Some(Joint::Shares(Arc::clone(port))));
         }
-        if let Some(of) = all.wanted.links.iter().find(|of| of.name == name) {
-            let side = of.routers.iter().position(|end| end == router);
-            let side = side.ok_or_else(|| {
-                let [one, other] = &of.routers;
-                format!("the link {name} joins {one} and {other}, and not {router}")
-            })?;
-            let link = all.links.get(name).map(|(_, link)| Arc::clone(link));
-            return Ok(link.map(|link| Joint::Link(End { link, side })));
+        if all.wanted.links.iter().any(|of| of.name == name) {
+            return Ok(all.end(router, name)?.map(Joint::Link));
         }
         let is_it = |of: &&PortOf| of.name == name && name != router;
         let Some(of) = all.wanted.ports.iter().find(is_it) else {
@@ -146,7 +155,11 @@ impl Joints {
         let share = share.ok_or_else(|| {
             format!("{name} is a shared port, and {router} has no share of it: add a [[port.share]] with its name")
         })?;
-        Ok(Some(Joint::Share(Arc::clone(share), of.device.clone())))
+        let device = match all.end(name, &of.device)? {
+            Some(end) => Device::Link(end),
+            None => Device::Named(of.device.clone()),
+        };
+        Ok(Some(Joint::Share(Arc::clone(share), device)))
     }
 
     /// A router has been taken down: nothing is kept for it.
@@ -167,6 +180,22 @@ impl Joints {
     }
 }
 
+impl All {
+    /// A router's end of a link; `None` if there is no link of this name. The error is a sentence.
+    fn end(&self, router: &str, name: &str) -> Result<Option<End>, String> {
+        let Some(of) = self.wanted.links.iter().find(|of| of.name == name) else {
+            return Ok(None);
+        };
+        let side = of.routers.iter().position(|end| end == router);
+        let side = side.ok_or_else(|| {
+            let [one, other] = &of.routers;
+            format!("the link {name} joins {one} and {other}, and not {router}")
+        })?;
+        let link = self.links.get(name).map(|(_, link)| Arc::clone(link));
+        Ok(link.map(|link| End { link, side }))
+    }
+}
+
 impl Joint {
     /// What it is; `device` looks at a device.
     pub(crate) fn probe(
@@ -174,7 +203,7 @@ impl Joint {
         device: impl Fn(&str) -> Result<PortInfo, String>,
     ) -> Result<PortInfo, String> {
         match self {
-            Joint::Share(share, of) => Ok(share.probe(device(of)?)),
+            Joint::Share(share, of) => Ok(share.probe(of.probe(device)?)),
             Joint::Shares(port) => Ok(port.probe()),
             Joint::Link(end) => Ok(end.probe()),
         }
