@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run cluster build install test check unit loom system cards bench bench-routes bench-queues bench-multicore examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -23,8 +23,10 @@ install: build
 	install -d /etc/ashlar
 	id ashlar > /dev/null 2>&1 || useradd --system ashlar
 
-# All tests.
+# All tests. Those of network cards, of which there is a short part here, are skipped where QEMU cannot be installed.
 test: deps deps-test check unit examples loom build system
+	-@scripts/deps cards
+	$(PYTHON) -m pytest -q tests/cards -m short
 
 check:
 	$(CARGO) fmt --all --check
@@ -51,6 +53,10 @@ loom:
 # Real peers in network namespaces; needs root.
 system: build
 	$(PYTHON) -m pytest -q tests/system
+
+# Network cards, emulated by QEMU, in guests with Debian's kernel and this machine's files; needs root.
+cards: deps deps-cards build
+	$(PYTHON) -m pytest -q tests/cards
 
 # One core compared with testpmd and l3fwd; needs root and 7.5 GiB of memory for hugepages, because all run at once.
 bench: deps deps-bench build
@@ -114,6 +120,9 @@ deps-eval:
 
 deps-routes:
 	@scripts/deps routes
+
+deps-cards:
+	@scripts/deps cards
 
 clean:
 	$(CARGO) clean

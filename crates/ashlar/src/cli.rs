@@ -213,6 +213,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = buffers)]
     pub(crate) buffers: usize,
+    /// Longest frame that is carried, with its checksum: jumbo frames need 9018, or more with VLAN tags
+    ///
+    /// Every packet buffer is so large, and DPDK ports get an MTU to match.
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u16).range(2048..=16384))]
+    pub(crate) frame_bytes: u16,
     /// Open Linux interfaces even if another router process has them: each gets all frames
     #[arg(long)]
     pub(crate) share_devices: bool,

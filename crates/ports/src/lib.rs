@@ -62,6 +62,23 @@ pub use tap::Tap;
 
 use engine::packet::anno::PacketType;
 
+/// Bytes of a frame's checksum.
+const CRC: usize = 4;
+/// Frames that buffers hold unless more is asked for.
+const USUAL: usize = 2048;
+
+/// Has packet buffers made large enough for frames of so many bytes, checksums included. Call it before a port is
+/// probed or opened.
+pub fn carry_frames(bytes: usize) {
+    if bytes > USUAL {
+        // Drivers use whole cache lines of a buffer.
+        engine::packet::pool::configure((bytes - CRC).next_multiple_of(64), BUFFERS);
+    }
+}
+
+/// Buffers of the heap that may exist, as without [`carry_frames`].
+const BUFFERS: usize = 256 * 1024;
+
 /// Click's packet type of a frame that a port received without being told: by its destination.
 #[inline]
 fn link_type(frame: &[u8]) -> PacketType {

@@ -73,6 +73,8 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         let used = cores.0.iter().take(run.workers.count().into());
         control::leave_to_workers(&used.copied().collect::<Vec<_>>())?;
     }
+    // Before any buffer is made, and before their memory is reckoned.
+    ports::carry_frames(run.frame_bytes.into());
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
     let mut ports = Directory::with_dpdk_sizes(sizes)
         .with_vdevs(run.vdev.clone())

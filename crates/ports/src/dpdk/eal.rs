@@ -26,9 +26,12 @@ impl DpdkSizes {
         }
     }
 
-    /// What is needed in hugepages.
+    /// What is needed in hugepages: buffers, and what DPDK and its drivers need for themselves. Buffers do not lie
+    /// across pages, which costs some more.
     pub fn bytes(&self) -> usize {
-        bytes_of(self.buffers)
+        const DPDK: usize = 24 << 20;
+        let buffers = bytes_of(self.buffers);
+        buffers + buffers / 16 + DPDK
     }
 }
 

@@ -210,6 +210,8 @@ pub(super) struct Facts {
     pub(super) rss: u64,
     /// Entries of the indirection table.
     pub(super) reta: usize,
+    /// The largest MTU.
+    pub(super) max_mtu: usize,
     device: *mut c::rte_device,
 }
 
@@ -255,6 +257,7 @@ impl Device {
                 tx_queues: info.max_tx_queues.into(),
                 rss: info.flow_type_rss_offloads & c::ASHLAR_RSS,
                 reta: info.reta_size.into(),
+                max_mtu: info.max_mtu.into(),
                 device: info.device,
             })
         }
@@ -301,6 +304,7 @@ impl Device {
         facts: &Facts,
         queues: (u16, u16),
         descriptors: u16,
+        mtu: Option<usize>,
         promiscuous: bool,
     ) -> Result<u16, String> {
         // SAFETY: all-zero bytes are a valid default configuration; the pool was made before.
@@ -309,6 +313,9 @@ impl Device {
             if queues.0 > 1 && facts.rss != 0 {
                 conf.rxmode.mq_mode = c::RTE_ETH_MQ_RX_RSS;
                 conf.rx_adv_conf.rss_conf.rss_hf = facts.rss;
+            }
+            if let Some(mtu) = mtu {
+                conf.rxmode.mtu = mtu as u32;
             }
             check(c::rte_eth_dev_configure(self.0, queues.0, queues.1, &conf))?;
             let (mut rx, mut tx) = (descriptors, descriptors);

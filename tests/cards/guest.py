@@ -1,0 +1,384 @@
+"""A guest with emulated network cards: Debian's kernel over this machine's root, by QEMU.
+
+The root is read by 9p and written to in the guest's memory only, so everything that is installed here is there, the
+program under test included, and nothing is left behind. Each card's cable is in the hands of the test: a frame is a
+datagram of a UNIX socket. Commands run by an agent behind a serial line; cards are plugged and unplugged, and cables
+too, by QEMU's monitor (QMP). There is no KVM where the tests must run, so all limits of time are wide.
+"""
+
+import contextlib
+import gzip
+import itertools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/system"))
+
+from net import Failed, Lab, Namespace, until  # noqa: E402
+
+ASHLAR = os.environ.get("ASHLAR_BIN", str(ROOT / "target/release/ashlar"))
+# A copy in the guest's memory: its own disk is slow.
+PROGRAM = "/run/ashlar"
+QEMU = "qemu-system-x86_64"
+# By DPDK's driver: QEMU's model, and whether it works behind QEMU's IOMMU.
+MODELS = {
+    "e1000e": ("e1000e", True),
+    "e1000": ("e1000", True),
+    "virtio": ("virtio-net-pci,iommu_platform=on,disable-legacy=on", True),
+    "vmxnet3": ("vmxnet3", False),
+    "igb": ("igb", True),
+}
+# Seconds until a guest answers; it takes 10 on an idle machine.
+BOOT = 240
+# Modules that are needed to reach the root.
+MODULES = ["virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "netfs", "fscache",
+           "9pnet", "9p", "9pnet_virtio", "overlay"]
+
+INIT = """#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev
+for m in {modules}; do [ -e /m/$m.ko ] && insmod /m/$m.ko; done
+mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose host /lower
+mount -t tmpfs t /rw; mkdir -p /rw/u /rw/w
+mount -t overlay -o lowerdir=/lower,upperdir=/rw/u,workdir=/rw/w o /new
+mount -t proc p /new/proc; mount -t sysfs s /new/sys; mount --move /dev /new/dev
+mkdir -p /new/dev/pts /new/dev/shm /new/lib/modules
+mount -t devpts x /new/dev/pts; mount -t tmpfs x /new/dev/shm; mount -t tmpfs x /new/run; mount -t tmpfs x /new/tmp
+mount --bind /lower{kernel}/lib/modules /new/lib/modules
+exec switch_root /new /bin/bash -c 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
+    ip link set lo up; mkdir -p /run/netns /run/user; /usr/bin/python3 {agent}; echo o > /proc/sysrq-trigger'
+"""
+
+
+@cache
+def kernel() -> Path | None:
+    """The folder of the unpacked kernel."""
+    found = sorted((ROOT / "target/cards").glob("linux-image-*"))
+    return found[-1] if found else None
+
+
+@cache
+def missing() -> str:
+    """What keeps guests from being started, in words; empty if nothing does."""
+    lacks = [name for name in (QEMU, "busybox", "cpio", "modprobe") if shutil.which(name) is None]
+    if kernel() is None:
+        lacks.append("Debian's kernel")
+    return f"there is no {', no '.join(lacks)}: `scripts/deps cards` gets them" if lacks else ""
+
+
+@cache
+def emulated() -> str:
+    """What this QEMU emulates."""
+    return subprocess.run([QEMU, "-device", "help"], capture_output=True, text=True, timeout=60).stdout
+
+
+@dataclass
+class Cable:
+    """The test's end of a card's cable."""
+
+    folder: Path
+    name: str
+    received: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self):
+        self.ours, self.theirs = self.folder / f"{self.name}.test", self.folder / f"{self.name}.card"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+        self._socket.bind(str(self.ours))
+        self._socket.settimeout(20)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    frame = self._socket.recv(65536)
+                    # Only now: `take` may have put another list there.
+                    self.received.append(frame)
+
+    def send(self, *frames: bytes) -> None:
+        """Waits while the card takes no more, as a switch with flow control does."""
+        for frame in frames:
+            self._socket.sendto(frame, str(self.theirs))
+
+    def offer(self, frame: bytes) -> bool:
+        """Sends a frame unless the card takes none now."""
+        try:
+            self._socket.sendto(frame, socket.MSG_DONTWAIT, str(self.theirs))
+        except OSError:
+            return False
+        return True
+
+    def take(self) -> list[bytes]:
+        """What has come since the last call."""
+        taken, self.received = self.received, []
+        return taken
+
+    def close(self) -> None:
+        # Wakes the reader; a close alone does not.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    @property
+    def netdev(self) -> str:
+        return (f"dgram,id={self.name},local.type=unix,local.path={self.theirs},"
+                f"remote.type=unix,remote.path={self.ours}")
+
+
+@dataclass
+class Tap:
+    """A cable that ends in a TAP interface of this machine, in a namespace: the kernel is the peer."""
+
+    name: str
+    queues: int = 1
+
+    @property
+    def netdev(self) -> str:
+        return f"tap,id={self.name},ifname={self.name},script=no,downscript=no,queues={self.queues}"
+
+    def close(self) -> None:
+        """The interface goes with QEMU."""
+
+
+def mac(number: int) -> str:
+    return f"52:54:00:00:00:{number:02x}"
+
+
+class Guest:
+    """A guest with two cards of a model; options of the model follow it: `virtio-net-pci,mq=on`."""
+
+    def __init__(self, lab: Lab, model: str, *, iommu: bool = True, taps: Namespace | None = None, queues: int = 1,
+                 memory: int = 1280):
+        """With `taps` cables end in the interfaces n0 and n1 of that namespace, with so many queues."""
+        self.lab, self.model = lab, model
+        self.folder = lab.folder
+        if taps is None:
+            self.cables = [Cable(self.folder, f"n{i}") for i in range(2)]
+        else:
+            self.cables = [Tap(f"n{i}", queues) for i in range(2)]
+        self._ids = itertools.count(1)
+        self._answers: dict[int, dict] = {}
+        self._news = threading.Condition()
+        # A card of PCI, not of PCI Express, sits on the root bus and cannot be unplugged.
+        self.hotplug = not model.startswith("e1000,") and model != "e1000"
+        words = [QEMU, "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(memory),
+                 "-kernel", str(next(kernel().glob("boot/vmlinuz-*"))), "-initrd", str(self._initrd()),
+                 "-display", "none", "-vga", "none", "-nic", "none", "-no-reboot",
+                 "-chardev", f"file,id=c0,path={self.folder}/console", "-serial", "chardev:c0",
+                 "-chardev", f"socket,id=c1,path={self.folder}/agent,server=on,wait=off", "-serial", "chardev:c1",
+                 "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
+                 "-append", "console=ttyS0 quiet panic=-1 mitigations=off " + ("intel_iommu=on iommu=pt" if iommu else ""),
+                 "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"]
+        if iommu:
+            words += ["-device", "intel-iommu,intremap=off,caching-mode=on"]
+        words += ["-device", "virtio-9p-pci,fsdev=root,mount_tag=host"]
+        for number, cable in enumerate(self.cables):
+            words += ["-netdev", cable.netdev]
+            if self.hotplug:
+                words += ["-device", f"pcie-root-port,id=r{number},chassis={number + 1},slot={number + 1},addr={number + 16:#x}"]
+            options = ",".join(f"{key}={value}" for key, value in self._card(number).items() if key != "driver")
+            words += ["-device", f"{model},{options}"]
+        self.process = (taps or lab).spawn(*words)
+        lab.closing(lambda: [cable.close() for cable in self.cables])
+        self._agent = self._connect("agent")
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._qmp = self._connect("qmp").makefile("rw")
+        self._qmp.readline()
+        self.qmp("qmp_capabilities")
+        try:
+            self._wait(0, BOOT)
+        except Failed as late:
+            raise Failed(f"{late}\n{self.console()}\n{self.process.said()}") from None
+
+    def _card(self, number: int) -> dict[str, str]:
+        place = {"bus": f"r{number}"} if self.hotplug else {"bus": "pcie.0", "addr": hex(number + 8)}
+        return {"id": f"card{number}", "netdev": f"n{number}", "mac": mac(number + 1), **place}
+
+    def _initrd(self) -> Path:
+        into = self.folder / "initrd"
+        for name in ("bin", "dev", "proc", "sys", "m", "lower", "rw", "new"):
+            (into / name).mkdir(parents=True)
+        shutil.copy(shutil.which("busybox"), into / "bin/busybox")
+        for name in MODULES:
+            for module in kernel().glob(f"lib/modules/*/kernel/**/{name}.ko"):
+                shutil.copy(module, into / "m")
+        agent = Path(__file__).with_name("agent.py")
+        init = into / "init"
+        init.write_text(INIT.format(modules=" ".join(MODULES), kernel=kernel(), agent=agent))
+        init.chmod(0o755)
+        names = "\n".join(str(path.relative_to(into)) for path in sorted(into.rglob("*")))
+        packed = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input=names.encode(), cwd=into,
+                                capture_output=True, check=True, timeout=60).stdout
+        file = self.folder / "initrd.gz"
+        file.write_bytes(gzip.compress(packed, 1))
+        return file
+
+    def _connect(self, name: str) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.lab.closing(made.close)
+
+        def connected() -> bool:
+            try:
+                made.connect(str(self.folder / name))
+            except OSError:
+                if not self.process.running:
+                    raise Failed(f"QEMU has ended\n{self.process.said()}") from None
+                return False
+            return True
+
+        until(connected, "QEMU's socket", timeout=60)
+        return made
+
+    def _listen(self) -> None:
+        with contextlib.suppress(OSError):
+            for line in self._agent.makefile("rb"):
+                with contextlib.suppress(ValueError):
+                    answer = json.loads(line)
+                    with self._news:
+                        self._answers[answer["id"]] = answer
+                        self._news.notify_all()
+
+    def _wait(self, number: int, timeout: float) -> dict:
+        end = time.monotonic() + timeout
+        with self._news:
+            while number not in self._answers:
+                if not self.process.running or not self._news.wait(min(1, max(0, end - time.monotonic()))) \
+                        and time.monotonic() > end:
+                    raise Failed(f"the guest has not answered within {timeout:g} s\n{self.console()[-3000:]}")
+            return self._answers.pop(number)
+
+    def console(self) -> str:
+        """What the guest's kernel has said."""
+        with contextlib.suppress(OSError):
+            return (self.folder / "console").read_text(errors="replace")
+        return ""
+
+    def qmp(self, command: str, **arguments: object) -> dict:
+        """Asks QEMU's monitor."""
+        self._qmp.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+        self._qmp.flush()
+        while True:
+            answer = json.loads(self._qmp.readline())
+            if "error" in answer:
+                raise Failed(f"QMP {command}: {answer['error']}")
+            if "return" in answer:
+                return answer
+
+    def _ask(self, limit: float, **request: object) -> dict:
+        number = next(self._ids)
+        self._agent.sendall(json.dumps({"id": number, **request}).encode() + b"\n")
+        return self._wait(number, limit)
+
+    def get(self, path: str) -> str | None:
+        """What the router's API answers; `None` if it does not."""
+        answer = self._ask(120, get=path)
+        return answer["out"] if answer["status"] == 200 else None
+
+    def run(self, command: str, timeout: float = 120, ok: bool = True) -> str:
+        """Runs a command of bash in the guest; fails if it does, unless `ok` is false."""
+        answer = self._ask(timeout + 60, command=command, timeout=timeout)
+        if ok and answer["status"] != 0:
+            raise Failed(f"`{command}` ended with {answer['status']} in the guest\n{answer['out']}\n{self.console()[-2000:]}")
+        return answer["out"]
+
+    def cards(self) -> list[dict]:
+        """What `ashlar ports` says of the two cards, in their order."""
+        found = json.loads(self.run(f"{PROGRAM} ports --json"))["cards"]
+        return sorted(found, key=lambda card: card["address"])
+
+    def link(self, number: int, up: bool) -> None:
+        """Plugs a card's cable in, or out."""
+        self.qmp("set_link", name=f"card{number}", up=up)
+
+    def unplug(self, number: int) -> None:
+        self.qmp("device_del", id=f"card{number}")
+
+    def plug(self, number: int) -> None:
+        model, *options = self.model.split(",")
+        more = dict(option.split("=") for option in options)
+        switches = {key: {"on": True, "off": False}.get(value, value) for key, value in more.items()}
+        switches = {key: int(value) if isinstance(value, str) and value.isdigit() else value for key, value in switches.items()}
+        self.qmp("device_add", driver=model, **switches, **self._card(number))
+
+    def has_card(self, number: int) -> bool:
+        """Whether QEMU still has the card: it goes when the guest has let it go."""
+        answer = self.qmp("qom-list", path="/machine/peripheral")["return"]
+        return any(entry["name"] == f"card{number}" for entry in answer)
+
+
+class Router:
+    """Ashlar in a guest, on its two cards."""
+
+    def __init__(self, guest: Guest):
+        self.guest = guest
+        guest.run(f"cp {ASHLAR} {PROGRAM}")
+        self.addresses = [card["address"] for card in guest.cards()]
+
+    def prepare(self, buffers: int = 8192) -> None:
+        """Leaves the cards to programs, with what that needs, as a user is told to do it."""
+        run = self.guest.run
+        # What `ashlar doctor` leaves to a person: an emulated IOMMU remaps no interrupts, or there is none.
+        run("modprobe vfio_iommu_type1; modprobe vfio-pci; "
+            "echo Y > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts; "
+            "[ -e /sys/kernel/iommu_groups/0 ] || echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode")
+        run("mkdir -p /dev/hugepages; mountpoint -q /dev/hugepages || mount -t hugetlbfs none /dev/hugepages")
+        self.write("two", f"FromDevice({self.addresses[0]}, PROMISC true) -> ToDevice({self.addresses[1]});")
+        run(f"{PROGRAM} doctor --fix --buffers {buffers} two.click", timeout=120)
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a configuration; $A and $B are the cards."""
+        self.guest.run(f"cat > /run/{name}.click <<'END'\n{text}\nEND")
+
+    def start(self, name: str | Path, options: str = "", timeout: float = 120) -> None:
+        """Runs a configuration, by its name or file, and waits until it answers."""
+        a, b = self.addresses
+        file = f"/run/{name}.click A={a} B={b}" if isinstance(name, str) else name
+        self.guest.run(f"setsid {PROGRAM} run {file} --buffers 8192 --socket /run/router.sock {options} "
+                       "> /run/log 2>&1 & echo $! > /run/pid")
+
+        def answers() -> bool:
+            if self.guest.get("/v1/info"):
+                return True
+            if self.guest.run("kill -0 $(cat /run/pid)", ok=False):
+                raise Failed(f"the router has ended\n{self.log()}")
+            return False
+
+        until(answers, "the router's answer", timeout)
+
+    def log(self) -> str:
+        return self.guest.run("cat /run/log", ok=False)
+
+    def cli(self, words: str, ok: bool = True) -> str:
+        return self.guest.run(f"{PROGRAM} {words}", ok=ok)
+
+    def number(self, handler: str) -> int:
+        return int(self.guest.get(f"/v1/handlers/{handler}"))
+
+    def stats(self) -> dict:
+        return json.loads(self.guest.get("/v1/stats"))
+
+    def port(self, number: int) -> dict:
+        """What the router tells of a card."""
+        return next(p for p in self.stats()["ports"] if p["name"] == self.addresses[number])
+
+    def counters(self, number: int) -> dict[str, int]:
+        """Counters of a card by name."""
+        return {c["name"]: c["value"] for c in self.port(number)["counters"]}
+
+    def stop(self, signal: str = "TERM") -> None:
+        """Ends it and waits for its end."""
+        self.guest.run(f"pid=$(cat /run/pid); kill -{signal} $pid; "
+                       "for i in $(seq 1200); do [ -e /proc/$pid ] || exit 0; sleep 0.05; done; exit 1")

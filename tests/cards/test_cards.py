@@ -1,0 +1,192 @@
+"""Every card that QEMU emulates and DPDK drives, with a router on two of them.
+
+Shows for each: frames of all sizes cross both ways unchanged, in order; a cable that is pulled out and plugged in; frames
+for others with and without PROMISC; VLAN tags; what the card drops has a name; a reload and a SIGKILL while the card is in
+use; a second program that wants the same card is told who has it; a card that is to be unplugged stays until the router
+ends, works meanwhile, and works again when it has come back.
+"""
+
+import re
+
+import pytest
+from guest import MODELS, PROGRAM, mac
+from net import until
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Dot1Q, Ether
+
+FORWARD = """
+FromDevice($A, PROMISC true) -> a :: Counter -> ToDevice($B);
+FromDevice($B, PROMISC true) -> b :: Counter -> ToDevice($A);
+"""
+PROMISC = "FromDevice($A, PROMISC true) -> a :: Counter -> ToDevice($B); Idle -> ToDevice($A); FromDevice($B) -> Discard;"
+OWN = PROMISC.replace("PROMISC true", "PROMISC false")
+
+pytestmark = pytest.mark.parametrize(
+    "router", [pytest.param(name, marks=pytest.mark.short) if name == "e1000e" else name for name in MODELS],
+    indirect=True, scope="module")
+
+
+def frame(number: int, size: int = 64, *, to: str = "02:00:00:00:99:01", vlan: int | None = None) -> bytes:
+    """A UDP datagram in a frame of so many bytes, without its checksum, that tells its number."""
+    head = Ether(dst=to, src="02:00:00:00:99:02")
+    if vlan is not None:
+        head /= Dot1Q(vlan=vlan)
+    head = bytes(head / IP(src="192.0.2.1", dst="198.51.100.1", len=max(28, size - 18)) / UDP(sport=1000 + number, dport=9))
+    return head + number.to_bytes(4, "big") + bytes(max(0, size - 4 - len(head) - 4))
+
+
+def crosses(router, frames: list[bytes], way: tuple[int, int] = (0, 1), timeout: float = 60) -> None:
+    """Each frame leaves by the other card, in order. A few are under way at a time: what is lost is lost in the router."""
+    here, there = router.guest.cables[way[0]], router.guest.cables[way[1]]
+    there.take()
+    seen: list[bytes] = []
+
+    def came(count: int) -> bool:
+        seen.extend(f for f in there.take() if f[6:12] == bytes.fromhex("020000009902"))
+        return len(seen) >= count
+
+    for at in range(0, len(frames), 32):
+        part = frames[at:at + 32]
+        here.send(*part)
+        until(lambda: came(at + len(part)), f"{at + len(part)} frames", timeout)
+    assert seen == frames
+
+
+@pytest.fixture
+def forwarding(router):
+    router.write("forward", FORWARD)
+    router.start("forward")
+    ready(router)
+    yield router
+    router.stop()
+
+
+def ready(router) -> None:
+    """Waits until both links carry frames."""
+    for here, there in ((0, 1), (1, 0)):
+        def passes() -> bool:
+            router.guest.cables[here].offer(frame(60000))
+            return any(f == frame(60000) for f in router.guest.cables[there].take())
+        until(passes, "the first frame", timeout=120)
+    # Those of the first that are still under way.
+    quiet(router)
+
+
+def quiet(router) -> None:
+    counts = None
+    def same() -> bool:
+        nonlocal counts
+        before, counts = counts, (router.number("a.count"), router.number("b.count"))
+        return before == counts
+    until(same, "no frame to be under way", timeout=60)
+    for cable in router.guest.cables:
+        cable.take()
+
+
+def test_frames_of_all_sizes_cross_both_ways_in_order(forwarding):
+    sizes = [64, 65, 127, 128, 256, 512, 1024, 1500, 1514, 1518]
+    for way in ((0, 1), (1, 0)):
+        crosses(forwarding, [frame(n, sizes[n % len(sizes)]) for n in range(320)], way)
+
+
+def test_jumbo_frames_cross_where_buffers_hold_them(router):
+    router.write("forward", FORWARD)
+    router.start("forward", "--frame-bytes 9018")
+    ready(router)
+    sizes = [64, 1518, 1519, 2048, 4096, 9000, 9018]
+    crosses(router, [frame(n, sizes[n % len(sizes)]) for n in range(70)])
+    router.stop()
+
+
+def test_a_cable_that_is_pulled_out_comes_back(forwarding):
+    guest = forwarding.guest
+    guest.link(0, False)
+    until(lambda: not is_up(forwarding, 0), "the link to be down", timeout=60)
+    assert is_up(forwarding, 1)
+    guest.link(0, True)
+    until(lambda: is_up(forwarding, 0), "the link to be up", timeout=60)
+    ready(forwarding)
+    crosses(forwarding, [frame(n) for n in range(64)])
+
+
+def is_up(router, number: int) -> bool:
+    return router.port(number)["link_up"]
+
+
+def test_vlan_tags_stay_in_frames(forwarding):
+    crosses(forwarding, [frame(n, 68, vlan=100 + n) for n in range(32)])
+
+
+def test_frames_for_others_are_seen_if_they_are_asked_for(router):
+    router.write("own", OWN)
+    router.start("own")
+    ours = frame(1, to=mac(1))
+    until(lambda: router.guest.cables[0].offer(ours) and router.number("a.count") > 0, "a frame of its own", timeout=120)
+    router.guest.cables[1].take()
+    router.guest.cables[0].send(*[frame(n) for n in range(20)], ours)
+    until(lambda: ours in router.guest.cables[1].received, "its own frame", timeout=60)
+    assert all(f == ours for f in router.guest.cables[1].take() if f[6:12] == ours[6:12])
+    router.stop()
+
+
+def test_what_the_card_drops_has_a_name(forwarding):
+    before = forwarding.counters(0)
+    assert {"rx_missed", "rx_errors", "rx_no_buffer", "tx_errors", "too_long"} <= set(before)
+    crosses(forwarding, [frame(n) for n in range(64)])
+    counts = forwarding.counters(0)
+    assert counts["rx_good_packets"] - before["rx_good_packets"] == 64, (before, counts)
+
+
+def test_a_reload_loses_nothing(forwarding):
+    for round in range(3):
+        forwarding.write("forward", FORWARD + f"// round {round}\nIdle -> Discard;")
+        forwarding.cli("reload")
+        crosses(forwarding, [frame(n) for n in range(64)])
+
+
+def test_a_killed_router_leaves_the_card_as_it_was(router):
+    router.write("forward", FORWARD)
+    for _ in range(2):
+        router.start("forward")
+        ready(router)
+        router.guest.cables[0].send(*[frame(n) for n in range(16)])
+        router.stop("KILL")
+    router.start("forward")
+    ready(router)
+    crosses(router, [frame(n) for n in range(64)])
+    router.stop()
+
+
+def test_a_second_program_is_told_who_has_the_card(forwarding):
+    a, b = forwarding.addresses
+    said = forwarding.guest.run(f"timeout 60 {PROGRAM} run forward.click A={a} B={b} --buffers 1024 --name second", ok=False,
+                                timeout=90)
+    pid = forwarding.guest.run("cat /run/pid").strip()
+    assert f"process {pid} (ashlar) has {a}" in said, said
+    assert f"process {pid} (ashlar)" in forwarding.cli("ports")
+    refused = forwarding.cli(f"ports unbind {a}", ok=False)
+    assert re.search(rf"process {pid} \(ashlar\) has {a}: end it first", refused), refused
+    crosses(forwarding, [frame(n) for n in range(32)])
+
+
+def test_a_card_that_is_unplugged_stays_until_the_router_ends_and_works_again_when_it_is_back(router):
+    guest = router.guest
+    if not guest.hotplug:
+        pytest.skip("this card sits where nothing can be unplugged")
+    router.write("forward", FORWARD)
+    router.start("forward")
+    ready(router)
+    guest.unplug(0)
+    crosses(router, [frame(n) for n in range(64)])
+    assert guest.has_card(0)
+    router.stop()
+    until(lambda: not guest.has_card(0), "the card to be gone", timeout=120)
+    why = router.cli(f"doctor forward.click A={router.addresses[0]} B={router.addresses[1]}", ok=False)
+    assert f"there is no network card {router.addresses[0]}" in why, why
+    guest.plug(0)
+    until(lambda: len(guest.cards()) == 2, "the card to be back", timeout=120)
+    router.cli(f"ports bind {router.addresses[0]}")
+    router.start("forward")
+    ready(router)
+    crosses(router, [frame(n) for n in range(64)])
+    router.stop()
