@@ -230,6 +230,12 @@ impl Whole {
 
     /// Runs a handler, as `ashlar set` and `show` do. Panics if it is refused.
     pub fn handler(&mut self, path: &str, value: &str) -> String {
+        self.try_handler(path, value)
+            .unwrap_or_else(|e| panic!("{path} {value}: {e}"))
+    }
+
+    /// As [`handler`](Self::handler); the error is what it is refused with.
+    pub fn try_handler(&mut self, path: &str, value: &str) -> Result<String, String> {
         let done = self.graph.job(|cx| {
             let found = cx.find(path, Use::Write);
             match found {
@@ -237,7 +243,7 @@ impl Whole {
                 Err(_) => cx.read(path, value),
             }
         });
-        done.unwrap_or_else(|e| panic!("{path} {value}: {e}"))
+        done.map_err(|e| e.to_string())
     }
 
     /// The graph.

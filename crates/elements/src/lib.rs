@@ -21,6 +21,8 @@ pub mod device;
 pub mod dump;
 /// Classes of Ethernet frames, and those that add and remove headers.
 pub mod ether;
+/// Flows that are set up, and their guarantees.
+pub mod flow;
 /// Elements that are compiled into one loop.
 mod fused_loops;
 /// ICMP for IPv4: errors, pings.
@@ -87,6 +89,7 @@ pub const CLASSES: &[&[Class]] = &[
     device::CLASSES,
     dump::CLASSES,
     ether::CLASSES,
+    flow::CLASSES,
     icmp::CLASSES,
     info::CLASSES,
     ip4::CLASSES,

@@ -134,8 +134,13 @@ impl ExactWriter {
     /// An empty table for `capacity` keys of `words` words (at most [`WORDS`]), whose slots depend on `seed`. An
     /// eighth more, and 64, may wait for readers.
     pub fn new(capacity: usize, words: usize, seed: u64) -> ExactWriter {
+        ExactWriter::with_slots(capacity, capacity, words, seed)
+    }
+
+    /// As [`new`](Self::new), with as many slots, made a power of two: more of them make chains shorter.
+    pub fn with_slots(capacity: usize, slots: usize, words: usize, seed: u64) -> ExactWriter {
         let entries = capacity + capacity / 8 + 64;
-        let heads = capacity.next_power_of_two();
+        let heads = slots.next_power_of_two();
         ExactWriter {
             table: Arc::new(Exact {
                 heads: (0..heads).map(|_| AtomicU32::new(NONE)).collect(),
@@ -186,6 +191,15 @@ impl ExactWriter {
                 None => return (link, NONE),
             }
         }
+    }
+
+    /// How many keys share the slot of this one, without it: each of them a look-up may have to pass.
+    pub fn others(&self, key: &Key) -> usize {
+        let table = &self.table;
+        let first = table.heads[table.slot(key)].load(Relaxed);
+        let next = |entry: &&Entry| table.entries.get(entry.next.load(Relaxed) as usize);
+        let chain = std::iter::successors(table.entries.get(first as usize), next);
+        chain.filter(|entry| !entry.has(key, table.words)).count()
     }
 
     /// Whether a key is there.
@@ -296,6 +310,45 @@ mod tests {
             );
         }
         assert!(writer.iter().all(|(key, n)| model[&key[0]] == n));
+    }
+
+    #[test]
+    fn as_many_keys_are_refused_for_full_chains_as_theory_says() {
+        // A slot that j keys fall into refuses those above k: the excess of a Poisson distribution.
+        let excess = |load: f64, k: u32| -> f64 {
+            let mut p = (-load).exp();
+            let mut sum = 0.0;
+            for j in 1..60u32 {
+                p *= load / f64::from(j);
+                sum += p * f64::from(j.saturating_sub(k));
+            }
+            sum
+        };
+        for (keys, slots, k) in [
+            (1 << 14, 1 << 14, 2),
+            (1 << 15, 1 << 14, 4),
+            (1 << 14, 1 << 16, 2),
+        ] {
+            let mut rng = Rng(7);
+            let mut writer = ExactWriter::with_slots(keys, slots, 2, 11);
+            let mut refused = 0;
+            for n in 0..keys as u32 {
+                let key = [rng.next(), rng.next(), 0, 0, 0, 0];
+                if writer.others(&key) >= k {
+                    refused += 1;
+                } else {
+                    assert_eq!(writer.insert(&key, n), Ok(None));
+                    assert_eq!(writer.table().find(&key), Some(n));
+                }
+            }
+            let theory = slots as f64 * excess(keys as f64 / slots as f64, k as u32);
+            let deviation = (f64::from(refused) - theory).abs() / theory.sqrt();
+            assert!(
+                deviation < 5.0,
+                "{keys} {slots} {k}: {refused} against {theory}"
+            );
+            assert!(writer.iter().all(|(key, _)| writer.others(&key) < k));
+        }
     }
 
     #[test]

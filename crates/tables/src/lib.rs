@@ -10,6 +10,7 @@ pub mod exact;
 pub mod fib;
 pub mod flows;
 pub mod groups;
+pub mod guarantee;
 pub mod neighbours;
 pub mod numbers;
 pub mod order;

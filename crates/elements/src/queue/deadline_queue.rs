@@ -13,9 +13,9 @@
 //! be less. A packet beyond goes into the last bin within reach (`beyond` counts it). With `EXACT` the order is exact,
 //! and the cost grows with the number of packets that wait.
 //!
-//! A packet that finds the queue full leaves by output 1 if that is connected; otherwise it is dropped (`full`). With
-//! `DROP_LATE`, a packet whose deadline has passed when it could leave is dropped (`late`); without, it leaves, and is
-//! counted by the handler `late`.
+//! A packet that finds the queue full leaves by output 1 if that is connected; otherwise it is dropped (`full`). If it
+//! has a deadline and others have none, the last of those goes in its place. With `DROP_LATE`, a packet that is late when
+//! it could leave is dropped (`late`); without, it leaves, and is counted by the handler `late`.
 //!
 //! One worker fills and empties DeadlineQueue: the task that pulls from it runs on the worker that fills it, and all
 //! sources that fill it must be on the same worker. If they are not, put `Queue -> Unqueue` before it.
@@ -29,7 +29,9 @@
 //! - `BINS`: number of bins, made a power of two, 64 to 1048576. Default 1024.
 //! - `WIDTH`: time of a bin. Default 1ms.
 //! - `EXACT`: whether the order is exact. Default false.
-//! - `DROP_LATE`: whether packets are dropped whose deadline has passed. Default false.
+//! - `DROP_LATE`: whether late packets are dropped. Default false.
+//! - `SLACK`: a packet is late so long after its deadline. Default: `WIDTH`, or 0 with `EXACT`; the time of a packet on
+//!   the link should be added, for what is being sent is not interrupted.
 
 use super::overflow::Overflow;
 use super::queue::IDLE_POLLS_MAX;
@@ -51,6 +53,7 @@ pub(crate) struct Config {
     width: u64,
     exact: bool,
     drop_late: bool,
+    slack: u64,
 }
 
 /// Packets with a deadline.
@@ -137,6 +140,26 @@ impl DeadlineQueue {
         std::iter::from_fn(|| self.next()).collect()
     }
 
+    /// Puts packets with a deadline in the place of those without, the last ones first, which are then in the batch.
+    #[cold]
+    fn make_room(&mut self, batch: &mut Batch) {
+        let mut late = Batch::new();
+        for packet in batch.drain() {
+            let instead = match packet.cold().deadline() {
+                0 => None,
+                _ => self.rest.pop_back(),
+            };
+            match instead {
+                Some(last) => {
+                    self.put(packet);
+                    late.push(last);
+                }
+                None => late.push(packet),
+            }
+        }
+        batch.append(&mut late);
+    }
+
     fn tell_room(&self, cx: &mut Cx) {
         if self.length() < self.capacity {
             cx.wake_pushers();
@@ -181,13 +204,17 @@ impl Element for DeadlineQueue {
         let width = args.key("WIDTH", Duration::from_millis(1), "time of a bin");
         let exact = args.key("EXACT", false, "whether the order is exact");
         let drop_late = args.key("DROP_LATE", false, "whether late packets are dropped");
+        let slack: Option<Duration> =
+            args.key_maybe("SLACK", "how long after its deadline a packet is late");
         if !(64..=BINS_MAX).contains(&bins) {
             args.error_in_whole(
                 format!("BINS must be between 64 and {BINS_MAX}, not {bins}"),
                 "leave it out for 1024; a wider WIDTH reaches further with as many",
             );
         }
-        let width = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let width = nanoseconds(width);
+        let slack = slack.map_or(if exact { 0 } else { width }, nanoseconds);
         if width == 0 {
             args.error_in_whole(
                 "WIDTH must be at least 1ns",
@@ -200,6 +227,7 @@ impl Element for DeadlineQueue {
             width,
             exact,
             drop_late,
+            slack,
         }
     }
 
@@ -231,6 +259,7 @@ impl Element for DeadlineQueue {
         }
         self.highest = self.highest.max(self.length());
         if !batch.is_empty() {
+            self.make_room(batch);
             self.words.say(self.dropped, self.capacity, cx);
             self.dropped += batch.len() as u64;
             if cx.connected(1) {
@@ -251,7 +280,7 @@ impl Element for DeadlineQueue {
             && let Some(packet) = self.next()
         {
             let deadline = packet.cold().deadline();
-            if deadline != 0 && deadline < now {
+            if deadline != 0 && deadline.saturating_add(self.config.slack) < now {
                 self.late += 1;
                 if self.config.drop_late {
                     cx.drop(packet, LATE);
@@ -296,7 +325,7 @@ impl Element for DeadlineQueue {
         Handler::sum("drops", "packets that found it full", |e| e.dropped),
         Handler::sum(
             "late",
-            "packets whose deadline had passed when they could leave",
+            "packets that were late when they could leave",
             |e| e.late,
         ),
         Handler::sum(
@@ -350,7 +379,7 @@ mod tests {
             for make in [Bench::new, Bench::strict] {
                 let mut bench = make(crate::CLASSES, &text);
                 bench.push_packets("q", 0, packets(&SOME));
-                bench.push_packets("q", 0, packets(&[("f", 1)]));
+                bench.push_packets("q", 0, packets(&[("f", 0)]));
                 assert_eq!(bench.drops("q", "full"), 1);
                 assert_eq!(bench.read("q.length"), "5");
                 bench.write("u.active", "true");
@@ -362,8 +391,26 @@ mod tests {
     }
 
     #[test]
+    fn a_full_queue_lets_packets_without_a_deadline_go_for_those_with_one() {
+        let mut bench = Bench::new(crate::CLASSES, &TEXT.replace('5', "3"));
+        bench.push_packets("q", 0, packets(&[("x", 0), ("y", 0), ("b", 1200)]));
+        bench.push_packets("q", 0, packets(&[("z", 0), ("a", 1100)]));
+        assert_eq!(
+            (bench.read("q.drops").as_str(), bench.drops("q", "full")),
+            ("2", 2)
+        );
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out").concat(), b"abx");
+    }
+
+    #[test]
     fn late_packets_are_counted_or_dropped() {
-        for (options, left) in [("5", &b"abc"[..]), ("5, DROP_LATE true", b"bc")] {
+        for (options, left) in [
+            ("5", &b"abc"[..]),
+            ("5, DROP_LATE true", b"bc"),
+            ("5, DROP_LATE true, SLACK 20ms", b"bc"),
+        ] {
             let mut bench = Bench::new(crate::CLASSES, &TEXT.replace('5', options));
             bench.push_packets("q", 0, packets(&[("b", 1100), ("a", 1020), ("c", 0)]));
             bench.advance(Duration::from_millis(50));

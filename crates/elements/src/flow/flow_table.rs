@@ -1,0 +1,495 @@
+//! Knows flows that are set up, polices them, and stamps the deadlines by which a DeadlineQueue keeps its promises.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: LookupIPRoute(0/0 0)
+//!     -> flows :: FlowTable(BY match, LINK 100Mbps, BIN 1ms)
+//!     -> DeadlineQueue(1000, WIDTH 1ms) -> BandwidthRatedUnqueue(100Mbps) -> Discard;
+//! Script(write flows.add 10.0.0.1 1000 10.0.9.9 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms);
+//! ```
+//!
+//! A flow is told by its packets' addresses, ports and protocol (`BY match`, IPv4 and IPv6), or by a tag, with one load:
+//! the outermost MPLS label, with which the data begins (`label`), the flow label of IPv6, the DSCP, the VLAN identifier
+//! of the annotation, or the annotation AGGREGATE. With `match` flows are hashed into buckets, and a flow that would be
+//! the `K`+1st of its bucket is refused when it is set up, so that no packet ever is looked for longer.
+//!
+//! Flows are set up by the handler `add`:
+//!
+//! ```text
+//! FLOW [PORT n] [RATE bandwidth BURST bytes [PACKET bytes] [DELAY time] [RESERVE bandwidth] [HOPS n]] [LEASE time]
+//! ```
+//!
+//! `FLOW` is the tag, or `SADDR SPORT DADDR DPORT PROTOCOL`. Its packets leave by output `PORT` (default 0), which
+//! spares a route lookup. A flow with `RATE` asks for guaranteed service (RFC 2212): it promises to send no more than
+//! `BURST` bytes and what comes at `RATE` on top, in packets of at most `PACKET` bytes (default `MTU`). It is given the
+//! rate `RESERVE`, or what a delay of `DELAY` over `HOPS` hops (default 1) like this one needs, or else `RATE`. If the
+//! link of that output has so much left, the answer is what is reserved and the delay that no packet exceeds; if not,
+//! the answer is the reason, and nothing has changed.
+//! The bound holds if a DeadlineQueue and a link of `LINK` follow on each hop, and counts what that queue's bins and a
+//! packet that is being sent may add; it counts time in the routers, not on cables.
+//!
+//! A packet beyond what its flow promised leaves by output `EXCESS` without a deadline, or is dropped (`excess`). Inside
+//! a network, where bursts have grown and the edge has policed already, `POLICE false` leaves all in. Packets of no flow
+//! leave by output `OTHER` without a deadline: a DeadlineQueue sends them when nothing else waits.
+//!
+//! A flow ends by `remove`, when its `LEASE` is over (`add` the flow again to renew it), or when it was idle for `IDLE`.
+//! Workers share all records and take no lock.
+//!
+//! Keyword arguments:
+//!
+//! - `BY`: `match`, `label`, `flow_label`, `dscp`, `vlan` or `anno`. Default match.
+//! - `CAPACITY`: most flows. Default 4096.
+//! - `K`: most flows of a bucket, with `match`. Default 4.
+//! - `BUCKETS`: number of buckets, made a power of two. Default four times `CAPACITY`: fewer
+//!   than one flow in 10,000 is refused.
+//! - `LINK`: bandwidth of the link behind each output. Without it no flow gets a guarantee.
+//! - `MTU`: longest packet of any flow. Default 1500.
+//! - `OVERHEAD`: bytes that the link adds to each packet, which then count wherever bytes do. Default 0; 38 for an IP
+//!   packet on Ethernet, with preamble and gap.
+//! - `BIN`: the `WIDTH` of the DeadlineQueue behind, 0 if that is exact. Default 1ms.
+//! - `POLICE`: whether packets beyond a flow's bucket are taken out. Default true.
+//! - `IDLE`: how long a flow may be idle. Default: for ever.
+//! - `EXCESS`: output for packets beyond their flow's bucket.
+//! - `OTHER`: output for packets of no flow. Default 0.
+
+use super::key::By;
+use super::records::{Known, NoPlace, Records, Ruling, Shape, Writer};
+use super::wish::Wish;
+use crate::prelude::*;
+use arguments::units::{Bandwidth, FromArg};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tables::guarantee::{Grant, Link};
+
+const EXCESS: u8 = 0;
+const NO_PORT: u8 = 1;
+/// As a port: not connected, so that packets are dropped.
+const NOWHERE: u8 = u8::MAX;
+/// How often flows are looked at whether they have ended, and how many.
+const STEP: Duration = Duration::from_millis(100);
+const STEP_FLOWS: usize = 4096;
+
+/// How many flows were refused, and why.
+#[derive(Default)]
+struct Refused {
+    rate: AtomicU64,
+    bucket: AtomicU64,
+    full: AtomicU64,
+}
+
+pub(super) struct Config {
+    records: Arc<Records>,
+    link: Option<Link>,
+    overhead: u64,
+    police: bool,
+    idle: Option<u64>,
+    excess: u8,
+    other: u8,
+    /// Outputs of the running element; 0 until it runs.
+    outputs: AtomicUsize,
+    /// What is reserved of the link of each output, in bytes a second.
+    reserved: Arc<Mutex<BTreeMap<u8, u64>>>,
+    refused: Arc<Refused>,
+}
+
+impl Config {
+    fn reserved(&self) -> MutexGuard<'_, BTreeMap<u8, u64>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reserve(&self, flow: &Known) {
+        if let Some(grant) = flow.grant {
+            *self.reserved().entry(flow.wish.port).or_default() += grant.reserved;
+        }
+    }
+
+    /// Gives back what a flow had reserved.
+    fn unreserve(&self, flow: &Known) {
+        if let Some(grant) = flow.grant
+            && let Some(sum) = self.reserved().get_mut(&flow.wish.port)
+        {
+            *sum = sum.saturating_sub(grant.reserved);
+        }
+    }
+
+    /// Whether a flow could be taken, and what it would get, if `instead` of a flow that has so much reserved.
+    fn admit(&self, wish: &Wish, instead: u64) -> Result<Option<Grant>, String> {
+        let outputs = self.outputs.load(Relaxed);
+        if outputs > 0 && usize::from(wish.port) >= outputs {
+            return Err(format!(
+                "there is no output {}, only 0 to {}",
+                wish.port,
+                outputs - 1
+            ));
+        }
+        let Some(wanted) = &wish.wanted else {
+            return Ok(None);
+        };
+        let Some(link) = &self.link else {
+            return Err("no guarantee can be given without knowing the link: write LINK, such as LINK 100Mbps".to_owned());
+        };
+        let reserved = self.reserved().get(&wish.port).copied().unwrap_or(0);
+        let grant = link.admit(wanted, reserved.saturating_sub(instead));
+        grant.map(Some).map_err(|refusal| {
+            self.refused.rate.fetch_add(1, Relaxed);
+            refusal.to_string()
+        })
+    }
+
+    fn parse(&self, line: &str) -> Result<(super::key::Id, Wish), String> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (id, rest) = self.records.shape().by.parse(&words)?;
+        let mtu = self.link.map_or(0, |link| link.mtu);
+        Ok((id, Wish::parse(rest, mtu)?))
+    }
+
+    /// Sets a flow up, or anew; what it was before, and what it gets.
+    fn set_up(
+        &self,
+        writer: &mut Writer,
+        line: &str,
+    ) -> Result<(u32, Option<Known>, String), String> {
+        let (id, wish) = self.parse(line)?;
+        let old = self.records.find(&id);
+        let before = old.and_then(|number| writer.known.get(&number).copied());
+        let same_link = before.filter(|before| before.wish.port == wish.port);
+        let instead = same_link
+            .and_then(|before| before.grant)
+            .map_or(0, |grant| grant.reserved);
+        let grant = self.admit(&wish, instead)?;
+        let flow = Known {
+            id,
+            wish,
+            grant,
+            since: None,
+        };
+        let number = match old {
+            Some(number) => {
+                if let Some(before) = &before {
+                    self.unreserve(before);
+                }
+                self.records.change(writer, number, flow);
+                number
+            }
+            None => self
+                .records
+                .add(writer, flow)
+                .map_err(|why| self.no_place(why))?,
+        };
+        self.reserve(&flow);
+        Ok((number, before, show_grant(grant)))
+    }
+
+    /// Sets flows up, one a line: all of them, or none.
+    fn add(&self, text: &str) -> Result<String, String> {
+        let mut writer = self.records.lock();
+        let mut done: Vec<(u32, Option<Known>)> = Vec::new();
+        let mut answer = String::new();
+        let lines = text.lines().map(str::trim).enumerate();
+        for (i, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            match self.set_up(&mut writer, line) {
+                Ok((number, before, granted)) => {
+                    done.push((number, before));
+                    answer += &granted;
+                    answer.push('\n');
+                }
+                Err(wrong) => {
+                    self.undo(&mut writer, done);
+                    return Err(match text.lines().count() {
+                        1 => wrong,
+                        _ => format!("line {}: {wrong}", i + 1),
+                    });
+                }
+            }
+        }
+        Ok(answer.trim_end().to_owned())
+    }
+
+    fn no_place(&self, why: NoPlace) -> String {
+        match why {
+            NoPlace::Full => {
+                self.refused.full.fetch_add(1, Relaxed);
+                "there are as many flows as there may be; CAPACITY makes room for more".to_owned()
+            }
+            NoPlace::Bucket => {
+                self.refused.bucket.fetch_add(1, Relaxed);
+                "its bucket holds K flows already; more BUCKETS make this rarer".to_owned()
+            }
+            NoPlace::Waits => {
+                "flows that were removed have not left all workers yet; try again".to_owned()
+            }
+        }
+    }
+
+    /// Takes back what was set up, the last one first.
+    fn undo(&self, writer: &mut Writer, done: Vec<(u32, Option<Known>)>) {
+        for (number, before) in done.into_iter().rev() {
+            if let Some(flow) = writer.known.get(&number) {
+                self.unreserve(flow);
+            }
+            match before {
+                Some(before) => {
+                    self.records.change(writer, number, before);
+                    self.reserve(&before);
+                }
+                None => {
+                    self.records.remove(writer, number);
+                }
+            }
+        }
+    }
+
+    fn remove(&self, text: &str) -> Result<String, String> {
+        let mut writer = self.records.lock();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let find = |line: &str| {
+            let (id, _) = self.parse(line)?;
+            let found = self.records.find(&id);
+            found.ok_or_else(|| format!("there is no flow `{}`", id.show()))
+        };
+        let numbers = lines.map(find).collect::<Result<Vec<u32>, String>>()?;
+        for number in numbers {
+            if let Some(flow) = self.records.remove(&mut writer, number) {
+                self.unreserve(&flow);
+            }
+        }
+        Ok(String::new())
+    }
+
+    fn show(&self) -> String {
+        let writer = self.records.lock();
+        let lines = writer.known.iter().map(|(&number, flow)| {
+            let record = self.records.record(number);
+            let [packets, bytes, excess] =
+                [&record.packets, &record.bytes, &record.excess].map(|count| count.load(Relaxed));
+            format!(
+                "{} PORT {} {} packets {packets} bytes {bytes} excess {excess}\n",
+                flow.id.show(),
+                flow.wish.port,
+                show_grant(flow.grant)
+            )
+        });
+        let mut lines: Vec<String> = lines.collect();
+        lines.sort_unstable();
+        lines.concat()
+    }
+}
+
+fn show_grant(grant: Option<Grant>) -> String {
+    grant.map_or_else(
+        || "no guarantee".to_owned(),
+        |grant| {
+            let bound = format!("{}.{:06}", grant.bound / 1_000_000, grant.bound % 1_000_000);
+            let bound = bound.trim_end_matches('0').trim_end_matches('.');
+            format!(
+                "reserved {} bound {bound}ms",
+                Bandwidth(grant.reserved).show()
+            )
+        },
+    )
+}
+
+pub(super) struct FlowTable {
+    config: Arc<Config>,
+    records: Arc<Records>,
+}
+
+impl Element for FlowTable {
+    const CLASS: &'static str = "FlowTable";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
+    const DROPS: &'static [&'static str] = &["excess", "no_port"];
+    const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let by = args.key("BY", By::Match, "what tells flows apart");
+        let Capacity(capacity) = args.key("CAPACITY", Capacity(4096), "most flows");
+        let k = args.key("K", 4, "most flows of a bucket");
+        let buckets = args.key(
+            "BUCKETS",
+            Capacity(capacity.saturating_mul(4).max(1)),
+            "number of buckets",
+        );
+        let rate: Option<Bandwidth> =
+            args.key_maybe("LINK", "bandwidth of the link behind each output");
+        let mtu: u64 = args.key("MTU", 1500, "longest packet of any flow");
+        let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
+        let bin = args.key(
+            "BIN",
+            Duration::from_millis(1),
+            "the WIDTH of the DeadlineQueue behind",
+        );
+        let police = args.key(
+            "POLICE",
+            true,
+            "whether packets beyond a flow's bucket are taken out",
+        );
+        let idle: Option<Duration> = args.key_maybe("IDLE", "how long a flow may be idle");
+        let excess = args.key_maybe("EXCESS", "output for packets beyond their flow's bucket");
+        let other = args.key("OTHER", 0, "output for packets of no flow");
+        if k == 0 || capacity == 0 {
+            args.error_in_whole(
+                "CAPACITY and K must not be 0",
+                "leave them out for 4096 and 4",
+            );
+        }
+        if rate == Some(Bandwidth(0)) {
+            args.error_in_whole(
+                "LINK must not be 0",
+                "give the bandwidth of the link, such as 100Mbps",
+            );
+        }
+        let most = u8::max(excess.unwrap_or(0), other);
+        if usize::from(most) >= args.outputs().max(1) && args.outputs() > 0 {
+            args.error_in_whole(
+                format!("EXCESS or OTHER names output {most}, which is not connected"),
+                "connect it, or name one that is",
+            );
+        }
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Config {
+            records: Arc::new(Records::new(Shape {
+                by,
+                capacity: capacity.max(1),
+                buckets: buckets.0.max(1),
+                k: k.max(1),
+            })),
+            link: rate.map(|rate| Link {
+                rate: rate.0,
+                mtu: mtu.saturating_add(overhead.into()),
+                bin: nanoseconds(bin),
+            }),
+            overhead: overhead.into(),
+            police,
+            idle: idle.map(nanoseconds),
+            excess: excess.unwrap_or(NOWHERE),
+            other,
+            outputs: AtomicUsize::new(0),
+            reserved: Arc::default(),
+            refused: Arc::default(),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> FlowTable {
+        config.outputs.store(init.outputs, Relaxed);
+        FlowTable {
+            records: Arc::clone(&config.records),
+            config: Arc::clone(config),
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        cx.set_timer(cx.now() + STEP);
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let config = &*self.config;
+        let Some(record) = self.records.of_packet(packet) else {
+            return Verdict::reject(NO_PORT, config.other);
+        };
+        let bytes = packet.len() as u64 + config.overhead;
+        match record.rule(config.police, cx.now().0, bytes) {
+            Ruling::Excess => Verdict::reject(EXCESS, config.excess),
+            Ruling::Send(port, deadline) => {
+                if deadline != 0 {
+                    packet.cold_mut().set_deadline(deadline);
+                }
+                Verdict::reject(NO_PORT, port)
+            }
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        for flow in self
+            .records
+            .expire(cx.now().0, self.config.idle, STEP_FLOWS)
+        {
+            self.config.unreserve(&flow);
+        }
+        cx.set_timer(cx.now() + STEP);
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        config.refused = Arc::clone(&old.refused);
+        if config.records.shape() == old.records.shape() {
+            config.records = Arc::clone(&old.records);
+            config.reserved = Arc::clone(&old.reserved);
+            return;
+        }
+        // Flows that still can be told move to the new table as they were, as far as it has room.
+        let before = old.records.lock();
+        if config.records.shape().by != old.records.shape().by {
+            return;
+        }
+        let mut writer = config.records.lock();
+        for flow in before.known.values() {
+            if config.records.add(&mut writer, *flow).is_ok() {
+                config.reserve(flow);
+            }
+        }
+    }
+
+    const HANDLERS: &'static [Handler<FlowTable>] = &[
+        Handler::action(
+            "add",
+            "sets flows up, one a line, all or none: see above; answers with what is reserved and the bound",
+            |c: &Config, text| c.add(text),
+        ),
+        Handler::action(
+            "remove",
+            "`FLOW`, one a line: ends flows",
+            |c: &Config, text| c.remove(text),
+        ),
+        Handler::shared(
+            "admit",
+            "as `add` for one flow, but only says what would be answered",
+            |c: &Config, text| {
+                let (_, wish) = c.parse(text)?;
+                Ok(show_grant(c.admit(&wish, 0)?))
+            },
+        ),
+        Handler::shared(
+            "flows",
+            "a flow per line, with its bound and counts",
+            |c: &Config, _| Ok(c.show()),
+        ),
+        Handler::shared("length", "number of flows", |c: &Config, _| {
+            Ok(c.records.lock().known.len().to_string())
+        }),
+        Handler::shared(
+            "reserved",
+            "an output per line, and what is reserved of its link",
+            |c: &Config, _| {
+                let reserved = c.reserved();
+                let lines = reserved
+                    .iter()
+                    .map(|(port, sum)| format!("{port} {}\n", Bandwidth(*sum).show()));
+                Ok(lines.collect())
+            },
+        ),
+        Handler::shared(
+            "refused",
+            "flows refused: for want of rate or a delay too short, for a full bucket, for a full table",
+            |c: &Config, _| {
+                let counts = [&c.refused.rate, &c.refused.bucket, &c.refused.full];
+                let [rate, bucket, full] = counts.map(|count| count.load(Relaxed));
+                Ok(format!("rate {rate}\nbucket {bucket}\nfull {full}\n"))
+            },
+        ),
+    ];
+}
+
+impl Resources for FlowTable {
+    fn memory(config: &Config) -> usize {
+        config.records.memory()
+    }
+}
+
+#[cfg(test)]
+#[path = "flow_table_tests.rs"]
+mod tests;

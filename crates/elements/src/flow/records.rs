@@ -1,0 +1,380 @@
+//! Records of flows: found by a tag or a key by all workers, without locks; changed by one writer.
+//!
+//! All that workers change of a record are atomic words, each by one instruction, so it does not matter which worker a
+//! packet of the flow is on. A record is given to another flow only when no worker can have found it for the old one.
+
+use super::key::{self, By, Id};
+use engine::packet::Packet;
+use engine::publish::{Epoch, domain};
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+use tables::exact::{Exact, ExactWriter};
+use tables::guarantee::{Finish, Grant, Pace};
+use wire::FlowKey;
+
+use super::wish::Wish;
+
+/// How long control waits for workers, and how often it looks.
+const PATIENCE: Duration = Duration::from_millis(100);
+const TURN: Duration = Duration::from_micros(50);
+
+/// What a worker knows of a flow. Words of settings are 0 where there is none.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Record {
+    port: AtomicU64,
+    /// Time of a byte at the rate that is reserved.
+    reserved: AtomicU64,
+    /// Time of a byte at the flow's own rate, and the depth of its bucket.
+    rate: AtomicU64,
+    depth: AtomicU64,
+    /// When all of it will have left at the reserved rate.
+    finish: Finish,
+    /// When its bucket will be full.
+    full: Finish,
+    /// When a packet of it came, to a second or so.
+    pub(super) used: AtomicU64,
+    pub(super) packets: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) excess: AtomicU64,
+}
+
+/// What is to be done with a packet of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ruling {
+    /// It leaves by a port, by a deadline if that is not 0.
+    Send(u8, u64),
+    /// It is more than the flow said.
+    Excess,
+}
+
+impl Record {
+    /// A packet of `bytes` comes. All counts are for people, so no order is needed among them.
+    #[inline]
+    pub(super) fn rule(&self, police: bool, now: u64, bytes: u64) -> Ruling {
+        if self.used.load(Relaxed) != now {
+            self.used.store(now, Relaxed);
+        }
+        self.packets.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        let reserved = self.reserved.load(Relaxed);
+        let port = self.port.load(Relaxed) as u8;
+        if reserved == 0 {
+            return Ruling::Send(port, 0);
+        }
+        let rate = Pace::of(self.rate.load(Relaxed));
+        if police && !self.full.police(rate, self.depth.load(Relaxed), now, bytes) {
+            self.excess.fetch_add(1, Relaxed);
+            return Ruling::Excess;
+        }
+        Ruling::Send(port, self.finish.stamp(Pace::of(reserved), now, bytes))
+    }
+
+    /// Says what is promised. What has come already counts on, and a packet that comes meanwhile is ruled by a part of
+    /// either setting.
+    fn set(&self, wish: &Wish, grant: Option<Grant>) {
+        self.port.store(wish.port.into(), Relaxed);
+        let (mut reserved, mut rate, mut depth) = (0, 0, 0);
+        if let (Some(wanted), Some(grant)) = (&wish.wanted, grant) {
+            let pace = Pace::new(wanted.rate);
+            reserved = Pace::new(grant.reserved).word();
+            (rate, depth) = (pace.word(), pace.depth(wanted.burst));
+        }
+        self.reserved.store(reserved, Relaxed);
+        self.rate.store(rate, Relaxed);
+        self.depth.store(depth, Relaxed);
+    }
+
+    /// Makes it that of another flow.
+    fn prepare(&self, flow: &Known) {
+        self.set(&flow.wish, flow.grant);
+        self.finish.reset();
+        self.full.reset();
+        for count in [&self.used, &self.packets, &self.bytes, &self.excess] {
+            count.store(0, Relaxed);
+        }
+    }
+}
+
+/// What control knows of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) id: Id,
+    pub(super) wish: Wish,
+    pub(super) grant: Option<Grant>,
+    /// When it was set up by the workers' clock; `None` until they have told the time.
+    pub(super) since: Option<u64>,
+}
+
+/// How records are found.
+enum Index {
+    /// By tag: a record's number and 1.
+    Tags(Box<[AtomicU32]>),
+    Keys(Arc<Exact>),
+}
+
+/// The writer's half.
+pub(super) struct Writer {
+    keys: Option<ExactWriter>,
+    /// By number of the record.
+    pub(super) known: BTreeMap<u32, Known>,
+    free: Vec<u32>,
+    /// The first record that was never used.
+    fresh: u32,
+    /// What workers may still look at.
+    limbo: VecDeque<(Epoch, Vec<u32>, Vec<u32>)>,
+    /// Where expiry goes on.
+    hand: u32,
+}
+
+/// The size of a table, which a reload must not change if its flows are to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) by: By,
+    pub(super) capacity: usize,
+    pub(super) buckets: usize,
+    /// Most flows of a bucket.
+    pub(super) k: usize,
+}
+
+/// Why there is no place for a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// There are as many flows as there may be.
+    Full,
+    /// Its bucket holds as many flows as it may.
+    Bucket,
+    /// Flows that were removed have not left all workers yet.
+    Waits,
+}
+
+pub(super) struct Records {
+    shape: Shape,
+    index: Index,
+    records: Box<[Record]>,
+    writer: Mutex<Writer>,
+}
+
+impl Records {
+    pub(super) fn new(shape: Shape) -> Records {
+        let keys = || {
+            let seed = RandomState::new().hash_one(0);
+            ExactWriter::with_slots(shape.capacity, shape.buckets, 5, seed)
+        };
+        let (index, keys) = match shape.by.tag_max() {
+            Some(most) => {
+                let tags = (0..=most).map(|_| AtomicU32::new(0)).collect();
+                (Index::Tags(tags), None)
+            }
+            None => {
+                let keys = keys();
+                (Index::Keys(Arc::clone(keys.table())), Some(keys))
+            }
+        };
+        Records {
+            shape,
+            index,
+            // Some may wait for workers to have let go of them.
+            records: (0..shape.capacity + shape.capacity / 8 + 64)
+                .map(|_| Record::default())
+                .collect(),
+            writer: Mutex::new(Writer {
+                keys,
+                known: BTreeMap::new(),
+                free: Vec::new(),
+                fresh: 0,
+                limbo: VecDeque::new(),
+                hand: 0,
+            }),
+        }
+    }
+
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn memory(&self) -> usize {
+        let index = match &self.index {
+            Index::Tags(tags) => size_of_val(&**tags),
+            Index::Keys(keys) => keys.memory_bytes(),
+        };
+        index + size_of_val(&*self.records)
+    }
+
+    /// The record of a packet's flow.
+    #[inline]
+    pub(super) fn of_packet(&self, packet: &Packet) -> Option<&Record> {
+        let number = match &self.index {
+            Index::Tags(tags) => {
+                let tag = self.shape.by.tag(packet)?;
+                tags.get(tag as usize)?.load(Relaxed).checked_sub(1)?
+            }
+            Index::Keys(keys) => keys.find(&key::of_flow(&FlowKey::of_ip(packet.network())?))?,
+        };
+        self.records.get(number as usize)
+    }
+
+    pub(super) fn record(&self, number: u32) -> &Record {
+        &self.records[number as usize]
+    }
+
+    /// The writer's half, for control.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.settle();
+        writer
+    }
+
+    /// The writer's half for a worker, unless control has it.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Writer>> {
+        let mut writer = match self.writer.try_lock() {
+            Ok(writer) => writer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        writer.settle();
+        Some(writer)
+    }
+
+    /// The number of a flow's record.
+    pub(super) fn find(&self, id: &Id) -> Option<u32> {
+        match (&self.index, id) {
+            (Index::Tags(tags), Id::Tag(tag)) => {
+                tags.get(*tag as usize)?.load(Relaxed).checked_sub(1)
+            }
+            (Index::Keys(keys), Id::Key(key)) => keys.find(key),
+            _ => None,
+        }
+    }
+
+    /// Adds a flow that is not there.
+    pub(super) fn add(&self, writer: &mut Writer, flow: Known) -> Result<u32, NoPlace> {
+        if writer.known.len() >= self.shape.capacity {
+            return Err(NoPlace::Full);
+        }
+        if let (Id::Key(key), Some(keys)) = (&flow.id, &writer.keys)
+            && keys.others(key) >= self.shape.k
+        {
+            return Err(NoPlace::Bucket);
+        }
+        writer.wait_for_room(self.records.len());
+        let number = match writer.free.pop() {
+            Some(number) => number,
+            None if (writer.fresh as usize) < self.records.len() => {
+                writer.fresh += 1;
+                writer.fresh - 1
+            }
+            None => return Err(NoPlace::Waits),
+        };
+        self.record(number).prepare(&flow);
+        match (&self.index, &flow.id, &mut writer.keys) {
+            // Workers that find the number find the record as it is now: adding the key publishes it.
+            (Index::Keys(_), Id::Key(key), Some(keys)) => {
+                if keys.insert(key, number).is_err() {
+                    writer.free.push(number);
+                    return Err(NoPlace::Waits);
+                }
+            }
+            (Index::Tags(tags), Id::Tag(tag), _) => {
+                if let Some(place) = tags.get(*tag as usize) {
+                    place.store(number + 1, std::sync::atomic::Ordering::Release);
+                }
+            }
+            _ => {}
+        }
+        writer.known.insert(number, flow);
+        Ok(number)
+    }
+
+    /// Changes what a flow was promised.
+    pub(super) fn change(&self, writer: &mut Writer, number: u32, flow: Known) {
+        self.record(number).set(&flow.wish, flow.grant);
+        writer.known.insert(number, flow);
+    }
+
+    /// Removes a flow.
+    pub(super) fn remove(&self, writer: &mut Writer, number: u32) -> Option<Known> {
+        let flow = writer.known.remove(&number)?;
+        let mut entries = Vec::new();
+        match (&self.index, &flow.id, &mut writer.keys) {
+            (Index::Keys(_), Id::Key(key), Some(keys)) => {
+                keys.remove(key);
+                entries = keys.take_limbo();
+            }
+            (Index::Tags(tags), Id::Tag(tag), _) => {
+                if let Some(place) = tags.get(*tag as usize) {
+                    place.store(0, Relaxed);
+                }
+            }
+            _ => {}
+        }
+        let epoch = domain().advance();
+        writer.limbo.push_back((epoch, entries, vec![number]));
+        Some(flow)
+    }
+
+    /// Looks at up to `max` flows: starts their leases, and removes those whose lease is over or that were idle for
+    /// `idle`. Returns those that went.
+    pub(super) fn expire(&self, now: u64, idle: Option<u64>, max: usize) -> Vec<Known> {
+        let Some(mut writer) = self.try_lock() else {
+            return Vec::new(); // the next time
+        };
+        let writer = &mut *writer;
+        let mut over = Vec::new();
+        let hand = writer.hand;
+        writer.hand = 0;
+        for (&number, flow) in writer.known.range_mut(hand..).take(max) {
+            let since = *flow.since.get_or_insert(now);
+            let used = self.record(number).used.load(Relaxed).max(since);
+            let lease = flow
+                .wish
+                .lease
+                .map(|lease| u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX));
+            let past = |from: u64, time: Option<u64>| {
+                time.is_some_and(|time| from.saturating_add(time) <= now)
+            };
+            if past(since, lease) || past(used, idle) {
+                over.push(number);
+            }
+            writer.hand = number + 1;
+        }
+        if writer.known.range(writer.hand..).next().is_none() {
+            writer.hand = 0;
+        }
+        let gone = over
+            .into_iter()
+            .filter_map(|number| self.remove(writer, number));
+        gone.collect()
+    }
+}
+
+impl Writer {
+    /// Waits, on control, until workers have let go of a record, if none is free of `records`.
+    fn wait_for_room(&mut self, records: usize) {
+        let begun = Instant::now();
+        while self.free.is_empty() && self.fresh as usize == records && !self.limbo.is_empty() {
+            self.settle();
+            if begun.elapsed() > PATIENCE {
+                return;
+            }
+            std::thread::sleep(TURN);
+        }
+    }
+
+    /// Uses again what no worker can be looking at any more.
+    fn settle(&mut self) {
+        while let Some((epoch, ..)) = self.limbo.front()
+            && domain().passed(*epoch)
+            && let Some((_, entries, numbers)) = self.limbo.pop_front()
+        {
+            if let Some(keys) = &mut self.keys {
+                keys.release(entries);
+            }
+            self.free.extend(numbers);
+        }
+    }
+}

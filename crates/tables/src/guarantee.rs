@@ -1,0 +1,357 @@
+//! Guarantees of delay: which flows a link can take, what bound holds for each, and the deadlines that make it hold.
+//!
+//! A flow that keeps to a token bucket of `burst` bytes and `rate` bytes a second, and for which each hop reserves
+//! `reserved` bytes a second (no less than `rate`), is delayed by at most
+//!
+//! ```text
+//! burst/reserved + (hops - 1) * packet/reserved + hops * (mtu/link + bin)
+//! ```
+//!
+//! if each hop sends in the order of deadlines, packets without one last, and no more is reserved than the link has.
+//! That is the bound of RFC 2212 with the error terms C = packet (for all hops but the first, whose bucket contains the
+//! packet) and D = mtu/link + bin: a packet that has begun to be sent is not interrupted, and bins sort to within one.
+//! A packet's deadline is when it would have left a link of `reserved` bytes a second that it has for itself (virtual
+//! clock; P. Goyal, S. Lam, H. Vin, "Determining End-to-End Delay Bounds in Heterogeneous Networks", 1995).
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Time is counted in 1/16 ns: enough for 36 years.
+const TICKS: u64 = 16;
+/// Binary places of the time of a byte.
+const PLACES: u32 = 24;
+const SECOND: u128 = 1_000_000_000;
+/// Bytes of a packet at least, for what rounding may come to.
+const PACKET_MIN: u64 = 40;
+
+/// A link, as a flow's set-up sees it, and all others on the way like it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Bytes a second.
+    pub rate: u64,
+    /// Bytes of the longest packet of any flow.
+    pub mtu: u64,
+    /// By how much packets may leave out of order, in nanoseconds: the width of a bin.
+    pub bin: u64,
+}
+
+/// What a flow wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Bytes a second that it sends on average at most.
+    pub rate: u64,
+    /// Bytes that it sends at once at most.
+    pub burst: u64,
+    /// Bytes of its longest packet.
+    pub packet: u64,
+    /// Hops on its way.
+    pub hops: u64,
+    /// Nanoseconds that a packet may take.
+    pub delay: Option<u64>,
+    /// Bytes a second to reserve, if more than `rate`.
+    pub reserve: Option<u64>,
+}
+
+/// What a flow gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Bytes a second that are reserved for it.
+    pub reserved: u64,
+    /// Nanoseconds that no packet of it takes longer than.
+    pub bound: u64,
+}
+
+/// Why a flow gets nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It has no rate, or its bucket holds less than a packet, or its packets are longer than the link's.
+    NotSound(&'static str),
+    /// No rate makes the delay this short; the least delay, in nanoseconds, that one could.
+    TooShort(u64),
+    /// The link has less left than is needed, in bytes a second.
+    NoRate {
+        /// What would have to be reserved.
+        needed: u64,
+        /// What is not reserved.
+        left: u64,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NotSound(why) => f.write_str(why),
+            Refusal::TooShort(least) => write!(
+                f,
+                "no reservation makes the delay that short: each hop may take longer than {least} ns in all to send a \
+                 packet that it has begun, or to sort within a bin; a narrower bin or a faster link would help"
+            ),
+            Refusal::NoRate { needed, left } => write!(
+                f,
+                "the flow needs {} bit/s, and {} bit/s of the link are not reserved; a longer delay needs less",
+                needed.saturating_mul(8),
+                left.saturating_mul(8)
+            ),
+        }
+    }
+}
+
+fn div_up(a: u128, b: u128) -> u64 {
+    u64::try_from(a.div_ceil(b.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds for so many bytes.
+fn time(bytes: u128, rate: u64) -> u64 {
+    div_up(bytes * SECOND, u128::from(rate))
+}
+
+impl Link {
+    /// What each hop adds whatever is reserved.
+    fn fixed(&self, wanted: &Wanted) -> u64 {
+        let hop = time(self.mtu.into(), self.rate).saturating_add(self.bin);
+        // Rounding a packet's time up to a tick, for each packet of a burst.
+        let rounding = wanted.burst / PACKET_MIN / TICKS + 1;
+        wanted.hops.saturating_mul(hop).saturating_add(rounding)
+    }
+
+    /// Bytes that are sent at the reserved rate before a packet has arrived.
+    fn paced(wanted: &Wanted) -> u128 {
+        u128::from(wanted.burst) + u128::from(wanted.hops - 1) * u128::from(wanted.packet)
+    }
+
+    /// Whether a flow can be taken where so many bytes a second are reserved already, and what it gets.
+    pub fn admit(&self, wanted: &Wanted, reserved: u64) -> Result<Grant, Refusal> {
+        let unsound = match wanted {
+            w if w.rate == 0 => Some("the flow's rate must not be 0"),
+            w if w.hops == 0 => Some("a flow has a hop at least"),
+            w if w.packet == 0 || w.burst < w.packet => {
+                Some("the bucket must hold the flow's longest packet")
+            }
+            w if w.packet > self.mtu => Some("the flow's packets are longer than the link's MTU"),
+            _ => None,
+        };
+        if let Some(why) = unsound {
+            return Err(Refusal::NotSound(why));
+        }
+        let (fixed, paced) = (self.fixed(wanted), Link::paced(wanted));
+        let mut needed = wanted.rate.max(wanted.reserve.unwrap_or(0));
+        if let Some(delay) = wanted.delay {
+            let for_rate = delay.checked_sub(fixed).filter(|&time| time > 0);
+            let for_rate = for_rate.ok_or(Refusal::TooShort(fixed))?;
+            needed = needed.max(div_up(paced * SECOND, for_rate.into()));
+        }
+        let left = self.rate.saturating_sub(reserved);
+        if needed > left {
+            return Err(Refusal::NoRate { needed, left });
+        }
+        Ok(Grant {
+            reserved: needed,
+            bound: time(paced, needed).saturating_add(fixed),
+        })
+    }
+}
+
+/// The time that a byte takes at some rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace(u64);
+
+impl Pace {
+    /// At so many bytes a second; 0 counts as 1.
+    pub fn new(rate: u64) -> Pace {
+        let byte = (u128::from(TICKS) * SECOND) << PLACES;
+        Pace(div_up(byte, rate.max(1).into()))
+    }
+
+    /// As a word, for a table.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Of such a word.
+    #[inline]
+    pub fn of(word: u64) -> Pace {
+        Pace(word)
+    }
+
+    /// Ticks for so many bytes, rounded up.
+    #[inline]
+    fn ticks(self, bytes: u64) -> u64 {
+        let ticks = (u128::from(self.0) * u128::from(bytes) + ((1 << PLACES) - 1)) >> PLACES;
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
+    /// The depth of a bucket of so many bytes, for [`Finish::police`].
+    pub fn depth(self, bytes: u64) -> u64 {
+        self.ticks(bytes)
+    }
+}
+
+/// When a link of some pace, that a flow has for itself, will have sent all that came; workers may share it.
+#[derive(Debug, Default)]
+pub struct Finish(AtomicU64);
+
+impl Finish {
+    /// A link that is idle.
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+
+    /// A packet comes at `now` (ns): when it has left, in nanoseconds rounded up. Never 0.
+    #[inline]
+    pub fn stamp(&self, pace: Pace, now: u64, bytes: u64) -> u64 {
+        let after = |at: u64| {
+            at.max(now.saturating_mul(TICKS))
+                .saturating_add(pace.ticks(bytes))
+        };
+        let before = self.0.fetch_update(Relaxed, Relaxed, |at| Some(after(at)));
+        after(before.unwrap_or_else(|at| at)).div_ceil(TICKS).max(1)
+    }
+
+    /// As [`stamp`](Self::stamp), but a packet that would leave more than `depth` from now does not come: it is not
+    /// within the bucket of that depth. Says whether it came.
+    #[inline]
+    pub fn police(&self, pace: Pace, depth: u64, now: u64, bytes: u64) -> bool {
+        let now = now.saturating_mul(TICKS);
+        let take = |at: u64| {
+            let after = at.max(now).saturating_add(pace.ticks(bytes));
+            (after - now <= depth).then_some(after)
+        };
+        self.0.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::{Rate, TokenBucket};
+    use crate::sample::Random;
+
+    const MS: u64 = 1_000_000;
+    /// 10 Mbit/s.
+    const LINK: Link = Link {
+        rate: 1_250_000,
+        mtu: 1500,
+        bin: MS,
+    };
+    const VOICE: Wanted = Wanted {
+        rate: 8_000,
+        burst: 400,
+        packet: 200,
+        hops: 5,
+        delay: None,
+        reserve: None,
+    };
+
+    #[test]
+    fn the_bound_is_that_of_rfc_2212_and_a_shorter_one_costs_rate() {
+        let grant = LINK.admit(&VOICE, 0).unwrap();
+        // 400/8000 s + 4 * 200/8000 s + 5 * (1.2 ms + 1 ms)
+        assert_eq!(grant.reserved, 8_000);
+        assert_eq!(grant.bound / 1000, 50_000 + 100_000 + 11_000);
+        let wanted = Wanted {
+            delay: Some(51 * MS),
+            ..VOICE
+        };
+        let grant = LINK.admit(&wanted, 0).unwrap();
+        assert!(grant.bound <= 51 * MS && grant.bound > 50 * MS);
+        assert!((30_000..30_010).contains(&grant.reserved));
+        let least = LINK.admit(
+            &Wanted {
+                delay: Some(11 * MS),
+                ..VOICE
+            },
+            0,
+        );
+        assert!(matches!(least, Err(Refusal::TooShort(11_000_001))));
+    }
+
+    #[test]
+    fn no_more_is_promised_than_the_link_has() {
+        let (mut random, mut reserved, mut refused) = (Random::new(3), 0, 0);
+        for _ in 0..2000 {
+            let packet = 40 + random.below(1460);
+            let wanted = Wanted {
+                rate: 100 + random.below(20_000),
+                burst: packet * (1 + random.below(4)),
+                packet,
+                hops: 1 + random.below(8),
+                delay: (random.below(2) == 0).then(|| random.below(400) * MS),
+                reserve: (random.below(4) == 0).then(|| random.below(30_000)),
+            };
+            match LINK.admit(&wanted, reserved) {
+                Ok(grant) => {
+                    assert!(grant.reserved >= wanted.rate.max(wanted.reserve.unwrap_or(0)));
+                    assert!(wanted.delay.is_none_or(|delay| grant.bound <= delay));
+                    reserved += grant.reserved;
+                    assert!(reserved <= LINK.rate);
+                }
+                Err(Refusal::NoRate { needed, left }) => {
+                    assert!(needed > left && left == LINK.rate - reserved);
+                    refused += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 0 && reserved > LINK.rate * 9 / 10);
+    }
+
+    #[test]
+    fn extremes_are_refused_instead_of_overflowing() {
+        let huge = Wanted {
+            rate: u64::MAX,
+            burst: u64::MAX,
+            packet: 1500,
+            hops: u64::MAX,
+            delay: Some(u64::MAX),
+            reserve: Some(u64::MAX),
+        };
+        assert!(LINK.admit(&huge, 5).is_err());
+        for wrong in [
+            Wanted { rate: 0, ..VOICE },
+            Wanted { hops: 0, ..VOICE },
+            Wanted {
+                burst: 199,
+                ..VOICE
+            },
+            Wanted { packet: 0, ..VOICE },
+            Wanted {
+                packet: 1501,
+                burst: 9000,
+                ..VOICE
+            },
+        ] {
+            assert!(matches!(LINK.admit(&wrong, 0), Err(Refusal::NotSound(_))));
+        }
+        let finish = Finish::default();
+        assert!(finish.stamp(Pace::new(1), u64::MAX, u64::MAX) > 0);
+    }
+
+    #[test]
+    fn the_policer_agrees_with_a_token_bucket() {
+        let (rate, burst) = (1_000_000, 20_000);
+        let (pace, finish) = (Pace::new(rate), Finish::default());
+        let mut bucket = TokenBucket::new(Rate::new(rate, burst));
+        let (mut random, mut now) = (Random::new(1), 0);
+        for _ in 0..20_000 {
+            now += random.below(3 * MS);
+            let bytes = 40 + random.below(1460);
+            let conforms = finish.police(pace, pace.depth(burst), now, bytes);
+            assert_eq!(conforms, bucket.take(now, bytes));
+        }
+    }
+
+    #[test]
+    fn what_conforms_is_due_within_its_burst() {
+        let (mut random, mut now) = (Random::new(2), 0);
+        let (police, clock) = (Finish::default(), Finish::default());
+        let (slow, fast) = (Pace::new(10_000), Pace::new(25_000));
+        for _ in 0..20_000 {
+            now += random.below(60 * MS);
+            let bytes = 40 + random.below(460);
+            if police.police(slow, slow.depth(3000), now, bytes) {
+                let due = clock.stamp(fast, now, bytes);
+                assert!(due > now && due - now <= 120 * MS + 10);
+            }
+        }
+    }
+}
