@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system cards bench bench-routes bench-queues bench-multicore examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
+.PHONY: run cluster build install test check unit loom system cards bench bench-routes bench-queues bench-services bench-multicore examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -70,6 +70,10 @@ bench-routes: deps deps-routes build
 bench-queues: deps deps-eval build
 	$(CARGO) build --release --locked -p ashlar --example paced
 	$(PYTHON) eval/queues/run
+
+# What ordering by deadlines costs, from one packet that waits to a million; prints `services NAME VALUE` lines.
+bench-services:
+	$(CARGO) run --release --locked -p tables --example order -- bench-services
 
 # For a machine with more cores: measures what eval computes for two cores.
 bench-multicore: deps deps-eval build

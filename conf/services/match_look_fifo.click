@@ -1,0 +1,26 @@
+// Flows that were set up have a next hop of their own.
+//
+// match_look_fifo: flows are told by addresses, ports and protocol; the next hop is looked up by what the packet or its flow says; packets leave first in, first out.
+// Promise: Counts by flow, and the way that the flow was given.
+//
+//     ashlar run conf/services/match_look_fifo.click DEV0=eth0 DEV1=eth1 DEV2=eth2
+//     ashlar set flows.add "10.0.0.1 1000 10.1.0.1 2000 udp"
+//
+// docs/qos.md explains it.
+
+define(
+    $DEV0 eth0,                 // packets come by this port
+    $DEV1 eth1,                 // and leave by one of these
+    $DEV2 eth2,
+    $NEXT1 02:00:00:00:01:02,   // the routers at the other ends of those
+    $NEXT2 02:00:00:00:02:02
+);
+
+// PORT of a flow is its next hop. Packets of no flow go by the first link.
+FromDevice($DEV0) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+    -> flows :: FlowTable(BY match);
+
+flows[0] -> DecIPTTL -> Queue(1000)
+    -> EtherEncap(0x0800, $DEV1:eth, $NEXT1) -> ToDevice($DEV1);
+flows[1] -> DecIPTTL -> Queue(1000)
+    -> EtherEncap(0x0800, $DEV2:eth, $NEXT2) -> ToDevice($DEV2);

@@ -1,0 +1,29 @@
+// IntServ with routes by prefix.
+//
+// match_prefix_sort: flows are told by addresses, ports and protocol; the next hop is found by the longest prefix of the destination; packets leave by deadline.
+// Promise: To each flow that was set up: guaranteed service (RFC 2212), the bound that `add` answered.
+//
+//     ashlar run conf/services/match_prefix_sort.click DEV0=eth0 DEV1=eth1 DEV2=eth2
+//     ashlar set flows1.add "10.0.0.1 1000 10.1.0.1 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms"
+//
+// docs/qos.md explains it.
+
+define(
+    $DEV0 eth0,                 // packets come by this port
+    $DEV1 eth1,                 // and leave by one of these
+    $DEV2 eth2,
+    $NEXT1 02:00:00:00:01:02,   // the routers at the other ends of those
+    $NEXT2 02:00:00:00:02:02,
+    $LINK 80Mbps,               // what the links can take of IP packets: Ethernet adds 38 bytes to each
+    $WIDTH 1ms                  // of a bin: a packet is at most this late at a hop
+);
+
+FromDevice($DEV0) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+    -> next :: DirectIPLookup(10.1.0.0/16 0, 10.2.0.0/16 1);
+
+next[0] -> DecIPTTL -> flows1 :: FlowTable(BY match, LINK $LINK, BIN $WIDTH)
+    -> DeadlineQueue(1000, WIDTH $WIDTH)
+    -> BandwidthShaper($LINK) -> EtherEncap(0x0800, $DEV1:eth, $NEXT1) -> ToDevice($DEV1);
+next[1] -> DecIPTTL -> flows2 :: FlowTable(BY match, LINK $LINK, BIN $WIDTH)
+    -> DeadlineQueue(1000, WIDTH $WIDTH)
+    -> BandwidthShaper($LINK) -> EtherEncap(0x0800, $DEV2:eth, $NEXT2) -> ToDevice($DEV2);

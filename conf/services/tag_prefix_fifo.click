@@ -1,0 +1,27 @@
+// An IP router that counts by DSCP.
+//
+// tag_prefix_fifo: flows are told by a tag in the packet; the next hop is found by the longest prefix of the destination; packets leave first in, first out.
+// Promise: Counts by class.
+//
+//     ashlar run conf/services/tag_prefix_fifo.click DEV0=eth0 DEV1=eth1 DEV2=eth2
+//     ashlar set flows1.add "46"
+//
+// docs/qos.md explains it.
+
+define(
+    $DEV0 eth0,                 // packets come by this port
+    $DEV1 eth1,                 // and leave by one of these
+    $DEV2 eth2,
+    $NEXT1 02:00:00:00:01:02,   // the routers at the other ends of those
+    $NEXT2 02:00:00:00:02:02
+);
+
+FromDevice($DEV0) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+    -> next :: DirectIPLookup(10.1.0.0/16 0, 10.2.0.0/16 1);
+
+next[0] -> DecIPTTL -> flows1 :: FlowTable(BY dscp)
+    -> Queue(1000)
+    -> EtherEncap(0x0800, $DEV1:eth, $NEXT1) -> ToDevice($DEV1);
+next[1] -> DecIPTTL -> flows2 :: FlowTable(BY dscp)
+    -> Queue(1000)
+    -> EtherEncap(0x0800, $DEV2:eth, $NEXT2) -> ToDevice($DEV2);
