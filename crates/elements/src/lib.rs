@@ -33,6 +33,8 @@ pub mod info;
 pub mod ip4;
 /// IPv6: headers, errors, neighbours.
 pub mod ip6;
+/// IPsec: packets are sealed and opened.
+pub mod ipsec;
 /// Rate limits of ICMP errors.
 mod limit;
 /// Classes that go by what a Linux kernel says, and the image of that.
@@ -94,6 +96,7 @@ pub const CLASSES: &[&[Class]] = &[
     info::CLASSES,
     ip4::CLASSES,
     ip6::CLASSES,
+    ipsec::CLASSES,
     linux::CLASSES,
     mpls::CLASSES,
     queue::CLASSES,

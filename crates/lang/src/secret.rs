@@ -13,6 +13,9 @@ const DIGITS_NEAR: usize = 16;
 /// So many in one word are a key wherever they stand.
 const DIGITS_ALONE: usize = 24;
 
+/// Words behind which anything is a key, however long.
+const ALWAYS: [&str; 2] = ["ENC_KEY", "AUTH_KEY"];
+
 /// A text of the same length with stars for the keys in it.
 pub fn masked(text: &str) -> Cow<'_, str> {
     let mut reader = Reader {
@@ -21,6 +24,7 @@ pub fn masked(text: &str) -> Cow<'_, str> {
         line_end: None,
         speaks_of_key: false,
         behind: false,
+        always: false,
         comment_end: 0,
         data_end: 0,
     };
@@ -42,6 +46,8 @@ struct Reader<'a> {
     speaks_of_key: bool,
     /// Whether what comes is the value of a key, or one of a list.
     behind: bool,
+    /// Whether it is one whatever it looks like.
+    always: bool,
     /// Where a comment, and a string of hexadecimal bytes (`\\<6b 79>`), end that have begun before `at`.
     comment_end: usize,
     data_end: usize,
@@ -93,6 +99,7 @@ impl Reader<'_> {
         let next = rest.chars().next().map_or(1, char::len_utf8);
         let stays = self.at < self.comment_end || "\"'`=:[({, \t\r\n".contains(&rest[..next]);
         self.behind &= stays;
+        self.always &= stays;
         self.at += next;
     }
 
@@ -101,6 +108,8 @@ impl Reader<'_> {
         let in_comment = self.at < self.comment_end;
         if has_word_key(word) {
             self.behind |= !in_comment;
+            let always = ALWAYS.iter().any(|name| word.eq_ignore_ascii_case(name));
+            self.always = always && !in_comment;
             return None;
         }
         if self.behind || self.speaks_of_key {
@@ -110,6 +119,9 @@ impl Reader<'_> {
             }
         }
         if self.behind && !in_comment {
+            if std::mem::take(&mut self.always) {
+                return Some(word.len());
+            }
             if KEY_LENGTHS.contains(&word.len()) {
                 return Some(word.len());
             }
@@ -237,6 +249,10 @@ mod tests {
             (
                 format!("define($K\n  {ONE})"),
                 format!("define($K\n  {stars})"),
+            ),
+            (
+                format!("sa in ENC_KEY 0x1234 AUTH_KEY {ONE}{ONE}{ONE} esn"),
+                format!("sa in ENC_KEY ****** AUTH_KEY {stars}{stars}{stars} esn"),
             ),
         ] {
             assert_eq!(masked(&text), shown);

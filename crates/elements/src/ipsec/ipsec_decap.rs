@@ -1,0 +1,365 @@
+//! Opens packets that IPsec has sealed for this router.
+//!
+//! ```click
+//! ipsec :: IPsecTable(
+//!     sa in spi 0x2001 reqid 1 suite aes128gcm16 tunnel 198.51.100.1 192.0.2.1
+//!         ENC_KEY 2122232425262728292a2b2c2d2e2f3031323334,
+//!     policy in src 10.2.0.0/16 dst 10.1.0.0/16 protect 1);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> us :: IPClassifier(dst 192.0.2.1 and (ip proto 50 or dst udp port 4500), -);
+//! us[0] -> IPReassembler -> open :: IPsecDecap(TABLE ipsec) -> Discard;
+//! open[2] -> Discard;  // IKE
+//! us[1] -> IPsecCheck(TABLE ipsec) -> Discard;
+//! ```
+//!
+//! Packets of IPv4 come by input 0, those of IPv6 by input 1: ESP, or ESP in UDP (RFC 3948). What they held leaves by
+//! output 0 as IPv4 or by output 1 as IPv6. Packets that are no ESP, such as those of IKE, which share a UDP port with it, leave
+//! by output 2 or 3, unchanged. The SPI tells the association. What is inside must be what an inbound policy protects with
+//! associations of its number (RFC 4301, 5.2). DSCP stays that of the inner header; congestion that the tunnel met is told to it
+//! (RFC 6040). The annotations are as behind CheckIPHeader and CheckIP6Header.
+//!
+//! All others are dropped under a name, without an answer:
+//!
+//! - `no_sa`: nobody has such an SPI, or it came in UDP and should not have, or the other way round;
+//! - `replayed`: it came before, or is older than the window;
+//! - `forged`: it was made or changed by somebody without the key;
+//! - `malformed`: its lengths, padding or inner header are wrong, or its SPI is one of the reserved (0 to 255);
+//! - `expired`: the association has reached a limit;
+//! - `policy`: no policy lets this packet come this way;
+//! - `congested`: the tunnel met congestion and the inner packet's sender does not understand that;
+//! - `fragment`: it is a fragment; put IPReassembler or IP6Reassembler before;
+//! - `dummy`: it was sent to hide when there is no traffic (RFC 4303, 2.6);
+//! - `keepalive`: it keeps a NAT's mapping alive.
+//!
+//! Keyword arguments:
+//!
+//! - `TABLE`: the IPsecTable with the associations and policies.
+
+use super::Table;
+use crate::prelude::*;
+use esp::outer::ecn_after;
+use esp::policy::Action;
+use esp::{Database, Direction, Fault, Opened, Sa, Tables};
+use wire::{Ipv4, Ipv6, ext, ipv4, ipv6, proto, udp};
+
+const NO_SA: u8 = 0;
+const REPLAYED: u8 = 1;
+const FORGED: u8 = 2;
+const MALFORMED: u8 = 3;
+const EXPIRED: u8 = 4;
+const POLICY: u8 = 5;
+const CONGESTED: u8 = 6;
+const FRAGMENT: u8 = 7;
+const DUMMY: u8 = 8;
+const KEEPALIVE: u8 = 9;
+
+const OUT4: u8 = 0;
+const OUT6: u8 = 1;
+const OTHER4: u8 = 2;
+const OTHER6: u8 = 3;
+
+/// The first SPI that an association may have.
+const SPI_MIN: u32 = 256;
+/// What a sender keeps a mapping alive with.
+const ALIVE: &[u8] = &[0xff];
+
+pub(super) struct IPsecDecap {
+    database: Arc<Database>,
+    /// Of the packets of a batch.
+    verdicts: Vec<Verdict>,
+}
+
+impl Element for IPsecDecap {
+    const CLASS: &'static str = "IPsecDecap";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in4", "in6?"], &["out4", "out6?", "other4?", "other6?"]);
+    const NEEDS: &'static [Facts] = &[
+        Facts::IP4.and(Facts::AT_NETWORK),
+        Facts::IP6.and(Facts::AT_NETWORK),
+    ];
+    const GIVES: &'static [Facts] = &[
+        Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
+        Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
+        Facts::IP4.and(Facts::AT_NETWORK),
+        Facts::IP6.and(Facts::AT_NETWORK),
+    ];
+    const SPOILS: Facts = Facts::ETHER
+        .and(Facts::IP4)
+        .and(Facts::IP6)
+        .and(Facts::DST4)
+        .and(Facts::DST6);
+    const DROPS: &'static [&'static str] = &[
+        "no_sa",
+        "replayed",
+        "forged",
+        "malformed",
+        "expired",
+        "policy",
+        "congested",
+        "fragment",
+        "dummy",
+        "keepalive",
+    ];
+    const READS_ANNOTATIONS: bool = true;
+
+    type Config = Table;
+
+    fn configure(args: &mut Args) -> Table {
+        Table::named(args)
+    }
+
+    fn new(config: &Arc<Table>, init: &Init) -> IPsecDecap {
+        IPsecDecap {
+            database: config.database(init),
+            verdicts: Vec::new(),
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.verdicts.clear();
+        let other = Verdict::out(if input == 0 { OTHER4 } else { OTHER6 });
+        let now = cx.timestamp();
+        let tables = self.database.read(cx.reader());
+        let mut counted = Counted {
+            sa: None,
+            packets: 0,
+            bytes: 0,
+            now,
+        };
+        let opened = batch.iter_mut().map(|packet| {
+            let opened = open(tables, packet, other, &mut counted);
+            opened.unwrap_or_else(|reason| Verdict::drop(reason))
+        });
+        self.verdicts.extend(opened);
+        counted.flush();
+        let mut verdicts = self.verdicts.iter().copied();
+        cx.sort(batch, |_, _| {
+            verdicts.next().unwrap_or(Verdict::drop(MALFORMED))
+        });
+    }
+}
+
+/// What the packets in a row of one association add up to.
+struct Counted<'t> {
+    sa: Option<&'t Sa>,
+    packets: u64,
+    bytes: u64,
+    now: u64,
+}
+
+impl<'t> Counted<'t> {
+    fn flush(&mut self) {
+        if let Some(sa) = self.sa.take() {
+            sa.count(self.packets, self.bytes, self.now);
+        }
+        (self.packets, self.bytes) = (0, 0);
+    }
+
+    /// A packet came for an association, which must not have expired.
+    #[inline]
+    fn turn_to(&mut self, sa: &'t Sa) -> Result<(), u8> {
+        if !self.sa.is_some_and(|known| std::ptr::eq(known, sa)) {
+            self.flush();
+            if sa.is_hard_expired(self.now) {
+                return Err(EXPIRED);
+            }
+            self.sa = Some(sa);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// The headers before ESP.
+struct Before {
+    /// How long they are.
+    len: usize,
+    /// Without those of UDP.
+    ip_len: usize,
+    /// Where the IP headers name what follows.
+    next_at: usize,
+    tos: u8,
+    is_v4: bool,
+}
+
+/// What comes before ESP; none if there is no ESP.
+#[inline]
+fn before(packet: &mut Packet) -> Result<Option<Before>, u8> {
+    let data = packet.data();
+    let is_v4 = data.first().ok_or(MALFORMED)? >> 4 == 4;
+    let (ip_len, next_at, next, tos, total) = if is_v4 {
+        if data.len() < ipv4::MIN_LEN {
+            return Err(MALFORMED);
+        }
+        let ip = Ipv4::new_unchecked(data);
+        if ip.is_fragment() {
+            return Err(FRAGMENT);
+        }
+        (ip.header_len(), 9, ip.protocol(), ip.tos(), ip.total_len())
+    } else {
+        if data.len() < ipv6::LEN {
+            return Err(MALFORMED);
+        }
+        let ip = Ipv6::new_unchecked(data);
+        let walk = ext::walk(data).map_err(|_| MALFORMED)?;
+        if walk.fragment.is_some_and(|f| !f.is_atomic()) {
+            return Err(FRAGMENT);
+        }
+        let at = walk.per_fragment_next_at;
+        // ESP comes behind the headers that each hop looks at; what is behind others is not for IPsec in transport mode.
+        let (len, at) = match walk.offset == walk.per_fragment_len {
+            true => (walk.offset, at),
+            false => (walk.offset, usize::MAX),
+        };
+        (len, at, walk.protocol, ip.traffic_class(), ip.total_len())
+    };
+    let udp_len = match next {
+        proto::ESP => 0,
+        proto::UDP => {
+            let payload = data
+                .get(ip_len + udp::LEN..total.min(data.len()))
+                .ok_or(MALFORMED)?;
+            if payload == ALIVE {
+                return Err(KEEPALIVE);
+            }
+            // Four zeros say that it is IKE (RFC 3948, 2.2).
+            if payload.first_chunk() == Some(&[0; 4]) {
+                return Ok(None);
+            }
+            udp::LEN
+        }
+        _ => return Ok(None),
+    };
+    packet.truncate(total);
+    Ok(Some(Before {
+        len: ip_len + udp_len,
+        ip_len,
+        next_at,
+        tos,
+        is_v4,
+    }))
+}
+
+fn reason(fault: Fault) -> u8 {
+    match fault {
+        Fault::Malformed => MALFORMED,
+        Fault::Replayed => REPLAYED,
+        Fault::Forged => FORGED,
+        Fault::Expired => EXPIRED,
+    }
+}
+
+#[inline]
+fn open<'t>(
+    tables: &'t Tables,
+    packet: &mut Packet,
+    other: Verdict,
+    counted: &mut Counted<'t>,
+) -> Result<Verdict, u8> {
+    let Some(before) = before(packet)? else {
+        return Ok(other);
+    };
+    let sealed = packet.data_mut().get_mut(before.len..).ok_or(MALFORMED)?;
+    let spi = u32::from_be_bytes(*sealed.first_chunk().ok_or(MALFORMED)?);
+    if spi < SPI_MIN {
+        return Err(MALFORMED);
+    }
+    let sa: &Sa = tables.inbound(spi).ok_or(NO_SA)?;
+    if sa.spec().udp.is_some() != (before.len != before.ip_len) {
+        return Err(NO_SA);
+    }
+    counted.turn_to(sa)?;
+    let inner = sa.open(sealed).map_err(reason)?;
+    counted.add(inner.end - inner.start);
+    if inner.next == proto::NO_NEXT {
+        return Err(DUMMY);
+    }
+    let verdict = match sa.outer().tunnel() {
+        Some(_) => leave_tunnel(packet, &before, &inner)?,
+        None => leave_transport(packet, &before, &inner)?,
+    };
+    let action = tables.policies().find(Direction::In, packet.data());
+    match action == Some(Action::Protect(sa.spec().reqid)) {
+        true => Ok(verdict),
+        false => Err(POLICY),
+    }
+}
+
+/// The packet becomes the one that the tunnel carried.
+#[inline]
+fn leave_tunnel(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<Verdict, u8> {
+    let end = before.len + inner.end;
+    packet.truncate(end);
+    if !packet.pull(before.len + inner.start) {
+        return Err(MALFORMED);
+    }
+    match inner.next {
+        proto::IPIP => {
+            let checked = ipv4::check(packet.data()).map_err(|_| MALFORMED)?;
+            packet.truncate(checked.total_len);
+            let mut ip = Ipv4::new_unchecked(packet.data_mut());
+            let (tos, dst) = (ip.tos(), ip.dst());
+            let ecn = ecn_after(tos, before.tos).ok_or(CONGESTED)?;
+            if tos & 3 != ecn {
+                ip.patch_tos(tos & !3 | ecn);
+            }
+            packet.anno_mut().set_dst4(dst.octets());
+            annotate(packet, checked.header_len);
+            Ok(Verdict::out(OUT4))
+        }
+        proto::IPV6 => {
+            let checked = ipv6::check(packet.data()).map_err(|_| MALFORMED)?;
+            packet.truncate(checked.total_len);
+            let mut ip = Ipv6::new_unchecked(packet.data_mut());
+            let (class, dst) = (ip.traffic_class(), ip.dst());
+            let ecn = ecn_after(class, before.tos).ok_or(CONGESTED)?;
+            ip.set_traffic_class(class & !3 | ecn);
+            packet.anno_mut().set_dst6(dst.octets());
+            annotate(packet, ipv6::LEN);
+            Ok(Verdict::out(OUT6))
+        }
+        _ => Err(MALFORMED),
+    }
+}
+
+/// The packet loses ESP and keeps its own IP header.
+fn leave_transport(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<Verdict, u8> {
+    let (ip_len, start) = (before.ip_len, before.len + inner.start);
+    if before.next_at >= ip_len {
+        return Err(MALFORMED);
+    }
+    packet.truncate(before.len + inner.end);
+    let moved = start - ip_len;
+    packet.data_mut().copy_within(..ip_len, moved);
+    if !packet.pull(moved) {
+        return Err(MALFORMED);
+    }
+    let total = packet.len();
+    let data = packet.data_mut();
+    data[before.next_at] = inner.next;
+    if before.is_v4 {
+        let mut ip = Ipv4::new_unchecked(data);
+        ip.set_total_len(total as u16);
+        ip.fill_checksum();
+        let dst = ip.dst();
+        packet.anno_mut().set_dst4(dst.octets());
+    } else {
+        let mut ip = Ipv6::new_unchecked(data);
+        ip.set_payload_len((total - ipv6::LEN) as u16);
+        let dst = ip.dst();
+        packet.anno_mut().set_dst6(dst.octets());
+    }
+    annotate(packet, ip_len);
+    Ok(Verdict::out(if before.is_v4 { OUT4 } else { OUT6 }))
+}
+
+#[inline]
+fn annotate(packet: &mut Packet, header_len: usize) {
+    packet.set_network_offset(0);
+    packet.set_transport_offset(header_len);
+}

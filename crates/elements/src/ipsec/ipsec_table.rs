@@ -1,0 +1,280 @@
+//! Holds IPsec's security associations and policies.
+//!
+//! ```click
+//! ipsec :: IPsecTable(
+//!     sa out spi 0x1001 reqid 1 suite aes128gcm16 tunnel 192.0.2.1 198.51.100.1
+//!         ENC_KEY 0102030405060708090a0b0c0d0e0f1011121314,
+//!     sa in spi 0x2001 reqid 1 suite aes128gcm16 tunnel 198.51.100.1 192.0.2.1
+//!         ENC_KEY 2122232425262728292a2b2c2d2e2f3031323334,
+//!     policy out src 10.1.0.0/16 dst 10.2.0.0/16 protect 1,
+//!     policy in src 10.2.0.0/16 dst 10.1.0.0/16 protect 1);
+//! ```
+//!
+//! IPsecEncap, IPsecDecap and IPsecCheck name it as their `TABLE`. All workers use it at once.
+//!
+//! An association (`sa`) goes one way: `out` or `in`. Packets that come are told by its SPI. A policy that protects names a
+//! `reqid`, and packets are sealed by the last outbound association of that number that was added. So keys are changed
+//! without loss: add the new inbound associations on both sides, then the new outbound ones, and remove the old ones when
+//! what was on the way has come. The first policy that fits a packet counts. What no policy speaks of is dropped on its way
+//! out (`policy`), and must not come through a tunnel.
+//!
+//! Keys given by hand serve for ever, unlike those of a key exchange: use them where nothing else can be had, and give
+//! lifetimes. They are not shown, logged or told. Sequence numbers begin anew when the router does: after a restart the other
+//! side takes packets for replays until it has new associations, too, or has no window. The same keys may be used
+//! again: initialisation vectors count up from the time of the start.
+//!
+//! Arguments, in any order; and lines of the handler `add`:
+//!
+//! - `sa DIRECTION spi SPI reqid NUMBER suite SUITE`, and further words:
+//!   - `tunnel SRC DST`: the tunnel's ends, IPv4 or IPv6. Without it, transport mode.
+//!   - `ENC_KEY HEX`: the cipher's key; of GCM, GMAC and ChaCha20 with the salt, four bytes, at its end.
+//!   - `AUTH_KEY HEX`: the key of the code.
+//!   - `udp SPORT DPORT`: encapsulation in UDP, for a way through NAT.
+//!   - `esn`: sequence numbers of 64 bits.
+//!   - `window N`: size of the anti-replay window, 0 (none) to 4096. Default 64; choose more where several workers send.
+//!   - `pad N`: payloads are padded to N bytes at least, so that lengths are hidden. Default 0.
+//!   - `df copy|set|clear`: the outer header's "don't fragment". Default copy.
+//!   - `dscp N`: the outer header's DSCP. By default that of the inner header.
+//!   - `ecn no`: ECN does not pass between the headers. By default it does (RFC 6040).
+//!   - `ttl N`: the outer header's time to live. Default 64.
+//!   - `soft_packets N`, `soft_bytes N`, `soft_seconds N`: after these the association should be renewed; it is shown as
+//!     `soft-expired`.
+//!   - `hard_packets N`, `hard_bytes N`, `hard_seconds N`: after these it is used no longer.
+//! - `policy DIRECTION src PREFIX dst PREFIX`, and further words:
+//!   - `proto PROTOCOL`: a number or a name; `sport N[-N]`, `dport N[-N]`: ports. Fragments but the first have no
+//!     ports: put IPReassembler before where policies ask for them.
+//!   - `protect NUMBER`, `bypass` or `discard`: what becomes of the packets.
+//!
+//! Suites: `aes128gcm16`, `aes192gcm16`, `aes256gcm16`, `chacha20poly1305`, `aes128gmac`, `aes192gmac`, `aes256gmac`;
+//! `aes128`, `aes192`, `aes256` or `null` (no secrecy), each with `-sha1`, `-sha256` or `-sha512`.
+
+use super::syntax::{self, Line};
+use crate::prelude::*;
+use esp::policy::Policy;
+use esp::{Database, Direction, Keys, Sa, Spec};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(super) struct IPsecTable;
+
+pub(super) struct Config {
+    /// What the text says.
+    given: Vec<(Spec, Keys)>,
+    policies: Vec<Policy>,
+    /// That before a reload.
+    old: Option<Arc<Database>>,
+    /// Directions and SPIs of the text before a reload, which go if the text does not say them any more.
+    forgotten: Vec<(Direction, u32)>,
+    database: OnceLock<Arc<Database>>,
+}
+
+impl Config {
+    /// The table, made when it is first asked for.
+    pub(super) fn database(&self, init: &Init) -> Arc<Database> {
+        Arc::clone(self.database.get_or_init(|| self.make(init.timestamp)))
+    }
+
+    fn make(&self, now: u64) -> Arc<Database> {
+        let database = Database::default();
+        let mut all = Vec::new();
+        let before = self.old.as_ref().map(|old| old.snapshot());
+        for sa in before.iter().flat_map(|tables| tables.all()) {
+            let named = (sa.spec().direction, sa.spec().spi);
+            let in_text = self
+                .given
+                .iter()
+                .any(|(spec, _)| (spec.direction, spec.spi) == named);
+            if !in_text && !self.forgotten.contains(&named) {
+                all.push(Arc::clone(sa));
+            }
+        }
+        for (spec, keys) in &self.given {
+            let known = before
+                .as_ref()
+                .and_then(|t| t.find(spec.direction, spec.spi));
+            // One that stays the same goes on with its numbers and its window.
+            let same = known.filter(|sa| sa.is(spec, keys)).cloned();
+            // `configure` has tried whether it can be made.
+            let new = || Sa::new(spec.clone(), keys, now).ok().map(Arc::new);
+            all.extend(same.or_else(new));
+        }
+        // Those that were added last are used: they must stay the last.
+        all.sort_by_key(|sa| sa.made());
+        database.add(&all);
+        database.set_policies(self.policies.clone());
+        Arc::new(database)
+    }
+
+    fn now(&self) -> Result<&Arc<Database>, String> {
+        self.database
+            .get()
+            .ok_or_else(|| "the router has not started".to_owned())
+    }
+}
+
+fn wall() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn add(config: &Config, text: &str) -> Result<String, String> {
+    let database = config.now()?;
+    let mut added = Vec::new();
+    for (n, line) in (1..).zip(syntax::lines(text)) {
+        let wrong = |wrong| format!("line {n}: {wrong}");
+        match syntax::parse(&line).map_err(wrong)? {
+            Line::Sa(spec, keys) => {
+                let sa = Sa::new(spec, &keys, wall()).map_err(wrong)?;
+                added.push(Arc::new(sa));
+            }
+            Line::Policy(_) => {
+                return Err(wrong(
+                    "policies are written as a whole, to `policies`".to_owned(),
+                ));
+            }
+        }
+    }
+    database.add(&added);
+    Ok(String::new())
+}
+
+fn remove(config: &Config, text: &str) -> Result<String, String> {
+    let database = config.now()?;
+    let (direction, spi) = syntax::direction_and_spi(text)?;
+    match database.remove(direction, spi) {
+        true => Ok(String::new()),
+        false => Err(format!("there is no association `{}`", text.trim())),
+    }
+}
+
+fn set_policies(config: &Config, text: &str) -> Result<String, String> {
+    let database = config.now()?;
+    let mut list = Vec::new();
+    for (n, line) in (1..).zip(syntax::lines(text)) {
+        match syntax::parse(&line).map_err(|wrong| format!("line {n}: {wrong}"))? {
+            Line::Policy(policy) => list.push(policy),
+            Line::Sa(..) => return Err(format!("line {n}: associations are written to `add`")),
+        }
+    }
+    database.set_policies(list);
+    Ok(String::new())
+}
+
+fn sas(config: &Config, _: &str) -> Result<String, String> {
+    let tables = config.now()?.snapshot();
+    let now = wall();
+    Ok(tables
+        .all()
+        .iter()
+        .map(|sa| syntax::show_sa(sa, now))
+        .collect())
+}
+
+fn policies(config: &Config, _: &str) -> Result<String, String> {
+    let tables = config.now()?.snapshot();
+    Ok(tables
+        .policies()
+        .list()
+        .iter()
+        .map(syntax::show_policy)
+        .collect())
+}
+
+impl Element for IPsecTable {
+    const CLASS: &'static str = "IPsecTable";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let mut config = Config {
+            given: Vec::new(),
+            policies: Vec::new(),
+            old: None,
+            forgotten: Vec::new(),
+            database: OnceLock::new(),
+        };
+        let rest = args.rest(
+            "LINE",
+            "an association or a policy",
+            "`sa` or `policy` and further words",
+        );
+        for arg in rest {
+            match syntax::parse(&arg.words()) {
+                Ok(Line::Policy(policy)) => config.policies.push(policy),
+                Ok(Line::Sa(spec, keys)) => match Sa::new(spec.clone(), &keys, 0) {
+                    Err(wrong) => args.error(&arg, wrong),
+                    Ok(_) => {
+                        let named = (spec.direction, spec.spi);
+                        let mut known = config.given.iter().map(|(s, _)| (s.direction, s.spi));
+                        if known.any(|other| other == named) {
+                            args.error(
+                                &arg,
+                                "there are two associations with this direction and SPI",
+                            );
+                        }
+                        config.given.push((spec, keys));
+                    }
+                },
+                Err(wrong) => args.error(&arg, wrong),
+            }
+        }
+        config
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> IPsecTable {
+        config.database(init);
+        IPsecTable
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        config.old = old.database.get().cloned();
+        config.forgotten = old
+            .given
+            .iter()
+            .map(|(spec, _)| (spec.direction, spec.spi))
+            .collect();
+    }
+
+    const HANDLERS: &'static [Handler<IPsecTable>] = &[
+        Handler::shared(
+            "sas",
+            "a line per association: what it is, without its keys; its numbers and counts",
+            sas,
+        ),
+        Handler::shared("policies", "a line per policy, in order", policies),
+        Handler::action(
+            "policies",
+            "replaces all policies, by lines as in the arguments",
+            set_policies,
+        ),
+        Handler::action(
+            "add",
+            "adds associations, by lines as in the arguments",
+            add,
+        ),
+        Handler::action(
+            "remove",
+            "`DIRECTION SPI`: removes an association, and wipes its keys",
+            remove,
+        ),
+        Handler::action("clear", "removes all associations", |config: &Config, _| {
+            config.now()?.clear();
+            Ok(String::new())
+        }),
+        Handler::shared(
+            "count",
+            "how many associations there are",
+            |config: &Config, _| Ok(config.now()?.snapshot().all().len().to_string()),
+        ),
+        Handler::shared("library", "who does the ciphers", |_: &Config, _| {
+            Ok(esp::library().to_owned())
+        }),
+        Handler::shared(
+            "unlocked",
+            "keys in memory that may be swapped, as the system would not lock it (RLIMIT_MEMLOCK)",
+            |_: &Config, _| Ok(esp::unlocked().to_string()),
+        ),
+    ];
+}

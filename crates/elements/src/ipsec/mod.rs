@@ -1,0 +1,60 @@
+//! IPsec: packets are sealed and opened (RFC 4301, RFC 4303). The rules, without packets, are the crate `esp`.
+
+mod ipsec_check;
+mod ipsec_decap;
+mod ipsec_encap;
+mod ipsec_table;
+mod syntax;
+
+use crate::prelude::*;
+use engine::element::Class;
+use esp::Database;
+use std::sync::OnceLock;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<ipsec_check::IPsecCheck>(),
+    Class::of::<ipsec_decap::IPsecDecap>(),
+    Class::of::<ipsec_encap::IPsecEncap>(),
+    Class::of::<ipsec_table::IPsecTable>(),
+];
+
+/// The IPsecTable that an element names.
+pub(super) struct Table {
+    name: String,
+    found: OnceLock<Arc<Database>>,
+}
+
+impl Table {
+    /// Reads the argument.
+    fn named(args: &mut Args) -> Table {
+        let name = crate::peer::named(
+            args,
+            ("TABLE", "the IPsecTable that it works by"),
+            &["IPsecTable"],
+            "IPsecTable",
+        );
+        if name.is_none() && !args.element().is_empty() {
+            args.error_in_whole(
+                "TABLE is missing",
+                "write `TABLE ipsec`, with `ipsec :: IPsecTable(...)`",
+            );
+        }
+        Table {
+            name: name.unwrap_or_default(),
+            found: OnceLock::new(),
+        }
+    }
+
+    /// What it names.
+    fn database(&self, init: &Init) -> Arc<Database> {
+        let found = self.found.get_or_init(|| {
+            let table = init.shared_by::<ipsec_table::Config>(&self.name);
+            table.map(|table| table.database(init)).unwrap_or_default()
+        });
+        Arc::clone(found)
+    }
+}
+
+#[cfg(test)]
+mod tests;

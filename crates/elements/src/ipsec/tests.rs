@@ -1,0 +1,491 @@
+//! Both elements together, and what only both can show.
+
+use testkit::{Bench, Rng, errors, ip4, ip6};
+use wire::{Ipv4, Ipv6, Udp};
+
+/// Keys of a suite, as the table takes them.
+fn keys(suite: &str) -> String {
+    let parsed: esp::Suite = suite.parse().expect("a suite");
+    let key = |name: &str, len: usize| match len {
+        0 => String::new(),
+        _ => format!(" {name} {}", "5a".repeat(len)),
+    };
+    key("ENC_KEY", parsed.enc_key_len()) + &key("AUTH_KEY", parsed.auth_key_len())
+}
+
+const TUNNEL4: &str = "tunnel 192.0.2.1 192.0.2.2";
+const TUNNEL6: &str = "tunnel 2001:db8::1 2001:db8::2";
+
+const POLICIES: &str = "policy out src 10.1.0.0/16 dst 10.2.0.0/16 protect 1,
+    policy in src 10.1.0.0/16 dst 10.2.0.0/16 protect 1,
+    policy out src fd01::/16 dst fd02::/16 protect 1,
+    policy in src fd01::/16 dst fd02::/16 protect 1,
+    policy out src 10.3.0.0/16 dst 0.0.0.0/0 bypass, policy out src fd03::/16 dst ::/0 bypass,
+    policy out src 10.4.0.0/16 dst 0.0.0.0/0 discard";
+
+const GRAPH: &str = "
+    in4 :: CheckIPHeader -> e :: IPsecEncap(TABLE t) -> sealed4 :: Collect;
+    in6 :: CheckIP6Header -> [1] e; e[1] -> sealed6 :: Collect;
+    e[2] -> by4 :: Collect; e[3] -> by6 :: Collect;
+    got4 :: CheckIPHeader -> d :: IPsecDecap(TABLE t) -> CheckIPHeader -> out4 :: Collect;
+    got6 :: CheckIP6Header -> [1] d; d[1] -> CheckIP6Header -> out6 :: Collect;
+    d[2] -> other4 :: Collect; d[3] -> other6 :: Collect;
+    clear :: CheckIPHeader -> check :: IPsecCheck(TABLE t) -> checked :: Collect;";
+
+/// A router that is both ends of an association.
+fn text(suite: &str, words: &str) -> String {
+    let sa = |way| {
+        format!(
+            "sa {way} spi 0x1001 reqid 1 suite {suite} {words}{}",
+            keys(suite)
+        )
+    };
+    format!(
+        "t :: IPsecTable({}, {}, {POLICIES}); {GRAPH}",
+        sa("out"),
+        sa("in")
+    )
+}
+
+fn router(suite: &str, words: &str) -> Bench {
+    Bench::new(crate::CLASSES, &text(suite, words))
+}
+
+fn four(len: usize) -> Vec<u8> {
+    ip4()
+        .src("10.1.0.1")
+        .dst("10.2.0.2")
+        .tos(0xb8)
+        .udp(5, 6)
+        .payload_len(len)
+        .bytes()
+}
+
+fn six(len: usize) -> Vec<u8> {
+    ip6()
+        .src("fd01::1")
+        .dst("fd02::2")
+        .udp(5, 6)
+        .payload_len(len)
+        .bytes()
+}
+
+/// Seals packets and takes what comes of it.
+fn sealed(bench: &mut Bench, fours: &[Vec<u8>], sixes: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    bench.push("in4", fours);
+    bench.push("in6", sixes);
+    (bench.take("sealed4"), bench.take("sealed6"))
+}
+
+#[test]
+fn all_suites_carry_both_families_in_both_modes_over_both() {
+    let lens: Vec<usize> = (0..40).chain([500, 1300]).collect();
+    let (fours, sixes): (Vec<_>, Vec<_>) = lens.iter().map(|&len| (four(len), six(len))).unzip();
+    for suite in esp::Suite::names() {
+        for mode in [TUNNEL4, TUNNEL6, ""] {
+            for manner in [
+                "",
+                "esn",
+                "udp 4500 4501",
+                "esn udp 1 2 pad 100 window 1024",
+            ] {
+                if mode.is_empty() && manner.contains("pad") {
+                    continue;
+                }
+                let mut bench = router(suite, &format!("{mode} {manner}"));
+                let (on4, on6) = sealed(&mut bench, &fours, &sixes);
+                let mixed = [on4.len(), on6.len()];
+                let all = 2 * lens.len();
+                let expected = match mode {
+                    TUNNEL4 => [all, 0],
+                    TUNNEL6 => [0, all],
+                    _ => [lens.len(); 2],
+                };
+                assert_eq!(
+                    mixed,
+                    expected,
+                    "{suite} {mode} {manner} {:?}",
+                    bench.all_drops()
+                );
+                assert!(
+                    on4.iter()
+                        .all(|p| Ipv4::new_checked(&p[..]).unwrap().verify_checksum())
+                );
+                bench.push("got4", &on4);
+                bench.push("got6", &on6);
+                let context = format!("{suite} {mode} {manner} {:?}", bench.all_drops());
+                assert_eq!(bench.take("out4"), fours, "{context}");
+                assert_eq!(bench.take("out6"), sixes, "{context}");
+                // Once, and not again.
+                bench.push("got4", &on4);
+                bench.push("got6", &on6);
+                // What has left the window looks like what is still to come, where numbers have 64 bits.
+                let refused = bench.drops("d", "replayed") + bench.drops("d", "forged");
+                assert_eq!(refused, all as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn traffic_flow_padding_hides_lengths_and_is_taken_off() {
+    let mut bench = router("aes256gcm16", &format!("{TUNNEL4} pad 600"));
+    let packets: Vec<_> = (0..500).step_by(37).map(four).collect();
+    let (on, _) = sealed(&mut bench, &packets, &[]);
+    assert!(on.iter().all(|p| p.len() == on[0].len()));
+    bench.push("got4", &on);
+    assert_eq!(bench.take("out4"), packets);
+}
+
+#[test]
+fn outer_headers_are_as_the_association_says() {
+    let see = |words: &str, inner: Vec<u8>| {
+        let mut bench = router("aes128gcm16", words);
+        let (mut on4, mut on6) = sealed(&mut bench, &[inner], &[]);
+        on4.pop().or(on6.pop()).expect("it is sealed")
+    };
+    let ip = |bytes: &[u8]| {
+        let ip = Ipv4::new_checked(bytes).unwrap();
+        (ip.tos(), ip.ttl(), ip.dont_fragment(), ip.protocol())
+    };
+    let with = |tos, df: bool| {
+        let made = ip4().src("10.1.0.1").dst("10.2.0.2").tos(tos).udp(5, 6);
+        if df { made.df().bytes() } else { made.bytes() }
+    };
+    assert_eq!(ip(&see(TUNNEL4, with(0xb9, true))), (0xb9, 64, true, 50));
+    assert_eq!(ip(&see(TUNNEL4, with(0x02, false))), (0x02, 64, false, 50));
+    let words = format!("{TUNNEL4} df set dscp 10 ecn no ttl 9 udp 4500 4501");
+    let outer = see(&words, with(0xb9, false));
+    assert_eq!(ip(&outer), (40, 9, true, 17));
+    let udp = Udp::new_checked(&outer[20..]).unwrap();
+    assert_eq!(
+        (udp.src_port(), udp.dst_port(), udp.checksum()),
+        (4500, 4501, 0)
+    );
+    assert_eq!(udp.payload()[..8], [0, 0, 0x10, 1, 0, 0, 0, 1]);
+    assert!(!ip(&see(&format!("{TUNNEL4} df clear"), with(0, true))).2);
+    let six = see(TUNNEL6, with(0xb9, false));
+    let six = Ipv6::new_checked(&six[..]).unwrap();
+    assert_eq!(
+        (six.traffic_class(), six.next_header(), six.hop_limit()),
+        (0xb9, 50, 64)
+    );
+}
+
+#[test]
+fn congestion_in_the_tunnel_is_told_or_the_packet_is_dropped() {
+    for (inner, told) in [(2, true), (1, true), (0, false)] {
+        let mut bench = router("aes128gcm16", TUNNEL4);
+        let packet = ip4()
+            .src("10.1.0.1")
+            .dst("10.2.0.2")
+            .tos(0xb8 | inner)
+            .udp(5, 6)
+            .bytes();
+        let (mut on, _) = sealed(&mut bench, &[packet], &[]);
+        Ipv4::new_unchecked(&mut on[0][..]).patch_tos(0xbb);
+        bench.push("got4", &on);
+        let out = bench.take("out4");
+        if told {
+            assert_eq!(out[0][1], 0xbb);
+        } else {
+            assert_eq!((out.len(), bench.drops("d", "congested")), (0, 1));
+        }
+    }
+}
+
+#[test]
+fn policies_decide_on_the_way_out_and_in() {
+    let mut bench = router("aes128gcm16", TUNNEL4);
+    let from = |src: &str| ip4().src(src).dst("10.2.0.2").udp(5, 6).bytes();
+    bench.push(
+        "in4",
+        &[
+            from("10.3.0.1"),
+            from("10.4.0.1"),
+            from("10.5.0.1"),
+            from("10.1.0.1"),
+        ],
+    );
+    bench.push(
+        "in6",
+        &[ip6().src("fd03::1").dst("fd02::2").udp(1, 2).bytes()],
+    );
+    assert_eq!(
+        (bench.take("by4"), bench.take("by6").len()),
+        (vec![from("10.3.0.1")], 1)
+    );
+    assert_eq!(bench.drops("e", "policy"), 2);
+    let on = bench.take("sealed4");
+    // What should have been protected must have been.
+    bench.push("clear", &[from("10.1.0.1"), from("10.9.0.1")]);
+    assert_eq!(
+        (bench.take("checked").len(), bench.drops("check", "policy")),
+        (1, 1)
+    );
+    // The tunnel's other end may send only what it is for.
+    bench.write(
+        "t.policies",
+        "policy in src 10.8.0.0/16 dst 0.0.0.0/0 protect 1",
+    );
+    bench.push("got4", &on);
+    assert_eq!(
+        (bench.take("out4").len(), bench.drops("d", "policy")),
+        (0, 1)
+    );
+    bench.write("t.policies", "");
+    bench.push("in4", &[from("10.1.0.1")]);
+    assert_eq!(bench.drops("e", "policy"), 3);
+}
+
+#[test]
+fn policies_by_ports_leave_later_fragments_out() {
+    let mut bench = router("aes128gcm16", TUNNEL4);
+    bench.write(
+        "t.policies",
+        "policy out src 10.1.0.0/16 dst 0.0.0.0/0 proto udp dport 50-60 sport 5 protect 1
+        policy out src 10.1.0.0/16 dst 0.0.0.0/0 proto 6 bypass",
+    );
+    let udp = |port| {
+        ip4()
+            .src("10.1.0.1")
+            .dst("10.2.0.2")
+            .udp(5, port)
+            .payload_len(100)
+    };
+    let mut packets: Vec<_> = [49, 50, 60, 61].map(|port| udp(port).bytes()).into();
+    packets.extend(udp(50).fragments(60));
+    packets.push(ip4().src("10.1.0.1").dst("10.2.0.2").tcp(5, 50).bytes());
+    let all = packets.len();
+    bench.push("in4", &packets);
+    assert_eq!(
+        (bench.take("sealed4").len(), bench.take("by4").len()),
+        (3, 1)
+    );
+    assert_eq!(bench.drops("e", "policy"), all as u64 - 4);
+    assert_eq!(
+        bench.read("t.policies"),
+        "policy out src 10.1.0.0/16 dst 0.0.0.0/0 proto 17 sport 5 dport 50-60 protect 1
+policy out src 10.1.0.0/16 dst 0.0.0.0/0 proto 6 bypass\n"
+    );
+}
+
+#[test]
+fn what_is_not_from_the_peer_is_dropped_by_name() {
+    let mut bench = router("aes128-sha256", TUNNEL4);
+    let (on, _) = sealed(&mut bench, &[four(60)], &[]);
+    let whole = &on[0];
+    let claim = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        let len = bytes.len() as u16;
+        let mut ip = Ipv4::new_unchecked(&mut bytes[..]);
+        ip.set_total_len(len);
+        ip.fill_checksum();
+        bytes
+    };
+    // Truncated at every length, with a header that says so.
+    let short: Vec<_> = (20..whole.len()).map(|len| claim(&whole[..len])).collect();
+    bench.push("got4", &short);
+    let lost = bench.drops("d", "malformed") + bench.drops("d", "forged");
+    assert_eq!(lost, short.len() as u64);
+    // Every bit behind the SPI.
+    let flipped: Vec<_> = (24 * 8..whole.len() * 8)
+        .map(|bit| {
+            let mut wrong = whole.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            wrong
+        })
+        .collect();
+    let before = bench.drops("d", "forged");
+    bench.push("got4", &flipped);
+    let refused = bench.drops("d", "forged") - before + bench.drops("d", "replayed");
+    assert_eq!(refused, flipped.len() as u64);
+    // SPIs that nobody has, and those that nobody may have.
+    let spi = |spi: u32| {
+        let mut wrong = whole.clone();
+        wrong[20..24].copy_from_slice(&spi.to_be_bytes());
+        wrong
+    };
+    let malformed = bench.drops("d", "malformed");
+    bench.push("got4", &(0..256).map(spi).collect::<Vec<_>>());
+    assert_eq!(bench.drops("d", "malformed") - malformed, 256);
+    let mut rng = Rng::seed(5);
+    let flood: Vec<_> = (0..10_000).map(|_| spi(rng.u32() | 0x1_0000)).collect();
+    bench.push("got4", &flood);
+    assert_eq!(bench.drops("d", "no_sa"), 10_000);
+    // None of this has hurt it.
+    bench.push("got4", &on);
+    assert_eq!(bench.take("out4"), [four(60)]);
+    assert!(
+        bench.take("sealed4").is_empty() && bench.take("other4").is_empty(),
+        "no answer"
+    );
+}
+
+#[test]
+fn ike_and_keepalives_are_told_from_esp() {
+    let mut bench = router("aes128gcm16", &format!("{TUNNEL4} udp 4500 4500"));
+    let datagram = |payload: &[u8]| {
+        ip4()
+            .dst("192.0.2.2")
+            .udp(4500, 4500)
+            .payload(payload)
+            .bytes()
+    };
+    let ike = datagram(b"\0\0\0\0initiator's cookie");
+    let esp = ip4()
+        .dst("192.0.2.2")
+        .proto(50)
+        .payload(b"\0\0\x10\x01number")
+        .bytes();
+    bench.push(
+        "got4",
+        &[ike.clone(), datagram(b"\xff"), esp, ip4().proto(89).bytes()],
+    );
+    assert_eq!(bench.take("other4")[0], ike);
+    assert_eq!(
+        (bench.drops("d", "keepalive"), bench.drops("d", "no_sa")),
+        (1, 1)
+    );
+}
+
+#[test]
+fn keys_change_without_loss_and_are_never_shown() {
+    let mut bench = router("aes128gcm16", TUNNEL4);
+    let secret = "a7".repeat(20);
+    let (before, _) = sealed(&mut bench, &[four(1)], &[]);
+    let sa =
+        |way| format!("sa {way} spi 0x1002 reqid 1 suite aes128gcm16 {TUNNEL4} ENC_KEY {secret}");
+    bench.write("t.add", &sa("in"));
+    bench.write("t.add", &sa("out"));
+    let (after, _) = sealed(&mut bench, &[four(2)], &[]);
+    assert_eq!(
+        (&before[0][20..24], &after[0][20..24]),
+        (&[0, 0, 16, 1][..], &[0, 0, 16, 2][..])
+    );
+    bench.push("got4", &[&before[0], &after[0]]);
+    assert_eq!(bench.take("out4"), [four(1), four(2)]);
+    let shown = bench.read("t.sas") + &bench.read("t.policies") + &bench.read("t.config");
+    assert!(
+        !shown.contains("a7a7a7") && !shown.contains("5a5a5a"),
+        "{shown}"
+    );
+    assert_eq!(bench.read("t.count"), "4");
+    bench.write("t.remove", "out 0x1001");
+    bench.write("t.remove", "in 0x1001");
+    assert!(bench.try_write("t.remove", "in 0x1001").is_err());
+    let wrong = bench.try_write(
+        "t.add",
+        &format!("sa in spi 3000 reqid 1 suite aes128gcm16 ENC_KEY {secret}zz"),
+    );
+    assert!(!wrong.unwrap_err().contains("a7a7"));
+    let wrong = bench.try_write(
+        "t.add",
+        &format!("sa in spi 3000 reqid 1 suite aes128gcm16 {secret}"),
+    );
+    assert!(!wrong.unwrap_err().contains("a7a7"));
+    let (on, _) = sealed(&mut bench, &[four(3)], &[]);
+    bench.push("got4", &[&on[0], &before[0]]);
+    assert_eq!(
+        (bench.take("out4"), bench.drops("d", "no_sa")),
+        (vec![four(3)], 1)
+    );
+    // The new one goes: there is none, and nothing leaves unprotected.
+    bench.write("t.clear", "");
+    bench.push("in4", &[four(4)]);
+    assert_eq!(
+        (bench.take("sealed4").len(), bench.drops("e", "no_sa")),
+        (0, 1)
+    );
+}
+
+#[test]
+fn a_reload_keeps_numbers_and_windows() {
+    let mut bench = router("aes128gcm16", TUNNEL4);
+    let (on, _) = sealed(&mut bench, &[four(1), four(2)], &[]);
+    bench.push("got4", &on[..1]);
+    bench.write(
+        "t.add",
+        &format!(
+            "sa in spi 0x3000 reqid 7 suite null-sha1 AUTH_KEY {}",
+            "01".repeat(20)
+        ),
+    );
+    let changed = text("aes128gcm16", TUNNEL4).replace("10.4.0.0/16", "10.5.0.0/16");
+    bench.reload(&changed).expect("it is right");
+    assert_eq!(bench.read("t.count"), "3");
+    let (more, _) = sealed(&mut bench, &[four(3)], &[]);
+    assert_eq!(more[0][24..28], [0, 0, 0, 3]);
+    bench.push("got4", &[&on[0], &on[1], &more[0]]);
+    assert_eq!(bench.take("out4").len(), 3);
+    assert_eq!(bench.drops("d", "replayed"), 1);
+    // Another key is another association; what the text says no more goes.
+    let other = changed.replace("5a5a", "6b6b");
+    bench.reload(&other).expect("it is right");
+    let (again, _) = sealed(&mut bench, &[four(3)], &[]);
+    assert_eq!(again[0][24..28], [0, 0, 0, 1]);
+}
+
+#[test]
+fn limits_of_packets_and_time_end_an_association() {
+    let mut bench = router(
+        "aes128gcm16",
+        &format!("{TUNNEL4} hard_packets 3 soft_packets 2"),
+    );
+    for n in 0..5 {
+        bench.push("in4", &[four(n)]);
+    }
+    assert_eq!(
+        (bench.take("sealed4").len(), bench.drops("e", "expired")),
+        (3, 2)
+    );
+    assert!(bench.read("t.sas").contains(" expired\n"));
+    let mut bench = router("aes128gcm16", &format!("{TUNNEL4} hard_seconds 60"));
+    let (on, _) = sealed(&mut bench, &[four(1)], &[]);
+    bench.advance(std::time::Duration::from_secs(61));
+    bench.push("in4", &[four(1)]);
+    bench.push("got4", &on);
+    assert_eq!(
+        (bench.drops("e", "expired"), bench.drops("d", "expired")),
+        (1, 1)
+    );
+}
+
+#[test]
+fn fragments_are_not_for_transport_mode_and_too_long_packets_for_nobody() {
+    let mut bench = router("aes128gcm16", "");
+    let whole = ip4()
+        .src("10.1.0.1")
+        .dst("10.2.0.2")
+        .udp(5, 6)
+        .payload_len(100);
+    bench.push("in4", &whole.fragments(60));
+    assert!(bench.drops("e", "fragment") >= 2);
+    let mut bench = router("aes128gcm16", TUNNEL4);
+    bench.push("in4", &[four(2020)]);
+    assert_eq!(bench.drops("e", "too_long"), 1);
+    let (on, _) = sealed(&mut bench, &[four(1000)], &[]);
+    let cut =
+        "got4 :: CheckIPHeader -> f :: IPFragmenter(576) -> r :: IPReassembler -> out :: Collect";
+    let mut between = Bench::new(crate::CLASSES, cut);
+    between.push("got4", &on);
+    assert_eq!(between.take("out"), on);
+}
+
+#[test]
+fn mistakes_are_told() {
+    let wrong = |lines: &str| errors(crate::CLASSES, &format!("t :: IPsecTable({lines})"));
+    assert!(wrong("sa out spi 0x1001 reqid 1 suite aes128").contains("aes128gcm16"));
+    assert!(wrong("sa up").contains("direction"));
+    assert!(wrong("policy in src 10.0.0.0/8 dst ::/0 bypass").contains("family"));
+    assert!(wrong("policy in src 10.0.0.0/8 dst 10.0.0.0/8").contains("protect"));
+    let key = "77".repeat(20);
+    let twice = format!("sa in spi 300 reqid 1 suite aes128gcm16 ENC_KEY {key}");
+    let told = wrong(&format!("{twice}, {twice}"));
+    assert!(
+        told.contains("two associations") && !told.contains("7777"),
+        "{told}"
+    );
+    let told = errors(crate::CLASSES, "Idle -> IPsecEncap -> Discard");
+    assert!(told.contains("TABLE"), "{told}");
+}

@@ -1,0 +1,38 @@
+//! IPsec's Encapsulating Security Payload (RFC 4303): security associations, their packets, and who may use them.
+//!
+//! Pure: bytes in, bytes out; no IO, no clock (time is an argument, in nanoseconds). What workers share is made of
+//! atomics or replaced as a whole, so that no packet waits for a lock.
+//!
+//! - [`Suite`]: what protects packets, named as strongSwan names it.
+//! - [`Sa`]: keys, sequence numbers, the anti-replay [`window`], lifetimes; it seals and opens packets in place.
+//! - [`outer`]: IP and UDP headers around a sealed packet, and what becomes of the inner one's DSCP, ECN and DF.
+//! - [`policy`]: which packets need which protection.
+//! - [`Database`]: SAs by SPI and by number, and policies.
+//!
+//! Which library does the ciphers was measured, in cycles for a packet of 64, 256 and 1420 bytes on one core (AMD, AVX-512),
+//! AES-128-GCM: intel-ipsec-mb 1.3 122, 144, 384; ring 208, 260, 638; aws-lc-rs 251, 317, 686; RustCrypto 517, 634, 2085;
+//! OpenSSL 3.0 572, 677, 1338. So GCM, GMAC and ChaCha20-Poly1305 go to intel-ipsec-mb where it is, else to RustCrypto, which
+//! has all suites and runs everywhere. HMAC and CBC are RustCrypto's: for one packet at a time it is no slower.
+
+mod aead;
+mod database;
+mod hmac;
+#[path = "locked/sys.rs"]
+mod locked;
+#[cfg(ipsec_mb)]
+#[path = "mb/sys.rs"]
+mod mb;
+pub mod outer;
+pub mod policy;
+mod sa;
+mod suite;
+pub mod window;
+
+pub use aead::library;
+pub use database::{Database, Tables};
+pub use locked::unlocked;
+pub use sa::{Direction, Fault, Lifetime, Limits, Opened, Sa, Spec};
+pub use suite::{Keys, Suite};
+
+/// Length of the header: SPI and sequence number.
+pub const HEADER: usize = 8;

@@ -1,0 +1,48 @@
+//! Memory for keys: it is not written to swap.
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Keys whose memory the system refused to lock.
+static UNLOCKED: AtomicU64 = AtomicU64::new(0);
+
+/// How many keys lie in memory that the system would not lock: more than RLIMIT_MEMLOCK allows.
+pub fn unlocked() -> u64 {
+    UNLOCKED.load(Ordering::Relaxed)
+}
+
+/// A value in memory that stays where it is and is not swapped. Its pages stay locked when it has gone: another key may lie
+/// on them. Wiping is up to the value's own drop.
+pub(crate) struct Locked<T>(Box<T>);
+
+impl<T> Locked<T> {
+    pub(crate) fn new(value: T) -> Locked<T> {
+        Locked::of(Box::new(value))
+    }
+
+    /// Locks what was made in its place.
+    pub(crate) fn of(value: Box<T>) -> Locked<T> {
+        let place = std::ptr::from_ref(&*value).cast_mut().cast();
+        // SAFETY: locking changes nothing about memory but whether it is swapped.
+        let locked = unsafe { rustix::mm::mlock(place, size_of::<T>()) };
+        if locked.is_err() {
+            UNLOCKED.fetch_add(1, Ordering::Relaxed);
+        }
+        Locked(value)
+    }
+}
+
+impl<T> Deref for Locked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Locked<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}

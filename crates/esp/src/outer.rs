@@ -1,0 +1,184 @@
+//! The headers around a sealed packet, and what passes between them and the inner one: DSCP, ECN and "don't fragment"
+//! (RFC 4301, 5.1.2; RFC 6040).
+
+use crate::sa::Spec;
+use std::net::IpAddr;
+use wire::{Ipv4, Ipv6, Udp, ipv4, ipv6, proto, udp};
+
+/// Bits of the ECN field.
+const ECN: u8 = 3;
+/// Congestion experienced.
+const CE: u8 = 3;
+/// ECN-capable, the codepoint that some senders use to tell apart what they have sent.
+const ECT1: u8 = 1;
+
+/// What becomes of the inner header's "don't fragment".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Df {
+    /// The outer header has it, too. IPv6 packets have it by nature.
+    Copy,
+    /// The outer header has it.
+    Set,
+    /// The outer header does not have it.
+    Clear,
+}
+
+/// A tunnel's ends and manners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunnel {
+    /// The end that seals.
+    pub src: IpAddr,
+    /// The end that opens.
+    pub dst: IpAddr,
+    /// What becomes of the inner header's "don't fragment"; for tunnels over IPv4.
+    pub df: Df,
+    /// The outer header's DSCP; without it that of the inner header.
+    pub dscp: Option<u8>,
+    /// Whether ECN passes between the headers (RFC 6040, normal mode); else the outer header says that nobody
+    /// understands it.
+    pub ecn: bool,
+    /// Time to live or hop limit of the outer header.
+    pub ttl: u8,
+}
+
+/// The outer headers of an association's packets, as far as they are the same for all.
+#[derive(Clone, Debug)]
+pub struct Outer {
+    tunnel: Option<Tunnel>,
+    udp: Option<(u16, u16)>,
+}
+
+impl Outer {
+    pub(crate) fn new(spec: &Spec) -> Result<Outer, String> {
+        if let Some(tunnel) = &spec.tunnel {
+            if tunnel.src.is_ipv4() != tunnel.dst.is_ipv4() {
+                return Err("both ends of a tunnel must be of one family".to_owned());
+            }
+            if tunnel.dscp.is_some_and(|dscp| dscp > 63) {
+                return Err("a DSCP is at most 63".to_owned());
+            }
+        }
+        Ok(Outer {
+            tunnel: spec.tunnel,
+            udp: spec.udp,
+        })
+    }
+
+    /// The tunnel; none in transport mode.
+    #[inline]
+    pub fn tunnel(&self) -> Option<&Tunnel> {
+        self.tunnel.as_ref()
+    }
+
+    /// Bytes between the IP header and ESP's.
+    #[inline]
+    pub fn udp_len(&self) -> usize {
+        if self.udp.is_some() { udp::LEN } else { 0 }
+    }
+
+    /// Bytes of a tunnel's headers before ESP's.
+    #[inline]
+    pub fn len(&self, tunnel: &Tunnel) -> usize {
+        self.udp_len()
+            + match tunnel.dst {
+                IpAddr::V4(_) => ipv4::MIN_LEN,
+                IpAddr::V6(_) => ipv6::LEN,
+            }
+    }
+
+    /// Writes a tunnel's headers at the front of a packet; `tos` and `df` are those of the inner header.
+    #[inline]
+    pub fn write(&self, tunnel: &Tunnel, packet: &mut [u8], tos: u8, df: bool, ident: u16) {
+        let ecn = if tunnel.ecn { tos & ECN } else { 0 };
+        let tos = tunnel.dscp.map_or(tos & !ECN, |dscp| dscp << 2) | ecn;
+        let total = packet.len();
+        let protocol = match self.udp {
+            Some(_) => proto::UDP,
+            None => proto::ESP,
+        };
+        match (tunnel.src, tunnel.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let df = match tunnel.df {
+                    Df::Copy => df,
+                    Df::Set => true,
+                    Df::Clear => false,
+                };
+                self.write_udp(&mut packet[ipv4::MIN_LEN..]);
+                let mut ip = Ipv4::new_unchecked(&mut packet[..ipv4::MIN_LEN]);
+                ip.set_header_len(ipv4::MIN_LEN);
+                ip.set_tos(tos);
+                ip.set_total_len(total as u16);
+                // A packet that is never cut needs no number.
+                ip.set_ident(if df { 0 } else { ident });
+                ip.set_fragment_word(if df { ipv4::DF } else { 0 });
+                ip.set_ttl(tunnel.ttl);
+                ip.set_protocol(protocol);
+                ip.set_src(src);
+                ip.set_dst(dst);
+                ip.fill_checksum();
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                self.write_udp(&mut packet[ipv6::LEN..]);
+                let mut ip = Ipv6::new_unchecked(&mut packet[..ipv6::LEN]);
+                ip.set_first_word(tos, 0);
+                ip.set_payload_len((total - ipv6::LEN) as u16);
+                ip.set_next_header(protocol);
+                ip.set_hop_limit(tunnel.ttl);
+                ip.set_src(src);
+                ip.set_dst(dst);
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the UDP header, if there is one, at the front of what it carries; without a checksum (RFC 3948, 2.1).
+    #[inline]
+    pub fn write_udp(&self, datagram: &mut [u8]) {
+        let Some((src, dst)) = self.udp else {
+            return;
+        };
+        let len = datagram.len() as u16;
+        let mut header = Udp::new_unchecked(datagram);
+        header.set_src_port(src);
+        header.set_dst_port(dst);
+        header.set_len(len);
+        header.set_checksum(0);
+    }
+}
+
+/// The ECN field of a packet that has left a tunnel, by those of the inner and the outer header (RFC 6040, 4.2); none if
+/// it must be dropped: it met congestion that its sender could not be told of.
+#[inline]
+pub fn ecn_after(inner: u8, outer: u8) -> Option<u8> {
+    match (inner & ECN, outer & ECN) {
+        (0, CE) => None,
+        (0, _) => Some(0),
+        (_, CE) => Some(CE),
+        (CE, _) => Some(CE),
+        (_, ECT1) => Some(ECT1),
+        (inner, _) => Some(inner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ecn_is_as_the_table_of_rfc_6040_says() {
+        // Rows: inner Not-ECT, ECT(0), ECT(1), CE; columns: outer in the same order.
+        let (not, ect0, ect1) = (0, 2, 1);
+        let order = [not, ect0, ect1, CE];
+        let table = [
+            [Some(not), Some(not), Some(not), None],
+            [Some(ect0), Some(ect0), Some(ect1), Some(CE)],
+            [Some(ect1), Some(ect1), Some(ect1), Some(CE)],
+            [Some(CE), Some(CE), Some(CE), Some(CE)],
+        ];
+        for (inner, row) in order.iter().zip(table) {
+            for (outer, after) in order.iter().zip(row) {
+                assert_eq!(ecn_after(*inner, *outer), after, "{inner} {outer}");
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Which packets need which protection: rules by addresses, protocol and ports, of which the first that fits counts.
+
+use crate::sa::Direction;
+use std::net::IpAddr;
+use tables::classify::{FIELDS, Key, Rule, Test, Tree};
+use wire::{Prefix4, Prefix6, ext, ipv4, proto};
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It is protected by the associations of this number; packets that come must have been.
+    Protect(u32),
+    /// It passes unprotected.
+    Bypass,
+    /// It is dropped.
+    Discard,
+}
+
+/// A prefix of either family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Net {
+    /// Of IPv4.
+    V4(Prefix4),
+    /// Of IPv6.
+    V6(Prefix6),
+}
+
+/// Ports, from the first to the last.
+pub type Range = (u16, u16);
+
+/// A rule about packets that go one way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which way the packets go.
+    pub direction: Direction,
+    /// Where they come from.
+    pub src: Net,
+    /// Where they go to; of the same family.
+    pub dst: Net,
+    /// Their protocol; all without it.
+    pub protocol: Option<u8>,
+    /// Their source ports. Fragments but the first have none, and fit only where none are asked for.
+    pub src_ports: Option<Range>,
+    /// Their destination ports.
+    pub dst_ports: Option<Range>,
+    /// What becomes of them.
+    pub action: Action,
+}
+
+/// Words of the key: addresses of IPv6 (of IPv4 the first word of each), protocol, ports, and whether there are ports.
+const SRC: u8 = 0;
+const DST: u8 = 4;
+const PROTOCOL: u8 = 8;
+const SRC_PORT: u8 = 9;
+const DST_PORT: u8 = 10;
+const HAS_PORTS: u8 = 11;
+
+/// Policies of both directions, compiled.
+#[derive(Debug)]
+pub struct Policies {
+    list: Vec<Policy>,
+    trees: [Compiled; 4],
+}
+
+/// Those of one family and direction.
+#[derive(Debug)]
+struct Compiled {
+    tree: Tree,
+    /// Places in the list.
+    places: Vec<u32>,
+}
+
+impl Default for Policies {
+    fn default() -> Policies {
+        Policies::new(Vec::new())
+    }
+}
+
+impl Policies {
+    /// Compiles a list, of which the first policy that fits counts.
+    pub fn new(list: Vec<Policy>) -> Policies {
+        let compiled = |direction: Direction, is_v4: bool| {
+            let mut rules = Vec::new();
+            let mut places = Vec::new();
+            for (place, policy) in (0..).zip(&list) {
+                let fits = matches!(policy.src, Net::V4(_)) == is_v4;
+                if policy.direction == direction && fits {
+                    rules.push(policy.rule());
+                    places.push(place);
+                }
+            }
+            Compiled {
+                tree: Tree::new(&rules),
+                places,
+            }
+        };
+        let trees = [
+            compiled(Direction::In, true),
+            compiled(Direction::In, false),
+            compiled(Direction::Out, true),
+            compiled(Direction::Out, false),
+        ];
+        Policies { list, trees }
+    }
+
+    /// All of them, in order.
+    pub fn list(&self) -> &[Policy] {
+        &self.list
+    }
+
+    /// What becomes of an IP packet whose header was checked; none if no policy speaks of it.
+    #[inline]
+    pub fn find(&self, direction: Direction, packet: &[u8]) -> Option<Action> {
+        let is_v4 = packet.first()? >> 4 == 4;
+        let way = match direction {
+            Direction::In => 0,
+            Direction::Out => 2,
+        };
+        let compiled = &self.trees[way + usize::from(!is_v4)];
+        if compiled.places.is_empty() {
+            return None;
+        }
+        let key = if is_v4 { key4(packet)? } else { key6(packet)? };
+        let rule = compiled.tree.first(&key)?;
+        let place = *compiled.places.get(rule as usize)?;
+        Some(self.list.get(place as usize)?.action)
+    }
+}
+
+/// Whether the first four bytes of a protocol's header are ports.
+fn has_ports(protocol: u8) -> bool {
+    [
+        proto::TCP,
+        proto::UDP,
+        proto::SCTP,
+        proto::UDP_LITE,
+        proto::DCCP,
+    ]
+    .contains(&protocol)
+}
+
+fn put_ports(key: &mut Key, protocol: u8, upper: Option<&[u8]>) {
+    key[usize::from(PROTOCOL)] = u32::from(protocol);
+    let ports = upper
+        .filter(|_| has_ports(protocol))
+        .and_then(<[u8]>::first_chunk);
+    if let Some(ports) = ports {
+        let ports = u32::from_be_bytes(*ports);
+        key[usize::from(SRC_PORT)] = ports >> 16;
+        key[usize::from(DST_PORT)] = ports & 0xffff;
+        key[usize::from(HAS_PORTS)] = 1;
+    }
+}
+
+#[inline]
+fn key4(packet: &[u8]) -> Option<Key> {
+    let header = packet.first_chunk::<{ ipv4::MIN_LEN }>()?;
+    let ip = wire::Ipv4::new_unchecked(header);
+    let mut key = [0; FIELDS];
+    key[usize::from(SRC)] = ip.src().to_bits();
+    key[usize::from(DST)] = ip.dst().to_bits();
+    let upper = packet.get(ip.header_len()..);
+    put_ports(
+        &mut key,
+        ip.protocol(),
+        upper.filter(|_| ip.fragment_offset() == 0),
+    );
+    Some(key)
+}
+
+fn key6(packet: &[u8]) -> Option<Key> {
+    let walk = ext::walk(packet).ok()?;
+    let mut key = [0; FIELDS];
+    for (n, word) in key[..8].iter_mut().enumerate() {
+        *word = u32::from_be_bytes(*packet.get(8 + 4 * n..)?.first_chunk()?);
+    }
+    let upper = packet.get(walk.offset..);
+    put_ports(
+        &mut key,
+        walk.protocol,
+        upper.filter(|_| walk.has_upper_header()),
+    );
+    Some(key)
+}
+
+impl Policy {
+    fn rule(&self) -> Rule {
+        let mut rule = Rule::new();
+        let mut is = |field: u8, mask: u32, lo: u32, hi: u32| {
+            if mask != 0 {
+                rule.push(Test {
+                    field,
+                    mask,
+                    lo,
+                    hi,
+                });
+            }
+        };
+        for (first, net) in [(SRC, self.src), (DST, self.dst)] {
+            match net {
+                Net::V4(net) => {
+                    let (mask, value) = (net.mask().to_bits(), net.addr().to_bits());
+                    is(first, mask, value, value);
+                }
+                Net::V6(net) => {
+                    let (mask, value) = (wire::prefix::mask6(net.len()), net.addr().to_bits());
+                    for n in 0..4 {
+                        let word = |whole: u128| (whole >> (96 - 32 * u32::from(n))) as u32;
+                        is(first + n, word(mask), word(value), word(value));
+                    }
+                }
+            }
+        }
+        if let Some(protocol) = self.protocol {
+            let protocol = u32::from(protocol);
+            is(PROTOCOL, u32::MAX, protocol, protocol);
+        }
+        for (field, ports) in [(SRC_PORT, self.src_ports), (DST_PORT, self.dst_ports)] {
+            if let Some((first, last)) = ports {
+                is(HAS_PORTS, u32::MAX, 1, 1);
+                is(
+                    field,
+                    u32::MAX,
+                    u32::from(first),
+                    u32::from(last.max(first)),
+                );
+            }
+        }
+        rule
+    }
+
+    /// Whether it speaks of addresses of one family.
+    pub fn is_of_one_family(&self) -> bool {
+        matches!(
+            (self.src, self.dst),
+            (Net::V4(_), Net::V4(_)) | (Net::V6(_), Net::V6(_))
+        )
+    }
+}
+
+impl Net {
+    /// Whether an address lies in it.
+    pub fn contains(self, address: IpAddr) -> bool {
+        match (self, address) {
+            (Net::V4(net), IpAddr::V4(address)) => net.contains(address),
+            (Net::V6(net), IpAddr::V6(address)) => net.contains(address),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::{Rng, ip4, ip6};
+    use wire::FlowKey;
+
+    /// Whether a policy speaks of a packet, looked at one thing after the other.
+    fn speaks(policy: &Policy, direction: Direction, packet: &[u8]) -> bool {
+        let flow = FlowKey::of_ip(packet).expect("it is sound");
+        let (protocol, ports) = match flow {
+            FlowKey::V4(flow) => (flow.protocol, (flow.src_port, flow.dst_port)),
+            FlowKey::V6(flow) => (flow.protocol, (flow.src_port, flow.dst_port)),
+        };
+        let has_ports = [6, 17].contains(&protocol) && ports != (0, 0);
+        let within = |range: Option<Range>, port: u16| {
+            range.is_none_or(|(first, last)| has_ports && (first..=last).contains(&port))
+        };
+        policy.direction == direction
+            && policy.src.contains(flow.src())
+            && policy.dst.contains(flow.dst())
+            && policy.protocol.is_none_or(|wanted| wanted == protocol)
+            && within(policy.src_ports, ports.0)
+            && within(policy.dst_ports, ports.1)
+    }
+
+    fn net(rng: &mut Rng, is_v4: bool) -> Net {
+        let (a, b) = (rng.below(4) as u8, rng.below(4) as u8);
+        if is_v4 {
+            let len = *rng.pick(&[0, 8, 15, 16, 31, 32]);
+            Net::V4(Prefix4::new([10, a, 0, b].into(), len))
+        } else {
+            let len = *rng.pick(&[0, 7, 32, 33, 127, 128]);
+            Net::V6(Prefix6::new(
+                [0xfd00, a.into(), 0, 0, 0, 0, 0, b.into()].into(),
+                len,
+            ))
+        }
+    }
+
+    fn random(rng: &mut Rng) -> Policy {
+        let is_v4 = rng.one_in(2);
+        let mut ports = |rng: &mut Rng| {
+            let first = rng.below(5) as u16 + 1;
+            rng.one_in(3).then(|| (first, first + rng.below(3) as u16))
+        };
+        Policy {
+            direction: *rng.pick(&[Direction::In, Direction::Out]),
+            src: net(rng, is_v4),
+            dst: net(rng, is_v4),
+            protocol: rng.one_in(2).then(|| *rng.pick(&[1, 6, 17, 58])),
+            src_ports: ports(rng),
+            dst_ports: ports(rng),
+            action: *rng.pick(&[Action::Bypass, Action::Discard, Action::Protect(7)]),
+        }
+    }
+
+    fn packet(rng: &mut Rng) -> Vec<u8> {
+        let (a, b, c, d) = (rng.below(4), rng.below(4), rng.below(4), rng.below(4));
+        let made = match rng.one_in(2) {
+            true => ip4()
+                .src(format!("10.{a}.0.{b}"))
+                .dst(format!("10.{c}.0.{d}")),
+            false => ip6()
+                .src(format!("fd00:{a}::{b}"))
+                .dst(format!("fd00:{c}::{d}")),
+        };
+        let (from, to) = (rng.below(8) as u16 + 1, rng.below(8) as u16 + 1);
+        let made = match rng.below(4) {
+            0 => made.tcp(from, to),
+            1 | 2 => made.udp(from, to),
+            _ => made.proto(99),
+        };
+        made.bytes()
+    }
+
+    #[test]
+    fn the_first_policy_that_speaks_of_a_packet_counts() {
+        let mut rng = Rng::seed(4301);
+        for policies in [0, 1, 3, 20, 300] {
+            let list: Vec<_> = (0..policies)
+                .map(|n| Policy {
+                    action: Action::Protect(n),
+                    ..random(&mut rng)
+                })
+                .collect();
+            let compiled = Policies::new(list.clone());
+            for _ in 0..2000 {
+                let packet = packet(&mut rng);
+                for direction in [Direction::In, Direction::Out] {
+                    let first = list.iter().find(|p| speaks(p, direction, &packet));
+                    let found = compiled.find(direction, &packet);
+                    assert_eq!(found, first.map(|p| p.action), "{packet:x?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_fits_no_policy() {
+        let mut rng = Rng::seed(1);
+        let all = |net| Policy {
+            direction: Direction::In,
+            src: net,
+            dst: net,
+            protocol: None,
+            src_ports: None,
+            dst_ports: None,
+            action: Action::Bypass,
+        };
+        let policies = Policies::new(vec![all(Net::V4(Prefix4::ALL)), all(Net::V6(Prefix6::ALL))]);
+        for len in 0..60 {
+            for _ in 0..200 {
+                policies.find(Direction::In, &rng.bytes(len));
+            }
+        }
+        assert_eq!(policies.find(Direction::In, &[0x45; 19]), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! What protects packets: ciphers and codes, by the names that strongSwan gives them.
+
+use crate::HEADER;
+use crate::hmac::BLOCK;
+use std::fmt;
+use std::str::FromStr;
+use zeroize::Zeroizing;
+
+/// How packets are kept secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cipher {
+    /// AES-GCM (RFC 4106), with keys of so many bytes.
+    Gcm(usize),
+    /// AES-GMAC (RFC 4543): authentication only.
+    Gmac(usize),
+    /// ChaCha20-Poly1305 (RFC 7634).
+    ChaCha,
+    /// AES-CBC (RFC 3602).
+    Cbc(usize),
+    /// None (RFC 2410).
+    Null,
+}
+
+/// How packets are authenticated, where the cipher does not do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// The cipher does it.
+    None,
+    /// HMAC-SHA1-96 (RFC 2404).
+    Sha1,
+    /// HMAC-SHA-256-128 (RFC 4868).
+    Sha256,
+    /// HMAC-SHA-512-256 (RFC 4868).
+    Sha512,
+}
+
+/// A cipher and a code.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Suite {
+    pub(crate) cipher: Cipher,
+    pub(crate) code: Code,
+}
+
+const fn suite(cipher: Cipher, code: Code) -> Suite {
+    Suite { cipher, code }
+}
+
+/// All suites by name.
+const SUITES: [(&str, Suite); 19] = [
+    ("aes128gcm16", suite(Cipher::Gcm(16), Code::None)),
+    ("aes192gcm16", suite(Cipher::Gcm(24), Code::None)),
+    ("aes256gcm16", suite(Cipher::Gcm(32), Code::None)),
+    ("chacha20poly1305", suite(Cipher::ChaCha, Code::None)),
+    ("aes128gmac", suite(Cipher::Gmac(16), Code::None)),
+    ("aes192gmac", suite(Cipher::Gmac(24), Code::None)),
+    ("aes256gmac", suite(Cipher::Gmac(32), Code::None)),
+    ("aes128-sha1", suite(Cipher::Cbc(16), Code::Sha1)),
+    ("aes192-sha1", suite(Cipher::Cbc(24), Code::Sha1)),
+    ("aes256-sha1", suite(Cipher::Cbc(32), Code::Sha1)),
+    ("aes128-sha256", suite(Cipher::Cbc(16), Code::Sha256)),
+    ("aes192-sha256", suite(Cipher::Cbc(24), Code::Sha256)),
+    ("aes256-sha256", suite(Cipher::Cbc(32), Code::Sha256)),
+    ("aes128-sha512", suite(Cipher::Cbc(16), Code::Sha512)),
+    ("aes192-sha512", suite(Cipher::Cbc(24), Code::Sha512)),
+    ("aes256-sha512", suite(Cipher::Cbc(32), Code::Sha512)),
+    ("null-sha1", suite(Cipher::Null, Code::Sha1)),
+    ("null-sha256", suite(Cipher::Null, Code::Sha256)),
+    ("null-sha512", suite(Cipher::Null, Code::Sha512)),
+];
+
+impl Suite {
+    /// The names of all suites.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SUITES.iter().map(|(name, _)| *name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let found = SUITES.iter().find(|(_, suite)| *suite == self);
+        found.map_or("", |(name, _)| name)
+    }
+
+    /// Bytes of the cipher's key; of GCM, GMAC and ChaCha20, four bytes of salt are its last ones (RFC 4106, 8.1).
+    pub fn enc_key_len(self) -> usize {
+        match self.cipher {
+            Cipher::Gcm(len) | Cipher::Gmac(len) => len + 4,
+            Cipher::ChaCha => 32 + 4,
+            Cipher::Cbc(len) => len,
+            Cipher::Null => 0,
+        }
+    }
+
+    /// Bytes of the code's key.
+    pub fn auth_key_len(self) -> usize {
+        match self.code {
+            Code::None => 0,
+            Code::Sha1 => 20,
+            Code::Sha256 => 32,
+            Code::Sha512 => 64,
+        }
+    }
+
+    /// Bytes before the payload: header and initialisation vector.
+    #[inline]
+    pub fn head(self) -> usize {
+        HEADER
+            + match self.cipher {
+                Cipher::Gcm(_) | Cipher::Gmac(_) | Cipher::ChaCha => 8,
+                Cipher::Cbc(_) => BLOCK,
+                Cipher::Null => 0,
+            }
+    }
+
+    /// Bytes of the integrity check value.
+    #[inline]
+    pub fn icv(self) -> usize {
+        match self.code {
+            Code::None | Code::Sha256 => 16,
+            Code::Sha1 => 12,
+            Code::Sha512 => 32,
+        }
+    }
+
+    /// The payload with its trailer is a multiple of so many bytes.
+    #[inline]
+    pub(crate) fn align(self) -> usize {
+        match self.cipher {
+            Cipher::Cbc(_) => BLOCK,
+            _ => 4,
+        }
+    }
+}
+
+impl FromStr for Suite {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Suite, String> {
+        let found = SUITES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, suite)| *suite).ok_or_else(|| {
+            let names: Vec<_> = Suite::names().collect();
+            format!("there is no suite `{text}`; there are {}", names.join(", "))
+        })
+    }
+}
+
+impl fmt::Debug for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Keys as they are given; they are wiped when they have been used.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Keys {
+    /// Of the cipher, with its salt.
+    pub enc: Zeroizing<Vec<u8>>,
+    /// Of the code.
+    pub auth: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for Keys {
+    /// Says nothing of the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
+}

@@ -1,0 +1,237 @@
+//! The anti-replay window (RFC 4303, 3.4.3), which several workers use at once without a lock.
+//!
+//! Bits of sequence numbers lie in a ring of words. A word is half a tag, which says for which numbers it stands, and half
+//! bits. Whoever marks a number swaps its word for one with the bit; if the tag is older than the number, for one with
+//! the new tag and this bit alone, so that nobody need clear what the window has left behind. A word never becomes older:
+//! a number whose word stands for later ones is outside, and one whose bit is set was seen. So of all workers that
+//! mark a number exactly one succeeds.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// The largest window.
+pub const MAX: u32 = 4096;
+/// Bits in a word.
+const BITS: u64 = 32;
+
+/// The numbers that have been seen, of the last ones up to the greatest.
+#[derive(Debug)]
+pub struct Window {
+    /// The greatest number seen.
+    top: AtomicU64,
+    /// A power of two of words, with room for one more than the window covers. Empty: replays are not looked for.
+    ring: Box<[AtomicU64]>,
+    size: u64,
+}
+
+impl Window {
+    /// A window over so many numbers, [`MAX`] at most; with 0 of them replays are not looked for.
+    pub fn new(size: u32) -> Window {
+        let size = u64::from(size.min(MAX));
+        let words = match size {
+            0 => 0,
+            _ => (size.div_ceil(BITS) + 1).next_power_of_two(),
+        };
+        Window {
+            top: AtomicU64::new(0),
+            ring: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            size,
+        }
+    }
+
+    /// The greatest number seen.
+    pub fn top(&self) -> u64 {
+        self.top.load(Relaxed)
+    }
+
+    /// How many numbers it covers.
+    pub fn size(&self) -> u32 {
+        self.size as u32
+    }
+
+    /// The whole number of which a packet has the lower half (RFC 4303, A2.2); none if it is from before the first.
+    #[inline]
+    pub fn extend(&self, low: u32) -> Option<u64> {
+        let top = self.top();
+        let high = top >> 32;
+        let bottom = (top as u32).wrapping_sub((self.size as u32).saturating_sub(1));
+        // Whether the window lies within one half, or reaches back into the one before.
+        let high = if u64::from(top as u32) >= self.size.saturating_sub(1) {
+            high + u64::from(low < bottom)
+        } else if low >= bottom {
+            high.checked_sub(1)?
+        } else {
+            high
+        };
+        Some(high << 32 | u64::from(low))
+    }
+
+    /// The ring's word for a number, its tag and its bit.
+    #[inline]
+    fn place(&self, number: u64) -> (&AtomicU64, u32, u64) {
+        let block = number / BITS;
+        let words = self.ring.len() as u64;
+        let tag = (block / words) as u32;
+        (
+            &self.ring[(block & (words - 1)) as usize],
+            tag,
+            1 << (number % BITS),
+        )
+    }
+
+    /// Whether a number might still be marked: to be asked before a packet is decrypted.
+    #[inline]
+    pub fn might_take(&self, number: u64) -> bool {
+        if self.ring.is_empty() {
+            return true;
+        }
+        if number == 0 || number <= self.top().saturating_sub(self.size) {
+            return false;
+        }
+        let (word, tag, bit) = self.place(number);
+        let now = word.load(Relaxed);
+        match age(now, tag) {
+            0 => now & bit == 0,
+            age => age > 0,
+        }
+    }
+
+    /// Marks the number of an authentic packet; false if it was marked before or the window has left it behind.
+    #[inline]
+    pub fn take(&self, number: u64) -> bool {
+        if self.ring.is_empty() {
+            self.top.fetch_max(number, Relaxed);
+            return true;
+        }
+        let top = self.top.fetch_max(number, AcqRel).max(number);
+        if number == 0 || number <= top.saturating_sub(self.size) {
+            return false;
+        }
+        let (word, tag, bit) = self.place(number);
+        let mut now = word.load(Acquire);
+        loop {
+            let new = match age(now, tag) {
+                0 if now & bit == 0 => now | bit,
+                age if age > 0 => u64::from(tag) << 32 | bit,
+                _ => return false,
+            };
+            match word.compare_exchange_weak(now, new, AcqRel, Acquire) {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+    }
+}
+
+/// By how many rounds of the ring a word is older than a tag; one without bits was never used, and is older than all. Tags go
+/// round only if a sender leaves out more numbers at once than it can use in a day.
+#[inline]
+fn age(word: u64, tag: u32) -> i32 {
+    match word as u32 {
+        0 => 1,
+        _ => tag.wrapping_sub((word >> 32) as u32) as i32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use testkit::Rng;
+
+    /// All numbers that were ever taken.
+    #[derive(Default)]
+    struct Model {
+        seen: BTreeSet<u64>,
+        top: u64,
+    }
+
+    impl Model {
+        fn take(&mut self, number: u64, size: u64) -> bool {
+            let inside = number > 0 && number + size > self.top;
+            self.top = self.top.max(number);
+            inside && self.seen.insert(number)
+        }
+    }
+
+    #[test]
+    fn it_is_as_a_list_of_all_numbers_says() {
+        for size in [1, 2, 31, 32, 33, 64, 100, 1024, 4095, 4096] {
+            let mut rng = Rng::seed(u64::from(size));
+            let (window, mut model) = (Window::new(size), Model::default());
+            let mut middle = if rng.one_in(2) {
+                0
+            } else {
+                u64::from(u32::MAX)
+            };
+            for _ in 0..20_000 {
+                middle += match rng.below(20) {
+                    0 => rng.below(3 * size as usize + 2) as u64,
+                    1 if rng.one_in(50) => 1 << 20,
+                    _ => rng.below(3) as u64,
+                };
+                let number = middle.saturating_sub(rng.below(2 * size as usize + 40) as u64);
+                let number = if rng.one_in(4) { middle } else { number };
+                let might = window.might_take(number);
+                let expected = model.take(number, u64::from(size));
+                assert_eq!(window.take(number), expected, "{number} of {size}");
+                assert_eq!(might, expected, "{number} of {size}");
+                assert!(!window.might_take(number) && !window.take(number));
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_number_may_be_any() {
+        for first in [1, 1 << 37, 1 << 38, (1 << 38) + (1 << 37), u64::MAX >> 1] {
+            let window = Window::new(64);
+            assert!(window.might_take(first) && window.take(first) && !window.take(first));
+            assert!(window.take(first + 1) && !window.might_take(first));
+        }
+    }
+
+    #[test]
+    fn without_a_size_all_are_taken() {
+        let window = Window::new(0);
+        assert!(window.take(5) && window.take(5) && window.might_take(0) && window.take(0));
+    }
+
+    #[test]
+    fn halves_of_numbers_become_whole() {
+        let mut rng = Rng::seed(9);
+        for size in [1, 64, 4096] {
+            for start in [1, u64::from(u32::MAX) - 3000, (7 << 32) - 9000] {
+                let window = Window::new(size);
+                let mut top = start;
+                window.take(top);
+                for _ in 0..10_000 {
+                    top += rng.below(3) as u64;
+                    window.take(top);
+                    let back = rng.below(size as usize) as u64;
+                    let number = (top + rng.below(1000) as u64).saturating_sub(back).max(1);
+                    if number + u64::from(size) > top {
+                        assert_eq!(window.extend(number as u32), Some(number), "{top} {size}");
+                    }
+                }
+            }
+        }
+        // Of nothing that was before the first.
+        let window = Window::new(64);
+        window.take(1);
+        assert_eq!(window.extend(u32::MAX), None);
+    }
+
+    #[test]
+    fn of_several_workers_exactly_one_takes_a_number() {
+        let window = Window::new(4096);
+        let takes: u64 = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (1..=20_000).filter(|&n| window.take(n)).count() as u64))
+                .collect();
+            let counts = workers.into_iter().map(|w| w.join().expect("it ends"));
+            counts.sum()
+        });
+        // Whoever is more than a window behind finds numbers gone that others have taken; the first to come finds all.
+        assert_eq!(takes, 20_000);
+    }
+}
