@@ -111,6 +111,9 @@ pub(crate) enum Command {
     Cluster(Cluster),
     /// Add routers to a process, or remove them, while the others run
     Router(Router),
+    /// Show IPsec of a running router
+    #[command(subcommand)]
+    Ipsec(Ipsec),
     /// End a running router in order; with --router one of several, while the others go on
     Stop(Target),
     /// Print the manual pages (roff), or write them to a folder
@@ -148,6 +151,12 @@ pub(crate) enum RouterCommand {
         /// The router, or a shared port
         name: String,
     },
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Ipsec {
+    /// Show security associations without their keys, policies, and what was dropped by name
+    Show(Target),
 }
 
 /// A configuration and its definitions.

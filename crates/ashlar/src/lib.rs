@@ -61,6 +61,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         Command::Bench(bench) => cmd::bench::bench(&bench, &registry),
         Command::Cluster(cluster) => cmd::cluster::cluster(cluster, &registry),
         Command::Router(router) => cmd::router::router(&router),
+        Command::Ipsec(cli::Ipsec::Show(target)) => cmd::ipsec::show(&target),
         Command::Stop(target) => cmd::set::stop(&target),
         Command::Man { folder } => cmd::man::man(folder.as_deref()),
         Command::Completions { shell } => cmd::man::completions(shell),

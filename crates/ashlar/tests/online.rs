@@ -42,6 +42,33 @@ fn until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
+/// Packets that no policy lets out.
+const IPSEC: &str = "ipsec :: IPsecTable(
+        sa in spi 0x2001 reqid 1 suite aes128gcm16 ENC_KEY 7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b,
+        policy out src 10.1.0.0/16 dst 10.2.0.0/16 protect 1);
+    RatedSource(x, 100) -> IPEncap(udp, 10.9.0.1, 10.2.0.1) -> seal :: IPsecEncap(TABLE ipsec) -> Discard;";
+
+#[test]
+fn ipsec_is_shown_without_keys() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, IPSEC, &[]);
+    until("the packet", || router.count("seal.packets") > 0);
+    let shown = router.tell(&["ipsec", "show"]);
+    for part in [
+        "ipsec: ciphers by ",
+        "in spi 0x2001 reqid 1 suite aes128gcm16 number 0 packets 0 ",
+        "policy out src 10.1.0.0/16 dst 10.2.0.0/16 protect 1\n",
+        "seal: policy ",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let all = router.tell(&["show", "flatconfig"]) + &router.tell(&["show", "ipsec"]);
+    assert!(!all.contains("7b7b"), "{all}");
+    router.tell(&["stop"]);
+    let (_, log) = router.end();
+    assert!(!log.contains("7b7b"), "{log}");
+}
+
 #[test]
 fn handlers_are_listed_read_and_written() {
     let folder = Folder::new();

@@ -123,6 +123,8 @@ impl Tables {
         match spec.direction {
             Direction::In => self.inbound.set(spec.spi, Some(sa)),
             Direction::Out => {
+                // That in its place may have been in use for another number.
+                self.remove(Direction::Out, spec.spi);
                 self.outbound.set(spec.spi, Some(sa));
                 self.in_use.set(spec.reqid, Some(sa));
             }

@@ -147,6 +147,10 @@ impl Sa {
                 "extended sequence numbers need a window, by which they are told".to_owned(),
             );
         }
+        if spec.pad > 0 && spec.tunnel.is_none() {
+            // Nothing inside would say where the payload ends.
+            return Err("`pad` is for tunnels only".to_owned());
+        }
         let suite = spec.suite;
         for (name, given, needed) in [
             ("ENC_KEY", keys.enc.len(), suite.enc_key_len()),

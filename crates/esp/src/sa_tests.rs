@@ -218,6 +218,7 @@ fn mistakes_are_told_without_the_keys() {
         })
         .contains("needs no AUTH_KEY")
     );
+    assert!(wrong(|spec, _| (spec.pad, spec.tunnel) = (9, None)).contains("tunnels"));
     assert!(wrong(|spec, _| (spec.esn, spec.window) = (true, 0)).contains("window"));
     let keys = Keys {
         enc: Zeroizing::new(b"secret".to_vec()),

@@ -9,6 +9,7 @@ pub mod expansion;
 pub mod fpm;
 pub mod graph;
 pub mod headers;
+pub mod ipsec;
 pub mod keep;
 pub mod language;
 pub mod linux;
@@ -67,6 +68,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "headers",
         run: headers::run,
+    },
+    Target {
+        name: "ipsec",
+        run: ipsec::run,
     },
     Target {
         name: "keep",

@@ -7,6 +7,7 @@ pub(crate) mod cluster;
 pub(crate) mod doc;
 pub(crate) mod doctor;
 pub(crate) mod graph;
+pub(crate) mod ipsec;
 pub(crate) mod list_ports;
 pub(crate) mod man;
 pub(crate) mod plan;

@@ -62,7 +62,7 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
 }
 
 /// A handler's text.
-fn read(client: &Client, path: &str, argument: &str) -> Result<String, String> {
+pub(super) fn read(client: &Client, path: &str, argument: &str) -> Result<String, String> {
     let target = format!(
         "/v1/handlers/{}?argument={}",
         encode(path),

@@ -35,7 +35,7 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::Table;
+use super::{Table, at_network};
 use crate::prelude::*;
 use esp::outer::ecn_after;
 use esp::policy::Action;
@@ -73,10 +73,7 @@ impl Element for IPsecDecap {
     const CLASS: &'static str = "IPsecDecap";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in4", "in6?"], &["out4", "out6?", "other4?", "other6?"]);
-    const NEEDS: &'static [Facts] = &[
-        Facts::IP4.and(Facts::AT_NETWORK),
-        Facts::IP6.and(Facts::AT_NETWORK),
-    ];
+    const NEEDS: &'static [Facts] = &[Facts::IP4, Facts::IP6];
     const GIVES: &'static [Facts] = &[
         Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
         Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
@@ -190,6 +187,9 @@ struct Before {
 /// What comes before ESP; none if there is no ESP.
 #[inline]
 fn before(packet: &mut Packet) -> Result<Option<Before>, u8> {
+    if !at_network(packet) {
+        return Err(MALFORMED);
+    }
     let data = packet.data();
     let is_v4 = data.first().ok_or(MALFORMED)? >> 4 == 4;
     let (ip_len, next_at, next, tos, total) = if is_v4 {

@@ -36,7 +36,7 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::Table;
+use super::{Table, at_network};
 use crate::prelude::*;
 use esp::policy::Action;
 use esp::{Database, Direction, Sa, Tables};
@@ -64,10 +64,7 @@ impl Element for IPsecEncap {
     const CLASS: &'static str = "IPsecEncap";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in4", "in6?"], &["out4", "out6?", "bypass4?", "bypass6?"]);
-    const NEEDS: &'static [Facts] = &[
-        Facts::IP4.and(Facts::AT_NETWORK),
-        Facts::IP6.and(Facts::AT_NETWORK),
-    ];
+    const NEEDS: &'static [Facts] = &[Facts::IP4, Facts::IP6];
     const GIVES: &'static [Facts] = &[
         Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
         Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
@@ -157,6 +154,9 @@ fn is_same(one: &Found, other: &Found) -> bool {
 /// By which association a packet is sealed, or what becomes of it. What a link has added behind it is taken off.
 #[inline]
 fn look_up<'t>(tables: &'t Tables, packet: &mut Packet, bypass: Verdict) -> Found<'t> {
+    if !at_network(packet) {
+        return Err(Verdict::drop(POLICY));
+    }
     let data = packet.data();
     let action = tables.policies().find(Direction::Out, data);
     let len = match data.first().map(|byte| byte >> 4) {

@@ -56,5 +56,11 @@ impl Table {
     }
 }
 
+/// Takes off what comes before the network header.
+#[inline]
+fn at_network(packet: &mut Packet) -> bool {
+    packet.pull(packet.network_offset())
+}
+
 #[cfg(test)]
 mod tests;
