@@ -26,7 +26,7 @@ install: build
 # All tests. Those of network cards, of which there is a short part here, are skipped where QEMU cannot be installed.
 test: deps deps-test check unit examples loom build system
 	-@scripts/deps cards
-	$(PYTHON) -m pytest -q tests/cards -m short
+	$(PYTHON) -m pytest -q tests/cards -m short -k e1000e
 
 check:
 	$(CARGO) fmt --all --check

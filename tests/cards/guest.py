@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -336,7 +337,8 @@ class Router:
             "[ -e /sys/kernel/iommu_groups/0 ] || echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode")
         run("mkdir -p /dev/hugepages; mountpoint -q /dev/hugepages || mount -t hugetlbfs none /dev/hugepages")
         self.write("two", f"FromDevice({self.addresses[0]}, PROMISC true) -> ToDevice({self.addresses[1]});")
-        run(f"{PROGRAM} doctor --fix --buffers {buffers} two.click", timeout=120)
+        # So many hugepages that jumbo frames have room.
+        run(f"{PROGRAM} doctor --fix --buffers {buffers} --frame-bytes 9018 two.click", timeout=120)
 
     def write(self, name: str, text: str) -> None:
         """Writes a configuration; $A and $B are the cards."""
@@ -357,6 +359,15 @@ class Router:
             return False
 
         until(answers, "the router's answer", timeout)
+
+    @contextlib.contextmanager
+    def running(self, name: str | Path, options: str = "") -> Iterator[None]:
+        """Runs a configuration, and ends it in the end."""
+        try:
+            self.start(name, options)
+            yield
+        finally:
+            self.stop()
 
     def log(self) -> str:
         return self.guest.run("cat /run/log", ok=False)

@@ -21,9 +21,7 @@ FromDevice($B, PROMISC true) -> b :: Counter -> ToDevice($A);
 PROMISC = "FromDevice($A, PROMISC true) -> a :: Counter -> ToDevice($B); Idle -> ToDevice($A); FromDevice($B) -> Discard;"
 OWN = PROMISC.replace("PROMISC true", "PROMISC false")
 
-pytestmark = pytest.mark.parametrize(
-    "router", [pytest.param(name, marks=pytest.mark.short) if name == "e1000e" else name for name in MODELS],
-    indirect=True, scope="module")
+pytestmark = pytest.mark.parametrize("router", MODELS, indirect=True, scope="module")
 
 
 def frame(number: int, size: int = 64, *, to: str = "02:00:00:00:99:01", vlan: int | None = None) -> bytes:
@@ -55,10 +53,9 @@ def crosses(router, frames: list[bytes], way: tuple[int, int] = (0, 1), timeout:
 @pytest.fixture
 def forwarding(router):
     router.write("forward", FORWARD)
-    router.start("forward")
-    ready(router)
-    yield router
-    router.stop()
+    with router.running("forward"):
+        ready(router)
+        yield router
 
 
 def ready(router) -> None:
@@ -83,6 +80,7 @@ def quiet(router) -> None:
         cable.take()
 
 
+@pytest.mark.short
 def test_frames_of_all_sizes_cross_both_ways_in_order(forwarding):
     sizes = [64, 65, 127, 128, 256, 512, 1024, 1500, 1514, 1518]
     for way in ((0, 1), (1, 0)):
@@ -91,11 +89,10 @@ def test_frames_of_all_sizes_cross_both_ways_in_order(forwarding):
 
 def test_jumbo_frames_cross_where_buffers_hold_them(router):
     router.write("forward", FORWARD)
-    router.start("forward", "--frame-bytes 9018")
-    ready(router)
-    sizes = [64, 1518, 1519, 2048, 4096, 9000, 9018]
-    crosses(router, [frame(n, sizes[n % len(sizes)]) for n in range(70)])
-    router.stop()
+    with router.running("forward", "--frame-bytes 9018"):
+        ready(router)
+        sizes = [64, 1518, 1519, 2048, 4096, 9000, 9018]
+        crosses(router, [frame(n, sizes[n % len(sizes)]) for n in range(70)])
 
 
 def test_a_cable_that_is_pulled_out_comes_back(forwarding):
@@ -119,14 +116,14 @@ def test_vlan_tags_stay_in_frames(forwarding):
 
 def test_frames_for_others_are_seen_if_they_are_asked_for(router):
     router.write("own", OWN)
-    router.start("own")
+    here, there = router.guest.cables
     ours = frame(1, to=mac(1))
-    until(lambda: router.guest.cables[0].offer(ours) and router.number("a.count") > 0, "a frame of its own", timeout=120)
-    router.guest.cables[1].take()
-    router.guest.cables[0].send(*[frame(n) for n in range(20)], ours)
-    until(lambda: ours in router.guest.cables[1].received, "its own frame", timeout=60)
-    assert all(f == ours for f in router.guest.cables[1].take() if f[6:12] == ours[6:12])
-    router.stop()
+    with router.running("own"):
+        until(lambda: here.offer(ours) and router.number("a.count") > 0, "a frame of its own", timeout=120)
+        there.take()
+        here.send(*[frame(n) for n in range(20)], frame(2, to=mac(1)))
+        until(lambda: frame(2, to=mac(1)) in there.received, "its own frame", timeout=60)
+        assert not [f for f in there.take() if f[:6] == frame(0)[:6]]
 
 
 def test_what_the_card_drops_has_a_name(forwarding):
@@ -140,7 +137,7 @@ def test_what_the_card_drops_has_a_name(forwarding):
 def test_a_reload_loses_nothing(forwarding):
     for round in range(3):
         forwarding.write("forward", FORWARD + f"// round {round}\nIdle -> Discard;")
-        forwarding.cli("reload")
+        forwarding.cli("reload --socket /run/router.sock")
         crosses(forwarding, [frame(n) for n in range(64)])
 
 
@@ -151,12 +148,12 @@ def test_a_killed_router_leaves_the_card_as_it_was(router):
         ready(router)
         router.guest.cables[0].send(*[frame(n) for n in range(16)])
         router.stop("KILL")
-    router.start("forward")
-    ready(router)
-    crosses(router, [frame(n) for n in range(64)])
-    router.stop()
+    with router.running("forward"):
+        ready(router)
+        crosses(router, [frame(n) for n in range(64)])
 
 
+@pytest.mark.short
 def test_a_second_program_is_told_who_has_the_card(forwarding):
     a, b = forwarding.addresses
     said = forwarding.guest.run(f"timeout 60 {PROGRAM} run forward.click A={a} B={b} --buffers 1024 --name second", ok=False,
@@ -174,19 +171,18 @@ def test_a_card_that_is_unplugged_stays_until_the_router_ends_and_works_again_wh
     if not guest.hotplug:
         pytest.skip("this card sits where nothing can be unplugged")
     router.write("forward", FORWARD)
-    router.start("forward")
-    ready(router)
-    guest.unplug(0)
-    crosses(router, [frame(n) for n in range(64)])
-    assert guest.has_card(0)
-    router.stop()
+    with router.running("forward"):
+        ready(router)
+        guest.unplug(0)
+        crosses(router, [frame(n) for n in range(64)])
+        assert guest.has_card(0)
     until(lambda: not guest.has_card(0), "the card to be gone", timeout=120)
-    why = router.cli(f"doctor forward.click A={router.addresses[0]} B={router.addresses[1]}", ok=False)
-    assert f"there is no network card {router.addresses[0]}" in why, why
+    a, b = router.addresses
+    why = router.cli(f"doctor forward.click A={a} B={b}", ok=False)
+    assert f"there is no network card {a}" in why, why
     guest.plug(0)
     until(lambda: len(guest.cards()) == 2, "the card to be back", timeout=120)
-    router.cli(f"ports bind {router.addresses[0]}")
-    router.start("forward")
-    ready(router)
-    crosses(router, [frame(n) for n in range(64)])
-    router.stop()
+    router.cli(f"ports bind {a}")
+    with router.running("forward"):
+        ready(router)
+        crosses(router, [frame(n) for n in range(64)])

@@ -65,14 +65,14 @@ def both_ways(bed: Bed) -> None:
 
 def test_an_ip_router_on_cards_carries_hosts(bed):
     router = bed.router
-    router.start(ROOT / "conf/ip-router.click", f"DEV0={router.addresses[0]} DEV1={router.addresses[1]} {ADDRESSES} --workers 2")
-    both_ways(bed)
-    stats = router.stats()
+    cards = f"DEV0={router.addresses[0]} DEV1={router.addresses[1]}"
+    with router.running(ROOT / "conf/ip-router.click", f"{cards} {ADDRESSES} --workers 2"):
+        both_ways(bed)
+        stats = router.stats()
     queues = [copy["device"]["packets"] for element in stats["elements"] for copy in element["copies"]
               if copy.get("device") and copy["device"]["receives"]]
     # Four TCP connections and two families: RSS has given each queue of each card some.
     assert len(queues) == 4 and all(queues), queues
-    router.stop()
 
 
 def test_linux_and_frr_steer_a_router_on_cards(bed):
@@ -81,20 +81,19 @@ def test_linux_and_frr_steer_a_router_on_cards(bed):
     run = router.guest.run
     run("ip netns add routing; ip netns exec routing sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 "
         "net.ipv6.conf.default.accept_dad=0")
-    router.start(ROOT / "conf/linux-router.click",
-                 f"DEV0={router.addresses[0]} DEV1={router.addresses[1]} --netns routing")
-    for side in (CLIENT, SERVER):
-        run(f"ip -n routing link set {side.interface} up")
-        for version in (4, 6):
-            run(f"ip -n routing address add {side.router[version]}/{BITS[version]} dev {side.interface}")
-    both_ways(bed)
-    # A network behind the server, by FRR.
-    bed.hosts[1].ip("address add 203.0.113.7/32 dev lo")
-    run("mkdir -p /run/frr; chown frr:frr /run/frr; touch /run/zebra.conf; "
-        f"echo 'ip route 203.0.113.0/24 {SERVER.host[4]}' > /run/staticd.conf; chmod 644 /run/*.conf; "
-        "ip netns exec routing /usr/lib/frr/zebra -d -f /run/zebra.conf -i /run/frr/zebra.pid && "
-        "ip netns exec routing /usr/lib/frr/staticd -d -f /run/staticd.conf -i /run/frr/staticd.pid", timeout=120)
-    until(lambda: "203.0.113.0/24" in router.cli("show rt4.table"), "FRR's route", timeout=120)
-    done = bed.hosts[0].run("ping", "-c5", "-W5", "203.0.113.7", timeout=60)
-    assert " 5 received" in done.out, done
-    router.stop()
+    cards = f"DEV0={router.addresses[0]} DEV1={router.addresses[1]}"
+    with router.running(ROOT / "conf/linux-router.click", f"{cards} --netns routing"):
+        for side in (CLIENT, SERVER):
+            run(f"ip -n routing link set {side.interface} up")
+            for version in (4, 6):
+                run(f"ip -n routing address add {side.router[version]}/{BITS[version]} dev {side.interface}")
+        both_ways(bed)
+        # A network behind the server, by FRR.
+        bed.hosts[1].ip("address add 203.0.113.7/32 dev lo")
+        run("mkdir -p /run/frr; chown frr:frr /run/frr; touch /run/zebra.conf; "
+            f"echo 'ip route 203.0.113.0/24 {SERVER.host[4]}' > /run/staticd.conf; chmod 644 /run/*.conf; "
+            "ip netns exec routing /usr/lib/frr/zebra -d -f /run/zebra.conf -i /run/frr/zebra.pid && "
+            "ip netns exec routing /usr/lib/frr/staticd -d -f /run/staticd.conf -i /run/frr/staticd.pid", timeout=120)
+        until(lambda: "203.0.113.0/24" in router.guest.get("/v1/handlers/rt4.table"), "FRR's route", timeout=120)
+        done = bed.hosts[0].run("ping", "-c5", "-W5", "203.0.113.7", timeout=60)
+        assert " 5 received" in done.out, done

@@ -224,8 +224,8 @@ pub(crate) struct Run {
     pub(crate) buffers: usize,
     /// Longest frame that is carried, with its checksum: jumbo frames need 9018, or more with VLAN tags
     ///
-    /// Every packet buffer is so large, and DPDK ports get an MTU to match.
-    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u16).range(2048..=16384))]
+    /// Every packet buffer is made so large (a power of two), and DPDK ports get an MTU to match.
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = frame_bytes())]
     pub(crate) frame_bytes: u16,
     /// Open Linux interfaces even if another router process has them: each gets all frames
     #[arg(long)]
@@ -333,6 +333,10 @@ fn buffers(text: &str) -> Result<usize, String> {
         Ok(n @ 1024..=16_777_216) => Ok(n),
         _ => Err("write a number from 1024 to 16777216".to_owned()),
     }
+}
+
+fn frame_bytes() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(2048..=16_384)
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {

@@ -71,8 +71,9 @@ const USUAL: usize = 2048;
 /// probed or opened.
 pub fn carry_frames(bytes: usize) {
     if bytes > USUAL {
-        // Drivers use whole cache lines of a buffer.
-        engine::packet::pool::configure((bytes - CRC).next_multiple_of(64), BUFFERS);
+        // Cards write a frame into several buffers if it is longer than the power of two below a buffer's size
+        // (net_e1000_em), and a packet is one buffer.
+        engine::packet::pool::configure((bytes - CRC).next_power_of_two(), BUFFERS);
     }
 }
 

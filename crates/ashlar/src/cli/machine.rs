@@ -48,6 +48,9 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = super::buffers)]
     pub(crate) buffers: usize,
+    /// Longest frame that is to be carried, as for `ashlar run`
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = super::frame_bytes())]
+    pub(crate) frame_bytes: u16,
     /// Mend what a command can mend, and print how to undo it
     #[arg(long)]
     pub(crate) fix: bool,

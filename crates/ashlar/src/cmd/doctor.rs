@@ -45,6 +45,7 @@ impl PortDirectory for AnyPort {
 
 pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, String> {
     let machine = Machine::here();
+    ports::carry_frames(asked.frame_bytes.into());
     let wanted = match &asked.file {
         Some(file) => wanted(&names(file, asked, registry)?, asked.buffers),
         None => all_cards(&machine, asked.buffers),

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 pub fn why_not(machine: &Machine, address: &str) -> Option<String> {
     let mut found = Vec::new();
     machine.card(address, &mut found);
-    let worst = found.iter().max_by_key(|finding| finding.level)?;
+    let worst = found.iter().find(|finding| finding.level == Level::Error)?;
     let mend = worst
         .mend
         .as_ref()

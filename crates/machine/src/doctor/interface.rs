@@ -1,6 +1,6 @@
 //! Linux interfaces: what the kernel does beside, and what spoils frames.
 
-use super::{Finding, Level, Mend, Wanted};
+use super::{Finding, Level, Mend, Wanted, word};
 use crate::{Interface, Machine, Offload};
 
 impl Machine {
@@ -41,13 +41,14 @@ impl Machine {
     /// What the kernel does with the same frames.
     fn beside(&self, interface: &Interface, xdp: bool, found: &mut Vec<Finding>) {
         let name = &*interface.name;
+        let quoted = word(name);
         let mut say = |level, what: String, why: &str, mend| {
             found.push(Finding::new(level, name, what, why).mend(mend));
         };
         if interface.state == "down" {
             let mend = Mend::new(
-                format!("ip link set {name} up"),
-                format!("ip link set {name} down"),
+                format!("ip link set {quoted} up"),
+                format!("ip link set {quoted} down"),
             );
             say(
                 Level::Error,
@@ -71,7 +72,7 @@ impl Machine {
                 Level::Warning,
                 what,
                 why,
-                Mend::by_hand(format!("ip link set {name} nomaster")),
+                Mend::by_hand(format!("ip link set {quoted} nomaster")),
             );
         }
         if xdp && interface.default_route {
@@ -82,7 +83,8 @@ impl Machine {
         for family in ["ipv4", "ipv6"] {
             let path = format!("proc/sys/net/{family}/conf/{name}/forwarding");
             if !xdp && self.files.read(&path).as_deref() == Some("1") {
-                let key = format!("net.{family}.conf.{name}.forwarding");
+                // sysctl has a dot for a slash, and a slash for a dot.
+                let key = word(&format!("net/{family}/conf/{name}/forwarding"));
                 let what = format!("the kernel forwards {family} packets of {name}, too");
                 let mend = Mend::new(format!("sysctl -w {key}=0"), format!("sysctl -w {key}=1"));
                 say(Level::Warning, what, "packets leave twice", mend);
@@ -100,7 +102,7 @@ impl Machine {
                 Level::Warning,
                 what,
                 why,
-                Mend::by_hand(format!("ip address flush dev {name}")),
+                Mend::by_hand(format!("ip address flush dev {quoted}")),
             );
         }
     }
@@ -118,7 +120,7 @@ fn offloads(interface: &Interface, found: &mut Vec<Finding>) {
     if interface.offloads.contains(&Offload::Lro) {
         let words = |state: &str| {
             let each: Vec<String> = merging.iter().map(|o| format!("{o} {state}")).collect();
-            format!("ethtool -K {name} {}", each.join(" "))
+            format!("ethtool -K {} {}", word(name), each.join(" "))
         };
         let what = format!("{name} merges received packets ({})", merging.join(", "));
         let why = "merged packets are larger than the link's MTU, and AF_XDP drops them or the router cannot send them";
@@ -179,7 +181,7 @@ mod tests {
         let mend = plain[0].mend.as_ref().expect("a command");
         assert_eq!(
             mend.undo.as_deref(),
-            Some("sysctl -w net.ipv4.conf.eth0.forwarding=1")
+            Some("sysctl -w net/ipv4/conf/eth0/forwarding=1")
         );
         let xdp = lacks(Wanted {
             xdp: vec!["eth0".into()],

@@ -96,6 +96,15 @@ impl Finding {
     }
 }
 
+/// A name as one word of a shell: Linux takes nearly any character in the name of an interface.
+fn word(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-:@/".contains(c);
+    match !name.is_empty() && name.chars().all(plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', "'\\''")),
+    }
+}
+
 /// What a configuration's ports ask of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -122,5 +131,17 @@ impl Machine {
         self.cores(&mut found);
         found.sort_by_key(|finding| std::cmp::Reverse(finding.level));
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_one_word_of_a_shell() {
+        assert_eq!(word("eth0.100"), "eth0.100");
+        assert_eq!(word("a;reboot"), "'a;reboot'");
+        assert_eq!(word("a'b"), "'a'\\''b'");
     }
 }
