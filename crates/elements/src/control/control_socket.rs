@@ -12,7 +12,8 @@
 //! 510 means that there is no such element, 511 no such handler, 520 that the handler refused, 530 that it may
 //! not be read or written. Script's `cat`, `catq` and `kill` cannot be used here.
 //!
-//! Up to 32 clients may be connected; others are told so and sent away. While a client does not read its answers nothing
+//! Up to 32 clients may be connected. If one more comes, the client that has been silent longest is disconnected, if it
+//! has asked for nothing for a minute; otherwise the new one is told that there are too many, and sent away. While a client does not read its answers nothing
 //! is read from it, and after a minute it is disconnected. A command may have 16 MiB of data.
 //!
 //! After a hot swap an element with the same name and address keeps its socket and its clients. There is one
@@ -49,6 +50,8 @@ use std::time::Duration;
 /// Runs between two looks at the sockets while the router is busy: looking costs system calls.
 const LOOK: u32 = 32;
 const RETRY: Duration = Duration::from_secs(1);
+/// A client that is silent for so long loses its place to one that comes.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Clients at a time.
 const CLIENTS_MAX: usize = 32;
 /// What others are told.
@@ -97,7 +100,7 @@ impl ControlSocket {
                 return any;
             };
             any = true;
-            if self.sessions.len() == CLIENTS_MAX {
+            if self.sessions.len() == CLIENTS_MAX && !self.make_place(now) {
                 // If there is no room for this, the end of the connection says it.
                 let _ = stream.write(FULL);
                 continue;
@@ -110,6 +113,23 @@ impl ControlSocket {
             self.sessions.push(session);
         }
         any
+    }
+
+    /// Disconnects the client that has been silent longest, if that is long. Returns whether there was one.
+    fn make_place(&mut self, now: Time) -> bool {
+        let silent = self.sessions.iter().enumerate();
+        let silent = silent.map(|(at, session)| (session.borrow().silence(now), at));
+        let Some((_, at)) = silent.max().filter(|(silence, _)| *silence >= SILENCE) else {
+            return false;
+        };
+        let session = self.sessions.remove(at);
+        if self.config.verbose {
+            let from = &session.borrow().from;
+            complain(&format!(
+                "closed control connection from {from}, which was silent"
+            ));
+        }
+        true
     }
 }
 

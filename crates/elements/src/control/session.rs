@@ -41,6 +41,8 @@ pub(super) struct Session {
     ended: bool,
     /// When the client last took a part of what waits for it.
     took: Time,
+    /// When it last said something.
+    heard: Time,
 }
 
 impl Session {
@@ -54,6 +56,7 @@ impl Session {
             waits: false,
             ended: false,
             took: now,
+            heard: now,
         }
     }
 
@@ -64,6 +67,15 @@ impl Session {
     /// Whether nothing more is to be read or written.
     pub(super) fn is_over(&self) -> bool {
         self.ended && self.output.is_empty() && !self.waits
+    }
+
+    /// For how long the client has neither said something nor taken a part of an answer, while nothing of it was to be done.
+    pub(super) fn silence(&self, now: Time) -> Duration {
+        match self.waits {
+            true => Duration::ZERO,
+            false if self.has_output() => now.since(self.took),
+            false => now.since(self.heard),
+        }
     }
 
     /// Whether answers wait for room.
@@ -86,7 +98,9 @@ impl Session {
             }
             return false;
         }
-        self.waits = self.waits || self.receive();
+        if !self.waits && self.receive() {
+            (self.waits, self.heard) = (true, now);
+        }
         self.waits
     }
 

@@ -19,9 +19,10 @@
 //! (RFC 7112). A packet that is longer than 65,535 bytes together with its header is dropped (`too_long`).
 //!
 //! The fragments of a reassembled packet, except the first, are counted as `merged`. When there are more than
-//! `DATAGRAMS` incomplete packets, the oldest one is dropped (`evicted`). So memory is bounded: two buffers for
-//! each. One in eight of them may be longer than a buffer: it has one of a few large buffers (64 KiB), and the
-//! oldest such packet is dropped when another needs its buffer.
+//! `DATAGRAMS` incomplete packets, one is dropped (`evicted`). So memory is bounded: two buffers for
+//! each. One in eight of them may be longer than a buffer: it has one of a few large buffers (64 KiB), and one
+//! such packet is dropped when another needs its buffer. It is the oldest packet of the source that has most of them, where
+//! a source is a network of 64 bits: who sends many fragments takes no place from others.
 //!
 //! Keyword arguments:
 //!
@@ -32,6 +33,7 @@ use super::pieces::{Added, Body, Piece, bad_fragment};
 use super::{chain, fault};
 use crate::prelude::*;
 use engine::packet::pool;
+use std::collections::HashMap;
 use std::time::Duration;
 use wire::{Ipv6, ext, ipv6};
 
@@ -57,6 +59,11 @@ pub(super) struct Config {
 
 /// Source, destination and identification.
 type Id = ([u8; 32], u32);
+
+/// The network that a packet comes from: one host may use all addresses of it.
+fn source(id: &Id) -> &[u8] {
+    &id.0[..8]
+}
 
 /// A packet that is not complete.
 struct Datagram {
@@ -155,9 +162,10 @@ impl IP6Reassembler {
         if let Some(at) = self.unfinished.iter().position(|d| d.id == id) {
             return Some(at);
         }
-        if self.unfinished.len() >= self.config.datagrams {
-            let oldest = self.unfinished.remove(0);
-            self.end(oldest, Verdict::drop(EVICTED as u8), cx);
+        if self.unfinished.len() >= self.config.datagrams
+            && let Some(victim) = self.victim(&id, |_| true)
+        {
+            self.evict(victim, cx);
         }
         let body = Body::new(self.spare.pop().unwrap_or_default())?;
         let until = cx.now() + self.config.timeout;
@@ -171,8 +179,8 @@ impl IP6Reassembler {
         Some(self.unfinished.len() - 1)
     }
 
-    /// Gives a body a large buffer if a piece reaches beyond a usual one. Few may have one: the oldest
-    /// of them goes. Returns where the unfinished packet is then.
+    /// Gives a body a large buffer if a piece reaches beyond a usual one. Few may have one: one of
+    /// them goes. Returns where the unfinished packet is then.
     fn make_room(&mut self, mut at: usize, piece: &Piece, cx: &mut Cx) -> Option<usize> {
         let body = self.unfinished[at].body.as_ref();
         if body.is_none_or(|body| piece.end() <= body.room()) {
@@ -181,14 +189,36 @@ impl IP6Reassembler {
         let is_large = |d: &Datagram| d.body.as_ref().is_some_and(Body::is_large);
         let large = self.unfinished.iter().filter(|d| is_large(d)).count();
         if large >= (self.config.datagrams / LARGE_SHARE).max(1)
-            && let Some(oldest) = self.unfinished.iter().position(is_large)
+            && let Some(victim) = self.victim(&self.unfinished[at].id, is_large)
         {
-            let oldest_datagram = self.unfinished.remove(oldest);
-            self.end(oldest_datagram, Verdict::drop(EVICTED as u8), cx);
-            at -= usize::from(oldest < at);
+            self.evict(victim, cx);
+            at -= usize::from(victim < at);
         }
         let grown = self.unfinished[at].body.as_mut().is_some_and(Body::grow);
         grown.then_some(at)
+    }
+
+    /// Who goes, of some unfinished packets, for one that has come: the oldest of the source that then has most of them.
+    fn victim(&self, newcomer: &Id, is_one: impl Fn(&Datagram) -> bool) -> Option<usize> {
+        let mut sources = HashMap::from([(source(newcomer), 1)]);
+        let some = || {
+            self.unfinished
+                .iter()
+                .enumerate()
+                .filter(|(_, d)| is_one(d))
+        };
+        for (_, datagram) in some() {
+            *sources.entry(source(&datagram.id)).or_insert(0usize) += 1;
+        }
+        let count = |(_, datagram): &(usize, &Datagram)| sources.get(source(&datagram.id));
+        // Of those with as many, the first one is the oldest.
+        let most = some().max_by_key(|one| (count(one), std::cmp::Reverse(one.0)));
+        most.map(|(at, _)| at)
+    }
+
+    fn evict(&mut self, at: usize, cx: &mut Cx) {
+        let datagram = self.unfinished.remove(at);
+        self.end(datagram, Verdict::drop(EVICTED as u8), cx);
     }
 
     /// Keeps a fragment whose bytes are in the body, and ends a packet that is complete.

@@ -287,6 +287,29 @@ fn a_flood_of_unfinished_packets_takes_bounded_memory() {
 }
 
 #[test]
+fn who_sends_many_fragments_takes_no_place_from_others() {
+    for (datagrams, size, piece) in [(4, 64, 32), (32, 36_000, 1200)] {
+        let text = TEXT.replace("DATAGRAMS 4", &format!("DATAGRAMS {datagrams}"));
+        both(&text, |bench| {
+            let data = body(size);
+            let cuts = (0..size).step_by(piece);
+            let mut parts: Vec<_> = cuts.map(|at| part(7, &data, at, at + piece)).collect();
+            let last = parts.pop().expect("there are some");
+            bench.push("r", &parts);
+            let header = ext::fragment_header(17, size - piece, true, 7);
+            let flood = [&header[..], &data[..piece]].concat();
+            for n in 0..64 {
+                // From all addresses of one network.
+                let src = format!("2001:db8:0:1::{n:x}");
+                bench.push("r", &[ip6(&src, DST, 44, 64, &flood)]);
+            }
+            bench.push("r", &[last]);
+            assert_eq!(bench.take("out"), [whole(&data)], "{size}");
+        });
+    }
+}
+
+#[test]
 fn fragments_cut_at_every_length_do_no_harm() {
     both(TEXT, |bench| {
         let chain = [44, 0, 1, 4, 0, 0, 0, 0];
