@@ -293,8 +293,8 @@ pub(crate) struct Run {
 
 #[derive(Args, Debug)]
 pub(crate) struct Keep {
-    /// For how long a router that was ready may not say that all its threads answer, until it is killed and started
-    /// again; with 0 for ever
+    /// For how long a router that was ready may not say that all its threads answer (workers, control, netlink), until
+    /// it is killed and started again; with 0 for ever
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub(crate) watchdog: u16,
     /// The command: ashlar run FILE ...
