@@ -48,7 +48,7 @@ struct Reader<'a> {
     behind: bool,
     /// Whether it is one whatever it looks like.
     always: bool,
-    /// Where a comment, and a string of hexadecimal bytes (`\\<6b 79>`), end that have begun before `at`.
+    /// Where a comment, and a string of hexadecimal bytes (`\<6b 79>`), end that have begun before `at`.
     comment_end: usize,
     data_end: usize,
 }

@@ -162,13 +162,11 @@ impl SourceMap {
         let Some(file) = self.files.get(file.0 as usize) else {
             return "";
         };
-        let masked = file
-            .masked
+        file.masked
             .get_or_init(|| match crate::secret::masked(&file.text) {
                 Cow::Borrowed(_) => Arc::clone(&file.text),
                 Cow::Owned(masked) => masked.into(),
-            });
-        masked
+            })
     }
 
     /// Of all texts together.

@@ -204,7 +204,7 @@ mod tests {
     fn a_pair_beyond_the_capacity_pushes_out_the_one_that_was_idle_longest() {
         let text = "c :: CheckIPHeader -> n :: AggregateIPAddrPair(CAPACITY 2) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
-        let from = |host: u8| testkit::ip4().src(&format!("10.0.0.{host}")).bytes();
+        let from = |host: u8| testkit::ip4().src(format!("10.0.0.{host}")).bytes();
         for host in 2..50 {
             bench.push("c", &[from(1), from(host)]);
         }
