@@ -285,10 +285,10 @@ class Guest:
 
     def get(self, path: str) -> str | None:
         """What the router's API answers; `None` if it does not."""
-        answer = self._ask(120, get=path)
+        answer = self._ask(180, get=path)
         return answer["out"] if answer["status"] == 200 else None
 
-    def run(self, command: str, timeout: float = 120, ok: bool = True) -> str:
+    def run(self, command: str, timeout: float = 180, ok: bool = True) -> str:
         """Runs a command of bash in the guest; fails if it does, unless `ok` is false."""
         answer = self._ask(timeout + 60, command=command, timeout=timeout)
         if ok and answer["status"] != 0:
@@ -344,7 +344,7 @@ class Router:
         """Writes a configuration; $A and $B are the cards."""
         self.guest.run(f"cat > /run/{name}.click <<'END'\n{text}\nEND")
 
-    def start(self, name: str | Path, options: str = "", timeout: float = 120) -> None:
+    def start(self, name: str | Path, options: str = "", timeout: float = 240) -> None:
         """Runs a configuration, by its name or file, and waits until it answers."""
         a, b = self.addresses
         file = f"/run/{name}.click A={a} B={b}" if isinstance(name, str) else name
@@ -392,4 +392,4 @@ class Router:
     def stop(self, signal: str = "TERM") -> None:
         """Ends it and waits for its end."""
         self.guest.run(f"pid=$(cat /run/pid); kill -{signal} $pid; "
-                       "for i in $(seq 1200); do [ -e /proc/$pid ] || exit 0; sleep 0.05; done; exit 1")
+                       "for i in $(seq 2400); do [ -e /proc/$pid ] || exit 0; sleep 0.05; done; exit 1")

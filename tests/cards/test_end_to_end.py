@@ -36,11 +36,11 @@ class Bed:
                 host.ip(f"-{version} route add default via {side.router[version]}")
 
     def meets(self, version: int) -> None:
-        until(lambda: self.ping(version, "-c1", "-W2").status == 0, f"a ping over IPv{version}", timeout=120)
+        until(lambda: self.ping(version, "-c1", "-W2").status == 0, f"a ping over IPv{version}", timeout=240)
 
     def ping(self, version: int, *words: str):
         client: Namespace = self.hosts[0]
-        return client.run("ping", f"-{version}", *words, SERVER.host[version], ok=None, timeout=120)
+        return client.run("ping", f"-{version}", *words, SERVER.host[version], ok=None, timeout=240)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_linux_and_frr_steer_a_router_on_cards(bed):
         run("mkdir -p /run/frr; chown frr:frr /run/frr; touch /run/zebra.conf; "
             f"echo 'ip route 203.0.113.0/24 {SERVER.host[4]}' > /run/staticd.conf; chmod 644 /run/*.conf; "
             "ip netns exec routing /usr/lib/frr/zebra -d -f /run/zebra.conf -i /run/frr/zebra.pid && "
-            "ip netns exec routing /usr/lib/frr/staticd -d -f /run/staticd.conf -i /run/frr/staticd.pid", timeout=120)
-        until(lambda: "203.0.113.0/24" in router.guest.get("/v1/handlers/rt4.table"), "FRR's route", timeout=120)
-        done = bed.hosts[0].run("ping", "-c5", "-W5", "203.0.113.7", timeout=60)
+            "ip netns exec routing /usr/lib/frr/staticd -d -f /run/staticd.conf -i /run/frr/staticd.pid", timeout=240)
+        until(lambda: "203.0.113.0/24" in router.guest.get("/v1/handlers/rt4.table"), "FRR's route", timeout=240)
+        done = bed.hosts[0].run("ping", "-c5", "-W5", "203.0.113.7", timeout=120)
         assert " 5 received" in done.out, done

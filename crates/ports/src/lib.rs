@@ -61,6 +61,7 @@ pub use netns::{Named, Namespace};
 pub use tap::Tap;
 
 use engine::packet::anno::PacketType;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a frame's checksum.
 const CRC: usize = 4;
@@ -71,10 +72,21 @@ const USUAL: usize = 2048;
 /// probed or opened.
 pub fn carry_frames(bytes: usize) {
     if bytes > USUAL {
+        LONGEST.store(bytes, Relaxed);
         // Cards write a frame into several buffers if it is longer than the power of two below a buffer's size
         // (net_e1000_em), and a packet is one buffer.
         engine::packet::pool::configure((bytes - CRC).next_power_of_two(), BUFFERS);
     }
+}
+
+/// Longest frame that was asked for.
+static LONGEST: AtomicUsize = AtomicUsize::new(USUAL);
+
+/// The MTU that links need for the longest frame that was asked for; `None` if they stay as they are.
+fn mtu() -> Option<usize> {
+    const ETHERNET: usize = 14;
+    let longest = LONGEST.load(Relaxed);
+    (longest > USUAL).then(|| longest - CRC - ETHERNET)
 }
 
 /// Buffers of the heap that may exist, as without [`carry_frames`].

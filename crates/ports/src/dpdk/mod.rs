@@ -19,8 +19,6 @@ use sys::{Device, Facts};
 
 pub use eal::DpdkSizes;
 
-/// Bytes of a frame beside its packet, without the checksum.
-const ETHERNET: usize = 14;
 /// Descriptors per queue unless the request says otherwise.
 const DESCRIPTORS: u16 = 1024;
 
@@ -278,8 +276,7 @@ pub(crate) fn open(
         key_changes: AtomicU64::new(0),
         rules: None,
     };
-    let room = engine::packet::pool::data_bytes();
-    let mtu = (room > crate::USUAL).then(|| (room - ETHERNET).min(held.facts.max_mtu));
+    let mtu = crate::mtu().map(|mtu| mtu.min(held.facts.max_mtu));
     held.descriptors = held
         .device
         .start(&held.facts, queues, descriptors, mtu, request.promiscuous)

@@ -55,6 +55,9 @@ const _: () = {
     }
 };
 
+/// Bytes of a frame beside its packet.
+const ETHERNET: usize = 18;
+
 /// The process's mempool, and that of large buffers; null until [`make_pools`].
 static POOL: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
 static LARGE: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
@@ -257,7 +260,11 @@ impl Device {
                 tx_queues: info.max_tx_queues.into(),
                 rss: info.flow_type_rss_offloads & c::ASHLAR_RSS,
                 reta: info.reta_size.into(),
-                max_mtu: info.max_mtu.into(),
+                // Some drivers tell only the longest frame (net_e1000_em), others nothing of it.
+                max_mtu: match info.max_rx_pktlen as usize {
+                    0 => info.max_mtu.into(),
+                    longest => longest.saturating_sub(ETHERNET).min(info.max_mtu.into()),
+                },
                 device: info.device,
             })
         }
