@@ -31,13 +31,10 @@ ASHLAR = os.environ.get("ASHLAR_BIN", str(ROOT / "target/release/ashlar"))
 # A copy in the guest's memory: its own disk is slow.
 PROGRAM = "/run/ashlar"
 QEMU = "qemu-system-x86_64"
-# By DPDK's driver: QEMU's model, and whether it works behind QEMU's IOMMU.
+# QEMU's models. All of them work behind QEMU's IOMMU, which Debian's kernel cannot do without.
 MODELS = {
-    "e1000e": ("e1000e", True),
-    "e1000": ("e1000", True),
-    "virtio": ("virtio-net-pci,iommu_platform=on,disable-legacy=on", True),
-    "vmxnet3": ("vmxnet3", False),
-    "igb": ("igb", True),
+    "e1000e": "e1000e",
+    "virtio": "virtio-net-pci,iommu_platform=on,disable-legacy=on",
 }
 # Seconds until a guest answers; it takes 10 on an idle machine.
 BOOT = 240
@@ -76,12 +73,6 @@ def missing() -> str:
     if kernel() is None:
         lacks.append("Debian's kernel")
     return f"there is no {', no '.join(lacks)}: `scripts/deps cards` gets them" if lacks else ""
-
-
-@cache
-def emulated() -> str:
-    """What this QEMU emulates."""
-    return subprocess.run([QEMU, "-device", "help"], capture_output=True, text=True, timeout=60).stdout
 
 
 @dataclass
@@ -161,7 +152,7 @@ def mac(number: int) -> str:
 class Guest:
     """A guest with two cards of a model; options of the model follow it: `virtio-net-pci,mq=on`."""
 
-    def __init__(self, lab: Lab, model: str, *, iommu: bool = True, taps: Namespace | None = None, queues: int = 1,
+    def __init__(self, lab: Lab, model: str, *, taps: Namespace | None = None, queues: int = 1,
                  memory: int = 1280):
         """With `taps` cables end in the interfaces n0 and n1 of that namespace, with so many queues."""
         self.lab, self.model = lab, model
@@ -173,23 +164,18 @@ class Guest:
         self._ids = itertools.count(1)
         self._answers: dict[int, dict] = {}
         self._news = threading.Condition()
-        # A card of PCI, not of PCI Express, sits on the root bus and cannot be unplugged.
-        self.hotplug = not model.startswith("e1000,") and model != "e1000"
         words = [QEMU, "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(memory),
                  "-kernel", str(next(kernel().glob("boot/vmlinuz-*"))), "-initrd", str(self._initrd()),
                  "-display", "none", "-vga", "none", "-nic", "none", "-no-reboot",
                  "-chardev", f"file,id=c0,path={self.folder}/console", "-serial", "chardev:c0",
                  "-chardev", f"socket,id=c1,path={self.folder}/agent,server=on,wait=off", "-serial", "chardev:c1",
                  "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off",
-                 "-append", "console=ttyS0 quiet panic=-1 mitigations=off " + ("intel_iommu=on iommu=pt" if iommu else ""),
+                 "-append", "console=ttyS0 quiet panic=-1 mitigations=off intel_iommu=on iommu=pt",
                  "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"]
-        if iommu:
-            words += ["-device", "intel-iommu,intremap=off,caching-mode=on"]
-        words += ["-device", "virtio-9p-pci,fsdev=root,mount_tag=host"]
+        words += ["-device", "intel-iommu,intremap=off,caching-mode=on", "-device", "virtio-9p-pci,fsdev=root,mount_tag=host"]
         for number, cable in enumerate(self.cables):
             words += ["-netdev", cable.netdev]
-            if self.hotplug:
-                words += ["-device", f"pcie-root-port,id=r{number},chassis={number + 1},slot={number + 1},addr={number + 16:#x}"]
+            words += ["-device", f"pcie-root-port,id=r{number},chassis={number + 1},slot={number + 1},addr={number + 16:#x}"]
             options = ",".join(f"{key}={value}" for key, value in self._card(number).items() if key != "driver")
             words += ["-device", f"{model},{options}"]
         self.process = (taps or lab).spawn(*words)
@@ -205,8 +191,7 @@ class Guest:
             raise Failed(f"{late}\n{self.console()}\n{self.process.said()}") from None
 
     def _card(self, number: int) -> dict[str, str]:
-        place = {"bus": f"r{number}"} if self.hotplug else {"bus": "pcie.0", "addr": hex(number + 8)}
-        return {"id": f"card{number}", "netdev": f"n{number}", "mac": mac(number + 1), **place}
+        return {"id": f"card{number}", "netdev": f"n{number}", "mac": mac(number + 1), "bus": f"r{number}"}
 
     def _initrd(self) -> Path:
         into = self.folder / "initrd"
@@ -331,10 +316,9 @@ class Router:
     def prepare(self, buffers: int = 8192) -> None:
         """Leaves the cards to programs, with what that needs, as a user is told to do it."""
         run = self.guest.run
-        # What `ashlar doctor` leaves to a person: an emulated IOMMU remaps no interrupts, or there is none.
+        # What `ashlar doctor` leaves to a person: the emulated IOMMU remaps no interrupts.
         run("modprobe vfio_iommu_type1; modprobe vfio-pci; "
-            "echo Y > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts; "
-            "[ -e /sys/kernel/iommu_groups/0 ] || echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode")
+            "echo Y > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts")
         run("mkdir -p /dev/hugepages; mountpoint -q /dev/hugepages || mount -t hugetlbfs none /dev/hugepages")
         self.write("two", f"FromDevice({self.addresses[0]}, PROMISC true) -> ToDevice({self.addresses[1]});")
         # So many hugepages that jumbo frames have room.

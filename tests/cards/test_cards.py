@@ -168,8 +168,6 @@ def test_a_second_program_is_told_who_has_the_card(forwarding):
 
 def test_a_card_that_is_unplugged_stays_until_the_router_ends_and_works_again_when_it_is_back(router):
     guest = router.guest
-    if not guest.hotplug:
-        pytest.skip("this card sits where nothing can be unplugged")
     router.write("forward", FORWARD)
     with router.running("forward"):
         ready(router)

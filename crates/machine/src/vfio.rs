@@ -23,6 +23,11 @@ impl Machine {
         self.files.read(NOIOMMU).as_deref() == Some("Y")
     }
 
+    /// Whether this kernel's vfio can do so, as far as is known.
+    pub(crate) fn knows_noiommu(&self) -> bool {
+        !self.files.exists("sys/module/vfio") || self.files.exists(NOIOMMU)
+    }
+
     /// Whether interrupts can be forged: where they cannot be remapped, a device can send any interrupt, and vfio
     /// refuses devices unless it is told that this is all right.
     pub(crate) fn refuses_for_interrupts(&self) -> bool {

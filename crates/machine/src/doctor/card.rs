@@ -77,10 +77,13 @@ impl Machine {
             let what = "this machine has no IOMMU, or it is off";
             let why = "vfio lets a card reach only the program's memory, and needs the IOMMU for it (DPDK then says \
                        \"failed to select IOMMU type\"): switch VT-d or AMD-Vi on in the firmware, and boot with \
-                       `intel_iommu=on iommu=pt` (AMD: `iommu=pt`); where there is none, as in most virtual machines, vfio \
-                       works without, and a program with the card can then reach all memory";
-            let command =
-                "modprobe vfio && echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+                       `intel_iommu=on iommu=pt` (AMD: `iommu=pt`); where there is none, as in most virtual machines, there \
+                       are ways without it, and a program with the card can then reach all memory";
+            let command = match self.knows_noiommu() {
+                true => "modprobe vfio && echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode".to_owned(),
+                // Debian's kernels are built without that.
+                false => format!("ashlar ports bind --driver uio_pci_generic {about}"),
+            };
             found.push(Finding::new(Level::Error, about, what, why).mend(Mend::by_hand(command)));
             return;
         }
@@ -222,6 +225,15 @@ mod tests {
         let fake = Fake::new();
         fake.card(CARD, 0x8086, 0x10d3, Some(VFIO));
         assert_eq!(lacks(&fake), ["this machine has no IOMMU, or it is off"]);
+        let mend = || {
+            let mut found = Vec::new();
+            fake.machine().card(CARD, &mut found);
+            found.remove(0).mend.map(|mend| mend.command)
+        };
+        assert!(mend().is_some_and(|line| line.starts_with("modprobe vfio ")));
+        // Loaded, and built without it.
+        fake.write("sys/module/vfio/refcnt", "0");
+        assert!(mend().is_some_and(|line| line.contains("--driver uio_pci_generic")));
         fake.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "Y");
         assert_eq!(
             lacks(&fake),
