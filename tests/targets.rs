@@ -109,6 +109,11 @@ fn header_views_read_any_bytes() {
 }
 
 #[test]
+fn what_was_sealed_may_be_any_bytes() {
+    run("ipsec", 300, 100);
+}
+
+#[test]
 fn the_language_reads_any_bytes() {
     run("language", 2_000, 1_000);
 }

@@ -138,7 +138,7 @@ impl FromStr for Suite {
         let found = SUITES.iter().find(|(name, _)| *name == text);
         found.map(|(_, suite)| *suite).ok_or_else(|| {
             let names: Vec<_> = Suite::names().collect();
-            format!("there is no suite `{text}`; there are {}", names.join(", "))
+            format!("there is no such suite; there are {}", names.join(", "))
         })
     }
 }

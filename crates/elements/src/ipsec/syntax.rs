@@ -42,7 +42,7 @@ impl<'a> Words<'a> {
 
     fn number(&mut self, what: &str) -> Result<u32, String> {
         let word = self.next(&format!("the value of `{what}`"))?;
-        number(word).ok_or_else(|| format!("`{what}` must be a number, not `{word}`"))
+        number(word).ok_or_else(|| format!("`{what}` must be a number, not {}", quoted(word)))
     }
 
     /// A key. What it is not said: it may be a key in spite of a mistake.
@@ -59,6 +59,15 @@ impl<'a> Words<'a> {
     }
 }
 
+/// A word in a message. What looks like a key is not said: somebody may have mistaken its place.
+fn quoted(word: &str) -> String {
+    let digits = word.strip_prefix("0x").unwrap_or(word);
+    match digits.len() > 15 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => "what seems to be a key".to_owned(),
+        false => format!("`{word}`"),
+    }
+}
+
 fn number(word: &str) -> Option<u32> {
     match word.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -70,7 +79,10 @@ fn direction(word: &str) -> Result<Direction, String> {
     match word {
         "in" => Ok(Direction::In),
         "out" => Ok(Direction::Out),
-        _ => Err(format!("the direction must be `in` or `out`, not `{word}`")),
+        _ => Err(format!(
+            "the direction must be `in` or `out`, not {}",
+            quoted(word)
+        )),
     }
 }
 
@@ -100,7 +112,8 @@ pub(super) fn parse(words: &[String]) -> Result<Line, String> {
         "sa" => sa(&mut words).map(|(spec, keys)| Line::Sa(spec, keys)),
         "policy" => policy(&mut words).map(Line::Policy),
         other => Err(format!(
-            "a line begins with `sa` or `policy`, not with `{other}`"
+            "a line begins with `sa` or `policy`, not with {}",
+            quoted(other)
         )),
     }
 }
@@ -136,7 +149,12 @@ fn sa(words: &mut Words) -> Result<(Spec, Keys), String> {
                     "copy" => Df::Copy,
                     "set" => Df::Set,
                     "clear" => Df::Clear,
-                    other => return Err(format!("`df` must be copy, set or clear, not `{other}`")),
+                    other => {
+                        return Err(format!(
+                            "`df` must be copy, set or clear, not {}",
+                            quoted(other)
+                        ));
+                    }
                 };
             }
             "dscp" => tunnel.dscp = Some(words.value("dscp")?),
@@ -144,7 +162,7 @@ fn sa(words: &mut Words) -> Result<(Spec, Keys), String> {
                 tunnel.ecn = match words.next("the value of `ecn`")? {
                     "yes" => true,
                     "no" => false,
-                    other => return Err(format!("`ecn` must be yes or no, not `{other}`")),
+                    other => return Err(format!("`ecn` must be yes or no, not {}", quoted(other))),
                 };
             }
             "ttl" => tunnel.ttl = words.value("ttl")?,
@@ -154,11 +172,7 @@ fn sa(words: &mut Words) -> Result<(Spec, Keys), String> {
             "hard_packets" => lifetime.hard.packets = words.value("hard_packets")?,
             "hard_bytes" => lifetime.hard.bytes = words.value("hard_bytes")?,
             "hard_seconds" => lifetime.hard.seconds = words.value("hard_seconds")?,
-            // It may be a key that has lost its keyword.
-            other if other.len() > 15 => {
-                return Err("there is a long word that no keyword is before".to_owned());
-            }
-            other => return Err(format!("an association has no word `{other}`")),
+            other => return Err(format!("an association has no word {}", quoted(other))),
         }
     }
     if pad > PAD_MAX {
@@ -219,7 +233,7 @@ fn policy(words: &mut Words) -> Result<Policy, String> {
             "protect" => action = Some(Action::Protect(words.number("protect")?)),
             "bypass" => action = Some(Action::Bypass),
             "discard" => action = Some(Action::Discard),
-            other => return Err(format!("a policy has no word `{other}`")),
+            other => return Err(format!("a policy has no word {}", quoted(other))),
         }
     }
     let missing = |what: &str| format!("`{what}` is missing");

@@ -384,6 +384,18 @@ fn keys_change_without_loss_and_are_never_shown() {
         &format!("sa in spi 3000 reqid 1 suite aes128gcm16 {secret}"),
     );
     assert!(!wrong.unwrap_err().contains("a7a7"));
+    for place in [
+        "",
+        "window",
+        "udp",
+        "tunnel",
+        "suite aes128gcm16 pad",
+        "ENC_KEY",
+    ] {
+        let line = format!("sa in spi 3000 reqid 1 {place} {secret}{secret}");
+        let wrong = bench.try_write("t.add", &line).unwrap_err();
+        assert!(!wrong.contains("a7a7"), "{wrong}");
+    }
     let (on, _) = sealed(&mut bench, &[four(3)], &[]);
     bench.push("got4", &[&on[0], &before[0]]);
     assert_eq!(
