@@ -114,7 +114,7 @@ pub const CLASSES: &[&[Class]] = &[
 ];
 
 /// What Click's configurations may require beside classes: the driver, and what a build of it can leave out.
-const PACKAGES: &[&str] = &["userlevel", "int64", "ip6"];
+const PACKAGES: &[&str] = &["userlevel", "int64", "ip6", "compact_config"];
 
 /// All of Ashlar's classes.
 pub fn registry() -> Registry {

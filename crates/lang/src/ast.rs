@@ -68,7 +68,8 @@ pub(crate) enum What {
     },
     Group(Vec<Statement>),
     /// `input` at the start or `output` at the end of a chain, left out.
-    Implicit,
+    /// With the token that stands in its place, as errors name it.
+    Implicit(String),
 }
 
 #[derive(Clone, Debug)]

@@ -113,7 +113,7 @@ impl Builder<'_, '_> {
     }
 
     fn not_implicit(&mut self, item: &Item) {
-        if matches!(item.what, What::Implicit) {
+        if matches!(item.what, What::Implicit(_)) {
             self.report(
                 Diagnostic::error("syntax", "an element is missing between two arrows")
                     .at(item.span)
@@ -145,8 +145,8 @@ impl Builder<'_, '_> {
                 let node = self.anonymous(class, *config);
                 (node, node)
             }
-            What::Implicit => {
-                let node = self.implicit(item, first);
+            What::Implicit(found) => {
+                let node = self.implicit(item, found, first);
                 (node, node)
             }
             What::Group(statements) => {
@@ -172,7 +172,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn implicit(&mut self, item: &Item, first: bool) -> NodeId {
+    fn implicit(&mut self, item: &Item, found: &str, first: bool) -> NodeId {
         if let Some(&(input, output)) = self.scope().tunnels.last() {
             return if first { input } else { output };
         }
@@ -183,6 +183,7 @@ impl Builder<'_, '_> {
         self.report(
             Diagnostic::error("missing-element", format!("a connection {what} without an element"))
                 .at(item.span)
+                .click(format!("syntax error near {found}"))
                 .help(format!("put an element {place} the arrow; only inside `{{ ... }}` and `( ... )` it may be left out")),
         );
         let node = self.tunnel("", item.span);

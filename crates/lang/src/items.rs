@@ -33,7 +33,7 @@ impl Parser {
             }
             Token::OpenParen => self.group()?,
             _ if (inputs.is_some() || !listed) && self.may_be_implicit(first, next) => {
-                What::Implicit
+                What::Implicit(self.describe(next))
             }
             _ => {
                 if listed {
@@ -50,7 +50,7 @@ impl Parser {
         };
         let mut span = next.span.to(self.behind());
         let mut outputs = None;
-        if matches!(what, What::Implicit) {
+        if matches!(what, What::Implicit(_)) {
             span = inputs.as_ref().map_or(next.span.before(), |p| p.span);
             if first {
                 // `[0] -> x` has the port of an input that is left out.

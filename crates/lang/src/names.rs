@@ -39,7 +39,7 @@ impl Builder<'_, '_> {
                     .note_at(first, "declared here first")
                     .help("give one of them another name")
                     .click(format!("redeclaration of element `{text}`"))
-                    .click_at(first, format!("`{text}` previously declared here")),
+                    .click_at(first, format!("element `{text}` previously declared here")),
             );
             return node;
         }

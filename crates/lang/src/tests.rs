@@ -395,7 +395,7 @@ fn mistakes_have_clicks_words() {
     for (text, said) in [
         (
             "a :: Idle;\na :: Idle;",
-            "t.click:2: redeclaration of element 'a'\nt.click:1: 'a' previously declared here\n",
+            "t.click:2: redeclaration of element 'a'\nt.click:1: element 'a' previously declared here\n",
         ),
         (
             "Idle -> b;\nb :: Discard",
@@ -406,6 +406,8 @@ fn mistakes_have_clicks_words() {
             "t.click:2: parameter '$a' multiply defined\n",
         ),
         ("Idle)", "t.click:1: syntax error near ')'\n"),
+        ("-> Idle", "t.click:1: syntax error near '->'\n"),
+        ("=> Idle", "t.click:1: syntax error near '=>'\n"),
         (
             "Idle [x] -> Discard",
             "t.click:1: syntax error: port number should be integer\n",

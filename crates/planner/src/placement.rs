@@ -5,6 +5,7 @@ use super::queues::{self, wrong_in};
 use super::to_do::ToDo;
 use super::{Options, title};
 use engine::element::{Class, Copies, Runs};
+use engine::graph::call;
 use engine::placement::Placement;
 use engine::plan::{Plan, PlanElement};
 use engine::port::PortInfo;
@@ -82,12 +83,13 @@ fn asked(
         })
         .collect();
     for (by, name, workers) in assigned {
-        match plan.find(&name) {
-            Some(i) => asked[i].workers = Some(workers),
-            None => {
-                let wrong = wrong_in(router, by, format!("there is no element `{name}`"));
-                errors.push(wrong.help("name an element of this configuration"));
-            }
+        let named = elements_named(plan, by, &name);
+        if named.is_empty() {
+            let wrong = wrong_in(router, by, format!("there is no element `{name}`"));
+            errors.push(wrong.help("name an element of this configuration"));
+        }
+        for i in named {
+            asked[i].workers = Some(workers.clone());
         }
     }
     for (i, placement) in asked.iter().enumerate() {
@@ -110,6 +112,30 @@ fn asked(
         }
     }
     asked
+}
+
+/// What a name means that the element `by` uses: an element, or all elements of a compound element.
+fn elements_named(plan: &Plan, by: usize, name: &str) -> Vec<usize> {
+    let within = &plan.elements[by].name;
+    if let Some(element) = call::find_element(plan, within, name) {
+        return vec![element];
+    }
+    let mut scope = within.as_str();
+    loop {
+        scope = scope.rsplit_once('/').map_or("", |(outer, _)| outer);
+        let inside = match scope {
+            "" => format!("{name}/"),
+            _ => format!("{scope}/{name}/"),
+        };
+        let each = plan.elements.iter().enumerate();
+        let found: Vec<usize> = each
+            .filter(|(_, element)| element.name.starts_with(&inside))
+            .map(|(i, _)| i)
+            .collect();
+        if !found.is_empty() || scope.is_empty() {
+            return found;
+        }
+    }
 }
 
 fn probe(

@@ -241,7 +241,10 @@ fn find(
         return denied();
     }
     match cx.find(path, wanted) {
-        Ok(Found::Own(_, _, info)) if info.inner => denied(),
+        // As in Click, there is no such handler for others.
+        Ok(Found::Own(_, _, info)) if info.inner => {
+            Err((511, format!("No handler named '{name}'")))
+        }
         Ok(_) => Ok(()),
         Err(AskError::NoElement(_)) => {
             let element = name.split('.').next().unwrap_or_default();

@@ -5,7 +5,8 @@
 //! StaticThreadSched(s 0);
 //! ```
 //!
-//! Each argument is the name of an element with a task, then its worker; several workers give the element a
+//! Each argument is the name of an element with a task, then its worker. The name of a compound element means all
+//! elements in it; a later argument overrules an earlier one. Several workers give the element a
 //! copy on each of them. The element's argument `CORES` does the same.
 
 use crate::prelude::*;
@@ -72,6 +73,18 @@ mod tests {
             plan.elements[plan.find("c").expect("it is there")].workers,
             [1]
         );
+    }
+
+    #[test]
+    fn names_mean_what_is_nearest_and_compound_elements_all_that_is_in_them() {
+        let text = "StaticThreadSched(b 1); a, b :: {
+            s :: InfiniteSource(LIMIT 3) -> q :: Queue -> u :: Unqueue -> Discard;
+            StaticThreadSched(u 0) }";
+        let plan = testkit::plan(crate::CLASSES, text, 2, &engine::port::NoPorts, None)
+            .expect("it is right");
+        for (name, home) in [("b/s", 1), ("b/u", 0), ("a/u", 0)] {
+            assert_eq!(plan.elements[plan.find(name).unwrap()].home, home, "{name}");
+        }
     }
 
     #[test]

@@ -22,8 +22,7 @@
 //! - `CONTROL_PORT`: the port of servers, where control connections go to. Default 21. Packets to other ports are not
 //!   looked at.
 //!
-//! A command is found only if it is at the start of a segment and completely in it, with its end of line (CR LF; with
-//! `ashlar click` LF suffices, as in Click). The data connection is assumed to come from the port below the server's
+//! A command is found only if it is at the start of a segment and completely in it, with its end of line, CR LF. The data connection is assumed to come from the port below the server's
 //! control port. All packets leave by output 0; their own addresses and ports are not changed. There is one copy, on the
 //! worker of the rewriters.
 //!
@@ -31,7 +30,8 @@
 //! a browser, for one). So a command passes as it is, without a mapping, and is counted under a name by the handler
 //! `refused`, if it is not whole (`incomplete`), is not a PORT command as RFC 959 has it (`malformed`), names another
 //! host than its sender (`other_host`) or a port below 1024 (`low_port`), or if there is no mapping for it
-//! (`no_mapping`).
+//! (`no_mapping`). With `ashlar click` any host and port may be named, to servers at any port, by a line that ends by LF
+//! alone, as in Click.
 
 use super::config::{self, KEYWORDS, kind_of};
 use super::key::{Key, Kind, key, place};
@@ -54,7 +54,7 @@ pub(super) struct FTPPortMapper {
     data: Joined,
     input: usize,
     port: u16,
-    /// Whether a line may end by LF alone.
+    /// Whether commands are followed as in Click: for any host and port, to any port, after LF alone.
     lenient: bool,
     ports: u64,
     refused: [u64; REASONS.len()],
@@ -184,18 +184,20 @@ impl FTPPortMapper {
         let at = place(datagram).filter(|p| p.first && p.protocol == proto::TCP)?;
         let whole = !Ipv4::new_unchecked(datagram).more_fragments();
         let segment = Tcp::new_checked(datagram.get(at.at..)?).ok()?;
-        let ends = key(Kind::Tcp, datagram, at, 0).filter(|ends| ends.dport == self.port)?;
+        let ends = key(Kind::Tcp, datagram, at, 0);
+        let ends = ends.filter(|ends| self.lenient || ends.dport == self.port)?;
         let found = port_command(segment.payload(), self.lenient)?;
         let allowed = match found {
             _ if !whole => Err(Refused::Incomplete),
+            Ok(found) if self.lenient => Ok(found),
             Ok((client, _, _)) if client != ends.src => Err(Refused::OtherHost),
             Ok((_, port, _)) if port < PORTS_FROM => Err(Refused::LowPort),
             found => found,
         };
-        let (_, port, used) = self.count(allowed)?;
+        let (client, port, used) = self.count(allowed)?;
         let (start, old_end) = (at.at + segment.header_len(), datagram.len());
         let after = segment.seq().wrapping_add((old_end - start) as u32);
-        let to = self.data_mapping(&ends, port, cx);
+        let to = self.data_mapping(&ends, (client, port), cx);
         let to = self.count(to.ok_or(Refused::NoMapping))?;
         let [a, b, c, d] = to.src.to_be_bytes();
         let [high, low] = to.sport.to_be_bytes();
@@ -216,9 +218,10 @@ impl FTPPortMapper {
     }
 
     /// What the source of the client's data connection becomes.
-    fn data_mapping(&self, ends: &Key, port: u16, cx: &mut Cx) -> Option<Key> {
+    fn data_mapping(&self, ends: &Key, (src, sport): (u32, u16), cx: &mut Cx) -> Option<Key> {
         let key = Key {
-            sport: port,
+            src,
+            sport,
             dport: ends.dport.checked_sub(1)?,
             space: self.data.space,
             proto: if self.data.kind == Kind::Ip {
@@ -443,6 +446,14 @@ mod tests {
             assert_ne!(go(&mut b, &to(port)).2, line);
             assert_eq!(b.read("ftp.ports"), "1");
         }
+    }
+
+    #[test]
+    fn as_in_click_a_command_may_name_another_host() {
+        let mut b = Bench::click(crate::CLASSES, TEXT);
+        go(&mut b, &client(0, "x"));
+        let (_, _, data, _) = go(&mut b, &client(1, "PORT 9,9,9,9,1,1\n"));
+        assert_eq!(data, "PORT 1,0,0,1,4,1\n");
     }
 
     #[test]

@@ -19,7 +19,7 @@ macro_rules! handlers {
             Handler::sum("size", "mappings of all rewriters that share the capacity", |e| e.size()),
             Handler::text(
                 "capacity",
-                "most mappings of all rewriters that share it, and Click's reservation",
+                "most mappings of all rewriters that share it",
                 |e, _| Ok(e.capacity()),
             ),
             Handler::set("capacity", "changes the capacity", |e, value, cx| {
@@ -71,25 +71,21 @@ impl<F: Family> Rewriter<F> {
         self.joined.set.borrow().len() as u64
     }
 
-    /// Capacity and reservation. Guarantees decide which flows a full table keeps, so the reservation is
-    /// shown for Click's tools only.
+    /// The capacity, as large as Click can show it.
     pub(super) fn capacity(&self) -> String {
-        let set = self.joined.set.borrow();
-        let capacity = set.capacity().min(i32::MAX as usize);
-        let reserved = set.reserved.unwrap_or((capacity / 8).min(50));
-        format!("{capacity} {reserved}")
+        let capacity = self.joined.set.borrow().capacity();
+        capacity.min(i32::MAX as usize).to_string()
     }
 
     pub(super) fn set_capacity(&self, value: &str, cx: &mut Cx) -> Result<(), String> {
         let numbers: Result<Vec<usize>, _> = value.split_whitespace().map(str::parse).collect();
-        let (capacity, reserved) = match numbers.as_deref() {
-            Ok(&[capacity]) => (capacity, None),
-            Ok(&[capacity, reserved]) => (capacity, Some(reserved)),
+        // Guarantees decide which flows a full table keeps: Click's reservation has no effect.
+        let capacity = match numbers.as_deref() {
+            Ok(&[capacity] | &[capacity, _]) => capacity,
             _ => return Err("write a capacity, and a reservation if you like".to_owned()),
         };
         let mut set = self.joined.set.borrow_mut();
         set.set_capacity(capacity, cx.now());
-        set.reserved = reserved;
         Ok(())
     }
 

@@ -45,8 +45,6 @@ pub(super) struct FlowSet {
     pub(super) spaces: Vec<Space>,
     born: u64,
     free: Free,
-    /// Click's short-term reservation, if one was written.
-    pub(super) reserved: Option<usize>,
 }
 
 /// A mapping on its way from one worker's set to another's.
@@ -87,7 +85,6 @@ impl FlowSet {
             spaces: Vec::new(),
             born: 0,
             free: Free::default(),
-            reserved: None,
         }
     }
 

@@ -117,6 +117,11 @@ impl<K: Kind> Element for Shaper<K> {
             cx.wake_pullers();
             Ok(())
         }),
+        Handler::set("reset", "counts the rate from now on", |e, _, cx| {
+            e.gap = Gap::new(e.gap.rate());
+            cx.wake_pullers();
+            Ok(())
+        }),
     ];
 }
 
