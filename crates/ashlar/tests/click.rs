@@ -338,6 +338,31 @@ fn a_configuration_that_a_script_installs_outlives_the_script() {
 }
 
 #[test]
+fn an_element_takes_another_configuration_while_it_runs() {
+    let text = "i :: InfiniteSource(LIMIT 8) -> q :: Queue(10) -> u :: Unqueue(ACTIVE false)
+        -> c :: Classifier(0/ff, -) -> d :: Discard; c[1] -> e :: Counter -> Discard;
+        Script(wait 1ms, print q.config, writeq q.config \"  6 \", print q.config, print q.length,
+            write q.capacity 5, print q.config, print q.length,
+            writeq c.config \"-,0/ff\", print c.config, write u.active true, wait 1ms,
+            print d.count, print e.count, print q.config,
+            write q.config many, print q.config, print $(writable q.config d.class i.config),
+            stop)";
+    let ran = run(&["--simtime", "-e", text]);
+    let said = "10\n6\n6\nCAPACITY 5\n5\n-, 0/ff\n5\n0\nCAPACITY 5\nCAPACITY 5\nfalse\n";
+    assert_eq!(out(&ran), said, "{}", err(&ran));
+    assert!(err(&ran).contains("not 'many'"), "{}", err(&ran));
+}
+
+#[test]
+fn a_configuration_that_requires_to_be_compact_is_shown_opened() {
+    let text = "require(compact_config)\nelementclass A { input -> Null -> output } Idle -> A -> Idle";
+    let shown = out(&run(&["-qe", text, "-h", "config"]));
+    let opened = "require(compact_config);\n\nIdle@1 :: Idle;\nIdle@3 :: Idle;\nA@2/Null@1 :: Null;\n\n\
+        Idle@1 -> A@2/Null@1\n    -> Idle@3;\n";
+    assert_eq!(shown, opened);
+}
+
+#[test]
 fn a_signal_ends_the_driver_in_order_or_starts_a_script() {
     let text = "Script(print $$); Script(TYPE SIGNAL USR1, print \"one\"); c :: Counter; Idle -> c -> Discard";
     let mut child = click(&["-e", text, "-h", "c.count"])

@@ -26,10 +26,10 @@ pub const GLOBAL: [(&str, &str); 6] = [
 ];
 
 /// The handlers of an element, those of its class first.
-pub(crate) fn list(element: &PlanElement) -> Vec<view::Handler> {
+pub(crate) fn list(plan: &Plan, element: &PlanElement) -> Vec<view::Handler> {
     let own = (element.class.handlers)();
     let mut all: Vec<view::Handler> = Vec::new();
-    for handler in own.iter().chain(&standard::list(element)) {
+    for handler in own.iter().chain(&standard::list(plan, element)) {
         let (read, write) = (handler.access.readable(), handler.access.writable());
         match all.iter_mut().find(|h| h.name == handler.name) {
             Some(known) => (known.read, known.write) = (known.read || read, known.write || write),

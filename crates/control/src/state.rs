@@ -281,7 +281,7 @@ impl Control {
             class: e.class.name.to_owned(),
             configuration: lang::masked(&e.text).into_owned(),
             workers: e.workers.clone(),
-            handlers: handlers::list(e),
+            handlers: handlers::list(&plan, e),
         };
         plan.elements.iter().map(each).collect()
     }

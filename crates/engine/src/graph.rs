@@ -14,6 +14,7 @@ mod extensions;
 mod init;
 mod node;
 mod overflow;
+mod reconfigure;
 pub mod peers;
 pub mod root;
 mod schedule;
@@ -53,7 +54,7 @@ pub(crate) use schedule::{Schedule, Task, TaskState, wake};
 pub use single::{single, single_at};
 use std::any::Any;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 pub(crate) use walk::{descend, follow, follow_from};
 
@@ -79,6 +80,8 @@ pub(crate) fn put_back(nodes: &mut Nodes, node: usize, element: Box<dyn Node>) {
 /// What elements work with while they run: everything of the graph but the elements.
 pub(crate) struct Core {
     pub(crate) plan: Arc<Plan>,
+    /// Configuration strings that handlers have changed since, by node.
+    pub(crate) texts: HashMap<usize, String>,
     pub(crate) worker: usize,
     pub(crate) now: Time,
     pub(crate) clock: Clock,
@@ -201,6 +204,35 @@ pub(crate) struct LoopHere {
     inboxes: Vec<usize>,
 }
 
+/// Makes the state of one element for a worker.
+fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared) -> Box<dyn Node> {
+    let element = &plan.elements[index];
+    let init = Init {
+        name: &element.name,
+        worker: site.worker,
+        workers: plan.workers,
+        inputs: element.inputs.len(),
+        outputs: element.outputs.len(),
+        input_pull: element.input_pull(),
+        output_pull: element.output_pull(),
+        output_used: plan.edges.from_port((index, 0)).next().is_some(),
+        bare: element.bare && site.walker == Walker::Sweep,
+        handled: element.handled,
+        annotated: &element.annotated,
+        queues: element.queues_of(site.worker),
+        pushers: &element.pushers,
+        pullers: &element.pullers,
+        ports: &*site.ports,
+        wakers: &site.wakers,
+        shared,
+        attached: &element.attached,
+        now: site.clock.now(),
+        timestamp: site.clock.wall(site.clock.now()),
+        plan,
+    };
+    NodeMaker::of(element.class).0(&element.config, &init)
+}
+
 /// What a worker needs to build its graph.
 #[derive(Clone)]
 pub struct Site {
@@ -238,36 +270,14 @@ impl Graph {
                 nodes.push(None);
                 continue;
             }
-            let init = Init {
-                name: &element.name,
-                worker: site.worker,
-                workers: plan.workers,
-                inputs: element.inputs.len(),
-                outputs: element.outputs.len(),
-                input_pull: element.input_pull(),
-                output_pull: element.output_pull(),
-                output_used: plan.edges.from_port((index, 0)).next().is_some(),
-                bare: element.bare && site.walker == Walker::Sweep,
-                handled: element.handled,
-                annotated: &element.annotated,
-                queues: element.queues_of(site.worker),
-                pushers: &element.pushers,
-                pullers: &element.pullers,
-                ports: &*site.ports,
-                wakers: &site.wakers,
-                shared: &shared,
-                attached: &element.attached,
-                now: site.clock.now(),
-                timestamp: site.clock.wall(site.clock.now()),
-                plan,
-            };
-            nodes.push(Some(NodeMaker::of(element.class).0(&element.config, &init)));
+            nodes.push(Some(make(plan, index, site, &shared)));
             if element.runs != Runs::OnPackets {
                 tasks.push(Task::new(index));
             }
         }
         let (edges, inboxes) = Edges::of(plan);
         let mut core = Core {
+            texts: HashMap::new(),
             worker: site.worker,
             now: site.clock.now(),
             clock: site.clock.clone(),
@@ -355,16 +365,7 @@ impl Graph {
 
     /// The site of this graph, to build another one in its place.
     pub fn site(&self, ports: Arc<dyn PortDirectory>) -> Site {
-        Site {
-            worker: self.core.worker,
-            walker: self.core.walker,
-            clock: self.core.clock.clone(),
-            ports,
-            wakers: Arc::clone(&self.core.wakers),
-            seed: Seed::Kernel, // the graph in its place goes on with its numbers
-            root: Arc::clone(&self.core.root),
-            peers: Arc::clone(&self.core.peers),
-        }
+        self.core.site(ports)
     }
 
     /// The clock.
@@ -585,6 +586,19 @@ impl Graph {
 }
 
 impl Core {
+    fn site(&self, ports: Arc<dyn PortDirectory>) -> Site {
+        Site {
+            worker: self.worker,
+            walker: self.walker,
+            clock: self.clock.clone(),
+            ports,
+            wakers: Arc::clone(&self.wakers),
+            seed: Seed::Kernel, // the graph in its place goes on with its numbers
+            root: Arc::clone(&self.root),
+            peers: Arc::clone(&self.peers),
+        }
+    }
+
     pub(crate) fn random(&mut self) -> u32 {
         self.random.next()
     }

@@ -13,6 +13,8 @@ pub fn print(router: &Router) -> String {
     for requirement in &router.requirements {
         let name = args::quote(&requirement.name);
         let _ = match requirement.kind.as_str() {
+            // It asks the driver for something, not for a package.
+            "package" if name == "compact_config" => writeln!(out, "require({name});"),
             "" => writeln!(out, "require({name});"),
             kind => writeln!(out, "require({kind} {name});"),
         };

@@ -156,6 +156,36 @@ pub fn make(
     (plan, errors)
 }
 
+/// The plan that runs ([`Options::previous`]) with the configuration that one element of `router` has now; all else stays
+/// as it is. The error is what is wrong with it.
+pub fn reconfigure(
+    router: &Router,
+    element: &str,
+    registry: &Registry,
+    options: &Options,
+) -> Result<Arc<Plan>, Vec<Diagnostic>> {
+    let (plan, mut said) = make(router, registry, options);
+    let before = options.previous;
+    let mut made = plan.and_then(|plan| Arc::try_unwrap(plan).ok());
+    if let (Some(plan), Some(before)) = (&mut made, before) {
+        let same = plan.elements.len() == before.elements.len();
+        for (new, old) in plan.elements.iter_mut().zip(&before.elements) {
+            if new.name != element {
+                new.config = Arc::clone(&old.config);
+            }
+        }
+        if !same {
+            let text = format!("`{element}` needs other elements beside it with this configuration");
+            said.push(Diagnostic::error("reconfigure", text).help("reload all of the configuration"));
+        }
+    }
+    said.retain(Diagnostic::is_error);
+    match made {
+        Some(plan) if said.is_empty() => Ok(Arc::new(plan)),
+        _ => Err(said),
+    }
+}
+
 /// A plan, its mistakes, and the crossings that it lacks.
 type Made = (Option<Arc<Plan>>, Vec<Diagnostic>, Vec<(usize, usize)>);
 

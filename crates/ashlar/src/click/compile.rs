@@ -19,13 +19,16 @@ pub(super) struct Compiler {
     pub(super) warnings: bool,
 }
 
+/// Configurations that require this are not kept as they were written.
+const COMPACT: &str = "compact_config";
+
 /// A configuration that can run.
 pub(super) struct Compiled {
     pub(super) plan: Arc<Plan>,
-    /// Its text as it was given.
+    /// Its text as it was given, or with compound elements opened if it requires [`COMPACT`].
     pub(super) text: String,
-    /// Its text with compound elements opened.
-    pub(super) flat: String,
+    /// What it says, with compound elements opened.
+    pub(super) router: lang::Router,
     /// What it requires, one a line.
     pub(super) requirements: String,
     /// What else is to be said.
@@ -94,13 +97,51 @@ impl Compiler {
             return Err(text);
         }
         let names = router.requirements.iter().map(|r| format!("{}\n", r.name));
+        let requirements = names.collect();
+        let compact = router.requirements.iter().any(|r| r.name == COMPACT);
         Ok(Compiled {
             plan,
-            text: source.text.to_owned(),
-            flat: lang::print(&router),
-            requirements: names.collect(),
+            text: match compact {
+                true => lang::print(&router),
+                false => source.text.to_owned(),
+            },
+            requirements,
+            router,
             said: text,
         })
+    }
+
+    /// The plan that runs, with another configuration string for one element, and what it says then.
+    pub(super) fn reconfigure(
+        &self,
+        router: &lang::Router,
+        (element, text): (&str, &str),
+        running: &Plan,
+    ) -> Result<(Arc<Plan>, lang::Router), String> {
+        let arguments = lang::args::split(text).into_iter();
+        let arguments: Vec<&str> = arguments.map(|range| &text[range]).collect();
+        let mut router = router.clone();
+        let Some(at) = router.find(element) else {
+            return Err(format!("no element named '{element}'"));
+        };
+        let place = router.elements[at].config.span();
+        router.elements[at].config = Config::verbatim(arguments.join(", "), place);
+        let options = Options {
+            as_click: true,
+            previous: Some(running),
+            ..Options::new(1, &*self.ports)
+        };
+        let plan = planner::reconfigure(&router, element, &self.registry, &options);
+        let plan = plan.map_err(|wrong| {
+            let words = wrong.iter().map(|d| lang::click_quotes(&d.message));
+            words.collect::<Vec<_>>().join("\n")
+        })?;
+        let failed = plan.initialize(Some(running)).into_iter();
+        let failed: Vec<String> = failed.map(|(_, why)| why).collect();
+        match failed.is_empty() {
+            true => Ok((plan, router)),
+            false => Err(failed.join("\n")),
+        }
     }
 
     /// Adds the control sockets of the command line, as elements that Click would name so. After a

@@ -131,7 +131,7 @@ pub(super) struct Click {
 #[derive(Default)]
 struct State {
     text: String,
-    flat: String,
+    router: lang::Router,
     requirements: String,
     next: Option<Arc<Plan>>,
 }
@@ -153,7 +153,7 @@ impl Click {
     pub(super) fn note(&self, compiled: Compiled, is_next: bool) {
         let mut state = self.state();
         state.text = compiled.text;
-        state.flat = compiled.flat;
+        state.router = compiled.router;
         state.requirements = compiled.requirements;
         state.next = is_next.then_some(compiled.plan);
     }
@@ -170,7 +170,7 @@ impl Click {
 
     /// The configuration that runs, flattened.
     pub(super) fn flat(&self) -> String {
-        self.state().flat.clone()
+        lang::print(&self.state().router)
     }
 
     /// Whether there is such a handler in this run.
@@ -210,6 +210,14 @@ impl Root for Click {
             Some(read) => Ok(read(self, cx)),
             None => Err(format!("no '{name}' handler")),
         }
+    }
+
+    fn reconfigure(&self, element: &str, text: &str, running: &Plan) -> Result<Arc<Plan>, String> {
+        let mut state = self.state();
+        let given = (element, text);
+        let (plan, router) = self.compiler.reconfigure(&state.router, given, running)?;
+        state.router = router;
+        Ok(plan)
     }
 
     fn write(&self, name: &str, value: &str, cx: &mut JobCx) -> Result<String, String> {

@@ -140,6 +140,10 @@ impl<K: Kind> Element for Queue<K> {
     }
 
     fn start(&mut self, cx: &mut Cx) {
+        if self.far.is_none() && self.local.len() > self.capacity {
+            // They were taken over from a larger queue.
+            self.set_capacity(self.capacity, cx);
+        }
         // Packets in rings come unannounced: such a queue never says that it is empty.
         if self.far.is_some() || !self.local.is_empty() {
             cx.wake_pullers();
@@ -318,6 +322,19 @@ mod tests {
         bench.write("q.reset", "");
         assert_eq!(bench.read("q.length"), "0");
         assert!(bench.try_write("q.capacity", "many").is_err());
+    }
+
+    #[test]
+    fn a_queue_that_is_reloaded_keeps_the_packets_for_which_it_has_room() {
+        let text = "q :: Queue(4) -> u :: Unqueue(ACTIVE false) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("q", &[b"a", b"b", b"c"]);
+        bench.reload(&text.replace('4', "2")).expect("it is right");
+        bench.run();
+        assert_eq!((bench.read("q.length"), bench.drops("q", "full")), ("2".into(), 1));
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"a", b"b"]);
     }
 
     #[test]

@@ -277,7 +277,7 @@ impl<F: Family> Rewriter<F> {
         let tcp = place.protocol == proto::TCP && matches!(F::KIND, Kind::Ip | Kind::Tcp);
         let class = if tcp {
             let class = mapping.progress.tcp(end.side, &datagram[place.at..]);
-            if let Some(shifts) = &mapping.shifts {
+            if let Some(shifts) = &mut mapping.shifts {
                 tcp::shift(datagram, place, end.side, shifts);
             }
             class

@@ -63,6 +63,9 @@ impl Progress {
     }
 }
 
+/// A sender that is so far beyond the last step does not come back to what was before it.
+const FAR: u32 = 1 << 30;
+
 /// Steps that are remembered; older ones count as if they had always been.
 const STEPS: usize = 8;
 
@@ -95,6 +98,16 @@ impl Shifts {
         step.map_or(self.before, |s| s.1)
     }
 
+    /// Forgets all steps once the sender is far beyond them: what comes from it now counts from the last one on.
+    pub(super) fn age(&mut self, number: u32) {
+        if let Some(&(from, shift)) = self.steps.last()
+            && reached(number, from.wrapping_add(FAR))
+        {
+            self.before = shift;
+            self.steps.clear();
+        }
+    }
+
     /// What a sequence number of the sender becomes.
     pub(super) fn forth(&self, number: u32) -> u32 {
         number.wrapping_add_signed(self.at(number))
@@ -117,7 +130,7 @@ impl Shifts {
 pub(super) type BothShifts = Option<Box<[Shifts; 2]>>;
 
 /// Shifts the numbers of a segment from `side`, SACK blocks too (RFC 2018).
-pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Shifts; 2]) {
+pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shifts; 2]) {
     let segment = &mut datagram[place.at..];
     let len = segment.get(12).map_or(0, |o| usize::from(o >> 4) * 4);
     if !(tcp::MIN_LEN..=segment.len()).contains(&len) {
@@ -125,6 +138,9 @@ pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Sh
     }
     let header = &mut segment[..len];
     let old = checksum::sum(header);
+    if let Some(number) = header[4..].first_chunk() {
+        shifts[side].age(u32::from_be_bytes(*number));
+    }
     change(header, 4, |n| shifts[side].forth(n));
     change(header, 8, |n| shifts[1 - side].back(n));
     let mut at = tcp::MIN_LEN;
@@ -199,6 +215,18 @@ mod tests {
         assert_eq!(shifts.back(20_020), 20_000);
         assert_eq!(shifts.forth(0), 12);
         assert!(shifts.steps.len() <= STEPS);
+    }
+
+    #[test]
+    fn steps_far_behind_the_sender_are_forgotten() {
+        let mut shifts = Shifts::default();
+        shifts.add(30, -12);
+        shifts.add(60, -12);
+        shifts.age(1_000_000_000);
+        assert_eq!((shifts.forth(0), shifts.back(0)), (0, 0));
+        shifts.age(1_100_000_000);
+        assert_eq!((shifts.forth(100), shifts.back(76)), (76, 100));
+        assert_eq!((shifts.forth(24), shifts.back(0)), (0, 24));
     }
 
     #[test]

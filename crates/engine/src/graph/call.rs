@@ -136,7 +136,7 @@ pub fn find<'a>(
         return Ok(Found::Own(node, at, *info));
     }
     let own_named = own.iter().enumerate().find(named);
-    let common = standard::list(&plan.elements[node]);
+    let common = standard::list(plan, &plan.elements[node]);
     let mut common = common.iter().filter(|h| h.name == handler).peekable();
     let known = own_named.is_some() || common.peek().is_some();
     if let Some(common) = common.find(|h| h.access.allows(wanted)) {
@@ -331,6 +331,7 @@ impl JobCx<'_> {
             (Found::Own(node, at, info), Use::Read) => self.read_own(node, at, info, value),
             (Found::Own(node, at, info), Use::Write) => self.write_own(node, at, info, value),
             (Found::Standard(node, name), Use::Read) => Ok(standard::read(self.core, node, name)),
+            (Found::Standard(node, "config"), Use::Write) => self.reconfigure(node, value),
             (Found::Standard(node, name), Use::Write) => {
                 standard::write(self.core, node, name, value).map_err(refused)
             }
@@ -410,6 +411,9 @@ impl JobCx<'_> {
         );
         self.core.running -= 1;
         self.nodes[node] = Some(element);
+        if written.is_ok() && self.core.plan.as_click {
+            self.note_argument(node, info.name, value);
+        }
         self.settle(mark);
         written.map(|()| String::new()).map_err(AskError::Refused)
     }

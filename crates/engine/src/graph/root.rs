@@ -3,6 +3,7 @@
 use crate::graph::call::JobCx;
 use crate::handler_info::Use;
 use crate::plan::Plan;
+use std::sync::Arc;
 
 /// Who answers names without an element. The program gives one to its graphs; [`Plain`] is for the
 /// rest.
@@ -15,6 +16,12 @@ pub trait Root: Send + Sync {
 
     /// Writes one; the answer is mostly empty. The error is a sentence.
     fn write(&self, name: &str, value: &str, cx: &mut JobCx) -> Result<String, String>;
+
+    /// The plan that runs, with another configuration for one element. Where this cannot be, the error says so.
+    fn reconfigure(&self, element: &str, text: &str, running: &Plan) -> Result<Arc<Plan>, String> {
+        let _ = (element, text, running);
+        Err("configurations change by a reload".to_owned())
+    }
 
     /// Writes text that is the program's output, such as a script's.
     fn print(&self, text: &str) {

@@ -2,6 +2,7 @@
 
 use crate::class::Runs;
 use crate::graph::Core;
+use crate::graph::reconfigure::may_be_reconfigured;
 use crate::handler_info::{Access, HandlerInfo};
 use crate::plan::{Edge, Plan, PlanElement};
 use crate::stats::{NodeStats, drop_names};
@@ -46,15 +47,27 @@ pub const TASK: [HandlerInfo; 4] = [
     read_only("home_thread", "the worker that runs its task"),
 ];
 
+/// Of elements that may have another configuration while the router runs.
+const RECONFIGURE: [HandlerInfo; 1] = [HandlerInfo {
+    name: "config",
+    doc: "gives it another configuration",
+    access: Access::Set,
+    inner: false,
+}];
+
 /// The standard handlers of an element that its class does not replace.
-pub fn list(element: &PlanElement) -> Vec<HandlerInfo> {
+pub fn list(plan: &Plan, element: &PlanElement) -> Vec<HandlerInfo> {
+    let config: &[HandlerInfo] = match may_be_reconfigured(plan, element) {
+        true => &RECONFIGURE,
+        false => &[],
+    };
     let own = (element.class.handlers)();
     let task: &[HandlerInfo] = match element.runs {
         Runs::OnPackets => &[],
         _ => &TASK,
     };
     let replaced = |h: &HandlerInfo| own.iter().any(|o| o.name == h.name);
-    let all = COMMON.iter().chain(task).copied();
+    let all = COMMON.iter().chain(config).chain(task).copied();
     all.filter(|h| !replaced(h)).collect()
 }
 
@@ -70,7 +83,7 @@ pub fn text(plan: &Plan, node: usize, name: &str, counts: &NodeStats) -> String 
         "name" => about.name.clone(),
         "class" => about.class.name.to_owned(),
         "config" => lang::masked(&about.text).into_owned(),
-        "handlers" => handlers(about),
+        "handlers" => handlers(plan, about),
         "ports" => ports(plan, node, counts),
         "packets" => counts.packets.to_string(),
         "named_drops" => {
@@ -87,6 +100,9 @@ pub(crate) fn read(core: &Core, node: usize, name: &str) -> String {
     match (name, core.tasks.iter().find(|t| t.node == node)) {
         ("scheduled", task) => task.is_some_and(|t| t.is_ready()).to_string(),
         ("tickets", task) => task.map_or(0, |t| t.tickets()).to_string(),
+        ("config", _) if core.texts.contains_key(&node) => {
+            lang::masked(&core.texts[&node]).into_owned()
+        }
         ("home_thread", _) => core.plan.elements[node].home.to_string(),
         _ => text(&core.plan, node, name, &core.stats[node]),
     }
@@ -110,10 +126,10 @@ pub(crate) fn write(
 }
 
 /// One line for each name: `r`, `w` or both.
-fn handlers(about: &PlanElement) -> String {
+fn handlers(plan: &Plan, about: &PlanElement) -> String {
     let mut lines: Vec<(&str, bool, bool)> = Vec::new();
     let own = (about.class.handlers)();
-    for handler in list(about).iter().chain(&own) {
+    for handler in list(plan, about).iter().chain(&own) {
         let (read, write) = (handler.access.readable(), handler.access.writable());
         match lines.iter_mut().find(|(name, ..)| *name == handler.name) {
             Some(line) => (line.1, line.2) = (line.1 || read, line.2 || write),

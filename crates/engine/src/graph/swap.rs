@@ -14,7 +14,9 @@ impl Graph {
     pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
         self.empty_what_goes(plan);
         let Graph {
-            mut nodes, core, ..
+            mut nodes,
+            mut core,
+            ..
         } = self;
         let old_plan = Arc::clone(&core.plan);
         let mut next = Graph::build_with(plan, site, core.reader, core.shared);
@@ -60,6 +62,9 @@ impl Graph {
             };
             if element.same_as(before) {
                 next.nodes[index] = Some(old);
+                if let Some(text) = core.texts.remove(&was) {
+                    next.core.texts.insert(index, text);
+                }
                 // It goes on, unless it never began.
                 if !never_began.contains(&was) {
                     goes_on.insert(index);

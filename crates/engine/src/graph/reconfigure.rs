@@ -1,0 +1,104 @@
+//! Live reconfiguration, as in Click: an element gets another configuration string between two packets.
+//!
+//! Only a router that runs as Click's driver does it offers this: it has one worker. The element is made anew and takes
+//! over the state of the old one, as at a reload ([`swap`](super::swap)); all others go on as they are. A handler that
+//! changes a positional argument changes the configuration string, too: `config` then has it as a keyword, last.
+
+use super::call::{Deferred, JobCx};
+use super::{Cx, DriverOfClass, ExternalOfClass, make, wake};
+use crate::handler_info::AskError;
+use crate::plan::{Plan, PlanElement};
+use crate::port::NoPorts;
+use lang::args as text;
+use std::sync::Arc;
+
+/// Whether an element may have another configuration while the router runs. Those without ports tell of others,
+/// or drive the router; those with a device or a descriptor of the system would lose it.
+pub(super) fn may_be_reconfigured(plan: &Plan, element: &PlanElement) -> bool {
+    let class = element.class;
+    let has_ports = !(element.inputs.is_empty() && element.outputs.is_empty());
+    plan.as_click
+        && has_ports
+        && class.extension::<ExternalOfClass>().is_none()
+        && class.extension::<DriverOfClass>().is_none()
+        && element.device().is_none()
+}
+
+impl JobCx<'_> {
+    /// Gives an element another configuration.
+    pub(super) fn reconfigure(&mut self, node: usize, given: &str) -> Result<String, AskError> {
+        let Some(old) = self.nodes[node].take() else {
+            // It is running: it hears of this when it has returned.
+            let given = given.to_owned();
+            let later: Deferred = Box::new(move |cx| {
+                if let Err(wrong) = cx.reconfigure(node, &given) {
+                    cx.say(&wrong.to_string());
+                }
+            });
+            self.core.deferred.push((node, later));
+            return Ok(String::new());
+        };
+        let running = Arc::clone(&self.core.plan);
+        let name = &running.elements[node].name;
+        let plan = match self.core.root.reconfigure(name, given, &running) {
+            Ok(plan) => plan,
+            Err(wrong) => {
+                self.nodes[node] = Some(old);
+                return Err(AskError::Refused(wrong));
+            }
+        };
+        let site = self.core.site(Arc::new(NoPorts));
+        let mut element = make(&plan, node, &site, &self.core.shared);
+        element.take(old.into_any());
+        self.core.taps.move_to(&plan);
+        self.core.plan = plan;
+        self.core.texts.remove(&node);
+        wake(&mut self.core.tasks, &mut self.core.schedule, node);
+        let mark = self.core.stack.len();
+        if !self.core.fresh.contains(&node) {
+            self.core.running += 1;
+            element.start(&mut Cx {
+                nodes: self.nodes,
+                core: self.core,
+                this: node,
+            });
+            self.core.running -= 1;
+        }
+        self.nodes[node] = Some(element);
+        self.settle(mark);
+        Ok(String::new())
+    }
+
+    /// Notes in the configuration string what a handler has changed, if it is a positional argument.
+    pub(super) fn note_argument(&mut self, node: usize, handler: &str, value: &str) {
+        let plan = Arc::clone(&self.core.plan);
+        let element = &plan.elements[node];
+        if !may_be_reconfigured(&plan, element) {
+            return;
+        }
+        let arguments = element.class.arguments();
+        let mut by_place = arguments.iter().filter(|a| !a.keyword);
+        let Some(place) = by_place.position(|a| a.name.eq_ignore_ascii_case(handler)) else {
+            return;
+        };
+        let keyword = handler.to_ascii_uppercase();
+        let known = |word: &str| arguments.iter().any(|a| a.name == word);
+        let old = self.core.texts.get(&node).unwrap_or(&element.text);
+        let (mut kept, mut places) = (Vec::new(), 0);
+        for range in text::split(old) {
+            let argument = &old[range];
+            let is_it = match text::keyword(argument).filter(|(word, _)| known(word)) {
+                Some((word, _)) => word == keyword,
+                None => {
+                    places += 1;
+                    places == place + 1
+                }
+            };
+            if !is_it {
+                kept.push(argument.to_owned());
+            }
+        }
+        kept.push(format!("{keyword} {}", value.trim()));
+        self.core.texts.insert(node, kept.join(", "));
+    }
+}
