@@ -359,6 +359,7 @@ impl FromArg for Duration {
                 "ns" | "nsec" => 1e-9,
                 "m" | "min" => 60.0,
                 "h" | "hr" => 3600.0,
+                "d" | "day" => 86400.0,
                 _ => return None,
             };
             Some(value * scale)

@@ -354,6 +354,19 @@ fn an_element_takes_another_configuration_while_it_runs() {
 }
 
 #[test]
+fn handlers_that_are_not_there_are_named_in_full() {
+    let text = "c :: { q :: Queue; Idle -> q -> Idle; Script(read q.foo, write q.length 1, stop) };
+        InfiniteSource(LIMIT 1) -> d :: Counter(COUNT_CALL 1 c/q.reset) -> Discard";
+    let said = err(&run(&["-e", text]));
+    for words in ["no 'c/q.foo' read handler", "no 'c/q.length' write handler"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let text = "c :: { input -> Counter(COUNT_CALL 1 q.foo) -> q :: Queue -> Idle } Idle -> c";
+    let said = err(&run(&["-e", text]));
+    assert!(said.contains("  no 'c/q.foo' write handler\n"), "{said}");
+}
+
+#[test]
 fn a_configuration_that_requires_to_be_compact_is_shown_opened() {
     let text = "require(compact_config)\nelementclass A { input -> Null -> output } Idle -> A -> Idle";
     let shown = out(&run(&["-qe", text, "-h", "config"]));

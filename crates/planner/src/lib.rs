@@ -313,7 +313,7 @@ fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<D
             continue;
         };
         let help = wrong.to_string();
-        let message = call::not_found(call, Use::Write, wrong);
+        let message = call::not_found(plan, &element.name, call, Use::Write, wrong);
         let wrong = Diagnostic::error("handler-call", message).at(element.span);
         let wrong = wrong.about(title(element), element.span, Some("initializing"));
         errors.push(wrong.help(help));

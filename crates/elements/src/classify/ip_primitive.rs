@@ -228,7 +228,7 @@ fn number(kind: Kind, word: &str, head: &Head, names: &Names) -> Result<Value, S
 }
 
 /// A port's number: PortInfo's names come before the well-known ones.
-fn port(word: &str, protocol: Option<u8>, names: &Names) -> Option<u16> {
+pub(crate) fn port(word: &str, protocol: Option<u8>, names: &Names) -> Option<u16> {
     let kinds: &[Name] = match protocol {
         Some(proto::TCP) => &[Name::TcpPort],
         Some(proto::UDP) => &[Name::UdpPort],

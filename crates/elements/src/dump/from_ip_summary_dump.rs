@@ -228,7 +228,8 @@ impl Element for FromIpSummaryDump {
     fn configure(args: &mut Args) -> Config {
         let data: Option<Bytes> = args.key_maybe("DATA", "the dump itself");
         let filename = if data.is_some() {
-            String::new()
+            // A name beside DATA is not looked at.
+            args.optional("FILENAME", String::new(), "the dump; - is the standard input")
         } else {
             args.required("FILENAME", "the dump; - is the standard input")
         };

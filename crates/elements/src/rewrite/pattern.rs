@@ -71,6 +71,12 @@ impl PatternState {
     }
 }
 
+/// A port: a number, or a name that TCP or UDP has for one.
+fn port_of(word: &str, args: &Args) -> Option<u16> {
+    let number = u16::from_arg(word, args.names()).ok();
+    number.or_else(|| crate::classify::port(word, None, args.names()))
+}
+
 impl Pattern {
     /// Parses the words of a pattern; `name` is what its state is called unless it is a named pattern.
     pub(super) fn parse(words: &[String], name: &str, args: &Args) -> Result<Pattern, String> {
@@ -95,13 +101,13 @@ impl Pattern {
         };
         pattern.set_src(src, args).ok_or("bad source address")?;
         if let Some(port) = port {
-            pattern.set_sport(port).ok_or("bad source port")?;
+            pattern.set_sport(port, args).ok_or("bad source port")?;
         }
         pattern.dst = address(dst, args).ok_or("bad destination address")?;
         if let Some(dport) = dport {
             pattern.dport = match dport.as_str() {
                 "-" => None,
-                port => Some(port.parse().map_err(|_| "bad destination port")?),
+                word => Some(port_of(word, args).ok_or("bad destination port")?),
             };
         }
         Ok(pattern)
@@ -137,13 +143,14 @@ impl Pattern {
         Some(())
     }
 
-    fn set_sport(&mut self, word: &str) -> Option<()> {
+    fn set_sport(&mut self, word: &str, args: &Args) -> Option<()> {
         if word == "-" {
             return Some(());
         }
         let (text, order) = suffix(word);
-        let (low, high) = text.split_once('-').unwrap_or((text, text));
-        let (low, high) = (low.parse::<u16>().ok()?, high.parse::<u16>().ok()?);
+        let ends = text.split_once('-').filter(|_| !text.starts_with(|c: char| c.is_alphabetic()));
+        let (low, high) = ends.unwrap_or((text, text));
+        let (low, high) = (port_of(low, args)?, port_of(high, args)?);
         (self.sport, self.order) = (Some(low), order);
         self.vary(Range::Ports(low.into()), u32::from(high.checked_sub(low)?));
         Some(())

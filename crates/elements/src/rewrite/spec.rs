@@ -81,6 +81,7 @@ pub(super) fn parse(arg: &Arg, input: usize, kind: Kind, args: &Args) -> Result<
     let spec = match word {
         "drop" | "discard" if rest.is_empty() => Spec::Drop,
         "drop" | "discard" => return Err(format!("syntax error, expected '{word}'")),
+        "nochange" if rest.len() == 2 => Spec::Keep(outputs_of(rest)?),
         "pass" | "passthrough" | "nochange" => match rest {
             [] => Spec::Pass(0),
             [output] => {

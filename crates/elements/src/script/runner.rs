@@ -258,7 +258,8 @@ struct Surroundings<'a, 'b> {
 impl Surroundings<'_, '_> {
     fn known(&self, handler: &str, wanted: Use) -> Result<(), String> {
         let found = self.cx.find(handler, wanted).map(|_| ());
-        found.map_err(|wrong| not_found(handler, wanted, wrong))
+        let cx = &self.cx;
+        found.map_err(|wrong| not_found(cx.plan(), cx.name(), handler, wanted, wrong))
     }
 }
 

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A packet starts to enter the link when the packet before it has entered. Entering takes as long as its bytes
-//! (with the EXTRA_LENGTH annotation) take at `BANDWIDTH`. The packet leaves `LATENCY` after it has entered,
+//! (with the EXTRA_LENGTH annotation) take at `BANDWIDTH`, in whole
+//! microseconds if it is at least one. The packet leaves `LATENCY` after it has entered,
 //! with that time as its timestamp. LinkUnqueue holds the packets on the link. It pulls a packet only when the
 //! link is free, so put a Queue before it. It sleeps while no packets wait there.
 //!
@@ -42,7 +43,9 @@ impl LinkUnqueue {
     fn entry(&self, packet: &Packet) -> Duration {
         let bytes = packet.len() as u128 + u128::from(packet.cold().extra_length());
         let ns = bytes * 1_000_000_000 / u128::from(self.config.bandwidth.0.max(1));
-        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+        let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        // Whole microseconds, as in Click; but a packet never takes no time.
+        Duration::from_nanos(if ns < 1000 { ns } else { ns - ns % 1000 })
     }
 
     /// Takes packets onto the link as long as it is free; what to do when there are no more.

@@ -177,9 +177,17 @@ pub fn find_from_outside<'a>(
     }
 }
 
-/// Why [`find`] found no such handler, in Click's words.
-pub fn not_found(path: &str, wanted: Use, wrong: AskError) -> String {
-    let element = path.split_once('.').map_or(path, |(element, _)| element);
+/// Why [`find`] found no such handler, in Click's words, with the element's full name.
+pub fn not_found(plan: &Plan, within: &str, path: &str, wanted: Use, wrong: AskError) -> String {
+    let Some((element, handler)) = path.split_once('.') else {
+        return match wanted {
+            Use::Read => format!("no '{path}' read handler"),
+            Use::Write => format!("no '{path}' write handler"),
+        };
+    };
+    let found = find_element(plan, within, element);
+    let path = found.map(|node| format!("{}.{handler}", plan.elements[node].name));
+    let path = path.unwrap_or_default();
     match (wrong, wanted) {
         (AskError::NoElement(_), _) => format!("no element named '{element}'"),
         (_, Use::Read) => format!("no '{path}' read handler"),

@@ -23,6 +23,16 @@ fn patterns_are_shown_as_they_are_understood() {
 }
 
 #[test]
+fn ports_may_be_named_and_written_as_any_number() {
+    let rw = "rw :: IPRewriter(pattern 1.0.0.1 0x400-0x4ff - http 0 1, pattern - ssh - 010 0 1,
+        pattern - ftp-data - - 0 1, nochange 0 1)";
+    assert_eq!(
+        bench(rw, 4, 2).read("rw.patterns"),
+        "1.0.0.1 1024-1279 - 80\n- 22 - 8\n- 20 - -\n<keep>\n"
+    );
+}
+
+#[test]
 fn wrong_specifications_are_refused() {
     for (spec, wrong) in [
         ("pattern 1.0.0.x - 0 1", "bad source address"),
