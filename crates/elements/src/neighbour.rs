@@ -108,6 +108,13 @@ impl<K: Key> Link<K> {
         Time(self.now.load(Relaxed))
     }
 
+    /// Tells the time, and forgets what has been there too long by then.
+    pub(crate) fn catch_up(&self, now: Time) {
+        self.tell(now);
+        let table = self.table();
+        table.expire(now.0, 0..table.buckets(), |_, _| ());
+    }
+
     /// Makes an entry by hand: for good, or as if there had been an answer where answers are forgotten
     /// in the end.
     pub(crate) fn insert(&self, key: K, mac: EtherAddr) -> Result<(), Refused> {

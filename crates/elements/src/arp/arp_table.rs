@@ -24,7 +24,7 @@ use crate::neighbour::Link;
 use crate::prelude::*;
 use std::time::Duration;
 
-pub(super) struct ArpTable;
+pub(super) struct ArpTable(Arc<Config>);
 
 pub(super) struct Config {
     pub(super) link: Arc<Link<u32>>,
@@ -48,7 +48,7 @@ impl Element for ArpTable {
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpTable {
         config.link.tell(init.now);
-        ArpTable
+        ArpTable(Arc::clone(config))
     }
 
     fn inherit(config: &mut Config, old: &Config) {
@@ -56,27 +56,26 @@ impl Element for ArpTable {
     }
 
     const HANDLERS: &'static [Handler<ArpTable>] = &[
-        Handler::shared(
+        Handler::ask(
             "table",
             "a line per neighbour: address, whether it is known, Ethernet address, age in seconds",
-            |config: &Config, _| Ok(table::show(&config.link)),
+            |e, _| e.now(|link| Ok(table::show(link))),
         ),
         Handler::shared(
             "drops",
             "packets that were given up",
             |config: &Config, _| Ok(config.link.drops().to_string()),
         ),
-        Handler::shared("count", "neighbours in the table", |config: &Config, _| {
-            Ok(config.link.table().len().to_string())
+        Handler::ask("count", "neighbours in the table", |e, _| {
+            e.now(|link| Ok(link.table().len().to_string()))
         }),
         Handler::shared("length", "packets that wait", |config: &Config, _| {
             Ok(config.link.waiting().to_string())
         }),
-        Handler::action(
-            "insert",
-            "`IP ETH`: makes an entry",
-            |config: &Config, value| table::insert(&config.link, value),
-        ),
+        Handler::run("insert", "`IP ETH`: makes an entry", |e, value| {
+            let value = value.to_owned();
+            e.now(move |link| table::insert(link, &value))
+        }),
         Handler::action(
             "delete",
             "`IP`: removes an entry",
@@ -86,6 +85,17 @@ impl Element for ArpTable {
             table::clear(&config.link)
         }),
     ];
+}
+
+impl ArpTable {
+    /// What needs to know the time: no packet comes here to tell it.
+    fn now(&self, work: impl FnOnce(&Link<u32>) -> Result<String, String> + 'static) -> Job {
+        let config = Arc::clone(&self.0);
+        Box::new(move |cx| {
+            config.link.catch_up(cx.now());
+            work(&config.link)
+        })
+    }
 }
 
 impl Resources for ArpTable {
@@ -154,6 +164,21 @@ mod tests {
             (bench.read("t.table"), bench.read("q.count")),
             (String::new(), "0".into())
         );
+    }
+
+    #[test]
+    fn a_table_that_nobody_uses_knows_the_time() {
+        let mut bench = Bench::new(crate::CLASSES, "t :: ARPTable(TIMEOUT 10)");
+        bench.write("t.insert", "1.0.0.2 2:0:0:0:0:2");
+        bench.advance(Duration::from_secs(4));
+        bench.write("t.insert", "1.0.0.3 2:0:0:0:0:3");
+        assert_eq!(
+            bench.read("t.table"),
+            "1.0.0.3 1 02-00-00-00-00-03 0.000000\n1.0.0.2 1 02-00-00-00-00-02 4.000000\n"
+        );
+        bench.advance(Duration::from_secs(7));
+        assert_eq!(bench.read("t.count"), "1");
+        assert_eq!(bench.read("t.table"), "1.0.0.3 1 02-00-00-00-00-03 7.000000\n");
     }
 
     #[test]
