@@ -368,7 +368,8 @@ fn handlers_that_are_not_there_are_named_in_full() {
 
 #[test]
 fn a_configuration_that_requires_to_be_compact_is_shown_opened() {
-    let text = "require(compact_config)\nelementclass A { input -> Null -> output } Idle -> A -> Idle";
+    let text =
+        "require(compact_config)\nelementclass A { input -> Null -> output } Idle -> A -> Idle";
     let shown = out(&run(&["-qe", text, "-h", "config"]));
     let opened = "require(compact_config);\n\nIdle@1 :: Idle;\nIdle@3 :: Idle;\nA@2/Null@1 :: Null;\n\n\
         Idle@1 -> A@2/Null@1\n    -> Idle@3;\n";

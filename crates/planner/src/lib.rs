@@ -175,8 +175,11 @@ pub fn reconfigure(
             }
         }
         if !same {
-            let text = format!("`{element}` needs other elements beside it with this configuration");
-            said.push(Diagnostic::error("reconfigure", text).help("reload all of the configuration"));
+            let text =
+                format!("`{element}` needs other elements beside it with this configuration");
+            said.push(
+                Diagnostic::error("reconfigure", text).help("reload all of the configuration"),
+            );
         }
     }
     said.retain(Diagnostic::is_error);

@@ -178,7 +178,10 @@ mod tests {
         );
         bench.advance(Duration::from_secs(7));
         assert_eq!(bench.read("t.count"), "1");
-        assert_eq!(bench.read("t.table"), "1.0.0.3 1 02-00-00-00-00-03 7.000000\n");
+        assert_eq!(
+            bench.read("t.table"),
+            "1.0.0.3 1 02-00-00-00-00-03 7.000000\n"
+        );
     }
 
     #[test]

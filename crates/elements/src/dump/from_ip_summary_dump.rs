@@ -229,7 +229,11 @@ impl Element for FromIpSummaryDump {
         let data: Option<Bytes> = args.key_maybe("DATA", "the dump itself");
         let filename = if data.is_some() {
             // A name beside DATA is not looked at.
-            args.optional("FILENAME", String::new(), "the dump; - is the standard input")
+            args.optional(
+                "FILENAME",
+                String::new(),
+                "the dump; - is the standard input",
+            )
         } else {
             args.required("FILENAME", "the dump; - is the standard input")
         };

@@ -331,7 +331,10 @@ mod tests {
         bench.push("q", &[b"a", b"b", b"c"]);
         bench.reload(&text.replace('4', "2")).expect("it is right");
         bench.run();
-        assert_eq!((bench.read("q.length"), bench.drops("q", "full")), ("2".into(), 1));
+        assert_eq!(
+            (bench.read("q.length"), bench.drops("q", "full")),
+            ("2".into(), 1)
+        );
         bench.write("u.active", "true");
         bench.run();
         assert_eq!(bench.take("out"), [b"a", b"b"]);

@@ -148,7 +148,9 @@ impl Pattern {
             return Some(());
         }
         let (text, order) = suffix(word);
-        let ends = text.split_once('-').filter(|_| !text.starts_with(|c: char| c.is_alphabetic()));
+        let ends = text
+            .split_once('-')
+            .filter(|_| !text.starts_with(|c: char| c.is_alphabetic()));
         let (low, high) = ends.unwrap_or((text, text));
         let (low, high) = (port_of(low, args)?, port_of(high, args)?);
         (self.sport, self.order) = (Some(low), order);
