@@ -290,7 +290,7 @@ mod tests {
 
     fn random(rng: &mut Rng) -> Policy {
         let is_v4 = rng.one_in(2);
-        let mut ports = |rng: &mut Rng| {
+        let ports = |rng: &mut Rng| {
             let first = rng.below(5) as u16 + 1;
             rng.one_in(3).then(|| (first, first + rng.below(3) as u16))
         };
