@@ -1,6 +1,7 @@
 """Fixtures of the tests on cards. `router`: a guest with two cards of a model, left to programs, one for each module."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from net import Lab, leftovers  # noqa: E402
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "short: part of `make test`")
+    # pytest unwinds on Ctrl-C by itself; a SIGTERM must end as tidily.
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
     if os.geteuid() != 0:
         pytest.exit("the guests read all of this machine's files: run the tests as root", returncode=2)
     if not os.access(ASHLAR, os.X_OK):
