@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system cards bench bench-routes bench-queues bench-services bench-multicore examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
+.PHONY: run cluster build install test check unit loom system cards bench bench-routes bench-queues bench-services bench-multicore routers examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -74,6 +74,9 @@ bench-queues: deps deps-eval build
 # What ordering by deadlines costs, from one packet that waits to a million; prints `services NAME VALUE` lines.
 bench-services:
 	$(CARGO) run --release --locked -p tables --example order -- bench-services
+# Many routers in one process: what shared ports, routers and neighbours cost. Needs a quiet core.
+routers: deps build
+	$(PYTHON) eval/routers/run
 
 # For a machine with more cores: measures what eval computes for two cores.
 bench-multicore: deps deps-eval build

@@ -155,8 +155,8 @@ fn a_neighbours_overload_costs_no_packet_inside_a_share() {
         let (red, _) = process.add("red", BACK, 0);
         let (blue, blue_ports) = process.add("blue", &graph, 0);
         let wire = ports.memory("x");
-        let sent = red_among_blue(&wire, 200, 1000, |_| ());
-        assert_eq!(red.read("c.count", "").as_deref(), Ok("200"), "{what}");
+        let sent = red_among_blue(&wire, 50, 1000, |_| ());
+        assert_eq!(red.read("c.count", "").as_deref(), Ok("50"), "{what}");
         // What came for the neighbour was worked on, or dropped under a name.
         let had = || -> u64 {
             blue.read("c.count", "")

@@ -178,6 +178,13 @@ def test_a_neighbour_that_is_killed_reloaded_removed_and_added_is_not_noticed(be
     bed.write(*bed.tenants)
     bed.router.cli("reload")
     blue.works()
+    # Removed and added within one reload: it has another namespace, and the old one again.
+    text = bed.file.read_text()
+    bed.file.write_text(text.replace(str(blue.routing), str(bed.nobody)))
+    bed.router.cli("reload")
+    bed.file.write_text(text)
+    bed.router.cli("reload")
+    blue.works()
     sent, lost = pings.lost()
     assert lost == 0, f"{lost} of {sent} lost"
     assert red.bird.established() == sessions, "the session has stood all the time"

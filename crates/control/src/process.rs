@@ -269,9 +269,6 @@ impl Process {
         };
         gone.end(false);
         gone.take_down();
-        if let Some(joints) = self.common.ports.joints() {
-            joints.forget(name);
-        }
         info!(router = name, "stop");
         true
     }
@@ -287,7 +284,12 @@ impl Process {
         match &*self.routers() {
             // Its counts are told at the end.
             [_] => self.stop(),
-            _ => _ = self.remove(name),
+            _ => {
+                self.remove(name);
+                if let Some(joints) = self.common.ports.joints() {
+                    joints.forget(name);
+                }
+            }
         }
         Ok(())
     }

@@ -211,6 +211,10 @@ impl Process {
             });
             return Ok(());
         }
+        if let Some(joints) = self.common.ports.joints() {
+            // What comes again is as it was.
+            joints.prepare(&joints.together());
+        }
         let undone = done.into_iter().rev().map(|step| self.undo(step));
         let lost: Vec<String> = undone.filter_map(Result::err).collect();
         let mut text = format!("nothing has changed: {}", failures.join("; "));

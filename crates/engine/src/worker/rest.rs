@@ -118,7 +118,8 @@ impl Resting {
         };
         let mut until = now + REST;
         if !descriptors.is_empty() {
-            if local.empty < EMPTY_TURNS {
+            // Many wait for what a shared port brings.
+            if local.empty < EMPTY_TURNS || local.account.share.is_of_port() {
                 return false;
             }
             self.with_descriptors += 1;

@@ -38,6 +38,11 @@ impl Share {
         }
     }
 
+    /// Whether it polls a shared port.
+    pub(super) fn is_of_port(self) -> bool {
+        self.priority >= IN_LINE
+    }
+
     /// Whether others get a turn though it has work.
     #[inline]
     pub(super) fn is_ahead(self) -> bool {

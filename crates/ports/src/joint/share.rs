@@ -474,21 +474,30 @@ impl Split {
 }
 
 impl Told {
-    /// Gives a packet to a router. Returns whether it has it.
+    /// Gives a router a packet, which is made if it may have it. Returns whether it has it.
     #[inline]
-    fn deliver(&self, packet: Packet, number: u32, way: &mut Way, worker: usize, now: u64) -> bool {
-        match self.refuses(number, way, now) {
-            None => {
-                let mut packet = packet;
-                untag(&mut packet, way.tags);
-                way.to.tail().is_some_and(|tail| tail.push(packet).is_ok())
-            }
-            Some(why) => {
-                let (share, _) = &self.shares[number as usize];
-                share.down_counts[worker].at(why).add(1);
-                false
-            }
+    fn deliver(
+        &self,
+        packet: impl FnOnce() -> Option<Packet>,
+        number: u32,
+        way: &mut Way,
+        worker: usize,
+        now: u64,
+    ) -> bool {
+        let refused = self.refuses(number, way, now).or_else(|| {
+            // Without memory for a copy it is as if there were no room.
+            let Some(mut packet) = packet() else {
+                return Some(FULL);
+            };
+            untag(&mut packet, way.tags);
+            let pushed = way.to.tail().map(|tail| tail.push(packet));
+            (!matches!(pushed, Some(Ok(())))).then_some(FULL)
+        });
+        if let Some(why) = refused {
+            let (share, _) = &self.shares[number as usize];
+            share.down_counts[worker].at(why).add(1);
         }
+        refused.is_none()
     }
 
     /// Why a router gets no packet now.
@@ -523,7 +532,7 @@ impl TxQueue for Split {
             0
         };
         let (told, routers, touched) = (&*self.told, &mut self.routers, &mut self.touched);
-        let mut give = |packet, number: u32| {
+        let mut give = |packet: &mut dyn FnMut() -> Option<Packet>, number: u32| {
             let way = &mut routers[number as usize];
             if told.deliver(packet, number, way, worker, now) && !way.touched {
                 way.touched = true;
@@ -532,17 +541,14 @@ impl TxQueue for Split {
         };
         for packet in batch.drain() {
             match told.table.find(packet.data()) {
-                Goes::To(number) => give(packet, number),
-                Goes::ToAll([others @ .., last]) => {
-                    for &number in others {
-                        packet
-                            .copy()
-                            .into_iter()
-                            .for_each(|copy| give(copy, number));
-                    }
-                    give(packet, *last);
+                Goes::To(number) => {
+                    let mut packet = Some(packet);
+                    give(&mut || packet.take(), number);
                 }
                 Goes::ToAll([]) | Goes::Nowhere => self.port.unknown[worker].add(1),
+                Goes::ToAll(all) => all
+                    .iter()
+                    .for_each(|&number| give(&mut || packet.copy(), number)),
             }
         }
         fence(SeqCst);
