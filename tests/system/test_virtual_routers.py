@@ -180,7 +180,7 @@ def test_a_neighbour_that_is_killed_reloaded_removed_and_added_is_not_noticed(be
     blue.works()
     # Removed and added within one reload: it has another namespace, and the old one again.
     text = bed.file.read_text()
-    bed.file.write_text(text.replace(str(blue.routing), str(bed.nobody)))
+    bed.file.write_text(text.replace(str(blue.routing), str(bed.lab.namespace("elsewhere"))))
     bed.router.cli("reload")
     bed.file.write_text(text)
     bed.router.cli("reload")
