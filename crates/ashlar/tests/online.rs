@@ -53,7 +53,11 @@ fn ipsec_is_shown_without_keys() {
     let folder = Folder::new();
     let router = Running::start(&folder, IPSEC, &[]);
     until("the packet", || router.count("seal.packets") > 0);
-    let shown = router.tell(&["ipsec", "show"]);
+    let asked = ashlar()
+        .args(["ipsec", "show", "--socket", &router.socket])
+        .output()
+        .expect("the program starts");
+    let shown = said(&asked);
     for part in [
         "ipsec: ciphers by ",
         "in spi 0x2001 reqid 1 suite aes128gcm16 number 0 packets 0 ",

@@ -37,7 +37,7 @@ impl<'a> Words<'a> {
     fn value<T: FromStr>(&mut self, what: &str) -> Result<T, String> {
         let word = self.next(&format!("the value of `{what}`"))?;
         word.parse()
-            .map_err(|_| format!("`{what}` cannot be `{word}`"))
+            .map_err(|_| format!("`{what}` cannot be {}", quoted(word)))
     }
 
     fn number(&mut self, what: &str) -> Result<u32, String> {
