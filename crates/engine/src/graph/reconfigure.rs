@@ -5,24 +5,12 @@
 //! changes a positional argument changes the configuration string, too: `config` then has it as a keyword, last.
 
 use super::call::{Deferred, JobCx};
-use super::{Cx, DriverOfClass, ExternalOfClass, make, wake};
+use super::standard::may_be_reconfigured;
+use super::{Cx, make, wake};
 use crate::handler_info::AskError;
-use crate::plan::{Plan, PlanElement};
 use crate::port::NoPorts;
 use lang::args as text;
 use std::sync::Arc;
-
-/// Whether an element may have another configuration while the router runs. Those without ports tell of others,
-/// or drive the router; those with a device or a descriptor of the system would lose it.
-pub(super) fn may_be_reconfigured(plan: &Plan, element: &PlanElement) -> bool {
-    let class = element.class;
-    let has_ports = !(element.inputs.is_empty() && element.outputs.is_empty());
-    plan.as_click
-        && has_ports
-        && class.extension::<ExternalOfClass>().is_none()
-        && class.extension::<DriverOfClass>().is_none()
-        && element.device().is_none()
-}
 
 impl JobCx<'_> {
     /// Gives an element another configuration.

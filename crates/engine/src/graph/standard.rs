@@ -1,8 +1,7 @@
 //! Handlers that every element has: name, class, configuration, ports; and those of tasks.
 
 use crate::class::Runs;
-use crate::graph::Core;
-use crate::graph::reconfigure::may_be_reconfigured;
+use crate::graph::{Core, DriverOfClass, ExternalOfClass};
 use crate::handler_info::{Access, HandlerInfo};
 use crate::plan::{Edge, Plan, PlanElement};
 use crate::stats::{NodeStats, drop_names};
@@ -54,6 +53,18 @@ const RECONFIGURE: [HandlerInfo; 1] = [HandlerInfo {
     access: Access::Set,
     inner: false,
 }];
+
+/// Whether an element may have another configuration while the router runs. Those without ports tell of others,
+/// or drive the router; those with a device or a descriptor of the system would lose it.
+pub(super) fn may_be_reconfigured(plan: &Plan, element: &PlanElement) -> bool {
+    let class = element.class;
+    let has_ports = !(element.inputs.is_empty() && element.outputs.is_empty());
+    plan.as_click
+        && has_ports
+        && class.extension::<ExternalOfClass>().is_none()
+        && class.extension::<DriverOfClass>().is_none()
+        && element.device().is_none()
+}
 
 /// The standard handlers of an element that its class does not replace.
 pub fn list(plan: &Plan, element: &PlanElement) -> Vec<HandlerInfo> {
