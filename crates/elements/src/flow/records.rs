@@ -8,7 +8,10 @@ use engine::packet::Packet;
 use engine::publish::{Epoch, domain};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use tables::exact::{Exact, ExactWriter};
@@ -211,7 +214,7 @@ impl Records {
         let number = match &self.index {
             Index::Tags(tags) => {
                 let tag = self.shape.by.tag(packet)?;
-                tags.get(tag as usize)?.load(Relaxed).checked_sub(1)?
+                tags.get(tag as usize)?.load(Acquire).checked_sub(1)?
             }
             Index::Keys(keys) => keys.find(&key::of_flow(&FlowKey::of_ip(packet.network())?))?,
         };
@@ -271,20 +274,20 @@ impl Records {
             None => return Err(NoPlace::Waits),
         };
         self.record(number).prepare(&flow);
-        match (&self.index, &flow.id, &mut writer.keys) {
-            // Workers that find the number find the record as it is now: adding the key publishes it.
-            (Index::Keys(_), Id::Key(key), Some(keys)) => {
-                if keys.insert(key, number).is_err() {
-                    writer.free.push(number);
-                    return Err(NoPlace::Waits);
-                }
-            }
+        // Workers that find the number find the record as it is now: adding the key or tag publishes it.
+        let added = match (&self.index, &flow.id, &mut writer.keys) {
+            (Index::Keys(_), Id::Key(key), Some(keys)) => keys.insert(key, number).is_ok(),
             (Index::Tags(tags), Id::Tag(tag), _) => {
-                if let Some(place) = tags.get(*tag as usize) {
-                    place.store(number + 1, std::sync::atomic::Ordering::Release);
-                }
+                let place = tags.get(*tag as usize);
+                place
+                    .inspect(|place| place.store(number + 1, Release))
+                    .is_some()
             }
-            _ => {}
+            _ => false,
+        };
+        if !added {
+            writer.free.push(number);
+            return Err(NoPlace::Waits);
         }
         writer.known.insert(number, flow);
         Ok(number)

@@ -348,7 +348,12 @@ impl Element for DeadlineQueue {
 
 impl Resources for DeadlineQueue {
     fn memory(config: &Config) -> usize {
-        let bins = if config.exact { 0 } else { config.bins * 9 };
+        // A bin, and a block of which it may have only one place in use.
+        let bins = if config.exact {
+            0
+        } else {
+            config.bins * 2 * (16 + 64)
+        };
         bins + super::far::held_at_most(config.capacity) * 3 * size_of::<Packet>()
     }
 }
