@@ -241,6 +241,9 @@ impl Config {
         let (extension, len) = mpls::extension(&packet.data()[..labels]);
         let there = packet.network().len();
         let quoted = there.min(room.checked_sub(len)?).max(mpls::QUOTED_MIN) / 4 * 4;
+        if quoted + len > room {
+            return None; // with so small an MTU
+        }
         packet.truncate(labels + quoted);
         packet.leave_large();
         let padding = quoted - there.min(quoted);
