@@ -1,7 +1,7 @@
 //! Knows flows that are set up, polices them, and stamps the deadlines by which a DeadlineQueue keeps its promises.
 //!
 //! ```click
-//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(0/0 0)
+//! FromDevice(null:64, CORES 0) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(0/0 0)
 //!     -> flows :: FlowTable(BY match, LINK 100Mbps, BIN 1ms)
 //!     -> DeadlineQueue(1000, WIDTH 1ms) -> BandwidthRatedUnqueue(100Mbps) -> Discard;
 //! Script(write flows.add 10.0.0.1 1000 10.0.9.9 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms);

@@ -41,7 +41,6 @@ impl Element for MplsEncap {
     const CLASS: &'static str = "MPLSEncap";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::AT_NETWORK];
     const SPOILS: Facts = Facts::AT_NETWORK.and(Facts::ETHER);
     const DROPS: &'static [&'static str] = &["not_ip", "no_headroom"];
 
