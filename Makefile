@@ -74,6 +74,7 @@ bench-queues: deps deps-eval build
 # What ordering by deadlines costs, from one packet that waits to a million; prints `services NAME VALUE` lines.
 bench-services:
 	$(CARGO) run --release --locked -p tables --example order -- bench-services
+
 # Many routers in one process: what shared ports, routers and neighbours cost. Needs a quiet core.
 routers: deps build
 	$(PYTHON) eval/routers/run

@@ -220,11 +220,7 @@ fn keys_change_under_traffic_without_loss() {
         between.extend(a.sent(WAN));
         // Some packets stay on the way for long.
         if n % 10 == 9 {
-            receive(
-                &mut b,
-                WAN,
-                &between[between.len() - 10..between.len() - 5].to_vec(),
-            );
+            receive(&mut b, WAN, &between[between.len() - 10..between.len() - 5]);
         }
     }
     let late: Vec<_> = between

@@ -14,10 +14,13 @@ const LISTS: usize = 16;
 /// Lists at most: a change copies a word for each.
 const LISTS_MAX: usize = 8192;
 
+/// A number and its association.
+type Entry = (u32, Arc<Sa>);
+
 /// Associations by a number.
 #[derive(Clone, Debug)]
 struct ByNumber {
-    lists: Box<[Arc<[(u32, Arc<Sa>)]>]>,
+    lists: Box<[Arc<[Entry]>]>,
     len: usize,
 }
 

@@ -125,7 +125,7 @@ impl Element for IPsecDecap {
         };
         let opened = batch.iter_mut().map(|packet| {
             let opened = open(tables, packet, other, &mut counted);
-            opened.unwrap_or_else(|reason| Verdict::drop(reason))
+            opened.unwrap_or_else(Verdict::drop)
         });
         self.verdicts.extend(opened);
         counted.flush();

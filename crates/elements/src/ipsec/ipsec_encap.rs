@@ -181,7 +181,7 @@ fn seal(sa: &Sa, packet: &mut Packet, number: u64) -> Verdict {
         Some(_) => tunnel(sa, packet, number),
         None => transport(sa, packet, number),
     };
-    sealed.unwrap_or_else(|reason| Verdict::drop(reason))
+    sealed.unwrap_or_else(Verdict::drop)
 }
 
 /// Puts a packet into a tunnel.

@@ -91,7 +91,7 @@ pub(crate) fn gcm(key: &[u8]) -> Option<Box<dyn Aead>> {
         _ => return None,
     };
     // SAFETY: it is an array of bytes, for which zero is a value.
-    let mut expanded = Locked::of(unsafe { Box::<gcm_key_data>::new_zeroed().assume_init() });
+    let mut expanded = Locked::of(Box::new(unsafe { std::mem::zeroed::<gcm_key_data>() }));
     // SAFETY: the key has as many bytes as the function reads, and `expanded` is what it writes.
     unsafe { expand(key.as_ptr().cast(), &mut *expanded) };
     Some(Box::new(Gcm {
