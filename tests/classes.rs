@@ -13,6 +13,8 @@ const WITHOUT_PACKETS: &[&str] = &[
     "ControlPlanePolicer",
     // A Collect takes its place.
     "Discard",
+    // Takes what IPsec has sealed: see ipsec.rs.
+    "IPsecDecap",
     // Neither takes packets nor makes any.
     "Idle",
     // Makes a device, of which this test has none.
@@ -20,6 +22,8 @@ const WITHOUT_PACKETS: &[&str] = &[
     // As ControlPlanePolicer.
     "LinuxARP",
     "LinuxND",
+    // Takes packets with labels that have come too far.
+    "MPLSPayload",
     // Has ports for packets that its examples leave open.
     "Script",
     // Take frames of other servers of a cluster: see vlb.rs.

@@ -115,6 +115,7 @@ impl Reader<'_> {
         if self.behind || self.speaks_of_key {
             let (digits, length) = digits_in_groups(&self.text[self.at..]);
             if digits >= DIGITS_NEAR {
+                self.always = false;
                 return Some(length);
             }
         }

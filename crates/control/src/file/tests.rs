@@ -98,7 +98,7 @@ definitions = { "a-b" = "x", C = true }
             missing.display()
         ),
         "8: there is no such share",
-        "10: `a b` is no name of a router",
+        "10: `a b` is no name of a router, port or link",
         "11: `graph` must be a text, not integer",
         "12: there is no such priority",
         "13: `netns` is empty",

@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn odd_probabilities_are_told() {
         for (value, word) in [("2", "reduced to 1"), ("0", "emitting no packets")] {
-            let text = format!("FromIPSummaryDump(DATA \"\", SAMPLE {value}, FOO 1) -> Discard");
+            let text =
+                format!("FromIPSummaryDump(DATA \"\", SAMPLE {value}, FOO 1, BAR 2) -> Discard");
             let said = testkit::errors(crate::CLASSES, &text);
             assert!(said.contains(word), "{said}");
         }

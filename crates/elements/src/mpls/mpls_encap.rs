@@ -1,7 +1,7 @@
 //! Puts MPLS labels on IP packets.
 //!
 //! ```click
-//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.9.0.0/16 0, 0/0 1);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(0/0 0, 10.9.0.0/16 1);
 //! rt[0] -> DecIPTTL -> MPLSEncap(100) -> MPLSEtherEncap(02:00:00:00:00:01, 02:00:00:00:01:02) -> Discard;
 //! rt[1] -> Discard;
 //! ```
