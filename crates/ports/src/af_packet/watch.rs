@@ -36,6 +36,7 @@ impl Watcher {
             control,
             bound: None,
             napi: None,
+            arranged: None,
         };
         tie.look()
             .map_err(|e| format!("cannot receive from {}: {e}", shared.name))?;
@@ -66,6 +67,8 @@ struct Tie {
     /// Index of the interface that the sockets are tied to.
     bound: Option<i32>,
     napi: Option<Napi>,
+    /// Index of the interface whose receive work was seen to, once it was up.
+    arranged: Option<i32>,
 }
 
 impl Tie {
@@ -102,14 +105,16 @@ impl Tie {
             self.bound = None;
             return Ok(());
         };
+        // A veth has NAPI only while it is up.
+        if now.up && self.arranged != Some(now.index) {
+            self.arranged = Some(now.index);
+            self.arrange();
+        }
         if self.bound == Some(now.index) {
             return Ok(());
         }
         match self.tie(now.index) {
-            Ok(()) => {
-                self.bound = Some(now.index);
-                self.arrange();
-            }
+            Ok(()) => self.bound = Some(now.index),
             // Kernels before 6.13 let sockets join a fan-out group only while the interface is up:
             // its coming up is an event, and then this is tried again.
             Err(_) if !now.up => (),
