@@ -46,6 +46,7 @@ pub use extensions::{
     CountsOfClass, DriverOfClass, DynamicOfClass, ExternalOfClass, Fate, LoopCode, StorageOfClass,
 };
 pub use init::Init;
+use node::make;
 pub(crate) use node::{Node, NodeMaker};
 pub(crate) use overflow::Overflows;
 use peers::{Inbox, Peers};
@@ -202,35 +203,6 @@ pub(crate) struct LoopHere {
     /// The elements in it that only count.
     counters: Vec<(usize, &'static CountsOfClass)>,
     inboxes: Vec<usize>,
-}
-
-/// Makes the state of one element for a worker.
-fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared) -> Box<dyn Node> {
-    let element = &plan.elements[index];
-    let init = Init {
-        name: &element.name,
-        worker: site.worker,
-        workers: plan.workers,
-        inputs: element.inputs.len(),
-        outputs: element.outputs.len(),
-        input_pull: element.input_pull(),
-        output_pull: element.output_pull(),
-        output_used: plan.edges.from_port((index, 0)).next().is_some(),
-        bare: element.bare && site.walker == Walker::Sweep,
-        handled: element.handled,
-        annotated: &element.annotated,
-        queues: element.queues_of(site.worker),
-        pushers: &element.pushers,
-        pullers: &element.pullers,
-        ports: &*site.ports,
-        wakers: &site.wakers,
-        shared,
-        attached: &element.attached,
-        now: site.clock.now(),
-        timestamp: site.clock.wall(site.clock.now()),
-        plan,
-    };
-    NodeMaker::of(element.class).0(&element.config, &init)
 }
 
 /// What a worker needs to build its graph.

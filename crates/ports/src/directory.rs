@@ -2,8 +2,10 @@
 
 use crate::claim::{self, Claim, Claimed};
 use crate::dpdk::{self, DpdkSizes};
+pub(crate) use crate::events::Events;
 use crate::joint::{Joint, Joints};
 use crate::memory::{self, Memory};
+use crate::names::{devargs, identity};
 use crate::netns::Namespace;
 use crate::tap::Tap;
 use crate::{af_packet, null, pcap, ring, tap, tun, wrap};
@@ -12,25 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Things that happened to ports and that somebody should read: a link that went down, a file that
-/// cannot be written. Oldest first.
-#[derive(Clone, Default)]
-pub(crate) struct Events(Arc<Mutex<Vec<String>>>);
-
 /// What a TAP interface's name follows where it is claimed.
 const TAP: &str = "tap:";
-
-/// Events kept while nobody collects them.
-const MAX_EVENTS: usize = 1000;
-
-impl Events {
-    pub(crate) fn say(&self, text: String) {
-        let mut list = lock(&self.0);
-        if list.len() < MAX_EVENTS {
-            list.push(text);
-        }
-    }
-}
 
 /// What a driver makes of a port.
 pub(crate) struct Parts {
@@ -421,29 +406,6 @@ impl Directory {
     }
 }
 
-/// What DPDK is to probe, if a name means a device of it, and remarks. Names that need a device of
-/// their own get one that is named after a digest of theirs, so that the same name means the same
-/// device.
-fn devargs(name: &str) -> Option<Result<(String, Vec<String>), String>> {
-    let own = |driver: &str, rest: &str| {
-        let step = |d: u32, b: u8| d.wrapping_mul(31).wrapping_add(b.into());
-        format!("{driver}{},{rest}", name.bytes().fold(0, step) % 1_000_000)
-    };
-    let devargs = match name.split_once(':') {
-        Some(("dpdk", rest)) => rest.to_string(),
-        Some(("memif", rest)) => own("net_memif", rest),
-        Some(("af_xdp", interface)) => {
-            return Some(af_packet::for_af_xdp(interface).map(|(queues, remarks)| {
-                let args = format!("iface={interface},queue_count={queues}");
-                (own("net_af_xdp", &args), remarks)
-            }));
-        }
-        _ if name.starts_with("net_") || dpdk::is_pci(name) => name.to_string(),
-        _ => return None,
-    };
-    Some(Ok((devargs, Vec::new())))
-}
-
 impl PortDirectory for Directory {
     fn probe(&self, name: &str) -> Result<PortInfo, String> {
         match self.get(name) {
@@ -523,62 +485,6 @@ impl Drop for Directory {
     }
 }
 
-/// What a port's name stands for, the same for all names of one device: its interface, file or DPDK device. A TAP
-/// interface is another one in another namespace. `None` for ports that are no device, of which each router has its
-/// own: `null:`, `mem:` and `ring:`.
-pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
-    if let Ok(Some((_, inside))) = wrap::parse(name) {
-        return identity(inside, namespace);
-    }
-    let first = |rest: &str| rest.split(',').next().unwrap_or_default().to_owned();
-    match name.split_once(':') {
-        Some(("null" | "mem" | "ring", _)) => None,
-        Some(("tap", rest)) => Some(format!("tap:{rest} in {}", namespace.unwrap_or_default())),
-        Some(("af_packet", interface)) => Some(interface.to_owned()),
-        Some(("af_xdp", interface)) => Some(first(interface)),
-        Some(("dpdk", rest)) => Some(first(rest)),
-        Some(_) if dpdk::is_pci(name) => Some(first(name)),
-        Some(_) => Some(name.to_owned()),
-        None => Some(first(name)),
-    }
-}
-
-/// What of this machine a port's name means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Means {
-    /// A card, by its PCI address.
-    Card(String),
-    /// Another device of DPDK.
-    Dpdk,
-    /// A Linux interface, by AF_PACKET.
-    Interface(String),
-    /// A Linux interface, by AF_XDP.
-    Xdp(String),
-    /// A TAP interface that the router makes.
-    Tap,
-    /// Nothing of it.
-    Nothing,
-}
-
-/// What of this machine a port's name means.
-pub fn means(name: &str) -> Means {
-    if let Ok(Some((_, inside))) = wrap::parse(name) {
-        return means(inside);
-    }
-    let first = |rest: &str| rest.split(',').next().unwrap_or_default().to_owned();
-    match name.split_once(':') {
-        Some(("dpdk", rest)) if dpdk::is_pci(rest) => Means::Card(first(rest)),
-        _ if dpdk::is_pci(name) => Means::Card(first(name)),
-        Some(("dpdk" | "memif", _)) => Means::Dpdk,
-        _ if name.starts_with("net_") => Means::Dpdk,
-        Some(("af_packet", interface)) => Means::Interface(interface.to_owned()),
-        Some(("af_xdp", rest)) => Means::Xdp(first(rest)),
-        Some(("tap" | "tun", _)) => Means::Tap,
-        Some(_) => Means::Nothing,
-        None => Means::Interface(name.to_owned()),
-    }
-}
-
 /// Whether a port with queues `has` can serve a request.
 fn enough(name: &str, how: &str, has: (usize, usize), r: &PortRequest) -> Result<(), String> {
     for (kind, has, asked) in [
@@ -598,6 +504,7 @@ fn enough(name: &str, how: &str, has: (usize, usize), r: &PortRequest) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::{Means, means};
 
     #[test]
     fn a_device_has_one_identity_whatever_it_is_called() {

@@ -37,8 +37,10 @@ mod claim;
 mod counts;
 mod directory;
 mod dpdk;
+mod events;
 pub mod joint;
 pub mod memory;
+mod names;
 mod napi;
 pub mod netns;
 mod null;
@@ -55,8 +57,9 @@ pub mod waiter;
 mod wrap;
 
 pub use claim::user_of;
-pub use directory::{Directory, Means, Queues, identity, means};
+pub use directory::{Directory, Queues};
 pub use dpdk::DpdkSizes;
+pub use names::{Means, identity, means};
 pub use netns::{Named, Namespace};
 pub use tap::Tap;
 

@@ -1,10 +1,13 @@
 //! An element as the graph sees it, and what makes one.
 
-use super::{Cx, Init, Job};
+use super::{Cx, Init, Job, Site, Walker};
 use crate::class::{AnyConfig, Class};
 use crate::did::Did;
 use crate::packet::Batch;
+use crate::plan::Plan;
+use crate::shared::Shared;
 use std::any::Any;
+use std::sync::Arc;
 
 /// Makes the element of a configuration on a worker.
 pub(crate) struct NodeMaker(pub(crate) fn(&AnyConfig, &Init) -> Box<dyn Node>);
@@ -34,4 +37,33 @@ pub(crate) trait Node {
     /// As [`element`](Self::element), to change.
     fn element_mut(&mut self) -> &mut dyn Any;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// Makes the state of one element for a worker.
+pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared) -> Box<dyn Node> {
+    let element = &plan.elements[index];
+    let init = Init {
+        name: &element.name,
+        worker: site.worker,
+        workers: plan.workers,
+        inputs: element.inputs.len(),
+        outputs: element.outputs.len(),
+        input_pull: element.input_pull(),
+        output_pull: element.output_pull(),
+        output_used: plan.edges.from_port((index, 0)).next().is_some(),
+        bare: element.bare && site.walker == Walker::Sweep,
+        handled: element.handled,
+        annotated: &element.annotated,
+        queues: element.queues_of(site.worker),
+        pushers: &element.pushers,
+        pullers: &element.pullers,
+        ports: &*site.ports,
+        wakers: &site.wakers,
+        shared,
+        attached: &element.attached,
+        now: site.clock.now(),
+        timestamp: site.clock.wall(site.clock.now()),
+        plan,
+    };
+    NodeMaker::of(element.class).0(&element.config, &init)
 }

@@ -1,0 +1,82 @@
+//! What the name of a port means.
+
+use crate::{af_packet, dpdk, wrap};
+
+/// What DPDK is to probe, if a name means a device of it, and remarks. Names that need a device of
+/// their own get one that is named after a digest of theirs, so that the same name means the same
+/// device.
+pub(crate) fn devargs(name: &str) -> Option<Result<(String, Vec<String>), String>> {
+    let own = |driver: &str, rest: &str| {
+        let step = |d: u32, b: u8| d.wrapping_mul(31).wrapping_add(b.into());
+        format!("{driver}{},{rest}", name.bytes().fold(0, step) % 1_000_000)
+    };
+    let devargs = match name.split_once(':') {
+        Some(("dpdk", rest)) => rest.to_string(),
+        Some(("memif", rest)) => own("net_memif", rest),
+        Some(("af_xdp", interface)) => {
+            return Some(af_packet::for_af_xdp(interface).map(|(queues, remarks)| {
+                let args = format!("iface={interface},queue_count={queues}");
+                (own("net_af_xdp", &args), remarks)
+            }));
+        }
+        _ if name.starts_with("net_") || dpdk::is_pci(name) => name.to_string(),
+        _ => return None,
+    };
+    Some(Ok((devargs, Vec::new())))
+}
+
+/// What a port's name stands for, the same for all names of one device: its interface, file or DPDK device. A TAP
+/// interface is another one in another namespace. `None` for ports that are no device, of which each router has its
+/// own: `null:`, `mem:` and `ring:`.
+pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
+    if let Ok(Some((_, inside))) = wrap::parse(name) {
+        return identity(inside, namespace);
+    }
+    let first = |rest: &str| rest.split(',').next().unwrap_or_default().to_owned();
+    match name.split_once(':') {
+        Some(("null" | "mem" | "ring", _)) => None,
+        Some(("tap", rest)) => Some(format!("tap:{rest} in {}", namespace.unwrap_or_default())),
+        Some(("af_packet", interface)) => Some(interface.to_owned()),
+        Some(("af_xdp", interface)) => Some(first(interface)),
+        Some(("dpdk", rest)) => Some(first(rest)),
+        Some(_) if dpdk::is_pci(name) => Some(first(name)),
+        Some(_) => Some(name.to_owned()),
+        None => Some(first(name)),
+    }
+}
+
+/// What of this machine a port's name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// A card, by its PCI address.
+    Card(String),
+    /// Another device of DPDK.
+    Dpdk,
+    /// A Linux interface, by AF_PACKET.
+    Interface(String),
+    /// A Linux interface, by AF_XDP.
+    Xdp(String),
+    /// A TAP interface that the router makes.
+    Tap,
+    /// Nothing of it.
+    Nothing,
+}
+
+/// What of this machine a port's name means.
+pub fn means(name: &str) -> Means {
+    if let Ok(Some((_, inside))) = wrap::parse(name) {
+        return means(inside);
+    }
+    let first = |rest: &str| rest.split(',').next().unwrap_or_default().to_owned();
+    match name.split_once(':') {
+        Some(("dpdk", rest)) if dpdk::is_pci(rest) => Means::Card(first(rest)),
+        _ if dpdk::is_pci(name) => Means::Card(first(name)),
+        Some(("dpdk" | "memif", _)) => Means::Dpdk,
+        _ if name.starts_with("net_") => Means::Dpdk,
+        Some(("af_packet", interface)) => Means::Interface(interface.to_owned()),
+        Some(("af_xdp", rest)) => Means::Xdp(first(rest)),
+        Some(("tap" | "tun", _)) => Means::Tap,
+        Some(_) => Means::Nothing,
+        None => Means::Interface(name.to_owned()),
+    }
+}
