@@ -193,7 +193,7 @@ fn calls_reach_the_copies_on_other_workers_from_both_sides() {
     let plan = testkit::plan(&lists(), text, 2, &engine::port::NoPorts, None);
     let plan = plan.unwrap_or_else(|e| panic!("{e}"));
     let make = || {
-        let waiter: Box<dyn engine::worker::Waiter> = Box::new(engine::worker::PlainWaiter);
+        let waiter: Box<dyn engine::waiter::Waiter> = Box::new(engine::waiter::PlainWaiter);
         let wake: engine::wake::WakeFn = Box::new(|| ());
         Ok((waiter, wake))
     };

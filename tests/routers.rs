@@ -4,9 +4,9 @@
 use engine::element::Runs;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::worker::share::Share;
 use ports::Directory;
 use ports::memory::Memory;
+use router::worker::share::Share;
 use router::{Router, Workers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,10 +2,10 @@
 //! and one that has nothing to do is not polled.
 
 use engine::port::PortDirectory;
-use engine::worker::share::{AHEAD, IN_LINE, Share};
 use ports::Directory;
 use ports::joint::{By, Joints, LinkOf, PortOf, ShareOf, Together};
 use ports::memory::Memory;
+use router::worker::share::{AHEAD, IN_LINE, Share};
 use router::{Router, Workers};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Routers with threads, over in-memory ports: several workers, sleep and wake, messages, reload.
 
 use engine::plan::Plan;
-use engine::worker::Idle;
 use ports::Directory;
+use router::worker::Idle;
 use router_tests::{run, start};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -438,7 +438,7 @@ impl Graph {
     }
 
     /// What wakes the router where it need not be polled: descriptors, if any. `None` if a task must be polled.
-    pub(crate) fn may_rest(&self) -> Option<Vec<std::os::fd::RawFd>> {
+    pub fn may_rest(&self) -> Option<Vec<std::os::fd::RawFd>> {
         let says = |class: &'static Class| class.extension::<ExternalOfClass>().is_some();
         let mut ready = self.core.tasks.iter().filter(|t| t.is_ready());
         let all_say = ready.all(|task| says(self.core.plan.elements[task.node].class));

@@ -1,8 +1,8 @@
-//! The kernel of the router: elements, graphs, and the workers that run them.
+//! The kernel of the router: elements, and the graphs that move packets through them.
 //!
 //! The crate `planner` makes a [`plan::Plan`] of a configuration, and each worker builds its
-//! own copy of the graph from it ([`graph::Graph`]). Control reaches workers by messages, between
-//! batches (the crate `router`). On the packet path there are no locks, no logs, no allocation per
+//! own copy of the graph from it ([`graph::Graph`]). The workers, and how control reaches them between batches, are
+//! the crate `router`. On the packet path there are no locks, no logs, no allocation per
 //! packet and one reading of the clock per turn.
 //!
 //! Packets, and what crosses between workers, are crates of their own, `packet` and `sync`; an element finds both here.
@@ -30,7 +30,7 @@ pub mod shared;
 pub mod stats;
 pub mod storage;
 pub mod tap;
-pub mod worker;
+pub mod waiter;
 
 pub use element::{extension, handler};
 pub use graph::Cx;

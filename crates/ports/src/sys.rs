@@ -1,7 +1,7 @@
 //! The system calls that several ports share: interface ioctls, link events, eventfd, epoll.
 #![allow(unsafe_code)]
 
-use engine::worker::Usage;
+use engine::waiter::Usage;
 use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;

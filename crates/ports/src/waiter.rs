@@ -1,7 +1,7 @@
 //! What a worker sleeps on: its queues' descriptors and a wake-up call from other threads.
 
 use crate::sys;
-use engine::worker::Usage;
+use engine::waiter::Usage;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ struct OfWorker {
     known: Vec<RawFd>,
 }
 
-impl engine::worker::Waiter for OfWorker {
+impl engine::waiter::Waiter for OfWorker {
     fn wait(&mut self, fds: &[RawFd], at_most: Duration) {
         if self.known != fds {
             self.known.iter().for_each(|&fd| self.waiter.remove(fd));
@@ -117,7 +117,7 @@ impl engine::worker::Waiter for OfWorker {
 ///
 /// # Errors
 /// The process or the system has no descriptors left.
-pub fn of_worker() -> io::Result<(Box<dyn engine::worker::Waiter>, engine::wake::WakeFn)> {
+pub fn of_worker() -> io::Result<(Box<dyn engine::waiter::Waiter>, engine::wake::WakeFn)> {
     let (waiter, waker) = Waiter::new()?;
     let waiter = OfWorker {
         waiter,

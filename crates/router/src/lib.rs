@@ -1,9 +1,12 @@
-//! A running router, as control sees it: handlers, counts, hot swap. Its graphs run on the workers of the process
-//! ([`Workers`]), beside those of other routers.
+//! Running routers: the workers that run their graphs in turns ([`worker`]), and a router as control sees it ([`Router`]):
+//! handlers, counts, hot swap. Its graphs run on the workers of the process ([`Workers`]), beside those of other routers.
 
 mod extension;
+pub mod worker;
 mod workers;
 
+use crate::worker::share::Share;
+use crate::worker::{Arrival, LocalRouter, Progress, WorkerTimes};
 use engine::clock::Clock;
 use engine::element::Runs;
 use engine::graph::call::{self, Found};
@@ -16,8 +19,6 @@ use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::random::Seed;
 use engine::stats::{NodeStats, TaskStats};
-use engine::worker::share::Share;
-use engine::worker::{Arrival, LocalRouter, Progress, WorkerTimes};
 pub use extension::{RouterExtension, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};

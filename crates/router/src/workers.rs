@@ -1,9 +1,10 @@
 //! The workers of a process: its threads, their mailboxes, and what wakes them. Any number of routers runs on them.
 
 use crate::ANSWER_TIME;
+use crate::worker::{Changed, Idle, Mailbox, Routers, Worker, WorkerTimes};
 use engine::handler::AskError;
+use engine::waiter::Waiter;
 use engine::wake::{WakeFn, Wakers};
-use engine::worker::{Changed, Idle, Mailbox, Routers, Waiter, Worker, WorkerTimes};
 use packet::pool;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};

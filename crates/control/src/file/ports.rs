@@ -3,9 +3,9 @@
 use super::reader::{Fields, Reader, Word};
 use super::routers::{Section, is_name};
 use crate::source::Source;
-use engine::worker::share::{AHEAD, IN_LINE, Share};
 use lang::Span;
 use ports::joint::{By, Kind, LinkOf, PortOf, SHARES, ShareOf, Together, Tunnel};
+use router::worker::share::{AHEAD, IN_LINE, Share};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::EtherAddr;

@@ -3,9 +3,9 @@
 use super::reader::{Fields, Reader, Word};
 use crate::source::{Source, definition};
 use engine::plan::Plan;
-use engine::worker::share::{PRIORITIES, Share};
 use lang::{Diagnostic, Span};
 use ports::Directory;
+use router::worker::share::{PRIORITIES, Share};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 use super::*;
-use engine::worker::share::Share;
+use router::worker::share::Share;
 use std::fs;
 use std::path::PathBuf;
 

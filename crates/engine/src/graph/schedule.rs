@@ -127,19 +127,19 @@ impl Graph {
 
     /// Answers the calls of other workers. Returns whether there were some.
     #[inline]
-    pub(crate) fn serve(&mut self) -> bool {
+    pub fn serve(&mut self) -> bool {
         self.is_called() && self.job(|cx| cx.serve())
     }
 
     /// Whether calls of other workers may wait.
     #[inline]
-    pub(crate) fn is_called(&self) -> bool {
+    pub fn is_called(&self) -> bool {
         self.core.inbox.as_ref().is_some_and(Inbox::any)
     }
 
     /// Rounds that the last turn needed, of those that it was given.
     #[inline]
-    pub(crate) fn rounds_used(&self) -> u32 {
+    pub fn rounds_used(&self) -> u32 {
         self.core.used
     }
 

@@ -1,10 +1,10 @@
 //! Routers that a worker does not poll, because something tells it when they have work: who gives them packets
-//! ([`RxQueue::wakes`](crate::port::RxQueue::wakes)), a timer, other workers, or a message. A thousand idle routers
+//! ([`RxQueue::wakes`](engine::port::RxQueue::wakes)), a timer, other workers, or a message. A thousand idle routers
 //! then cost what one costs.
 
 use super::LocalRouter;
-use crate::clock::Time;
-use crate::wake::Wakers;
+use engine::clock::Time;
+use engine::wake::Wakers;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::os::fd::RawFd;

@@ -1,7 +1,8 @@
 //! How long a worker's turns take, what of that it had its core for, and what of that was control's doing.
 
-use crate::clock::Time;
-use crate::worker::{Usage, Waiter, WorkerTimes};
+use crate::worker::WorkerTimes;
+use engine::clock::Time;
+use engine::waiter::{Usage, Waiter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Turns that take so many nanoseconds are looked into: a question to the system costs half a microsecond.

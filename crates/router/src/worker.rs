@@ -16,15 +16,15 @@ mod routers;
 pub mod share;
 mod stopwatch;
 
-use crate::clock::{Clock, Time};
-use crate::graph::{Graph, Site};
-use crate::plan::Plan;
-use crate::publish::Reader;
-use crate::wake::Wakers;
 use adaptive::AdaptivePolling;
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Site};
+use engine::plan::Plan;
+use engine::publish::Reader;
+use engine::waiter::Waiter;
+use engine::wake::Wakers;
 pub use routers::{Arrival, Routers};
 use share::Account;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -41,37 +41,6 @@ const LONG_ASKS_EVERY: Duration = Duration::from_millis(1);
 
 /// Something that a worker does between batches until it says that it is done.
 type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
-
-/// What a sleeping worker waits on. `ports` implements it with epoll.
-pub trait Waiter: Send {
-    /// Sleeps until a descriptor is readable, somebody wakes the worker, or the time is over.
-    fn wait(&mut self, fds: &[RawFd], at_most: Duration);
-
-    /// What the calling thread has had of its core; `None` where nobody can tell.
-    fn usage(&self) -> Option<Usage> {
-        None
-    }
-}
-
-/// What a thread has had of its core since it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Nanoseconds on it.
-    pub ran: u64,
-    /// Times that it gave it up by itself: to sleep, for a lock, or for memory.
-    pub rests: u64,
-    /// Page faults.
-    pub faults: u64,
-}
-
-/// A waiter that only sleeps, for ports without descriptors.
-pub struct PlainWaiter;
-
-impl Waiter for PlainWaiter {
-    fn wait(&mut self, _: &[RawFd], at_most: Duration) {
-        std::thread::park_timeout(at_most);
-    }
-}
 
 /// How a worker sleeps; settable at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

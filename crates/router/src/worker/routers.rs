@@ -3,11 +3,11 @@
 use super::rest::{Rest, Resting};
 use super::share::{Key, Order, Share};
 use super::{Idle, LocalRouter, LongAsk, Message, Progress, TURN};
-use crate::clock::{Clock, Time};
-use crate::graph::{Graph, Site};
-use crate::plan::Plan;
-use crate::publish::{Domain, Reader};
-use crate::wake::Wakers;
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Site};
+use engine::plan::Plan;
+use engine::publish::{Domain, Reader};
+use engine::wake::Wakers;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::RawFd;

@@ -4,8 +4,8 @@
 //! core half busy. So each time that work came later than polling would have lasted, the worker polls half as long the
 //! next time and begins with a sleep twice as long, and it takes that back step by step when work comes soon again.
 
-use crate::clock::Time;
 use crate::worker::Idle;
+use engine::clock::Time;
 use std::time::Duration;
 
 /// After so many halvings a worker that has nothing to do sleeps at once.
