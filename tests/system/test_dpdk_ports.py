@@ -1,7 +1,8 @@
 """DPDK's drivers that need no hardware carry real traffic: AF_XDP on the router's interfaces, and
 shared memory (memif) between two routers.
 
-Shows: ping, UDP and TCP both ways byte by byte, IPv4 and IPv6.
+Shows: ping, UDP and TCP both ways byte by byte, IPv4 and IPv6; nobody but the router's user can be at the other end of a
+memif, whose driver believes all that its peer writes.
 
 AF_XDP sees frames as a peer hands them over. A veth peer with its offloads on hands over super-frames
 and unfinished checksums, which only the kernel's own metadata tell apart: TCP does not cross then (tried:
@@ -9,10 +10,13 @@ pings do). The hosts switch their offloads off here, as a wire would. One queue 
 counts combined queues only, and veth has none.
 """
 
+import os
+import socket
+
 import pytest
 from net import until
 from taps import mac_of
-from topology import CONFIGURATION, FORWARD, SERVER, AshlarRouter, Network
+from topology import ASHLAR, CONFIGURATION, FORWARD, SERVER, AshlarRouter, Network
 from traffic import tcp_transfer, udp_echo
 
 pytestmark = pytest.mark.ashlar
@@ -74,3 +78,63 @@ def test_two_routers_are_joined_by_shared_memory(lab):
     carries(network)
     assert near.stop() == 0
     assert far.stop() == 0
+
+
+NOBODY = 65534
+
+
+def connects(path: str, user: int) -> str:
+    """What comes of connecting to a memif's socket as a user: the name of an error, or nothing."""
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        said = ""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+                peer.settimeout(10)
+                peer.connect(path)
+                peer.recv(128)
+        except OSError as error:
+            said = type(error).__name__
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as pipe:
+        return pipe.read()
+
+
+def test_only_the_routers_user_can_be_at_the_other_end_of_a_memif(lab):
+    def router(name: str, words: str):
+        file = lab.folder / f"{name}.click"
+        file.write_text(f'FromDevice("memif:id=0,{words}") -> Discard;\n')
+        return lab.spawn(ASHLAR, "run", str(file), "--socket", str(lab.folder / f"{name}-control.sock"), "--workers", "1")
+
+    # Others may look for sockets there, but only root may put some.
+    lab.folder.chmod(0o755)
+    path = lab.folder / "memif.sock"
+    server = router("server", f"role=server,socket={path}")
+    server.wait_for(" start ", 30)
+    assert path.stat().st_mode & 0o077 == 0
+    assert (connects(str(path), NOBODY), connects(str(path), 0)) == ("PermissionError", "")
+    assert server.stop() == 0
+
+    open_to_all = lab.folder / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    strange = lab.folder / "strange.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(strange))
+        listener.listen()
+        os.chown(strange, NOBODY, NOBODY)
+        for name, words, why in (
+            ("abstract", f"role=server,socket={path},socket-abstract=yes", "everybody in this network namespace"),
+            ("open", f"role=server,socket={open_to_all}/memif.sock", f"chmod go-w {open_to_all}"),
+            ("strange", f"role=client,socket={strange}", f"{strange} is of user {NOBODY}"),
+            ("none", f"role=client,socket={path}", "start the server of this memif first"),
+        ):
+            refused = router(name, words)
+            assert refused.wait() != 0
+            assert why in refused.err and "net_memif" in refused.err, refused.said()

@@ -7,7 +7,7 @@
 //! | `eth0`, `af_packet:eth0` | a Linux interface, by AF_PACKET |
 //! | `af_xdp:eth0` | a Linux interface, by AF_XDP (DPDK's net_af_xdp) |
 //! | `0000:01:00.0`, `net_null0,size=64`, `dpdk:ARGS` | a DPDK device: PCI address, virtual device |
-//! | `memif:role=client,socket=PATH` | shared memory with another program (DPDK's net_memif) |
+//! | `memif:role=client,socket=PATH` | shared memory with another program of this user or root (DPDK's net_memif) |
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
 //! | `ring:NAME` | what is sent to it is received from it |
@@ -39,6 +39,7 @@ mod directory;
 mod dpdk;
 mod events;
 pub mod joint;
+mod memif;
 pub mod memory;
 mod names;
 mod napi;

@@ -1,6 +1,6 @@
 //! What the name of a port means.
 
-use crate::{af_packet, dpdk, wrap};
+use crate::{af_packet, dpdk, memif, wrap};
 
 /// What DPDK is to probe, if a name means a device of it, and remarks. Names that need a device of
 /// their own get one that is named after a digest of theirs, so that the same name means the same
@@ -12,7 +12,7 @@ pub(crate) fn devargs(name: &str) -> Option<Result<(String, Vec<String>), String
     };
     let devargs = match name.split_once(':') {
         Some(("dpdk", rest)) => rest.to_string(),
-        Some(("memif", rest)) => own("net_memif", rest),
+        Some(("memif", rest)) => own("net_memif", &memif::words(rest)),
         Some(("af_xdp", interface)) => {
             return Some(af_packet::for_af_xdp(interface).map(|(queues, remarks)| {
                 let args = format!("iface={interface},queue_count={queues}");

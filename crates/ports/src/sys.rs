@@ -8,6 +8,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 /// Turns the result of a system call into a `Result`.
@@ -39,6 +40,22 @@ pub(crate) fn set_option<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> 
         )
     })
     .map(drop)
+}
+
+/// Runs `job` on a thread of its own, whose new files are for this user alone.
+pub(crate) fn privately<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let inside = || {
+        // SAFETY: gives this thread, which ends with the job, its own copy of what threads share of the file system: root,
+        // current folder and mask of modes.
+        check(unsafe { libc::unshare(libc::CLONE_FS) })?;
+        // SAFETY: a plain argument; only this thread's mask changes.
+        unsafe { libc::umask(0o077) };
+        Ok(job())
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, inside)?;
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Who listens at the UNIX address that a socket is connected to: process (0 if it cannot be seen) and user.

@@ -9,6 +9,7 @@ mod sys;
 
 use crate::counts::Count;
 use crate::directory::Parts;
+use crate::memif::Memif;
 use crate::napi::{By, Napi};
 use engine::packet::Batch;
 use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
@@ -226,7 +227,15 @@ pub(crate) fn probe(devargs: &str, sizes: DpdkSizes) -> Result<PortInfo, String>
 }
 
 fn attach(devargs: &str) -> Result<(Device, Facts), String> {
-    let attached = Device::probe(devargs).and_then(|device| Ok((device, device.facts()?)));
+    let probe = || Device::probe(devargs);
+    let probed = match Memif::of(devargs) {
+        None => probe(),
+        Some(memif) => {
+            memif.check().map_err(|why| format!("{devargs}: {why}"))?;
+            memif.probe(probe)
+        }
+    };
+    let attached = probed.and_then(|device| Ok((device, device.facts()?)));
     attached.map_err(|e| {
         // What a driver's failure has for a number is seldom its reason: -1 reads as "Operation not permitted".
         let name = devargs.split(',').next().unwrap_or(devargs);
