@@ -443,7 +443,9 @@ def stopped(thread: int) -> Iterator[None]:
         assert libc.ptrace(PTRACE_DETACH, thread, None, None) == 0, os.strerror(ctypes.get_errno())
 
 
-def test_the_service_manager_is_told_that_all_workers_turn(bed):
+@pytest.mark.parametrize("name", ["worker1", "netlink"])
+def test_the_service_manager_is_told_that_all_workers_turn_and_the_kernel_is_followed(bed, name):
+    bed.route()
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     bed.lab.closing(manager.close)
     manager.bind(str(bed.lab.folder / "manager"))
@@ -459,12 +461,12 @@ def test_the_service_manager_is_told_that_all_workers_turn(bed):
     for _ in range(3):
         told(b"WATCHDOG=1")
     tasks = Path(f"/proc/{router.pid}/task").iterdir()
-    worker = next(int(t.name) for t in tasks if (t / "comm").read_text() == "worker1\n")
-    with stopped(worker):
+    thread = next(int(t.name) for t in tasks if (t / "comm").read_text() == f"{name}\n")
+    with stopped(thread):
         manager.settimeout(1)
-        # One may have been on its way.
+        # One may have been on its way, and be followed by one for what was done before.
         with pytest.raises(TimeoutError):
-            for _ in range(2):
+            for _ in range(3):
                 told(b"WATCHDOG=1")
     manager.settimeout(10)
     told(b"WATCHDOG=1")
