@@ -5,6 +5,7 @@ use crate::Machine;
 
 /// The size that can be had without a restart.
 const PAGE: usize = 2 << 20;
+const PAGES: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
 
 /// Pages of a size, in all and free.
@@ -25,17 +26,22 @@ impl Machine {
                 .strip_suffix("kB")?
                 .parse()
                 .ok()?;
+            let number = |file: &str| self.files.number(&format!("{folder}/{name}/{file}"));
+            // Promised to somebody who has not touched them yet. Nodes do not tell.
+            let promised = number("resv_hugepages").unwrap_or(0);
             Some(Pages {
                 bytes: kib << 10,
-                total: self
-                    .files
-                    .number(&format!("{folder}/{name}/nr_hugepages"))?,
-                free: self
-                    .files
-                    .number(&format!("{folder}/{name}/free_hugepages"))?,
+                total: number("nr_hugepages")?,
+                free: number("free_hugepages")?.saturating_sub(promised),
             })
         });
         pages.collect()
+    }
+
+    /// Bytes in hugepages that can be had.
+    pub fn free_hugepages(&self) -> usize {
+        let pages = self.pages(PAGES).into_iter();
+        pages.map(|p| p.bytes * p.free).sum()
     }
 
     pub(super) fn memory(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
@@ -43,8 +49,8 @@ impl Machine {
             return;
         }
         let mib = |bytes: usize| bytes >> 20;
-        let pages = self.pages("sys/kernel/mm/hugepages");
-        let free: usize = pages.iter().map(|p| p.bytes * p.free).sum();
+        let pages = self.pages(PAGES);
+        let free = self.free_hugepages();
         let total: usize = pages.iter().map(|p| p.bytes * p.total).sum();
         let small = pages.iter().find(|p| p.bytes == PAGE);
         let have = small.map_or(0, |p| p.total);
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn pages_that_are_missing_are_added_to_those_in_use() {
         let fake = Fake::new();
-        pages(&fake, "sys/kernel/mm/hugepages", 50, 10);
+        pages(&fake, PAGES, 50, 10);
         let found = lacks(&fake, &[]);
         assert_eq!(
             found[0].what,
@@ -161,8 +167,16 @@ mod tests {
         assert_eq!(mend.command, "sysctl -w vm.nr_hugepages=140");
         assert_eq!(mend.undo.as_deref(), Some("sysctl -w vm.nr_hugepages=50"));
         assert_eq!(lacks(&fake, &[CARD])[0].level, Level::Error, "and no IOMMU");
-        pages(&fake, "sys/kernel/mm/hugepages", 100, 100);
+        pages(&fake, PAGES, 100, 100);
         assert!(lacks(&fake, &[]).is_empty());
+        // A virtual machine, say, has been promised some, and has not touched them.
+        fake.write(&format!("{PAGES}/hugepages-2048kB/resv_hugepages"), "30");
+        assert_eq!(fake.machine().free_hugepages(), 70 * PAGE);
+        assert!(
+            lacks(&fake, &[])[0]
+                .what
+                .starts_with("140 MiB of hugepages are free of 200")
+        );
     }
 
     #[test]
@@ -170,7 +184,7 @@ mod tests {
         let fake = Fake::new();
         fake.card(CARD, 0x8086, 0x10d3, Some("vfio-pci"));
         fake.write(&format!("sys/devices/pci0000:00/{CARD}/numa_node"), "1");
-        pages(&fake, "sys/kernel/mm/hugepages", 200, 200);
+        pages(&fake, PAGES, 200, 200);
         pages(&fake, "sys/devices/system/node/node0/hugepages", 200, 200);
         pages(&fake, "sys/devices/system/node/node1/hugepages", 0, 0);
         let found = lacks(&fake, &[CARD]);

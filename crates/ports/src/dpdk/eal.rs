@@ -6,6 +6,7 @@
 
 use super::sys;
 use engine::packet::pool;
+use machine::Machine;
 use std::sync::{Mutex, PoisonError};
 
 /// Sizes of what DPDK ports share.
@@ -69,7 +70,8 @@ pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
 
 fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     let need = sizes.bytes();
-    let huge = free_hugepages();
+    let huge = Machine::here().free_hugepages();
+    let pages = need.div_ceil(2 << 20);
     let mut remarks = Vec::new();
     let mut args: Vec<String> = ["ashlar", "--no-telemetry", "-l"].map(String::from).into();
     args.push(first_cpu());
@@ -81,7 +83,7 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
              with `sysctl -w vm.nr_hugepages={}`",
             huge >> 20,
             need >> 20,
-            need.div_ceil(2 << 20)
+            pages
         ));
         let limit = sizes.megabytes_without_hugepages.to_string();
         // DPDK takes --in-memory for hugepages only; this leaves nothing behind either.
@@ -89,7 +91,15 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     } else {
         args.push("--in-memory".into());
     }
-    let failed = |e: String| format!("DPDK ({}) cannot start: {e}", sys::version());
+    let failed = |e: String| {
+        format!(
+            "DPDK ({}) cannot start: {e}; {} packet buffers need {} MiB: ask for fewer (--buffers), or reserve \
+             hugepages (`sysctl -w vm.nr_hugepages={pages}`)",
+            sys::version(),
+            sizes.buffers,
+            need >> 20
+        )
+    };
     let thread = std::thread::Builder::new()
         .name("dpdk".into())
         .spawn(move || sys::start(&args))
@@ -98,12 +108,8 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
         .join()
         .map_err(|_| failed("its thread died".into()))?
         .map_err(failed)?;
-    sys::make_pools(sizes.buffers, pool::data_bytes()).map_err(|e| {
-        failed(format!(
-            "no memory for {} packet buffers ({e}); ask for fewer",
-            sizes.buffers
-        ))
-    })?;
+    sys::make_pools(sizes.buffers, pool::data_bytes())
+        .map_err(|e| failed(format!("no buffers: {e}")))?;
     let external = pool::External {
         alloc: sys::alloc,
         alloc_large: sys::alloc_large,
@@ -114,24 +120,6 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
         return Err(failed("the process has another packet pool".into()));
     }
     Ok(remarks)
-}
-
-/// Bytes in hugepages that nobody uses.
-fn free_hugepages() -> usize {
-    let Ok(sizes) = std::fs::read_dir("/sys/kernel/mm/hugepages") else {
-        return 0;
-    };
-    let bytes = sizes.flatten().filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        let kib: usize = name
-            .strip_prefix("hugepages-")?
-            .strip_suffix("kB")?
-            .parse()
-            .ok()?;
-        let free = std::fs::read_to_string(entry.path().join("free_hugepages")).ok()?;
-        Some(kib * 1024 * free.trim().parse::<usize>().ok()?)
-    });
-    bytes.sum()
 }
 
 /// The first CPU that this process may use: `-l` wants one that exists.
