@@ -1,13 +1,13 @@
 """A router under load to which something happens every second: `chaos.py [--seconds 600] [--seed 1] [--every 1]`.
 
 What happens is drawn by the seed, which is printed: memory, disk and descriptors run out, the clock jumps, the process stands still
-or is ended in the middle of a reload, links go, hosts and clients of the API send garbage, and so does the other end of a memif.
-Meanwhile packets pass all the time. Each event may cost packets and be refused in words; none may end the router but that which asks
-for it, which must end it in order. Afterwards everything works as before: packets pass, buffers of packets balance, and memory and
-descriptors are where they were. Prints a line per kind of event, and the exit status is 0 if all that is so.
+or is ended in the middle of a reload, links go, hosts and clients of the API send garbage, and so do the other ends of a memif and
+of an AF_XDP port, whose links, MTU and numbers of queues change, too. Meanwhile packets pass all the time. Each event may cost packets
+and be refused in words; none may end the router but that which asks for it, which must end it in order. Afterwards everything works
+as before: packets pass, buffers of packets balance, and memory and descriptors are where they were. Prints a line per kind of event,
+and the exit status is 0 if all that is so.
 
-Not here: hugepages (another process's are not ours to take), the clock of the machine (a library shifts that of the process), and AF_XDP
-(its peer is the same veth end whose frames are garbage here).
+Not here: hugepages (they are taken at the start: test_dpdk_ports.py), and the clock of the machine (a library shifts that of the process).
 """
 
 import argparse
@@ -34,6 +34,11 @@ from topology import ASHLAR, CLIENT, CONFIGURATION, SERVER, Network
 
 # What a process may have more than before: the allocator keeps what was needed once.
 MEMORY_MAX = 64 << 20
+# A frame that an AF_XDP port sends back.
+ECHO = bytes(12) + b"\x88\xb5" + b"chaos" * 10
+# Of AF_PACKET: frames come after a header that says what is unfinished (linux/if_packet.h, linux/virtio_net.h).
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
+UNFINISHED, TCP4 = 1, 1
 # An event must be over by then; a reload that waits for an answer takes up to ten seconds to give up.
 PATIENCE = 30.0
 DISK = 1 << 20
@@ -122,10 +127,11 @@ class Chaos:
             for version in (4, 6):
                 mac = mac_of(self.network.router_space, side.interface)
                 host.ip(f"-{version} neigh replace {side.router[version]} lladdr {mac} dev eth0 nud permanent")
-        self.memif = self._memif()
+        self.memif, self.xdp = self._memif(), self._xdp()
         self.kinds = [
             self.memory_short, self.disk_full, self.descriptors_gone, self.clock_jumps, self.ended_in_a_reload, self.stands_still,
-            self.link_down, self.frames_of_garbage, self.clients_of_garbage, self.memif_peer_of_garbage, self.reloads, self.wrong_reloads,
+            self.link_down, self.frames_of_garbage, self.clients_of_garbage, self.memif_peer_of_garbage, self.xdp_peer_of_garbage,
+            self.xdp_link_changes, self.reloads, self.wrong_reloads,
         ]
         self.settle()
         self.base = self.state()
@@ -168,6 +174,37 @@ class Chaos:
             raise Failed(f"no memif: {process.said()}")
         self.memif_path = path
         return process
+
+    def _xdp(self):
+        """A router of its own, which sends back what comes to an AF_XDP port, and the port's peer."""
+        self.xdp_space, self.xdp_peer = self.lab.namespace("xdp"), self.lab.namespace("xdp-peer")
+        self.lab.link(self.xdp_space, "x0", self.xdp_peer, "p0")
+        self._xdp_queues(1, 1)
+        file = self._file("xdp", "FromDevice(af_xdp:x0) -> ToDevice(af_xdp:x0);\n")
+        control = str(self.lab.folder / "xdp-control.sock")
+        process = self.xdp_space.spawn(ASHLAR, "run", str(file), "--socket", control, "--workers", "1")
+        process.wait_for(" start ", 30)
+        self.xdp_raw = self.xdp_peer.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
+        self.xdp_raw.bind(("p0", 0x0003))
+        self.xdp_raw.settimeout(0.2)
+        until(self.xdp_echoes, "a frame to come back by AF_XDP", 20)
+        return process
+
+    def _xdp_queues(self, here: int, there: int) -> None:
+        """The kernel wants as many queues that receive as there are at the other end that send; what it refuses stays."""
+        for space, interface, queues in ((self.xdp_space, "x0", here), (self.xdp_peer, "p0", there)):
+            space.run("ethtool", "-L", interface, "rx", str(queues), "tx", str(queues), ok=None)
+
+    def xdp_echoes(self) -> bool:
+        with contextlib.suppress(OSError):
+            while self.xdp_raw.recv(65536, socket.MSG_DONTWAIT):
+                pass
+        with contextlib.suppress(OSError):
+            self.xdp_raw.send(ECHO)
+            while frame := self.xdp_raw.recv(65536):
+                if frame == ECHO:
+                    return True
+        return False
 
     def start(self) -> None:
         router, words = self.router, self.router.definitions()
@@ -328,6 +365,40 @@ class Chaos:
         if not self.memif.running:
             raise Failed(f"the memif's router ended with {self.memif.wait()}\n{self.memif.said()[-4000:]}")
 
+    def xdp_peer_of_garbage(self) -> None:
+        """Frames of any length, and what a veth hands over that no wire would: super-frames and unfinished checksums."""
+        with self.xdp_peer.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
+            out.bind(("p0", 0))
+            for _ in range(200):
+                with contextlib.suppress(OSError):
+                    out.send(self.rng.randbytes(self.rng.choice((14, 15, 60, 1514, self.rng.randrange(1, 9018)))))
+            out.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+            for _ in range(50):
+                payload = self.rng.randrange(1, 60_000)
+                ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40 + payload, 0, 0, 64, 6, 0, b"\x0a\0\0\1", b"\x0a\0\0\2")
+                tcp = struct.pack("!HHIIBBHHH", 1, 2, 3, 4, 0x50, 0x10, 1000, 0, 0)
+                frame = bytes(12) + b"\x08\x00" + ip + tcp + bytes(payload)
+                header = struct.pack("=BBHHHH", UNFINISHED, TCP4, 54, self.rng.choice((1, 536, 1448, 65_000)), 34, 16)
+                with contextlib.suppress(OSError):
+                    out.send(header + frame)
+        self._xdp_runs()
+
+    def xdp_link_changes(self) -> None:
+        space, interface = self.rng.choice(((self.xdp_space, "x0"), (self.xdp_peer, "p0")))
+        match self.rng.randrange(3):
+            case 0:
+                space.ip(f"link set {interface} down")
+                space.ip(f"link set {interface} up")
+            case 1:
+                space.run("ip", "link", "set", interface, "mtu", str(self.rng.choice((68, 576, 1280, 1500, 3000, 9000))), ok=None)
+            case _:
+                self._xdp_queues(self.rng.choice((1, 2)), self.rng.choice((1, 2)))
+        self._xdp_runs()
+
+    def _xdp_runs(self) -> None:
+        if not self.xdp.running:
+            raise Failed(f"the AF_XDP port's router ended with {self.xdp.wait()}\n{self.xdp.said()[-4000:]}")
+
     def reloads(self) -> None:
         self.reload(self.rng.choice(self.sound))
 
@@ -364,13 +435,20 @@ class Chaos:
         until(self.stream, "packets that all arrive", 60)
         until(lambda: self.descriptors() <= self.base["descriptors"], f"{self.base['descriptors']} descriptors", 40)
         until(lambda: self.astray() == self.base["astray"], f"{self.base['astray']} buffers on their way", 20)
+        for space, interface in ((self.xdp_space, "x0"), (self.xdp_peer, "p0")):
+            space.ip(f"link set {interface} mtu 1500 up")
+        # What sends first, then what receives.
+        self._xdp_queues(1, 1)
+        self._xdp_queues(1, 1)
+        until(self.xdp_echoes, "a frame to come back by AF_XDP", 60)
         found = self.state()
         if found["memory"] > self.base["memory"] + MEMORY_MAX:
             raise Failed(f"{found['memory'] >> 20} MiB of memory, before {self.base['memory'] >> 20}")
         if status := self.router.stop():
             raise Failed(f"the router ended with {status}\n{self.router.process.said()[-4000:]}")
-        if status := self.memif.stop():
-            raise Failed(f"the memif's router ended with {status}\n{self.memif.said()[-4000:]}")
+        for name, process in (("memif", self.memif), ("AF_XDP port", self.xdp)):
+            if status := process.stop():
+                raise Failed(f"the {name}'s router ended with {status}\n{process.said()[-4000:]}")
         return found
 
 

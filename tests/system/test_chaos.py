@@ -7,4 +7,4 @@ pytestmark = pytest.mark.ashlar
 
 
 def test_what_goes_wrong_around_a_router_costs_packets_and_nothing_else():
-    chaos.run(seconds=7.5, seed=1, every=0.6)
+    chaos.run(seconds=8.7, seed=1, every=0.6)
