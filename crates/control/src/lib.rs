@@ -32,6 +32,7 @@ pub mod socket;
 pub mod source;
 mod tap_interfaces;
 pub mod terminal;
+pub mod text_file;
 pub mod trace;
 pub mod view;
 

@@ -1,7 +1,7 @@
 //! A configuration and what becomes of it: text, definitions, diagnostics, plan.
 
 use crate::cluster::{Description, Numbers, generate};
-use crate::file;
+use crate::{file, text_file};
 use engine::plan::Plan;
 use lang::{Diagnostic, SourceMap};
 use planner::{Options, Registry};
@@ -28,21 +28,27 @@ pub struct Source {
 impl Source {
     /// Reads a file, or standard input if the name is `-`. The error is a sentence.
     pub fn read(name: &str, definitions: Vec<(String, String)>) -> Result<Source, String> {
-        let (name, path, bytes) = if name == "-" {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)
-                .map_err(|e| format!("cannot read standard input: {e}"))?;
-            ("standard input".to_owned(), None, bytes)
-        } else {
-            return Source::read_at(Path::new(name), definitions);
-        };
-        Source::of_bytes(name, path, bytes, definitions)
+        if name != "-" {
+            return Source::of_file(Path::new(name), text_file::typed, definitions);
+        }
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)
+            .map_err(|e| format!("cannot read standard input: {e}"))?;
+        Source::of_bytes("standard input".to_owned(), None, bytes, definitions)
     }
 
-    /// Reads a file. The error is a sentence.
+    /// Reads a file that another one names. The error is a sentence.
     pub fn read_at(path: &Path, definitions: Vec<(String, String)>) -> Result<Source, String> {
+        Source::of_file(path, text_file::named, definitions)
+    }
+
+    fn of_file(
+        path: &Path,
+        read: fn(&Path) -> std::io::Result<Vec<u8>>,
+        definitions: Vec<(String, String)>,
+    ) -> Result<Source, String> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|e| format!("cannot read {name}: {e}"))?;
+        let bytes = read(path).map_err(|e| format!("cannot read {name}: {e}"))?;
         // The path must hold when the router re-reads it from wherever it runs then.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Source::of_bytes(name, Some(path), bytes, definitions)
@@ -90,7 +96,7 @@ impl Source {
         let Some(path) = &self.path else {
             return Err("the configuration came from standard input: name a file".to_owned());
         };
-        let text = std::fs::read_to_string(path)
+        let text = text_file::named_text(path)
             .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         let mut again = Source {
             text,
@@ -157,7 +163,7 @@ pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compi
     let mut map = SourceMap::new();
     let file = map.add(source.name.clone(), source.text.clone());
     let folder = source.path.as_deref().and_then(Path::parent);
-    let mut library = |name: &str| std::fs::read_to_string(folder?.join(name)).ok();
+    let mut library = |name: &str| text_file::named_text(&folder?.join(name)).ok();
     let (router, mut diagnostics) =
         lang::parse_with_libraries(&mut map, file, &source.definitions, &mut library);
     let (mut plan, more) = planner::make(&router, registry, options);

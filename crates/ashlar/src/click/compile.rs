@@ -1,6 +1,7 @@
 //! From a configuration's text to a plan as Click runs it, and mistakes as Click words them.
 
 use super::options::Listen;
+use control::text_file;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use lang::{Config, Diagnostic, SourceMap, Span};
@@ -55,7 +56,7 @@ impl Compiler {
         let mut library = |name: &str| {
             let folders = std::iter::once(folder).chain(self.clickpath.iter().map(|p| &**p));
             folders
-                .filter_map(|f| std::fs::read_to_string(f.join(name)).ok())
+                .filter_map(|f| text_file::named_text(&f.join(name)).ok())
                 .next()
         };
         let (mut router, language) =

@@ -112,13 +112,18 @@ fn section(
     })
 }
 
-/// Names stand in paths of the API and labels of metrics.
+/// Names stand in paths of the API, where `..` means another place, in words of commands, where `-x` means an option, and in
+/// labels of metrics.
 pub(super) fn is_name(r: &mut Reader, name: &Word) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    let good = name.text.chars().all(fits) && name.text.len() <= 64;
+    let begins = name
+        .text
+        .starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let good = begins && name.text.chars().all(fits) && name.text.len() <= 64;
     if !good {
         let wrong = format!("`{}` is no name of a router, port or link", name.text);
-        let help = "take at most 64 letters, digits, `_`, `-` and `.`";
+        let help =
+            "take at most 64 letters, digits, `_`, `-` and `.`; the first is none of the last two";
         r.wrong("router-name", name.span, wrong, help);
     }
     good

@@ -115,6 +115,32 @@ definitions = { "a-b" = "x", C = true }
 }
 
 #[test]
+fn names_are_no_words_that_mean_something_else() {
+    let folder = Folder::new("names");
+    std::fs::write(folder.0.join("a.click"), "Idle -> Discard;").expect("it is ours");
+    for (name, good) in [
+        ("..", false),
+        (".", false),
+        ("-x", false),
+        ("_a", true),
+        ("7.a-b", true),
+    ] {
+        let text = format!("[[router]]\nname = \"{name}\"\ngraph = \"a.click\"\n");
+        let found = mistakes(&parse("x.toml", &text, &folder.0));
+        let wrong = format!("2: `{name}` is no name of a router, port or link");
+        assert_eq!(found, if good { vec![] } else { vec![wrong] });
+    }
+}
+
+#[test]
+fn a_graph_is_a_regular_file() {
+    let folder = Folder::new("devices");
+    let text = "[[router]]\nname = \"a\"\ngraph = \"/dev/zero\"\n";
+    let found = mistakes(&parse("x.toml", text, &folder.0));
+    assert_eq!(found, ["3: cannot read /dev/zero: it is no regular file"]);
+}
+
+#[test]
 fn a_file_describes_one_kind_of_thing() {
     let folder = Folder::new("kinds");
     let of = |text: &str| mistakes(&parse("x.toml", text, &folder.0));
