@@ -227,8 +227,10 @@ fn a_default_route_does_not_fill_the_table() {
 #[test]
 fn a_prefix_of_ipv6_with_nothing_near_takes_16_bytes_of_any_length_up_to_64() {
     let mut rib = Rib6::new();
-    rib.insert("fd00::/48".parse::<wire::Prefix6>().unwrap(), id(1))
-        .unwrap();
+    for prefix in ["fd00::/48", "2010::/32"] {
+        rib.insert(prefix.parse::<wire::Prefix6>().unwrap(), id(1))
+            .unwrap();
+    }
     let mut before = rib.fib().memory_bytes();
     for length in 21..=64 {
         // Each below a word of the first level of its own.
@@ -239,6 +241,16 @@ fn a_prefix_of_ipv6_with_nothing_near_takes_16_bytes_of_any_length_up_to_64() {
         assert_eq!(now - before, 16, "/{length}");
         before = now;
     }
+}
+
+#[test]
+fn a_small_table_takes_little_memory() {
+    let mut rib = Rib4::new();
+    assert!(rib.memory_bytes() < 1024);
+    for n in 0..100 {
+        rib.insert(Prefix::new([10, 0, n, 0], 24), id(1)).unwrap();
+    }
+    assert!(rib.memory_bytes() < 16 << 10, "{}", rib.memory_bytes());
 }
 
 #[test]

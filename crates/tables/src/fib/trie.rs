@@ -12,7 +12,8 @@
 //!
 //! # Memory
 //!
-//! 4 x (2^`ROOT` + groups x 2^`STRIDE`) bytes; pages of it that were never used cost nothing.
+//! 4 x (2^`ROOT` + groups x 2^`STRIDE`) bytes; pages of it that were never used cost nothing. A table of many routes is on
+//! huge pages.
 //!
 //! # What a reader sees while the writer works
 //!
@@ -26,13 +27,12 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use bytemuck::allocation::{try_zeroed_box, try_zeroed_slice_box};
-
+use super::Structure;
 use super::default::DefaultRoute;
 use super::prefix::{Address, Prefix, bits};
 use super::rib::{Full, Limbo, NoMemory, Writer};
 use super::routes::{Route, Routes};
-use super::{Structure, sys};
+use super::sys::{self, Pages};
 
 /// 24 bits of the address at once, then 8 by 8.
 pub type Dir24<const N: usize> = Trie<N, 24, 8>;
@@ -41,6 +41,8 @@ pub type Stride4<const N: usize> = Trie<N, 4, 4>;
 
 /// Entries in groups that a table can have: 256 MiB of address space.
 const ENTRIES_MAX: usize = if cfg!(miri) { 1 << 18 } else { 1 << 26 };
+/// From so many routes on a table is on huge pages, of which a single route would take a whole one.
+const MANY: usize = 4096;
 /// Addresses that are looked up side by side.
 const BURST: usize = 64;
 
@@ -82,8 +84,8 @@ impl Entry {
 /// Routes for addresses of `N` bytes, as workers see them. Any number of threads may look up while the
 /// [`super::Rib`] changes it.
 pub struct Trie<const N: usize, const ROOT: u32, const STRIDE: u32> {
-    root: Box<[AtomicU32]>,
-    groups: Box<[AtomicU32; ENTRIES_MAX]>,
+    root: Pages<AtomicU32>,
+    groups: Pages<[AtomicU32; ENTRIES_MAX]>,
     default: DefaultRoute,
     /// Groups that there are or were.
     used: AtomicUsize,
@@ -92,12 +94,12 @@ pub struct Trie<const N: usize, const ROOT: u32, const STRIDE: u32> {
 impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
     fn new() -> Result<Self, NoMemory> {
         const { assert!(ROOT <= 24 && STRIDE <= 8 && N >= 4 && N <= 16) };
-        let refused = |()| NoMemory {
+        let refused = NoMemory {
             bytes: ((1 << ROOT) + ENTRIES_MAX) * size_of::<AtomicU32>(),
         };
         Ok(Trie {
-            root: sys::on_huge_pages(try_zeroed_slice_box(1 << ROOT).map_err(refused)?),
-            groups: try_zeroed_box().map_err(refused)?,
+            root: Pages::new(1 << ROOT).ok_or(refused)?,
+            groups: Pages::new(1).ok_or(refused)?,
             default: DefaultRoute::default(),
             used: AtomicUsize::new(0),
         })
@@ -112,7 +114,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
     #[inline(always)]
     fn group_entry(&self, group: usize, address: &[u8; N], at: u32) -> Entry {
         let index = group << STRIDE | bits(address, at, STRIDE);
-        Entry(self.groups[index % ENTRIES_MAX].load(Ordering::Acquire))
+        Entry(self.groups.first()[index % ENTRIES_MAX].load(Ordering::Acquire))
     }
 
     /// The leaf for an address, and how many entries were loaded to find it.
@@ -144,7 +146,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
 
     /// The entries of a group.
     fn slots(&self, group: usize) -> &[AtomicU32] {
-        &self.groups[group << STRIDE..(group + 1) << STRIDE]
+        &self.groups.first()[group << STRIDE..(group + 1) << STRIDE]
     }
 }
 
@@ -173,7 +175,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
                     *entry = self.root_entry(&address.octets());
                     if let Some(group) = entry.group() {
                         let index = group << STRIDE | bits(&address.octets(), ROOT, STRIDE);
-                        sys::prefetch(&self.groups[index % ENTRIES_MAX]);
+                        sys::prefetch(&self.groups.first()[index % ENTRIES_MAX]);
                     }
                 }
                 let mut any_none = false;
@@ -219,6 +221,8 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
 /// Keeps a [`Trie`] in step with the routes.
 pub struct TrieWriter<const N: usize, const ROOT: u32, const STRIDE: u32> {
     fib: Arc<Trie<N, ROOT, STRIDE>>,
+    /// It is on huge pages.
+    huge: bool,
     used: usize,
     free: Vec<u32>,
     limbo: Limbo,
@@ -336,6 +340,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Writer<N, Trie<N, ROOT,
     fn new() -> Result<Self, NoMemory> {
         Ok(TrieWriter {
             fib: Arc::new(Trie::new()?),
+            huge: false,
             used: 0,
             free: Vec::new(),
             limbo: Limbo::default(),
@@ -348,6 +353,10 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Writer<N, Trie<N, ROOT,
 
     fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full> {
         let own: Option<NonZeroU16> = routes.get(prefix);
+        if routes.len() >= MANY && !self.huge {
+            self.huge = true;
+            self.fib.root.advise(true);
+        }
         if prefix.length() == 0 {
             self.fib.default.set(own);
             return Ok(());

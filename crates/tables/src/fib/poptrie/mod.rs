@@ -26,8 +26,8 @@
 //! # Memory
 //!
 //! 4 x 2^18 bytes (IPv6: 4 x 2^20) + per node 8 + 2 x runs (narrow) or 4 x runs (wide), rounded up to 16 bytes, 16 for
-//! a lone prefix. Address space for 128 MiB of nodes is set aside. Pages that were never used cost nothing: of the 4 MB
-//! of IPv6, routes in 2000::/3 touch 0.5 MB at most.
+//! a lone prefix. Address space for 128 MiB of nodes is set aside. Pages that were never written cost nothing: of `top`
+//! each /8 of IPv4 (/10 of IPv6) with routes takes 4 KB, so that a table of 100 routes in 10.0.0.0/8 takes 8 KB.
 
 mod arena;
 mod lone;
@@ -36,13 +36,12 @@ mod writer;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use bytemuck::allocation::{try_zeroed_box, try_zeroed_slice_box};
-
 use self::arena::{WORDS_MAX, Words};
 use self::nodes::Nodes;
 use super::default::DefaultRoute;
 use super::prefix::Address;
-use super::{NoMemory, Structure, sys};
+use super::sys::{self, Pages};
+use super::{NoMemory, Structure};
 
 pub use writer::PoptrieWriter;
 
@@ -50,6 +49,10 @@ pub use writer::PoptrieWriter;
 const NODE_BITS: u32 = 6;
 /// Slots of a node.
 const SLOTS: usize = 1 << NODE_BITS;
+/// Words of `top` in a page of memory.
+const PAGE: usize = 1024;
+/// From so many words of nodes on they are on huge pages: what a small table would waste.
+const MANY: usize = 1 << 18;
 /// Addresses that are looked up between two looks at the default route.
 const BURST: usize = 64;
 
@@ -109,10 +112,12 @@ impl Slot {
 /// [`super::Rib`] changes it.
 pub struct Poptrie<const N: usize> {
     /// 2^[`Self::TOP_BITS`] words.
-    top: Box<[AtomicU32]>,
+    top: Pages<AtomicU32>,
     /// Nodes.
-    words: Box<Words>,
+    words: Pages<Words>,
     default: DefaultRoute,
+    /// Pages of `top` that were written.
+    top_pages: AtomicUsize,
     /// Words in which there are or were nodes.
     used: AtomicUsize,
 }
@@ -123,13 +128,14 @@ impl<const N: usize> Poptrie<N> {
 
     fn new() -> Result<Self, NoMemory> {
         const { assert!(N == 4 || N * 8 >= 64 && N <= 16) };
-        let refused = |()| NoMemory {
+        let refused = NoMemory {
             bytes: size_of::<AtomicU32>() << Self::TOP_BITS | size_of::<Words>(),
         };
         Ok(Poptrie {
-            top: try_zeroed_slice_box(1 << Self::TOP_BITS).map_err(refused)?,
-            words: try_zeroed_box().map_err(refused)?,
+            top: Pages::new(1 << Self::TOP_BITS).ok_or(refused)?,
+            words: Pages::new(1).ok_or(refused)?,
             default: DefaultRoute::default(),
+            top_pages: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
         })
     }
@@ -138,7 +144,7 @@ impl<const N: usize> Poptrie<N> {
     fn nodes(&self) -> Nodes<'_, N> {
         Nodes {
             top: &self.top[..1 << Self::TOP_BITS], // said once, it need not be looked at for each address
-            words: &self.words,
+            words: self.words.first(),
         }
     }
 
@@ -197,7 +203,7 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.top.len() * size_of::<AtomicU32>()
+        self.top_pages.load(Ordering::Relaxed) * PAGE * size_of::<AtomicU32>()
             + self.used.load(Ordering::Relaxed) * size_of::<AtomicU64>()
     }
 }

@@ -9,7 +9,7 @@ use super::super::rib::{Full, Limbo, NoMemory, Writer};
 use super::super::routes::{Route, Routes};
 use super::arena::{Arena, NODE_MAX, WORDS_MAX};
 use super::lone::{Lone, odd};
-use super::{NODE_BITS, Poptrie, SLOTS, Slot};
+use super::{MANY, NODE_BITS, PAGE, Poptrie, SLOTS, Slot};
 
 /// Words that only the removal of routes may use: it must not fail for lack of them.
 const RESERVE: usize = WORDS_MAX / 32;
@@ -28,6 +28,11 @@ pub struct PoptrieWriter<const N: usize> {
     full: bool,
     /// Words that it has to leave.
     reserve: usize,
+    /// Which pages of `top` were written, and how many.
+    written: Box<[bool]>,
+    pages: usize,
+    /// Nodes are on huge pages.
+    huge: bool,
 }
 
 impl<const N: usize> PoptrieWriter<N> {
@@ -64,12 +69,15 @@ impl<const N: usize> PoptrieWriter<N> {
             self.release(made);
             return Err(Full);
         }
-        for (top, new) in self.fib.top[first..].iter().zip(slots) {
+        for (at, new) in (first..).zip(slots) {
             // Words that were never written take no memory.
-            if top.load(Ordering::Relaxed) != new.0 {
-                top.store(new.0, Ordering::Release);
+            if self.load_top(at) != *new {
+                let page = at / PAGE;
+                self.pages += usize::from(!std::mem::replace(&mut self.written[page], true));
+                self.fib.top[at].store(new.0, Ordering::Release);
             }
         }
+        self.fib.top_pages.store(self.pages, Ordering::Relaxed);
         self.made.clear();
         Ok(())
     }
@@ -194,7 +202,11 @@ impl<const N: usize> PoptrieWriter<N> {
             return Slot::NONE;
         };
         self.fib.used.store(self.arena.used(), Ordering::Relaxed);
-        for (place, word) in self.fib.words[at..].iter().zip(words) {
+        if self.arena.used() >= MANY && !self.huge {
+            self.huge = true;
+            self.fib.words.advise(true);
+        }
+        for (place, word) in self.fib.words.first()[at..].iter().zip(words) {
             place.store(*word, Ordering::Relaxed);
         }
         self.made.push(tag | at as u32);
@@ -254,6 +266,9 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
             made: Vec::new(),
             full: false,
             reserve: 0,
+            written: vec![false; (1 << Self::TOP_BITS) / PAGE].into(),
+            pages: 0,
+            huge: false,
         })
     }
 
