@@ -71,9 +71,10 @@ bench-queues: deps deps-eval build
 	$(CARGO) build --release --locked -p ashlar --example paced
 	$(PYTHON) eval/queues/run
 
-# What ordering by deadlines costs, from one packet that waits to a million; prints `services NAME VALUE` lines.
+# What ordering by deadlines and a tree of shares cost, whatever the number of packets that wait; prints `services NAME VALUE` lines.
 bench-services:
 	$(CARGO) run --release --locked -p tables --example order -- bench-services
+	$(CARGO) run --release --locked -p tables --example shares -- bench-services
 
 # Many routers in one process: what shared ports, routers and neighbours cost. Needs a quiet core.
 routers: deps build

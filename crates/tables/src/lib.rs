@@ -6,6 +6,7 @@
 
 pub mod bucket;
 pub mod classify;
+pub mod codel;
 pub mod exact;
 pub mod fib;
 pub mod flows;
@@ -14,6 +15,7 @@ pub mod guarantee;
 pub mod neighbours;
 pub mod numbers;
 pub mod order;
+pub mod shares;
 pub mod tokens;
 
 // What tests share with the programs that measure.

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 /// Asks for the cache line in which `place` begins; changes nothing else.
 #[inline(always)]
-pub(super) fn prefetch<T>(place: &T) {
+pub(crate) fn prefetch<T>(place: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,0 +1,672 @@
+//! A hierarchy of shares: a link is shared by groups, a group by subscribers, a subscriber by classes, of which each has
+//! a queue.
+//!
+//! On each level, those that have something to send share what their parent gets in proportion to their rates (deficit
+//! round robin), and none gets more than its ceiling (a token bucket); what one leaves goes to its siblings. If the rates
+//! of children add up to no more than their parent's, each gets its rate whatever the others do. A queue that stays long
+//! loses packets by CoDel (RFC 8289). Putting a packet in and taking one out takes the same few steps whatever the number
+//! of nodes. Time is an argument, in nanoseconds.
+//!
+//! ```
+//! use tables::shares::{Settings, Share, Shares};
+//! let share = |rate| Share { rate, ceiling: None };
+//! let settings = Settings { link: None, ..Settings::default() };
+//! // One group with two subscribers, of which the second has three times the rate of the first; one class.
+//! let mut shares = Shares::new(settings, &[share(1)], &[share(1)], &[(0, share(100)), (0, share(300))]).unwrap();
+//! for n in 0..80 {
+//!     let place = shares.place(n % 2, 0);
+//!     assert!(shares.push(place, 0, 1000, n).is_ok());
+//! }
+//! let sent: Vec<usize> = (0..40).filter_map(|_| shares.pop(0, drop)).collect();
+//! assert_eq!(sent.iter().filter(|n| *n % 2 == 1).count(), 30);
+//! ```
+
+mod list;
+
+use crate::codel::{Aim, Codel};
+use crate::fib::prefetch;
+use crate::order::BinSort;
+use list::{Child, Link, Lists, NONE, State};
+use std::collections::HashMap;
+
+/// Time is counted in 1/16 ns.
+const TICKS: u64 = 16;
+/// Binary places of the time of a byte.
+const PLACES: u32 = 16;
+const SECOND: u64 = 1_000_000_000;
+/// Bins for nodes that wait for their time, and the width of one in nanoseconds.
+const BINS: usize = 1024;
+const WIDTH: u64 = 1 << 18;
+/// How far ahead a node is put into a bin; what waits longer is put there again.
+const REACH: u64 = BINS as u64 * WIDTH / 2;
+/// Of a number in a bin: the node is a queue.
+const IS_LEAF: u32 = 1 << 31;
+
+/// How often the greatest rate of siblings may contain the least one: a turn of the one is so many packets of the other.
+pub const RATIO_MAX: u64 = 1000;
+/// Most ceilings: nodes with the same rate and the same ceiling share one.
+pub const CEILINGS_MAX: usize = 1 << 16;
+/// Most packets.
+pub const CAPACITY_MAX: usize = 1 << 28;
+
+/// What holds for all.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bytes a second of the link, if it is not the one that asks who keeps to them.
+    pub link: Option<u64>,
+    /// Bytes of the longest packet.
+    pub mtu: u32,
+    /// For so many nanoseconds, and at least for a turn's worth, a node that did not send may make up for it above its
+    /// ceiling.
+    pub burst: u64,
+    /// Packets of all queues.
+    pub capacity: usize,
+    /// Packets of a queue.
+    pub limit: usize,
+    /// What queues are held to, if they are.
+    pub aim: Option<Aim>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            link: None,
+            mtu: 1500,
+            burst: 2_000_000,
+            capacity: 1 << 16,
+            limit: 1000,
+            aim: None,
+        }
+    }
+}
+
+/// What a node gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its part, in proportion to its siblings'.
+    pub rate: u64,
+    /// Bytes a second that it never gets more than.
+    pub ceiling: Option<u64>,
+}
+
+/// Siblings whose rates differ too much, or of which one has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uneven {
+    /// The groups.
+    Groups,
+    /// The subscribers of this group.
+    Subscribers(usize),
+    /// The classes.
+    Classes,
+    /// All is even, but there are too many different ceilings.
+    Ceilings,
+}
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Its queue is as long as any may be.
+    Queue,
+    /// Its queue is as long as there is room left for all others.
+    Memory,
+}
+
+/// A ceiling: ticks of a byte, with [`PLACES`], and of the burst.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Ceiling {
+    byte: u64,
+    burst: u64,
+}
+
+impl Ceiling {
+    const NONE: Ceiling = Ceiling { byte: 0, burst: 0 };
+
+    /// What a node sends in a turn is always within the burst: it would be held back below its share otherwise.
+    fn new(rate: u64, burst: u64, quantum: u32, mtu: u32) -> Ceiling {
+        let byte = ((TICKS * SECOND) << PLACES) / rate.max(1);
+        let turn = byte.saturating_mul(u64::from(quantum) + u64::from(mtu)) >> PLACES;
+        let burst = burst.saturating_mul(TICKS).max(turn);
+        Ceiling { byte, burst }
+    }
+
+    /// When it may send again, after so many bytes at `now`.
+    #[inline]
+    fn pay(self, due: u64, now: u64, bytes: u32) -> u64 {
+        let time = self.byte.saturating_mul(bytes.into()) >> PLACES;
+        due.max(now.saturating_sub(self.burst)).saturating_add(time)
+    }
+}
+
+/// The link, a group or a subscriber.
+#[repr(align(64))]
+struct Inner {
+    link: Link,
+    lists: Lists,
+    /// Bytes that were sent.
+    bytes: u64,
+}
+
+/// The queue of a class of a subscriber.
+#[repr(align(64))]
+struct Leaf {
+    link: Link,
+    head: u32,
+    tail: u32,
+    len: u32,
+    packets: u64,
+    bytes: u64,
+}
+
+/// What is seldom looked at of a queue.
+#[derive(Clone, Default)]
+struct Cold {
+    codel: Codel,
+    full: u64,
+    delay: u64,
+}
+
+impl Child for Inner {
+    #[inline]
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    #[inline]
+    fn round(&self) -> u32 {
+        self.link.round
+    }
+}
+
+impl Child for Leaf {
+    #[inline]
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    #[inline]
+    fn round(&self) -> u32 {
+        self.link.round
+    }
+}
+
+/// A packet that waits.
+struct Slot<T> {
+    item: Option<T>,
+    came: u64,
+    bytes: u32,
+    next: u32,
+}
+
+/// What a queue, or all queues of a node, have seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that were sent.
+    pub packets: u64,
+    /// Bytes that were sent.
+    pub bytes: u64,
+    /// Packets that wait.
+    pub held: u64,
+    /// Packets for which there was no room.
+    pub full: u64,
+    /// Packets that CoDel dropped.
+    pub delay: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.held += other.held;
+        self.full += other.full;
+        self.delay += other.delay;
+    }
+}
+
+/// The hierarchy. Nodes are numbered: groups and subscribers as they were given, queues by [`place`](Self::place).
+pub struct Shares<T> {
+    settings: Settings,
+    classes: usize,
+    /// The link is the first one, groups follow, then subscribers.
+    inners: Vec<Inner>,
+    /// Number of the first subscriber among those.
+    first_subscriber: usize,
+    leaves: Vec<Leaf>,
+    cold: Vec<Cold>,
+    ceilings: Vec<Ceiling>,
+    slots: Vec<Slot<T>>,
+    free: u32,
+    len: usize,
+    /// Nodes that wait for their time.
+    waiting: BinSort<(u64, u32)>,
+}
+
+/// The quantum of each of some siblings: the least rate gets a packet; `None` if they differ too much.
+fn quanta(rates: &[u64], mtu: u32) -> Option<Vec<u32>> {
+    let least = rates.iter().copied().min().unwrap_or(1);
+    let quantum = |&rate: &u64| {
+        let even = least > 0 && rate / least <= RATIO_MAX;
+        even.then(|| (u128::from(rate) * u128::from(mtu) / u128::from(least)) as u32)
+    };
+    rates.iter().map(quantum).collect()
+}
+
+impl<T> Shares<T> {
+    /// An empty hierarchy. All subscribers have the same classes; each subscriber names its group. There is at least one
+    /// class.
+    pub fn new(
+        settings: Settings,
+        classes: &[Share],
+        groups: &[Share],
+        subscribers: &[(usize, Share)],
+    ) -> Result<Shares<T>, Uneven> {
+        let settings = Settings {
+            mtu: settings.mtu.clamp(64, 1 << 16),
+            capacity: settings.capacity.min(CAPACITY_MAX),
+            ..settings
+        };
+        let mtu = settings.mtu;
+        let mut ceilings = vec![Ceiling::NONE];
+        let mut known = HashMap::new();
+        let mut ceiling = |rate: Option<u64>, quantum: u32| {
+            let Some(rate) = rate else { return 0 };
+            let made = Ceiling::new(rate, settings.burst, quantum, mtu);
+            *known.entry(made).or_insert_with(|| {
+                ceilings.push(made);
+                u16::try_from(ceilings.len() - 1).unwrap_or(0) // too many are refused below
+            })
+        };
+        let even = |shares: &[Share]| {
+            let rates: Vec<u64> = shares.iter().map(|share| share.rate).collect();
+            quanta(&rates, mtu)
+        };
+        let class_quanta = even(classes).ok_or(Uneven::Classes)?;
+        let group_quanta = even(groups).ok_or(Uneven::Groups)?;
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+        for (number, (group, _)) in subscribers.iter().enumerate() {
+            if let Some(members) = members.get_mut(*group) {
+                members.push(number);
+            }
+        }
+        let mut subscriber_quanta = vec![mtu; subscribers.len()];
+        for (group, members) in members.iter().enumerate() {
+            let shares: Vec<Share> = members.iter().map(|&n| subscribers[n].1).collect();
+            let quanta = even(&shares).ok_or(Uneven::Subscribers(group))?;
+            for (&number, quantum) in members.iter().zip(quanta) {
+                subscriber_quanta[number] = quantum;
+            }
+        }
+        let mut inner = |quantum, rate, parent| Inner {
+            link: Link::new(quantum, ceiling(rate, quantum), parent),
+            lists: Lists::EMPTY,
+            bytes: 0,
+        };
+        let mut inners = vec![inner(mtu, settings.link, NONE)];
+        for (group, quantum) in groups.iter().zip(group_quanta) {
+            inners.push(inner(quantum, group.ceiling, 0));
+        }
+        for ((group, share), quantum) in subscribers.iter().zip(subscriber_quanta) {
+            let group = (*group).min(groups.len().saturating_sub(1));
+            inners.push(inner(quantum, share.ceiling, group as u32 + 1));
+        }
+        let first_subscriber = groups.len() + 1;
+        let class_links: Vec<(u32, u16)> = class_quanta
+            .into_iter()
+            .zip(classes)
+            .map(|(quantum, class)| (quantum, ceiling(class.ceiling, quantum)))
+            .collect();
+        if ceilings.len() > CEILINGS_MAX {
+            return Err(Uneven::Ceilings);
+        }
+        let leaf = |parent: usize, &(quantum, ceiling): &(u32, u16)| Leaf {
+            link: Link::new(quantum, ceiling, parent as u32),
+            head: NONE,
+            tail: NONE,
+            len: 0,
+            packets: 0,
+            bytes: 0,
+        };
+        let leaves: Vec<Leaf> = (first_subscriber..inners.len())
+            .flat_map(|parent| class_links.iter().map(move |class| leaf(parent, class)))
+            .collect();
+        Ok(Shares {
+            settings,
+            classes: classes.len().max(1),
+            inners,
+            first_subscriber,
+            cold: vec![Cold::default(); leaves.len()],
+            leaves,
+            ceilings,
+            slots: Vec::new(),
+            free: NONE,
+            len: 0,
+            waiting: BinSort::new(BINS, WIDTH),
+        })
+    }
+
+    /// The number of a queue.
+    #[inline]
+    pub fn place(&self, subscriber: usize, class: usize) -> usize {
+        subscriber * self.classes + class
+    }
+
+    /// Packets that wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Packets that may wait.
+    pub fn capacity(&self) -> usize {
+        self.settings.capacity
+    }
+
+    /// Bytes that so many subscribers and packets take at most.
+    pub fn memory_bytes(subscribers: usize, classes: usize, capacity: usize) -> usize {
+        let queue = size_of::<Leaf>() + size_of::<Cold>();
+        subscribers * (size_of::<Inner>() + classes * queue) + capacity * size_of::<Slot<T>>()
+    }
+
+    /// Has what [`push`](Self::push) needs of a queue brought near.
+    #[inline]
+    pub fn prefetch(&self, subscriber: usize, class: usize) {
+        if let (Some(leaf), Some(inner)) = (
+            self.leaves.get(self.place(subscriber, class)),
+            self.inners.get(self.first_subscriber + subscriber),
+        ) {
+            prefetch(leaf);
+            prefetch(inner);
+        }
+    }
+
+    /// Has what the next packets of a group need brought near: its third subscriber from now, the queue of the second, the
+    /// packet of the first.
+    #[inline]
+    fn look_ahead(&self, group: u32) -> Option<()> {
+        let first = self
+            .inners
+            .get(self.inners[group as usize].lists.first() as usize)?;
+        if let Some(leaf) = self.leaves.get(first.lists.first() as usize) {
+            self.slots.get(leaf.head as usize).map(prefetch);
+        }
+        let second = self.inners.get(first.link.next() as usize)?;
+        self.leaves.get(second.lists.first() as usize).map(prefetch);
+        self.inners.get(second.link.next() as usize).map(prefetch)
+    }
+
+    /// Length of a queue.
+    pub fn queued(&self, place: usize) -> usize {
+        self.leaves.get(place).map_or(0, |leaf| leaf.len as usize)
+    }
+
+    /// Puts a packet into a queue.
+    #[inline]
+    pub fn push(&mut self, place: usize, now: u64, bytes: u32, item: T) -> Result<(), (Full, T)> {
+        let room = self.settings.capacity - self.len.min(self.settings.capacity);
+        let Some(leaf) = self.leaves.get_mut(place) else {
+            return Err((Full::Memory, item));
+        };
+        let len = leaf.len as usize;
+        if len >= self.settings.limit || len >= room {
+            self.cold[place].full += 1;
+            let full = len >= self.settings.limit;
+            return Err((if full { Full::Queue } else { Full::Memory }, item));
+        }
+        let slot = Slot {
+            item: Some(item),
+            came: now,
+            bytes,
+            next: NONE,
+        };
+        let at = match self.slots.get_mut(self.free as usize) {
+            Some(free) => {
+                let at = std::mem::replace(&mut self.free, free.next);
+                *free = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        leaf.len += 1;
+        self.len += 1;
+        let tail = std::mem::replace(&mut leaf.tail, at);
+        if len > 0 {
+            self.slots[tail as usize].next = at;
+        } else {
+            leaf.head = at;
+            self.raise_leaf(place as u32, now.saturating_mul(TICKS));
+        }
+        Ok(())
+    }
+
+    /// Makes a node wait until its time.
+    #[inline]
+    fn wait_for(&mut self, due: u64, now: u64, number: u32) {
+        let at = (due / TICKS + 1).min(now / TICKS + REACH);
+        self.waiting.push(at, (at, number));
+    }
+
+    /// A queue has something to send. Times are in ticks.
+    #[inline]
+    fn raise_leaf(&mut self, leaf: u32, now: u64) {
+        let link = &mut self.leaves[leaf as usize].link;
+        if link.due > now {
+            link.state = State::Waiting;
+            let due = link.due;
+            return self.wait_for(due, now, leaf | IS_LEAF);
+        }
+        let parent = link.parent as usize;
+        self.inners[parent].lists.add(&mut self.leaves, leaf);
+        if self.inners[parent].link.state == State::Idle {
+            self.raise(parent, now);
+        }
+    }
+
+    /// So has a node that had not, or has waited.
+    fn raise(&mut self, mut node: usize, now: u64) {
+        while node > 0 {
+            let link = &mut self.inners[node].link;
+            if link.due > now {
+                link.state = State::Waiting;
+                let due = link.due;
+                return self.wait_for(due, now, node as u32);
+            }
+            let parent = link.parent as usize;
+            let mut lists = self.inners[parent].lists;
+            lists.add(&mut self.inners, node as u32);
+            self.inners[parent].lists = lists;
+            if self.inners[parent].link.state != State::Idle {
+                return;
+            }
+            node = parent;
+        }
+        self.inners[0].link.state = State::Listed;
+    }
+
+    /// Nodes whose time has come may send.
+    #[inline]
+    fn wake(&mut self, now: u64) {
+        while self.waiting.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, number)) = self.waiting.pop()
+        {
+            let ticks = now.saturating_mul(TICKS);
+            if number & IS_LEAF != 0 {
+                self.raise_leaf(number & !IS_LEAF, ticks);
+                continue;
+            }
+            let node = number as usize;
+            if self.inners[node].lists.first() == NONE {
+                self.inners[node].link.state = State::Idle;
+            } else {
+                self.raise(node, ticks);
+            }
+        }
+    }
+
+    /// When to ask again after [`pop`](Self::pop) has given nothing; `None` if nothing waits.
+    pub fn wait(&self) -> Option<u64> {
+        let root = &self.inners[0];
+        let waits = self.waiting.first().map(|(at, _)| *at);
+        match root.lists.first() {
+            NONE => waits,
+            _ => Some(root.link.due.div_ceil(TICKS)),
+        }
+    }
+
+    /// Takes out the packet whose turn it is. Those that CoDel drops before it go to `dropped`.
+    #[inline]
+    pub fn pop(&mut self, now: u64, mut dropped: impl FnMut(T)) -> Option<T> {
+        if !self.waiting.is_empty() {
+            self.wake(now);
+        }
+        let ticks = now.saturating_mul(TICKS);
+        if self.inners[0].link.due > ticks {
+            return None;
+        }
+        let group = self.inners[0].lists.first();
+        let subscriber = self.inners.get(group as usize)?.lists.first();
+        let place = self.inners.get(subscriber as usize)?.lists.first();
+        let leaf = self.leaves.get_mut(place as usize)?;
+        let (item, bytes) = loop {
+            let at = leaf.head;
+            let slot = &mut self.slots[at as usize];
+            let item = slot.item.take()?;
+            leaf.head = std::mem::replace(&mut slot.next, self.free);
+            self.free = at;
+            leaf.len -= 1;
+            self.len -= 1;
+            if let Some(aim) = &self.settings.aim {
+                let sojourn = now.saturating_sub(slot.came);
+                if leaf.link.watched || sojourn >= aim.target {
+                    let cold = &mut self.cold[place as usize];
+                    let drops = cold.codel.drops(aim, now, sojourn, leaf.len == 0);
+                    leaf.link.watched = !cold.codel.is_quiet();
+                    if drops {
+                        cold.delay += 1;
+                        dropped(item);
+                        continue; // it was not the last one
+                    }
+                }
+            }
+            break (item, slot.bytes);
+        };
+        leaf.packets += 1;
+        leaf.bytes += u64::from(bytes);
+        self.charge(place, ticks, bytes);
+        self.look_ahead(group);
+        Some(item)
+    }
+
+    /// A queue, and all above it, pay for what was sent.
+    #[inline]
+    fn charge(&mut self, place: u32, now: u64, bytes: u32) {
+        let leaf = &mut self.leaves[place as usize];
+        let more = leaf.len > 0;
+        let (state, due) = pay(&mut leaf.link, &self.ceilings, now, bytes, more);
+        let mut node = self.first_subscriber + place as usize / self.classes;
+        self.inners[node]
+            .lists
+            .served(&mut self.leaves, place, state);
+        if state == State::Waiting {
+            self.wait_for(due, now, place | IS_LEAF);
+        }
+        loop {
+            let inner = &mut self.inners[node];
+            inner.bytes += u64::from(bytes);
+            let more = inner.lists.first() != NONE;
+            let (state, due) = pay(&mut inner.link, &self.ceilings, now, bytes, more);
+            if node == 0 {
+                // Nobody lists it, and it waits without a bin.
+                inner.link.state = if more { State::Listed } else { State::Idle };
+                return;
+            }
+            let parent = inner.link.parent as usize;
+            let mut lists = self.inners[parent].lists;
+            lists.served(&mut self.inners, node as u32, state);
+            self.inners[parent].lists = lists;
+            if state == State::Waiting {
+                self.wait_for(due, now, node as u32);
+            }
+            node = parent;
+        }
+    }
+
+    /// Takes all packets out, each queue's in their order: the queue, when it came, its bytes, and the packet.
+    pub fn drain(&mut self) -> Vec<(usize, u64, u32, T)> {
+        let mut all = Vec::with_capacity(self.len);
+        for (place, leaf) in self.leaves.iter_mut().enumerate() {
+            let mut at = leaf.head;
+            for _ in 0..std::mem::take(&mut leaf.len) {
+                let slot = &mut self.slots[at as usize];
+                let item = slot.item.take();
+                all.extend(item.map(|item| (place, slot.came, slot.bytes, item)));
+                at = slot.next;
+            }
+            leaf.link.state = State::Idle;
+        }
+        for inner in &mut self.inners {
+            inner.lists = Lists::EMPTY;
+            // A ceiling holds on: `due` stays.
+            inner.link.state = State::Idle;
+            inner.link.round = 0;
+        }
+        for leaf in &mut self.leaves {
+            leaf.link.round = 0;
+        }
+        while self.waiting.pop().is_some() {}
+        self.slots.clear();
+        (self.free, self.len) = (NONE, 0);
+        all
+    }
+
+    /// What a queue has seen.
+    pub fn queue_counts(&self, place: usize) -> Counts {
+        let (Some(leaf), Some(cold)) = (self.leaves.get(place), self.cold.get(place)) else {
+            return Counts::default();
+        };
+        Counts {
+            packets: leaf.packets,
+            bytes: leaf.bytes,
+            held: leaf.len.into(),
+            full: cold.full,
+            delay: cold.delay,
+        }
+    }
+
+    /// What all queues of some subscribers have seen.
+    pub fn counts(&self, subscribers: std::ops::Range<usize>) -> Counts {
+        let places = subscribers.start * self.classes..subscribers.end * self.classes;
+        let mut sum = Counts::default();
+        places.for_each(|place| sum += self.queue_counts(place));
+        sum
+    }
+
+    /// Bytes that the subscribers of a group have sent.
+    pub fn group_bytes(&self, group: usize) -> u64 {
+        let inner = self.inners[..self.first_subscriber].get(group + 1);
+        inner.map_or(0, |inner| inner.bytes)
+    }
+}
+
+/// A node pays; what it is then, and when it may send again.
+#[inline]
+fn pay(link: &mut Link, ceilings: &[Ceiling], now: u64, bytes: u32, more: bool) -> (State, u64) {
+    link.deficit = link.deficit.saturating_sub_unsigned(bytes);
+    if link.ceiling != 0 {
+        link.due = ceilings[link.ceiling as usize].pay(link.due, now, bytes);
+    }
+    let state = match more {
+        false => State::Idle,
+        true if link.due > now => State::Waiting,
+        true => State::Listed,
+    };
+    (state, link.due)
+}
+
+#[cfg(test)]
+mod tests;
