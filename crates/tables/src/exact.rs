@@ -114,6 +114,16 @@ impl Exact {
     pub fn memory_bytes(&self) -> usize {
         size_of_val(&*self.heads) + size_of_val(&*self.entries)
     }
+
+    /// Bytes that a table for `capacity` keys in so many slots would take.
+    pub fn bytes_of(capacity: usize, slots: usize) -> usize {
+        slots.next_power_of_two() * size_of::<AtomicU32>() + entries(capacity) * size_of::<Entry>()
+    }
+}
+
+/// An eighth more than keys, and 64, may wait for readers.
+fn entries(capacity: usize) -> usize {
+    capacity + capacity / 8 + 64
 }
 
 /// There is no room for a key: the table is full, or what was removed still waits for readers.
@@ -139,7 +149,7 @@ impl ExactWriter {
 
     /// As [`new`](Self::new), with as many slots, made a power of two: more of them make chains shorter.
     pub fn with_slots(capacity: usize, slots: usize, words: usize, seed: u64) -> ExactWriter {
-        let entries = capacity + capacity / 8 + 64;
+        let entries = entries(capacity);
         let heads = slots.next_power_of_two();
         ExactWriter {
             table: Arc::new(Exact {

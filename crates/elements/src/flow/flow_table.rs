@@ -58,7 +58,7 @@ use crate::prelude::*;
 use arguments::units::{Bandwidth, FromArg};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tables::guarantee::{Grant, Link};
 
@@ -79,7 +79,9 @@ struct Refused {
 }
 
 pub(super) struct Config {
-    records: Arc<Records>,
+    shape: Shape,
+    /// Made when somebody asks: a configuration that is only looked at, or that a running one's flows move to, needs none.
+    records: OnceLock<Arc<Records>>,
     link: Option<Link>,
     overhead: u64,
     police: bool,
@@ -94,6 +96,11 @@ pub(super) struct Config {
 }
 
 impl Config {
+    fn records(&self) -> &Arc<Records> {
+        let new = || Arc::new(Records::new(self.shape));
+        self.records.get_or_init(new)
+    }
+
     fn reserved(&self) -> MutexGuard<'_, BTreeMap<u8, u64>> {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,7 +146,7 @@ impl Config {
 
     fn parse(&self, line: &str) -> Result<(super::key::Id, Wish), String> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (id, rest) = self.records.shape().by.parse(&words)?;
+        let (id, rest) = self.shape.by.parse(&words)?;
         let mtu = self.link.map_or(0, |link| link.mtu);
         Ok((id, Wish::parse(rest, mtu)?))
     }
@@ -151,7 +158,7 @@ impl Config {
         line: &str,
     ) -> Result<(u32, Option<Known>, String), String> {
         let (id, wish) = self.parse(line)?;
-        let old = self.records.find(&id);
+        let old = self.records().find(&id);
         let before = old.and_then(|number| writer.known.get(&number).copied());
         let same_link = before.filter(|before| before.wish.port == wish.port);
         let instead = same_link
@@ -169,11 +176,11 @@ impl Config {
                 if let Some(before) = &before {
                     self.unreserve(before);
                 }
-                self.records.change(writer, number, flow);
+                self.records().change(writer, number, flow);
                 number
             }
             None => self
-                .records
+                .records()
                 .add(writer, flow)
                 .map_err(|why| self.no_place(why))?,
         };
@@ -183,7 +190,7 @@ impl Config {
 
     /// Sets flows up, one a line: all of them, or none.
     fn add(&self, text: &str) -> Result<String, String> {
-        let mut writer = self.records.lock();
+        let mut writer = self.records().lock();
         let mut done: Vec<(u32, Option<Known>)> = Vec::new();
         let mut answer = String::new();
         let lines = text.lines().map(str::trim).enumerate();
@@ -230,27 +237,27 @@ impl Config {
             }
             match before {
                 Some(before) => {
-                    self.records.change(writer, number, before);
+                    self.records().change(writer, number, before);
                     self.reserve(&before);
                 }
                 None => {
-                    self.records.remove(writer, number);
+                    self.records().remove(writer, number);
                 }
             }
         }
     }
 
     fn remove(&self, text: &str) -> Result<String, String> {
-        let mut writer = self.records.lock();
+        let mut writer = self.records().lock();
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let find = |line: &str| {
             let (id, _) = self.parse(line)?;
-            let found = self.records.find(&id);
+            let found = self.records().find(&id);
             found.ok_or_else(|| format!("there is no flow `{}`", id.show()))
         };
         let numbers = lines.map(find).collect::<Result<Vec<u32>, String>>()?;
         for number in numbers {
-            if let Some(flow) = self.records.remove(&mut writer, number) {
+            if let Some(flow) = self.records().remove(&mut writer, number) {
                 self.unreserve(&flow);
             }
         }
@@ -258,9 +265,9 @@ impl Config {
     }
 
     fn show(&self) -> String {
-        let writer = self.records.lock();
+        let writer = self.records().lock();
         let lines = writer.known.iter().map(|(&number, flow)| {
-            let record = self.records.record(number);
+            let record = self.records().record(number);
             let [packets, bytes, excess] =
                 [&record.packets, &record.bytes, &record.excess].map(|count| count.load(Relaxed));
             format!(
@@ -352,12 +359,13 @@ impl Element for FlowTable {
         }
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Config {
-            records: Arc::new(Records::new(Shape {
+            shape: Shape {
                 by,
                 capacity: capacity.max(1),
                 buckets: buckets.0.max(1),
                 k: k.max(1),
-            })),
+            },
+            records: OnceLock::new(),
             link: rate.map(|rate| Link {
                 rate: rate.0,
                 mtu: mtu.saturating_add(overhead.into()),
@@ -377,7 +385,7 @@ impl Element for FlowTable {
     fn new(config: &Arc<Config>, init: &Init) -> FlowTable {
         config.outputs.store(init.outputs, Relaxed);
         FlowTable {
-            records: Arc::clone(&config.records),
+            records: Arc::clone(config.records()),
             config: Arc::clone(config),
         }
     }
@@ -416,19 +424,20 @@ impl Element for FlowTable {
 
     fn inherit(config: &mut Config, old: &Config) {
         config.refused = Arc::clone(&old.refused);
-        if config.records.shape() == old.records.shape() {
-            config.records = Arc::clone(&old.records);
+        if config.shape == old.shape {
+            config.records.clone_from(&old.records);
             config.reserved = Arc::clone(&old.reserved);
             return;
         }
         // Flows that still can be told move to the new table as they were, as far as it has room.
-        let before = old.records.lock();
-        if config.records.shape().by != old.records.shape().by {
+        if config.shape.by != old.shape.by {
             return;
         }
-        let mut writer = config.records.lock();
+        let before = old.records().lock();
+        let records = config.records();
+        let mut writer = records.lock();
         for flow in before.known.values() {
-            if config.records.add(&mut writer, *flow).is_ok() {
+            if records.add(&mut writer, *flow).is_ok() {
                 config.reserve(flow);
             }
         }
@@ -459,7 +468,7 @@ impl Element for FlowTable {
             |c: &Config, _| Ok(c.show()),
         ),
         Handler::shared("length", "number of flows", |c: &Config, _| {
-            Ok(c.records.lock().known.len().to_string())
+            Ok(c.records().lock().known.len().to_string())
         }),
         Handler::shared(
             "reserved",
@@ -486,7 +495,7 @@ impl Element for FlowTable {
 
 impl Resources for FlowTable {
     fn memory(config: &Config) -> usize {
-        config.records.memory()
+        Records::memory(&config.shape)
     }
 }
 

@@ -300,3 +300,17 @@ fn mistakes_are_named_with_a_remedy() {
         assert!(errors.contains(wrong), "{errors}");
     }
 }
+
+#[test]
+fn a_table_that_is_only_planned_takes_no_memory() {
+    let pages = || {
+        let text = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
+        let resident = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+        resident.map_or(0, |pages: usize| pages * 4096)
+    };
+    let before = pages();
+    let text = "Idle -> FlowTable(CAPACITY 16777216) -> Idle; Idle -> FlowTable(K 0) -> Idle;";
+    let said = testkit::errors(crate::CLASSES, text);
+    assert!(said.contains("CAPACITY and K must not be 0"), "{said}");
+    assert!(pages() < before + (1 << 30), "the table would take 4 GB");
+}

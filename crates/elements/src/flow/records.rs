@@ -143,6 +143,13 @@ pub(super) struct Shape {
     pub(super) k: usize,
 }
 
+impl Shape {
+    /// Some may wait for workers to have let go of them.
+    fn records(&self) -> usize {
+        self.capacity + self.capacity / 8 + 64
+    }
+}
+
 /// Why there is no place for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
@@ -180,10 +187,7 @@ impl Records {
         Records {
             shape,
             index,
-            // Some may wait for workers to have let go of them.
-            records: (0..shape.capacity + shape.capacity / 8 + 64)
-                .map(|_| Record::default())
-                .collect(),
+            records: (0..shape.records()).map(|_| Record::default()).collect(),
             writer: Mutex::new(Writer {
                 keys,
                 known: BTreeMap::new(),
@@ -195,17 +199,13 @@ impl Records {
         }
     }
 
-    pub(super) fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    /// Bytes that it takes.
-    pub(super) fn memory(&self) -> usize {
-        let index = match &self.index {
-            Index::Tags(tags) => size_of_val(&**tags),
-            Index::Keys(keys) => keys.memory_bytes(),
+    /// Bytes that they would take.
+    pub(super) fn memory(shape: &Shape) -> usize {
+        let index = match shape.by.tag_max() {
+            Some(most) => (most as usize + 1) * size_of::<AtomicU32>(),
+            None => Exact::bytes_of(shape.capacity, shape.buckets),
         };
-        index + size_of_val(&*self.records)
+        index + shape.records() * size_of::<Record>()
     }
 
     /// The record of a packet's flow.
