@@ -2,7 +2,8 @@
 shared memory (memif) between two routers.
 
 Shows: ping, UDP and TCP both ways byte by byte, IPv4 and IPv6; nobody but the router's user can be at the other end of a
-memif, whose driver believes all that its peer writes.
+memif, whose driver believes all that its peer writes; and a router whose hugepages, memory or buffers are short does without,
+or says so.
 
 AF_XDP sees frames as a peer hands them over. A veth peer with its offloads on hands over super-frames
 and unfinished checksums, which only the kernel's own metadata tell apart: TCP does not cross then (tried:
@@ -10,8 +11,12 @@ pings do). The hosts switch their offloads off here, as a wire would. One queue 
 counts combined queues only, and veth has none.
 """
 
+import contextlib
+import mmap
 import os
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from net import until
@@ -138,3 +143,62 @@ def test_only_the_routers_user_can_be_at_the_other_end_of_a_memif(lab):
             refused = router(name, words)
             assert refused.wait() != 0
             assert why in refused.err and "net_memif" in refused.err, refused.said()
+
+
+HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+HUGEPAGE = 2 << 20
+MAP_HUGETLB = 0x4_0000
+# What a router of 2,048 buffers needs is 19 of them.
+PROMISED = 40
+
+
+@contextlib.contextmanager
+def promised_hugepages() -> Iterator[None]:
+    """Hugepages that are free for all to see, and promised to somebody who has not touched them."""
+    number = HUGEPAGES / "nr_hugepages"
+    if not number.exists():
+        pytest.skip("this kernel has no hugepages of 2 MiB")
+    before = int(number.read_text())
+    number.write_text(str(before + PROMISED))
+    try:
+        count = int((HUGEPAGES / "free_hugepages").read_text()) - int((HUGEPAGES / "resv_hugepages").read_text())
+        if count < PROMISED // 2:
+            pytest.skip("there is no memory for hugepages")
+        with mmap.mmap(-1, count * HUGEPAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_HUGETLB):
+            yield
+    finally:
+        number.write_text(str(before))
+
+
+def test_a_router_whose_hugepages_or_memory_are_short_does_without_or_says_what_it_needs(lab):
+    file = lab.folder / "null.click"
+    file.write_text('FromDevice("net_null0,size=64") -> Discard;\n')
+
+    def router(*before: str):
+        control = str(lab.folder / "control.sock")
+        return lab.spawn(*before, ASHLAR, "run", str(file), "--socket", control, "--workers", "1", "--buffers", "2048")
+
+    with promised_hugepages():
+        without = router()
+        without.wait_for(" start ", 30)
+        without.wait_for("hugepages: 0 MiB free, .* DPDK runs without them, slower: .*sysctl -w vm.nr_hugepages=", 30)
+        assert without.stop() == 0
+        short = router("prlimit", "--as=600000000")
+        assert short.wait() == 1
+        assert "cannot start" in short.err and "--buffers" in short.err and "sysctl -w vm.nr_hugepages=" in short.err, short.said()
+
+
+def test_a_router_whose_buffers_are_all_in_use_says_so_and_ends_in_order(lab):
+    network = Network(lab, workers=1)
+    file = lab.folder / "full.click"
+    file.write_text('FromDevice("net_null0,size=64") -> Queue(100000) -> Idle;\nFromDevice(eth0) -> Discard;\n')
+    router = network.router
+    router.process = router.spawn(file, "--buffers", "2048")
+    until(router._answers, "the router's answer", 30)
+
+    def refused() -> int:
+        ports = {port["name"]: port["counters"] for port in router.stats()["ports"]}
+        return sum(count["value"] for count in ports["eth0"] if count["name"] == "rx_no_buffer")
+
+    until(refused, "frames that find no buffer", 30)
+    assert router.stop() == 0
