@@ -445,13 +445,13 @@ impl PortDirectory for Directory {
             // Some only know how many they have once they are open; what is dropped here is closed.
             enough(name, "open with", (parts.rx.len(), parts.tx.len()), request).map(|()| parts)
         });
-        let parts = opened.inspect_err(|_| self.give_back(name))?;
+        let mut parts = opened.inspect_err(|_| self.give_back(name))?;
         if let (Some(joints), Some(router)) = (&self.joints, &self.router) {
             match self.joint(name) {
                 Ok(None) => lock(&self.joined).remove(name),
                 _ => lock(&self.joined).insert(name.to_owned()),
             };
-            joints.opened(router, name, &parts.port);
+            parts = joints.opened(router, name, parts);
         }
         let open = OpenPort {
             name: name.to_string(),

@@ -1,7 +1,7 @@
 //! One direction between two routers, of one worker: a ring without a descriptor. Who fills it wakes the router at the
 //! other end.
 
-use engine::packet::Packet;
+use engine::packet::{Batch, Packet};
 use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
 use engine::wake::Wakers;
@@ -129,13 +129,13 @@ impl Drop for Producer {
 }
 
 /// The end that empties a lane.
-pub(super) struct Consumer {
-    pub(super) lane: Arc<Lane>,
+struct Consumer {
+    lane: Arc<Lane>,
     head: Option<Head<Packet>>,
 }
 
 impl Consumer {
-    pub(super) fn new(lane: &Arc<Lane>) -> Consumer {
+    fn new(lane: &Arc<Lane>) -> Consumer {
         Consumer {
             lane: Arc::clone(lane),
             head: None,
@@ -144,7 +144,7 @@ impl Consumer {
 
     /// The ring, unless another one has it still.
     #[inline]
-    pub(super) fn head(&mut self) -> Option<&mut Head<Packet>> {
+    fn head(&mut self) -> Option<&mut Head<Packet>> {
         if self.head.is_none() {
             self.head = self.lane.head.take();
         }
@@ -157,6 +157,55 @@ impl Drop for Consumer {
         if let Some(head) = self.head.take() {
             self.lane.head.give(head);
         }
+    }
+}
+
+/// The lanes that one queue of a router's port takes packets out of: what its `RxQueue` is made of.
+pub(super) struct Lanes {
+    lanes: Vec<Consumer>,
+    _open: Arc<Open>,
+}
+
+impl Lanes {
+    pub(super) fn new<'a>(lanes: impl Iterator<Item = &'a Arc<Lane>>, open: &Arc<Open>) -> Lanes {
+        Lanes {
+            lanes: lanes.map(Consumer::new).collect(),
+            _open: Arc::clone(open),
+        }
+    }
+
+    /// Appends up to `max` packets; returns how many.
+    #[inline]
+    pub(super) fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let mut n = 0;
+        for lane in &mut self.lanes {
+            if let Some(head) = lane.head() {
+                n += head.pop_each(max - n, |packet| into.push(packet));
+            }
+        }
+        n
+    }
+
+    /// Who fills them wakes a worker.
+    pub(super) fn wakes(&self, wakers: &Arc<Wakers>, worker: usize) -> bool {
+        let lanes = self.lanes.iter();
+        lanes.for_each(|c| c.lane.bell.set(wakers, worker));
+        true
+    }
+
+    /// How full the fullest is.
+    pub(super) fn fill(&self) -> f64 {
+        let each = self.lanes.iter().map(|consumer| {
+            let level = consumer.lane.level();
+            level.len() as f64 / level.limit().max(1) as f64
+        });
+        each.fold(0.0, f64::max)
+    }
+
+    /// Packets that wait.
+    pub(super) fn waiting(&self) -> usize {
+        let each = self.lanes.iter();
+        each.map(|consumer| consumer.lane.level().len()).sum()
     }
 }
 

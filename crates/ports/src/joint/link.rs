@@ -1,6 +1,6 @@
 //! A link between two routers of the process: what one sends the other receives, the same buffers, on the same worker.
 
-use super::lane::{Consumer, Lane, Open, Producer};
+use super::lane::{Lane, Lanes, Open, Producer};
 use crate::counts::Counts;
 use crate::directory::Parts;
 use engine::packet::{Batch, Packet};
@@ -81,10 +81,7 @@ impl End {
         let rx = (0..request.rx_queues).map(|queue| {
             let lanes = self.receives().lanes.iter();
             let lanes = lanes.skip(queue).step_by(request.rx_queues);
-            Box::new(Rx {
-                lanes: lanes.map(Consumer::new).collect(),
-                _open: Arc::clone(&open),
-            }) as Box<dyn RxQueue>
+            Box::new(Rx(Lanes::new(lanes, &open))) as Box<dyn RxQueue>
         });
         let tx = (0..request.tx_queues).map(|queue| {
             Box::new(Tx {
@@ -118,41 +115,31 @@ impl Port for End {
     }
 }
 
-struct Rx {
-    lanes: Vec<Consumer>,
-    _open: Arc<Open>,
-}
+struct Rx(Lanes);
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
-        for lane in &mut self.lanes {
-            let room = max + before - into.len();
-            if let Some(head) = lane.head() {
-                head.pop_each(room, |packet| into.push(packet));
-            }
-        }
+        let n = self.0.receive(into, max);
         for packet in into.iter_mut().skip(before) {
             let hops = packet.anno_mut().hops;
             packet.arrived(crate::link_type);
             packet.anno_mut().hops = hops;
             packet.set_hash(0); // a device's would be of what came into the sender
         }
-        into.len() - before
+        n
     }
 
     fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
-        let lanes = self.lanes.iter();
-        lanes.for_each(|c| c.lane.bell.set(wakers, worker));
-        true
+        self.0.wakes(wakers, worker)
     }
 
     fn fill(&self) -> Option<f64> {
-        super::fill(&self.lanes)
+        Some(self.0.fill())
     }
 
     fn waiting(&self) -> Option<usize> {
-        Some(super::waiting(&self.lanes))
+        Some(self.0.waiting())
     }
 }
 

@@ -14,8 +14,8 @@ mod spec;
 mod tests;
 
 use crate::directory::Parts;
-use engine::port::{Port, PortInfo, PortRequest};
-use lane::{Consumer, lock};
+use engine::port::{PortInfo, PortRequest};
+use lane::lock;
 use link::{End, Link};
 pub use select::{By, Kind, Tunnel};
 use share::{Share, Shared};
@@ -171,11 +171,12 @@ impl Joints {
         }
     }
 
-    /// A port's router has opened its device.
-    pub(crate) fn opened(&self, router: &str, device: &str, port: &Arc<dyn Port>) {
+    /// A port's router has opened its device, and is given this for it.
+    pub(crate) fn opened(&self, router: &str, device: &str, parts: Parts) -> Parts {
         let shared = lock(&self.all).ports.get(router).cloned();
-        if let Some(shared) = shared.filter(|shared| shared.device_name() == device) {
-            shared.set_device(Some(Arc::clone(port)));
+        match shared.filter(|shared| shared.device_name() == device) {
+            Some(shared) => shared.opened(parts),
+            None => parts,
         }
     }
 }
@@ -220,21 +221,4 @@ impl Joint {
             Joint::Link(end) => end.open(request),
         })
     }
-}
-
-/// How full the fullest lane is.
-fn fill(lanes: &[Consumer]) -> Option<f64> {
-    let each = lanes.iter().map(|consumer| {
-        let level = consumer.lane.level();
-        level.len() as f64 / level.limit().max(1) as f64
-    });
-    Some(each.fold(0.0, f64::max))
-}
-
-/// Packets that wait.
-fn waiting(lanes: &[Consumer]) -> usize {
-    lanes
-        .iter()
-        .map(|consumer| consumer.lane.level().len())
-        .sum()
 }

@@ -6,10 +6,11 @@
 //! of a worker's part is one thread's: its copy of the port's router fills the queues that its copies of the others
 //! empty.
 
+mod sole;
 mod whole;
 
-use super::lane::{Bell, Consumer, Lane, Open, Producer, Ringer, lock};
-use super::select::{Goes, Table};
+use super::lane::{Bell, Lane, Lanes, Open, Producer, Ringer, lock};
+use super::select::{By, Goes, Table};
 use super::spec::ShareOf;
 use crate::counts::{Count, Counts};
 use crate::directory::Parts;
@@ -18,14 +19,15 @@ use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use engine::ring::Head;
 use engine::wake::Wakers;
+use sole::{Held, Queues};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*, fence};
 use std::sync::{Arc, Mutex};
-use whole::{Gather, Split, Whole};
+use whole::{Apart, Gather, Split, Whole};
 use wire::{ether, vlan};
 
-/// Packets that wait to be sent, for each router and worker.
-const SENT: usize = 256;
+/// Packets that wait to be sent, for each router and worker: what a router brings in a turn.
+const SENT: usize = 512;
 /// Bytes that a router of one ticket sends in a turn: a large frame.
 const QUANTUM: i64 = 1514;
 /// The most that a router of many tickets sends in a turn, in such turns.
@@ -65,8 +67,11 @@ pub(crate) struct Shared {
     device_name: Mutex<String>,
     table: Mutex<Arc<Told>>,
     changes: AtomicU64,
-    /// The device, once it is open.
+    /// The device, once it is open, and its queues.
     device: Mutex<Option<Arc<dyn Port>>>,
+    queues: Mutex<Arc<Queues>>,
+    /// What tells frames apart knows, by worker.
+    apart: Vec<Mutex<Apart>>,
     /// Shares with packets to send, by worker, and whom to wake for them.
     to_send: Vec<Mutex<Vec<Arc<Share>>>>,
     any: Vec<AtomicBool>,
@@ -82,6 +87,8 @@ pub(super) struct Told {
     table: Table,
     shares: Vec<(Arc<Share>, ShareOf)>,
     has_rates: bool,
+    /// The first share gets all that comes, as it is.
+    is_whole: bool,
 }
 
 impl Share {
@@ -128,8 +135,11 @@ impl Share {
         let rx = (0..request.rx_queues).map(|queue| {
             let lanes = self.down.iter().skip(queue).step_by(request.rx_queues);
             Box::new(FromPort {
-                lanes: lanes.map(Consumer::new).collect(),
-                _open: Arc::clone(&open),
+                lanes: Lanes::new(lanes, &open),
+                share: Arc::clone(self),
+                queue: (queue, request.rx_queues),
+                changes: u64::MAX,
+                device: Vec::new(),
             }) as Box<dyn RxQueue>
         });
         let tx = (0..request.tx_queues).map(|worker| {
@@ -140,6 +150,7 @@ impl Share {
                 worker,
                 changes: u64::MAX,
                 tags: Vec::new(),
+                device: None,
             }) as Box<dyn TxQueue>
         });
         Parts {
@@ -186,42 +197,79 @@ impl Port for Side {
 
 /// What comes from the port for one router.
 struct FromPort {
-    lanes: Vec<Consumer>,
-    _open: Arc<Open>,
+    lanes: Lanes,
+    share: Arc<Share>,
+    /// Its number, and how many there are.
+    queue: (usize, usize),
+    /// How often it had been told who gets what.
+    changes: u64,
+    /// Queues of the device, if the router gets all that they bring.
+    device: Vec<Arc<Held<dyn RxQueue>>>,
+}
+
+impl FromPort {
+    #[cold]
+    fn hear(&mut self, changes: u64) {
+        self.changes = changes;
+        let queues = self.share.port.queues_of_sole(&self.share);
+        let rx = queues.as_ref().map_or(&[][..], |queues| &queues.rx);
+        let (queue, count) = self.queue;
+        self.device = rx.iter().skip(queue).step_by(count).cloned().collect();
+    }
+
+    /// What the device has, if nothing waits that came before.
+    #[inline]
+    fn poll(
+        &mut self,
+        mut receive: impl FnMut(&mut dyn RxQueue, usize) -> usize,
+        max: usize,
+    ) -> usize {
+        let changes = self.share.port.changes.load(Acquire);
+        if changes != self.changes {
+            self.hear(changes);
+        }
+        let mut n = 0;
+        for held in &self.device {
+            if n < max {
+                n += held.with(|rx| receive(rx, max - n)).unwrap_or(0);
+            }
+        }
+        n
+    }
 }
 
 impl RxQueue for FromPort {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
-        self.receive_bare(into, max);
+        let n = self.lanes.receive(into, max);
         let came = into.iter_mut().skip(before);
         came.for_each(|packet| packet.arrived(crate::link_type));
-        into.len() - before
+        n + self.poll(|rx, max| rx.receive(into, max), max - n)
     }
 
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
-        let before = into.len();
-        for lane in &mut self.lanes {
-            let room = max + before - into.len();
-            if let Some(head) = lane.head() {
-                head.pop_each(room, |packet| into.push(packet));
-            }
-        }
-        into.len() - before
+        let n = self.lanes.receive(into, max);
+        n + self.poll(|rx, max| rx.receive_bare(into, max), max - n)
     }
 
     fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
-        let lanes = self.lanes.iter();
-        lanes.for_each(|c| c.lane.bell.set(wakers, worker));
-        true
+        self.lanes.wakes(wakers, worker)
     }
 
     fn fill(&self) -> Option<f64> {
-        super::fill(&self.lanes)
+        let each = self
+            .device
+            .iter()
+            .filter_map(|held| held.with(|rx| rx.fill())?);
+        Some(each.fold(self.lanes.fill(), f64::max))
     }
 
     fn waiting(&self) -> Option<usize> {
-        Some(super::waiting(&self.lanes))
+        let each = self
+            .device
+            .iter()
+            .map(|held| held.with(|rx| rx.waiting()).flatten());
+        each.fold(Some(self.lanes.waiting()), |sum, n| Some(sum? + n?))
     }
 }
 
@@ -234,10 +282,34 @@ struct ToPort {
     /// The tags that go on, and how often they had been told.
     changes: u64,
     tags: Vec<u16>,
+    /// The device's queue, if nobody else sends to it.
+    device: Option<Arc<Held<dyn TxQueue>>>,
+}
+
+impl ToPort {
+    #[cold]
+    fn hear(&mut self, changes: u64) {
+        self.changes = changes;
+        self.tags.clone_from(&lock(&self.share.of).vlan);
+        let queues = self.share.port.queues_of_sole(&self.share);
+        let tx = queues.as_ref().map_or(&[][..], |queues| &queues.tx);
+        self.device = tx.get(self.worker % tx.len().max(1)).cloned();
+    }
 }
 
 impl TxQueue for ToPort {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let changes = self.share.port.changes.load(Acquire);
+        if changes != self.changes {
+            self.hear(changes);
+        }
+        // What waits in the queue goes first.
+        if let Some(device) = &self.device
+            && self.to.lane.level().is_empty()
+            && let Some(sent) = device.with(|tx| tx.transmit(batch))
+        {
+            return sent;
+        }
         let (share, worker) = (&self.share, self.worker);
         let counts = &share.up_counts[worker];
         if share.port.gathering.load(Acquire) == 0 {
@@ -245,11 +317,6 @@ impl TxQueue for ToPort {
             counts.at(NO_PORT).add(n as u64);
             batch.clear();
             return n;
-        }
-        let changes = share.port.changes.load(Acquire);
-        if changes != self.changes {
-            self.changes = changes;
-            self.tags.clone_from(&lock(&share.of).vlan);
         }
         let Some(tail) = self.to.tail() else {
             return 0;
@@ -309,9 +376,11 @@ impl Shared {
     pub(super) fn new(device: String, workers: usize) -> Arc<Shared> {
         Arc::new(Shared {
             device_name: Mutex::new(device),
-            table: Mutex::new(Arc::new(Told::of(&[]))),
+            table: Mutex::default(),
             changes: AtomicU64::new(0),
             device: Mutex::default(),
+            queues: Mutex::default(),
+            apart: (0..workers).map(|_| Mutex::default()).collect(),
             to_send: (0..workers).map(|_| Mutex::default()).collect(),
             any: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             bells: (0..workers).map(|_| Bell::default()).collect(),
@@ -334,11 +403,6 @@ impl Shared {
 
     pub(super) fn device_name(&self) -> String {
         lock(&self.device_name).clone()
-    }
-
-    /// The device is open, or closed.
-    pub(super) fn set_device(&self, device: Option<Arc<dyn Port>>) {
-        *lock(&self.device) = device;
     }
 
     pub(super) fn probe(&self) -> PortInfo {
@@ -366,13 +430,10 @@ impl Shared {
             }) as Box<dyn RxQueue>
         });
         let tx = (0..request.tx_queues).map(|worker| {
+            lock(&self.apart[worker]).open = true;
             Box::new(Split {
                 port: Arc::clone(self),
                 worker,
-                changes: u64::MAX,
-                told: Arc::new(Told::of(&[])),
-                routers: Vec::new(),
-                touched: Vec::new(),
                 clock: Clock::real(),
             }) as Box<dyn TxQueue>
         });
@@ -384,15 +445,23 @@ impl Shared {
     }
 }
 
+impl Default for Told {
+    fn default() -> Told {
+        Told::of(&[])
+    }
+}
+
 impl Told {
     fn of(shares: &[(Arc<Share>, ShareOf)]) -> Told {
         let mut table = Table::new();
         for (number, (_, of)) in shares.iter().enumerate() {
             table.add(number as u32, &of.vlan, &of.by, of.broadcast);
         }
+        let gets_all = |of: &ShareOf| of.vlan.is_empty() && of.broadcast && of.by == [By::Rest];
         Told {
             table,
             has_rates: shares.iter().any(|(_, of)| of.rate.is_some()),
+            is_whole: matches!(shares, [(_, of)] if gets_all(of)),
             shares: shares.to_vec(),
         }
     }

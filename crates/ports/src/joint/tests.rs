@@ -1,6 +1,6 @@
 use super::*;
 use engine::packet::{Batch, Packet};
-use engine::port::{RxQueue, TxQueue};
+use engine::port::{Port, RxQueue, TxQueue};
 
 const HERE: [u8; 6] = [2, 0, 0, 0, 0, 7];
 
@@ -269,4 +269,101 @@ fn what_is_described_changes_while_it_is_used() {
         "it is a port like any other"
     );
     assert_eq!(send(&mut all, &came), 2);
+}
+
+/// A device with these frames, as the port's router is given it.
+fn device(joints: &Joints, frames: &[Vec<u8>]) -> (Parts, std::sync::mpsc::Receiver<Vec<u8>>) {
+    struct Device(
+        std::collections::VecDeque<Vec<u8>>,
+        std::sync::mpsc::Sender<Vec<u8>>,
+    );
+    impl RxQueue for Device {
+        fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+            let n = max.min(self.0.len());
+            let each = self.0.drain(..n);
+            into.extend(each.map(|f| Packet::from_bytes(&f).expect("memory")));
+            n
+        }
+    }
+    impl TxQueue for Device {
+        fn transmit(&mut self, batch: &mut Batch) -> usize {
+            let each = batch.drain();
+            each.map(|p| self.1.send(p.data().to_vec()).expect("it is looked at"))
+                .count()
+        }
+    }
+    let (sent, looks) = std::sync::mpsc::channel();
+    let queue = |frames: &[Vec<u8>]| Device(frames.to_vec().into(), sent.clone());
+    let parts = Parts {
+        rx: vec![Box::new(queue(frames))],
+        tx: vec![Box::new(queue(&[]))],
+        port: Arc::new(crate::memory::probe()),
+    };
+    (joints.opened("wan", "eth0", parts), looks)
+}
+
+#[test]
+fn a_router_that_has_a_port_for_itself_polls_and_sends_by_itself_until_another_one_comes() {
+    let red = || share("red", &[], By::Rest);
+    let joints = joints(&port(vec![red()]));
+    let frames: Vec<_> = (0..6).map(|n| frame(HERE, &[], n)).collect();
+    let (mut own, sent) = device(&joints, &frames);
+    let (mut gather, mut split, _) = open(&joints, "wan", "shares:wan");
+    // While it does not run, the port's router sees what comes.
+    let mut batch = Batch::new();
+    assert_eq!(own.rx[0].receive(&mut batch, 1), 1);
+    split.transmit(&mut batch);
+    let (mut rx, mut tx, _) = open(&joints, "red", "wan");
+    assert_eq!(
+        own.rx[0].receive(&mut batch, 100),
+        0,
+        "it is left to the router"
+    );
+    assert_eq!(rx.receive(&mut batch, 2), 2);
+    let came: Vec<_> = batch.drain().map(|packet| packet.data().to_vec()).collect();
+    assert_eq!(came, frames[1..3]);
+    assert_eq!(send(&mut tx, &frames[..1]), 1);
+    assert_eq!(sent.try_recv().as_ref(), Ok(&frames[0]));
+    assert!(take(&mut gather).is_empty());
+    // Somebody else has a part of it now: all is told apart again.
+    joints.commit(&port(vec![red(), share("blue", &[7], By::Rest)]));
+    assert!(take(&mut rx).is_empty());
+    assert_eq!(own.rx[0].receive(&mut batch, 2), 2);
+    split.transmit(&mut batch);
+    assert_eq!(take(&mut rx), frames[3..5]);
+    assert_eq!(send(&mut tx, &frames[..1]), 1);
+    assert_eq!(take(&mut gather), frames[..1]);
+    // And back: what waits goes first.
+    assert_eq!(own.rx[0].receive(&mut batch, 1), 1);
+    split.transmit(&mut batch);
+    joints.commit(&port(vec![red()]));
+    assert_eq!(take(&mut rx), frames[5..]);
+    assert_eq!(own.rx[0].receive(&mut batch, 1), 0);
+    // A device that is closed has nothing, whoever asks.
+    drop(own);
+    assert!(take(&mut rx).is_empty());
+}
+
+#[test]
+fn nothing_is_kept_of_a_router_that_is_gone_though_nothing_comes() {
+    let shares = || vec![share("red", &[1], By::Rest), share("blue", &[2], By::Rest)];
+    let joints = joints(&port(shares()));
+    let (mut own, _sent) = device(&joints, &[frame(HERE, &[2], 1)]);
+    let (_gather, mut split, _) = open(&joints, "wan", "shares:wan");
+    let (blue, kept) = (open(&joints, "blue", "wan"), {
+        let key = ("blue".to_owned(), "wan".to_owned());
+        Arc::downgrade(&lock(&joints.all).shares[&key])
+    });
+    let mut batch = Batch::new();
+    assert_eq!(own.rx[0].receive(&mut batch, 1), 1);
+    split.transmit(&mut batch);
+    drop(blue);
+    joints.forget("blue");
+    assert_eq!(own.rx[0].receive(&mut batch, 1), 0);
+    assert!(kept.upgrade().is_none());
+    // Nor of a port.
+    let port = Arc::downgrade(&lock(&joints.all).ports["wan"]);
+    joints.commit(&Together::default());
+    drop((own, _gather, split));
+    assert!(port.upgrade().is_none());
 }

@@ -1,6 +1,7 @@
 //! The ports of the port's own router: what has come is told apart, and what routers send is gathered.
 
 use super::*;
+use rustc_hash::FxHashMap;
 
 /// What control sees of all shares of a port.
 pub(super) struct Whole(pub(super) Arc<Shared>);
@@ -36,17 +37,31 @@ impl Port for Whole {
 pub(super) struct Split {
     pub(super) port: Arc<Shared>,
     pub(super) worker: usize,
-    /// How often it had been told who gets what.
-    pub(super) changes: u64,
-    pub(super) told: Arc<Told>,
-    pub(super) routers: Vec<Way>,
-    /// Those that have got packets in this burst.
-    pub(super) touched: Vec<u32>,
     pub(super) clock: Clock,
 }
 
+/// What it knows: the port has it, so that it forgets routers that are gone also while nothing comes.
+#[derive(Default)]
+pub(super) struct Apart {
+    /// Somebody tells apart.
+    pub(super) open: bool,
+    /// How often it had been told who gets what.
+    changes: Option<u64>,
+    told: Arc<Told>,
+    routers: Vec<Way>,
+    /// Those that have got packets in this burst.
+    touched: Vec<u32>,
+    /// Memory for whose the packets of a burst are.
+    goes: Vec<u32>,
+}
+
+/// As a router's number: of nobody, and of several.
+const NOBODY: u32 = u32::MAX;
+const SEVERAL: u32 = u32::MAX - 1;
+
 /// The way to one router.
 pub(super) struct Way {
+    share: Arc<Share>,
     to: Producer,
     touched: bool,
     /// Nanoseconds between two packets, if they are bounded.
@@ -54,117 +69,206 @@ pub(super) struct Way {
     tags: usize,
 }
 
-impl Split {
+impl Apart {
+    /// Hears who gets what, if that has changed.
+    #[inline]
+    pub(super) fn hear(&mut self, port: &Shared, worker: usize) {
+        let changes = port.changes.load(Acquire);
+        if self.changes != Some(changes) {
+            self.changes = Some(changes);
+            self.take_up(Arc::clone(&lock(&port.table)), worker);
+        }
+    }
+
     #[cold]
-    fn hear(&mut self, changes: u64) {
-        self.changes = changes;
-        self.told = Arc::clone(&lock(&self.port.table));
+    fn take_up(&mut self, told: Arc<Told>, worker: usize) {
+        self.told = told;
         // Whoever stays keeps its end of the ring; the others give it back.
-        let mut had = std::mem::take(&mut self.routers);
-        let worker = self.worker;
-        let way = |(share, of): &(Arc<Share>, ShareOf)| {
-            let lane = &share.down[worker];
-            let is_it = |way: &Way| Arc::ptr_eq(&way.to.lane, lane);
-            let to = match had.iter().position(is_it) {
-                Some(at) => had.swap_remove(at).to,
-                None => Producer::new(lane),
-            };
-            Way {
-                to,
-                touched: false,
-                interval: of.rate.map(|rate| 1_000_000_000 / u64::from(rate.max(1))),
-                tags: of.vlan.len(),
-            }
+        let had = std::mem::take(&mut self.routers).into_iter();
+        let mut had: FxHashMap<_, _> = had.map(|way| (Arc::as_ptr(&way.share), way.to)).collect();
+        let way = |(share, of): &(Arc<Share>, ShareOf)| Way {
+            to: had
+                .remove(&Arc::as_ptr(share))
+                .unwrap_or_else(|| Producer::new(&share.down[worker])),
+            share: Arc::clone(share),
+            touched: false,
+            interval: of.rate.map(|rate| 1_000_000_000 / u64::from(rate.max(1))),
+            tags: of.vlan.len(),
         };
         self.routers = self.told.shares.iter().map(way).collect();
     }
 }
 
-impl Told {
-    /// Gives a router a packet, which is made if it may have it. Returns whether it has it.
+impl Shared {
+    /// Forgets routers that are gone. Who is telling packets apart at this moment does so itself.
+    pub(super) fn hear_all(&self) {
+        for (worker, apart) in self.apart.iter().enumerate() {
+            if let Ok(mut apart) = apart.try_lock()
+                && apart.open
+            {
+                apart.hear(self, worker);
+            }
+        }
+    }
+}
+
+impl Way {
+    /// Gives the router the next `n` packets, as many as it may have. Returns whether it has got any.
     #[inline]
-    fn deliver(
-        &self,
-        packet: impl FnOnce() -> Option<Packet>,
-        number: u32,
-        way: &mut Way,
-        worker: usize,
-        now: u64,
-    ) -> bool {
-        let refused = self.refuses(number, way, now).or_else(|| {
+    fn give(&mut self, n: usize, packets: &mut std::vec::Drain<Packet>, of: Now) -> bool {
+        if self.interval.is_some() {
+            let each = packets.by_ref().take(n);
+            return each.fold(false, |any, packet| {
+                self.give_one(|| Some(packet), of) | any
+            });
+        }
+        let (why, given) = match (self.to.lane.is_open(), self.to.tail(), self.tags) {
+            (false, ..) => (NO_ROUTER, 0),
+            (true, None, _) => (FULL, 0),
+            (true, Some(tail), 0) => (FULL, tail.push_from(n, packets)),
+            (true, Some(tail), tags) => {
+                let mut untagged = packets.by_ref().map(|mut packet| {
+                    untag(&mut packet, tags);
+                    packet
+                });
+                (FULL, tail.push_from(n, &mut untagged))
+            }
+        };
+        if given < n {
+            packets.by_ref().take(n - given).for_each(drop);
+            self.count(why, n - given, of);
+        }
+        given > 0
+    }
+
+    /// Gives the router a packet, which is made if it may have it. Returns whether it has it.
+    fn give_one(&mut self, packet: impl FnOnce() -> Option<Packet>, of: Now) -> bool {
+        let refused = self.refuses(of).or_else(|| {
             // Without memory for a copy it is as if there were no room.
             let Some(mut packet) = packet() else {
                 return Some(FULL);
             };
-            untag(&mut packet, way.tags);
-            let pushed = way.to.tail().map(|tail| tail.push(packet));
+            untag(&mut packet, self.tags);
+            let pushed = self.to.tail().map(|tail| tail.push(packet));
             (!matches!(pushed, Some(Ok(())))).then_some(FULL)
         });
         if let Some(why) = refused {
-            let (share, _) = &self.shares[number as usize];
-            share.down_counts[worker].at(why).add(1);
+            self.count(why, 1, of);
         }
         refused.is_none()
     }
 
-    /// Why a router gets no packet now.
-    #[inline]
-    fn refuses(&self, number: u32, way: &mut Way, now: u64) -> Option<usize> {
-        if !way.to.lane.is_open() {
+    /// Why the router gets no packet now.
+    fn refuses(&mut self, of: Now) -> Option<usize> {
+        if !self.to.lane.is_open() {
             return Some(NO_ROUTER);
         }
-        if way.to.tail().is_none_or(|tail| !tail.has_room()) {
+        if self.to.tail().is_none_or(|tail| !tail.has_room()) {
             return Some(FULL);
         }
-        let interval = way.interval?;
-        let (share, _) = &self.shares[number as usize];
-        let paid = share.next.fetch_update(AcqRel, Acquire, |next| {
-            let next = next.max(now.saturating_sub(BURST_TIME)) + interval;
+        // Times are later by the burst, which may come as soon as the clock begins.
+        let (interval, now) = (self.interval?, of.time + BURST_TIME);
+        let paid = self.share.next.fetch_update(AcqRel, Acquire, |next| {
+            let next = next.max(of.time) + interval;
             (next <= now + interval).then_some(next)
         });
         paid.is_err().then_some(RATE)
+    }
+
+    fn count(&self, why: usize, n: usize, of: Now) {
+        self.share.down_counts[of.worker].at(why).add(n as u64);
+    }
+}
+
+/// Where and when a burst is told apart.
+#[derive(Clone, Copy)]
+struct Now {
+    worker: usize,
+    /// Nanoseconds; 0 where nobody asks.
+    time: u64,
+}
+
+impl Apart {
+    /// Gives a router something, and remembers to wake it if it has got it.
+    #[inline]
+    fn give(&mut self, number: u32, something: impl FnOnce(&mut Way) -> bool) {
+        let way = &mut self.routers[number as usize];
+        if something(way) && !way.touched {
+            way.touched = true;
+            self.touched.push(number);
+        }
+    }
+
+    /// Tells a burst apart by its headers. Packets that follow each other to the same router go together.
+    fn tell_apart(&mut self, batch: &mut Batch, now: Now, unknown: &Count) {
+        let told = Arc::clone(&self.told);
+        let mut goes = std::mem::take(&mut self.goes);
+        goes.clear();
+        goes.extend(
+            batch
+                .iter()
+                .map(|packet| match told.table.find(packet.data()) {
+                    Goes::To(number) => number,
+                    Goes::ToAll([]) | Goes::Nowhere => NOBODY,
+                    Goes::ToAll(_) => SEVERAL,
+                }),
+        );
+        let (mut packets, mut rest) = (batch.drain(), &goes[..]);
+        while let Some(&number) = rest.first() {
+            let n = rest.iter().take_while(|next| **next == number).count();
+            rest = &rest[n..];
+            match number {
+                NOBODY => {
+                    packets.by_ref().take(n).for_each(drop);
+                    unknown.add(n as u64);
+                }
+                SEVERAL => {
+                    for packet in packets.by_ref().take(n) {
+                        if let Goes::ToAll(all) = told.table.find(packet.data()) {
+                            let copy = |way: &mut Way| way.give_one(|| packet.copy(), now);
+                            all.iter().for_each(|&number| self.give(number, copy));
+                        }
+                    }
+                }
+                number => self.give(number, |way| way.give(n, &mut packets, now)),
+            }
+        }
+        drop(packets);
+        self.goes = goes;
     }
 }
 
 impl TxQueue for Split {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
-        let changes = self.port.changes.load(Acquire);
-        if changes != self.changes {
-            self.hear(changes);
-        }
-        let (n, worker) = (batch.len(), self.worker);
-        let now = if self.told.has_rates {
-            self.clock.now().0
-        } else {
-            0
+        // Only this worker waits for it, unless there is none that tells apart.
+        let apart = &mut *lock(&self.port.apart[self.worker]);
+        apart.hear(&self.port, self.worker);
+        let n = batch.len();
+        let now = Now {
+            worker: self.worker,
+            time: if apart.told.has_rates {
+                self.clock.now().0
+            } else {
+                0
+            },
         };
-        let (told, routers, touched) = (&*self.told, &mut self.routers, &mut self.touched);
-        let mut give = |packet: &mut dyn FnMut() -> Option<Packet>, number: u32| {
-            let way = &mut routers[number as usize];
-            if told.deliver(packet, number, way, worker, now) && !way.touched {
-                way.touched = true;
-                touched.push(number);
-            }
-        };
-        for packet in batch.drain() {
-            match told.table.find(packet.data()) {
-                Goes::To(number) => {
-                    let mut packet = Some(packet);
-                    give(&mut || packet.take(), number);
-                }
-                Goes::ToAll([]) | Goes::Nowhere => self.port.unknown[worker].add(1),
-                Goes::ToAll(all) => all
-                    .iter()
-                    .for_each(|&number| give(&mut || packet.copy(), number)),
-            }
+        match apart.told.is_whole {
+            true => apart.give(0, |way| way.give(n, &mut batch.drain(), now)),
+            false => apart.tell_apart(batch, now, &self.port.unknown[self.worker]),
         }
         fence(SeqCst);
-        for number in self.touched.drain(..) {
-            let way = &mut self.routers[number as usize];
+        for number in apart.touched.drain(..) {
+            let way = &mut apart.routers[number as usize];
             way.touched = false;
             way.to.ring();
         }
         n
+    }
+}
+
+impl Drop for Split {
+    fn drop(&mut self) {
+        *lock(&self.port.apart[self.worker]) = Apart::default();
     }
 }
 
@@ -245,6 +349,10 @@ impl RxQueue for Gather {
         while n < max
             && let Some((worker, mut turn)) = self.turns.pop_front()
         {
+            if self.turns.is_empty() {
+                // Nobody waits for it to end.
+                n += turn.head.pop_each(max - n, |packet| into.push(packet));
+            }
             while n < max
                 && turn.credit > 0
                 && let Some(packet) = turn.head.pop()

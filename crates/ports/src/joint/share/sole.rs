@@ -1,0 +1,172 @@
+//! A port of which one router gets all that comes, as it is: nothing need be told apart, and nobody else sends. That router
+//! polls the device and sends to it by itself, as a router that owns the port does, and the port's router leaves both to
+//! it. When shares change, each looks anew at whose they are; what waited in queues until then goes first.
+
+use super::*;
+use std::os::fd::RawFd;
+
+/// A queue of the device, which the port's router and the only one that shares it may use. Mostly both are on the same
+/// worker, so that nobody waits for the lock, which is taken once for a burst.
+pub(super) struct Held<Q: ?Sized>(Mutex<Option<Box<Q>>>);
+
+impl<Q: ?Sized> Held<Q> {
+    fn new(queue: Box<Q>) -> Arc<Held<Q>> {
+        Arc::new(Held(Mutex::new(Some(queue))))
+    }
+
+    /// `None` if the device is closed.
+    #[inline]
+    pub(super) fn with<R>(&self, job: impl FnOnce(&mut Q) -> R) -> Option<R> {
+        lock(&self.0).as_deref_mut().map(job)
+    }
+}
+
+/// The device's queues.
+#[derive(Default)]
+pub(super) struct Queues {
+    pub(super) rx: Vec<Arc<Held<dyn RxQueue>>>,
+    pub(super) tx: Vec<Arc<Held<dyn TxQueue>>>,
+}
+
+impl Shared {
+    /// The device is open; the port's router is given its queues.
+    pub(in crate::joint) fn opened(self: &Arc<Shared>, parts: Parts) -> Parts {
+        let Parts { rx, tx, port } = parts;
+        *lock(&self.device) = Some(Arc::clone(&port));
+        let rx: Vec<_> = rx.into_iter().map(Held::new).collect();
+        let tx: Vec<_> = tx.into_iter().map(Held::new).collect();
+        let lent_rx = rx.iter().enumerate().map(|(queue, held)| {
+            Box::new(LentRx {
+                held: Arc::clone(held),
+                port: Arc::clone(self),
+                queue,
+                changes: u64::MAX,
+                sole: None,
+                ringer: Ringer::default(),
+            }) as Box<dyn RxQueue>
+        });
+        let lent_tx = tx
+            .iter()
+            .map(|held| Box::new(LentTx(Arc::clone(held))) as Box<dyn TxQueue>);
+        let parts = Parts {
+            rx: lent_rx.collect(),
+            tx: lent_tx.collect(),
+            port,
+        };
+        *lock(&self.queues) = Arc::new(Queues { rx, tx });
+        self.changes.fetch_add(1, Release);
+        parts
+    }
+
+    /// The share that gets all that comes, if there is one.
+    fn sole(&self) -> Option<Arc<Share>> {
+        lock(&self.table).sole().cloned()
+    }
+
+    /// The device's queues, if this share is the only one.
+    pub(super) fn queues_of_sole(&self, share: &Arc<Share>) -> Option<Arc<Queues>> {
+        let sole = self.sole()?;
+        Arc::ptr_eq(&sole, share).then(|| Arc::clone(&lock(&self.queues)))
+    }
+}
+
+impl Told {
+    /// The share that gets all that comes, as it is and however much.
+    fn sole(&self) -> Option<&Arc<Share>> {
+        let only = self.shares.first().filter(|(_, of)| of.rate.is_none());
+        only.filter(|_| self.is_whole).map(|(share, _)| share)
+    }
+}
+
+/// A receive queue of the device, as the port's router has it.
+struct LentRx {
+    held: Arc<Held<dyn RxQueue>>,
+    port: Arc<Shared>,
+    queue: usize,
+    /// How often it had been told who gets what.
+    changes: u64,
+    sole: Option<Arc<Share>>,
+    ringer: Ringer,
+}
+
+impl LentRx {
+    /// Leaves the queue to the router that gets all of it, if there is one and it runs.
+    #[inline]
+    fn leaves(&mut self) -> bool {
+        let changes = self.port.changes.load(Acquire);
+        if changes != self.changes {
+            self.changes = changes;
+            self.sole = self.port.sole();
+            self.port.hear_all();
+        }
+        let Some(share) = &self.sole else {
+            return false;
+        };
+        let lane = &share.down[self.queue % share.down.len()];
+        if lane.is_open() {
+            // It need not be polled without this.
+            fence(SeqCst);
+            self.ringer.ring(&lane.bell);
+        }
+        lane.is_open()
+    }
+}
+
+impl RxQueue for LentRx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        match self.leaves() {
+            true => 0,
+            false => self.held.with(|rx| rx.receive(into, max)).unwrap_or(0),
+        }
+    }
+
+    fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
+        match self.leaves() {
+            true => 0,
+            false => self.held.with(|rx| rx.receive_bare(into, max)).unwrap_or(0),
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.held.with(|rx| rx.wait_fd()).flatten()
+    }
+
+    fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
+        let wakes = self.held.with(|rx| rx.wakes(wakers, worker));
+        wakes.unwrap_or(false)
+    }
+
+    fn ended(&self) -> bool {
+        self.held.with(|rx| rx.ended()).unwrap_or(true)
+    }
+
+    fn fill(&self) -> Option<f64> {
+        self.held.with(|rx| rx.fill()).flatten()
+    }
+
+    fn waiting(&self) -> Option<usize> {
+        self.held.with(|rx| rx.waiting()).flatten()
+    }
+}
+
+impl Drop for LentRx {
+    fn drop(&mut self) {
+        // The device closes, whoever has used it.
+        *lock(&self.held.0) = None;
+    }
+}
+
+/// A transmit queue of the device, as the port's router has it.
+struct LentTx(Arc<Held<dyn TxQueue>>);
+
+impl TxQueue for LentTx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        self.0.with(|tx| tx.transmit(batch)).unwrap_or(0)
+    }
+}
+
+impl Drop for LentTx {
+    fn drop(&mut self) {
+        *lock(&self.0.0) = None;
+    }
+}
