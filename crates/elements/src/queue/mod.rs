@@ -10,6 +10,8 @@ mod overflow;
 #[expect(clippy::module_inception, reason = "the class is called Queue")]
 mod queue;
 mod quick_note_queue;
+mod share_queue;
+mod share_tree;
 mod simple_queue;
 mod thread_safe_queue;
 mod two_ended;
@@ -27,6 +29,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<notifier_queue::NotifierQueue>(),
     Class::of::<queue::Queue>(),
     Class::of::<quick_note_queue::QuickNoteQueue>(),
+    Class::of::<share_queue::ShareQueue>(),
     Class::of::<simple_queue::SimpleQueue>(),
     Class::of::<thread_safe_queue::ThreadSafeQueue>(),
     Class::of::<unqueue::Unqueue>(),

@@ -21,6 +21,7 @@
 use super::queues::Queues;
 use crate::prelude::*;
 use arguments::units;
+use tables::codel::{Aim, Codel};
 
 const DELAY: usize = 0;
 const NS_PER_MS: u64 = 1_000_000;
@@ -38,98 +39,45 @@ pub(crate) struct Config {
     queues: Vec<String>,
 }
 
-/// The state variables of RFC 8289, 5.3; times in nanoseconds since the epoch, 0 = none.
 pub(crate) struct CoDel {
     config: Arc<Config>,
     settings: Settings,
     queues: Queues,
-    first_above: u64,
-    drop_next: u64,
-    count: u32,
-    last_count: u32,
-    dropping: bool,
+    state: Codel,
     dropped: u64,
 }
 
 impl CoDel {
-    /// The next packet, and whether it may be dropped.
-    fn next(&mut self, cx: &mut Cx) -> Option<(Packet, bool)> {
+    fn next(cx: &mut Cx) -> Option<Packet> {
         let mut batch = cx.spare();
         cx.pull(0, 1, &mut batch);
         let packet = batch.drain().next();
         cx.keep_spare(batch);
-        let Some(mut packet) = packet else {
-            self.first_above = 0;
-            return None;
-        };
-        let now = cx.timestamp();
-        let first = packet.cold().first_timestamp();
-        let sojourn = if first == 0 {
-            0
-        } else {
-            now.saturating_sub(first)
-        };
-        packet.cold_mut().set_first_timestamp(sojourn);
-        let mut ok_to_drop = false;
-        if sojourn < self.settings.target * NS_PER_MS || self.queues.length(cx) == 0 {
-            self.first_above = 0;
-        } else if self.first_above == 0 {
-            self.first_above = now + self.settings.interval * NS_PER_MS;
-        } else {
-            ok_to_drop = now >= self.first_above;
-        }
-        Some((packet, ok_to_drop))
-    }
-
-    fn control_law(&self, time: u64) -> u64 {
-        let interval = (self.settings.interval * NS_PER_MS) as f64;
-        time + (interval / f64::from(self.count.max(1)).sqrt()) as u64
-    }
-
-    fn drop(&mut self, packet: Packet, cx: &mut Cx) {
-        self.dropped += 1;
-        cx.drop(packet, DELAY);
+        packet
     }
 
     /// The next packet that is not dropped.
     fn dequeue(&mut self, cx: &mut Cx) -> Option<Packet> {
         let now = cx.timestamp();
-        let Some((mut packet, mut ok_to_drop)) = self.next(cx) else {
-            self.dropping = false;
-            return None;
+        let aim = Aim {
+            target: self.settings.target * NS_PER_MS,
+            interval: self.settings.interval * NS_PER_MS,
         };
-        if self.dropping {
-            if !ok_to_drop {
-                self.dropping = false;
+        while let Some(mut packet) = CoDel::next(cx) {
+            let sojourn = match packet.cold().first_timestamp() {
+                0 => 0,
+                first => now.saturating_sub(first),
+            };
+            packet.cold_mut().set_first_timestamp(sojourn);
+            let last = self.queues.length(cx) == 0;
+            if !self.state.drops(&aim, now, sojourn, last) {
+                return Some(packet);
             }
-            while self.dropping && now >= self.drop_next {
-                self.drop(packet, cx);
-                self.count += 1;
-                let Some(next) = self.next(cx) else {
-                    self.dropping = false;
-                    return None;
-                };
-                (packet, ok_to_drop) = next;
-                if ok_to_drop {
-                    self.drop_next = self.control_law(self.drop_next);
-                } else {
-                    self.dropping = false;
-                }
-            }
-        } else if ok_to_drop {
-            self.drop(packet, cx);
-            let next = self.next(cx);
-            self.dropping = true;
-            // Drop rates that controlled the queue a moment ago are a good start.
-            let delta = self.count.saturating_sub(self.last_count);
-            let recent =
-                now.saturating_sub(self.drop_next) < 16 * self.settings.interval * NS_PER_MS;
-            self.count = if delta > 1 && recent { delta } else { 1 };
-            self.drop_next = self.control_law(now);
-            self.last_count = self.count;
-            return next.map(|(packet, _)| packet);
+            self.dropped += 1;
+            cx.drop(packet, DELAY);
         }
-        Some(packet)
+        self.state.empty();
+        None
     }
 }
 
@@ -161,11 +109,7 @@ impl Element for CoDel {
             settings: config.settings,
             config: Arc::clone(config),
             queues: Queues::default(),
-            first_above: 0,
-            drop_next: 0,
-            count: 0,
-            last_count: 0,
-            dropping: false,
+            state: Codel::default(),
             dropped: 0,
         }
     }
@@ -184,10 +128,7 @@ impl Element for CoDel {
     }
 
     fn take(&mut self, old: CoDel) {
-        self.dropped = old.dropped;
-        (self.first_above, self.drop_next, self.dropping) =
-            (old.first_above, old.drop_next, old.dropping);
-        (self.count, self.last_count) = (old.count, old.last_count);
+        (self.dropped, self.state) = (old.dropped, old.state);
     }
 
     const HANDLERS: &'static [Handler<CoDel>] = &[

@@ -22,18 +22,15 @@
 //! ```
 
 mod list;
+mod settings;
 
-use crate::codel::{Aim, Codel};
+use crate::codel::Codel;
 use crate::fib::prefetch;
 use crate::order::BinSort;
 use list::{Child, Link, Lists, NONE, State};
-use std::collections::HashMap;
+pub use settings::{CAPACITY_MAX, CEILINGS_MAX, Counts, Full, RATIO_MAX, Settings, Share, Uneven};
+use settings::{Ceiling, Ceilings, TICKS, quanta};
 
-/// Time is counted in 1/16 ns.
-const TICKS: u64 = 16;
-/// Binary places of the time of a byte.
-const PLACES: u32 = 16;
-const SECOND: u64 = 1_000_000_000;
 /// Bins for nodes that wait for their time, and the width of one in nanoseconds.
 const BINS: usize = 1024;
 const WIDTH: u64 = 1 << 18;
@@ -41,101 +38,6 @@ const WIDTH: u64 = 1 << 18;
 const REACH: u64 = BINS as u64 * WIDTH / 2;
 /// Of a number in a bin: the node is a queue.
 const IS_LEAF: u32 = 1 << 31;
-
-/// How often the greatest rate of siblings may contain the least one: a turn of the one is so many packets of the other.
-pub const RATIO_MAX: u64 = 1000;
-/// Most ceilings: nodes with the same rate and the same ceiling share one.
-pub const CEILINGS_MAX: usize = 1 << 16;
-/// Most packets.
-pub const CAPACITY_MAX: usize = 1 << 28;
-
-/// What holds for all.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Bytes a second of the link, if it is not the one that asks who keeps to them.
-    pub link: Option<u64>,
-    /// Bytes of the longest packet.
-    pub mtu: u32,
-    /// For so many nanoseconds, and at least for a turn's worth, a node that did not send may make up for it above its
-    /// ceiling.
-    pub burst: u64,
-    /// Packets of all queues.
-    pub capacity: usize,
-    /// Packets of a queue.
-    pub limit: usize,
-    /// What queues are held to, if they are.
-    pub aim: Option<Aim>,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            link: None,
-            mtu: 1500,
-            burst: 2_000_000,
-            capacity: 1 << 16,
-            limit: 1000,
-            aim: None,
-        }
-    }
-}
-
-/// What a node gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Its part, in proportion to its siblings'.
-    pub rate: u64,
-    /// Bytes a second that it never gets more than.
-    pub ceiling: Option<u64>,
-}
-
-/// Siblings whose rates differ too much, or of which one has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uneven {
-    /// The groups.
-    Groups,
-    /// The subscribers of this group.
-    Subscribers(usize),
-    /// The classes.
-    Classes,
-    /// All is even, but there are too many different ceilings.
-    Ceilings,
-}
-
-/// Why a packet is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// Its queue is as long as any may be.
-    Queue,
-    /// Its queue is as long as there is room left for all others.
-    Memory,
-}
-
-/// A ceiling: ticks of a byte, with [`PLACES`], and of the burst.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Ceiling {
-    byte: u64,
-    burst: u64,
-}
-
-impl Ceiling {
-    const NONE: Ceiling = Ceiling { byte: 0, burst: 0 };
-
-    /// What a node sends in a turn is always within the burst: it would be held back below its share otherwise.
-    fn new(rate: u64, burst: u64, quantum: u32, mtu: u32) -> Ceiling {
-        let byte = ((TICKS * SECOND) << PLACES) / rate.max(1);
-        let turn = byte.saturating_mul(u64::from(quantum) + u64::from(mtu)) >> PLACES;
-        let burst = burst.saturating_mul(TICKS).max(turn);
-        Ceiling { byte, burst }
-    }
-
-    /// When it may send again, after so many bytes at `now`.
-    #[inline]
-    fn pay(self, due: u64, now: u64, bytes: u32) -> u64 {
-        let time = self.byte.saturating_mul(bytes.into()) >> PLACES;
-        due.max(now.saturating_sub(self.burst)).saturating_add(time)
-    }
-}
 
 /// The link, a group or a subscriber.
 #[repr(align(64))]
@@ -197,31 +99,6 @@ struct Slot<T> {
     next: u32,
 }
 
-/// What a queue, or all queues of a node, have seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets that were sent.
-    pub packets: u64,
-    /// Bytes that were sent.
-    pub bytes: u64,
-    /// Packets that wait.
-    pub held: u64,
-    /// Packets for which there was no room.
-    pub full: u64,
-    /// Packets that CoDel dropped.
-    pub delay: u64,
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.held += other.held;
-        self.full += other.full;
-        self.delay += other.delay;
-    }
-}
-
 /// The hierarchy. Nodes are numbered: groups and subscribers as they were given, queues by [`place`](Self::place).
 pub struct Shares<T> {
     settings: Settings,
@@ -232,22 +109,14 @@ pub struct Shares<T> {
     first_subscriber: usize,
     leaves: Vec<Leaf>,
     cold: Vec<Cold>,
-    ceilings: Vec<Ceiling>,
+    ceilings: Ceilings,
+    /// The least rate of each group's subscribers.
+    least: Vec<u64>,
     slots: Vec<Slot<T>>,
     free: u32,
     len: usize,
     /// Nodes that wait for their time.
     waiting: BinSort<(u64, u32)>,
-}
-
-/// The quantum of each of some siblings: the least rate gets a packet; `None` if they differ too much.
-fn quanta(rates: &[u64], mtu: u32) -> Option<Vec<u32>> {
-    let least = rates.iter().copied().min().unwrap_or(1);
-    let quantum = |&rate: &u64| {
-        let even = least > 0 && rate / least <= RATIO_MAX;
-        even.then(|| (u128::from(rate) * u128::from(mtu) / u128::from(least)) as u32)
-    };
-    rates.iter().map(quantum).collect()
 }
 
 impl<T> Shares<T> {
@@ -265,15 +134,12 @@ impl<T> Shares<T> {
             ..settings
         };
         let mtu = settings.mtu;
-        let mut ceilings = vec![Ceiling::NONE];
-        let mut known = HashMap::new();
+        let mut ceilings = Ceilings::new();
+        let mut crowded = false;
         let mut ceiling = |rate: Option<u64>, quantum: u32| {
-            let Some(rate) = rate else { return 0 };
-            let made = Ceiling::new(rate, settings.burst, quantum, mtu);
-            *known.entry(made).or_insert_with(|| {
-                ceilings.push(made);
-                u16::try_from(ceilings.len() - 1).unwrap_or(0) // too many are refused below
-            })
+            let number = ceilings.number(&settings, rate, quantum);
+            crowded |= number.is_none();
+            number.unwrap_or(0)
         };
         let even = |shares: &[Share]| {
             let rates: Vec<u64> = shares.iter().map(|share| share.rate).collect();
@@ -288,9 +154,11 @@ impl<T> Shares<T> {
             }
         }
         let mut subscriber_quanta = vec![mtu; subscribers.len()];
+        let mut least = Vec::new();
         for (group, members) in members.iter().enumerate() {
             let shares: Vec<Share> = members.iter().map(|&n| subscribers[n].1).collect();
             let quanta = even(&shares).ok_or(Uneven::Subscribers(group))?;
+            least.push(shares.iter().map(|share| share.rate).min().unwrap_or(1));
             for (&number, quantum) in members.iter().zip(quanta) {
                 subscriber_quanta[number] = quantum;
             }
@@ -314,7 +182,7 @@ impl<T> Shares<T> {
             .zip(classes)
             .map(|(quantum, class)| (quantum, ceiling(class.ceiling, quantum)))
             .collect();
-        if ceilings.len() > CEILINGS_MAX {
+        if crowded {
             return Err(Uneven::Ceilings);
         }
         let leaf = |parent: usize, &(quantum, ceiling): &(u32, u16)| Leaf {
@@ -336,6 +204,7 @@ impl<T> Shares<T> {
             cold: vec![Cold::default(); leaves.len()],
             leaves,
             ceilings,
+            least,
             slots: Vec::new(),
             free: NONE,
             len: 0,
@@ -347,6 +216,29 @@ impl<T> Shares<T> {
     #[inline]
     pub fn place(&self, subscriber: usize, class: usize) -> usize {
         subscriber * self.classes + class
+    }
+
+    /// Gives a subscriber another share. Refused if its rate would differ too much from its siblings', or be the least.
+    pub fn set(&mut self, subscriber: usize, share: Share) -> Result<(), Uneven> {
+        let Some(inner) = self.inners.get_mut(self.first_subscriber + subscriber) else {
+            return Ok(());
+        };
+        let group = inner.link.parent as usize - 1;
+        let least = self.least.get(group).copied().unwrap_or(1);
+        let quanta = quanta(&[least, share.rate], self.settings.mtu);
+        let quantum = quanta
+            .filter(|_| share.rate >= least)
+            .map(|quanta| quanta[1]);
+        let quantum = quantum.ok_or(Uneven::Subscribers(group))?;
+        let number = self.ceilings.number(&self.settings, share.ceiling, quantum);
+        inner.link.ceiling = number.ok_or(Uneven::Ceilings)?;
+        inner.link.quantum = quantum;
+        Ok(())
+    }
+
+    /// The least rate of the subscribers of a group.
+    pub fn least(&self, group: usize) -> u64 {
+        self.least.get(group).copied().unwrap_or(1)
     }
 
     /// Packets that wait.
@@ -406,7 +298,7 @@ impl<T> Shares<T> {
     #[inline]
     pub fn push(&mut self, place: usize, now: u64, bytes: u32, item: T) -> Result<(), (Full, T)> {
         let room = self.settings.capacity - self.len.min(self.settings.capacity);
-        let Some(leaf) = self.leaves.get_mut(place) else {
+        let Some(leaf) = self.leaves.get(place) else {
             return Err((Full::Memory, item));
         };
         let len = leaf.len as usize;
@@ -415,6 +307,16 @@ impl<T> Shares<T> {
             let full = len >= self.settings.limit;
             return Err((if full { Full::Queue } else { Full::Memory }, item));
         }
+        self.put_back(place, now, bytes, item);
+        Ok(())
+    }
+
+    /// Puts a packet that came at `now` into a queue, whether there is room or not.
+    #[inline]
+    pub fn put_back(&mut self, place: usize, now: u64, bytes: u32, item: T) {
+        let Some(leaf) = self.leaves.get_mut(place) else {
+            return;
+        };
         let slot = Slot {
             item: Some(item),
             came: now,
@@ -435,13 +337,12 @@ impl<T> Shares<T> {
         leaf.len += 1;
         self.len += 1;
         let tail = std::mem::replace(&mut leaf.tail, at);
-        if len > 0 {
+        if leaf.len > 1 {
             self.slots[tail as usize].next = at;
         } else {
             leaf.head = at;
             self.raise_leaf(place as u32, now.saturating_mul(TICKS));
         }
-        Ok(())
     }
 
     /// Makes a node wait until its time.
@@ -567,7 +468,7 @@ impl<T> Shares<T> {
     fn charge(&mut self, place: u32, now: u64, bytes: u32) {
         let leaf = &mut self.leaves[place as usize];
         let more = leaf.len > 0;
-        let (state, due) = pay(&mut leaf.link, &self.ceilings, now, bytes, more);
+        let (state, due) = pay(&mut leaf.link, &self.ceilings.all, now, bytes, more);
         let mut node = self.first_subscriber + place as usize / self.classes;
         self.inners[node]
             .lists
@@ -579,7 +480,7 @@ impl<T> Shares<T> {
             let inner = &mut self.inners[node];
             inner.bytes += u64::from(bytes);
             let more = inner.lists.first() != NONE;
-            let (state, due) = pay(&mut inner.link, &self.ceilings, now, bytes, more);
+            let (state, due) = pay(&mut inner.link, &self.ceilings.all, now, bytes, more);
             if node == 0 {
                 // Nobody lists it, and it waits without a bin.
                 inner.link.state = if more { State::Listed } else { State::Idle };

@@ -2,6 +2,7 @@
 //! one, against lists that are searched.
 
 use super::*;
+use crate::codel::Aim;
 use crate::sample::Random;
 use std::collections::VecDeque;
 
@@ -399,4 +400,29 @@ fn siblings_that_differ_too_much_are_refused() {
         Some(Uneven::Subscribers(1))
     );
     assert_eq!(new(&one, &[even(0)], &[]), Some(Uneven::Groups));
+}
+
+#[test]
+fn a_share_can_change_while_packets_wait() {
+    let members = [(0, even(10)), (0, even(10))];
+    let mut shares = Shares::new(Settings::default(), &[even(1)], &[even(1)], &members).unwrap();
+    let count = |shares: &mut Shares<usize>, packets| {
+        let mut sent = [0u32; 2];
+        for _ in 0..packets {
+            for n in 0..2 {
+                while shares.queued(n) < 5 {
+                    assert!(shares.push(n, 0, 1000, n).is_ok());
+                }
+            }
+            sent[shares.pop(0, drop).unwrap()] += 1;
+        }
+        sent
+    };
+    count(&mut shares, 100);
+    assert_eq!(shares.set(1, even(30)), Ok(()));
+    let sent = count(&mut shares, 4000);
+    assert!((2970..=3030).contains(&sent[1]), "{sent:?}");
+    for wrong in [9, 10_011] {
+        assert_eq!(shares.set(1, even(wrong)), Err(Uneven::Subscribers(0)));
+    }
 }

@@ -1,0 +1,407 @@
+//! Shares a link among groups, subscribers and their classes of traffic, each with a rate and a ceiling.
+//!
+//! ```click
+//! FromDevice(null:64, CORES 0) -> Strip(14) -> CheckIPHeader
+//!     -> q :: ShareQueue(LINK 10Gbps,
+//!         class voice DSCP 46 SHARE 2 CEIL 2Mbps, class video DSCP 34 SHARE 3, class best SHARE 5,
+//!         group north RATE 4Gbps, group south RATE 6Gbps CEIL 8Gbps,
+//!         subscribers north 10.0.0.0/18 2001:db8::/42/56 RATE 200kbps CEIL 100Mbps,
+//!         subscribers north 10.0.5.5 RATE 2Mbps CEIL 1Gbps,
+//!         subscribers south 10.64.0.0/22 RATE 1Mbps, subscribers south - RATE 1Mbps)
+//!     -> Unqueue -> Discard;
+//! ```
+//!
+//! The link's rate is divided on three levels: among groups, in a group among its subscribers, and in a subscriber among
+//! its classes. On each level those that have packets share what there is in proportion to their `RATE`, or `SHARE`, and
+//! none gets more than its `CEIL`; what one leaves goes to its siblings. So if the rates of a group's subscribers add up
+//! to no more than that of the group, and those of the groups to no more than `LINK`, each gets its rate whatever the
+//! others send; if they add up to more, each gets its part. A class that sends little is served before those that send
+//! much. Rates count the bytes of packets as they come, and `OVERHEAD` for each.
+//!
+//! Statements are arguments, or lines of the file `TREE`, in which `#` starts a comment:
+//!
+//! - `class NAME [DSCP n...] [SHARE n] [CEIL bandwidth]`: packets with these code points, of each subscriber. One class has
+//!   no `DSCP` and takes all others. `SHARE` is 1 by default. Without statements there is one class, `all`.
+//! - `group NAME RATE bandwidth [CEIL bandwidth]`
+//! - `subscribers GROUP PATTERN... RATE bandwidth [CEIL bandwidth]`: `ADDR` is a subscriber, `ADDR/LENGTH` as many as it
+//!   has addresses, `ADDR/LENGTH/SIZE` as many as it has blocks of `SIZE` bits. Of several patterns the nth subscribers are
+//!   the same one, so IPv4 and IPv6 share. With `BY anno` and `BY vlan` patterns are `N` or `N-N`. The longest prefix wins;
+//!   the pattern `-` is one subscriber for all other packets, which are dropped without it (`no_subscriber`).
+//!
+//! The greatest rate of siblings may be 1000 times the least. `CAPACITY` packets wait at most, in one queue `LIMIT` (then
+//! they are dropped as `full`), and no more than there is room left for all others (`memory`): so those that flood leave
+//! room for the rest. In each queue CoDel (RFC 8289) drops packets if they have waited for longer than `TARGET` for an
+//! `INTERVAL` (`delay`). Costs do not grow with the number of subscribers.
+//!
+//! Without `LINK`, who pulls decides how fast packets leave. One worker fills and empties ShareQueue; if several fill it,
+//! put `Queue -> Unqueue` before it.
+//!
+//! Keyword arguments:
+//!
+//! - `LINK`: bandwidth of the link. Default: as fast as packets are pulled.
+//! - `TREE`: file of statements.
+//! - `BY`: what tells subscribers: `dst` or `src`, an address of the packet; `anno`, the annotation AGGREGATE; `vlan`, the
+//!   VLAN identifier of the annotation. Default dst.
+//! - `CAPACITY`: packets of all queues. Default 65536.
+//! - `LIMIT`: packets of a queue. Default 1000.
+//! - `TARGET`: how long packets may wait; 0 is without CoDel. Default 5ms. It should be more than a packet takes at the
+//!   rate of a queue.
+//! - `INTERVAL`: for how long they may wait longer. Default 100ms.
+//! - `BURST`: what a node did not send in this time it may send above its ceiling; at least what it sends in a turn, which
+//!   is a packet for the one with the least rate. Default 2ms.
+//! - `MTU`: longest packet. Default 1500.
+//! - `OVERHEAD`: bytes that the link adds to each packet. Default 0; 38 for an IP packet on Ethernet.
+
+use super::queue::IDLE_POLLS_MAX;
+use super::share_tree::{By, Tree};
+use crate::prelude::*;
+use arguments::units::{Bandwidth, FromArg, parse};
+use engine::clock::Time;
+use engine::notify::Notifies;
+use std::time::Duration;
+use tables::codel::Aim;
+use tables::shares::{CEILINGS_MAX, Counts, Full, RATIO_MAX, Settings, Share, Shares, Uneven};
+
+const FULL: usize = 0;
+const MEMORY: usize = 1;
+const DELAY: usize = 2;
+const NO_SUBSCRIBER: usize = 3;
+const RESET: usize = 4;
+
+pub(crate) struct Config {
+    tree: Tree,
+    settings: Settings,
+    overhead: u32,
+}
+
+impl Config {
+    fn shares(&self) -> Result<Shares<Packet>, Uneven> {
+        let classes: Vec<Share> = self.tree.classes.iter().map(|class| class.share).collect();
+        let groups: Vec<Share> = self.tree.groups.iter().map(|(_, share)| *share).collect();
+        Shares::new(self.settings, &classes, &groups, &self.tree.subscribers)
+    }
+
+    fn why(&self, uneven: Uneven) -> String {
+        let of = match uneven {
+            Uneven::Groups => "groups".to_owned(),
+            Uneven::Classes => "classes".to_owned(),
+            Uneven::Subscribers(group) => {
+                let name = self.tree.groups.get(group).map_or("", |(name, _)| name);
+                format!("subscribers of group `{name}`")
+            }
+            Uneven::Ceilings => {
+                return format!("there are more than {CEILINGS_MAX} pairs of a rate and a ceiling");
+            }
+        };
+        format!("the rates of {of} differ by more than {RATIO_MAX} times")
+    }
+}
+
+pub(crate) struct ShareQueue {
+    config: Arc<Config>,
+    /// `None` where the configuration was refused.
+    shares: Option<Shares<Packet>>,
+    /// Subscriber and class of each packet of a batch.
+    places: Vec<Option<(usize, usize)>>,
+    idle_polls: u32,
+}
+
+impl ShareQueue {
+    fn len(&self) -> usize {
+        self.shares.as_ref().map_or(0, Shares::len)
+    }
+
+    /// What is said of `PLACE`: nothing, a group, or a subscriber and maybe a class.
+    fn node(&self, text: &str) -> Result<String, String> {
+        let (Some(shares), tree) = (&self.shares, &self.config.tree) else {
+            return Ok(String::new());
+        };
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let counts = match words[..] {
+            [] => shares.counts(0..tree.subscribers.len()),
+            [name] => match tree.groups.iter().position(|(group, _)| group == name) {
+                Some(group) => return Ok(format!("bytes {}\n", shares.group_bytes(group))),
+                None => {
+                    let subscriber = tree.find(name)?;
+                    shares.counts(subscriber..subscriber + 1)
+                }
+            },
+            [name, class] => {
+                let known = tree.classes.iter().position(|known| known.name == class);
+                let class = known.ok_or_else(|| format!("there is no class `{class}`"))?;
+                shares.queue_counts(shares.place(tree.find(name)?, class))
+            }
+            _ => return Err("write nothing, GROUP, SUBSCRIBER or SUBSCRIBER CLASS".to_owned()),
+        };
+        let Counts {
+            packets,
+            bytes,
+            held,
+            full,
+            delay,
+        } = counts;
+        Ok(format!(
+            "packets {packets}\nbytes {bytes}\nheld {held}\nfull {full}\ndelay {delay}\n"
+        ))
+    }
+
+    /// `SUBSCRIBER RATE bandwidth [CEIL bandwidth]`
+    fn set(&mut self, text: &str) -> Result<(), String> {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let (name, rate, ceiling) = match words[..] {
+            [name, "RATE", rate] => (name, rate, None),
+            [name, "RATE", rate, "CEIL", ceiling] => (name, rate, Some(ceiling)),
+            _ => return Err("write SUBSCRIBER RATE bandwidth [CEIL bandwidth]".to_owned()),
+        };
+        let subscriber = self.config.tree.find(name)?;
+        let share = Share {
+            rate: parse::<Bandwidth>(rate)?.0,
+            ceiling: ceiling.map(parse::<Bandwidth>).transpose()?.map(|b| b.0),
+        };
+        if share.ceiling == Some(0) {
+            return Err("CEIL must not be 0".to_owned());
+        }
+        let Some(shares) = &mut self.shares else {
+            return Ok(());
+        };
+        shares.set(subscriber, share).map_err(|uneven| match uneven {
+            Uneven::Subscribers(group) => format!(
+                "the rate must be between {}, the least of the group when it was configured, and {RATIO_MAX} times that",
+                Bandwidth(shares.least(group)).show()
+            ),
+            uneven => self.config.why(uneven),
+        })
+    }
+}
+
+impl Element for ShareQueue {
+    const CLASS: &'static str = "ShareQueue";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/l");
+    const DROPS: &'static [&'static str] = &["full", "memory", "delay", "no_subscriber", "reset"];
+    const READS_ANNOTATIONS: bool = true;
+    const COPIES: Copies = Copies::One;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let link: Option<Bandwidth> = args.key_maybe("LINK", "bandwidth of the link");
+        let file: Option<String> = args.key_maybe("TREE", "file of statements");
+        let by = args.key("BY", By::Dst, "what tells subscribers");
+        let Capacity(capacity) = args.key("CAPACITY", Capacity(1 << 16), "packets of all queues");
+        let limit: u32 = args.key("LIMIT", 1000, "packets of a queue");
+        let target = args.key(
+            "TARGET",
+            Duration::from_millis(5),
+            "how long packets may wait",
+        );
+        let interval = args.key(
+            "INTERVAL",
+            Duration::from_millis(100),
+            "for how long they may wait longer",
+        );
+        let burst = args.key(
+            "BURST",
+            Duration::from_millis(2),
+            "what was not sent in this time may be sent above a ceiling",
+        );
+        let mtu: u32 = args.key_in("MTU", 1500, 64..=65_535, "longest packet");
+        let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
+        let given = args.rest("STATEMENT", "class, group or subscribers", "see above");
+        if link == Some(Bandwidth(0)) {
+            args.error_in_whole("LINK must not be 0", "give its bandwidth, or leave it out");
+        }
+        let mut tree = Tree::new(by);
+        if let Some(file) = file {
+            match std::fs::read_to_string(&file) {
+                Err(wrong) => args.error_in_whole(
+                    format!("cannot read `{file}`: {wrong}"),
+                    "TREE names a text file, from where the router was started",
+                ),
+                Ok(text) => read(&mut tree, &file, &text, args),
+            }
+        }
+        for arg in &given {
+            let words = arg.words();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            if let Err(wrong) = tree.add(&words) {
+                args.error(arg, format!("in `{}`: {wrong}", arg.raw));
+            }
+        }
+        let link = link.map(|link| link.0.max(1));
+        for (wrong, help) in tree.finish(link) {
+            args.error_in_whole(wrong, help);
+        }
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let config = Config {
+            tree,
+            settings: Settings {
+                link,
+                mtu: mtu + u32::from(overhead),
+                burst: nanoseconds(burst),
+                capacity,
+                limit: limit as usize,
+                aim: (!target.is_zero()).then(|| Aim {
+                    target: nanoseconds(target),
+                    interval: nanoseconds(interval),
+                }),
+            },
+            overhead: overhead.into(),
+        };
+        if let Err(uneven) = config.shares() {
+            args.error_in_whole(
+                config.why(uneven),
+                "raise the least ones: a ceiling needs no low rate",
+            );
+        }
+        config
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> ShareQueue {
+        ShareQueue {
+            shares: config.shares().ok(),
+            config: Arc::clone(config),
+            places: Vec::new(),
+            idle_polls: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        if self.len() > 0 {
+            cx.wake_pullers();
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let Some(shares) = &mut self.shares else {
+            return;
+        };
+        let now = cx.now().0;
+        // All queues are brought near before the first one is needed.
+        self.places.clear();
+        for packet in batch.iter() {
+            let place = self.config.tree.of_packet(packet);
+            if let Some((subscriber, class)) = place {
+                shares.prefetch(subscriber, class);
+            }
+            self.places.push(place);
+        }
+        for (packet, place) in batch.drain().zip(&self.places) {
+            let Some((subscriber, class)) = *place else {
+                cx.drop(packet, NO_SUBSCRIBER);
+                continue;
+            };
+            let bytes = packet.len() as u32 + self.config.overhead;
+            let place = shares.place(subscriber, class);
+            if let Err((full, packet)) = shares.push(place, now, bytes, packet) {
+                cx.note_overflow(1);
+                cx.drop(packet, if full == Full::Queue { FULL } else { MEMORY });
+            }
+        }
+        self.idle_polls = 0;
+        cx.wake_pullers();
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let Some(shares) = &mut self.shares else {
+            return;
+        };
+        let (now, had) = (cx.now().0, into.len());
+        let mut dropped = Batch::new();
+        while into.len() - had < max
+            && let Some(packet) = shares.pop(now, |packet| dropped.push(packet))
+        {
+            into.push(packet);
+        }
+        if !dropped.is_empty() {
+            cx.drop_batch(&mut dropped, DELAY);
+        }
+        if into.len() > had {
+            self.idle_polls = 0;
+            return;
+        }
+        self.idle_polls += 1;
+        match shares.wait() {
+            // All that could be sent is above a ceiling.
+            Some(at) => {
+                cx.note_empty();
+                cx.set_timer(Time(at));
+            }
+            None if self.idle_polls >= IDLE_POLLS_MAX => cx.note_empty(),
+            None => {}
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        cx.wake_pullers();
+    }
+
+    fn held(&self) -> usize {
+        self.len()
+    }
+
+    fn take(&mut self, mut old: ShareQueue) {
+        let (Some(old), Some(shares)) = (&mut old.shares, &mut self.shares) else {
+            return;
+        };
+        // What finds no place in the new tree goes to the first queue, so that no packet is lost without a count.
+        for (_, came, bytes, packet) in old.drain() {
+            let place = self.config.tree.of_packet(&packet);
+            let place = place.map_or(0, |(subscriber, class)| shares.place(subscriber, class));
+            shares.put_back(place, came, bytes, packet);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<ShareQueue>] = &[
+        Handler::sum("length", "packets held now", |e| e.len() as u64),
+        Handler::text("capacity", "packets that may be held", |e, _| {
+            Ok(e.config.settings.capacity.to_string())
+        }),
+        Handler::text(
+            "counts",
+            "`[GROUP | SUBSCRIBER [CLASS]]`: packets and bytes sent, packets held and dropped there; without a word, of all; of a group, bytes",
+            |e, text| e.node(text),
+        ),
+        Handler::set(
+            "set",
+            "`SUBSCRIBER RATE bandwidth [CEIL bandwidth]`: another share for a subscriber, until a reload",
+            |e, text, _| e.set(text),
+        ),
+        Handler::set("reset", "frees the packets held", |e, _, cx| {
+            let drained = e.shares.as_mut().map(Shares::drain).unwrap_or_default();
+            let mut held: Batch = drained.into_iter().map(|(.., packet)| packet).collect();
+            cx.drop_batch(&mut held, RESET);
+            Ok(())
+        }),
+    ];
+}
+
+/// Takes the lines of a file; all mistakes are recorded.
+fn read(tree: &mut Tree, file: &str, text: &str, args: &mut Args) {
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or(line);
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if !words.is_empty()
+            && let Err(wrong) = tree.add(&words)
+        {
+            let message = format!("in `{file}`, line {}: {wrong}", number + 1);
+            args.error_in_whole(message, "each line is a statement");
+        }
+    }
+}
+
+impl Resources for ShareQueue {
+    fn memory(config: &Config) -> usize {
+        let held = super::far::held_at_most(config.settings.capacity);
+        Shares::<Packet>::memory_bytes(
+            config.tree.subscribers.len(),
+            config.tree.classes.len(),
+            held,
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "share_queue_tests.rs"]
+mod tests;

@@ -1,0 +1,173 @@
+//! What a hierarchy of shares is told and tells, and what follows for a node: its quantum, its ceiling.
+
+use crate::codel::Aim;
+use std::collections::HashMap;
+
+/// Time is counted in 1/16 ns.
+pub(super) const TICKS: u64 = 16;
+/// Binary places of the time of a byte.
+const PLACES: u32 = 16;
+const SECOND: u64 = 1_000_000_000;
+
+/// How often the greatest rate of siblings may contain the least one: a turn of the one is so many packets of the other.
+pub const RATIO_MAX: u64 = 1000;
+/// Most ceilings: nodes with the same rate and the same ceiling share one.
+pub const CEILINGS_MAX: usize = 1 << 16;
+/// Most packets.
+pub const CAPACITY_MAX: usize = 1 << 28;
+
+/// What holds for all.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bytes a second of the link, if it is not the one that asks who keeps to them.
+    pub link: Option<u64>,
+    /// Bytes of the longest packet.
+    pub mtu: u32,
+    /// For so many nanoseconds, and at least for a turn's worth, a node that did not send may make up for it above its
+    /// ceiling.
+    pub burst: u64,
+    /// Packets of all queues.
+    pub capacity: usize,
+    /// Packets of a queue.
+    pub limit: usize,
+    /// What queues are held to, if they are.
+    pub aim: Option<Aim>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            link: None,
+            mtu: 1500,
+            burst: 2_000_000,
+            capacity: 1 << 16,
+            limit: 1000,
+            aim: None,
+        }
+    }
+}
+
+/// What a node gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its part, in proportion to its siblings'.
+    pub rate: u64,
+    /// Bytes a second that it never gets more than.
+    pub ceiling: Option<u64>,
+}
+
+/// Siblings whose rates differ too much, or of which one has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uneven {
+    /// The groups.
+    Groups,
+    /// The subscribers of this group.
+    Subscribers(usize),
+    /// The classes.
+    Classes,
+    /// All is even, but there are too many different ceilings.
+    Ceilings,
+}
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Its queue is as long as any may be.
+    Queue,
+    /// Its queue is as long as there is room left for all others.
+    Memory,
+}
+
+/// What a queue, or all queues of a node, have seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that were sent.
+    pub packets: u64,
+    /// Bytes that were sent.
+    pub bytes: u64,
+    /// Packets that wait.
+    pub held: u64,
+    /// Packets for which there was no room.
+    pub full: u64,
+    /// Packets that CoDel dropped.
+    pub delay: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.held += other.held;
+        self.full += other.full;
+        self.delay += other.delay;
+    }
+}
+
+/// A ceiling: ticks of a byte, with [`PLACES`], and of the burst.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Ceiling {
+    byte: u64,
+    burst: u64,
+}
+
+impl Ceiling {
+    const NONE: Ceiling = Ceiling { byte: 0, burst: 0 };
+
+    /// What a node sends in a turn is always within the burst: it would be held back below its share otherwise.
+    fn new(rate: u64, burst: u64, quantum: u32, mtu: u32) -> Ceiling {
+        let byte = ((TICKS * SECOND) << PLACES) / rate.max(1);
+        let turn = byte.saturating_mul(u64::from(quantum) + u64::from(mtu)) >> PLACES;
+        let burst = burst.saturating_mul(TICKS).max(turn);
+        Ceiling { byte, burst }
+    }
+
+    /// When it may send again, after so many bytes at `now`.
+    #[inline]
+    pub(super) fn pay(self, due: u64, now: u64, bytes: u32) -> u64 {
+        let time = self.byte.saturating_mul(bytes.into()) >> PLACES;
+        due.max(now.saturating_sub(self.burst)).saturating_add(time)
+    }
+}
+
+/// All ceilings that there are.
+pub(super) struct Ceilings {
+    pub(super) all: Vec<Ceiling>,
+    known: HashMap<Ceiling, u16>,
+}
+
+impl Ceilings {
+    pub(super) fn new() -> Ceilings {
+        Ceilings {
+            all: vec![Ceiling::NONE],
+            known: HashMap::new(),
+        }
+    }
+
+    /// The number of one; `None` if there are too many.
+    pub(super) fn number(
+        &mut self,
+        settings: &Settings,
+        rate: Option<u64>,
+        quantum: u32,
+    ) -> Option<u16> {
+        let Some(rate) = rate else { return Some(0) };
+        let ceiling = Ceiling::new(rate, settings.burst, quantum, settings.mtu);
+        if let Some(number) = self.known.get(&ceiling) {
+            return Some(*number);
+        }
+        let number = u16::try_from(self.all.len()).ok()?;
+        self.all.push(ceiling);
+        self.known.insert(ceiling, number);
+        Some(number)
+    }
+}
+
+/// The quantum of each of some siblings: the least rate gets a packet; `None` if they differ too much.
+pub(super) fn quanta(rates: &[u64], mtu: u32) -> Option<Vec<u32>> {
+    let least = rates.iter().copied().min().unwrap_or(1);
+    let quantum = |&rate: &u64| {
+        let even = least > 0 && rate / least <= RATIO_MAX;
+        even.then(|| (u128::from(rate) * u128::from(mtu) / u128::from(least)) as u32)
+    };
+    rates.iter().map(quantum).collect()
+}
