@@ -135,11 +135,21 @@ impl<'a> Peer<'a> {
     }
 }
 
+/// What a name means.
+pub enum Named<'a> {
+    /// An element.
+    Element(&'a str),
+    /// A compound element: these are in it. If there are none, the name means nothing.
+    Within(Vec<&'a str>),
+}
+
 /// The arguments of one element.
 pub struct Args<'a> {
     items: Vec<Item>,
     known: Vec<&'static str>,
-    names: &'a Names,
+    /// As this element sees them.
+    names: Names,
+    all_names: &'a Names,
     router_wide: &'a RouterWide,
     config: &'a Config,
     /// The element as errors name it: `ttl :: DecIPTTL`.
@@ -151,6 +161,8 @@ pub struct Args<'a> {
     took_rest: bool,
     /// Inputs and outputs that connections name.
     pub connected: (usize, usize),
+    /// Whether the router is to run as Click's driver runs it.
+    pub as_click: bool,
     /// The router around the element, and its number there; none where a class describes itself.
     around: Option<(&'a Around<'a>, usize)>,
     looked: RefCell<Option<Vec<usize>>>,
@@ -190,7 +202,8 @@ impl<'a> Args<'a> {
         Args {
             items: items.collect(),
             known,
-            names,
+            names: names.clone(),
+            all_names: names,
             router_wide,
             config,
             title,
@@ -199,6 +212,7 @@ impl<'a> Args<'a> {
             diagnostics: Vec::new(),
             took_rest: false,
             connected: (usize::MAX, usize::MAX),
+            as_click: false,
             around: None,
             looked: RefCell::default(),
             calls: Vec::new(),
@@ -223,6 +237,7 @@ impl<'a> Args<'a> {
 
     /// Lets the element look at the router around it, in which it has this number.
     pub fn set_around(&mut self, around: &'a Around<'a>, index: usize) {
+        self.names = self.all_names.seen_by(&around.router.elements[index].name);
         self.around = Some((around, index));
     }
 
@@ -257,7 +272,7 @@ impl<'a> Args<'a> {
                     return Some(Peer {
                         around,
                         index,
-                        names: self.names,
+                        names: self.all_names,
                         router_wide: self.router_wide,
                     });
                 }
@@ -265,6 +280,26 @@ impl<'a> Args<'a> {
                 None => {}
             }
         }
+    }
+
+    /// The full names of the elements that `name` means within the compound element around this one.
+    pub fn named(&self, name: &str) -> Named<'a> {
+        let Some((around, _)) = self.around else {
+            return Named::Within(Vec::new());
+        };
+        self.looked.borrow_mut().get_or_insert_default();
+        let own = self.element();
+        let scope = own.rfind('/').map_or(0, |slash| slash + 1);
+        let full = format!("{}{name}", &own[..scope]);
+        if let Some(&index) = around.by_name.get(&*full) {
+            return Named::Element(&around.router.elements[index].name);
+        }
+        let elements = around.router.elements.iter().map(|e| e.name.as_str());
+        let within = |element: &&str| {
+            let rest = element.strip_prefix(&*full);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        Named::Within(elements.filter(within).collect())
     }
 
     /// Has the plan check that there is such a handler to be written.
@@ -285,7 +320,7 @@ impl<'a> Args<'a> {
             .map(|&index| Peer {
                 around,
                 index,
-                names: self.names,
+                names: self.all_names,
                 router_wide: self.router_wide,
             })
             .collect()
@@ -309,7 +344,7 @@ impl<'a> Args<'a> {
 
     /// Names for addresses.
     pub fn names(&self) -> &Names {
-        self.names
+        &self.names
     }
 
     /// What was asked for.
@@ -540,7 +575,7 @@ impl<'a> Args<'a> {
 
     /// Parses a word of an argument, such as [`rest`](Self::rest) gives; a mistake is recorded.
     pub fn value<T: FromArg>(&mut self, name: &str, word: &str, arg: &Arg) -> Option<T> {
-        match convert(word, self.names) {
+        match convert(word, &self.names) {
             Ok(value) => Some(value),
             Err(wrong) => {
                 let click = format!("{name}: {}", units::as_click::<T>(word));

@@ -2,11 +2,24 @@
 
 use lang::args as text;
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 
-/// Names that arguments may use for addresses: AddressInfo entries and the addresses of devices.
+/// Names that arguments may use for addresses: AddressInfo entries and the addresses of devices; as the elements of
+/// one compound element see them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    values: HashMap<(String, Kind), String>,
+    values: Arc<HashMap<(String, Kind), Vec<Value>>>,
+    /// The compound element, with a slash behind its name; empty for the router itself.
+    place: String,
+}
+
+/// What a name stands for within some compound element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Value {
+    /// The compound element as [`Names::place`] writes it; `None`: what holds where nobody says anything.
+    place: Option<String>,
+    text: String,
 }
 
 /// What a name stands for.
@@ -42,9 +55,51 @@ impl Kind {
 }
 
 impl Names {
+    /// The names as an element sees them: those of the compound elements around it, the nearest first.
+    pub fn seen_by(&self, element: &str) -> Names {
+        let end = element.rfind('/').map_or(0, |slash| slash + 1);
+        Names {
+            values: Arc::clone(&self.values),
+            place: element[..end].to_owned(),
+        }
+    }
+
+    /// Has the names that follow hold in the compound element around this element.
+    pub fn enter(&mut self, element: &str) {
+        let end = element.rfind('/').map_or(0, |slash| slash + 1);
+        self.place = element[..end].to_owned();
+    }
+
     /// Gives a name a value of some kind, written as an argument would be.
     pub fn insert(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
-        self.values.insert((name.to_owned(), kind), value.into());
+        let place = Some(self.place.clone());
+        self.put(name, kind, place, value.into());
+    }
+
+    /// As [`insert`](Self::insert), for where nothing else is said.
+    pub fn insert_default(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
+        self.put(name, kind, None, value.into());
+    }
+
+    fn put(&mut self, name: &str, kind: Kind, place: Option<String>, text: String) {
+        let values = Arc::make_mut(&mut self.values);
+        let values = values.entry((name.to_owned(), kind)).or_default();
+        values.retain(|value| value.place != place);
+        values.push(Value { place, text });
+    }
+
+    /// A network also has a broadcast address, and usually a gateway at its first address.
+    fn insert_network(&mut self, name: &str, value: &str) {
+        let Ok((address, len)) = wire::Prefix4::parse_host(value) else {
+            return;
+        };
+        let hosts = u32::MAX.checked_shr(len.into()).unwrap_or(0);
+        let network = address.to_bits() & !hosts;
+        let given = |suffix| format!("{name}:{suffix}");
+        let broadcast = Ipv4Addr::from_bits(network | hosts).to_string();
+        self.insert(&given("bcast"), Kind::Ip, broadcast);
+        let gateway = Ipv4Addr::from_bits(network | 1).to_string();
+        self.insert(&given("gw"), Kind::Ip, gateway);
     }
 
     /// Adds an AddressInfo entry: a name, then addresses and prefixes of any kind. Words that are
@@ -56,6 +111,9 @@ impl Names {
         };
         for value in values {
             for (kind, value) in entries(value) {
+                if kind == Kind::IpNet {
+                    self.insert_network(name, &value);
+                }
                 self.insert(name, kind, value);
             }
         }
@@ -71,6 +129,7 @@ impl Names {
         let Some((port, kinds)) = port_entry(port) else {
             return;
         };
+        let aliases = aliases.iter().take_while(|alias| !alias.starts_with('#'));
         for name in [name].into_iter().chain(aliases) {
             for &kind in kinds {
                 self.insert(name, kind, port.to_string());
@@ -95,9 +154,14 @@ impl Names {
             .suffix()
             .iter()
             .find_map(|s| name.strip_suffix(s)?.strip_suffix(':'));
-        self.values
-            .get(&(bare.unwrap_or(name).to_owned(), kind))
-            .map(String::as_str)
+        let key = (bare.unwrap_or(name).to_owned(), kind);
+        let holds = |value: &&Value| {
+            let place = value.place.as_ref();
+            place.is_none_or(|place| self.place.starts_with(place))
+        };
+        let values = self.values.get(&key)?.iter().filter(holds);
+        let nearest = values.max_by_key(|value| value.place.as_ref().map(String::len))?;
+        Some(&nearest.text)
     }
 }
 
@@ -133,4 +197,53 @@ pub fn entries(value: &str) -> Vec<(Kind, String)> {
         found.push((Kind::Ether, value.to_owned()));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_holds_within_its_compound_element_and_the_nearest_one_counts() {
+        let mut names = Names::default();
+        names.insert_default("a", Kind::Ip, "9.9.9.9");
+        names.insert_default("b", Kind::Ip, "8.8.8.8");
+        names.insert_entry("a 10.0.0.1");
+        names.enter("c/AddressInfo@1");
+        names.insert_entry("a 10.0.0.2");
+        names.insert_entry("inner 10.0.0.3");
+        let seen = |element: &str, name| {
+            let names = names.seen_by(element);
+            names.get(name, Kind::Ip).map(str::to_owned)
+        };
+        for (element, name, value) in [
+            ("x", "a", Some("10.0.0.1")),
+            ("c/x", "a", Some("10.0.0.2")),
+            ("c/d/x", "a", Some("10.0.0.2")),
+            ("cc/x", "a", Some("10.0.0.1")),
+            ("c/d/x", "inner", Some("10.0.0.3")),
+            ("x", "inner", None),
+            ("c/x", "b", Some("8.8.8.8")),
+        ] {
+            assert_eq!(seen(element, name).as_deref(), value, "{element} {name}");
+        }
+    }
+
+    #[test]
+    fn a_network_has_a_broadcast_address_and_a_gateway() {
+        let mut names = Names::default();
+        names.insert_entry("net 10.0.0.77/26");
+        assert_eq!(names.get("net:bcast", Kind::Ip), Some("10.0.0.127"));
+        assert_eq!(names.get("net:gw", Kind::Ip), Some("10.0.0.65"));
+        assert_eq!(names.get("net:ip", Kind::Ip), Some("10.0.0.77"));
+    }
+
+    #[test]
+    fn what_follows_a_hash_in_an_entry_of_ports_is_no_name() {
+        let mut names = Names::default();
+        names.insert_port_entry("www 80/tcp http # HyperText");
+        assert_eq!(names.get("http", Kind::TcpPort), Some("80"));
+        assert_eq!(names.get("http", Kind::UdpPort), None);
+        assert_eq!(names.get("HyperText", Kind::TcpPort), None);
+    }
 }

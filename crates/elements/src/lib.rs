@@ -57,6 +57,8 @@ pub mod route;
 pub mod sched;
 /// Scripts, and what else has to do with the driver.
 pub mod script;
+/// Ports of TCP and UDP as arguments.
+mod service;
 /// Classes that hold traffic to a rate or delay it, and those that drop it early.
 pub mod shape;
 /// How Click writes values.

@@ -54,4 +54,9 @@ impl Machine {
             kernel,
         }
     }
+
+    /// All addresses, with the names of their interfaces.
+    pub fn addresses(&self) -> Vec<(String, IpAddr)> {
+        self.kernel.addresses()
+    }
 }

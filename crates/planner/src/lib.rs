@@ -111,6 +111,8 @@ pub struct Options<'a> {
     /// Whether everything runs on one worker as Click runs it. Workers that elements ask for are then
     /// names only, and what packets need is not proved: Click's users check it themselves.
     pub as_click: bool,
+    /// Names for addresses that hold where the configuration gives no others.
+    pub names: Names,
     /// The plan that runs now: configurations that stay the same are kept, tables with them.
     pub previous: Option<&'a Plan>,
 }
@@ -124,6 +126,7 @@ impl<'a> Options<'a> {
             devices_must_exist: true,
             open_inputs: false,
             as_click: false,
+            names: Names::default(),
             previous: None,
         }
     }
@@ -204,7 +207,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         router,
         &classes,
         (&names, &router_wide),
-        previous,
+        (options.as_click, previous),
         &mut errors,
     );
     let counts = ports::count(router, &classes, &configs, options.open_inputs, &mut errors);
@@ -391,7 +394,7 @@ fn configure(
     router: &Router,
     classes: &[Option<&'static Class>],
     (names, router_wide): (&Names, &RouterWide),
-    previous: Option<&Plan>,
+    (as_click, previous): (bool, Option<&Plan>),
     errors: &mut Vec<Diagnostic>,
 ) -> (Vec<(AnyConfig, Looked)>, Vec<Calls>) {
     let mut calls = Vec::new();
@@ -429,6 +432,7 @@ fn configure(
             known.clone(),
         );
         args.connected = connected[at];
+        args.as_click = as_click;
         args.set_around(&around, at);
         let mut config = (class.configure)(&mut args);
         let looked = args.looked();

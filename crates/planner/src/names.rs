@@ -27,23 +27,25 @@ pub fn readdressed<'p>(
     changed
 }
 
-/// An extension: each argument of an element of the class gives names that hold in the whole file, to addresses
-/// (AddressInfo) or ports (PortInfo).
+/// An extension: each argument of an element of the class gives names to addresses (AddressInfo) or ports
+/// (PortInfo). They hold in the compound element around it.
 pub struct GivesNames(pub fn(&mut Names, &str));
 
 /// Names for addresses: of elements that give some, and devices by their own addresses; and which devices.
 pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Names, Vec<String>) {
-    let mut names = Names::default();
+    let mut names = options.names.clone();
     let mut addressed = Vec::new();
     for element in &router.elements {
         let class = registry.get(&element.class);
         let gives = class.and_then(|class| class.extension::<GivesNames>());
+        names.enter(&element.name);
         for range in lang::args::split(&element.config.text) {
             if let Some(gives) = gives {
                 (gives.0)(&mut names, &element.config.text[range]);
             }
         }
     }
+    names.enter("");
     let text = router.elements.iter().map(|e| e.config.text.as_str());
     for word in
         text.flat_map(|t| t.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./:@".contains(c))))
@@ -60,7 +62,7 @@ pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Na
             Err(_) if !options.devices_must_exist => wire::EtherAddr::ZERO,
             Err(_) => continue,
         };
-        names.insert(device, Kind::Ether, mac.to_string());
+        names.insert_default(device, Kind::Ether, mac.to_string());
         addressed.push(device.to_owned());
     }
     (names, addressed)

@@ -65,6 +65,7 @@ impl Compiler {
         let options = Options {
             as_click: true,
             previous: running,
+            names: super::interfaces::names(&router, &*self.ports),
             ..Options::new(1, &*self.ports)
         };
         let (plan, planned) = planner::make(&router, &self.registry, &options);
@@ -130,6 +131,7 @@ impl Compiler {
         let options = Options {
             as_click: true,
             previous: Some(running),
+            names: super::interfaces::names(&router, &*self.ports),
             ..Options::new(1, &*self.ports)
         };
         let plan = planner::reconfigure(&router, element, &self.registry, &options);

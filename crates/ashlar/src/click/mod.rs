@@ -7,6 +7,7 @@
 mod answers;
 mod archive;
 mod compile;
+mod interfaces;
 mod options;
 #[cfg(test)]
 mod page;

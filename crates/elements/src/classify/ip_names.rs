@@ -1,5 +1,7 @@
 //! Names that IP patterns know: ports, protocols, TCP flags, ICMP types.
 
+use arguments::Names;
+use std::sync::LazyLock;
 use wire::proto;
 
 /// Well-known ports.
@@ -61,6 +63,17 @@ fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
 
 pub(super) fn port(name: &str) -> Option<u16> {
     find(PORTS, name)
+}
+
+/// The ports that the machine has names for; none if it has no list of them.
+pub(super) fn services() -> &'static Names {
+    static SERVICES: LazyLock<Names> = LazyLock::new(|| {
+        let text = std::fs::read_to_string("/etc/services").unwrap_or_default();
+        let mut names = Names::default();
+        text.lines().for_each(|line| names.insert_port_entry(line));
+        names
+    });
+    &SERVICES
 }
 
 pub(super) fn protocol(name: &str) -> Option<u8> {

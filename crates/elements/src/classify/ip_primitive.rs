@@ -227,15 +227,17 @@ fn number(kind: Kind, word: &str, head: &Head, names: &Names) -> Result<Value, S
     }
 }
 
-/// A port's number: PortInfo's names come before the well-known ones.
+/// A port's number: PortInfo's names come before the well-known ones, and these before those of the machine.
 pub(crate) fn port(word: &str, protocol: Option<u8>, names: &Names) -> Option<u16> {
     let kinds: &[Name] = match protocol {
         Some(proto::TCP) => &[Name::TcpPort],
         Some(proto::UDP) => &[Name::UdpPort],
         _ => &[Name::TcpPort, Name::UdpPort],
     };
-    let own = kinds.iter().find_map(|&k| names.get(word, k)?.parse().ok());
-    own.or_else(|| ip_names::port(word))
+    let own = |names: &Names| kinds.iter().find_map(|&k| names.get(word, k)?.parse().ok());
+    own(names)
+        .or_else(|| ip_names::port(word))
+        .or_else(|| own(ip_names::services()))
 }
 
 /// `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `10.0.0.1`, or a name of AddressInfo.

@@ -32,17 +32,24 @@
 //! - `YIELD`: whether to poll the port less often while many of its packets are lost at full outputs and none
 //!   go elsewhere (VR7). The excess is then lost in the port. Default true, but false in `ashlar click`.
 //!
-//! Further keywords of Click's FromDevice are accepted. `SNIFFER` (the kernel sees the packets of its
-//! interfaces, too), `METHOD`, `SNAPLEN`, `HEADROOM` and `ENCAP` may ask only for what FromDevice does anyway.
-//! `FORCE_IP`, `OUTBOUND`, `BPF_FILTER` and `PROTOCOL` may only be off or empty.
+//! - `FORCE_IP`: whether only IPv4 packets pass, with their header marked; others are dropped (`not_ip`). Default
+//!   false.
+//! - `PROTOCOL`: the only Ethertype that passes, with `METHOD LINUX`; others are dropped (`other_protocol`). Default 0:
+//!   all pass.
+//!
+//! Further keywords of Click's FromDevice are accepted. `METHOD`, `SNAPLEN`, `HEADROOM` and `ENCAP` may ask only for
+//! what FromDevice does anyway. `SNIFFER` (the kernel sees the packets of its interfaces, too) may only be true, and
+//! `OUTBOUND` and `BPF_FILTER` may only be off or empty; `ashlar click` warns of what it does not do, and runs.
 
 use super::fill::Fill;
+use super::only::{self, Only};
 use super::pace::Pace;
 use super::rss::Rss;
 use super::rx_queues::{Owners, Queues};
 use crate::prelude::*;
 use arguments::units::Cores;
 use engine::external::{self, External, Fate};
+use lang::Severity;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use steer::{Astray, PortTable, Receives, ReceivesOfClass, RxQueues, Table};
@@ -62,6 +69,8 @@ pub(crate) struct Config {
     /// Whether the port is polled less while all that it brings is lost.
     pub(super) yields: bool,
     pub(super) owners: Arc<Owners>,
+    /// Which frames pass; else all.
+    pub(super) only: Option<Only>,
 }
 
 impl PortTable for Config {
@@ -113,7 +122,7 @@ impl Style for Click {
         let doc = "whether to receive frames for other stations";
         let promiscuous = args.optional("PROMISC", false, doc);
         args.maybe::<u32>("SNAPLEN", "accepted, and without effect");
-        of_click(args);
+        let only = of_click(args);
         let rss = Rss::configure(args, &device);
         Config {
             device,
@@ -130,19 +139,20 @@ impl Style for Click {
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
             yields: args.key("YIELD", true, "whether to poll less while outputs overflow"),
             owners: Arc::default(),
+            only,
         }
     }
 }
 
-/// Click's further keywords: an error for those that ask for what is not done.
-fn of_click(args: &mut Args) {
-    args.key_maybe::<String>("METHOD", "accepted, and without effect");
+/// Click's further keywords: which frames pass, and what cannot be done.
+fn of_click(args: &mut Args) -> Option<Only> {
+    let method = args.key_maybe::<String>("METHOD", "accepted, and without effect");
     args.key_maybe::<u32>("HEADROOM", "accepted, and without effect");
     args.key_maybe::<String>("ENCAP", "accepted, and without effect");
     let sniffer = args.key("SNIFFER", true, "the kernel sees the packets too");
-    let force_ip = args.key("FORCE_IP", false, "must be false");
+    let force_ip = args.key("FORCE_IP", false, "whether only IPv4 packets pass");
     let outbound = args.key("OUTBOUND", false, "must be false");
-    let protocol = args.key("PROTOCOL", 0u16, "must be 0");
+    let protocol = args.key("PROTOCOL", 0u16, "the only Ethertype that passes");
     let filter: Option<String> = args.key_maybe("BPF_FILTER", "must be empty");
     let asked = [
         (
@@ -150,13 +160,7 @@ fn of_click(args: &mut Args) {
             "SNIFFER",
             "filter what the kernel takes by nftables",
         ),
-        (
-            force_ip,
-            "FORCE_IP",
-            "put a Classifier and a MarkIPHeader behind it",
-        ),
         (outbound, "OUTBOUND", "put a Tee before the ToDevice"),
-        (protocol != 0, "PROTOCOL", "put a Classifier behind it"),
         (
             filter.is_some_and(|f| !f.is_empty()),
             "BPF_FILTER",
@@ -164,8 +168,14 @@ fn of_click(args: &mut Args) {
         ),
     ];
     for (_, keyword, help) in asked.iter().filter(|a| a.0) {
-        args.error_in_whole(format!("{keyword} is not supported"), *help);
+        let wrong = format!("{keyword} is not supported");
+        match args.as_click {
+            true => args.say(Severity::Warning, format!("{wrong}; {help}")),
+            false => args.error_in_whole(wrong, *help),
+        }
     }
+    let method = method.is_some_and(|method| method.eq_ignore_ascii_case("LINUX"));
+    Only::new(force_ip, (method && protocol != 0).then_some(protocol))
 }
 
 pub(crate) struct FromDevice<S = Click> {
@@ -179,6 +189,7 @@ pub(crate) struct FromDevice<S = Click> {
     timestamp: bool,
     /// Nobody looks at annotations, and none are noted.
     bare: bool,
+    only: Option<Only>,
     /// What a poll brings; empty between polls.
     batch: Batch,
     count: u64,
@@ -190,6 +201,7 @@ impl<S: Style> Element for FromDevice<S> {
     const MANUAL: &'static str = S::MANUAL;
     const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
     const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = only::DROPS;
     const RUNS: Runs = Runs::AsTask;
     const EXTENSIONS: Extensions = &[
         &resources::of::<Self>(),
@@ -218,7 +230,8 @@ impl<S: Style> Element for FromDevice<S> {
             came: 0,
             burst: config.burst.unwrap_or(super::burst(init)).max(1),
             timestamp,
-            bare: init.bare && !timestamp,
+            bare: init.bare && !timestamp && config.only.is_none(),
+            only: config.only,
             batch: Batch::new(),
             count: 0,
             bytes: 0,
@@ -250,6 +263,9 @@ impl<S: Style> Element for FromDevice<S> {
                 let now = cx.timestamp();
                 let each = batch.iter_mut();
                 each.for_each(|packet| packet.cold_mut().timestamp = now);
+            }
+            if let Some(only) = self.only {
+                only.sift(batch, cx);
             }
             came += received;
             has_more = received >= burst;
@@ -395,6 +411,57 @@ impl<S: Style> Receives for FromDevice<S> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn clicks_driver_warns_of_what_it_does_not_do_and_runs() {
+        let text = "FromDevice(null:64, SNIFFER false, OUTBOUND true, BPF_FILTER udp) -> Discard";
+        let mut map = lang::SourceMap::new();
+        let file = map.add("test.click", text);
+        let (router, _) = lang::parse(&mut map, file, &[]);
+        let options = planner::Options {
+            as_click: true,
+            ..planner::Options::new(1, &engine::port::NoPorts)
+        };
+        let registry = planner::Registry::new(crate::CLASSES);
+        let (_, said) = planner::make(&router, &registry, &options);
+        let said: Vec<_> = said
+            .iter()
+            .filter(|d| d.message.contains("not supported"))
+            .collect();
+        assert!(
+            said.len() == 3 && said.iter().all(|d| !d.is_error()),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn only_what_is_asked_for_passes() {
+        let frame = |kind: u16, body: &[u8]| {
+            let mut frame = vec![0; 12];
+            frame.extend(kind.to_be_bytes());
+            frame.extend(body);
+            frame
+        };
+        let ip = crate::ip4::tests::ip([1, 1, 1, 1], [2, 2, 2, 2], b"");
+        let frames = [
+            frame(0x800, &ip),
+            frame(0x806, &[0; 28]),
+            frame(0x800, b"x"),
+        ];
+        for (only, kept) in [
+            ((true, None), 1),
+            ((false, Some(0x806)), 1),
+            ((true, Some(0x806)), 0),
+        ] {
+            let only = super::Only::new(only.0, only.1).expect("something is asked");
+            let judged = frames.iter().filter(|frame| {
+                let mut packet = engine::packet::Packet::from_bytes(frame).expect("it fits");
+                only.passes(&mut packet)
+            });
+            assert_eq!(judged.count(), kept, "{only:?}");
+        }
+        assert_eq!(super::Only::new(false, None), None);
+    }
+
     #[test]
     fn keywords_of_click_that_ask_for_more_are_refused_with_the_remedy() {
         let errors = testkit::errors(crate::CLASSES, "FromDevice(x, BPF_FILTER udp) -> Discard");

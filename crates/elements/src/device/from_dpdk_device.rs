@@ -17,6 +17,8 @@
 //!   says so).
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `CORES`: workers that receive; see FromDevice.
+//! - `VERBOSE`, `NUMA`, `MAXTHREADS`, `THREADOFFSET`, `MAC`, `MTU`: accepted for compatibility with Click and
+//!   FastClick, and without effect.
 //! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
 
 use super::from_device::{Config, FromDevice, Style};
@@ -40,6 +42,11 @@ impl Style for Dpdk {
             -1i32,
             "receive queues to open; negative = one per worker",
         );
+        super::of_fastclick(args);
+        args.key_maybe::<i32>("MAXTHREADS", "accepted, and without effect");
+        args.key_maybe::<i32>("THREADOFFSET", "accepted, and without effect");
+        args.key_maybe::<String>("MAC", "accepted, and without effect");
+        args.key_maybe::<u32>("MTU", "accepted, and without effect");
         if queue > 0 {
             args.error_in_whole(
                 "QUEUE cannot start behind 0",
@@ -66,12 +73,25 @@ impl Style for Dpdk {
             timestamp: Some(false),
             yields: true,
             owners: Default::default(),
+            only: None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn keywords_of_fastclick_are_taken() {
+        let text =
+            "FromDPDKDevice(0, PROMISC true, VERBOSE 99, MAXTHREADS 4, NUMA false, THREADOFFSET 1)
+            -> ToDPDKDevice(0, BLOCKING true, VERBOSE 99)";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(
+            !errors.contains("keyword") && !errors.contains("must"),
+            "{errors}"
+        );
+    }
+
     #[test]
     fn a_queue_of_its_own_choice_is_refused_with_the_remedy() {
         let errors = testkit::errors(crate::CLASSES, "FromDPDKDevice(0, 3) -> Discard");

@@ -4,6 +4,7 @@ mod from_device;
 mod from_dpdk_device;
 mod kernel_tap;
 mod kernel_tun;
+mod only;
 mod pace;
 mod rss;
 mod rx_queues;
@@ -48,6 +49,12 @@ pub fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic> {
     let mut errors = classify::rewrite(router, options);
     errors.extend(crate::steer::check(router));
     errors
+}
+
+/// Keywords of both DPDK classes in FastClick that ask for nothing here.
+fn of_fastclick(args: &mut arguments::Args) {
+    args.key_maybe::<String>("VERBOSE", "accepted, and without effect");
+    args.key_maybe::<String>("NUMA", "accepted, and without effect");
 }
 
 /// The port's name for what Click's DPDK classes take: a number, a PCI address or a virtual device.

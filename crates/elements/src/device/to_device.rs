@@ -122,6 +122,10 @@ pub(crate) struct ToDevice<S = Click> {
     preceded: u64,
     bytes: u64,
     busy: u64,
+    /// Packets that found no room.
+    lost: u64,
+    /// Packets that had been sent when the counts began.
+    begun: u64,
 }
 
 impl<S> Drop for ToDevice<S> {
@@ -170,6 +174,7 @@ impl<S> ToDevice<S> {
     /// Drops all but the first that wait.
     fn lose(&mut self, kept: usize, cx: &mut Cx) {
         let mut late = self.waiting.split_off(kept);
+        self.lost += late.len() as u64;
         cx.note_overflow(late.len());
         cx.drop_batch(&mut late, FULL);
     }
@@ -297,6 +302,8 @@ impl<S: Style> Element for ToDevice<S> {
             preceded: 0,
             bytes: 0,
             busy: 0,
+            lost: 0,
+            begun: 0,
         }
     }
 
@@ -340,10 +347,11 @@ impl<S: Style> Element for ToDevice<S> {
         self.waiting.append(&mut old.waiting);
         (self.ahead, self.preceded) = (old.ahead, old.preceded);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
+        (self.lost, self.begun) = (old.lost, old.begun);
     }
 
     const HANDLERS: &'static [Handler<ToDevice<S>>] = &[
-        Handler::sum("count", "packets sent", |e| e.count),
+        Handler::sum("count", "packets sent", |e| e.count - e.begun),
         Handler::sum("byte_count", "bytes sent", |e| e.bytes),
         Handler::sum(
             "busy",
@@ -352,6 +360,12 @@ impl<S: Style> Element for ToDevice<S> {
         ),
         Handler::sum("waiting", "packets that wait for the port", |e| {
             e.waiting.len() as u64
+        }),
+        Handler::sum("dropped", "packets for which there was no room", |e| e.lost),
+        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+            // The count itself goes on: marks are made of it.
+            (e.begun, e.bytes, e.busy, e.lost) = (e.count, 0, 0, 0);
+            Ok(())
         }),
         Handler::show("burst", "packets handed to the port at a time", |e| {
             &e.burst
@@ -448,6 +462,8 @@ mod tests {
             preceded: 0,
             bytes: 0,
             busy: 0,
+            lost: 0,
+            begun: 0,
         }
     }
 

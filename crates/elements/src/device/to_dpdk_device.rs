@@ -7,6 +7,7 @@
 //! Arguments:
 //!
 //! - `PORT`: number of a DPDK port, its PCI address, or a virtual device such as `net_null1`.
+//! - `QUEUE`, `N_QUEUES`: accepted as in Click, and without effect: each worker has a queue of its own.
 //!
 //! Keyword arguments:
 //!
@@ -14,6 +15,8 @@
 //! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0.
 //! - `IQUEUE`: packets that may wait for a busy port. Default 1024.
 //! - `NDESC`: descriptors per queue. Default is the driver's.
+//! - `BLOCKING`, `VERBOSE`, `NUMA`, `MAXTHREADS`: accepted for compatibility with Click and FastClick, and without
+//!   effect: packets wait for a busy port as `IQUEUE` says.
 //! - `CORES`: in pull mode, the workers that send.
 
 use super::to_device::{Config, Style, ToDevice};
@@ -30,6 +33,11 @@ impl Style for Dpdk {
 
     fn configure(args: &mut Args) -> Config {
         let device = super::dpdk_name(&args.required::<String>("PORT", "the DPDK port"));
+        args.optional("QUEUE", -1i32, "accepted, and without effect");
+        args.optional("N_QUEUES", -1i32, "accepted, and without effect");
+        super::of_fastclick(args);
+        args.key_maybe::<bool>("BLOCKING", "accepted, and without effect");
+        args.key_maybe::<i32>("MAXTHREADS", "accepted, and without effect");
         let doc = "descriptors per queue; 0 = the driver's default";
         Config::of(args, device, "IQUEUE", ("NDESC", doc))
     }

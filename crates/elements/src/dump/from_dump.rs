@@ -28,7 +28,7 @@
 //! - `MMAP`: accepted for compatibility with Click.
 
 use super::file::{Input, complain};
-use super::link::Encap;
+use super::link::{Encap, mark_ip};
 use super::playback::{self, Manner, Next, Playback, Plays};
 use super::when::{self, Place, Span, Window};
 use crate::prelude::*;
@@ -144,14 +144,7 @@ impl FromDump {
             cx.send(packet, Verdict::reject(NOT_IP as u8, 1));
             return None;
         };
-        packet.set_network_offset(at);
-        let header = packet.network();
-        let (len, dst) = (
-            usize::from(header[0] & 15) * 4,
-            [header[16], header[17], header[18], header[19]],
-        );
-        packet.set_transport_offset(at + len);
-        packet.anno_mut().set_dst4(dst);
+        mark_ip(&mut packet, at);
         Some(packet)
     }
 }

@@ -1,8 +1,10 @@
 //! Encapsulations of capture files: names, numbers, and where the IP packet starts.
 
+use engine::packet::Packet;
+
 /// What frames start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Encap(u16);
+pub(crate) struct Encap(u16);
 
 /// Names, and the numbers that files use; the first of a name is what is written.
 const NAMES: &[(&str, u16)] = &[
@@ -26,7 +28,7 @@ const NAMES: &[(&str, u16)] = &[
 ];
 
 impl Encap {
-    pub(super) const ETHER: Encap = Encap(1);
+    pub(crate) const ETHER: Encap = Encap(1);
 
     /// The encapsulation of a link type in a file.
     pub(super) fn of(link: u16) -> Encap {
@@ -51,7 +53,7 @@ impl Encap {
     }
 
     /// Where the IPv4 packet starts in a frame, in bytes; `None` if the frame holds none.
-    pub(super) fn ip_at(self, frame: &[u8]) -> Option<usize> {
+    pub(crate) fn ip_at(self, frame: &[u8]) -> Option<usize> {
         let short = |at: usize| {
             let bytes = frame.get(at..at + 2)?;
             Some(u16::from_be_bytes([bytes[0], bytes[1]]))
@@ -81,6 +83,18 @@ impl Encap {
         let sound = first >> 4 == 4 && header >= 20 && frame.len() >= at + header;
         sound.then_some(at)
     }
+}
+
+/// Marks the IPv4 header that was found at `at`.
+pub(crate) fn mark_ip(packet: &mut Packet, at: usize) {
+    packet.set_network_offset(at);
+    let header = packet.network();
+    let (len, dst) = (
+        usize::from(header[0] & 15) * 4,
+        [header[16], header[17], header[18], header[19]],
+    );
+    packet.set_transport_offset(at + len);
+    packet.anno_mut().set_dst4(dst);
 }
 
 const IPV4: u16 = 0x0800;

@@ -7,7 +7,7 @@ pub(crate) mod file;
 mod from_dump;
 mod from_ip_summary_dump;
 mod ip_print;
-mod link;
+pub(crate) mod link;
 mod pace;
 mod playback;
 mod print;

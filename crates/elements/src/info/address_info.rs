@@ -7,7 +7,12 @@
 //!
 //! Each argument is a name followed by its addresses: IPv4 or IPv6 addresses or prefixes, and Ethernet
 //! addresses. An argument of another element may then be `me` or, to choose one of its addresses, `me:ip`,
-//! `me:ipnet`, `me:ip6`, `me:ip6net` or `me:eth`. Names are valid in the whole file.
+//! `me:ipnet`, `me:ip6`, `me:ip6net` or `me:eth`. With a prefix there are also `me:bcast`, the network's broadcast
+//! address, and `me:gw`, its first address, where the gateway usually is. Names hold in the compound element in
+//! which AddressInfo stands, and in those within it; the nearest AddressInfo counts.
+//!
+//! In `ashlar click` the name of an interface means the interface's own addresses where no AddressInfo says
+//! otherwise.
 
 use crate::prelude::*;
 use arguments::Names;
@@ -51,6 +56,19 @@ impl Element for AddressInfo {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn names_hold_in_their_compound_element_and_networks_have_a_broadcast_address() {
+        let text = "AddressInfo(me 10.0.0.1/24 02:00:00:00:00:01);
+            c :: { AddressInfo(me 10.0.1.1); Idle -> e :: IPEncap(4, me, me) -> output };
+            c -> f :: IPEncap(4, me:gw, me:bcast) -> Discard";
+        let mut bench = testkit::Bench::new(crate::CLASSES, text);
+        let seen = ["c/e.src", "f.src", "f.dst"].map(|path| bench.read(path));
+        assert_eq!(seen, ["10.0.1.1", "10.0.0.1", "10.0.0.255"]);
+        let text =
+            "c :: { AddressInfo(it 10.0.1.1); Idle -> output } -> IPEncap(4, it, it) -> Discard";
+        assert!(testkit::errors(crate::CLASSES, text).contains("SRC must be"));
+    }
+
     #[test]
     fn an_entry_without_a_valid_address_is_refused() {
         let errors = testkit::errors(crate::CLASSES, "AddressInfo(a 1.2.3.4, b, c 1.2.3)");

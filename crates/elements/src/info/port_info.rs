@@ -1,4 +1,4 @@
-//! Gives TCP and UDP ports names that patterns can use.
+//! Gives TCP and UDP ports names that other elements can use.
 //!
 //! ```click
 //! PortInfo(cache 3128/tcp squid, sip 5060);
@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Each argument has the form of a line of /etc/services: a name, the port with its protocol (both TCP and UDP
-//! if there is no protocol), and further names. Names are valid in the whole file and take precedence over the
-//! well-known names that patterns know by themselves.
+//! if there is no protocol), and further names; `#` starts a comment. Names hold in the compound element in which
+//! PortInfo stands, and in those within it. They take precedence over names that are known without it: those that
+//! Click knows, and those in the file `/etc/services`.
 
 use crate::prelude::*;
 use arguments::Names;

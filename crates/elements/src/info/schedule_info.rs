@@ -7,20 +7,73 @@
 //! ```
 //!
 //! Each argument is the name of an element with a task, and the task's share. Share 1, the default, means 1024
-//! tickets. The element's handler `tickets` reads and changes them. Names are relative to the place of
-//! ScheduleInfo in compound elements.
+//! tickets. The element's handler `tickets` reads and changes them.
+//!
+//! The name of a compound element means all tasks in it: its share multiplies the shares that a ScheduleInfo within the
+//! compound element gives. An argument that names one of these tasks overrules that: with `ScheduleInfo(c 4, c/a 10)`
+//! the share of `c/a` is 10. Names are relative to the place of ScheduleInfo in compound elements.
 
 use crate::prelude::*;
+use arguments::Named;
+use std::collections::HashMap;
 
 /// Tickets of a share of 1.
 const TICKETS: f64 = 1024.0;
 /// Most tickets of a task.
 const TICKETS_MAX: f64 = 32768.0;
 
-pub(super) struct ScheduleInfo(Arc<Shares>);
+pub(super) struct ScheduleInfo(Arc<Tasks>);
 
-/// Elements and their tickets.
-type Shares = Vec<(String, u64)>;
+/// An element, its tickets, and whether it was named itself, not the compound element that it is in.
+type Tasks = Vec<(String, u64, bool)>;
+
+/// What all elements of the class say: shares by compound element (with a slash behind its name), then by name in it.
+struct Shares(HashMap<String, HashMap<String, f64>>);
+
+impl Shares {
+    fn new(args: &Args) -> Shares {
+        let mut all: HashMap<_, HashMap<_, _>> = HashMap::new();
+        for peer in args.peers(ScheduleInfo::CLASS) {
+            let end = peer.name().rfind('/').map_or(0, |slash| slash + 1);
+            let here = all.entry(peer.name()[..end].to_owned()).or_default();
+            for arg in peer.args(&[]).rest("", "", "") {
+                if let [name, share] = arg.words().as_slice()
+                    && let Ok(share) = share.parse()
+                {
+                    here.insert(name.clone(), share);
+                }
+            }
+        }
+        Shares(all)
+    }
+
+    /// The share of an element, if one is said: what is said outside counts before what is said within.
+    fn of(&self, element: &str) -> Option<f64> {
+        let mut share = None;
+        let mut begun = 0;
+        loop {
+            let (outside, rest) = element.split_at(begun);
+            let said = self.0.get(outside);
+            let of = |name: &str| said.and_then(|said| said.get(name)).copied();
+            // The element itself, then the compound elements around it, the nearest first.
+            let ends = rest.rmatch_indices('/').map(|(slash, _)| slash);
+            let found = std::iter::once(rest.len())
+                .chain(ends)
+                .find_map(|end| Some((end, of(&rest[..end])?)));
+            let end = match found {
+                Some((end, factor)) => {
+                    share = Some(share.unwrap_or(1.0) * factor);
+                    end
+                }
+                None => rest.find('/').unwrap_or(rest.len()),
+            };
+            if end == rest.len() {
+                return share;
+            }
+            begun += end + 1;
+        }
+    }
+}
 
 impl Element for ScheduleInfo {
     const CLASS: &'static str = "ScheduleInfo";
@@ -28,15 +81,17 @@ impl Element for ScheduleInfo {
     const PORTS: Ports = Ports::coded(&[], &[], "a");
     const READS_ANNOTATIONS: bool = true;
 
-    type Config = Shares;
+    type Config = Tasks;
 
-    fn configure(args: &mut Args) -> Shares {
-        let mut shares = Shares::new();
-        for arg in args.rest(
+    fn configure(args: &mut Args) -> Tasks {
+        let mut tasks = Tasks::new();
+        let entries = args.rest(
             "ELEMENT",
             "an element and its share",
             "a task's share of time",
-        ) {
+        );
+        let shares = args.once(Shares::new);
+        for arg in entries {
             let words = arg.words();
             let [name, share] = words.as_slice() else {
                 args.error(&arg, "expected 'ELEMENTNAME PARAM'");
@@ -45,34 +100,43 @@ impl Element for ScheduleInfo {
             let Some(share) = args.value::<f64>("PARAM", share, &arg) else {
                 continue;
             };
-            let tickets = (share * TICKETS).round();
-            if (1.0..=TICKETS_MAX).contains(&tickets) {
-                shares.push((name.clone(), tickets as u64));
-            } else {
-                args.error_with_help(
-                    &arg,
-                    format!("a share of {share} cannot be given"),
-                    format!(
-                        "shares lie between {} and {}",
-                        1.0 / TICKETS,
-                        TICKETS_MAX / TICKETS
-                    ),
-                );
+            let (elements, itself) = match args.named(name) {
+                Named::Element(element) => (vec![element], true),
+                // It is said at the start that there is no such element.
+                Named::Within(none) if none.is_empty() => (vec![name.as_str()], true),
+                Named::Within(elements) => (elements, false),
+            };
+            for element in elements {
+                let share = shares.of(element).unwrap_or(share);
+                let tickets = (share * TICKETS).round();
+                if !(1.0..=TICKETS_MAX).contains(&tickets) {
+                    let (least, most) = (1.0 / TICKETS, TICKETS_MAX / TICKETS);
+                    args.error_with_help(
+                        &arg,
+                        format!("a share of {share} cannot be given"),
+                        format!("shares lie between {least} and {most}"),
+                    );
+                    break;
+                }
+                tasks.push((element.to_owned(), tickets as u64, itself));
             }
         }
-        shares
+        tasks
     }
 
-    fn new(config: &Arc<Shares>, _: &Init) -> ScheduleInfo {
+    fn new(config: &Arc<Tasks>, _: &Init) -> ScheduleInfo {
         ScheduleInfo(Arc::clone(config))
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        let shares = Arc::clone(&self.0);
+        let tasks = Arc::clone(&self.0);
         cx.defer(move |cx| {
-            for (name, tickets) in shares.iter() {
+            for (name, tickets, itself) in tasks.iter() {
                 let path = format!("{name}.tickets");
-                if let Err(wrong) = cx.write(&path, &tickets.to_string()) {
+                // Not every element of a compound element has a task.
+                if let Err(wrong) = cx.write(&path, &tickets.to_string())
+                    && *itself
+                {
                     let line = format!("{} :: ScheduleInfo: {wrong}", cx.name());
                     cx.say(&line);
                 }
@@ -94,6 +158,34 @@ mod tests {
         let tickets = ["a", "b", "c"].map(|e| bench.read(&format!("{e}.tickets")));
         assert_eq!(tickets, ["4096", "512", "1024"]);
         assert_eq!(bench.said(), "");
+    }
+
+    #[test]
+    fn the_share_of_a_compound_element_multiplies_those_within_unless_they_are_named_outside() {
+        for (outside, tickets) in [
+            ("", [512, 1024, 256]),
+            ("ScheduleInfo(c 4)", [2048, 4096, 1024]),
+            ("ScheduleInfo(c 4, c/i 8)", [8192, 4096, 1024]),
+            (
+                "ScheduleInfo(c/i 8); ScheduleInfo(c/d 2)",
+                [8192, 1024, 1024],
+            ),
+            ("ScheduleInfo(c 4, c/d 2)", [2048, 4096, 1024]),
+            ("ScheduleInfo(c/d/i 3)", [512, 1024, 3072]),
+        ] {
+            let text = format!(
+                "elementclass D {{ i :: InfiniteSource(LIMIT 1) -> q :: Queue -> Discard;
+                    ScheduleInfo(i 0.5) }}
+                elementclass C {{ i, k :: InfiniteSource(LIMIT 1); i -> Discard; k -> Discard; d :: D;
+                    ScheduleInfo(i 0.5, d 0.5) }}
+                c :: C; {outside}"
+            );
+            let mut bench = Bench::strict(crate::CLASSES, &text);
+            bench.run();
+            let seen = ["c/i", "c/k", "c/d/i"].map(|e| bench.read(&format!("{e}.tickets")));
+            assert_eq!(seen, tickets.map(|t| t.to_string()), "{outside}");
+            assert_eq!(bench.said(), "", "{outside}");
+        }
     }
 
     #[test]

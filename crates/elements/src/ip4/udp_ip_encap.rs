@@ -13,7 +13,7 @@
 //!   to 65535 by its flow hash, which its device or an earlier element has set. Routers with several paths, and
 //!   network cards with several queues, can then tell the flows of a tunnel apart by their ports.
 //! - `DST`, `DPORT`: destination address and port; `DST_ANNO` takes the address from each packet's
-//!   annotation.
+//!   annotation. A port is a number or a name, see PortInfo.
 //! - `CHECKSUM`: whether to compute the UDP checksum. Default true.
 //!
 //! Keyword arguments:
@@ -22,6 +22,7 @@
 
 use super::encap::{Headed, Header, Idents, Order, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
+use crate::service::Port;
 use arguments::Names;
 use arguments::units::FromArg;
 use wire::{Udp, proto, udp};
@@ -30,6 +31,8 @@ const NO_ROOM: u8 = 0;
 /// First of the ports that nobody is given (RFC 6335, 6), and bits that tell them apart.
 const DYNAMIC: u16 = 0xc000;
 const DYNAMIC_MASK: u16 = 0x3fff;
+
+type UdpPort = Port<{ proto::UDP }>;
 
 /// Where packets seem to come from.
 #[derive(Clone, Copy)]
@@ -53,12 +56,12 @@ impl SourcePort {
 }
 
 impl FromArg for SourcePort {
-    const KIND: &'static str = "a number from 0 to 65535, or FLOW";
+    const KIND: &'static str = "a port, or FLOW";
 
     fn from_arg(raw: &str, names: &Names) -> Result<SourcePort, String> {
         match raw {
             "FLOW" => Ok(SourcePort::Flow),
-            _ => u16::from_arg(raw, names).map(SourcePort::Fixed),
+            _ => UdpPort::from_arg(raw, names).map(|port| SourcePort::Fixed(port.0)),
         }
     }
 
@@ -78,7 +81,7 @@ impl FromArg for SourcePort {
 pub(super) struct Config {
     header: Header,
     src_port: SourcePort,
-    dst_port: u16,
+    dst_port: UdpPort,
     checksum: bool,
 }
 
@@ -95,7 +98,7 @@ impl Config {
         let pseudo = ip.pseudo(usize::from(len));
         let mut udp = Udp::new_unchecked(ip.payload_mut());
         udp.set_src_port(src_port);
-        udp.set_dst_port(self.dst_port);
+        udp.set_dst_port(self.dst_port.0);
         udp.set_len(len);
         udp.set_checksum(0);
         if self.checksum {
@@ -153,9 +156,7 @@ impl Element for UDPIPEncap {
         }),
         read_dst(),
         write_dst(),
-        Handler::text("dport", "see DPORT", |e, _| {
-            Ok(e.config.dst_port.to_string())
-        }),
+        Handler::text("dport", "see DPORT", |e, _| Ok(e.config.dst_port.show())),
         Handler::set("dport", "changes DPORT", |e, value, _| {
             assign(&mut e.config.dst_port, value)
         }),

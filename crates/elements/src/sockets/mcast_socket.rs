@@ -34,12 +34,15 @@
 use super::cannot;
 use super::exchange::{Came, Exchange, Link, Settings};
 use crate::prelude::*;
+use crate::service::Port;
 use engine::external::{self, External};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::OnceLock;
+
+type Udp = Port<{ wire::proto::UDP }>;
 
 const INTERFACE: &str = "make SOURCEIP an address of this host whose interface is up, or add a route for \
                          multicast";
@@ -151,13 +154,14 @@ impl Element for McastSocket {
 
     fn configure(args: &mut Args) -> Config {
         let group: Ipv4Addr = args.required("MCASTIP", "the group");
-        let port = args.required("MCASTPORT", "the group's UDP port");
+        let port = args.required::<Udp>("MCASTPORT", "the group's UDP port").0;
         let source = args.optional(
             "SOURCEIP",
             Ipv4Addr::UNSPECIFIED,
             "address of this host that packets are sent from",
         );
-        let source_port = args.optional("SOURCEPORT", 0, "port that packets are sent from");
+        let source_port: Udp =
+            args.optional("SOURCEPORT", Port(0), "port that packets are sent from");
         if !group.is_multicast() && !group.is_unspecified() {
             args.error_in_whole(
                 format!("MCASTIP must be a multicast address, not {group}"),
@@ -167,7 +171,7 @@ impl Element for McastSocket {
         Config {
             place: Where {
                 group: SocketAddrV4::new(group, port),
-                source: SocketAddrV4::new(source, source_port),
+                source: SocketAddrV4::new(source, source_port.0),
                 back: args.key(
                     "LOOP",
                     true,

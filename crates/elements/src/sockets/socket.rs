@@ -40,6 +40,7 @@ use super::exchange::{Came, Exchange, Link, Settings};
 use super::guard::{Guard, Lists};
 use crate::dump::file::complain;
 use crate::prelude::*;
+use crate::service::Port;
 use engine::external::{self, External};
 use socket2::{SockAddr, Socket as Descriptor};
 use std::io::{self, ErrorKind, Read, Write};
@@ -213,12 +214,24 @@ fn addresses(args: &mut Args) -> (bool, Address, Option<Address>) {
         return (stream, Address::File(address), local.map(Address::File));
     }
     let ip = args.required("IP", "the server's address");
-    let port = args.required("PORTNUMBER", "the server's port");
+    let port = match stream {
+        true => args.required::<Tcp>("PORTNUMBER", SERVER).0,
+        false => args.required::<Udp>("PORTNUMBER", SERVER).0,
+    };
     let local: Option<Ipv4Addr> = args.maybe("LOCALIP", "the client's address");
-    let local_port = args.optional("LOCALPORTNUMBER", 0, "the client's port");
+    let local_port = match stream {
+        true => args.optional::<Tcp>("LOCALPORTNUMBER", Port(0), CLIENT).0,
+        false => args.optional::<Udp>("LOCALPORTNUMBER", Port(0), CLIENT).0,
+    };
     let local = local.map(|ip| Address::Ip(SocketAddrV4::new(ip, local_port)));
     (stream, Address::Ip(SocketAddrV4::new(ip, port)), local)
 }
+
+type Tcp = Port<{ wire::proto::TCP }>;
+type Udp = Port<{ wire::proto::UDP }>;
+
+const SERVER: &str = "the server's port";
+const CLIENT: &str = "the client's port";
 
 impl Element for Socket {
     const CLASS: &'static str = "Socket";

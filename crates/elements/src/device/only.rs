@@ -1,0 +1,60 @@
+//! Frames of some kinds only: FORCE_IP and PROTOCOL of FromDevice.
+
+use crate::dump::link::{Encap, mark_ip};
+use crate::prelude::*;
+
+/// Places in DROPS.
+const NOT_IP: u8 = 0;
+const OTHER_PROTOCOL: u8 = 1;
+pub(super) const DROPS: &[&str] = &["not_ip", "other_protocol"];
+
+/// What is asked of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Only {
+    /// IPv4 packets, whose headers are then marked.
+    pub(super) ip: bool,
+    /// This Ethertype.
+    pub(super) protocol: Option<u16>,
+}
+
+impl Only {
+    /// What is asked, if anything is.
+    pub(super) fn new(ip: bool, protocol: Option<u16>) -> Option<Only> {
+        (ip || protocol.is_some()).then_some(Only { ip, protocol })
+    }
+
+    /// Drops what is not asked for.
+    pub(super) fn sift(self, batch: &mut Batch, cx: &mut Cx) {
+        batch.split(
+            cx,
+            |packet, _| self.judge(packet),
+            |packet, verdict, cx| cx.send(packet, verdict),
+        );
+    }
+
+    fn judge(self, packet: &mut Packet) -> Verdict {
+        let kind = packet
+            .data()
+            .get(12..14)
+            .and_then(|kind| kind.try_into().ok());
+        if let Some(wanted) = self.protocol
+            && kind != Some(wanted.to_be_bytes())
+        {
+            return Verdict::drop(OTHER_PROTOCOL);
+        }
+        if self.ip {
+            let Some(at) = Encap::ETHER.ip_at(packet.data()) else {
+                return Verdict::drop(NOT_IP);
+            };
+            mark_ip(packet, at);
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+impl Only {
+    pub(super) fn passes(self, packet: &mut Packet) -> bool {
+        self.judge(packet) == Verdict::ON
+    }
+}
