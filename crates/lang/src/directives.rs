@@ -104,22 +104,34 @@ impl Builder<'_, '_> {
 
     /// Reads a library's statements here, the first time it is required.
     fn library(&mut self, name: &str, span: Span) {
-        if !self.libraries.insert(name.to_owned()) {
-            return;
+        // A library's own libraries may lie beside it.
+        let beside = self.folder.as_ref().filter(|_| !name.starts_with('/'));
+        let beside = beside.map(|folder| format!("{folder}/{name}"));
+        for name in beside.into_iter().chain([name.to_owned()]) {
+            if self.libraries.contains(&name) {
+                return;
+            }
+            if let Some(text) = self.loader.as_mut().and_then(|load| load(&name)) {
+                return self.read_library(name, text);
+            }
         }
-        let text = self.loader.as_mut().and_then(|load| load(name));
-        let Some(text) = text else {
-            self.report(
-                Diagnostic::error("no-library", format!("library `{name}` is not found"))
-                    .at(span)
-                    .help("libraries are looked for beside the file and in CLICKPATH"),
-            );
-            return;
-        };
-        let file = self.map.add(name, text);
+        self.libraries.insert(name.to_owned());
+        self.report(
+            Diagnostic::error("no-library", format!("library `{name}` is not found"))
+                .at(span)
+                .help("libraries are looked for beside the file and in CLICKPATH"),
+        );
+    }
+
+    fn read_library(&mut self, name: String, text: String) {
+        let file = self.map.add(&name, text);
+        let folder = name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let outer = std::mem::replace(&mut self.folder, folder);
+        self.libraries.insert(name);
         let statements = self.read(file);
         self.declare_ahead(&statements);
         self.statements(&statements);
+        self.folder = outer;
     }
 }
 

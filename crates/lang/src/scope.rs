@@ -39,6 +39,8 @@ pub(crate) struct Builder<'a, 'l> {
     pub(crate) map: &'a mut SourceMap,
     pub(crate) loader: Option<Loader<'l>>,
     pub(crate) libraries: HashSet<String>,
+    /// Where the library lies that is read now, if it is not beside the file.
+    pub(crate) folder: Option<String>,
     pub(crate) program: Program,
     pub(crate) scopes: Vec<Scope>,
     /// Names that were declared in statements which could not be read.
@@ -55,6 +57,7 @@ impl<'a, 'l> Builder<'a, 'l> {
             map,
             loader,
             libraries: HashSet::new(),
+            folder: None,
             program: Program::default(),
             scopes: Vec::new(),
             lost: HashSet::new(),

@@ -321,6 +321,27 @@ fn libraries_are_read_once_where_they_are_required() {
 }
 
 #[test]
+fn a_library_finds_libraries_beside_it() {
+    let mut map = SourceMap::new();
+    let text = "require(library in/a.click); require(library in/b.click) Idle -> Twice -> Discard;";
+    let file = map.add("t.click", text);
+    let mut asked = Vec::new();
+    let mut library = |name: &str| {
+        asked.push(name.to_owned());
+        match name {
+            "in/a.click" => Some("require(library b.click, library c.click)".to_owned()),
+            "in/b.click" => Some("elementclass Twice { -> Counter -> Counter -> }".to_owned()),
+            "c.click" => Some(String::new()),
+            _ => None,
+        }
+    };
+    let (router, diagnostics) = crate::parse_with_libraries(&mut map, file, &[], &mut library);
+    assert_eq!(render_all(&diagnostics, &map), "");
+    assert_eq!(router.elements.len(), 4);
+    assert_eq!(asked, ["in/a.click", "in/b.click", "in/c.click", "c.click"]);
+}
+
+#[test]
 fn a_directive_inside_a_configuration_string_is_no_part_of_it() {
     let mut map = SourceMap::new();
     let file = map.add(
