@@ -44,6 +44,7 @@
 use super::ip_pattern;
 use super::rules::Rules;
 use crate::prelude::*;
+use engine::dynamic::{self, DynamicHandlers};
 
 pub(super) struct IPClassifier {
     rules: Arc<Rules>,
@@ -58,7 +59,7 @@ impl Element for IPClassifier {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["no_match"];
     const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &dynamic::of::<Self>()];
 
     type Config = Rules;
 
@@ -106,6 +107,32 @@ impl Resources for IPClassifier {
     }
 }
 
+/// The pattern that a handler's name means: `pattern3`.
+fn number_of(name: &str) -> Option<usize> {
+    let digits = name.strip_prefix("pattern")?;
+    let plain = digits == "0" || !digits.starts_with(['0', '+']);
+    digits.parse().ok().filter(|_| plain)
+}
+
+impl DynamicHandlers for IPClassifier {
+    fn offers(rules: &Rules, name: &str, _: Use) -> bool {
+        number_of(name).is_some_and(|number| number < rules.len())
+    }
+
+    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+        let (rules, number) = (
+            Arc::clone(&self.rules),
+            number_of(name).unwrap_or(usize::MAX),
+        );
+        let value = value.to_owned();
+        Box::new(move |_| match wanted {
+            Use::Read => rules.pattern(number),
+            Use::Write => rules.set_pattern(number, &value).map(|()| String::new()),
+        })
+    }
+}
+
+/// The first patterns have handlers of the class; those of others are offered.
 const PATTERNS: [&str; 16] = [
     "pattern0",
     "pattern1",
@@ -160,6 +187,22 @@ mod tests {
         assert_eq!(bench.take("a"), [from(1)]);
         assert_eq!(bench.take("b"), [from(2)]);
         assert_eq!(bench.drops("i", "no_match"), 1);
+    }
+
+    #[test]
+    fn every_pattern_has_a_handler() {
+        let outputs: String = (0..20).map(|n| format!("i[{n}] -> Discard;")).collect();
+        let patterns = ["udp"; 20].join(",");
+        let text = format!("Idle -> CheckIPHeader -> i :: IPClassifier({patterns}); {outputs}");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        for number in [0, 15, 16, 19] {
+            let name = format!("i.pattern{number}");
+            assert_eq!(bench.read(&name), "udp");
+            bench.write(&name, "tcp");
+            assert_eq!(bench.read(&name), "tcp");
+            assert!(bench.try_write(&name, "nothing").is_err());
+        }
+        assert!(bench.try_read("i.pattern20", "").is_err());
     }
 
     #[test]

@@ -31,7 +31,7 @@
 //! - `SRC`: source address, if no FixIPSrc follows.
 //! - `TYPE`: a number, or `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`.
 //! - `CODE`: a number, or, after the type: `net`, `host`, `protocol`, `port`, `needfrag`, `srcroutefail`,
-//!   `filter_prohib`; `net`, `host`; `transit`, `reassembly`; `erroratptr`, `missingopt`, `length`.
+//!   `filterprohibited`; `net`, `host`; `transit`, `reassembly`; `erroratptr`, `missingopt`, `length`.
 //!   Default 0.
 //!
 //! Keyword arguments:

@@ -49,11 +49,28 @@ pub(crate) fn code_name(kind: u8, code: u8) -> Option<&'static str> {
     row.map(|c| c.1)
 }
 
-/// A type's code by name.
+/// A type's code by name, or by the name that older versions of Click have for it.
 pub(crate) fn code_number(kind: u8, name: &str) -> Option<u8> {
+    let name = OLD_NAMES
+        .iter()
+        .find(|old| old.0 == name)
+        .map_or(name, |old| old.1);
     let row = CODES.iter().find(|c| c.0 == kind && c.1 == name);
     row.map(|c| c.2)
 }
+
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("net_unknown", "netunknown"),
+    ("host_unknown", "hostunknown"),
+    ("host_isolated", "isolated"),
+    ("net_prohib", "netprohibited"),
+    ("host_prohib", "hostprohibited"),
+    ("net_tos", "tosnet"),
+    ("host_tos", "toshost"),
+    ("filter_prohib", "filterprohibited"),
+    ("host_precedence", "hostprecedence"),
+    ("precedence_cutoff", "precedencecutoff"),
+];
 
 const CODES: &[(u8, &str, u8)] = &[
     (UNREACHABLE, "net", unreachable::NET),
@@ -62,20 +79,20 @@ const CODES: &[(u8, &str, u8)] = &[
     (UNREACHABLE, "port", unreachable::PORT),
     (UNREACHABLE, "needfrag", unreachable::FRAG_NEEDED),
     (UNREACHABLE, "srcroutefail", unreachable::SOURCE_ROUTE),
-    (UNREACHABLE, "net_unknown", unreachable::NET_UNKNOWN),
-    (UNREACHABLE, "host_unknown", unreachable::HOST_UNKNOWN),
-    (UNREACHABLE, "host_isolated", 8),
-    (UNREACHABLE, "net_prohib", unreachable::NET_PROHIBITED),
-    (UNREACHABLE, "host_prohib", unreachable::HOST_PROHIBITED),
-    (UNREACHABLE, "net_tos", 11),
-    (UNREACHABLE, "host_tos", 12),
-    (UNREACHABLE, "filter_prohib", unreachable::PROHIBITED),
-    (UNREACHABLE, "host_precedence", 14),
-    (UNREACHABLE, "precedence_cutoff", 15),
+    (UNREACHABLE, "netunknown", unreachable::NET_UNKNOWN),
+    (UNREACHABLE, "hostunknown", unreachable::HOST_UNKNOWN),
+    (UNREACHABLE, "isolated", 8),
+    (UNREACHABLE, "netprohibited", unreachable::NET_PROHIBITED),
+    (UNREACHABLE, "hostprohibited", unreachable::HOST_PROHIBITED),
+    (UNREACHABLE, "tosnet", 11),
+    (UNREACHABLE, "toshost", 12),
+    (UNREACHABLE, "filterprohibited", unreachable::PROHIBITED),
+    (UNREACHABLE, "hostprecedence", 14),
+    (UNREACHABLE, "precedencecutoff", 15),
     (REDIRECT, "net", redirect::NET),
     (REDIRECT, "host", redirect::HOST),
-    (REDIRECT, "net_tos", 2),
-    (REDIRECT, "host_tos", 3),
+    (REDIRECT, "tosnet", 2),
+    (REDIRECT, "toshost", 3),
     (TIME_EXCEEDED, "transit", time_exceeded::TRANSIT),
     (TIME_EXCEEDED, "reassembly", time_exceeded::REASSEMBLY),
     (PARAMETER_PROBLEM, "erroratptr", 0),

@@ -174,7 +174,7 @@ impl Program {
             "wait" | "wait_time" | "wait_for" => {
                 Ok(Insn::Wait(wait(rest).ok_or_else(|| needs("a time"))?))
             }
-            "pause" | "wait_step" | "wait_stop" => match rest {
+            "pause" | "wait_pause" | "wait_step" | "wait_stop" => match rest {
                 "" => Ok(Insn::Pause(1)),
                 _ => rest
                     .parse()

@@ -22,7 +22,7 @@
 //! - `read HANDLER ARGUMENT`: writes a handler's name and value to the standard error output.
 //!   `write HANDLER VALUE`: writes a handler; `$?` is then 0, or negative if it refused.
 //! - `save HANDLER FILE`, `append HANDLER FILE`: writes a handler's value to a file, or appends it.
-//! - `pause N`: waits for N (default 1) writes of the handler `step`; `wait_step`, `wait_stop` and a bare
+//! - `pause N`: waits for N (default 1) writes of the handler `step`; `wait_pause`, `wait_step`, `wait_stop` and a bare
 //!   `wait` are the same. `wait TIME`: waits for a time or a step.
 //! - `label NAME`; `goto NAME CONDITION`: continues at a label, if the condition is true or there is none.
 //!   `goto` also takes `loop`, `end`, `exit`, `stop` and `error` as NAME. `loop`: starts again at the first

@@ -36,6 +36,8 @@ pub(crate) struct LinkUnqueue {
     link: VecDeque<(Time, Packet)>,
     /// When the last packet will have entered.
     free: Time,
+    /// Whether there was no packet when the link was last free.
+    idle: bool,
 }
 
 impl LinkUnqueue {
@@ -56,9 +58,13 @@ impl LinkUnqueue {
             let packet = batch.drain().next();
             cx.keep_spare(batch);
             let Some(packet) = packet else {
+                self.idle = true;
                 return cx.rest(0);
             };
-            self.free = cx.now() + self.entry(&packet);
+            // One that has waited enters right behind the one before it, however late the task runs.
+            let begins = if self.idle { cx.now() } else { self.free };
+            self.idle = false;
+            self.free = begins + self.entry(&packet);
             self.link
                 .push_back((self.free + self.config.latency, packet));
         }
@@ -94,6 +100,7 @@ impl Element for LinkUnqueue {
             config: Arc::clone(config),
             link: VecDeque::new(),
             free: Time(0),
+            idle: true,
         }
     }
 
@@ -101,9 +108,10 @@ impl Element for LinkUnqueue {
         let mut did = self.fill(cx);
         let now = cx.now();
         while self.link.front().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, mut packet)) = self.link.pop_front()
+            && let Some((at, mut packet)) = self.link.pop_front()
         {
-            packet.cold_mut().timestamp = cx.timestamp();
+            let late = now.since(at).as_nanos() as u64;
+            packet.cold_mut().timestamp = cx.timestamp().saturating_sub(late);
             cx.emit(0, packet);
             did = Did::Work;
         }
@@ -125,7 +133,7 @@ impl Element for LinkUnqueue {
     }
 
     fn take(&mut self, old: LinkUnqueue) {
-        (self.link, self.free) = (old.link, old.free);
+        (self.link, self.free, self.idle) = (old.link, old.free, old.idle);
     }
 
     const HANDLERS: &'static [Handler<LinkUnqueue>] = &[
@@ -139,7 +147,7 @@ impl Element for LinkUnqueue {
         Handler::set("reset", "frees the packets on the link", |e, _, cx| {
             let mut lost: Batch = e.link.drain(..).map(|(_, p)| p).collect();
             cx.drop_batch(&mut lost, RESET);
-            e.free = Time(0);
+            (e.free, e.idle) = (Time(0), true);
             cx.wake_self();
             Ok(())
         }),
@@ -172,6 +180,25 @@ mod tests {
             assert_eq!(bench.drops("l", "reset"), 2);
             assert_eq!(bench.read("l.bandwidth"), "8kbps");
             assert_eq!(bench.read("l.latency"), "250ms");
+        }
+    }
+
+    #[test]
+    fn a_task_that_runs_late_does_not_make_the_link_slower() {
+        let text = "q :: Queue -> l :: LinkUnqueue(0, 8kbps) -> out :: Collect";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.run();
+        bench.push("q", &[[0u8; 100]; 3]);
+        bench.run();
+        let begun = 1_000_000_000;
+        for (late, leaves) in [(130, 100), (75, 200)] {
+            bench.oversleep(Duration::from_millis(late));
+            let stamps: Vec<u64> = bench
+                .take_packets("out")
+                .iter()
+                .map(|packet| packet.cold.timestamp - begun)
+                .collect();
+            assert_eq!(stamps, [leaves * 1_000_000]);
         }
     }
 

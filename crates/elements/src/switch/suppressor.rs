@@ -6,38 +6,67 @@
 //! ```
 //!
 //! At first all pairs are active. Packets of an inactive pair are dropped (`suppressed`); a pull from it gives
-//! none. The pairs are all push or all pull, and there are at most 16.
+//! none. The pairs are all push or all pull.
 
 use crate::prelude::*;
+use arguments::units;
+use engine::dynamic::{self, DynamicHandlers};
+use std::cell::Cell;
+use std::rc::Rc;
 
 const SUPPRESSED: usize = 0;
-const PAIRS_MAX: usize = 16;
+/// As many ports as an element may have.
+const PAIRS_MAX: usize = 1024;
+
+/// Which pairs are active; handlers that the element offers share it.
+#[derive(Clone)]
+struct Active(Rc<[Cell<bool>]>);
+
+impl Active {
+    fn of(&self, pair: usize) -> Result<&Cell<bool>, String> {
+        let active = self.0.get(pair);
+        active.ok_or_else(|| format!("there is no pair {pair}"))
+    }
+
+    fn show(&self, pair: usize) -> Result<String, String> {
+        Ok(self.of(pair)?.get().to_string())
+    }
+
+    fn set(&self, pair: usize, value: &str) -> Result<(), String> {
+        self.of(pair)?.set(units::parse(value)?);
+        Ok(())
+    }
+}
 
 pub(super) struct Suppressor {
-    active: [bool; PAIRS_MAX],
+    active: Active,
 }
 
 impl Suppressor {
     fn is_active(&self, pair: usize) -> bool {
-        self.active.get(pair).is_some_and(|active| *active)
+        self.active.of(pair).is_ok_and(Cell::get)
     }
 }
 
-/// The handlers of all pairs.
+/// The pair that a handler's name means: `active3`.
+fn pair_of(name: &str) -> Option<usize> {
+    let digits = name.strip_prefix("active")?;
+    let plain = digits == "0" || !digits.starts_with(['0', '+']);
+    digits.parse().ok().filter(|_| plain)
+}
+
+/// The handlers of the first pairs; those of others are offered.
 macro_rules! handlers {
     ($($pair:literal $name:literal,)*) => {
         &[
             $(
-                Handler::text($name, "whether packets pass here", |e, _| {
-                    Ok(e.active[$pair].to_string())
-                }),
+                Handler::text($name, "whether packets pass here", |e, _| e.active.show($pair)),
                 Handler::set($name, "whether packets pass here", |e, value, _| {
-                    assign(&mut e.active[$pair], value)?;
-                    Ok(())
+                    e.active.set($pair, value)
                 }),
             )*
             Handler::set("reset", "makes all pairs active", |e, _, _| {
-                e.active = [true; PAIRS_MAX];
+                e.active.0.iter().for_each(|active| active.set(true));
                 Ok(())
             }),
         ]
@@ -50,14 +79,16 @@ impl Element for Suppressor {
     const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "a/a");
     const DROPS: &'static [&'static str] = &["suppressed"];
     const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&dynamic::of::<Self>()];
 
     type Config = ();
 
     fn configure(_: &mut Args) {}
 
-    fn new(_: &Arc<()>, _: &Init) -> Suppressor {
+    fn new(_: &Arc<()>, init: &Init) -> Suppressor {
+        let pairs = init.inputs.max(init.outputs);
         Suppressor {
-            active: [true; PAIRS_MAX],
+            active: Active((0..pairs).map(|_| Cell::new(true)).collect()),
         }
     }
 
@@ -83,6 +114,21 @@ impl Element for Suppressor {
     };
 }
 
+impl DynamicHandlers for Suppressor {
+    fn offers(_: &(), name: &str, _: Use) -> bool {
+        pair_of(name).is_some_and(|pair| pair < PAIRS_MAX)
+    }
+
+    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+        let (active, pair) = (self.active.clone(), pair_of(name).unwrap_or(usize::MAX));
+        let value = value.to_owned();
+        Box::new(move |_| match wanted {
+            Use::Read => active.show(pair),
+            Use::Write => active.set(pair, &value).map(|()| String::new()),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use testkit::Bench;
@@ -103,6 +149,23 @@ mod tests {
         bench.write("s.reset", "");
         assert_eq!(both(&mut bench), (1, 1));
         assert_eq!(bench.drops("s", "suppressed"), 1);
+    }
+
+    #[test]
+    fn every_pair_has_a_handler() {
+        let pairs: String = (0..20)
+            .map(|n| format!("Idle -> [{n}] s [{n}] -> Discard;"))
+            .collect();
+        let mut bench = Bench::new(crate::CLASSES, &format!("s :: Suppressor; {pairs}"));
+        for pair in [0, 15, 16, 19] {
+            let name = format!("s.active{pair}");
+            bench.write(&name, "false");
+            assert_eq!(bench.read(&name), "false");
+            bench.write("s.reset", "");
+            assert_eq!(bench.read(&name), "true");
+        }
+        assert!(bench.try_read("s.active20", "").is_err());
+        assert!(bench.try_write("s.active016", "true").is_err());
     }
 
     #[test]
