@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system cards bench bench-routes bench-queues bench-services bench-multicore routers examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
+.PHONY: run cluster build install test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -61,6 +61,10 @@ cards: deps deps-cards build
 # One core compared with testpmd and l3fwd; needs root and 7.5 GiB of memory for hugepages, because all run at once.
 bench: deps deps-bench build
 	$(PYTHON) eval/bench/bench.py
+
+# IPsec on one core compared with DPDK's ipsec-secgw and with the ciphers alone; needs root, two cores and 3.5 GiB for hugepages.
+bench-ipsec: deps deps-bench build
+	$(PYTHON) eval/ipsec/run
 
 # Routes by netlink and BGP into the tables, compared with Linux, and their effect on forwarding; needs root and two cores.
 bench-routes: deps deps-routes build

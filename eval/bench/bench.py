@@ -58,13 +58,14 @@ def prepare():
 
 
 @contextlib.contextmanager
-def started(names, core):
+def started(names, core, known=None):
     """Peers by name, started in this order and stopped; those that this machine cannot run are left out."""
+    known = known or PEERS
     found = {}
     with contextlib.ExitStack() as stack:
         for name in names:
             try:
-                peer = PEERS[name](FOLDER, core, FOLDER / f"{name}.log")
+                peer = known[name](FOLDER, core, FOLDER / f"{name}.log")
                 stack.callback(peer.close)
                 peer.wait_running()
                 peer.go_on(False)
