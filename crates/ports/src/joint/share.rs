@@ -108,6 +108,16 @@ impl Share {
         })
     }
 
+    /// Has the port's router know of packets in `up`; false if it does already.
+    pub(super) fn ask_to_send(self: &Arc<Share>, worker: usize) -> bool {
+        let is_new = !self.listed[worker].swap(true, SeqCst);
+        if is_new {
+            lock(&self.port.to_send[worker]).push(Arc::clone(self));
+            self.port.any[worker].store(true, SeqCst);
+        }
+        is_new
+    }
+
     /// It is described otherwise. The queue never holds more than it did at first.
     fn change(&self, of: &ShareOf, least: u32) {
         let quantum = u64::from(of.tickets / least).clamp(1, QUANTA_MAX);
@@ -338,9 +348,7 @@ impl TxQueue for ToPort {
             });
             tail.push_from(room, &mut packets);
         }
-        if !share.listed[worker].swap(true, SeqCst) {
-            lock(&share.port.to_send[worker]).push(Arc::clone(share));
-            share.port.any[worker].store(true, SeqCst);
+        if share.ask_to_send(worker) {
             fence(SeqCst);
             self.ringer.ring(&share.port.bells[worker]);
         }
@@ -399,6 +407,10 @@ impl Shared {
             .for_each(|(share, of)| share.change(of, least));
         *lock(&self.table) = Arc::new(Told::of(shares));
         self.changes.fetch_add(1, Release);
+        if shares.is_empty() {
+            // A share that wants to send holds the port, and would be held by it for ever.
+            self.to_send.iter().for_each(|list| lock(list).clear());
+        }
     }
 
     pub(super) fn device_name(&self) -> String {

@@ -367,3 +367,33 @@ fn nothing_is_kept_of_a_router_that_is_gone_though_nothing_comes() {
     drop((own, _gather, split));
     assert!(port.upgrade().is_none());
 }
+
+#[test]
+fn what_waits_for_a_port_that_closes_is_gone_and_so_is_the_port_when_it_is_described_no_more() {
+    let joints = joints(&port(vec![share("red", &[], By::Rest)]));
+    let (gather, split, whole) = open(&joints, "wan", "shares:wan");
+    let (red_rx, mut red, red_port) = open(&joints, "red", "wan");
+    assert_eq!(send(&mut red, &[frame(HERE, &[], 1)]), 1);
+    // It has not been heard of yet.
+    drop(gather);
+    let (mut gather, again, _) = open(&joints, "wan", "shares:wan");
+    assert!(take(&mut gather).is_empty());
+    assert_eq!(send(&mut red, &[frame(HERE, &[], 2)]), 1);
+    assert_eq!(take(&mut gather).len(), 1, "and it sends as before");
+
+    let all = |joints: &Joints| {
+        let all = lock(&joints.all);
+        let of = ("red".to_owned(), "wan".to_owned());
+        (
+            Arc::downgrade(&all.ports["wan"]),
+            Arc::clone(&all.shares[&of]),
+        )
+    };
+    let (shared, its) = all(&joints);
+    drop((gather, split, again, whole, red_rx, red, red_port));
+    // As of somebody who sends while the port closes.
+    its.ask_to_send(0);
+    drop(its);
+    joints.commit(&Together::default());
+    assert_eq!(shared.strong_count(), 0);
+}

@@ -382,11 +382,12 @@ impl RxQueue for Gather {
 
 impl Drop for Gather {
     fn drop(&mut self) {
-        // What waits is for a port that is gone; whoever opens it next begins anew.
-        for (worker, mut turn) in std::mem::take(&mut self.turns) {
+        self.port.gathering.fetch_sub(1, AcqRel);
+        // What waits, heard of or not, is for a port that is gone; whoever opens it next begins anew.
+        self.hear();
+        while let Some((worker, mut turn)) = self.turns.pop_front() {
             turn.head.pop_each(usize::MAX, drop);
             self.leave(worker, turn);
         }
-        self.port.gathering.fetch_sub(1, AcqRel);
     }
 }
