@@ -149,6 +149,11 @@ fn rewriters_take_any_packets_from_both_sides() {
 }
 
 #[test]
+fn files_of_routers_are_refused_or_what_they_share_takes_any_frames() {
+    run("routers", 1_500, 200);
+}
+
+#[test]
 fn scripts_of_any_bytes_end_or_wait() {
     run("script", 500, 200);
 }

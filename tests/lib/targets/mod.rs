@@ -19,6 +19,7 @@ pub mod node;
 pub mod offload;
 pub mod patterns;
 pub mod rewriters;
+pub mod routers;
 pub mod script;
 pub mod socket;
 pub mod summary;
@@ -108,6 +109,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "rewriters",
         run: rewriters::run,
+    },
+    Target {
+        name: "routers",
+        run: routers::run,
     },
     Target {
         name: "script",
