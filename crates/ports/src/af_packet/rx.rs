@@ -37,6 +37,9 @@ pub(super) struct Rx {
     /// Frames to make room for first: a little more than came last time, so that an empty poll
     /// does not take and give back a burst of buffers.
     guess: usize,
+    /// There was no buffer last time. Frames wait in the kernel then, which counts those that it drops; here it counts
+    /// how often buffers run out, not how often one looks.
+    short: bool,
     counts: Arc<Counts<5>>,
 }
 
@@ -49,6 +52,7 @@ impl Rx {
             hold,
             held,
             guess: 4,
+            short: false,
             counts,
         }
     }
@@ -57,15 +61,20 @@ impl Rx {
     /// `limit` and holds the rest. Returns the number of frames.
     fn burst(&mut self, into: &mut Batch, limit: usize, ask: usize) -> usize {
         let mut rooms = [const { None }; BURST];
+        let mut short = false;
         for room in rooms.iter_mut().take(ask) {
             *room = Packet::new();
             let Some(packet) = room else {
-                self.counts.at(NO_BUFFER).add(1);
+                short = true;
                 break;
             };
             let all = packet.tailroom();
             packet.put(all);
         }
+        if short && !self.short {
+            self.counts.at(NO_BUFFER).add(1);
+        }
+        self.short = short;
         let n = match self.intake.receive(self.socket.fd.as_raw_fd(), &mut rooms) {
             Ok(n) => n,
             Err(e) => {
