@@ -181,7 +181,8 @@ def test_a_router_whose_hugepages_or_memory_are_short_does_without_or_says_what_
     with promised_hugepages():
         without = router()
         without.wait_for(" start ", 30)
-        without.wait_for("hugepages: 0 MiB free, .* DPDK runs without them, slower: .*sysctl -w vm.nr_hugepages=", 30)
+        said = without.wait_for("hugepages: 0 MiB free, .* DPDK runs without them, slower: .*sysctl -w vm.nr_hugepages=([0-9]+)", 30)
+        assert int(said[1]) > int((HUGEPAGES / "nr_hugepages").read_text())
         assert without.stop() == 0
         short = router("prlimit", "--as=600000000")
         assert short.wait() == 1

@@ -44,6 +44,17 @@ impl Machine {
         pages.map(|p| p.bytes * p.free).sum()
     }
 
+    /// Hugepages of 2 MiB that there are, and that there must be so that so many bytes can be had.
+    pub fn hugepages_for(&self, bytes: usize) -> (usize, usize) {
+        let pages = self.pages(PAGES);
+        let have = pages
+            .iter()
+            .find(|p| p.bytes == PAGE)
+            .map_or(0, |p| p.total);
+        let free: usize = pages.iter().map(|p| p.bytes * p.free).sum();
+        (have, have + bytes.saturating_sub(free).div_ceil(PAGE))
+    }
+
     pub(super) fn memory(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
         if wanted.memory == 0 {
             return;
@@ -52,10 +63,8 @@ impl Machine {
         let pages = self.pages(PAGES);
         let free = self.free_hugepages();
         let total: usize = pages.iter().map(|p| p.bytes * p.total).sum();
-        let small = pages.iter().find(|p| p.bytes == PAGE);
-        let have = small.map_or(0, |p| p.total);
         if free < wanted.memory {
-            let more = (wanted.memory - free).div_ceil(PAGE);
+            let (have, want) = self.hugepages_for(wanted.memory);
             // Without an IOMMU a card needs addresses that only hugepages have.
             let level = match wanted.cards.is_empty() || self.has_iommu() {
                 true => Level::Warning,
@@ -75,7 +84,7 @@ impl Machine {
                     "DPDK works without them, but slower; --buffers N asks for fewer packet buffers"
                 }
             };
-            let command = format!("sysctl -w vm.nr_hugepages={}", have + more);
+            let command = format!("sysctl -w vm.nr_hugepages={want}");
             let undo = format!("sysctl -w vm.nr_hugepages={have}");
             found.push(Finding::new(level, "hugepages", what, why).mend(Mend::new(command, undo)));
             return;

@@ -70,8 +70,9 @@ pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
 
 fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     let need = sizes.bytes();
-    let huge = Machine::here().free_hugepages();
-    let pages = need.div_ceil(2 << 20);
+    let machine = Machine::here();
+    let huge = machine.free_hugepages();
+    let (_, pages) = machine.hugepages_for(need);
     let mut remarks = Vec::new();
     let mut args: Vec<String> = ["ashlar", "--no-telemetry", "-l"].map(String::from).into();
     args.push(first_cpu());
