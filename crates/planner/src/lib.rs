@@ -34,10 +34,10 @@ pub use names::{GivesNames, readdressed};
 /// Replaces parts of a router by what they stand for, before it is planned. Returns the mistakes in what it read.
 pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
 
-/// The element classes of a program.
+/// The element classes of a program. A copy shares them.
 #[derive(Clone, Default)]
 pub struct Registry {
-    classes: HashMap<&'static str, &'static Class>,
+    classes: Arc<HashMap<&'static str, &'static Class>>,
     rewrites: Vec<Rewrite>,
     loops: &'static [FusedLoop],
     packages: &'static [&'static str],
@@ -52,7 +52,7 @@ impl Registry {
     /// Adds classes; one replaces an earlier one of the same name.
     pub fn with_classes(mut self, lists: &[&'static [Class]]) -> Registry {
         let added = lists.iter().flat_map(|l| l.iter());
-        self.classes.extend(added.map(|c| (c.name, c)));
+        Arc::make_mut(&mut self.classes).extend(added.map(|c| (c.name, c)));
         self
     }
 

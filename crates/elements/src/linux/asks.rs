@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Questions that wait for control. One that finds no room is asked again a second later.
 const WAITING_MAX: usize = 4096;
@@ -20,36 +20,41 @@ pub struct Ask {
     pub address: IpAddr,
 }
 
-/// The way of questions. Workers never wait on it.
+/// The way of questions. Workers never wait on it. Where nobody follows a kernel there is none.
+#[derive(Default)]
 pub(super) struct Asks {
-    sender: SyncSender<Ask>,
-    receiver: Mutex<Receiver<Ask>>,
-    doorbell: Option<OwnedFd>,
+    way: OnceLock<Way>,
     /// Whether the doorbell was rung since control looked.
     rung: AtomicBool,
     lost: AtomicU64,
 }
 
-impl Default for Asks {
-    fn default() -> Asks {
-        let (sender, receiver) = sync_channel(WAITING_MAX);
-        Asks {
-            sender,
-            receiver: Mutex::new(receiver),
-            doorbell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
-            rung: AtomicBool::new(false),
-            lost: AtomicU64::new(0),
-        }
-    }
+struct Way {
+    sender: SyncSender<Ask>,
+    receiver: Mutex<Receiver<Ask>>,
+    doorbell: Option<OwnedFd>,
 }
 
 impl Asks {
+    /// From now on questions can be put.
+    pub(super) fn begin(&self) {
+        self.way.get_or_init(|| {
+            let (sender, receiver) = sync_channel(WAITING_MAX);
+            Way {
+                sender,
+                receiver: Mutex::new(receiver),
+                doorbell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
+            }
+        });
+    }
+
     /// Puts a question, and rings if control has not been rung for since it looked.
     pub(super) fn put(&self, ask: Ask) {
-        if self.sender.try_send(ask).is_err() {
+        let way = self.way.get();
+        if way.is_none_or(|way| way.sender.try_send(ask).is_err()) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         } else if !self.rung.swap(true, Ordering::AcqRel)
-            && let Some(doorbell) = &self.doorbell
+            && let Some(doorbell) = self.doorbell()
         {
             // It cannot be full: control reads it before it is rung again.
             let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
@@ -57,19 +62,22 @@ impl Asks {
     }
 
     pub(super) fn take(&self, each: &mut dyn FnMut(Ask)) {
-        if let Some(doorbell) = &self.doorbell {
+        let Some(way) = self.way.get() else {
+            return;
+        };
+        if let Some(doorbell) = &way.doorbell {
             let _ = rustix::io::read(doorbell, &mut [0; 8]);
         }
         // Before looking: who puts one now rings again.
         self.rung.store(false, Ordering::Release);
-        let receiver = self.receiver.lock();
+        let receiver = way.receiver.lock();
         let receiver = receiver.unwrap_or_else(PoisonError::into_inner);
         // No more than could wait at once: control has other work, too.
         receiver.try_iter().take(WAITING_MAX).for_each(each);
     }
 
     pub(super) fn doorbell(&self) -> Option<BorrowedFd<'_>> {
-        self.doorbell.as_ref().map(AsFd::as_fd)
+        self.way.get()?.doorbell.as_ref().map(AsFd::as_fd)
     }
 
     /// Questions that found no room.
@@ -102,6 +110,7 @@ mod tests {
     #[test]
     fn the_bell_rings_once_until_control_looks() {
         let asks = Asks::default();
+        asks.begin();
         assert!(!rings(&asks));
         asks.put(ask(1));
         assert!(rings(&asks));
@@ -117,6 +126,11 @@ mod tests {
     #[test]
     fn too_many_questions_are_lost_and_counted() {
         let asks = Asks::default();
+        asks.put(ask(1));
+        asks.take(&mut |_| unreachable!("nobody follows a kernel"));
+        assert_eq!(asks.lost(), 1);
+        let asks = Asks::default();
+        asks.begin();
         for _ in 0..WAITING_MAX + 5 {
             asks.put(ask(1));
         }

@@ -52,7 +52,7 @@ impl Kernel {
     }
 
     /// Becomes readable when there are questions, until [`Kernel::take_asks`]. None if the system refuses a
-    /// descriptor: then look every few milliseconds.
+    /// descriptor, or while no interface was named: then look every few milliseconds.
     pub fn doorbell(&self) -> Option<BorrowedFd<'_>> {
         self.asks.doorbell()
     }
@@ -64,6 +64,7 @@ impl Kernel {
 
     /// The interface of a name, made when an element first names it; none if there are too many.
     pub fn interface(&self, name: &str) -> Option<Arc<Interface>> {
+        self.asks.begin();
         self.used.store(true, Ordering::Release);
         let mut interfaces = self.lock();
         if let Some(known) = interfaces.iter().find(|i| i.name() == name) {
