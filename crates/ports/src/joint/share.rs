@@ -435,6 +435,7 @@ impl Shared {
         let rx = (0..request.rx_queues).map(|queue| {
             Box::new(Gather {
                 port: Arc::clone(self),
+                changes: u64::MAX,
                 workers: (queue..self.bells.len())
                     .step_by(request.rx_queues)
                     .collect(),

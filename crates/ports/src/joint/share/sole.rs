@@ -97,7 +97,6 @@ impl LentRx {
         if changes != self.changes {
             self.changes = changes;
             self.sole = self.port.sole();
-            self.port.hear_all();
         }
         let Some(share) = &self.sole else {
             return false;

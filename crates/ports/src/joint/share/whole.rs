@@ -283,6 +283,8 @@ pub(super) struct Turn {
 /// Takes what routers send, in turns.
 pub(super) struct Gather {
     pub(super) port: Arc<Shared>,
+    /// How often it had been told who gets what.
+    pub(super) changes: u64,
     pub(super) workers: Vec<usize>,
     pub(super) turns: VecDeque<(usize, Turn)>,
 }
@@ -291,6 +293,11 @@ impl Gather {
     /// Has those stand in line that have got something to send.
     #[inline]
     fn hear(&mut self) {
+        let changes = self.port.changes.load(Acquire);
+        if changes != self.changes {
+            self.changes = changes;
+            self.port.hear_all();
+        }
         for &worker in &self.workers {
             if !self.port.any[worker].load(Acquire) {
                 continue;
