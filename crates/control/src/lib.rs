@@ -20,6 +20,7 @@ pub mod describe;
 pub mod file;
 mod handlers;
 pub mod log;
+mod memory;
 pub mod metrics;
 pub mod netlink;
 pub mod pcapng;

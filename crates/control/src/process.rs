@@ -3,9 +3,10 @@
 
 mod take_up;
 
-use crate::balance::Balance;
+use crate::balance::Keeper;
 use crate::books::Books;
 use crate::file::{self, Parsed, Section, twice_used};
+use crate::memory::Spare;
 use crate::metrics;
 use crate::netlink::Listen;
 use crate::service;
@@ -22,7 +23,7 @@ use router::Workers;
 use router::worker::share::Share;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 use tracing::info;
 
@@ -63,8 +64,9 @@ pub struct Process {
     changing: Mutex<()>,
     reloads: AtomicU64,
     pub(crate) stop: tokio::sync::Notify,
-    /// Where routers that are added have their balancers run.
-    threads: OnceLock<tokio::runtime::Handle>,
+    keeper: Keeper,
+    /// Set when routers have been planned, or are gone.
+    pub(crate) spare: Spare,
     started: Instant,
 }
 
@@ -155,7 +157,8 @@ impl Process {
             changing: Mutex::default(),
             reloads: AtomicU64::new(0),
             stop: tokio::sync::Notify::new(),
-            threads: OnceLock::new(),
+            keeper: Keeper::default(),
+            spare: Spare::default(),
             started: Instant::now(),
         }
     }
@@ -183,7 +186,8 @@ impl Process {
             fpm: common.fpm.clone(),
         })?);
         self.list(|routers| routers.push(Arc::clone(&control)));
-        self.keep_balance(&control);
+        self.keeper.look();
+        self.spare.note();
         Ok(control)
     }
 
@@ -269,6 +273,7 @@ impl Process {
         };
         gone.end(false);
         gone.take_down();
+        self.spare.note();
         info!(router = name, "stop");
         true
     }
@@ -294,25 +299,16 @@ impl Process {
         Ok(())
     }
 
-    /// Balancers run from now on.
-    pub(crate) fn begin(&self, threads: tokio::runtime::Handle) {
-        // It is served once.
-        let _ = self.threads.set(threads);
-        self.routers().iter().for_each(|r| self.keep_balance(r));
+    /// Balancers run from now on, on a thread of `threads`, until the process [ends](Self::end).
+    pub(crate) fn begin(self: &Arc<Self>, threads: &tokio::runtime::Handle) {
+        let process = Arc::clone(self);
+        threads.spawn_blocking(move || process.keeper.run(|| process.routers()));
     }
 
-    /// Spreads a router's load over the workers, again and again, on a thread of its own.
-    fn keep_balance(&self, control: &Arc<Control>) {
-        let Some(threads) = self.threads.get() else {
-            return;
-        };
-        let control = Arc::clone(control);
-        threads.spawn_blocking(move || {
-            while !control.is_ending() {
-                Balance::wait(&control.balance);
-                control.balance.step(&control.router);
-            }
-        });
+    /// Nothing waits for the routers any more.
+    pub(crate) fn end(&self) {
+        self.keeper.end();
+        self.routers().iter().for_each(|router| router.end(true));
     }
 
     /// Whether all routers have ended by themselves.
@@ -424,9 +420,14 @@ impl Process {
 impl File {
     /// What it describes.
     pub fn parse(&self) -> Parsed {
+        self.parse_for(None)
+    }
+
+    /// As [`parse`](Self::parse), and if only one router is wanted, the graphs of others are not read.
+    fn parse_for(&self, only: Option<&str>) -> Parsed {
         let folder = self.source.path.as_deref().and_then(Path::parent);
         let folder = folder.unwrap_or(Path::new("."));
-        file::parse(&self.source.name, &self.source.text, folder)
+        file::parse_for(&self.source.name, &self.source.text, folder, only)
     }
 }
 

@@ -89,10 +89,10 @@ impl Runtime {
     /// [`Process::close`]. The error is a sentence.
     pub fn serve(self, process: &Arc<Process>, serve: Serve) -> Result<Ended, String> {
         let Runtime { runtime, signals } = self;
-        process.begin(runtime.handle().clone());
+        process.begin(runtime.handle());
         let ended = runtime.block_on(run(process, &serve, signals));
         service::stopping();
-        process.routers().iter().for_each(|router| router.end(true));
+        process.end();
         // Requests under way are cut off; what waits for a worker ends with its answer.
         runtime.shutdown_timeout(Duration::from_secs(1));
         drop(serve);
@@ -112,7 +112,7 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
     let mut alive = tokio::time::interval(watchdog.unwrap_or(Duration::MAX));
     let mut often = tokio::time::interval(Duration::from_millis(100));
     let (mut watch, mut namespace) = (PortWatch::default(), NamespaceWatch::default());
-    let [mut addresses, mut devices, mut workers_turn] = [const { Following(None) }; 3];
+    let [mut addresses, mut devices, mut workers_turn, mut spare] = [const { Following(None) }; 4];
     let mut end = watch_end(process);
     if let Some(socket) = &serve.socket {
         let listener = socket.listener().map_err(wrong)?;
@@ -140,6 +140,7 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
                 watch.look(process);
                 namespace.look(process)?;
                 addresses.again(process, follow_addresses);
+                spare.again(process, |process| process.spare.give_back());
             }
             _ = alive.tick(), if watchdog.is_some() => workers_turn.again(process, tell_alive),
             _ = often.tick() => devices.again(process, follow_devices),
@@ -283,11 +284,12 @@ impl PortWatch {
             let open = names.filter_map(|name| router.ports.get(&name));
             all.extend(open.map(|port| (router, port)));
         }
-        let is_open = |(owner, name): &(String, String)| {
-            let mut all = all.iter();
-            all.any(|(router, port)| router.name() == owner && port.name == *name)
-        };
-        self.0.retain(|key, _| is_open(key));
+        let open = all.iter();
+        let open: BTreeSet<(&str, &str)> = open
+            .map(|(router, port)| (router.name(), port.name.as_str()))
+            .collect();
+        self.0
+            .retain(|(router, name), _| open.contains(&(router.as_str(), name.as_str())));
         for (router, port) in all {
             let up = port.port.link_up();
             let label = process.label(router);

@@ -139,7 +139,6 @@ impl Control {
     /// manager keeps them no longer.
     pub(crate) fn end(&self, process_ends: bool) {
         self.ending.store(true, Ordering::Release);
-        self.balance.ring();
         // This also wakes who waits for the end. Workers that do not answer end with the process.
         let _ = self.router.halt();
         if !process_ends {

@@ -3,9 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
-use std::time::{Duration, Instant};
 
-/// A doorbell, heard by the thread that waits for it first. To ring it takes no lock.
+/// A doorbell. It wakes the thread that first asked whether it was rung. To ring it takes no lock.
 #[derive(Default)]
 pub(super) struct Doorbell {
     rung: AtomicBool,
@@ -23,17 +22,15 @@ impl Doorbell {
         }
     }
 
-    /// Waits until it is rung, or was since the last time; or until the time is over.
-    pub(super) fn wait(&self, at_most: Duration) {
+    /// Whether it was rung and nobody has heard it.
+    pub(super) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
+    /// Whether it was rung since the last time. From now on it wakes this thread.
+    pub(super) fn was_rung(&self) -> bool {
         self.listener.get_or_init(std::thread::current);
-        let begin = Instant::now();
-        while !self.rung.swap(false, Ordering::AcqRel) {
-            let left = at_most.saturating_sub(begin.elapsed());
-            if left.is_zero() {
-                return;
-            }
-            std::thread::park_timeout(left);
-        }
+        self.rung.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -42,21 +39,21 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
-
-    const FOREVER: Duration = Duration::from_secs(3600);
+    use std::time::Duration;
 
     #[test]
     fn it_wakes_who_waits_and_is_heard_later_by_who_did_not() {
         let doorbell = Arc::new(Doorbell::default());
         doorbell.ring();
-        doorbell.wait(FOREVER);
-        doorbell.wait(Duration::ZERO);
+        assert!(doorbell.was_rung() && !doorbell.was_rung());
         let (heard, hears) = channel();
         let listener = Arc::new(Doorbell::default());
         let theirs = Arc::clone(&listener);
         let waits = std::thread::spawn(move || {
             for _ in 0..100 {
-                theirs.wait(FOREVER);
+                while !theirs.was_rung() {
+                    std::thread::park_timeout(Duration::from_secs(3600));
+                }
                 heard.send(()).expect("somebody listens");
             }
         });

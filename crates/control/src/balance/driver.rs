@@ -12,7 +12,7 @@ use router::Router;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use steer::{Moves, Pressure, Table};
 use tracing::warn;
 
@@ -21,9 +21,6 @@ const PARTS: usize = 16;
 /// How long packets are thought to wait for a move before one has been seen, and at least.
 const WAIT: Duration = Duration::from_millis(5);
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Time between two looks when workers ring.
-pub const PAUSE: Duration = Duration::from_millis(10);
-
 /// Events that are remembered.
 const REMEMBERED: usize = 100;
 /// Shares of a port's queue, and of a ring to a worker, from which on they are crowded: some packets are always under way in a ring.
@@ -104,6 +101,8 @@ struct Seen {
 pub(super) struct State {
     pub(super) settings: Settings,
     started: Option<Time>,
+    /// When it last looked.
+    looked: Option<Instant>,
     now: Time,
     /// By name of the table.
     seen: BTreeMap<String, Seen>,
@@ -148,18 +147,6 @@ impl Balance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it is time for the next look: the interval is over, or a worker rings. On one thread only.
-    pub fn wait(&self) {
-        let interval = self.lock().settings.interval;
-        std::thread::sleep(PAUSE);
-        self.doorbell.wait(interval.saturating_sub(PAUSE));
-    }
-
-    /// Ends the [`wait`](Self::wait).
-    pub fn ring(&self) {
-        self.doorbell.ring();
-    }
-
     /// Changes a setting ([`Settings::set`]), or with `now` moves what the last look proposed. The error is a
     /// sentence.
     pub fn set(&self, router: &impl Workers, text: &str) -> Result<(), String> {
@@ -180,7 +167,30 @@ impl Balance {
 
     /// Looks once, and moves what should move if that is wanted.
     pub fn step(&self, router: &impl Workers) {
-        self.lock().step(router, &self.doorbell);
+        let mut state = self.lock();
+        state.step(router, &self.doorbell);
+        state.looked = Some(Instant::now());
+    }
+
+    /// Whether a worker has rung that nobody has heard yet.
+    pub(crate) fn is_rung(&self) -> bool {
+        self.doorbell.is_rung()
+    }
+
+    /// Looks if it is time: the interval is over, or a worker has rung. Returns how long it is until the next time, unless
+    /// a worker rings: that wakes the calling thread, which must always be the same.
+    pub fn step_if_due(&self, router: &impl Workers) -> Duration {
+        let left = || {
+            let state = self.lock();
+            let over = state.looked.map(|at| at.elapsed());
+            over.map_or(Duration::ZERO, |over| {
+                state.settings.interval.saturating_sub(over)
+            })
+        };
+        if self.doorbell.was_rung() || left().is_zero() {
+            self.step(router);
+        }
+        left()
     }
 
     /// How many workers work, and how many could.

@@ -8,6 +8,7 @@
 mod doorbell;
 mod driver;
 mod follow;
+mod keeper;
 pub mod moves;
 mod scale;
 mod settings;
@@ -17,5 +18,6 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Balance, Event, PAUSE, Workers};
+pub use driver::{Balance, Event, Workers};
+pub(crate) use keeper::Keeper;
 pub use settings::{Mode, Settings};

@@ -55,6 +55,11 @@ pub fn is_described(name: &str) -> bool {
 
 /// Reads the text of a file that is called `name` in messages. Graphs are looked for from `folder`.
 pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
+    parse_for(name, text, folder, None)
+}
+
+/// As [`parse`], and if only one router is wanted, the graphs of others are not read.
+pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str>) -> Parsed {
     read(name, text, |reader, top| {
         let kinds = ["cluster", "server", "link", "route"];
         let has_routers = top.has("router") || top.has("port");
@@ -72,7 +77,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
                 (reader, Vec::new(), Together::default(), None)
             }
             (true, false) => {
-                let (mut reader, mut routers) = routers::read(reader, top, folder);
+                let (mut reader, mut routers) = routers::read(reader, top, folder, only);
                 let together = ports::read(&mut reader, top, &mut routers);
                 (reader, routers, together, None)
             }

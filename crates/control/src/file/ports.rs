@@ -23,7 +23,7 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>)
     let mut together = Together::default();
     let mut own = Vec::new();
     for fields in top.tables(r, "port", "[[port]]") {
-        if let Some((of, section)) = port(r, fields, &mut names, routers) {
+        if let Some((of, section)) = port(r, fields, &mut names) {
             together.ports.push(of);
             own.push(section);
         }
@@ -38,7 +38,8 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>)
 
 /// What is called how.
 struct Names {
-    routers: BTreeSet<String>,
+    /// With their tickets.
+    routers: BTreeMap<String, u32>,
     others: BTreeSet<String>,
     /// Of these the shared ports, once all are known.
     ports: BTreeSet<String>,
@@ -47,7 +48,10 @@ struct Names {
 impl Names {
     fn of(routers: &[Section]) -> Names {
         Names {
-            routers: routers.iter().map(|router| router.name.clone()).collect(),
+            routers: routers
+                .iter()
+                .map(|router| (router.name.clone(), router.share.tickets))
+                .collect(),
             others: BTreeSet::new(),
             ports: BTreeSet::new(),
         }
@@ -58,7 +62,7 @@ impl Names {
         if !is_name(r, &name) {
             return None;
         }
-        let taken = self.routers.contains(&name.text) || !self.others.insert(name.text.clone());
+        let taken = self.routers.contains_key(&name.text) || !self.others.insert(name.text.clone());
         if taken {
             let wrong = format!("there are two of the name `{}`", name.text);
             let help = "routers, shared ports and links have names of their own";
@@ -69,10 +73,10 @@ impl Names {
 
     /// A router that must be there; for a link, also that of a shared port.
     fn router(&self, r: &mut Reader, name: Word) -> Option<String> {
-        let is_there = self.routers.contains(&name.text) || self.ports.contains(&name.text);
+        let is_there = self.routers.contains_key(&name.text) || self.ports.contains(&name.text);
         if !is_there {
             let wrong = format!("there is no router `{}`", name.text);
-            let near = arguments::near::nearest(&name.text, self.routers.iter().map(|n| &**n));
+            let near = arguments::near::nearest(&name.text, self.routers.keys().map(|n| &**n));
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "name a [[router]] of this file".to_owned(),
@@ -83,12 +87,7 @@ impl Names {
     }
 }
 
-fn port(
-    r: &mut Reader,
-    mut fields: Fields,
-    names: &mut Names,
-    routers: &[Section],
-) -> Option<(PortOf, Section)> {
+fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf, Section)> {
     let place = fields.span;
     let help = "write name = \"...\": routers name their shares by it";
     let name = fields.needed(r, "name", help);
@@ -97,7 +96,7 @@ fn port(
     let mut shares = Vec::new();
     let mut seen = BTreeMap::new();
     for share_fields in fields.tables(r, "share", "[[port.share]]") {
-        shares.extend(share(r, share_fields, names, routers, &mut seen));
+        shares.extend(share(r, share_fields, names, &mut seen));
     }
     fields.end(r);
     let priority = match scheme.as_ref().map(|word| &*word.text) {
@@ -143,13 +142,7 @@ fn port(
 /// Who has which frames of a port, and where the file says so.
 type Seen = BTreeMap<String, Span>;
 
-fn share(
-    r: &mut Reader,
-    mut fields: Fields,
-    names: &Names,
-    routers: &[Section],
-    seen: &mut Seen,
-) -> Option<ShareOf> {
+fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> Option<ShareOf> {
     let place = fields.span;
     let router = fields.needed(r, "router", "write router = \"...\": whose share this is");
     let vlan = vlans(r, &mut fields);
@@ -232,15 +225,14 @@ fn share(
             r.wrong("port-share", place, wrong, help);
         }
     }
-    let section = routers.iter().find(|section| section.name == router);
     Some(ShareOf {
+        tickets: names.routers.get(&router).copied().unwrap_or(1),
         router,
         vlan,
         by,
         broadcast: broadcast.is_none_or(|(wants, _)| wants),
         rate: rate.map(|(rate, _)| rate),
         queue: queue.map_or(QUEUE, |(n, _)| n.clamp(1, QUEUE_MAX)),
-        tickets: section.map_or(1, |section| section.share.tickets),
     })
 }
 

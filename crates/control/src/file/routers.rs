@@ -27,12 +27,18 @@ pub struct Section {
 /// Tickets at most: so many routers may share a worker evenly with room for shares between.
 const TICKETS_MAX: u32 = 1_000_000;
 
-/// Reads the sections. Graphs are looked for from `folder`. Mistakes are noted.
-pub(super) fn read(mut reader: Reader, top: &mut Fields, folder: &Path) -> (Reader, Vec<Section>) {
+/// Reads the sections. Graphs are looked for from `folder`; if only one router is wanted, those of others are not read.
+/// Mistakes are noted.
+pub(super) fn read(
+    mut reader: Reader,
+    top: &mut Fields,
+    folder: &Path,
+    only: Option<&str>,
+) -> (Reader, Vec<Section>) {
     let mut names: BTreeMap<String, Span> = BTreeMap::new();
     let mut sections = Vec::new();
     for fields in top.tables(&mut reader, "router", "[[router]]") {
-        let section = section(&mut reader, fields, folder, &mut names);
+        let section = section(&mut reader, fields, (folder, only), &mut names);
         sections.extend(section);
     }
     (reader, sections)
@@ -41,7 +47,7 @@ pub(super) fn read(mut reader: Reader, top: &mut Fields, folder: &Path) -> (Read
 fn section(
     r: &mut Reader,
     mut fields: Fields,
-    folder: &Path,
+    (folder, only): (&Path, Option<&str>),
     names: &mut BTreeMap<String, Span>,
 ) -> Option<Section> {
     let name = fields.needed(
@@ -92,7 +98,12 @@ fn section(
     let definitions: Vec<_> = definitions.collect();
     let graph = graph?;
     let path = folder.join(&graph.text);
-    let source = match Source::read_at(&path, definitions) {
+    let is_wanted = only.is_none_or(|only| name.as_ref().is_some_and(|name| name.text == only));
+    let source = match is_wanted {
+        true => Source::read_at(&path, definitions),
+        false => Ok(Source::default()),
+    };
+    let source = match source {
         Ok(source) => source,
         Err(why) => {
             let help = "its path is relative to this file";

@@ -130,7 +130,7 @@ impl Process {
             source: file.source.again(&asked.definitions).map_err(refused)?,
             netns: file.netns,
         };
-        let mut parsed = next.parse();
+        let mut parsed = next.parse_for(Some(name));
         parsed.routers.retain(|section| section.name == name);
         let common = &self.common;
         let now = common.ports.joints().map(|joints| joints.together());

@@ -1,0 +1,54 @@
+//! The thread that has the balancers of all routers look, again and again. One for each router would be a thousand
+//! threads for a thousand routers, most of which have nothing to balance.
+
+use crate::state::Control;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Time between two looks when workers ring.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Routers are looked for so often at least.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What the thread obeys.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    thread: OnceLock<Thread>,
+    ending: AtomicBool,
+}
+
+impl Keeper {
+    /// Has balancers look until it is told to end. On one thread only.
+    pub(crate) fn run(&self, routers: impl Fn() -> Vec<Arc<Control>>) {
+        self.thread.get_or_init(std::thread::current);
+        while !self.ending.load(Ordering::Acquire) {
+            let (mut left, mut all) = (LONGEST, routers());
+            all.retain(|router| !router.is_ending());
+            for router in &all {
+                left = left.min(router.balance.step_if_due(&router.router));
+            }
+            std::thread::sleep(PAUSE);
+            // Who has rung meanwhile has woken this thread perhaps when it waited for something else. Who rings from here on
+            // keeps it from waiting.
+            if !all.iter().any(|router| router.balance.is_rung()) {
+                drop(all);
+                std::thread::park_timeout(left.saturating_sub(PAUSE));
+            }
+        }
+    }
+
+    /// There are other routers now.
+    pub(crate) fn look(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Ordering::Release);
+        self.look();
+    }
+}

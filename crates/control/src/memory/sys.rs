@@ -1,0 +1,14 @@
+//! What the allocator can do and the language cannot say.
+#![allow(unsafe_code)]
+
+/// Gives free memory back to the system, where the allocator can.
+pub(super) fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    {
+        unsafe extern "C" {
+            fn malloc_trim(pad: usize) -> i32;
+        }
+        // SAFETY: glibc's function takes a number, may be called by any thread, and touches free memory only.
+        unsafe { malloc_trim(0) };
+    }
+}
