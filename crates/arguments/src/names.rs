@@ -195,6 +195,12 @@ pub fn entries(value: &str) -> Vec<(Kind, String)> {
         }
     } else if value.parse::<wire::EtherAddr>().is_ok() {
         found.push((Kind::Ether, value.to_owned()));
+    } else if with_prefix {
+        // `18.26.4/24` is a network, and no address.
+        let network = crate::units::complete(value);
+        if network.parse::<wire::Prefix4>().is_ok() {
+            found.push((Kind::IpNet, network.into_owned()));
+        }
     }
     found
 }
@@ -236,6 +242,10 @@ mod tests {
         assert_eq!(names.get("net:bcast", Kind::Ip), Some("10.0.0.127"));
         assert_eq!(names.get("net:gw", Kind::Ip), Some("10.0.0.65"));
         assert_eq!(names.get("net:ip", Kind::Ip), Some("10.0.0.77"));
+        names.insert_entry("short 18.26.4/24");
+        assert_eq!(names.get("short", Kind::IpNet), Some("18.26.4.0/24"));
+        assert_eq!(names.get("short", Kind::Ip), None);
+        assert_eq!(names.get("short:bcast", Kind::Ip), Some("18.26.4.255"));
     }
 
     #[test]

@@ -325,7 +325,7 @@ prefixes! {
 }
 
 /// `10.1/16` is `10.1.0.0/16`, and `0/0` is every address, as in Click.
-fn complete(text: &str) -> Cow<'_, str> {
+pub(crate) fn complete(text: &str) -> Cow<'_, str> {
     match text.split_once('/') {
         Some((address, length)) if !address.is_empty() => {
             let missing = 3usize.saturating_sub(address.matches('.').count());

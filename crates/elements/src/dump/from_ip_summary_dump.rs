@@ -256,7 +256,14 @@ impl Element for FromIpSummaryDump {
             "default addresses and ports",
         );
         let flow = flow.unwrap_or_default();
-        let words: Vec<&str> = flow.split_whitespace().collect();
+        // Ports may be names of PortInfo, or well-known ones.
+        let port = |word: &str| crate::classify::port(word, None, args.names());
+        let words = flow.split_whitespace().enumerate().map(|(at, word)| {
+            let port = matches!(at, 1 | 3).then(|| port(word)).flatten();
+            port.map_or_else(|| word.to_owned(), |port| port.to_string())
+        });
+        let words: Vec<String> = words.collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let parsed = Flow::parse(&words);
         if parsed.is_none() && !words.is_empty() {
             args.error_in_whole(
