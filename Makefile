@@ -16,11 +16,20 @@ cluster: deps build
 build: deps
 	$(CARGO) build --release --locked
 
-# Installs the program, its systemd units, and the user that they run as; needs root.
+MAN = /usr/local/share/man
+BASH_COMPLETIONS = /usr/local/share/bash-completion/completions
+ZSH_COMPLETIONS = /usr/local/share/zsh/site-functions
+FISH_COMPLETIONS = /usr/local/share/fish/vendor_completions.d
+
+# Installs the program, its manual pages and completions, its systemd units, and the user that they run as; needs root.
 install: build
 	install -m 755 target/release/ashlar /usr/local/bin/ashlar
 	install -D -m 644 -t /etc/systemd/system dist/ashlar@.service dist/netns@.service
-	install -d /etc/ashlar
+	install -d /etc/ashlar $(MAN)/man1 $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
+	target/release/ashlar man $(MAN)/man1
+	target/release/ashlar completions bash > $(BASH_COMPLETIONS)/ashlar
+	target/release/ashlar completions zsh > $(ZSH_COMPLETIONS)/_ashlar
+	target/release/ashlar completions fish > $(FISH_COMPLETIONS)/ashlar.fish
 	id ashlar > /dev/null 2>&1 || useradd --system ashlar
 
 # All tests. Those of network cards, of which there is a short part here, are skipped where QEMU cannot be installed.

@@ -7,8 +7,10 @@
 // Packets that cannot be forwarded are dropped under a name: `ashlar top` shows where and why.
 // Change routes while packets flow:
 //
-//     ashlar set rt4.add "203.0.113.0/24 10.0.2.254 2"
-//     ashlar set rt6.add "2001:db8::/32 fe80::9 1"
+//     ashlar set rt4.add "203.0.113.0/24 via 10.0.2.254 dev eth1"
+//     ashlar set rt6.add "2001:db8::/32 via fe80::9 dev eth1"
+//     ashlar show rt4.routes
+//     ashlar show rt4.lookup 203.0.113.7
 
 // Values for this router. `NAME=value` on the command line overrides them.
 define(
@@ -183,17 +185,18 @@ what[0] -> CheckICMPHeader -> ICMPPingResponder -> rt4; // ping; other ICMP ends
 what[1] -> ICMPError($IP0, unreachable, port, INTERFACES $OURS) -> rt4;
 what[2] -> ICMPError($IP0, unreachable, protocol, INTERFACES $OURS) -> rt4;
 
-// Where IPv6 packets go. Ports: 0 and 1 the interfaces, 2 nowhere. Packets to the router itself do
-// not come here: link-local addresses are the interfaces' own.
+// Where IPv6 packets go; the same ports. Packets to the router itself do not come here, because link-local addresses
+// are the interfaces' own: no route names port 0.
 rt6 :: LookupIP6Route(
-    $IP6_0/$LEN6_0 0,
-    $IP6_1/$LEN6_1 1,
-    NOROUTE 2);
+    $IP6_0/$LEN6_0 1,
+    $IP6_1/$LEN6_1 2,
+    NOROUTE 3);
 i0[1] -> rt6;
 i1[1] -> rt6;
-rt6[0] -> [1] i0;
-rt6[1] -> [1] i1;
-rt6[2] -> ICMP6Error($OURS, unreachable, noroute) -> Paint(0) -> rt6;
+rt6[0] -> Discard;
+rt6[1] -> [1] i0;
+rt6[2] -> [1] i1;
+rt6[3] -> ICMP6Error($OURS, unreachable, noroute) -> Paint(0) -> rt6;
 
 // A third interface is seven lines: its values in `define`, its addresses in AddressInfo and its
 // name in $OURS; `i2 :: Interface(if2, $DEV2, 3, ...)`; its own address and its network in rt4, its

@@ -259,7 +259,7 @@ fn the_fused_router_counts_and_sends_what_its_elements_do() {
     let writes = [
         ("rt4.add", "0.0.0.0/0 10.0.2.254 2"),
         ("rt4.add", "20.0.0.0/8 10.0.1.254 1"),
-        ("rt6.add", "::/0 fd00:2::254 1"),
+        ("rt6.add", "::/0 fd00:2::254 2"),
         ("i0/arp.insert", "10.0.1.254 02:00:00:00:01:00"),
         ("i1/arp.insert", "10.0.2.254 02:00:00:00:01:01"),
         ("i1/nd6.insert", "fd00:2::254 02:00:00:00:01:01"),

@@ -206,7 +206,7 @@ fn what_cannot_be_routed_comes_back_and_routes_by_link_local_gateways_carry() {
     on_both(&[], |links| {
         let packet = across().dst("2001:db8::1").bytes();
         assert_eq!(error(&links.send(0, &packet), &packet), (1, 0, 0));
-        links.handler("rt6.add", "2001:db8::/32 fe80::11 1");
+        links.handler("rt6.add", "2001:db8::/32 fe80::11 2");
         let seen = links.send(0, &packet);
         assert_eq!((seen[0].port, seen[0].to), (1, Links::mac(1)));
         links.handler("rt6.remove", "2001:db8::/32");

@@ -242,7 +242,7 @@ fn routes_come_and_go_by_handler() {
         links.handler("rt4.remove", "203.0.113.0/24");
         assert_eq!(links.send(0, &packet)[0].port, 0, "unreachable");
         let packet = across6().dst("2001:db8::7").bytes();
-        links.handler("rt6.add", "2001:db8::/32 fd00:2::2 1");
+        links.handler("rt6.add", "2001:db8::/32 fd00:2::2 2");
         assert_eq!(links.send(0, &packet)[0].port, 1);
     });
 }
@@ -406,10 +406,10 @@ fn a_third_interface_is_as_little_work_as_the_file_says() {
         .replace("fe80::1,\n    $MTU1", "fe80::1,\n    $DEV2 mem:2, $IP2 10.0.3.1, $LEN2 24, $IP6_2 fd00:3::1, $LEN6_2 64,\n    $MTU1")
         .replace("$IP6_1/$LEN6_1);\ndefine($OURS if0 if1)", "$IP6_1/$LEN6_1, if2 $IP2/$LEN2 $IP6_2/$LEN6_2);\ndefine($OURS if0 if1 if2)")
         .replace("$IP1/$LEN1 2,", "$IP1/$LEN1 2, $IP2/32 0, $IP2/$LEN2 4,")
-        .replace("$IP6_1/$LEN6_1 1,", "$IP6_1/$LEN6_1 1, $IP6_2/$LEN6_2 3,");
+        .replace("$IP6_1/$LEN6_1 2,", "$IP6_1/$LEN6_1 2, $IP6_2/$LEN6_2 4,");
     changed.push_str(
         "i2 :: Interface(if2, $DEV2, 3, 1500, $IP2, $IP6_2, $IP6_2/$LEN6_2, fe80::1);
-         i2[0] -> rt4; i2[1] -> rt6; rt4[4] -> [0] i2; rt6[3] -> [1] i2;",
+         i2[0] -> rt4; i2[1] -> rt6; rt4[4] -> [0] i2; rt6[4] -> [1] i2;",
     );
     let mut links = Links::of(&changed, Walker::Sweep, &[]);
     links.send(0, &across().dst("10.0.3.9").bytes());
@@ -433,7 +433,7 @@ fn traffic(walker: Walker) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     links.crowded = true;
     links.join4(1, [192, 168, 2, 2].into(), Links::mac(1));
     links.handler("rt4.add", "198.18.0.0/15 192.168.2.2 2");
-    links.handler("rt6.add", "2001:db8:2::/48 fd00:2::2 1");
+    links.handler("rt6.add", "2001:db8:2::/48 fd00:2::2 2");
     let mut frames = testkit::traffic::mix(3, 4000);
     for frame in frames.iter_mut().filter(|f| f[0] & 1 == 0) {
         frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);

@@ -138,7 +138,7 @@ fn a_sender_without_a_queue_before_it_needs_one_device_queue_per_worker() {
         errors.contains("offers 1 transmit queues, but 2 are needed"),
         "{errors}"
     );
-    assert!(errors.contains("put a Queue before it"), "{errors}");
+    assert!(errors.contains("put `Queue` before it"), "{errors}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn push_meets_pull_only_with_help() {
     let errors = refused(1, "TimedSource -> Unqueue -> Discard");
     assert!(
         errors.contains("push output 0 connected to")
-            && errors.contains("put a Queue between them"),
+            && errors.contains("put `Queue` between them"),
         "{errors}"
     );
     let errors = refused(
@@ -204,7 +204,7 @@ fn push_meets_pull_only_with_help() {
     let errors = refused(1, "InfiniteSource -> Queue -> Tee -> Discard");
     assert!(
         errors.contains("pull output 0 connected to")
-            && errors.contains("put Unqueue between them"),
+            && errors.contains("put `Unqueue` between them"),
         "{errors}"
     );
 }

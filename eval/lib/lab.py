@@ -114,6 +114,9 @@ class Router(Process):
     def __init__(self, lab, conf, values=(), vdevs=(), cores=(MEASURED,), buffers=65_535, options=(), before=()):
         self.socket = str(lab.folder / f"{lab.number()}.socket")
         devices = [word for device in vdevs for word in ("--vdev", device)]
+        text = pathlib.Path(conf).read_text()
+        # Of a variable that the configuration does not have nothing may be said.
+        values = [v for v in values if v.startswith("-") or "=" not in v or f"${v.partition('=')[0]}" in text]
         command = [
             *before, ASHLAR, "run", conf, *values, *devices, "--cores", ",".join(map(str, cores)), "--workers", len(cores),
             "--socket", self.socket, "--buffers", buffers, "--log-level", "warn", *options]

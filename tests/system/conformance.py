@@ -334,12 +334,11 @@ class Probe:
         six = ":" in prefix
         six_by = "ll6" if local else "ip6"
         hops = [(getattr(station, six_by) if six else station.ip4, station.end.side.interface) for station in via]
-        ports = ("0", "1") if six else ("1", "2")
         if KIND == "linux":
             words = [f"nexthop via {address} dev {device}" for address, device in hops]
             self.network.router_space.ip(f"{'-6 ' if six else ''}route replace {prefix} {' '.join(words)}")
         else:
-            words = [f"{address} {ports[int(device[-1])]}" for address, device in hops]
+            words = [f"{address} {int(device[-1]) + 1}" for address, device in hops]
             self.network.router.cli("set", f"rt{6 if six else 4}.set", f"{prefix} {' | '.join(words)}")
 
     def unroute(self, prefix: str) -> None:

@@ -170,6 +170,16 @@ pub struct Args<'a> {
     pub calls: Vec<String>,
 }
 
+/// What peers call a keyword, and its name here.
+const SYNONYMS: [(&str, &str); 1] = [("PROMISCUOUS", "PROMISC")];
+
+/// A keyword, by its name here, and its value.
+fn keyword(raw: &str) -> Option<(&str, &str)> {
+    let (word, value) = text::keyword(raw)?;
+    let synonym = SYNONYMS.iter().find(|(other, _)| *other == word);
+    Some((synonym.map_or(word, |(_, name)| name), value))
+}
+
 /// What Click says of arguments that nobody asked for.
 fn excess(extra: &[Arg]) -> String {
     let keywords = extra
@@ -419,10 +429,10 @@ impl<'a> Args<'a> {
     /// Takes `NAME value`, wherever it stands.
     fn take_keyword(&mut self, name: &str) -> Option<Arg> {
         let item = self.items.iter_mut().find(|item| {
-            !item.used && text::keyword(&item.arg.raw).is_some_and(|(word, _)| word == name)
+            !item.used && keyword(&item.arg.raw).is_some_and(|(word, _)| word == name)
         })?;
         item.used = true;
-        let (_, value) = text::keyword(&item.arg.raw)?;
+        let (_, value) = keyword(&item.arg.raw)?;
         let value = value.to_owned();
         let end = item.arg.range.end;
         let start = end - value.len();
@@ -436,8 +446,7 @@ impl<'a> Args<'a> {
     fn take_next(&mut self) -> Option<Arg> {
         let known = &self.known;
         let item = self.items.iter_mut().find(|item| {
-            !item.used
-                && text::keyword(&item.arg.raw).is_none_or(|(word, _)| !known.contains(&word))
+            !item.used && keyword(&item.arg.raw).is_none_or(|(word, _)| !known.contains(&word))
         })?;
         item.used = true;
         Some(item.arg.clone())

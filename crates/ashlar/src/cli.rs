@@ -12,12 +12,7 @@ use std::path::PathBuf;
 
 /// A programmable router: Click configurations on real ports.
 #[derive(Debug, Parser)]
-#[command(
-    name = "ashlar",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "ashlar", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -79,6 +74,11 @@ pub(crate) enum Command {
     Show(Show),
     /// Write a handler of a running router
     Set(Set),
+    /// Keep what was set at run time, such as routes and rules, for the next start
+    ///
+    /// It is written to a file beside the configuration: `edge.saved` for `edge.click`. A router that starts reads it.
+    /// If nothing differs from the configuration, the file is removed.
+    Save(Save),
     /// Show rates of a running router: queues, workers, elements, drops by name
     ///
     /// On a terminal the table is live; `q` or Ctrl-C ends it.
@@ -115,7 +115,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Ipsec(Ipsec),
     /// End a running router in order; with --router one of several, while the others go on
-    Stop(Target),
+    Stop(Stop),
     /// Print the manual pages (roff), or write them to a folder
     Man {
         /// A folder; without it, all pages go to standard output
@@ -396,6 +396,9 @@ pub(crate) struct Doc {
     /// Print Markdown; without a class, the whole reference
     #[arg(long)]
     pub(crate) markdown: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -419,6 +422,30 @@ pub(crate) struct Set {
     /// The value; `-` reads it from standard input; after `--` it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     pub(crate) value: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Stop {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Save {
+    /// The file to write (`-` is standard output); default is the one that the next start reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }
@@ -458,7 +485,7 @@ pub(crate) struct Capture {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: Option<String>,
     /// End after this many packets
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short, visible_short_alias = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Which packets, in tcpdump's language: 'udp port 53'
     #[arg(long, short, value_name = "EXPRESSION", default_value = "")]
@@ -466,14 +493,24 @@ pub(crate) struct Capture {
     /// Bytes of each packet that are copied
     #[arg(long, value_name = "BYTES", default_value_t = u16::MAX)]
     pub(crate) snaplen: u16,
+    /// Print each packet as a JSON object, in place of a line
+    #[arg(long, conflicts_with = "write")]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+fn packets() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=i64::from(control::trace::COUNT_MAX))
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Trace {
     /// Packets to follow
-    #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(control::trace::COUNT_MAX)))]
+    #[arg(value_name = "N", value_parser = packets(), conflicts_with = "count")]
+    pub(crate) packets: Option<u16>,
+    /// The same
+    #[arg(long, short, visible_short_alias = 'n', value_name = "N", default_value_t = 1, value_parser = packets())]
     pub(crate) count: u16,
     /// Only packets from this source, such as a FromDevice
     #[arg(long, value_name = "ELEMENT")]
@@ -490,8 +527,9 @@ pub(crate) struct Trace {
 
 #[derive(Args, Debug)]
 pub(crate) struct Reload {
-    /// The new configuration (`-` is standard input; default is the router's own file, read
-    /// again), and values for its variables, in addition to those given at the start
+    /// The new configuration (`-` is standard input; default is the router's own file, with which it was started, read
+    /// again), and values for its variables, in addition to those given at the start. Another file or other values
+    /// last until the next reload without them, SIGHUP or restart
     #[arg(value_name = "FILE|NAME=value")]
     pub(crate) words: Vec<String>,
     /// If the file describes a cluster: the server of it that this router is

@@ -125,7 +125,7 @@ fn side(class: &Class, side: &str, names: &[&str]) -> String {
 }
 
 fn words(verb: &str, facts: Facts) -> String {
-    let words: Vec<&str> = facts.words().map(|(word, _)| word).collect();
+    let words: Vec<&str> = facts.words().collect();
     match words.is_empty() {
         true => String::new(),
         false => format!("{verb} {}", words.join(", ")),

@@ -44,7 +44,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         Command::Check(check) => cmd::check::check(&check, &registry),
         Command::Plan(plan) => cmd::plan::plan(&plan, &registry),
         Command::Graph(graph) => cmd::graph::graph(&graph, &registry),
-        Command::Ports(ports) => cmd::list_ports::ports(&ports),
+        Command::Ports(ports) => cmd::list_ports::ports(&ports, &registry),
         Command::Doctor(doctor) => match cmd::doctor::doctor(&doctor, &registry) {
             Ok(code) => return code,
             Err(text) => Err(text),
@@ -53,6 +53,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         // Its own command line was read above.
         Command::Click { .. } => Ok(()),
         Command::Show(show) => cmd::show::show(&show),
+        Command::Save(save) => cmd::save::save(&save),
         Command::Set(set) => cmd::set::set(&set),
         Command::Top(top) => cmd::top::top(&top),
         Command::Capture(capture) => cmd::capture::capture(&capture),

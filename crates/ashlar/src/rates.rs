@@ -1,6 +1,6 @@
 //! Rates between two looks at a router's counts, as a table.
 
-use control::view::{CopyStats, ElementStats, Router, Stats};
+use control::view::{CopyStats, DeviceUse, ElementStats, Router, Stats};
 use std::fmt::Write;
 
 /// The table that `ashlar top` shows.
@@ -207,6 +207,39 @@ impl Rates<'_> {
             "control",
         ];
         print(out, &head, 0, rows.collect());
+        out.push_str(&self.uneven());
+    }
+
+    /// What to do if one worker receives all packets while others idle.
+    fn uneven(&self) -> String {
+        let mut received = vec![0; self.after.workers.len()];
+        for element in &self.after.elements {
+            for copy in &element.copies {
+                let was = self.earlier(element, copy.worker).device;
+                let packets = |device: &DeviceUse| if device.receives { device.packets } else { 0 };
+                let now = copy.device.as_ref().map_or(0, packets);
+                let more = now.saturating_sub(was.as_ref().map_or(0, packets));
+                if let Some(sum) = received.get_mut(copy.worker) {
+                    *sum += more;
+                }
+            }
+        }
+        let all: u64 = received.iter().sum();
+        let most = received
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, packets)| **packets);
+        let Some((worker, most)) = most.filter(|_| received.len() > 1) else {
+            return String::new();
+        };
+        if (all as f64) < 1000.0 * self.seconds || (*most as f64) < 0.95 * all as f64 {
+            return String::new();
+        }
+        format!(
+            "worker {worker} receives {} of the packets, the others idle: a port puts all packets of a flow into one queue. Give \
+             it more queues, or spread flows by `FromDevice(..., CLASSIFY ...)` (docs/queues.md)\n\n",
+            share(*most as f64, all as f64)
+        )
     }
 
     /// Buckets of flows that a worker owns.

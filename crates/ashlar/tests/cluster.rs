@@ -198,7 +198,7 @@ fn router(socket: &str, takes: bool) {
                     changes: Changes::default(),
                     text: String::new(),
                     diagnostics: serde_json::Value::Null,
-                    routers: Vec::new(),
+                    ..ReloadReply::default()
                 }),
             };
             let body = answer.expect("it is JSON");

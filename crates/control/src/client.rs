@@ -1,5 +1,6 @@
 //! The other end of the API, for the program's subcommands: blocking calls, one connection each.
 
+use crate::unreadable::plain;
 use crate::view::Wrong;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -124,7 +125,12 @@ impl Client {
     ) -> Result<(Response<Incoming>, Running), String> {
         let shown = self.socket.display();
         let stream = tokio::net::UnixStream::connect(&self.socket).await;
-        let stream = stream.map_err(|e| format!("no router answers at {shown}: {e}"))?;
+        let stream = stream.map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("no router answers at {shown}: nobody listens there")
+            }
+            _ => format!("no router answers at {shown}: {}", plain(&e)),
+        })?;
         let broken = |e: hyper::Error| format!("the router at {shown} does not answer: {e}");
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await

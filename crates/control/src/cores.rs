@@ -1,5 +1,8 @@
 //! Which processors threads run on: workers on their own, everything else elsewhere.
 
+use engine::element::Runs;
+use engine::plan::Plan;
+use lang::{Diagnostic, count};
 use router::Workers;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -36,9 +39,76 @@ pub fn pin(workers: &Workers, cores: &[usize]) -> Result<(), String> {
     Ok(())
 }
 
+/// What is odd about the workers of a router that is alone: more of them than processors that the caller may use, or some
+/// without anything to do.
+pub fn odd_workers(plan: &Plan) -> Vec<Diagnostic> {
+    let processors = sched_getaffinity(None).map_or(usize::MAX, |set| set.count() as usize);
+    odd_workers_on(plan, processors)
+}
+
+fn odd_workers_on(plan: &Plan, processors: usize) -> Vec<Diagnostic> {
+    let begins = |worker: usize| {
+        let mut elements = plan.elements.iter();
+        elements.any(|e| {
+            let runs = e.runs == Runs::AsTask && e.workers.contains(&worker);
+            runs || !e.queues_of(worker).is_empty()
+        }) || plan.gathering().any(|(_, _, to)| to.contains(&worker))
+    };
+    let busy = (0..plan.workers).filter(|&worker| begins(worker)).count();
+    let mut odd = Vec::new();
+    let mut say = |text: String, help: String| {
+        odd.push(Diagnostic::warning("workers", text).help(help));
+    };
+    if busy < plan.workers && plan.workers > 1 {
+        say(
+            format!(
+                "of {} workers {} have nothing to do: all receive queues and tasks are with the others",
+                plan.workers,
+                plan.workers - busy
+            ),
+            format!(
+                "run with --workers {}, give the ports more queues, or spread packets with CLASSIFY (docs/queues.md)",
+                busy.max(1)
+            ),
+        );
+    }
+    if plan.workers > processors {
+        let processors = count(processors, "processor");
+        say(
+            format!("{} workers share {processors}", plan.workers),
+            "a worker polls: give each a processor of its own, or run fewer".to_owned(),
+        );
+    }
+    odd
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn workers_without_work_or_processor_are_told() {
+        let told = |text: &str, processors| -> Vec<String> {
+            let source = crate::Source {
+                text: text.to_owned(),
+                ..crate::Source::default()
+            };
+            let ports = ports::Directory::new();
+            let options = planner::Options::new(4, &ports);
+            let compiled = crate::compile(&source, &elements::registry(), &options);
+            let plan = compiled
+                .plan
+                .unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
+            let odd = odd_workers_on(&plan, processors);
+            odd.into_iter().map(|odd| odd.message).collect()
+        };
+        let one = "InfiniteSource(LIMIT 1) -> Discard;";
+        assert_eq!(told(one, 2).len(), 2);
+        assert!(told(one, 4)[0].starts_with("of 4 workers 3 have nothing to do"));
+        let all = "FromDevice(null:64) -> Discard;";
+        assert!(told(all, 4).is_empty());
+        assert_eq!(told(all, 1), ["4 workers share 1 processor"]);
+    }
 
     #[test]
     fn threads_leave_the_workers_processors_if_there_are_others() {

@@ -9,8 +9,9 @@ use crate::file::{self, Parsed, Section, twice_used};
 use crate::memory::Spare;
 use crate::metrics;
 use crate::netlink::Listen;
+use crate::saved::file_for;
 use crate::service;
-use crate::source::{Compiled, Source, compile};
+use crate::source::{Compiled, Source, compile, unknown_variable};
 use crate::state::{Control, Failure, Start};
 use crate::view::{self, Info, ReloadReply, ReloadRequest};
 use engine::clock::{Clock, wall};
@@ -21,6 +22,7 @@ use planner::{Options, Registry};
 use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::share::Share;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -60,6 +62,8 @@ pub struct Process {
     routers: RwLock<Vec<Arc<Control>>>,
     /// `None` where the router comes from a Click file.
     file: Option<Mutex<File>>,
+    /// The same as the process was started with.
+    own: Option<File>,
     /// Held while that is taken up: one at a time. Who only reads does not wait for it.
     changing: Mutex<()>,
     reloads: AtomicU64,
@@ -90,8 +94,10 @@ pub fn plan_all(
     ports: &dyn Fn(&Section) -> Result<Arc<Directory>, String>,
 ) -> Vec<Planned> {
     let (mut all, mut mistakes) = (Vec::new(), Vec::new());
+    let mut variables = BTreeSet::new();
     for section in &parsed.routers {
         let mut section = section.clone();
+        let own = section.source.definitions.clone();
         section.source.define(&file.source.definitions);
         section.netns = section.netns.or_else(|| file.netns.clone());
         match ports(&section) {
@@ -100,7 +106,9 @@ pub fn plan_all(
                     devices_must_exist,
                     ..Options::new(workers, &*ports)
                 };
-                let compiled = compile(&section.source, registry, &options);
+                let mut compiled = compile(&section.source, registry, &options);
+                compiled.check_definitions(&own, true);
+                variables.extend(compiled.router.variables.iter().cloned());
                 all.push(Planned {
                     section,
                     ports,
@@ -113,6 +121,12 @@ pub fn plan_all(
                 mistakes.push(mistake.at(section.place).help(help));
             }
         }
+    }
+    if !all.is_empty() {
+        // Those of the command line are for all graphs: some may lack one.
+        let given = file.source.definitions.iter().map(|(name, _)| name);
+        let unknown = given.filter(|name| !variables.contains(*name));
+        mistakes.extend(unknown.map(|name| unknown_variable(name, &variables, true)));
     }
     let plans = all.iter().filter_map(|planned| {
         let plan = planned.compiled.plan.as_deref()?;
@@ -153,6 +167,7 @@ impl Process {
         Process {
             common,
             routers: RwLock::default(),
+            own: file.clone(),
             file: file.map(Mutex::new),
             changing: Mutex::default(),
             reloads: AtomicU64::new(0),
@@ -185,6 +200,9 @@ impl Process {
             seed: common.seed,
             fpm: common.fpm.clone(),
         })?);
+        if let Some(path) = &control.own().path {
+            control.restore(file_for(path, self.label(&control)));
+        }
         self.list(|routers| routers.push(Arc::clone(&control)));
         self.keeper.look();
         self.spare.note();
@@ -328,6 +346,12 @@ impl Process {
                 uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 clock_ns: wall(Clock::real().now()),
                 configuration: lock(file).source.name.clone(),
+                own: self
+                    .own
+                    .as_ref()
+                    .map(|own| own.source.name.clone())
+                    .unwrap_or_default(),
+                saved: None,
                 reloads: self.reloads.load(Ordering::Relaxed),
             },
         }

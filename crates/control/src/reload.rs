@@ -20,9 +20,9 @@ impl Control {
     pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let _change = self.change();
         let running = self.source();
-        let source = wanted(&running, asked)?;
+        let source = self.wanted(&running, asked)?;
         keeps_numbers(&running, &source)?;
-        self.replace(source, asked.dry_run)
+        self.replace(source, Some(&asked.definitions), asked.dry_run)
     }
 
     /// Takes up the configuration that runs once more if ports have other addresses than its elements
@@ -37,7 +37,7 @@ impl Control {
         for (port, from, to) in changed {
             warn!(port, from, to, "the port has another address");
         }
-        let reply = self.replace(self.source(), false)?;
+        let reply = self.replace(self.source(), None, false)?;
         match reply.good {
             true => Ok(()),
             false => Err(Failure::new(409, reply.text)),
@@ -51,7 +51,7 @@ impl Control {
         share: Share,
     ) -> Result<RouterChange, Failure> {
         let _change = self.change();
-        let changes = self.replace(source.clone(), true)?.changes;
+        let changes = self.replace(source.clone(), None, true)?.changes;
         let same = changes.are_none() && share == self.share();
         Ok(RouterChange {
             name: self.name().to_owned(),
@@ -64,25 +64,40 @@ impl Control {
     pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<(), String> {
         let why = |text: &str| format!("router {}: {text}", self.name());
         let _change = self.change();
-        let done = self.replace(source.clone(), false);
+        let done = self.replace(source.clone(), None, false);
         let reply = done.map_err(|failure| why(&failure.text))?;
         if !reply.good {
             return Err(why(&reply.text));
         }
+        self.set_own(source.clone());
         self.set_share(share);
         Ok(())
     }
 
     /// Takes a configuration up, or says what would change. Who calls it [keeps](Control::change) the one that runs.
-    fn replace(&self, source: Source, dry_run: bool) -> Result<ReloadReply, Failure> {
+    /// Definitions that were `given` with it must have their variables; of earlier ones it is a warning if the text has
+    /// lost them.
+    fn replace(
+        &self,
+        source: Source,
+        given: Option<&[(String, String)]>,
+        dry_run: bool,
+    ) -> Result<ReloadReply, Failure> {
         let plan = self.router.plan();
         // A plan that is not taken up must not touch what the running elements share.
         let previous = (!dry_run).then_some(&*plan);
         let options = Options {
             previous,
+            replaces: Some(&plan),
             ..Options::new(plan.workers, &*self.ports)
         };
-        let compiled = compile(&source, &self.registry, &options);
+        let mut compiled = compile(&source, &self.registry, &options);
+        if let Some(given) = given {
+            let before = |(name, _): &&(String, String)| !given.iter().any(|(new, _)| new == name);
+            let before: Vec<_> = source.definitions.iter().filter(before).cloned().collect();
+            compiled.check_definitions(given, true);
+            compiled.check_definitions(&before, false);
+        }
         let Some(next) = compiled.plan.clone() else {
             return Ok(reply(&compiled, Changes::default(), false));
         };
@@ -107,9 +122,15 @@ impl Control {
                 kept = changes.kept,
                 "reload"
             );
+        }
+        let mut reply = reply(&compiled, changes, true);
+        let own = self.own();
+        reply.until = (!source.is_like(&own)).then_some(own.name);
+        reply.configuration.clone_from(&source.name);
+        if !dry_run {
             self.set_source(source);
         }
-        Ok(reply(&compiled, changes, true))
+        Ok(reply)
     }
 
     /// Has all workers take a plan up, or none; those that are late. The error is a sentence.
@@ -121,27 +142,33 @@ impl Control {
             }
         })
     }
+
+    fn wanted(&self, running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
+        match &asked.text {
+            None => {
+                let again = self.own().again(&asked.definitions);
+                again.map_err(|e| Failure::new(409, e))
+            }
+            Some(text) => Ok(given(text, running, asked)),
+        }
+    }
 }
 
-fn wanted(running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
-    let Some(text) = &asked.text else {
-        return running
-            .again(&asked.definitions)
-            .map_err(|e| Failure::new(409, e));
-    };
+/// The configuration that comes with a request.
+fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
     let mut source = Source {
         name: asked
             .name
             .clone()
             .unwrap_or_else(|| "configuration".to_owned()),
         path: asked.path.as_ref().map(PathBuf::from),
-        text: text.clone(),
+        text: text.to_owned(),
         definitions: running.definitions.clone(),
         server: asked.server.clone(),
         numbers: asked.numbers.clone(),
     };
     source.define(&asked.definitions);
-    Ok(source)
+    source
 }
 
 /// Refuses what would have frames between the servers of a cluster misread while some have changed and some not.
@@ -165,7 +192,7 @@ fn reply(compiled: &Compiled, changes: Changes, good: bool) -> ReloadReply {
         changes,
         text: compiled.text(),
         diagnostics: serde_json::from_str(&compiled.json()).unwrap_or_default(),
-        routers: Vec::new(),
+        ..ReloadReply::default()
     }
 }
 

@@ -1,10 +1,13 @@
 //! A configuration and what becomes of it: text, definitions, diagnostics, plan.
 
 use crate::cluster::{Description, Numbers, generate};
+use crate::consequences;
 use crate::{file, text_file};
+use crate::unreadable::{cannot_read, not_text};
 use engine::plan::Plan;
 use lang::{Diagnostic, SourceMap};
 use planner::{Options, Registry};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,7 +51,7 @@ impl Source {
         definitions: Vec<(String, String)>,
     ) -> Result<Source, String> {
         let name = path.display().to_string();
-        let bytes = read(path).map_err(|e| format!("cannot read {name}: {e}"))?;
+        let bytes = read(path).map_err(|e| cannot_read(path, &e))?;
         // The path must hold when the router re-reads it from wherever it runs then.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Source::of_bytes(name, Some(path), bytes, definitions)
@@ -61,10 +64,8 @@ impl Source {
         definitions: Vec<(String, String)>,
     ) -> Result<Source, String> {
         let text = String::from_utf8(bytes).map_err(|e| {
-            format!(
-                "{name} is not text: byte {} is not UTF-8",
-                e.utf8_error().valid_up_to()
-            )
+            let bad = e.utf8_error().valid_up_to();
+            not_text(&name, e.as_bytes(), bad)
         })?;
         Ok(Source {
             name,
@@ -96,8 +97,7 @@ impl Source {
         let Some(path) = &self.path else {
             return Err("the configuration came from standard input: name a file".to_owned());
         };
-        let text = text_file::named_text(path)
-            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let text = text_file::named_text(path).map_err(|e| cannot_read(path, &e))?;
         let mut again = Source {
             text,
             ..self.clone()
@@ -112,6 +112,15 @@ impl Source {
         }
         again.define(changes);
         Ok(again)
+    }
+
+    /// Whether it is the same file with the same values for its variables.
+    pub fn is_like(&self, other: &Source) -> bool {
+        let values = |source: &Source| -> BTreeSet<(String, String)> {
+            source.definitions.iter().cloned().collect()
+        };
+        // A cluster's file gives its own.
+        self.path == other.path && (self.server.is_some() || values(self) == values(other))
     }
 
     /// Adds definitions; later ones replace earlier ones of the same name.
@@ -152,10 +161,41 @@ impl Compiled {
         lang::to_json(&self.diagnostics, &self.map)
     }
 
+    /// Adds a mistake, or a warning, for each definition of a variable that no text mentions.
+    pub fn check_definitions(&mut self, given: &[(String, String)], are_errors: bool) {
+        let known = &self.router.variables;
+        let unknown = given.iter().filter(|(name, _)| !known.contains(name));
+        let wrong: Vec<Diagnostic> = unknown
+            .map(|(name, _)| unknown_variable(name, known, are_errors))
+            .collect();
+        if wrong.iter().any(Diagnostic::is_error) {
+            self.plan = None;
+        }
+        self.diagnostics.extend(wrong);
+    }
+
     /// Number of errors, warnings not counted.
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.is_error()).count()
     }
+}
+
+/// What is wrong with the definition of a variable that no text mentions.
+pub(crate) fn unknown_variable(name: &str, known: &BTreeSet<String>, is_error: bool) -> Diagnostic {
+    let make = match is_error {
+        true => Diagnostic::error,
+        false => Diagnostic::warning,
+    };
+    let text = format!("the configuration has no variable `{name}`, for which a value is given");
+    let help = match arguments::near::nearest(name, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "leave the definition out: it has no variables".to_owned(),
+        None => {
+            let all: Vec<&str> = known.iter().map(String::as_str).collect();
+            format!("it has {}", all.join(", "))
+        }
+    };
+    make("unknown-variable", text).help(help)
 }
 
 /// Reads a configuration and plans it. Libraries that it requires are looked up beside its file.
@@ -168,7 +208,13 @@ pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compi
         lang::parse_with_libraries(&mut map, file, &source.definitions, &mut library);
     let (mut plan, more) = planner::make(&router, registry, options);
     diagnostics.extend(more);
+    if router.elements.is_empty() && diagnostics.is_empty() {
+        let text = format!("{} has no elements", source.name);
+        let help = "a router begins with one that receives: `FromDevice(eth0) -> ToDevice(eth1);`";
+        diagnostics.push(Diagnostic::error("empty", text).help(help));
+    }
     lang::sort(&mut diagnostics);
+    consequences::leave_out(&mut diagnostics, &router, &map);
     if diagnostics.iter().any(Diagnostic::is_error) {
         plan = None;
     }

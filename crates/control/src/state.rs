@@ -18,8 +18,9 @@ use ports::Directory;
 use router::worker::WorkerTimes;
 use router::worker::share::Share;
 use router::{Router, Workers};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use tracing::warn;
 
@@ -30,6 +31,9 @@ pub struct Control {
     pub(crate) ports: Arc<Directory>,
     pub(crate) ending: AtomicBool,
     source: Mutex<Source>,
+    own: Mutex<Source>,
+    /// Where what was set is kept for the next start.
+    pub(crate) saved: OnceLock<PathBuf>,
     /// Held while a configuration is being replaced: one at a time. Who only reads does not wait for it.
     changing: Mutex<()>,
     pub(crate) reloads: AtomicU64,
@@ -119,6 +123,8 @@ impl Control {
             registry: start.registry,
             ports: start.ports,
             ending: AtomicBool::new(false),
+            saved: OnceLock::new(),
+            own: Mutex::new(start.source.clone()),
             source: Mutex::new(start.source),
             changing: Mutex::default(),
             reloads: AtomicU64::new(0),
@@ -250,6 +256,16 @@ impl Control {
             .clone()
     }
 
+    /// The configuration that the router was started with, or that the file of its process names: what a reload without
+    /// a file, SIGHUP and a restart read.
+    pub fn own(&self) -> Source {
+        lock(&self.own).clone()
+    }
+
+    pub(crate) fn set_own(&self, source: Source) {
+        *lock(&self.own) = source;
+    }
+
     pub(crate) fn set_source(&self, source: Source) {
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = source;
     }
@@ -268,6 +284,8 @@ impl Control {
             uptime_ns: nanoseconds(self.started),
             clock_ns: wall(Clock::real().now()),
             configuration: self.source().name,
+            own: self.own().name,
+            saved: self.saved.get().cloned(),
             reloads: self.reloads.load(Ordering::Relaxed),
         }
     }
@@ -472,6 +490,10 @@ impl Answer {
             }),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn nanoseconds(since: Instant) -> u64 {

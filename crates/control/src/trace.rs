@@ -130,6 +130,8 @@ fn collect(
 
 #[derive(Default)]
 struct Traced {
+    /// When its first step was, by the router's clock and by the machine's.
+    began: Option<(u64, Option<Instant>)>,
     steps: Vec<Step>,
     bytes: Vec<u8>,
     over: bool,
@@ -167,8 +169,15 @@ impl Traced {
         }
         self.over |= over;
         let (name, class) = element(node);
+        let time = engine::clock::wall(record.at);
+        let (start, began) = *self.began.get_or_insert((time, record.moment));
+        let passed = record.moment.zip(began);
+        let passed = passed.map(|(now, began)| now.saturating_duration_since(began));
+        let time = passed.map_or(time, |passed| {
+            start.saturating_add(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
+        });
         self.steps.push(Step {
-            time_ns: engine::clock::wall(record.at),
+            time_ns: time,
             worker: record.tag as usize,
             element: name,
             class: class.to_owned(),

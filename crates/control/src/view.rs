@@ -4,6 +4,7 @@
 //! element stays (a reload keeps them).
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// `GET /v1/info`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,6 +22,12 @@ pub struct Info {
     pub clock_ns: u64,
     /// Where the configuration came from.
     pub configuration: String,
+    /// The configuration that a reload without a file, SIGHUP and a restart read.
+    #[serde(default)]
+    pub own: String,
+    /// Where a start looks for what was saved; nowhere if the configuration came from standard input.
+    #[serde(default)]
+    pub saved: Option<PathBuf>,
     /// Configurations taken up since the start, the first not counted.
     pub reloads: u64,
 }
@@ -307,6 +314,12 @@ pub struct ReloadReply {
     pub text: String,
     /// The same for programs.
     pub diagnostics: serde_json::Value,
+    /// What was read.
+    #[serde(default)]
+    pub configuration: String,
+    /// What the next reload without a file, SIGHUP or restart reads, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
     /// What becomes of each router, if a file that describes several was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterChange>,

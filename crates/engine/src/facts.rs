@@ -22,37 +22,13 @@ impl Facts {
     /// The destination address annotation is set to an IPv6 address.
     pub const DST6: Facts = Facts(32);
 
-    const NAMES: [(Facts, &'static str, &'static str); 6] = [
-        (
-            Facts::ETHER,
-            "an Ethernet header at the start",
-            "do not strip it before, or put EtherEncap before it",
-        ),
-        (
-            Facts::IP4,
-            "a checked IPv4 header",
-            "put CheckIPHeader (or MarkIPHeader) before it",
-        ),
-        (
-            Facts::IP6,
-            "a checked IPv6 header",
-            "put CheckIP6Header (or MarkIP6Header) before it",
-        ),
-        (
-            Facts::AT_NETWORK,
-            "the network header at the start",
-            "put Strip(14) before CheckIPHeader or CheckIP6Header",
-        ),
-        (
-            Facts::DST4,
-            "an IPv4 destination annotation",
-            "put CheckIPHeader, GetIPAddress or a route lookup before it",
-        ),
-        (
-            Facts::DST6,
-            "an IPv6 destination annotation",
-            "put CheckIP6Header or a route lookup before it",
-        ),
+    const NAMES: [(Facts, &'static str); 6] = [
+        (Facts::ETHER, "an Ethernet header at the start"),
+        (Facts::IP4, "a checked IPv4 header"),
+        (Facts::IP6, "a checked IPv6 header"),
+        (Facts::AT_NETWORK, "the network header at the start"),
+        (Facts::DST4, "an IPv4 destination annotation"),
+        (Facts::DST6, "an IPv6 destination annotation"),
     ];
 
     /// Both sets together.
@@ -75,11 +51,43 @@ impl Facts {
         self.0 & needed.0 == needed.0
     }
 
-    /// Each fact in words, and what gives it.
-    pub fn words(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        Facts::NAMES
+    /// Each fact in words.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        let named = Facts::NAMES.into_iter();
+        named
+            .filter(move |(f, _)| self.has(*f))
+            .map(|(_, what)| what)
+    }
+
+    /// Each fact that is needed and not `known` in words, and what to do. What stands in backquotes can be put before
+    /// the element as it is.
+    pub fn missing(self, known: Facts) -> impl Iterator<Item = (&'static str, String)> {
+        let version6 = self.common(Facts::IP6.and(Facts::DST6)) != Facts::NONE;
+        let check = if version6 {
+            "CheckIP6Header"
+        } else {
+            "CheckIPHeader"
+        };
+        // A frame from a port is no IP packet yet: each of its bytes would be taken for another.
+        let chain = match known.has(Facts::ETHER) {
+            true => format!("Strip(14) -> {check}"),
+            false => check.to_owned(),
+        };
+        let missing = self.without(known);
+        let named = Facts::NAMES
             .into_iter()
-            .filter(move |(f, ..)| self.has(*f))
-            .map(|(_, w, r)| (w, r))
+            .filter(move |(f, _)| missing.has(*f));
+        named.map(move |(fact, what)| {
+            let remedy = match fact {
+                Facts::ETHER => {
+                    "put `EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)` before it, with your addresses (0x86dd for IPv6), or \
+                     do not strip the header before"
+                        .to_owned()
+                }
+                Facts::DST4 | Facts::DST6 => format!("put `{chain}` or a route lookup before it"),
+                _ => format!("put `{chain}` before it"),
+            };
+            (what, remedy)
+        })
     }
 }

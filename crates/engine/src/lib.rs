@@ -19,6 +19,7 @@ pub mod fused;
 pub mod graph;
 mod handler_info;
 pub mod notify;
+pub mod outputs;
 pub mod placement;
 pub mod plan;
 pub mod port;

@@ -9,6 +9,7 @@ use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Instant;
 
 /// Where a capture looks. An edge is named by its output if it is push (one edge leaves a push
 /// output), else by its input.
@@ -48,6 +49,8 @@ pub struct Record {
     pub plan: Arc<Plan>,
     /// When (the worker's turn).
     pub at: Time,
+    /// The moment itself, if a packet is followed: a turn is too long to tell its steps apart.
+    pub moment: Option<Instant>,
     /// Length on the wire.
     pub len: usize,
     /// Whether the data starts with an IP header, not with Ethernet's.
@@ -299,9 +302,10 @@ impl Taps {
         };
         for packet in packets.filter(|p| p.anno().trace != 0) {
             // A full channel loses the record: the worker does not wait for whoever looks.
-            let _ = trace
-                .to
-                .try_send(record(packet, &self.plan, trace.tag, trace.snap, event, at));
+            let _ = trace.to.try_send(Record {
+                moment: Some(Instant::now()),
+                ..record(packet, &self.plan, trace.tag, trace.snap, event, at)
+            });
         }
     }
 }
@@ -315,6 +319,7 @@ fn record(
     at: Time,
 ) -> Record {
     Record {
+        moment: None,
         tag,
         trace: packet.anno().trace,
         event,

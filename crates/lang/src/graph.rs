@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::source::Span;
+use std::collections::BTreeSet;
 
 /// A router as its file describes it: no compound elements, no variables, every name resolved.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct Router {
     pub connections: Vec<Connection>,
     /// What the file requires.
     pub requirements: Vec<Requirement>,
+    /// Names of the variables that a definition can give a value.
+    pub variables: BTreeSet<String>,
     /// Compound elements that the file declares and connects to nothing.
     pub loose: Vec<Loose>,
 }

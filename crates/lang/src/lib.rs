@@ -88,7 +88,8 @@ fn read(
     let errors = diagnostics.iter().filter(|d| d.is_error());
     let errors: Vec<Span> = errors.filter_map(|d| d.span).collect();
     let variables = vars::Variables::new(map);
-    let (router, more) = expand::expand(&program, variables, &definitions, &errors);
+    let (mut router, more) = expand::expand(&program, variables, &definitions, &errors);
+    router.variables = vars::variables(map, &program);
     diagnostics.extend(more);
     sort(&mut diagnostics);
     (router, diagnostics)

@@ -169,6 +169,11 @@ impl SourceMap {
             })
     }
 
+    /// All texts.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| &*file.text)
+    }
+
     /// Of all texts together.
     pub(crate) fn bytes(&self) -> usize {
         self.files.iter().map(|file| file.text.len()).sum()

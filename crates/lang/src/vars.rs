@@ -5,10 +5,26 @@ use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::lexer::variable_len;
 use crate::source::{SourceMap, Span};
-use crate::template::{Define, TemplateId};
-use std::collections::HashMap;
+use crate::template::{Define, Program, TemplateId};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
+
+/// Names of the variables that texts mention as `$NAME` or `${NAME...}`, in comments too, without the parameters of
+/// compound elements.
+pub(crate) fn variables(map: &SourceMap, program: &Program) -> BTreeSet<String> {
+    let each = map.texts().flat_map(|text| {
+        text.match_indices('$').map(|(at, _)| {
+            let rest = &text[at + 1..];
+            let rest = rest.strip_prefix('{').unwrap_or(rest);
+            &rest[..variable_len(rest.as_bytes())]
+        })
+    });
+    let formals = program.templates.iter().flat_map(|t| &t.formals);
+    let formals: BTreeSet<&str> = formals.map(|formal| &*formal.variable).collect();
+    let each = each.filter(|name| !name.is_empty() && !formals.contains(name));
+    each.map(str::to_owned).collect()
+}
 
 /// How far definitions may lean on each other.
 const DEPTH_MAX: usize = 50;

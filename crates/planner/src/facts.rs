@@ -43,7 +43,7 @@ pub(super) fn prove(
     for edge in edges.iter().filter(|e| live[e.from.0]) {
         let needed = classes[edge.to.0].needs(edge.to.1);
         let known = after(&before, edge.from);
-        for (what, remedy) in needed.without(known).words() {
+        for (what, remedy) in needed.missing(known) {
             let (from, to) = (&router.elements[edge.from.0], &router.elements[edge.to.0]);
             let message = format!(
                 "`{}` needs {what}, but `{}` brings packets without one",

@@ -3,6 +3,7 @@
 //!
 //! A plan that comes out of [`make`] without errors can be built and run; building cannot fail.
 
+mod anonymous;
 mod bare;
 mod facts;
 mod fuse;
@@ -115,6 +116,8 @@ pub struct Options<'a> {
     pub names: Names,
     /// The plan that runs now: configurations that stay the same are kept, tables with them.
     pub previous: Option<&'a Plan>,
+    /// The plan that is to be replaced: anonymous elements keep the names that they have there.
+    pub replaces: Option<&'a Plan>,
 }
 
 impl<'a> Options<'a> {
@@ -128,6 +131,7 @@ impl<'a> Options<'a> {
             as_click: false,
             names: Names::default(),
             previous: None,
+            replaces: None,
         }
     }
 }
@@ -144,6 +148,9 @@ pub fn make(
     options: &Options,
 ) -> (Option<Arc<Plan>>, Vec<Diagnostic>) {
     let mut router = router.clone();
+    if let Some(running) = options.replaces {
+        anonymous::keep_names(&mut router, running);
+    }
     let rewrites = registry.rewrites.iter();
     let wrong = rewrites.flat_map(|rewrite| rewrite(&mut router, options));
     let wrong: Vec<Diagnostic> = wrong.collect();
@@ -438,7 +445,7 @@ fn configure(
         let looked = args.looked();
         calls.push((at, std::mem::take(&mut args.calls)));
         let wrong = args.finish();
-        if wrong.is_empty()
+        if !wrong.iter().any(Diagnostic::is_error)
             && let Some(old) = before
         {
             config.inherit(&old.config);

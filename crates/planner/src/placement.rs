@@ -462,8 +462,7 @@ fn check_copies(plan: &Plan, asked: &[Placement], router: &Router, errors: &mut 
                 title(&router.elements[i]),
                 list(&element.workers)
             );
-            let help =
-                "put a Queue and an Unqueue before it, or give its sources CORES with one worker";
+            let help = "put `Queue -> Unqueue(CORES 0)` before it, or give its sources CORES with one worker";
             errors.push(
                 Diagnostic::error("placement", message)
                     .at(element.span)

@@ -62,6 +62,11 @@ pub(super) fn count(
     counts
 }
 
+/// Whether an element has no name but its class and number.
+fn is_anonymous(element: &lang::Element) -> bool {
+    element.span == element.class_span
+}
+
 fn mark(used: &mut Vec<bool>, port: usize) {
     if used.len() <= port {
         used.resize(port + 1, false);
@@ -133,16 +138,21 @@ fn check_side(
                 continue;
             }
             let name = Ports::port_name(names, port);
+            // Nothing but its place in the text names an anonymous element.
+            let (own, first) = match is_anonymous(element) {
+                true => {
+                    let own = element.class.to_lowercase();
+                    let first = format!("give it a name, `{own} :: {}`, and ", element.class);
+                    (own, first)
+                }
+                false => (element.name.clone(), String::new()),
+            };
             let help = if side == "output" {
                 format!(
-                    "connect it: `{}[{port}] -> Discard` throws the packets away by name",
-                    element.name
+                    "{first}connect it: `{own}[{port}] -> Discard` throws the packets away by name"
                 )
             } else {
-                format!(
-                    "connect it: `Idle -> [{port}]{}` says that nothing comes there",
-                    element.name
-                )
+                format!("{first}connect it: `Idle -> [{port}]{own}` says that nothing comes there")
             };
             wrong(
                 format!("`{}` {side} {port} unused", title(element)),

@@ -168,9 +168,9 @@ fn check_agnostic(
                 title(element)
             );
             let help = if pulls {
-                "put Unqueue before or behind it"
+                "put `Unqueue` before or behind it"
             } else {
-                "put a Queue before or behind it"
+                "put `Queue` before or behind it"
             };
             errors.push(
                 Diagnostic::error("processing", message)
@@ -203,9 +203,9 @@ fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<D
                 c.to.port
             );
             let help = if flow[out] == Flow::Pull {
-                "put Unqueue between them"
+                "put `Unqueue` between them"
             } else {
-                "put a Queue between them"
+                "put `Queue` between them"
             };
             errors.push(
                 Diagnostic::error("processing", message)

@@ -103,7 +103,7 @@ fn refuse(
         device.name
     );
     let wrong = wrong_in(router, i, message);
-    errors.push(wrong.help("put a Queue before it, so that one worker sends"));
+    errors.push(wrong.help("put `Queue` before it, so that one worker sends"));
 }
 
 /// Refuses a number of receive queues that the device does not offer, or that leaves a worker without one.

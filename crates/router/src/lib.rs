@@ -15,6 +15,7 @@ use engine::graph::root::Plain;
 use engine::graph::standard;
 use engine::graph::{Graph, Site, Walker};
 use engine::handler::{Access, AskError, HandlerInfo, REPLACED, Use, merge};
+use engine::outputs::{ByDeviceOfClass, Outputs};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::random::Seed;
@@ -357,6 +358,14 @@ impl Router {
                     return answer;
                 }
                 if let Access::Control { .. } = info.access {
+                    let by_device: Option<&ByDeviceOfClass> = plan.elements[node].class.extension();
+                    let answer = by_device.and_then(|class| {
+                        let outputs = Outputs::new(plan, node);
+                        (class.control)(&plan.elements[node].config, info.name, value, &outputs)
+                    });
+                    if let Some(answer) = answer {
+                        return answer.map_err(AskError::Refused);
+                    }
                     let answer = plan.elements[node].control(handler, value);
                     return answer.map_err(AskError::Refused);
                 }

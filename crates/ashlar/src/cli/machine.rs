@@ -28,6 +28,22 @@ pub(crate) enum PortsCommand {
         #[arg(long)]
         force: bool,
     },
+    /// Have the kernel leave a router's Linux interfaces to it: no addresses, no answers, links up
+    ///
+    /// Waits until the interfaces are there. The systemd unit does this before each start.
+    Prepare {
+        /// How long to wait for interfaces
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        wait: u16,
+        /// What follows `ashlar run`
+        #[arg(
+            value_name = "FILE ...",
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<String>,
+    },
     /// Give cards back to Linux's own drivers
     Unbind {
         /// Cards, by PCI address

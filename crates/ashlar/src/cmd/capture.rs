@@ -10,7 +10,10 @@ use std::io::{IsTerminal, Write};
 pub(crate) fn capture(asked: &Capture) -> Done {
     let client = client(&asked.target)?;
     let mut output = Output::open(asked.write.as_deref())?;
-    let mut tally = Tally::default();
+    let mut tally = Tally {
+        json: asked.json,
+        ..Tally::default()
+    };
     let mut wrong = None;
     client.follow(&target(asked), &mut |bytes| {
         let done = tally.read(bytes, &mut output);
@@ -92,6 +95,7 @@ impl Output {
 /// What has come so far.
 #[derive(Default)]
 struct Tally {
+    json: bool,
     packets: u64,
     lost: u64,
     waiting: Vec<u8>,
@@ -130,6 +134,11 @@ impl Tally {
         let (name, link) = known.map_or(("", 0), |(name, link)| (name.as_str(), *link));
         let place = if comment.is_empty() { name } else { comment };
         let what = describe(bytes, link == RAW_IP);
+        if self.json {
+            let packet =
+                serde_json::json!({"time_ns": time, "place": place, "packet": what, "length": len});
+            return format!("{packet}\n");
+        }
         format!("{} {place}: {what} length {len}\n", clock(time))
     }
 }

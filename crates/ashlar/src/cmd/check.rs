@@ -2,8 +2,11 @@
 
 use super::{Done, cluster, compile, described, errors, plan_routers, print};
 use crate::cli::Check;
+use control::Source;
 use control::process::{errors_of_all, json_of_all, text_of_all};
-use planner::Registry;
+use engine::plan::Plan;
+use lang::{Diagnostic, Severity};
+use planner::{Options, Registry};
 
 pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
     let asked = &check.configuration;
@@ -21,12 +24,37 @@ pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
         return tell(&found, errors_of_all(&parsed, &all), check.json);
     }
     let ports = ports::Directory::new();
-    let (_, compiled) = compile(asked, registry, check.workers.count(), &ports, false)?;
+    let (source, mut compiled) = compile(asked, registry, check.workers.count(), &ports, false)?;
+    if let Some(plan) = compiled.plan.clone() {
+        match check.workers.workers {
+            Some(_) => compiled.diagnostics.extend(control::odd_workers(&plan)),
+            None => compiled
+                .diagnostics
+                .extend(with_two_workers(&source, registry, &plan)),
+        }
+    }
     let found = match check.json {
         true => format!("{}\n", compiled.json()),
         false => compiled.text(),
     };
     tell(&found, compiled.errors(), check.json)
+}
+
+/// What `run --workers 2` would refuse, as warnings: who asked for no number of workers has not asked for one.
+fn with_two_workers(source: &Source, registry: &Registry, one: &Plan) -> Vec<Diagnostic> {
+    let ports = ports::Directory::new();
+    let options = Options {
+        devices_must_exist: false,
+        previous: Some(one),
+        ..Options::new(2, &ports)
+    };
+    let mut wrong = control::compile(source, registry, &options).diagnostics;
+    wrong.retain(Diagnostic::is_error);
+    for one in &mut wrong {
+        one.severity = Severity::Warning;
+        one.message = format!("with --workers 2 this is an error: {}", one.message);
+    }
+    wrong
 }
 
 fn tell(found: &str, count: usize, json: bool) -> Done {

@@ -47,7 +47,7 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
     let machine = Machine::here();
     ports::carry_frames(asked.frame_bytes.into());
     let wanted = match &asked.file {
-        Some(file) => wanted(&names(file, asked, registry)?, asked.buffers),
+        Some(file) => wanted(&names(file, &asked.definitions, registry)?, asked.buffers),
         None => all_cards(&machine, asked.buffers),
     };
     let mut found = machine.lacks(&wanted);
@@ -70,13 +70,17 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
 }
 
 /// The names of a configuration's ports.
-fn names(file: &str, asked: &Doctor, registry: &Registry) -> Result<Vec<String>, String> {
+fn names(
+    file: &str,
+    definitions: &[(String, String)],
+    registry: &Registry,
+) -> Result<Vec<String>, String> {
     if file::is_described(file) {
         return Err(format!(
             "{file} describes several routers: name the Click file of one of them"
         ));
     }
-    let source = Source::read(file, asked.definitions.clone())?;
+    let source = Source::read(file, definitions.to_vec())?;
     let compiled = super::compile_source(&source, registry, 1, &AnyPort, false);
     match &compiled.plan {
         Some(plan) => Ok(plan
@@ -89,6 +93,19 @@ fn names(file: &str, asked: &Doctor, registry: &Registry) -> Result<Vec<String>,
             Err(String::new())
         }
     }
+}
+
+/// The Linux interfaces that a configuration opens.
+pub(super) fn interfaces(
+    file: &str,
+    definitions: &[(String, String)],
+    registry: &Registry,
+) -> Result<Vec<String>, String> {
+    let wanted = wanted(&names(file, definitions, registry)?, 0);
+    let mut all: Vec<String> = wanted.interfaces.into_iter().chain(wanted.xdp).collect();
+    all.sort();
+    all.dedup();
+    Ok(all)
 }
 
 fn wanted(names: &[String], buffers: usize) -> Wanted {

@@ -1,11 +1,13 @@
 //! `ashlar ports`
 
+use super::prepare::prepare;
 use super::{Done, print};
 use crate::cli::{Ports, PortsCommand};
 use machine::{Device, Interface, Machine};
+use planner::Registry;
 use serde_json::json;
 
-pub(crate) fn ports(asked: &Ports) -> Done {
+pub(crate) fn ports(asked: &Ports, registry: &Registry) -> Done {
     let machine = Machine::here();
     match &asked.command {
         None if asked.json => {
@@ -22,6 +24,7 @@ pub(crate) fn ports(asked: &Ports) -> Done {
             driver,
             force,
         }) => each(cards, |card| machine.bind(card, driver, *force)),
+        Some(PortsCommand::Prepare { wait, words }) => prepare(words, *wait, registry),
         Some(PortsCommand::Unbind { cards }) => each(cards, |card| machine.unbind(card)),
     }
 }

@@ -10,7 +10,10 @@ pub(crate) fn man(folder: Option<&Path>) -> Done {
     let mut root = Cli::command();
     root.build();
     let mut commands = vec![root.clone()];
-    commands.extend(root.get_subcommands().map(|sub| {
+    let subcommands = root
+        .get_subcommands()
+        .filter(|sub| sub.get_name() != "help");
+    commands.extend(subcommands.map(|sub| {
         let name = format!("ashlar-{}", sub.get_name());
         sub.clone().display_name(name)
     }));

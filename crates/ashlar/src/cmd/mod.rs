@@ -11,9 +11,11 @@ pub(crate) mod ipsec;
 pub(crate) mod list_ports;
 pub(crate) mod man;
 pub(crate) mod plan;
+mod prepare;
 pub(crate) mod reload;
 pub(crate) mod router;
 pub(crate) mod run;
+pub(crate) mod save;
 pub(crate) mod set;
 pub(crate) mod show;
 pub(crate) mod top;
@@ -37,6 +39,11 @@ pub(crate) fn print(text: &str) -> Done {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|_| String::new())
+}
+
+/// Prints a JSON value in a line.
+pub(crate) fn print_json(value: &serde_json::Value) -> Done {
+    print(&format!("{value}\n"))
 }
 
 /// The program's name: that of a user's own program, if it has classes of its own.
@@ -84,7 +91,9 @@ pub(crate) fn compile_source(
         devices_must_exist,
         ..Options::new(usize::from(workers), ports)
     };
-    control::compile(source, registry, &options)
+    let mut compiled = control::compile(source, registry, &options);
+    compiled.check_definitions(&source.definitions, true);
+    compiled
 }
 
 /// The program's classes, with or without fused loops as the command line has it.

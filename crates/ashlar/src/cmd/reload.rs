@@ -22,6 +22,8 @@ pub(crate) fn reload(asked: &Reload) -> Done {
         say(&reply.text);
         if asked.dry_run && reply.good {
             print(&changes_of(&reply))?;
+        } else if reply.good {
+            print(&done(&reply))?;
         }
     }
     match reply.good {
@@ -70,6 +72,40 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
         request.text = Some(source.text);
     }
     Ok(request)
+}
+
+/// What a reload did, in a line or two.
+fn done(reply: &ReloadReply) -> String {
+    let of = |changes: &Changes| {
+        format!(
+            "{} added, {} removed, {} reconfigured, {} kept",
+            changes.added.len(),
+            changes.removed.len(),
+            changes.reconfigured.len(),
+            changes.kept
+        )
+    };
+    let mut text = match &reply.routers[..] {
+        [] => format!("{}: {}\n", reply.configuration, of(&reply.changes)),
+        routers => {
+            let mut text = format!("{}:\n", reply.configuration);
+            for router in routers {
+                let inside = match router.what.as_str() {
+                    "change" => format!(": {}", of(&router.changes)),
+                    _ => String::new(),
+                };
+                let _ = writeln!(text, "{} router {}{inside}", router.what, router.name);
+            }
+            text
+        }
+    };
+    if let Some(own) = &reply.until {
+        let _ = writeln!(
+            text,
+            "it runs until the next reload without a file, SIGHUP or restart, which read {own} as it was started"
+        );
+    }
+    text
 }
 
 fn changes_of(reply: &ReloadReply) -> String {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::info;
+use tracing::{info, warn};
 
 /// What is to be run.
 enum What<'a> {
@@ -123,6 +123,9 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
             let compiled = compile_source(&source, &registry, workers, &*ports, true);
             control::log::write(&compiled.text());
             let plan = compiled.plan.ok_or_else(String::new)?;
+            for odd in control::odd_workers(&plan) {
+                warn!(to_do = odd.help, "{}", odd.message);
+            }
             let (stem, ports) = (source.stem(), Arc::clone(&ports));
             let name = run.name.clone().unwrap_or_else(|| stem.clone());
             let begin = move |process: &Process| {

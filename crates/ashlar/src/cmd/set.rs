@@ -1,8 +1,9 @@
 //! `ashlar set` and `ashlar stop`
 
-use super::{Done, client, print};
-use crate::cli::{Set, Target};
+use super::{Done, client, print, print_json};
+use crate::cli::{Set, Stop};
 use control::client::encode;
+use serde_json::json;
 use std::io::Read;
 
 pub(crate) fn set(set: &Set) -> Done {
@@ -19,6 +20,9 @@ pub(crate) fn set(set: &Set) -> Done {
     };
     let answer = client.put(&format!("/v1/handlers/{}", encode(&set.handler)), value)?;
     let text = String::from_utf8_lossy(&answer);
+    if set.json {
+        return print_json(&json!({"handler": set.handler, "value": text}));
+    }
     let end = if text.is_empty() || text.ends_with('\n') {
         ""
     } else {
@@ -27,7 +31,10 @@ pub(crate) fn set(set: &Set) -> Done {
     print(&format!("{text}{end}"))
 }
 
-pub(crate) fn stop(target: &Target) -> Done {
-    client(target)?.post("/v1/stop", Vec::new())?;
-    Ok(())
+pub(crate) fn stop(asked: &Stop) -> Done {
+    client(&asked.target)?.post("/v1/stop", Vec::new())?;
+    match asked.json {
+        true => print_json(&json!({"stopped": true})),
+        false => Ok(()),
+    }
 }

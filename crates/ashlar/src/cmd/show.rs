@@ -1,9 +1,9 @@
 //! `ashlar show`
 
-use super::{Done, client, print};
+use super::{Done, client, complain, print, print_json};
 use crate::cli::Show;
 use control::client::{Client, encode};
-use control::view::{Element, Router};
+use control::view::{Element, Info, Router};
 use std::fmt::Write;
 
 pub(crate) fn show(show: &Show) -> Done {
@@ -12,6 +12,13 @@ pub(crate) fn show(show: &Show) -> Done {
         if !client.names_router() && routers(&client, show.json)? {
             return Ok(());
         }
+        let info: Info = client.get_json("/v1/info")?;
+        if !info.own.is_empty() && info.own != info.configuration {
+            complain(&format!(
+                "{} runs; the next reload without a file, SIGHUP or restart reads {}",
+                info.configuration, info.own
+            ));
+        }
         return list(&client, show.json);
     };
     let elements: Vec<Element> = client.get_json("/v1/elements")?;
@@ -19,6 +26,9 @@ pub(crate) fn show(show: &Show) -> Done {
         Some(element) if show.argument.is_empty() => one(&client, element, show.json),
         _ => {
             let text = read(&client, what, &show.argument.join(" "))?;
+            if show.json {
+                return print_json(&serde_json::json!({"handler": what, "value": text}));
+            }
             let end = if text.is_empty() || text.ends_with('\n') {
                 ""
             } else {

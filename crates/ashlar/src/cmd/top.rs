@@ -70,8 +70,12 @@ fn watch<T>(
 fn head(info: &Info) -> String {
     let up = info.uptime_ns / 1_000_000_000;
     let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+    let own = match info.own == info.configuration || info.own.is_empty() {
+        true => String::new(),
+        false => format!(", own {}", info.own),
+    };
     format!(
-        "{} ({}), up {hours}:{minutes:02}:{seconds:02}, {} reloads\n\n",
+        "{} ({}{own}), up {hours}:{minutes:02}:{seconds:02}, {} reloads\n\n",
         info.name, info.configuration, info.reloads
     )
 }

@@ -6,6 +6,7 @@
 //! | `GET /v1/info` | about the process ([`Info`](crate::view::Info)) |
 //! | `GET /v1/elements` | elements and handlers ([`Element`](crate::view::Element)) |
 //! | `GET /v1/plan` | the plan, as text |
+//! | `GET /v1/saved` | what handlers have changed, as a start reads it |
 //! | `GET /v1/stats` | all counts ([`Stats`](crate::view::Stats)) |
 //! | `POST /v1/turns` | each worker's longest turn since the last such request, and how it divides |
 //! | `GET /v1/handlers/E.H?argument=A` | reads a handler, text |
@@ -331,6 +332,7 @@ fn ask(router: &Control, wanted: Request) -> Result<Reply, Refusal> {
         Request::Info => json(&router.info()),
         Request::Elements => json(&router.elements()),
         Request::Plan => Ok(text(describe(&router.router().plan()).to_string())),
+        Request::Saved => Ok(text(router.saved()?)),
         Request::Stats => json(&router.stats()?),
         Request::Turns => json(&router.longest_turns()),
         Request::Read { path, argument } => Ok(text(router.read(&path, &argument)?)),

@@ -17,6 +17,8 @@ pub enum Request {
     Elements,
     /// `GET /v1/plan`: the plan as text.
     Plan,
+    /// `GET /v1/saved`: what differs from the configuration, as a start reads it.
+    Saved,
     /// `GET /v1/stats`: all counts.
     Stats,
     /// `POST /v1/turns`: each worker's longest turn, counted anew from then on.
@@ -91,6 +93,7 @@ fn parse_rest(method: &str, path: &str, query: Option<&str>) -> Result<Request, 
         "elements" => ("GET", Request::Elements),
         "routers" => ("GET", Request::Routers),
         "plan" => ("GET", Request::Plan),
+        "saved" => ("GET", Request::Saved),
         "stats" => ("GET", Request::Stats),
         "turns" => ("POST", Request::Turns),
         "metrics" => ("GET", Request::Metrics),

@@ -29,7 +29,10 @@ impl Process {
         let file = lock(described).clone();
         let mut next = File {
             source: match &asked.text {
-                None => file.source.again(&asked.definitions).map_err(refused)?,
+                None => {
+                    let own = self.own.as_ref().unwrap_or(&file);
+                    own.source.again(&asked.definitions).map_err(refused)?
+                }
                 Some(text) => Source {
                     name: asked
                         .name
@@ -73,11 +76,15 @@ impl Process {
             good,
             text: text_of_all(&parsed, &planned),
             diagnostics: json_of_all(&parsed, &planned),
+            configuration: next.source.name.clone(),
             ..ReloadReply::default()
         };
         if !good {
             return Ok(reply);
         }
+        let own = self.own.as_ref().map(|own| &own.source);
+        let own = own.filter(|own| own.path != next.source.path);
+        reply.until = own.map(|own| own.name.clone());
         let kept = |router: &Arc<Control>| {
             planned
                 .iter()

@@ -172,6 +172,6 @@ mod tests {
     #[test]
     fn packets_must_have_a_checked_header() {
         let errors = testkit::errors(crate::CLASSES, "InfiniteSource -> t :: DecIPTTL -> Discard");
-        assert!(errors.contains("put CheckIPHeader"), "{errors}");
+        assert!(errors.contains("put `CheckIPHeader`"), "{errors}");
     }
 }

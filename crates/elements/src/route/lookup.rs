@@ -2,10 +2,13 @@
 
 use super::bulk::Bulk;
 use super::family::Family;
-use super::syntax::{Hops, PORTS_MAX, Parser};
+use super::syntax::{Hops, PORTS_MAX, Parser, show_hops};
 use super::table::{Table, Which};
 use crate::prelude::*;
 use arguments::{Arg, Names};
+use engine::outputs;
+use lang::Severity;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,7 +18,7 @@ use tables::groups::{Member, View};
 const NO_ROUTE: u8 = 0;
 const NO_NEXT_HOP: u8 = 1;
 /// Handlers that only read.
-const READERS: usize = 4;
+const READERS: usize = 6;
 /// As a port: not connected, so that packets are dropped.
 const NOWHERE: u8 = u8::MAX;
 
@@ -50,7 +53,15 @@ pub(crate) struct Config<const N: usize, S: Structure<N>> {
 }
 
 impl<const N: usize, S: Structure<N>> Config<N, S> {
-    fn table(&self) -> Result<&Table<N, S>, String> {
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(super) fn no_route(&self) -> Option<u8> {
+        self.no_route
+    }
+
+    pub(super) fn table(&self) -> Result<&Table<N, S>, String> {
         self.table
             .as_deref()
             .ok_or_else(|| "there was no memory for it".to_owned())
@@ -99,7 +110,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
         ),
         Handler::shared(
             "lookup",
-            "`ADDRESS`: its port and gateway; -1 without route",
+            "`ADDRESS`: its route; in scripts its port and gateway, -1 without route",
             |config: &Config<N, K::Structure>, address| {
                 let hops = config
                     .table()?
@@ -108,9 +119,19 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             },
         ),
         Handler::shared(
+            "routes",
+            "a route per line with its interface, as `add` takes it",
+            |config: &Config<N, K::Structure>, _| Ok(config.table()?.show(K::Family::show)),
+        ),
+        Handler::shared(
             "length",
             "number of routes",
             |config: &Config<N, K::Structure>, _| Ok(config.table()?.len().to_string()),
+        ),
+        Handler::shared(
+            "changes",
+            "lines of `ctrl` that make of the configured routes those that there are: `ashlar save` keeps them",
+            |_: &Config<N, K::Structure>, _| Err("ask from outside of the router".to_owned()),
         ),
         Handler::shared(
             "groups",
@@ -119,30 +140,37 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
         ),
         Handler::action(
             "add",
-            "`ROUTE`: adds a new route",
+            "`ROUTE`: adds a new route, such as `10.0.0.0/8 via 192.0.2.1 dev eth1`",
             |config: &Config<N, K::Structure>, v| {
-                control::<K, N>(config, &format!("add {v}")).map_err(|(_, wrong)| wrong)
+                carry_out::<K, N>(config, &format!("add {v}"))
+                    .map(nothing)
+                    .map_err(|(_, wrong)| wrong)
             },
         ),
         Handler::action(
             "set",
             "`ROUTE`: adds or changes a route",
             |config: &Config<N, K::Structure>, v| {
-                control::<K, N>(config, &format!("set {v}")).map_err(|(_, wrong)| wrong)
+                carry_out::<K, N>(config, &format!("set {v}"))
+                    .map(nothing)
+                    .map_err(|(_, wrong)| wrong)
             },
         ),
         Handler::action(
             "remove",
             "`ADDRESS/MASK [GATEWAY] [PORT]`: removes a route",
             |config: &Config<N, K::Structure>, v| {
-                control::<K, N>(config, &format!("remove {v}")).map_err(|(_, wrong)| wrong)
+                carry_out::<K, N>(config, &format!("remove {v}"))
+                    .map(nothing)
+                    .map_err(|(_, wrong)| wrong)
             },
         ),
         Handler::action(
             "ctrl",
             "add, set and remove lines: all are carried out, or none",
             |config: &Config<N, K::Structure>, lines| {
-                control::<K, N>(config, lines)
+                carry_out::<K, N>(config, lines)
+                    .map(nothing)
                     .map_err(|(line, wrong)| format!("line {line}: {wrong}"))
             },
         ),
@@ -174,7 +202,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const DROPS: &'static [&'static str] = &["no_route", "no_next_hop"];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &outputs::of::<Self>()];
 
     type Config = Config<N, K::Structure>;
 
@@ -187,10 +215,21 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         if let Some(file) = file {
             read_file::<K, N>(&file, &names, &mut routes, args);
         }
-        let mut parser = Parser::new(&names);
+        let (mut parser, mut seen) = (Parser::new(&names), BTreeMap::new());
         for (number, arg) in (1..).zip(&given) {
             match parser.route::<K::Family, N>(&arg.words().join(" ")) {
-                Ok(route) => routes.push(route),
+                Ok((prefix, hops)) => {
+                    let before = seen.insert(prefix, Arc::clone(&hops));
+                    if let Some(before) = before.filter(|before| *before != hops) {
+                        let (to, last) = (show_hops(&*before), show_hops(&*hops));
+                        let prefix = K::Family::show(prefix);
+                        let text = format!(
+                            "{prefix} is routed to `{to}` and to `{last}`: the last one counts"
+                        );
+                        args.say(Severity::Warning, text);
+                    }
+                    routes.push((prefix, hops));
+                }
                 Err(wrong) => refuse(args, number, arg, &wrong),
             }
         }
@@ -397,17 +436,22 @@ fn read_file<K: Kind<N>, const N: usize>(
 }
 
 /// Lines that say something, with their numbers. `#` starts a comment.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate();
     let bare = lines.map(|(i, l)| (i + 1, l.split('#').next().unwrap_or(l).trim()));
     bare.filter(|(_, line)| !line.is_empty())
 }
 
-/// Carries out lines of `ctrl`. The error names the line.
-fn control<K: Kind<N>, const N: usize>(
+/// What Click answers to a change.
+fn nothing(_: Vec<Hops>) -> String {
+    String::new()
+}
+
+/// Carries out lines of `ctrl`; the next hops of routes that are new or changed. The error names the line.
+pub(super) fn carry_out<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     text: &str,
-) -> Result<String, (usize, String)> {
+) -> Result<Vec<Hops>, (usize, String)> {
     use super::syntax::Command::{Add, Remove, Set};
     let mut parser = Parser::new(&config.names);
     let (mut commands, mut numbers) = (Vec::new(), Vec::new());
@@ -425,7 +469,15 @@ fn control<K: Kind<N>, const N: usize>(
     }
     let table = config.table().map_err(|wrong| (0, wrong))?;
     let done = table.apply(&commands, K::Family::show);
-    done.map(|()| String::new())
+    let mut brought = Vec::new();
+    for command in &commands {
+        if let Add(_, hops) | Set(_, hops) = command {
+            brought.push(Arc::clone(hops));
+        }
+    }
+    // Routes that were read together share them.
+    brought.dedup_by_key(|hops| hops.as_ptr());
+    done.map(|()| brought)
         .map_err(|(at, wrong)| (numbers.get(at).copied().unwrap_or(0), wrong))
 }
 

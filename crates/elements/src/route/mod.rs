@@ -10,6 +10,7 @@ pub(crate) mod static_ip_lookup;
 pub(crate) mod store;
 mod syntax;
 pub(crate) mod table;
+mod words;
 
 use engine::element::Class;
 use lookup::{Kind, Lookup};

@@ -137,6 +137,44 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         text
     }
 
+    /// Has `see` see each route.
+    pub(super) fn each(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
+        let writer = self.lock();
+        for (prefix, id) in writer.rib.iter() {
+            see(prefix, &writer.hops(id));
+        }
+    }
+
+    /// Has `see` see each route that the configuration has not, and with no next hops each that it alone has.
+    pub(super) fn each_change(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
+        let writer = self.lock();
+        for (prefix, id) in writer.rib.iter() {
+            let (hops, configured) = (writer.hops(id), writer.configured(&prefix));
+            // A group has its members in an order of its own.
+            let sorted = |hops: &[Member]| {
+                let mut hops = hops.to_vec();
+                hops.sort_unstable();
+                hops
+            };
+            if configured.is_none_or(|known| sorted(known) != sorted(&hops)) {
+                see(prefix, &hops);
+            }
+        }
+        for (prefix, _) in &writer.more.configured {
+            if writer.rib.get(prefix).is_none() {
+                see(*prefix, &[]);
+            }
+        }
+    }
+
+    /// The longest route to an address.
+    pub(super) fn route_of(&self, address: [u8; N]) -> Option<(Prefix<N>, Vec<Member>)> {
+        let writer = self.lock();
+        let lengths = (0..=Prefix::<N>::BITS).rev();
+        let mut prefixes = lengths.map(|length| Prefix::new(address, length));
+        prefixes.find_map(|prefix| Some((prefix, writer.hops(writer.rib.get(&prefix)?))))
+    }
+
     /// The next hops of the group that `look` finds. Who asks need not be a reader of the domain, so
     /// nothing is used again meanwhile: control waits.
     pub(super) fn hops(

@@ -1,0 +1,70 @@
+//! `ashlar ports prepare`: what the kernel must leave to a router, done before the router starts.
+
+use super::doctor::interfaces;
+use super::{Done, complain, print};
+use crate::cli::{Cli, Command, Run};
+use clap::Parser;
+use planner::Registry;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What is written below /proc/sys/net for an interface: no answers to ARP, no forwarding, no IPv6 of the kernel's own.
+const SETTINGS: [(&str, &str, &str); 3] = [
+    ("ipv4/conf", "arp_ignore", "8"),
+    ("ipv4/conf", "forwarding", "0"),
+    ("ipv6/conf", "disable_ipv6", "1"),
+];
+/// How long until the kernel is asked again whether an interface is there.
+const AGAIN: Duration = Duration::from_millis(100);
+
+pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done {
+    let all = ["ashlar", "run"].into_iter().map(str::to_owned);
+    let run = match Cli::try_parse_from(all.chain(words.iter().cloned())) {
+        Ok(Cli {
+            command: Command::Run(run),
+        }) => run,
+        Ok(_) => return Err("this is not the command line of `ashlar run`".to_owned()),
+        Err(wrong) => return Err(wrong.to_string()),
+    };
+    let Run { configuration, .. } = run;
+    let names = interfaces(&configuration.file, &configuration.definitions, registry)?;
+    let until = Instant::now() + Duration::from_secs(wait.into());
+    for name in names {
+        while !is_there(&name) {
+            if Instant::now() >= until {
+                return Err(format!(
+                    "there is no interface {name} after {wait} s: `ashlar ports` lists those that there are"
+                ));
+            }
+            std::thread::sleep(AGAIN);
+        }
+        ip(&["address", "flush", "dev", &name])?;
+        for (family, key, value) in SETTINGS {
+            let file: PathBuf = ["/proc/sys/net", family, &name, key].iter().collect();
+            // A kernel without IPv6 has nothing to be told.
+            if file.exists()
+                && let Err(wrong) = std::fs::write(&file, value)
+            {
+                complain(&format!("cannot write {}: {wrong}", file.display()));
+            }
+        }
+        ip(&["link", "set", "dev", &name, "up"])?;
+        print(&format!(
+            "{name}: up, without addresses, and left alone by the kernel\n"
+        ))?;
+    }
+    Ok(())
+}
+
+fn is_there(name: &str) -> bool {
+    Path::new("/sys/class/net").join(name).exists()
+}
+
+fn ip(words: &[&str]) -> Done {
+    let ended = std::process::Command::new("ip").args(words).status();
+    match ended {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(format!("`ip {}` has failed", words.join(" "))),
+        Err(wrong) => Err(format!("cannot run `ip`: {wrong}")),
+    }
+}

@@ -1,0 +1,52 @@
+//! `ashlar save`
+
+use super::{Done, client, print, print_json};
+use crate::cli::Save;
+use control::view::Info;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn save(asked: &Save) -> Done {
+    let client = client(&asked.target)?;
+    let text = client.get("/v1/saved")?;
+    let lines = text.iter().filter(|&&b| b == b'\n').count();
+    let file = match &asked.to {
+        Some(file) if file.as_os_str() == "-" => return print(&String::from_utf8_lossy(&text)),
+        Some(file) => file.clone(),
+        None => {
+            let info: Info = client.get_json("/v1/info")?;
+            info.saved.ok_or(
+                "the configuration came from standard input, so no start would find what is saved: say --to FILE",
+            )?
+        }
+    };
+    let shown = file.display();
+    if asked.json {
+        let said = json!({"file": file, "changes": lines});
+        return write(&file, &text, lines).and_then(|_| print_json(&said));
+    }
+    let gone = write(&file, &text, lines)?;
+    if lines == 0 {
+        let what = if gone { ", which is removed" } else { "" };
+        return print(&format!(
+            "all is as the configuration says: nothing is kept in {shown}{what}\n"
+        ));
+    }
+    let changes = lang::count(lines, "change");
+    print(&format!(
+        "{changes} in {shown}, which the next start reads\n"
+    ))
+}
+
+/// Writes the file, or removes it if nothing is to be kept; whether it is gone thereby.
+fn write(file: &Path, text: &[u8], lines: usize) -> Result<bool, String> {
+    if lines == 0 {
+        return Ok(std::fs::remove_file(file).is_ok());
+    }
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file));
+    written.map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    Ok(false)
+}

@@ -1,0 +1,84 @@
+//! One wrong value of a variable is wrong wherever the variable is used: it is told once.
+
+use lang::{Diagnostic, Router, SourceMap, count};
+use std::collections::HashMap;
+
+/// Leaves mistakes out that follow from an earlier one: those at uses of variables that quote a value which another one
+/// has quoted, or a name that a wrong AddressInfo would have given.
+pub(crate) fn leave_out(diagnostics: &mut Vec<Diagnostic>, router: &Router, map: &SourceMap) {
+    // Of each value, the mistake that stays.
+    let mut first: HashMap<String, usize> = HashMap::new();
+    let mut kept: Vec<Diagnostic> = Vec::new();
+    let mut more: HashMap<usize, usize> = HashMap::new();
+    let (info, other): (Vec<_>, Vec<_>) = std::mem::take(diagnostics)
+        .into_iter()
+        .partition(|wrong| wrong.is_error() && gives_names(wrong));
+    for wrong in info.into_iter().chain(other) {
+        let at_variable = wrong.span.is_some_and(|span| map.slice(span).contains('$'));
+        if !wrong.is_error() || !at_variable {
+            kept.push(wrong);
+            continue;
+        }
+        let values = quoted(&wrong);
+        match values.iter().find_map(|value| first.get(value)) {
+            Some(&at) => *more.entry(at).or_default() += 1,
+            None => {
+                let names = names_of(&wrong, router);
+                for value in values.into_iter().chain(names) {
+                    first.entry(value).or_insert(kept.len());
+                }
+                kept.push(wrong);
+            }
+        }
+    }
+    for (at, more) in more {
+        let others = count(more, "other place");
+        kept[at]
+            .notes
+            .push((None, format!("the same value is wrong in {others}")));
+    }
+    lang::sort(&mut kept);
+    *diagnostics = kept;
+}
+
+/// Whether a mistake is in names for addresses.
+fn gives_names(wrong: &Diagnostic) -> bool {
+    let about = wrong.about.as_ref();
+    about.is_some_and(|about| about.title.ends_with(":: AddressInfo"))
+}
+
+/// Names that a wrong AddressInfo would give.
+fn names_of(wrong: &Diagnostic, router: &Router) -> Vec<String> {
+    if !gives_names(wrong) {
+        return Vec::new();
+    }
+    let place = wrong.about.as_ref().map(|about| about.place);
+    let elements = router.elements.iter().filter(|e| Some(e.span) == place);
+    let arguments = elements.flat_map(|e| e.config.text.split(','));
+    let names = arguments.filter_map(|argument| argument.split_whitespace().next());
+    names.map(str::to_owned).collect()
+}
+
+/// The words that a mistake quotes as wrong, prefixes without their lengths.
+fn quoted(wrong: &Diagnostic) -> Vec<String> {
+    let values = |text: &str| -> Vec<String> {
+        let quoted = text.split('`').skip(1).step_by(2);
+        let words = quoted.flat_map(str::split_whitespace);
+        let bare = words.map(|word| word.split('/').next().unwrap_or(word).to_owned());
+        // Words of forms and names of elements are no values.
+        bare.filter(|word| word.contains(['.', ':']) || word.chars().any(|c| c.is_ascii_digit()))
+            .collect()
+    };
+    let mut all: Vec<String> = match wrong.message.rsplit_once("not `") {
+        Some((_, value)) => values(&format!("`{value}")),
+        None => values(&wrong.message),
+    };
+    // The help of a wrong argument quotes it first.
+    if all.is_empty()
+        && let Some((_, rest)) = wrong.help.as_deref().unwrap_or_default().split_once("in `")
+    {
+        all = values(&format!("`{}", rest.split('`').next().unwrap_or_default()));
+        all.truncate(1);
+    }
+    all
+}
