@@ -1,6 +1,7 @@
 //! Guaranteed service over five hops in simulated time: what admission promises holds against any traffic.
 //!
-//! Each hop is a FlowTable, a queue and a link. Ten flows that need little delay and a hundred others go over all hops;
+//! Each hop is a FlowTable, a queue and a link. In a core-stateless network only the first FlowTable knows the flows over
+//! all hops, and their packets say the rest. Ten flows that need little delay and a hundred others go over all hops;
 //! 2340 others cross each hop; and packets of no flow come as fast as the links are. All flows send as late and as much
 //! at once as their buckets let them, at the same moments. Then they send at random, and one of them more than it said.
 
@@ -10,6 +11,7 @@ use router_tests::Whole;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::{Rng, ip4};
+use wire::dps;
 
 const HOPS: usize = 5;
 /// 200 Mbit/s.
@@ -24,22 +26,55 @@ const PACKET: usize = 200;
 /// The flow that sends more than it said.
 const GREEDY: u32 = TIGHT + LONG - 1;
 
-/// The routers: the order of packets is what `queue` makes it.
-fn text(queue: &str, bin: &str) -> String {
-    let hop = |hop: usize| {
-        let police = hop == 1;
-        format!(
-            "f{hop} :: FlowTable(LINK {LINK}Bps, BIN {bin}, CAPACITY 4096, K 16, POLICE {police}) -> q{hop} :: {queue}
-                -> LinkUnqueue(0, {LINK}Bps) -> c{hop} :: Classifier(16/0a01, -); c{hop}[1] -> Discard;
-             c{hop}[0] -> {};",
-            match hop {
-                HOPS => "out".to_owned(),
-                _ => format!("f{}", hop + 1),
-            }
-        )
-    };
-    let hops: String = (1..=HOPS).rev().map(hop).collect();
-    format!("out :: Collect; {hops}")
+/// Who knows the flows that go over all hops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Each router.
+    Everywhere,
+    /// The first one.
+    AtTheEdge,
+}
+
+impl Known {
+    /// Bytes that routers add to a packet.
+    fn added(self) -> usize {
+        match self {
+            Known::Everywhere => 0,
+            Known::AtTheEdge => dps::LEN,
+        }
+    }
+
+    /// The routers: the order of packets is what `queue` makes it.
+    fn text(self, queue: &str, bin: &str) -> String {
+        let added = self.added();
+        let hop = |hop: usize| {
+            let police = hop == 1 || self == Known::AtTheEdge;
+            let (write, read, next) = match self {
+                Known::Everywhere => (String::new(), "", "f"),
+                Known::AtTheEdge => (
+                    format!(
+                        "-> e{hop} :: DPSEncap(LINK {LINK}Bps, BIN {bin}, MTU {}, OVERHEAD {added})",
+                        MTU as usize - added
+                    ),
+                    "-> DPSDecap",
+                    "q",
+                ),
+            };
+            format!(
+                "f{hop} :: FlowTable(LINK {LINK}Bps, BIN {bin}, CAPACITY 4096, K 16, POLICE {police},
+                    MTU {}, OVERHEAD {added}) -> q{hop} :: {queue}
+                    {write} -> LinkUnqueue(0, {LINK}Bps) {read} -> c{hop} :: Classifier(16/0a01, -);
+                 c{hop}[1] -> Discard; c{hop}[0] -> {};",
+                MTU as usize - added,
+                match hop {
+                    HOPS => "out".to_owned(),
+                    _ => format!("{next}{}", hop + 1),
+                }
+            )
+        };
+        let hops: String = (1..=HOPS).rev().map(hop).collect();
+        format!("out :: Collect; {hops}")
+    }
 }
 
 /// A flow's source port and destination: those in 10.1 go over all hops.
@@ -56,16 +91,22 @@ fn line(hop: usize, flow: u32, wants: &str) -> String {
 
 struct Network {
     router: Whole,
+    known: Known,
     /// Bounds of the flows over all hops, in nanoseconds.
     bounds: BTreeMap<u32, u64>,
 }
 
 impl Network {
-    fn new(queue: &str, bin: &str) -> Network {
-        let mut router = Whole::new(&text(queue, bin), &[], Walker::Sweep);
+    fn new(known: Known, queue: &str, bin: &str) -> Network {
+        let mut router = Whole::new(&known.text(queue, bin), &[], Walker::Sweep);
         let mut bounds = BTreeMap::new();
         for hop in 1..=HOPS {
-            for flow in 0..TIGHT + LONG {
+            let long = if hop == 1 || known == Known::Everywhere {
+                TIGHT + LONG
+            } else {
+                0
+            };
+            for flow in 0..long {
                 let wants = match flow {
                     0..TIGHT => format!("HOPS {HOPS} DELAY 30ms"),
                     _ => format!("HOPS {HOPS}"),
@@ -77,18 +118,25 @@ impl Network {
             }
             let all: String = (0..CROSSING).map(|flow| line(hop, flow, "")).collect();
             router.handler(&format!("f{hop}.add"), &all);
+            if long == 0 {
+                continue;
+            }
             // The link has less than a hundredth left.
             let more = line(hop, CROSSING, "RESERVE 1700kbps");
             let refused = router.try_handler(&format!("f{hop}.add"), &more);
             assert!(refused.unwrap_err().contains("not reserved"));
         }
-        Network { router, bounds }
+        Network {
+            router,
+            known,
+            bounds,
+        }
     }
 
     /// A packet of a flow, with the time in it.
     fn packet(&mut self, hop: usize, flow: u32, len: usize) -> Packet {
         let (dst, port) = ends(hop, flow);
-        let mut payload = vec![0; len - 28];
+        let mut payload = vec![0; len - 28 - self.known.added()];
         payload[..8].copy_from_slice(&self.router.graph().now().0.to_be_bytes());
         payload[8..12].copy_from_slice(&flow.to_be_bytes());
         let bytes = ip4()
@@ -158,8 +206,8 @@ impl Network {
 /// Packets that a flow over all hops has sent at least: six at the common moments.
 const SENT: usize = 6;
 
-fn no_packet_is_late(queue: &str, bin: &str) {
-    let mut network = Network::new(queue, bin);
+fn no_packet_is_late(known: Known, queue: &str, bin: &str) {
+    let mut network = Network::new(known, queue, bin);
     let longest = network.run();
     for (flow, bound) in &network.bounds {
         let (delay, packets) = longest[flow];
@@ -175,31 +223,49 @@ fn no_packet_is_late(queue: &str, bin: &str) {
             network.router.handler(&format!("q{hop}.beyond"), "").trim(),
             "0"
         );
+        if known == Known::AtTheEdge {
+            assert_eq!(network.router.handler(&format!("e{hop}.late"), ""), "0");
+        }
     }
 }
 
+const EXACT: &str = "DeadlineQueue(9000, EXACT true, SLACK 60us)";
+const BINS: &str = "DeadlineQueue(9000, WIDTH 1ms, SLACK 1060us)";
+
 #[test]
 fn no_packet_is_later_than_its_bound_in_exact_order() {
-    no_packet_is_late("DeadlineQueue(9000, EXACT true, SLACK 60us)", "0");
+    no_packet_is_late(Known::Everywhere, EXACT, "0");
 }
 
 #[test]
 fn no_packet_is_later_than_its_bound_with_bins() {
-    no_packet_is_late("DeadlineQueue(9000, WIDTH 1ms, SLACK 1060us)", "1ms");
+    no_packet_is_late(Known::Everywhere, BINS, "1ms");
+}
+
+#[test]
+fn no_packet_is_later_than_its_bound_where_the_core_knows_no_flow() {
+    no_packet_is_late(Known::AtTheEdge, EXACT, "0");
+}
+
+#[test]
+fn no_packet_is_later_than_its_bound_where_the_core_knows_no_flow_with_bins() {
+    no_packet_is_late(Known::AtTheEdge, BINS, "1ms");
 }
 
 #[test]
 fn first_in_first_out_breaks_the_same_promises() {
-    let mut network = Network::new("Queue(9000)", "0");
-    let longest = network.run();
-    let kept = |flow: &u32| {
-        let bound = network.bounds[flow];
-        longest
-            .get(flow)
-            .is_some_and(|&(delay, packets)| delay <= bound && packets >= SENT)
-    };
-    assert!(
-        (0..TIGHT).all(|flow| !kept(&flow)),
-        "each of the flows that need it is late"
-    );
+    for known in [Known::Everywhere, Known::AtTheEdge] {
+        let mut network = Network::new(known, "Queue(9000)", "0");
+        let longest = network.run();
+        let kept = |flow: &u32| {
+            let bound = network.bounds[flow];
+            longest
+                .get(flow)
+                .is_some_and(|&(delay, packets)| delay <= bound && packets >= SENT)
+        };
+        assert!(
+            (0..TIGHT).all(|flow| !kept(&flow)),
+            "each of the flows that need it is late"
+        );
+    }
 }

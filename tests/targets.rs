@@ -119,6 +119,11 @@ fn the_language_reads_any_bytes() {
 }
 
 #[test]
+fn what_packets_say_of_themselves_is_checked() {
+    run("dps", 800, 300);
+}
+
+#[test]
 fn label_stacks_of_any_bytes_are_followed_or_dropped() {
     run("mpls", 800, 300);
 }

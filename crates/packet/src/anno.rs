@@ -231,6 +231,19 @@ impl Cold {
         self.set_rates([deadline as u32, (deadline >> 32) as u32]);
     }
 
+    /// By how much the virtual time of the packet's flow goes on at each hop, in nanoseconds; 0 = it has none. It lies
+    /// where FIRST_TIMESTAMP begins.
+    #[inline]
+    pub fn hop_delay(&self) -> u32 {
+        self.word(FIRST_TIMESTAMP)
+    }
+
+    /// Sets the delay of a hop.
+    #[inline]
+    pub fn set_hop_delay(&mut self, delay: u32) {
+        self.set_word(FIRST_TIMESTAMP, delay);
+    }
+
     /// Click's FWD_RATE and REV_RATE: packets or bytes a second from and to the packet's network.
     pub fn rates(&self) -> [u32; 2] {
         [self.word(RATES), self.word(RATES + 4)]

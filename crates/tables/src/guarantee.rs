@@ -61,6 +61,13 @@ pub struct Grant {
     pub bound: u64,
 }
 
+impl Grant {
+    /// By how much the flow's virtual time goes on at each hop, in nanoseconds: a packet's time at the reserved rate.
+    pub fn hop(&self, wanted: &Wanted) -> u64 {
+        time(wanted.packet.into(), self.reserved).max(1)
+    }
+}
+
 /// Why a flow gets nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -106,9 +113,21 @@ fn time(bytes: u128, rate: u64) -> u64 {
 }
 
 impl Link {
+    /// Nanoseconds that so many bytes take.
+    #[inline]
+    pub fn time(&self, bytes: u64) -> u64 {
+        let part = bytes.saturating_mul(1_000_000_000);
+        part.div_ceil(self.rate.max(1))
+    }
+
+    /// By how much a hop may miss a deadline: for a packet that has begun to be sent, and a bin.
+    pub fn error(&self) -> u64 {
+        time(self.mtu.into(), self.rate).saturating_add(self.bin)
+    }
+
     /// What each hop adds whatever is reserved.
     fn fixed(&self, wanted: &Wanted) -> u64 {
-        let hop = time(self.mtu.into(), self.rate).saturating_add(self.bin);
+        let hop = self.error();
         // Rounding a packet's time up to a tick, for each packet of a burst.
         let rounding = wanted.burst / PACKET_MIN / TICKS + 1;
         wanted.hops.saturating_mul(hop).saturating_add(rounding)

@@ -27,6 +27,7 @@ mod bytes;
 pub mod addr;
 pub mod arp;
 pub mod checksum;
+pub mod dps;
 mod error;
 pub mod ether;
 pub mod ext;

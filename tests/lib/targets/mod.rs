@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod config;
 pub mod control;
 pub mod description;
+pub mod dps;
 pub mod expansion;
 pub mod fpm;
 pub mod graph;
@@ -53,6 +54,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "description",
         run: description::run,
+    },
+    Target {
+        name: "dps",
+        run: dps::run,
     },
     Target {
         name: "expansion",

@@ -42,6 +42,7 @@
 //! - `BUCKETS`: number of buckets, made a power of two. Default four times `CAPACITY`: fewer
 //!   than one flow in 10,000 is refused.
 //! - `LINK`: bandwidth of the link behind each output. Without it no flow gets a guarantee.
+//! - `RESERVABLE`: how much of each link may be reserved. Default: all of it. Less, if others reserve the rest.
 //! - `MTU`: longest packet of any flow. Default 1500.
 //! - `OVERHEAD`: bytes that the link adds to each packet, which then count wherever bytes do. Default 0; 38 for an IP
 //!   packet on Ethernet, with preamble and gap.
@@ -83,6 +84,8 @@ pub(super) struct Config {
     /// Made when somebody asks: a configuration that is only looked at, or that a running one's flows move to, needs none.
     records: OnceLock<Arc<Records>>,
     link: Option<Link>,
+    /// What of each link is not for flows of this table, in bytes a second.
+    withheld: u64,
     overhead: u64,
     police: bool,
     idle: Option<u64>,
@@ -137,7 +140,10 @@ impl Config {
             return Err("no guarantee can be given without knowing the link: write LINK, such as LINK 100Mbps".to_owned());
         };
         let reserved = self.reserved().get(&wish.port).copied().unwrap_or(0);
-        let grant = link.admit(wanted, reserved.saturating_sub(instead));
+        let taken = reserved
+            .saturating_sub(instead)
+            .saturating_add(self.withheld);
+        let grant = link.admit(wanted, taken);
         grant.map(Some).map_err(|refusal| {
             self.refused.rate.fetch_add(1, Relaxed);
             refusal.to_string()
@@ -323,6 +329,8 @@ impl Element for FlowTable {
         );
         let rate: Option<Bandwidth> =
             args.key_maybe("LINK", "bandwidth of the link behind each output");
+        let reservable: Option<Bandwidth> =
+            args.key_maybe("RESERVABLE", "how much of each link may be reserved");
         let mtu: u64 = args.key("MTU", 1500, "longest packet of any flow");
         let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
         let bin = args.key(
@@ -350,6 +358,12 @@ impl Element for FlowTable {
                 "give the bandwidth of the link, such as 100Mbps",
             );
         }
+        if reservable > rate {
+            args.error_in_whole(
+                "RESERVABLE is more than LINK",
+                "leave it out for all of LINK; without LINK nothing can be reserved",
+            );
+        }
         let most = u8::max(excess.unwrap_or(0), other);
         if usize::from(most) >= args.outputs().max(1) && args.outputs() > 0 {
             args.error_in_whole(
@@ -371,6 +385,10 @@ impl Element for FlowTable {
                 mtu: mtu.saturating_add(overhead.into()),
                 bin: nanoseconds(bin),
             }),
+            withheld: match (rate, reservable) {
+                (Some(rate), Some(part)) => rate.0.saturating_sub(part.0),
+                _ => 0,
+            },
             overhead: overhead.into(),
             police,
             idle: idle.map(nanoseconds),
@@ -403,10 +421,11 @@ impl Element for FlowTable {
         let bytes = packet.len() as u64 + config.overhead;
         match record.rule(config.police, cx.now().0, bytes) {
             Ruling::Excess => Verdict::reject(EXCESS, config.excess),
-            Ruling::Send(port, deadline) => {
-                if deadline != 0 {
-                    packet.cold_mut().set_deadline(deadline);
-                }
+            Ruling::Send(port) => Verdict::reject(NO_PORT, port),
+            Ruling::Guaranteed(port, deadline, hop) => {
+                let cold = packet.cold_mut();
+                cold.set_deadline(deadline);
+                cold.set_hop_delay(hop);
                 Verdict::reject(NO_PORT, port)
             }
         }

@@ -50,6 +50,25 @@ fn packets_of_flows_get_a_deadline_and_a_port_and_others_none() {
 }
 
 #[test]
+fn a_part_of_the_link_may_be_for_others() {
+    let mut bench = bench("LINK 1Mbps, RESERVABLE 300kbps, BIN 0");
+    let mut add = |n, rate: &str| {
+        let line = format!("{} RATE {rate} BURST 200 PACKET 100", flow(n));
+        bench.try_write("f.add", &line)
+    };
+    assert_eq!(
+        add(1, "200kbps").unwrap(),
+        "reserved 200kbps bound 20.000001ms"
+    );
+    assert!(
+        add(2, "110kbps")
+            .unwrap_err()
+            .contains("100000 bit/s of the link are not reserved")
+    );
+    assert!(add(2, "100kbps").is_ok());
+}
+
+#[test]
 fn flows_are_told_by_tags_too() {
     let six = ip6().flow_label(77).tos(0xb8).bytes();
     let labelled = [&[0, 0x06, 0x41, 9][..], &udp(1)].concat(); // label 100
@@ -294,6 +313,11 @@ fn mistakes_are_named_with_a_remedy() {
         ("K 0", "must not be 0"),
         ("LINK 0bps", "LINK must not be 0"),
         ("OTHER 1", "output 1, which is not connected"),
+        (
+            "LINK 1Mbps, RESERVABLE 2Mbps",
+            "RESERVABLE is more than LINK",
+        ),
+        ("RESERVABLE 2Mbps", "RESERVABLE is more than LINK"),
     ] {
         let text = format!("Idle -> FlowTable({options}) -> Discard");
         let errors = testkit::errors(crate::CLASSES, &text);

@@ -1,5 +1,7 @@
 //! Flows that are set up: told by a tag or by their five-tuple, with a next hop and a guarantee.
 
+mod dps_decap;
+mod dps_encap;
 mod flow_table;
 mod key;
 mod records;
@@ -8,4 +10,8 @@ mod wish;
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[Class::of::<flow_table::FlowTable>()];
+pub const CLASSES: &[Class] = &[
+    Class::of::<dps_decap::DpsDecap>(),
+    Class::of::<dps_encap::DpsEncap>(),
+    Class::of::<flow_table::FlowTable>(),
+];

@@ -34,6 +34,8 @@ pub(super) struct Record {
     /// Time of a byte at the flow's own rate, and the depth of its bucket.
     rate: AtomicU64,
     depth: AtomicU64,
+    /// Time of the longest packet at the rate that is reserved, in nanoseconds.
+    hop: AtomicU64,
     /// When all of it will have left at the reserved rate.
     finish: Finish,
     /// When its bucket will be full.
@@ -48,8 +50,10 @@ pub(super) struct Record {
 /// What is to be done with a packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
-    /// It leaves by a port, by a deadline if that is not 0.
-    Send(u8, u64),
+    /// It leaves by a port.
+    Send(u8),
+    /// It leaves by a port, by a deadline; and by how much that goes on at each hop.
+    Guaranteed(u8, u64, u32),
     /// It is more than the flow said.
     Excess,
 }
@@ -66,29 +70,32 @@ impl Record {
         let reserved = self.reserved.load(Relaxed);
         let port = self.port.load(Relaxed) as u8;
         if reserved == 0 {
-            return Ruling::Send(port, 0);
+            return Ruling::Send(port);
         }
         let rate = Pace::of(self.rate.load(Relaxed));
         if police && !self.full.police(rate, self.depth.load(Relaxed), now, bytes) {
             self.excess.fetch_add(1, Relaxed);
             return Ruling::Excess;
         }
-        Ruling::Send(port, self.finish.stamp(Pace::of(reserved), now, bytes))
+        let deadline = self.finish.stamp(Pace::of(reserved), now, bytes);
+        Ruling::Guaranteed(port, deadline, self.hop.load(Relaxed) as u32)
     }
 
     /// Says what is promised. What has come already counts on, and a packet that comes meanwhile is ruled by a part of
     /// either setting.
     fn set(&self, wish: &Wish, grant: Option<Grant>) {
         self.port.store(wish.port.into(), Relaxed);
-        let (mut reserved, mut rate, mut depth) = (0, 0, 0);
+        let (mut reserved, mut rate, mut depth, mut hop) = (0, 0, 0, 0);
         if let (Some(wanted), Some(grant)) = (&wish.wanted, grant) {
             let pace = Pace::new(wanted.rate);
             reserved = Pace::new(grant.reserved).word();
             (rate, depth) = (pace.word(), pace.depth(wanted.burst));
+            hop = grant.hop(wanted).min(u32::MAX.into());
         }
         self.reserved.store(reserved, Relaxed);
         self.rate.store(rate, Relaxed);
         self.depth.store(depth, Relaxed);
+        self.hop.store(hop, Relaxed);
     }
 
     /// Makes it that of another flow.

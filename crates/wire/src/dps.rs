@@ -1,0 +1,104 @@
+//! Dynamic packet state: what a packet of a guaranteed flow says, so that routers need to know nothing of the flow.
+//!
+//! It stands between the Ethernet header, whose Ethertype is [`ETHERTYPE`], and the packet:
+//!
+//! ```text
+//!  0       1       2               4                               8                              16
+//! +-------+-------+---------------+-------------------------------+-------------------------------+
+//! |   1   |   0   |   Ethertype   |              hop              |             lead              |
+//! +-------+-------+---------------+-------------------------------+-------------------------------+
+//! ```
+//!
+//! in network order: the version, a byte that is 0, the Ethertype of the packet, and two times in nanoseconds. `hop` is
+//! the time of the flow's longest packet at its rate, by which its virtual time goes on at each hop; 0 says that the
+//! packet has no guarantee. `lead` is how much earlier than its virtual time the packet reaches the next router. So a
+//! router adds `lead` to its own clock, and no clocks have to agree.
+
+use crate::bytes::{array, be16, be32, put, put16, put32};
+
+/// Length of the state.
+pub const LEN: usize = 16;
+/// The first Ethertype that IEEE 802 keeps for experiments in one administration.
+pub const ETHERTYPE: u16 = 0x88b5;
+/// The longest lead: a minute.
+pub const LEAD_MAX: u64 = 60_000_000_000;
+const VERSION: u8 = 1;
+
+/// What a packet says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The Ethertype of what follows.
+    pub payload: u16,
+    /// Time per hop, in nanoseconds; 0 is without a guarantee.
+    pub hop: u32,
+    /// How much earlier than its virtual time it comes, in nanoseconds.
+    pub lead: u64,
+}
+
+impl State {
+    /// The state at the beginning of some bytes, if it is one.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Option<State> {
+        let bytes = bytes.first_chunk::<LEN>()?;
+        let state = State {
+            payload: be16(bytes, 2),
+            hop: be32(bytes, 4),
+            lead: u64::from_be_bytes(array(bytes, 8)),
+        };
+        let sound = state.lead <= LEAD_MAX && (state.hop > 0 || state.lead == 0);
+        (bytes[..2] == [VERSION, 0] && sound).then_some(state)
+    }
+
+    /// Writes it.
+    #[inline]
+    pub fn write(self, bytes: &mut [u8; LEN]) {
+        bytes[..2].copy_from_slice(&[VERSION, 0]);
+        put16(bytes, 2, self.payload);
+        put32(bytes, 4, self.hop);
+        put(bytes, 8, self.lead.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATE: State = State {
+        payload: 0x0800,
+        hop: 20_000_000,
+        lead: 5_000_000_000,
+    };
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut bytes = [0xff; LEN];
+        STATE.write(&mut bytes);
+        assert_eq!(bytes[..8], [1, 0, 8, 0, 0x01, 0x31, 0x2d, 0x00]);
+        assert_eq!(State::read(&bytes), Some(STATE));
+        assert_eq!(State::read(&bytes[..15]), None);
+    }
+
+    #[test]
+    fn what_is_not_sound_is_no_state() {
+        let read = |state: State| {
+            let mut bytes = [0; LEN];
+            state.write(&mut bytes);
+            State::read(&bytes)
+        };
+        let lead = LEAD_MAX + 1;
+        assert_eq!(read(State { lead, ..STATE }), None);
+        assert_eq!(read(State { hop: 0, ..STATE }), None);
+        let none = State {
+            hop: 0,
+            lead: 0,
+            ..STATE
+        };
+        assert_eq!(read(none), Some(none));
+        for (at, value) in [(0, 0), (0, 2), (1, 1)] {
+            let mut bytes = [0; LEN];
+            STATE.write(&mut bytes);
+            bytes[at] = value;
+            assert_eq!(State::read(&bytes), None);
+        }
+    }
+}
