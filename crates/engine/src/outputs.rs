@@ -92,18 +92,16 @@ impl<'p> Outputs<'p> {
 /// A class whose handlers name outputs by devices, for those who ask from outside the graph.
 pub trait ByDevice: Element {
     /// Answers a handler; `None` if it is like other handlers.
-    fn control(
-        config: &Self::Config,
-        handler: &str,
-        value: &str,
-        outputs: &Outputs,
-    ) -> Option<Result<String, String>>;
+    fn control(config: &Self::Config, handler: &str, value: &str, outputs: &Outputs) -> Answer;
 }
+
+/// What a handler says or why it refuses; `None` if it has no need of the outputs.
+pub type Answer = Option<Result<String, String>>;
 
 /// The extension.
 pub struct ByDeviceOfClass {
     /// See [`ByDevice::control`].
-    pub control: fn(&AnyConfig, &str, &str, &Outputs) -> Option<Result<String, String>>,
+    pub control: fn(&AnyConfig, &str, &str, &Outputs) -> Answer,
 }
 
 /// The extension of a class, for [`Element::EXTENSIONS`].

@@ -8,7 +8,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 /// Time between two looks when workers ring.
-const PAUSE: Duration = Duration::from_millis(10);
+pub const PAUSE: Duration = Duration::from_millis(10);
 /// Routers are looked for so often at least.
 const LONGEST: Duration = Duration::from_secs(1);
 

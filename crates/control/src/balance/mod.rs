@@ -20,4 +20,5 @@ mod tests;
 
 pub use driver::{Balance, Event, Workers};
 pub(crate) use keeper::Keeper;
+pub use keeper::PAUSE;
 pub use settings::{Mode, Settings};

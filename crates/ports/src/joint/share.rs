@@ -275,11 +275,11 @@ impl RxQueue for FromPort {
     }
 
     fn waiting(&self) -> Option<usize> {
-        let each = self
+        let mut each = self
             .device
             .iter()
             .map(|held| held.with(|rx| rx.waiting()).flatten());
-        each.fold(Some(self.lanes.waiting()), |sum, n| Some(sum? + n?))
+        each.try_fold(self.lanes.waiting(), |sum, n| Some(sum + n?))
     }
 }
 
