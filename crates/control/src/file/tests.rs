@@ -94,8 +94,9 @@ definitions = { "a-b" = "x", C = true }
         "4: [[router]] has no field `shares`",
         "6: there are two routers `red`",
         &format!(
-            "7: cannot read {}: No such file or directory (os error 2)",
-            missing.display()
+            "7: cannot read {}: there is no such file; did you mean {}?",
+            missing.display(),
+            folder.0.join("a.click").display()
         ),
         "8: there is no such share",
         "10: `a b` is no name of a router, port or link",
