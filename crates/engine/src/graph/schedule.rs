@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 pub(crate) struct Task {
     pub(crate) node: usize,
     pub(super) stride: u64,
+    tickets: u64,
     pass: u64,
     /// Its place among tasks of the same pass: who has waited longest is first.
     place: u64,
@@ -313,6 +314,7 @@ impl Task {
         Task {
             node,
             stride: STRIDE_ONE / TICKETS,
+            tickets: TICKETS,
             pass: 0,
             place: 0,
             state: TaskState::Ready,
@@ -340,11 +342,12 @@ impl Task {
     }
 
     pub(crate) fn tickets(&self) -> u64 {
-        STRIDE_ONE / self.stride
+        self.tickets
     }
 
     pub(crate) fn set_tickets(&mut self, tickets: u64) {
-        self.stride = STRIDE_ONE / tickets.clamp(1, STRIDE_ONE);
+        self.tickets = tickets.clamp(1, STRIDE_ONE);
+        self.stride = STRIDE_ONE / self.tickets;
     }
 }
 

@@ -10,7 +10,7 @@
 //! ```
 //! use tables::shares::{Settings, Share, Shares};
 //! let share = |rate| Share { rate, ceiling: None };
-//! let settings = Settings { link: None, ..Settings::default() };
+//! let settings = Settings { link: None, mtu: 1000, ..Settings::default() };
 //! // One group with two subscribers, of which the second has three times the rate of the first; one class.
 //! let mut shares = Shares::new(settings, &[share(1)], &[share(1)], &[(0, share(100)), (0, share(300))]).unwrap();
 //! for n in 0..80 {
