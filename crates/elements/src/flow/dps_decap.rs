@@ -1,9 +1,13 @@
 //! Reads from a packet when it is due, and takes that off.
 //!
 //! ```click
-//! FromDevice(null:64, CORES 0) -> Classifier(12/88b5) -> Strip(14) -> DPSDecap -> CheckIPHeader
-//!     -> DeadlineQueue(1000) -> BandwidthShaper(80Mbps) -> DPSEncap(LINK 80Mbps)
-//!     -> EtherEncap(0x88b5, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Unqueue -> Discard;
+//! // An edge, which knows flows, and the link to the next router ...
+//! FromDevice(null:64, CORES 0) -> Strip(14) -> CheckIPHeader
+//!     -> FlowTable(LINK 80Mbps) -> DeadlineQueue(1000) -> BandwidthShaper(80Mbps) -> DPSEncap(LINK 80Mbps)
+//!     -> EtherEncap(0x88b5, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Unqueue
+//! // ... which knows none, and sends in the order of what packets say.
+//!     -> Classifier(12/88b5) -> Strip(14) -> DPSDecap -> CheckIPHeader
+//!     -> DeadlineQueue(1000) -> BandwidthShaper(80Mbps) -> DPSEncap(LINK 80Mbps) -> Unqueue -> Discard;
 //! ```
 //!
 //! This is the way into a router of a core-stateless network. DPSEncap of the router before has put 16 bytes in front of the
