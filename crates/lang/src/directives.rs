@@ -79,7 +79,7 @@ impl Builder<'_, '_> {
                 (Some(kind), Some(name)) => (kind, name),
                 (None, _) => continue,
             };
-            let name = args::unquote(name).into_owned();
+            let (kind, name) = (args::unquote(kind), args::unquote(name).into_owned());
             if kind == "library" && self.scopes.len() > 1 {
                 self.report(
                     Diagnostic::error(
@@ -93,7 +93,7 @@ impl Builder<'_, '_> {
                 self.library(&name, span);
             } else {
                 let requirement = Requirement {
-                    kind: kind.to_owned(),
+                    kind: kind.into_owned(),
                     name,
                     span,
                 };

@@ -15,8 +15,7 @@ pub fn print(router: &Router) -> String {
         let _ = match requirement.kind.as_str() {
             // It asks the driver for something, not for a package.
             "package" if name == "compact_config" => writeln!(out, "require({name});"),
-            "" => writeln!(out, "require({name});"),
-            kind => writeln!(out, "require({kind} {name});"),
+            kind => writeln!(out, "require({} {name});", args::quote(kind)),
         };
     }
     if !router.requirements.is_empty() {

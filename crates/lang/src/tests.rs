@@ -304,6 +304,24 @@ fn names_that_nothing_defines_stay_and_are_listed() {
 }
 
 #[test]
+fn words_of_a_requirement_are_printed_so_that_they_are_read_as_the_same() {
+    for (text, kind, name) in [
+        ("require(a(package x);b x);", "a(package", "x);b"),
+        ("require(\"a b\" 'c,d');", "a b", "c,d"),
+        ("require(\"\" c);", "", "c"),
+        ("require(c);", "package", "c"),
+    ] {
+        let printed = print(&read(text).0);
+        for text in [text, &printed] {
+            let (router, _) = read(text);
+            let read = &router.requirements[0];
+            assert_eq!((&*read.kind, &*read.name), (kind, name), "{text}");
+        }
+        assert_eq!(print(&read(&printed).0), printed);
+    }
+}
+
+#[test]
 fn libraries_are_read_once_where_they_are_required() {
     let mut map = SourceMap::new();
     let text =
