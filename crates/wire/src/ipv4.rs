@@ -235,6 +235,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
     /// Lowers the time to live by one and keeps the checksum right; it must not be zero.
     #[inline]
     pub fn dec_ttl(&mut self) {
+        debug_assert!(self.ttl() > 0, "a time to live of zero cannot be lowered");
         self.set_ttl(self.ttl().wrapping_sub(1));
         // RFC 1624, equation 3, for a word that became less by 0x0100, with bytes as they lie in memory.
         const LESS: u16 = u16::from_be(0x0100);

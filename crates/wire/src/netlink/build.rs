@@ -84,6 +84,14 @@ pub struct NewHop {
     pub flags: u8,
 }
 
+impl NewHop {
+    /// Whether a route that has it alone can say it without a list: there it has no weight, and with neither interface nor
+    /// gateway it would be none.
+    fn is_plain(&self) -> bool {
+        self.weight <= 1 && (self.interface != 0 || self.gateway.is_some())
+    }
+}
+
 const fn family(ip: IpAddr) -> u8 {
     match ip {
         IpAddr::V4(_) => AF_INET,
@@ -184,7 +192,7 @@ impl<'a> Writer<'a> {
         self.put(&[family, route.dst_len, 0, 0])?;
         self.put(&[table, route.protocol, scope, route.kind as u8])?;
         let flags = match route.target {
-            Target::Hops([hop]) => u32::from(hop.flags),
+            Target::Hops([hop]) if hop.is_plain() => u32::from(hop.flags),
             _ => 0,
         };
         self.put(&flags.to_ne_bytes())?;
@@ -200,7 +208,7 @@ impl<'a> Writer<'a> {
         match route.target {
             Target::None | Target::Group(_) => Ok(()),
             Target::Nexthop(id) => self.attribute(RTA_NH_ID, &id.to_ne_bytes()),
-            Target::Hops([hop]) => {
+            Target::Hops([hop]) if hop.is_plain() => {
                 if hop.interface != 0 {
                     self.attribute(RTA_OIF, &hop.interface.to_ne_bytes())?;
                 }

@@ -297,6 +297,45 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn a_hop_that_is_alone_is_read_back_with_its_weight() {
+    for (interface, gateway, weight) in [
+        (3, Some(ip("10.0.0.2")), 4),
+        (3, Some(ip("fe80::9")), 1),
+        (3, None, 256),
+        (0, None, 1),
+    ] {
+        let hop = NewHop {
+            interface,
+            gateway,
+            weight,
+            flags: RTNH_F_LINKDOWN,
+        };
+        let new = NewRoute {
+            dst: ip("198.51.100.0"),
+            dst_len: 24,
+            table: TABLE_MAIN,
+            protocol: 4,
+            kind: RouteKind::Unicast,
+            priority: 7,
+            target: Target::Hops(&[hop]),
+        };
+        let mut buffer = [0; 256];
+        let mut writer = Writer::new(&mut buffer);
+        writer.route(RTM_NEWROUTE, 0, 1, &new).unwrap();
+        let message = messages(writer.bytes()).next().unwrap().unwrap();
+        let Ok(Event::Route(_, route)) = message.event() else {
+            panic!("{message:?}");
+        };
+        let read: Vec<_> = route.hops().collect();
+        let [read] = read[..] else {
+            panic!("{hop:?} became {read:?}");
+        };
+        assert_eq!((read.interface, read.gateway), (interface, gateway));
+        assert_eq!((read.weight, read.flags), (weight, RTNH_F_LINKDOWN));
+    }
+}
+
+#[test]
 fn requests_stand_as_the_kernel_demands_and_not_at_all_where_they_do_not_fit() {
     let mut buffer = [0xff; 60];
     let mut writer = Writer::new(&mut buffer);
