@@ -37,6 +37,10 @@ pub(super) struct Input {
     after_return: bool,
     /// A command whose data follow.
     begun: Option<Begun>,
+    /// Nothing that comes is understood any more.
+    ended: bool,
+    /// The client has not been told so.
+    farewell: bool,
 }
 
 /// A command whose line has come.
@@ -65,6 +69,9 @@ struct Line {
 impl Input {
     /// Adds what has come.
     pub(super) fn add(&mut self, bytes: &[u8]) {
+        if self.ended {
+            return;
+        }
         // What was taken goes when it is more than what is left: each byte is moved once at most.
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
@@ -74,14 +81,17 @@ impl Input {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Forgets all.
-    pub(super) fn clear(&mut self) {
-        *self = Input::default();
+    /// Forgets all, and understands nothing that comes: it might be the middle of something.
+    pub(super) fn end(&mut self) {
+        *self = Input {
+            ended: true,
+            ..Input::default()
+        };
     }
 
     /// Whether there is more than what has been found to be no whole command.
     pub(super) fn has_more(&self) -> bool {
-        self.seen < self.bytes.len() && self.begun.is_none()
+        self.farewell || self.seen < self.bytes.len() && self.begun.is_none()
     }
 
     /// Bytes that have not been taken.
@@ -100,6 +110,9 @@ impl Input {
 
     /// The next command, if all of it is there. Empty lines are skipped.
     pub(super) fn next(&mut self) -> Option<Command> {
+        if std::mem::take(&mut self.farewell) {
+            return Some(Command::Quit);
+        }
         loop {
             if self.after_return && self.len() > 0 {
                 self.after_return = false;
@@ -110,7 +123,8 @@ impl Input {
             if let Some(begun) = self.begun.take() {
                 return self.go_on(begun);
             }
-            let Some(line) = self.line() else {
+            let start = self.start;
+            let Some(line) = self.line().filter(|line| line.end - start <= LINE_MAX) else {
                 return self.too_long(LINE_MAX);
             };
             let text = self.text(self.start, line.end);
@@ -126,7 +140,7 @@ impl Input {
                 .next()
                 .is_some_and(|last| last.starts_with("HTTP/"))
             {
-                self.clear();
+                self.end();
                 return Some(Command::Quit);
             }
             let (handler, params) = split(rest);
@@ -160,10 +174,12 @@ impl Input {
         }
     }
 
-    /// Nothing more is understood if so much has come without an end.
+    /// The connection ends if so much has come without an end: what follows is the rest of it, and no command. A browser
+    /// could have one carried out else, behind an address that is longer than a line.
     fn too_long(&mut self, most: usize) -> Option<Command> {
         (self.len() > most).then(|| {
-            self.clear();
+            self.end();
+            self.farewell = true;
             Command::Wrong(500, "Line too long".to_owned())
         })
     }

@@ -126,7 +126,7 @@ impl Session {
 
     /// Ends the connection once its answers are out.
     fn quit(&mut self) {
-        self.input.clear();
+        self.input.end();
         (self.ended, self.waits) = (true, false);
     }
 

@@ -89,7 +89,7 @@ fn input_is_looked_at_once() {
 #[test]
 fn what_is_no_command_is_answered() {
     let wrong = |line: &str| match &commands(&[line])[..] {
-        [Command::Wrong(code, _)] => *code,
+        [Command::Wrong(code, _)] | [Command::Wrong(code, _), Command::Quit] => *code,
         other => panic!("{line}: {other:?}"),
     };
     assert_eq!(wrong("hello\n"), 501);
@@ -287,6 +287,21 @@ fn a_page_in_a_browser_commands_nothing() {
     assert_eq!(commands(&[request]), [Command::Quit]);
     assert_eq!(commands(&["GET /a HTTP/1.0\n"]), [Command::Quit]);
     assert_eq!(commands(&["get a.b\n"]), [read("a.b", "")]);
+    let pieces = request.split_inclusive('\n').collect::<Vec<_>>();
+    assert_eq!(commands(&pieces), [Command::Quit]);
+}
+
+#[test]
+fn what_is_longer_than_a_line_ends_the_connection_with_all_that_follows() {
+    let too_long = Command::Wrong(500, "Line too long".into());
+    let ended = [too_long, Command::Quit];
+    let begin = format!("POST /{}", "a".repeat(1 << 20));
+    let end = " HTTP/1.1\r\n\r\nWRITE sw.switch 1\r\n";
+    assert_eq!(commands(&[&begin, end]), ended);
+    assert_eq!(commands(&[&format!("{begin}{end}")]), ended);
+    let data = "x\n".repeat(9 << 20);
+    let pieces = ["writeuntil a END\n", &data, "WRITE sw.switch 1\n"];
+    assert_eq!(commands(&pieces), ended);
 }
 
 #[test]
