@@ -47,8 +47,8 @@ impl Machine {
         };
         if interface.state == "down" {
             let mend = Mend::new(
-                format!("ip link set {quoted} up"),
-                format!("ip link set {quoted} down"),
+                format!("ip link set dev {quoted} up"),
+                format!("ip link set dev {quoted} down"),
             );
             say(
                 Level::Error,
@@ -72,7 +72,7 @@ impl Machine {
                 Level::Warning,
                 what,
                 why,
-                Mend::by_hand(format!("ip link set {quoted} nomaster")),
+                Mend::by_hand(format!("ip link set dev {quoted} nomaster")),
             );
         }
         if xdp && interface.default_route {
@@ -183,6 +183,16 @@ mod tests {
             mend.undo.as_deref(),
             Some("sysctl -w net/ipv4/conf/eth0/forwarding=1")
         );
+        // A name like an option's stays a name.
+        fake.interface("-h", None);
+        fake.write("sys/class/net/-h/flags", "0x1002");
+        let down = lacks(Wanted {
+            interfaces: vec!["-h".into()],
+            ..Wanted::default()
+        });
+        let mend = down[0].mend.as_ref().expect("a command");
+        assert_eq!(mend.command, "ip link set dev -h up");
+        assert_eq!(mend.undo.as_deref(), Some("ip link set dev -h down"));
         let xdp = lacks(Wanted {
             xdp: vec!["eth0".into()],
             ..Wanted::default()
