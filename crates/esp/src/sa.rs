@@ -196,6 +196,17 @@ impl Sa {
         self.spec == *spec && self.fingerprint == fingerprint(keys)
     }
 
+    /// Whether it seals by numbers of which none may come twice with the same keys, whatever is restarted.
+    pub fn seals_by_count(&self) -> bool {
+        self.spec.direction == Direction::Out
+            && matches!(self.transform, Transform::Aead(..) | Transform::Gmac(..))
+    }
+
+    /// Whether another association has the same keys.
+    pub fn has_keys_of(&self, other: &Sa) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+
     /// The header around its packets.
     pub fn outer(&self) -> &Outer {
         &self.outer

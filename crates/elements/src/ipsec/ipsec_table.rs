@@ -21,7 +21,10 @@
 //! Keys given by hand serve for ever, unlike those of a key exchange: use them where nothing else can be had, and give
 //! lifetimes. They are not shown, logged or told. Sequence numbers begin anew when the router does: after a restart the other
 //! side takes packets for replays until it has new associations, too, or has no window. The same keys may be used
-//! again: initialisation vectors count up from the time of the start.
+//! again: initialisation vectors count up from the time of the start. So the machine's clock must be right when the router
+//! starts: suites that a repeated vector would break (GCM, GMAC, ChaCha20) are refused outbound while the clock shows a time
+//! before 2026, as machines without a battery do until they have asked the network. Nothing is written to disk, of which an old
+//! copy could come back. For the same reason no two outbound associations of these suites may have the same key.
 //!
 //! Arguments, in any order; and lines of the handler `add`:
 //!
@@ -50,10 +53,15 @@
 
 use super::syntax::{self, Line};
 use crate::prelude::*;
+use engine::clock::Clock;
+use engine::resources::{self, Resources};
 use esp::policy::Policy;
 use esp::{Database, Direction, Keys, Sa, Spec};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A clock that is right shows no earlier time: 2026 begins, in nanoseconds.
+const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
 pub(super) struct IPsecTable;
 
@@ -61,6 +69,8 @@ pub(super) struct Config {
     /// What the text says.
     given: Vec<(Spec, Keys)>,
     policies: Vec<Policy>,
+    /// Some of them seal by numbers that count up from the clock.
+    counts: bool,
     /// That before a reload.
     old: Option<Arc<Database>>,
     /// Directions and SPIs of the text before a reload, which go if the text does not say them any more.
@@ -112,19 +122,68 @@ impl Config {
     }
 }
 
+/// Nanoseconds since the Unix epoch. Whoever sets the machine's clock back does not set this one back: vectors count from it.
 fn wall() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
+    let clock = Clock::real();
+    clock.wall(clock.now())
+}
+
+/// What the machine's clock shows must be a time that has not been before.
+fn trust_clock(shown: Option<u64>) -> Result<(), String> {
+    match shown {
+        Some(shown) if shown >= CLOCK_MIN => Ok(()),
+        _ => Err(format!(
+            "the machine's clock shows {} s since 1970, which is before 2026: outbound associations of GCM, GMAC and ChaCha20 \
+             count initialisation vectors up from it, and one that comes twice gives packets and keys away; set the clock, \
+             or start the router after it is set",
+            shown.unwrap_or_default() / 1_000_000_000
+        )),
+    }
+}
+
+fn trust_this_clock() -> Result<(), String> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+    let shown = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    // The process's own clock began with the machine's.
+    trust_clock(shown).and_then(|()| trust_clock(Some(wall())))
+}
+
+/// An association that counts must have keys of its own: others' numbers would meet its own.
+fn own_keys<'s>(sa: &Sa, mut others: impl Iterator<Item = &'s Sa>) -> Result<(), String> {
+    let counts = sa.seals_by_count();
+    match others.find(|other| counts && other.seals_by_count() && sa.has_keys_of(other)) {
+        Some(other) if other.spec().spi != sa.spec().spi => Err(format!(
+            "the outbound association {:#x} has the same key: their initialisation vectors would meet, which gives packets and \
+             keys away; give each a key of its own",
+            other.spec().spi
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Resources for IPsecTable {
+    fn initialize(config: &Config) -> Result<(), String> {
+        match config.counts {
+            true => trust_this_clock(),
+            false => Ok(()),
+        }
+    }
 }
 
 fn add(config: &Config, text: &str) -> Result<String, String> {
     let database = config.now()?;
+    let present = database.snapshot();
     let mut added = Vec::new();
     for (n, line) in (1..).zip(syntax::lines(text)) {
         let wrong = |wrong| format!("line {n}: {wrong}");
         match syntax::parse(&line).map_err(wrong)? {
             Line::Sa(spec, keys) => {
                 let sa = Sa::new(spec, &keys, wall()).map_err(wrong)?;
+                if sa.seals_by_count() {
+                    trust_this_clock().map_err(wrong)?;
+                }
+                let others = present.all().into_iter().chain(&added);
+                own_keys(&sa, others.map(|sa| &**sa)).map_err(wrong)?;
                 added.push(Arc::new(sa));
             }
             Line::Policy(_) => {
@@ -184,6 +243,7 @@ impl Element for IPsecTable {
     const CLASS: &'static str = "IPsecTable";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -191,10 +251,12 @@ impl Element for IPsecTable {
         let mut config = Config {
             given: Vec::new(),
             policies: Vec::new(),
+            counts: false,
             old: None,
             forgotten: Vec::new(),
             database: OnceLock::new(),
         };
+        let mut made: Vec<Sa> = Vec::new();
         let rest = args.rest(
             "LINE",
             "an association or a policy",
@@ -205,7 +267,7 @@ impl Element for IPsecTable {
                 Ok(Line::Policy(policy)) => config.policies.push(policy),
                 Ok(Line::Sa(spec, keys)) => match Sa::new(spec.clone(), &keys, 0) {
                     Err(wrong) => args.error(&arg, wrong),
-                    Ok(_) => {
+                    Ok(sa) => {
                         let named = (spec.direction, spec.spi);
                         let mut known = config.given.iter().map(|(s, _)| (s.direction, s.spi));
                         if known.any(|other| other == named) {
@@ -214,6 +276,11 @@ impl Element for IPsecTable {
                                 "there are two associations with this direction and SPI",
                             );
                         }
+                        if let Err(wrong) = own_keys(&sa, made.iter()) {
+                            args.error(&arg, wrong);
+                        }
+                        config.counts |= sa.seals_by_count();
+                        made.push(sa);
                         config.given.push((spec, keys));
                     }
                 },
@@ -277,4 +344,20 @@ impl Element for IPsecTable {
             |_: &Config, _| Ok(esp::unlocked().to_string()),
         ),
     ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_has_not_been_set_is_refused() {
+        for shown in [None, Some(0), Some(CLOCK_MIN - 1)] {
+            let wrong = trust_clock(shown).expect_err("it shows no time of now");
+            assert!(wrong.contains("set the clock"), "{wrong}");
+        }
+        assert_eq!(trust_clock(Some(CLOCK_MIN)), Ok(()));
+        assert_eq!(trust_this_clock(), Ok(()));
+        assert!(wall() <= wall());
+    }
 }

@@ -358,6 +358,10 @@ fn keys_change_without_loss_and_are_never_shown() {
         |way| format!("sa {way} spi 0x1002 reqid 1 suite aes128gcm16 {TUNNEL4} ENC_KEY {secret}");
     bench.write("t.add", &sa("in"));
     bench.write("t.add", &sa("out"));
+    let again = sa("out").replace("0x1002", "0x1003");
+    let told = bench.try_write("t.add", &again).expect_err("keys are new");
+    assert!(told.contains("0x1002 has the same key"), "{told}");
+    bench.write("t.add", &sa("out"));
     let (after, _) = sealed(&mut bench, &[four(2)], &[]);
     assert_eq!(
         (&before[0][20..24], &after[0][20..24]),
@@ -498,6 +502,12 @@ fn mistakes_are_told() {
         told.contains("two associations") && !told.contains("7777"),
         "{told}"
     );
+    let of =
+        |spi: u32, suite: &str| format!("sa out spi {spi} reqid 1 suite {suite} ENC_KEY {key}");
+    let [one, other] = [300, 301].map(|spi| of(spi, "aes128gcm16"));
+    let told = wrong(&format!("{one}, {other}"));
+    assert!(told.contains("0x12c has the same key"), "{told}");
+    assert!(!told.contains("7777"), "{told}");
     let told = errors(crate::CLASSES, "Idle -> IPsecEncap -> Discard");
     assert!(told.contains("TABLE"), "{told}");
 }
