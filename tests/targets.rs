@@ -193,3 +193,8 @@ fn every_target_has_its_file_and_its_seeds() {
     let listed: Vec<_> = ALL.iter().map(|t| format!("{}.rs", t.name)).collect();
     assert_eq!(found, listed);
 }
+
+#[test]
+fn messages_of_xfrm_change_a_table_or_are_refused() {
+    run("xfrm", 4_000, 1_000);
+}

@@ -1,11 +1,13 @@
 //! A running router with what control knows about it. Methods may wait for workers.
 
 use crate::balance::{Balance, Settings};
+use crate::netlink::xfrm::Xfrm;
 use crate::netlink::{Listen, Netlink};
 use crate::source::Source;
 use crate::tap_interfaces::TapInterfaces;
 use crate::view;
 use crate::{books, handlers};
+use elements::ipsec::KernelTable;
 use elements::linux::Kernel;
 use engine::clock::{Clock, wall};
 use engine::handler::AskError;
@@ -40,6 +42,7 @@ pub struct Control {
     tap_interfaces: Mutex<TapInterfaces>,
     /// What follows the kernel's routes, once a configuration has had a use for them.
     netlink: Mutex<Option<Netlink>>,
+    xfrm: Mutex<Option<Xfrm>>,
     fpm: Option<Listen>,
     pub(crate) balance: Balance,
     share: Mutex<Share>,
@@ -130,6 +133,7 @@ impl Control {
             reloads: AtomicU64::new(0),
             tap_interfaces: Mutex::default(),
             netlink: Mutex::default(),
+            xfrm: Mutex::default(),
             fpm: start.fpm,
             balance: Balance::new(Settings::default()),
             share: Mutex::new(start.share),
@@ -187,6 +191,26 @@ impl Control {
     /// Follows the kernel of the router's namespace if a plan forwards by its routes; whether that begins now. The
     /// error is a sentence.
     pub(crate) fn follow_kernel(&self, plan: &Plan) -> Result<bool, String> {
+        let routes = self.follow_routes(plan)?;
+        let table = plan.router_wide::<KernelTable>();
+        let mut xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
+        if xfrm.is_some() || !table.in_use() {
+            return Ok(routes);
+        }
+        match Xfrm::start(table, self.ports.namespace().cloned()) {
+            Ok(started) => *xfrm = Some(started),
+            Err(why) => {
+                drop(xfrm);
+                if routes {
+                    self.leave_kernel();
+                }
+                return Err(why);
+            }
+        }
+        Ok(true)
+    }
+
+    fn follow_routes(&self, plan: &Plan) -> Result<bool, String> {
         let kernel = plan.router_wide::<Kernel>();
         let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
         match &*netlink {
@@ -203,6 +227,10 @@ impl Control {
 
     /// Follows no kernel any more.
     pub(crate) fn leave_kernel(&self) {
+        let mut xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = xfrm.take();
+        drop(xfrm);
+        drop(left);
         let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
         let left = netlink.take();
         // Its thread ends; who asks for its counts does not wait for that.
@@ -212,8 +240,13 @@ impl Control {
 
     /// What has been heard of the kernel: kind, name, sentence, value. Nothing if it is not followed.
     pub(crate) fn kernel_counts(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
-        self.with_netlink(|netlink| netlink.counts().list())
-            .unwrap_or_default()
+        let of_routes = self.with_netlink(|netlink| netlink.counts().list());
+        let of_ipsec = self.with_xfrm(|xfrm| xfrm.counts().list());
+        [of_routes, of_ipsec]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect()
     }
 
     /// Makes the TAP interfaces look like their devices. Asked every now and then, it needs no event to be seen.
@@ -230,7 +263,17 @@ impl Control {
 
     /// Whether the kernel is followed by a thread that does something, or not at all; see [`Netlink::is_alive`].
     pub(crate) fn follows(&self) -> bool {
-        self.with_netlink(Netlink::is_alive).unwrap_or(true)
+        // Both are to be asked, so that both are woken.
+        let both = [
+            self.with_netlink(Netlink::is_alive),
+            self.with_xfrm(Xfrm::is_alive),
+        ];
+        both.into_iter().flatten().all(|alive| alive)
+    }
+
+    fn with_xfrm<T>(&self, job: impl FnOnce(&Xfrm) -> T) -> Option<T> {
+        let xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
+        xfrm.as_ref().map(job)
     }
 
     fn with_netlink<T>(&self, job: impl FnOnce(&Netlink) -> T) -> Option<T> {

@@ -5,6 +5,8 @@
 use crate::policy::{Policies, Policy};
 use crate::sa::{Direction, Sa};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use sync::publish::{Published, Reader, domain};
 
 /// Most associations of one direction in a list, on the average; more make more lists.
@@ -13,6 +15,9 @@ const IN_A_LIST: usize = 4;
 const LISTS: usize = 16;
 /// Lists at most: a change copies a word for each.
 const LISTS_MAX: usize = 8192;
+
+/// Places for numbers whose association is missing.
+const MISSING: usize = 64;
 
 /// A number and its association.
 type Entry = (u32, Arc<Sa>);
@@ -163,12 +168,15 @@ impl Tables {
 #[derive(Debug)]
 pub struct Database {
     tables: Published<Tables>,
+    /// Numbers for which an association is missing, at places by number; 0 = none.
+    missing: [AtomicU32; MISSING],
 }
 
 impl Default for Database {
     fn default() -> Database {
         let none = || ByNumber::new(LISTS);
         Database {
+            missing: [const { AtomicU32::new(0) }; MISSING],
             tables: Published::new(
                 domain(),
                 Tables {
@@ -192,6 +200,23 @@ impl Database {
     /// What is there now, to keep.
     pub fn snapshot(&self) -> Arc<Tables> {
         self.tables.snapshot()
+    }
+
+    /// A packet needs an association of a number that has none. Of some that share a place the last one is remembered; packets
+    /// of the others ask again.
+    #[inline]
+    pub fn miss(&self, reqid: u32) {
+        let place = &self.missing[reqid as usize % MISSING];
+        // Most packets ask for the same.
+        if place.load(Relaxed) != reqid {
+            place.store(reqid, Relaxed);
+        }
+    }
+
+    /// The numbers for which associations were missing since the last call.
+    pub fn take_missing(&self) -> impl Iterator<Item = u32> {
+        let taken = self.missing.iter().map(|place| place.swap(0, Relaxed));
+        taken.filter(|reqid| *reqid != 0)
     }
 
     /// Adds associations. One with the same direction and SPI is replaced. An outbound one is used from now on by all policies
@@ -308,6 +333,17 @@ mod tests {
                 assert_eq!(tables.outbound(reqid).map(|sa| sa.spec().spi), last);
             }
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_once() {
+        let database = Database::default();
+        for reqid in [1, 2, 1, 65, 70, 70] {
+            database.miss(reqid);
+        }
+        let missing: Vec<_> = database.take_missing().collect();
+        assert_eq!(missing, [65, 2, 70]);
+        assert_eq!(database.take_missing().count(), 0);
     }
 
     #[test]

@@ -246,6 +246,28 @@ impl Sa {
         self.shared.next.store(number.max(1), Relaxed);
     }
 
+    /// All numbers up to this one have come: for an association that was used before a restart.
+    pub fn begin_after(&self, number: u64) {
+        self.window.begin_after(number);
+    }
+
+    /// Goes on where an association with the same keys was: numbers, window and counts. Who still uses that one may take
+    /// up to `ahead` numbers more.
+    pub fn go_on(&self, old: &Sa, ahead: u64) {
+        let next = old.shared.next.load(Relaxed);
+        if next > 1 {
+            self.start_at(next.saturating_add(ahead));
+        }
+        self.window.go_on(&old.window);
+        let (packets, bytes) = old.counts();
+        self.count(packets, bytes, old.used());
+    }
+
+    /// Whether both have the same keys, so that their numbers must not be the same.
+    pub fn has_keys_of(&self, other: &Sa) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+
     fn beyond(&self, limits: &Limits, now: u64) -> bool {
         let shared = &self.shared;
         let over = |limit: u64, is: u64| limit != 0 && is >= limit;

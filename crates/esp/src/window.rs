@@ -39,6 +39,26 @@ impl Window {
         }
     }
 
+    /// Takes all numbers up to this one for seen. To be called before packets come.
+    pub fn begin_after(&self, number: u64) {
+        self.top.fetch_max(number, Relaxed);
+        (number.saturating_sub(self.size)..=number).for_each(|number| {
+            self.take(number);
+        });
+    }
+
+    /// Takes up what another one has seen. To be called before packets come here; there they may still come, so what that one
+    /// sees meanwhile is not known here.
+    pub fn go_on(&self, old: &Window) {
+        if self.size != old.size {
+            return self.begin_after(old.top());
+        }
+        self.top.store(old.top(), Relaxed);
+        for (word, old) in self.ring.iter().zip(&old.ring) {
+            word.store(old.load(Relaxed), Relaxed);
+        }
+    }
+
     /// The greatest number seen.
     pub fn top(&self) -> u64 {
         self.top.load(Relaxed)
@@ -138,6 +158,28 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use testkit::Rng;
+
+    #[test]
+    fn a_window_goes_on_after_a_number_or_as_another_one() {
+        for size in [1, 32, 64, 1000, MAX] {
+            let old = Window::new(size);
+            for number in [5_000, 5_003, 5_002] {
+                old.take(number);
+            }
+            let (after, same, other) =
+                (Window::new(size), Window::new(size), Window::new(size / 2));
+            after.begin_after(5_003);
+            same.go_on(&old);
+            other.go_on(&old);
+            assert!((1..=5_003).all(|n| !after.might_take(n) && !after.take(n)));
+            assert!([5_000, 5_002, 5_003].into_iter().all(|n| !same.take(n)));
+            assert_eq!((after.top(), same.top()), (5_003, 5_003));
+            assert_eq!(same.take(5_001), size > 2);
+            for window in [&after, &same, &other] {
+                assert!(window.take(5_004) && (!window.take(5_004) || window.size() == 0));
+            }
+        }
+    }
 
     /// All numbers that were ever taken.
     #[derive(Default)]

@@ -24,6 +24,7 @@ pub mod routers;
 pub mod script;
 pub mod socket;
 pub mod summary;
+pub mod xfrm;
 
 /// A target.
 pub struct Target {
@@ -130,6 +131,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "summary",
         run: summary::run,
+    },
+    Target {
+        name: "xfrm",
+        run: xfrm::run,
     },
 ];
 

@@ -22,14 +22,14 @@ impl Count {
 }
 
 macro_rules! counts {
-    ($($kind:literal $name:ident: $doc:literal;)*) => {
-        /// The counts; what each is stands in [`Counts::list`].
+    ($counts:ident: $($kind:literal $name:ident: $doc:literal;)*) => {
+        /// The counts; what each is stands in `list`.
         #[derive(Debug, Default)]
-        pub(crate) struct Counts {
+        pub(crate) struct $counts {
             $(pub(super) $name: Count,)*
         }
 
-        impl Counts {
+        impl $counts {
             /// Kind (as Prometheus has it), name, sentence, value.
             pub(crate) fn list(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
                 vec![$(($kind, stringify!($name), $doc, self.$name.get())),*]
@@ -38,7 +38,7 @@ macro_rules! counts {
     };
 }
 
-counts! {
+counts! { Counts:
     "gauge" synced: "1 while all that the kernel says is known";
     "gauge" routes4: "IPv4 prefixes with a route";
     "gauge" routes6: "IPv6 prefixes with a route";
@@ -68,4 +68,21 @@ counts! {
     "counter" fpm_refused: "connections by FPM that were refused, because another one lives";
     "counter" fpm_denied: "connections by FPM that were refused, because of whose they are";
     "counter" fpm_bad: "connections by FPM that were closed for what they said";
+}
+
+counts! { XfrmCounts:
+    "gauge" xfrm_sas: "associations of IPsec that are used as the kernel says";
+    "gauge" xfrm_policies: "policies of IPsec that the kernel has told";
+    "counter" xfrm_messages: "messages heard about IPsec";
+    "counter" xfrm_bad_messages: "messages about IPsec that could not be read";
+    "counter" xfrm_lost: "times that messages about IPsec were lost, because they came faster than they were read";
+    "counter" xfrm_resyncs: "times that the kernel was asked for all associations and policies";
+    "gauge" xfrm_unresolved: "associations of which no end is an address of the namespace";
+    "counter" xfrm_unsupported: "associations that cannot be used: other algorithms, protocols or modes";
+    "gauge" xfrm_selective: "policies and associations that are for marked packets or XFRM interfaces, and are not used";
+    "gauge" xfrm_strict: "policies that cannot be kept as they are; what they may speak of is dropped";
+    "counter" xfrm_told: "times that the kernel was told what has passed an association";
+    "counter" xfrm_expired: "times that the kernel was told that an association has reached a limit";
+    "counter" xfrm_acquired: "times that the kernel was told that an association is needed";
+    "counter" xfrm_refused: "times that the kernel refused what it was told, mostly of an association that had just gone";
 }

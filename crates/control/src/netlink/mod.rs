@@ -18,6 +18,7 @@ mod owner;
 mod rules;
 mod socket;
 mod thread;
+pub mod xfrm;
 
 pub use fpm::Listen;
 pub(crate) use thread::Netlink;

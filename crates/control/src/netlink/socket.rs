@@ -11,7 +11,8 @@ use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-use wire::netlink::{Event, Message, NLM_F_CREATE, RTM_NEWLINK, Writer, messages};
+use wire::netlink::{Event, Full, Message, NLM_F_CREATE, RTM_NEWLINK, Writer, messages};
+use zeroize::Zeroize;
 
 /// `NETLINK_ROUTE`.
 const ROUTE: isize = 0;
@@ -32,8 +33,8 @@ pub(super) fn is_loss(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error())
 }
 
-fn open() -> io::Result<netlink_sys::Socket> {
-    let mut socket = netlink_sys::Socket::new(ROUTE)?;
+fn open(protocol: isize) -> io::Result<netlink_sys::Socket> {
+    let mut socket = netlink_sys::Socket::new(protocol)?;
     socket.bind_auto()?;
     Ok(socket)
 }
@@ -67,16 +68,22 @@ impl Changes {
     /// Opens it in the namespace of the calling thread, with `room` bytes for messages that wait. The
     /// kernel counts some hundred bytes for each beside its own.
     pub(super) fn open(room: usize) -> io::Result<Changes> {
-        let socket = open()?;
+        let changes = Changes::of(ROUTE, &GROUPS, room)?;
+        // A kernel that has none tells of none.
+        let _ = changes.0.add_membership(NEXTHOPS);
+        Ok(changes)
+    }
+
+    /// Opens one of a protocol (`NETLINK_*`) that hears of some groups.
+    pub(super) fn of(protocol: isize, groups: &[u32], room: usize) -> io::Result<Changes> {
+        let socket = open(protocol)?;
         // More than net.core.rmem_max takes a right that who follows links may lack.
         if sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), room).is_err() {
             sockopt::set_socket_recv_buffer_size(socket.as_fd(), room)?;
         }
-        for group in GROUPS {
-            socket.add_membership(group)?;
+        for group in groups {
+            socket.add_membership(*group)?;
         }
-        // A kernel that has none tells of none.
-        let _ = socket.add_membership(NEXTHOPS);
         socket.set_non_blocking(true)?;
         Ok(Changes(socket))
     }
@@ -113,7 +120,12 @@ pub(super) struct Requests {
 impl Requests {
     /// Opens it in the namespace of the calling thread.
     pub(super) fn open() -> io::Result<Requests> {
-        let socket = open()?;
+        Requests::of(ROUTE)
+    }
+
+    /// Opens one of a protocol (`NETLINK_*`).
+    pub(super) fn of(protocol: isize) -> io::Result<Requests> {
+        let socket = open(protocol)?;
         // Old kernels know no strict checking; their answers are filtered here as well.
         let _ = socket.set_netlink_get_strict_chk(true);
         sockopt::set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(PATIENCE))?;
@@ -129,12 +141,19 @@ impl Requests {
 
     /// Begins to have the kernel tell all of a kind (`RTM_GET*`): see [`part`](Self::part).
     pub(super) fn begin(&mut self, kind: u16, family: u8) -> io::Result<()> {
+        self.ask(|writer, sequence| writer.dump(kind, family, sequence))
+    }
+
+    /// Sends a question, which `write` writes with the number that it is given; see [`part`](Self::part).
+    pub(super) fn ask(
+        &mut self,
+        write: impl FnOnce(&mut Writer<'_>, u32) -> Result<(), Full>,
+    ) -> io::Result<()> {
         self.drain();
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.whole = true;
         let mut writer = Writer::new(&mut *self.unsent);
-        let written = writer.dump(kind, family, self.sequence);
-        written.map_err(io::Error::other)?;
+        write(&mut writer, self.sequence).map_err(io::Error::other)?;
         self.socket.send(writer.bytes(), 0).map(|_| ())
     }
 
@@ -190,8 +209,12 @@ impl Requests {
         Ok(())
     }
 
+    /// Overwrites what was answered: it may have been keys.
+    pub(super) fn wipe(&mut self) {
+        self.answer.zeroize();
+    }
+
     /// Sends messages that need no answer.
-    #[cfg(test)]
     pub(super) fn tell(&mut self, messages: &[u8]) -> io::Result<()> {
         self.socket.send(messages, 0).map(|_| ())
     }

@@ -57,7 +57,7 @@ impl Netlink {
             kernel,
             namespace,
             counts: Arc::default(),
-            room: room(),
+            room: room_or(ROOM),
             stop: AtomicBool::new(false),
             steps: AtomicU64::new(1),
             poke: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -109,9 +109,9 @@ impl Drop for Netlink {
 
 /// The size of the buffer of changes in bytes: `ASHLAR_NETLINK_BUFFER`, if that is set. A small one has
 /// messages lost soon, which tests want.
-fn room() -> usize {
+pub(super) fn room_or(room: usize) -> usize {
     let asked = std::env::var("ASHLAR_NETLINK_BUFFER");
-    asked.ok().and_then(|n| n.parse().ok()).unwrap_or(ROOM)
+    asked.ok().and_then(|n| n.parse().ok()).unwrap_or(room)
 }
 
 impl Shared {

@@ -100,7 +100,7 @@ impl Element for IPsecEncap {
         let mut at = 0;
         let mut found = packets
             .first_mut()
-            .map(|packet| look_up(tables, packet, bypass));
+            .map(|packet| look_up(&self.database, tables, packet, bypass));
         // Neighbours with one association are sealed together.
         while let Some(one) = found.take() {
             let (first, mut bytes) = (at, 0);
@@ -109,7 +109,7 @@ impl Element for IPsecEncap {
                 at += 1;
                 let next = packets
                     .get_mut(at)
-                    .map(|next| look_up(tables, next, bypass));
+                    .map(|next| look_up(&self.database, tables, next, bypass));
                 if !next.as_ref().is_some_and(|next| is_same(next, &one)) {
                     found = next;
                     break;
@@ -153,7 +153,12 @@ fn is_same(one: &Found, other: &Found) -> bool {
 
 /// By which association a packet is sealed, or what becomes of it. What a link has added behind it is taken off.
 #[inline]
-fn look_up<'t>(tables: &'t Tables, packet: &mut Packet, bypass: Verdict) -> Found<'t> {
+fn look_up<'t>(
+    database: &Database,
+    tables: &'t Tables,
+    packet: &mut Packet,
+    bypass: Verdict,
+) -> Found<'t> {
     if !at_network(packet) {
         return Err(Verdict::drop(POLICY));
     }
@@ -168,7 +173,10 @@ fn look_up<'t>(tables: &'t Tables, packet: &mut Packet, bypass: Verdict) -> Foun
         Some(Action::Protect(reqid)) => {
             packet.truncate(len);
             let sa = tables.outbound(reqid);
-            sa.map(|sa| &**sa).ok_or(Verdict::drop(NO_SA))
+            sa.map(|sa| &**sa).ok_or_else(|| {
+                database.miss(reqid);
+                Verdict::drop(NO_SA)
+            })
         }
         Some(Action::Bypass) => Err(bypass),
         Some(Action::Discard) | None => Err(Verdict::drop(POLICY)),

@@ -48,9 +48,16 @@
 //!     ports: put IPReassembler before where policies ask for them.
 //!   - `protect NUMBER`, `bypass` or `discard`: what becomes of the packets.
 //!
+//! Keyword arguments:
+//!
+//! - `KERNEL`: true: associations and policies are those of the kernel in the router's namespace (XFRM), which `ip xfrm` or
+//!   a key exchange such as strongSwan sets, and there are no lines. The kernel is told what passes. What no policy of the
+//!   kernel speaks of is bypassed. Default false. See docs/ipsec.md.
+//!
 //! Suites: `aes128gcm16`, `aes192gcm16`, `aes256gcm16`, `chacha20poly1305`, `aes128gmac`, `aes192gmac`, `aes256gmac`;
 //! `aes128`, `aes192`, `aes256` or `null` (no secrecy), each with `-sha1`, `-sha256` or `-sha512`.
 
+use super::KernelTable;
 use super::syntax::{self, Line};
 use crate::prelude::*;
 use engine::clock::Clock;
@@ -58,6 +65,7 @@ use engine::resources::{self, Resources};
 use esp::policy::Policy;
 use esp::{Database, Direction, Keys, Sa, Spec};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A clock that is right shows no earlier time: 2026 begins, in nanoseconds.
@@ -76,6 +84,8 @@ pub(super) struct Config {
     /// Directions and SPIs of the text before a reload, which go if the text does not say them any more.
     forgotten: Vec<(Direction, u32)>,
     database: OnceLock<Arc<Database>>,
+    /// The kernel fills the table.
+    is_kernels: bool,
 }
 
 impl Config {
@@ -113,6 +123,16 @@ impl Config {
         database.add(&all);
         database.set_policies(self.policies.clone());
         Arc::new(database)
+    }
+
+    /// The table, if handlers may change it.
+    fn own(&self) -> Result<&Arc<Database>, String> {
+        match self.is_kernels {
+            true => Err(
+                "the kernel says what is here: use `ip xfrm` in the router's namespace".to_owned(),
+            ),
+            false => self.now(),
+        }
     }
 
     fn now(&self) -> Result<&Arc<Database>, String> {
@@ -171,7 +191,7 @@ impl Resources for IPsecTable {
 }
 
 fn add(config: &Config, text: &str) -> Result<String, String> {
-    let database = config.now()?;
+    let database = config.own()?;
     let present = database.snapshot();
     let mut added = Vec::new();
     for (n, line) in (1..).zip(syntax::lines(text)) {
@@ -198,7 +218,7 @@ fn add(config: &Config, text: &str) -> Result<String, String> {
 }
 
 fn remove(config: &Config, text: &str) -> Result<String, String> {
-    let database = config.now()?;
+    let database = config.own()?;
     let (direction, spi) = syntax::direction_and_spi(text)?;
     match database.remove(direction, spi) {
         true => Ok(String::new()),
@@ -207,7 +227,7 @@ fn remove(config: &Config, text: &str) -> Result<String, String> {
 }
 
 fn set_policies(config: &Config, text: &str) -> Result<String, String> {
-    let database = config.now()?;
+    let database = config.own()?;
     let mut list = Vec::new();
     for (n, line) in (1..).zip(syntax::lines(text)) {
         match syntax::parse(&line).map_err(|wrong| format!("line {n}: {wrong}"))? {
@@ -255,7 +275,13 @@ impl Element for IPsecTable {
             old: None,
             forgotten: Vec::new(),
             database: OnceLock::new(),
+            is_kernels: args.key("KERNEL", false, "whether the kernel fills the table"),
         };
+        if config.is_kernels {
+            let table = args.router_wide::<KernelTable>();
+            table.used.store(true, Ordering::Release);
+            let _ = config.database.set(Arc::clone(&table.database));
+        }
         let mut made: Vec<Sa> = Vec::new();
         let rest = args.rest(
             "LINE",
@@ -263,6 +289,13 @@ impl Element for IPsecTable {
             "`sa` or `policy` and further words",
         );
         for arg in rest {
+            if config.is_kernels {
+                args.error(
+                    &arg,
+                    "with `KERNEL true` there are no lines: the kernel says what is here",
+                );
+                continue;
+            }
             match syntax::parse(&arg.words()) {
                 Ok(Line::Policy(policy)) => config.policies.push(policy),
                 Ok(Line::Sa(spec, keys)) => match Sa::new(spec.clone(), &keys, 0) {
@@ -296,6 +329,9 @@ impl Element for IPsecTable {
     }
 
     fn inherit(config: &mut Config, old: &Config) {
+        if config.is_kernels || old.is_kernels {
+            return;
+        }
         config.old = old.database.get().cloned();
         config.forgotten = old
             .given
@@ -327,7 +363,7 @@ impl Element for IPsecTable {
             remove,
         ),
         Handler::action("clear", "removes all associations", |config: &Config, _| {
-            config.now()?.clear();
+            config.own()?.clear();
             Ok(String::new())
         }),
         Handler::shared(

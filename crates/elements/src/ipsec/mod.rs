@@ -10,6 +10,7 @@ use crate::prelude::*;
 use engine::element::Class;
 use esp::Database;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -18,6 +19,26 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ipsec_encap::IPsecEncap>(),
     Class::of::<ipsec_table::IPsecTable>(),
 ];
+
+/// What the kernel of the router's namespace says of associations and policies. It is router-wide: control, which follows the kernel,
+/// finds it by the plan.
+#[derive(Debug, Default)]
+pub struct KernelTable {
+    database: Arc<Database>,
+    used: AtomicBool,
+}
+
+impl KernelTable {
+    /// Whether a configuration has asked for it: else nobody need follow the kernel.
+    pub fn in_use(&self) -> bool {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// The associations and policies.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+}
 
 /// The IPsecTable that an element names.
 pub(super) struct Table {

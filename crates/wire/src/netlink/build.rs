@@ -284,7 +284,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A message whose body `body` writes. If it does not fit, nothing is written.
-    fn message(
+    pub(super) fn message(
         &mut self,
         kind: u16,
         flags: u16,
@@ -312,7 +312,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let end = self.len + bytes.len();
         let room = self.buffer.get_mut(self.len..end).ok_or(Full)?;
         room.copy_from_slice(bytes);
@@ -320,14 +320,14 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn fill(&mut self, n: usize) -> Result<(), Full> {
+    pub(super) fn fill(&mut self, n: usize) -> Result<(), Full> {
         let end = self.len + n;
         self.buffer.get_mut(self.len..end).ok_or(Full)?.fill(0);
         self.len = end;
         Ok(())
     }
 
-    fn attribute(&mut self, kind: u16, value: &[u8]) -> Result<(), Full> {
+    pub(super) fn attribute(&mut self, kind: u16, value: &[u8]) -> Result<(), Full> {
         self.nested(kind, |w| w.put(value))
     }
 
@@ -343,7 +343,7 @@ impl<'a> Writer<'a> {
     }
 
     /// An attribute whose value `value` writes.
-    fn nested(
+    pub(super) fn nested(
         &mut self,
         kind: u16,
         value: impl FnOnce(&mut Self) -> Result<(), Full>,

@@ -20,6 +20,8 @@ mod route;
 mod rule;
 #[cfg(all(test, target_endian = "little"))]
 mod tests;
+pub mod xfrm;
+mod xfrm_build;
 
 pub use address::Address;
 pub use attr::{Attribute, Attributes};

@@ -1,0 +1,472 @@
+//! All that is known of the kernel's IPsec, and how its messages change the table that workers use.
+//!
+//! Pure but for the table: messages in, requests out; whoever calls has the sockets and the clock.
+
+use super::super::counts::XfrmCounts;
+use super::translate::{Numbers, Refusal, association, policy, rest, shown, wanted};
+use esp::policy::Action;
+use esp::{Database, Direction, Limits, Sa};
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tracing::warn;
+use wire::netlink::xfrm::{self, Current, DELSA, Event, Id, POLICY, Replay, Template};
+use wire::netlink::{Full, Message, Writer};
+
+/// Numbers that are left out where another sender with the same keys may still be at work: more than a core seals until
+/// it looks at the table again.
+const STILL: u64 = 1 << 16;
+/// Numbers that are left out after a restart: more than leave a port between two times that the kernel is told them.
+const RESTART: u64 = 1 << 26;
+/// Of numbers of 32 bits, the one from which on an association should be renewed.
+const LATE: u64 = 0xf000_0000;
+/// For how many nanoseconds one that is gone is kept, in case the same comes again with other addresses.
+const KEPT: u64 = 2_000_000_000;
+/// For how many nanoseconds an outbound association that was deleted seals what no other does. A responder of strongSwan
+/// deletes the old one before it adds the new one; the initiator opens packets of the old one for seconds.
+const FADES: u64 = 1_000_000_000;
+/// How often the kernel is told that an association is missing.
+const ASK_AGAIN: u64 = 1_000_000_000;
+
+/// An association that is used.
+struct Known {
+    sa: Arc<Sa>,
+    src: IpAddr,
+    replay: Replay,
+    current: Current,
+    /// Packets, bytes and sequence number that the kernel was told last.
+    told: (u64, u64, u64),
+    soft: bool,
+    hard: bool,
+    /// Told by which dump.
+    round: u64,
+}
+
+/// A policy that asks for an association, to be said again.
+struct Asker {
+    raw: [u8; POLICY],
+    templates: Vec<u8>,
+    wanted: Template,
+    asked: u64,
+}
+
+/// The image of the kernel's IPsec.
+pub struct Mirror {
+    database: Arc<Database>,
+    counts: Arc<XfrmCounts>,
+    numbers: Numbers,
+    known: HashMap<(Id, bool), Known>,
+    /// What is gone, and since when.
+    gone: Vec<(u64, Arc<Sa>)>,
+    /// Outbound ones that are gone and still seal what no other does, and until when.
+    fading: Vec<(u64, Arc<Sa>)>,
+    askers: HashMap<u32, Asker>,
+    /// Policies of a dump, with their places.
+    told: Vec<(u32, esp::policy::Policy)>,
+    defaults: [bool; 3],
+    round: u64,
+    unresolved: HashSet<Id>,
+    selective: usize,
+    strict: usize,
+    said: HashSet<String>,
+    /// When the last association was made: each is younger than the one before.
+    made: u64,
+    /// All must be asked for again; only the policies.
+    pub all_stale: bool,
+    /// Policies must be asked for again.
+    pub policies_stale: bool,
+}
+
+impl Mirror {
+    /// Nothing is known.
+    pub(crate) fn new(database: Arc<Database>, counts: Arc<XfrmCounts>) -> Mirror {
+        Mirror {
+            database,
+            counts,
+            numbers: Numbers::default(),
+            known: HashMap::new(),
+            gone: Vec::new(),
+            fading: Vec::new(),
+            askers: HashMap::new(),
+            told: Vec::new(),
+            defaults: [false; 3],
+            round: 0,
+            unresolved: HashSet::new(),
+            selective: 0,
+            strict: 0,
+            said: HashSet::new(),
+            made: 0,
+            all_stale: true,
+            policies_stale: true,
+        }
+    }
+
+    /// One that nobody counts, for a table.
+    pub fn of(database: Arc<Database>) -> Mirror {
+        Mirror::new(database, Arc::default())
+    }
+
+    /// Whether some association could not be placed: an address may come.
+    pub fn has_unresolved(&self) -> bool {
+        !self.unresolved.is_empty()
+    }
+
+    /// Takes up what all are told. `own` says whether an address is one of the namespace; `now`: nanoseconds since the Unix epoch.
+    pub fn take(&mut self, message: &Message<'_>, own: &mut dyn FnMut(IpAddr) -> bool, now: u64) {
+        self.counts.xfrm_messages.add(1);
+        match xfrm::event(message, false) {
+            Err(_) => {
+                self.counts.xfrm_bad_messages.add(1);
+                self.all_stale = true;
+            }
+            Ok(Event::Sa(sa)) => {
+                let made = self.sa(&sa, own, now);
+                self.database.add(&made);
+            }
+            Ok(Event::SaGone(id)) => self.lose(&id, now, message.kind == DELSA),
+            Ok(Event::SasGone(protocol)) => {
+                let all: HashSet<Id> = self.known.keys().map(|(id, _)| *id).collect();
+                let those = all.iter().filter(|id| [0, id.protocol].contains(&protocol));
+                those.for_each(|id| self.lose(id, now, false));
+            }
+            Ok(Event::Policies | Event::Policy(_)) => self.policies_stale = true,
+            Ok(Event::Everything) => self.all_stale = true,
+            Ok(Event::Default(_) | Event::Other) => {}
+        }
+        self.count();
+    }
+
+    /// A dump of associations begins.
+    pub fn begin_sas(&mut self) {
+        self.round += 1;
+        self.unresolved.clear();
+        self.selective = 0;
+    }
+
+    /// Takes up an association of a dump, which has the youngest first: `made` gets it.
+    pub fn dumped_sa(
+        &mut self,
+        message: &Message<'_>,
+        made: &mut Vec<Arc<Sa>>,
+        own: &mut dyn FnMut(IpAddr) -> bool,
+        now: u64,
+    ) {
+        match xfrm::event(message, true) {
+            Ok(Event::Sa(sa)) => made.extend(self.sa(&sa, own, now)),
+            Ok(_) => {}
+            Err(_) => self.counts.xfrm_bad_messages.add(1),
+        }
+    }
+
+    /// A dump has ended early: what it has told is there.
+    pub fn keep_sas(&mut self, made: &[Arc<Sa>]) {
+        self.database.add(made.iter().rev());
+        self.count();
+    }
+
+    /// A dump has ended: what it has not told is gone.
+    pub fn end_sas(&mut self, made: &[Arc<Sa>], now: u64) {
+        // The last to be added is used.
+        self.database.add(made.iter().rev());
+        let round = self.round;
+        let left = self.known.iter().filter(|(_, known)| known.round != round);
+        let left: HashSet<Id> = left.map(|((id, _), _)| *id).collect();
+        left.iter()
+            .for_each(|id| self.lose_old(id, now, round, true));
+        self.count();
+    }
+
+    /// A dump of policies begins.
+    pub fn begin_policies(&mut self) {
+        self.told.clear();
+        self.strict = 0;
+        self.askers.clear();
+    }
+
+    /// Takes up a policy of a dump, which has the youngest first, or the answer about the rest.
+    pub fn dumped_policy(&mut self, message: &Message<'_>) {
+        match xfrm::event(message, true) {
+            Ok(Event::Policy(said)) => {
+                let Some((made, exact)) = policy(&said, &mut self.numbers) else {
+                    self.selective += usize::from(said.is_selective);
+                    return;
+                };
+                if !exact {
+                    self.strict += 1;
+                    self.say(format!(
+                        "a policy of the kernel cannot be kept as it is ({}): what it may speak of is dropped",
+                        shown(&said.selector)
+                    ));
+                }
+                if let (Direction::Out, Action::Protect(number), Some(wanted)) =
+                    (made.direction, made.action, wanted(&said))
+                {
+                    let (raw, templates) = said.keep();
+                    let templates = templates.to_vec();
+                    let asker = Asker {
+                        raw,
+                        templates,
+                        wanted,
+                        asked: 0,
+                    };
+                    self.askers.insert(number, asker);
+                }
+                self.told.push((said.priority, made));
+            }
+            Ok(Event::Default(blocks)) => self.defaults = blocks,
+            Ok(_) => {}
+            Err(_) => self.counts.xfrm_bad_messages.add(1),
+        }
+    }
+
+    /// A dump of policies has ended.
+    pub fn end_policies(&mut self) {
+        self.counts.xfrm_policies.set(self.told.len());
+        // Of those with one priority the oldest counts.
+        self.told.reverse();
+        self.told.sort_by_key(|(priority, _)| *priority);
+        let [inward, forward, out] = self.defaults;
+        let mut list: Vec<_> = Vec::with_capacity(self.told.len() + 4);
+        for (_, policy) in self.told.drain(..) {
+            // What is for this machine and what it forwards are mostly chosen alike.
+            if list.last() != Some(&policy) {
+                list.push(policy);
+            }
+        }
+        if inward || forward {
+            list.extend(rest(Direction::In, Action::Discard));
+        }
+        let beyond = if out { Action::Discard } else { Action::Bypass };
+        list.extend(rest(Direction::Out, beyond));
+        if self.database.snapshot().policies().list() != list {
+            self.database.set_policies(list);
+        }
+        self.count();
+    }
+
+    /// What is new because of an association that the kernel has told.
+    fn sa(
+        &mut self,
+        said: &xfrm::Sa<'_>,
+        own: &mut dyn FnMut(IpAddr) -> bool,
+        now: u64,
+    ) -> Vec<Arc<Sa>> {
+        let ways = match said.is_out {
+            Some(is_out) => [!is_out, is_out],
+            None => [own(said.id.dst), own(said.src)],
+        };
+        if ways == [false; 2] {
+            self.unresolved.insert(said.id);
+        } else {
+            self.unresolved.remove(&said.id);
+        }
+        let mut made = Vec::new();
+        for (is_out, _) in [false, true].into_iter().zip(ways).filter(|(_, is)| *is) {
+            let direction = if is_out {
+                Direction::Out
+            } else {
+                Direction::In
+            };
+            match association(said, direction, &mut self.numbers) {
+                Ok((spec, keys)) => made.extend(self.learn(said, is_out, spec, &keys, now)),
+                Err(Refusal::Unborn) => {}
+                Err(Refusal::Selective) => self.selective += 1,
+                Err(Refusal::Cannot(why)) => self.refuse(said, &why),
+            }
+        }
+        made
+    }
+
+    fn refuse(&mut self, said: &xfrm::Sa<'_>, why: &str) {
+        self.counts.xfrm_unsupported.add(1);
+        self.say(format!(
+            "an association of the kernel (SPI {:#x}) is not used: {why}",
+            said.id.spi
+        ));
+    }
+
+    fn say(&mut self, what: String) {
+        if self.said.len() < 100 && !self.said.contains(&what) {
+            warn!("{what}");
+            self.said.insert(what);
+        }
+    }
+
+    /// What is new because of an association of one direction.
+    fn learn(
+        &mut self,
+        said: &xfrm::Sa<'_>,
+        is_out: bool,
+        spec: esp::Spec,
+        keys: &esp::Keys,
+        now: u64,
+    ) -> Option<Arc<Sa>> {
+        let key = (said.id, is_out);
+        if let Some(known) = self.known.get_mut(&key)
+            && known.sa.is(&spec, keys)
+        {
+            known.round = self.round;
+            return None;
+        }
+        self.made = now.max(self.made + 1);
+        let sa = match Sa::new(spec, keys, self.made) {
+            Ok(sa) => sa,
+            Err(why) => {
+                self.refuse(said, &why);
+                return None;
+            }
+        };
+        // One with the same keys, there or just gone: its addresses or limits have changed.
+        let same = |old: &&Arc<Sa>| {
+            old.has_keys_of(&sa)
+                && (old.spec().direction, old.spec().spi) == (sa.spec().direction, sa.spec().spi)
+        };
+        let there = self.known.values().map(|known| &known.sa);
+        let before = there.chain(self.gone.iter().map(|(_, sa)| sa)).filter(same);
+        match before.max_by_key(|old| old.made()) {
+            Some(old) => sa.go_on(old, STILL),
+            None => {
+                if said.replay.sent > 0 {
+                    sa.start_at(said.replay.sent + 1 + RESTART);
+                }
+                if said.replay.seen > 0 {
+                    sa.begin_after(said.replay.seen);
+                }
+                sa.count(said.current.packets, said.current.bytes, 0);
+            }
+        }
+        let sa = Arc::new(sa);
+        let (packets, bytes) = sa.counts();
+        let known = Known {
+            src: said.src,
+            replay: said.replay,
+            current: said.current,
+            told: (packets, bytes, sa.number()),
+            soft: false,
+            hard: false,
+            round: self.round,
+            sa: Arc::clone(&sa),
+        };
+        self.known.insert(key, known);
+        Some(sa)
+    }
+
+    fn lose(&mut self, id: &Id, now: u64, fades: bool) {
+        self.lose_old(id, now, u64::MAX, fades);
+    }
+
+    /// An association is gone unless the dump `round` has told it.
+    fn lose_old(&mut self, id: &Id, now: u64, round: u64, fades: bool) {
+        self.unresolved.remove(id);
+        for is_out in [false, true] {
+            let key = (*id, is_out);
+            if self
+                .known
+                .get(&key)
+                .is_none_or(|known| known.round == round)
+            {
+                continue;
+            }
+            let Some(known) = self.known.remove(&key) else {
+                continue;
+            };
+            match is_out && fades {
+                true => self.fading.push((now + FADES, Arc::clone(&known.sa))),
+                false => self.remove(&known.sa),
+            }
+            self.gone.push((now, known.sa));
+        }
+    }
+
+    /// Takes an association from the table, unless another one has its place.
+    fn remove(&self, sa: &Arc<Sa>) {
+        let spec = sa.spec();
+        let tables = self.database.snapshot();
+        let there = tables.find(spec.direction, spec.spi);
+        if there.is_some_and(|there| Arc::ptr_eq(there, sa)) {
+            self.database.remove(spec.direction, spec.spi);
+        }
+    }
+
+    /// Writes what the kernel is to be told, as much as has room; whether that was all.
+    pub fn tell(&mut self, writer: &mut Writer<'_>, now: u64) -> bool {
+        self.gone
+            .retain(|(since, _)| now.saturating_sub(*since) < KEPT);
+        let over = |fading: &mut (u64, Arc<Sa>)| fading.0 <= now;
+        let faded: Vec<_> = self.fading.extract_if(.., over).collect();
+        faded.iter().for_each(|(_, sa)| self.remove(sa));
+        let counts = &self.counts;
+        let told = self
+            .known
+            .iter_mut()
+            .try_for_each(|((id, is_out), known)| known.tell(id, *is_out, writer, now, counts));
+        if told.is_err() {
+            return false;
+        }
+        for number in self.database.take_missing() {
+            let Some(asker) = self.askers.get_mut(&number) else {
+                continue;
+            };
+            if now.saturating_sub(asker.asked) < ASK_AGAIN {
+                continue;
+            }
+            asker.asked = now;
+            let written = writer.xfrm_acquire(&asker.raw, &asker.templates, &asker.wanted);
+            // If there is no room, the next packet asks again.
+            counts.xfrm_acquired.add(u64::from(written.is_ok()));
+        }
+        true
+    }
+
+    fn count(&self) {
+        let counts = &self.counts;
+        counts.xfrm_sas.set(self.known.len());
+        counts.xfrm_unresolved.set(self.unresolved.len());
+        counts.xfrm_selective.set(self.selective);
+        counts.xfrm_strict.set(self.strict);
+    }
+}
+
+impl Known {
+    fn tell(
+        &mut self,
+        id: &Id,
+        is_out: bool,
+        writer: &mut Writer<'_>,
+        now: u64,
+        counts: &XfrmCounts,
+    ) -> Result<(), Full> {
+        let (packets, bytes) = self.sa.counts();
+        let is = (packets, bytes, self.sa.number());
+        if is != self.told {
+            let mut current = self.current;
+            (current.packets, current.bytes) = (packets, bytes);
+            if current.used == 0 {
+                current.used = now / 1_000_000_000;
+            }
+            let mut replay = self.replay;
+            match is_out {
+                true => replay.sent = is.2,
+                false => replay.seen = is.2,
+            }
+            writer.xfrm_counts(id, self.src, &current, &replay)?;
+            counts.xfrm_told.add(1);
+            (self.current, self.replay, self.told) = (current, replay, is);
+        }
+        let spec = self.sa.spec();
+        let limited = |limits: Limits| limits != Limits::default();
+        let late = is_out && !spec.esn && is.2 >= LATE;
+        let soft = late || limited(spec.lifetime.soft) && self.sa.is_soft_expired(now);
+        if soft && !self.soft {
+            writer.xfrm_expire(id, false)?;
+            counts.xfrm_expired.add(1);
+            self.soft = true;
+        }
+        if !self.hard && self.sa.is_hard_expired(now) {
+            writer.xfrm_expire(id, true)?;
+            counts.xfrm_expired.add(1);
+            self.hard = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! What Debian's Linux 6.1 has said of commands of `ip xfrm` (the seeds of the fuzz target `xfrm`), and the table that it makes.
+
+use super::Mirror;
+use esp::policy::Action;
+use esp::{Database, Direction};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::netlink::xfrm::{self, ACQUIRE, EXPIRE, Event, NEWAE};
+use wire::netlink::{Message, Writer, messages};
+
+/// `ip xfrm state add src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x1001 reqid 1 mode tunnel replay-window 32 aead
+/// 'rfc4106(gcm(aes))' KEY 128 limit packet-soft 100 limit packet-hard 200`
+const GCM: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/gcm");
+/// `ip xfrm state add src 2001:db8::1 dst 2001:db8::2 proto esp spi 0x1002 reqid 2 mode transport replay-window 128 flag esn
+/// enc 'cbc(aes)' KEY auth-trunc 'hmac(sha256)' KEY 128`
+const CBC6: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/cbc6");
+/// As the first, with SPI 0x1003, `flag nopmtudisc` and `encap espinudp 4500 4501 0.0.0.0`.
+const UDP: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/udp");
+/// `ip xfrm state delete` of the first.
+const GONE: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/del");
+/// `ip xfrm state` after these: the third and the second.
+const DUMP: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/dumpsa");
+/// `ip xfrm policy`: `src 10.1.0.0/24 dst 10.2.0.0/24 proto udp sport 9 dir out priority 7 action block` and `src
+/// 10.1.0.0/24 dst 10.2.0.0/24 dir out tmpl src 192.0.2.1 dst 192.0.2.2 proto esp reqid 1 mode tunnel`.
+const POLICIES: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/dumppol");
+/// The kernel removes an association that was to live for a second.
+const EXPIRED: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/expire");
+/// `ip xfrm state flush`
+const FLUSH: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/flush");
+
+const NOW: u64 = 1_800_000_000_000_000_000;
+
+struct Bed {
+    database: Arc<Database>,
+    mirror: Mirror,
+    own: IpAddr,
+    now: u64,
+}
+
+impl Bed {
+    fn new(own: &str) -> Bed {
+        let database = Arc::new(Database::default());
+        Bed {
+            mirror: Mirror::of(Arc::clone(&database)),
+            database,
+            own: own.parse().expect("an address"),
+            now: NOW,
+        }
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        let own = self.own;
+        for message in messages(bytes) {
+            self.now += 1;
+            let message = message.expect("it is whole");
+            self.mirror
+                .take(&message, &mut |address| address == own, self.now);
+        }
+    }
+
+    fn dump(&mut self, bytes: &[u8]) {
+        let (own, mut made) = (self.own, Vec::new());
+        self.now += 1;
+        self.mirror.begin_sas();
+        for message in messages(bytes) {
+            let message = message.expect("it is whole");
+            let mut own = |address| address == own;
+            self.mirror
+                .dumped_sa(&message, &mut made, &mut own, self.now);
+        }
+        self.mirror.end_sas(&made, self.now);
+    }
+
+    fn policies(&mut self, bytes: &[u8]) {
+        self.mirror.begin_policies();
+        for message in messages(bytes) {
+            self.mirror.dumped_policy(&message.expect("it is whole"));
+        }
+        self.mirror.end_policies();
+    }
+
+    fn sa(&self, direction: Direction, spi: u32) -> Option<Arc<esp::Sa>> {
+        self.database.snapshot().find(direction, spi).cloned()
+    }
+
+    fn out(&self, spi: u32) -> Arc<esp::Sa> {
+        self.sa(Direction::Out, spi).expect("it is there")
+    }
+
+    /// What the kernel is told now.
+    fn told(&mut self) -> Vec<(u16, Vec<u8>)> {
+        let mut room = [0; 4096];
+        let mut writer = Writer::new(&mut room);
+        assert!(self.mirror.tell(&mut writer, self.now));
+        let each = messages(writer.bytes()).map(|message| message.expect("it is whole"));
+        each.map(|message: Message<'_>| (message.kind, message.body.to_vec()))
+            .collect()
+    }
+}
+
+#[test]
+fn associations_are_as_the_kernel_says() {
+    let mut bed = Bed::new("192.0.2.1");
+    bed.hear(GCM);
+    let sa = bed.out(0x1001);
+    let spec = sa.spec();
+    let tunnel = spec.tunnel.expect("it is a tunnel");
+    assert_eq!((spec.reqid, spec.suite.name()), (1, "aes128gcm16"));
+    assert_eq!(
+        (tunnel.src, tunnel.dst.to_string()),
+        (bed.own, "192.0.2.2".into())
+    );
+    assert_eq!((spec.window, spec.esn, spec.udp), (1024, false, None));
+    assert_eq!(
+        (spec.lifetime.soft.packets, spec.lifetime.hard.packets),
+        (100, 200)
+    );
+    assert_eq!(
+        (spec.lifetime.hard.bytes, spec.lifetime.hard.seconds),
+        (0, 0)
+    );
+    bed.hear(UDP);
+    assert_eq!(bed.out(0x1003).spec().udp, Some((4500, 4501)));
+    // For whom it comes, it is one to be opened.
+    let mut other = Bed::new("192.0.2.2");
+    other.hear(GCM);
+    assert!(
+        other.sa(Direction::In, 0x1001).is_some() && other.sa(Direction::Out, 0x1001).is_none()
+    );
+    let mut six = Bed::new("2001:db8::1");
+    six.hear(CBC6);
+    let sa = six.out(0x1002);
+    let spec = sa.spec();
+    assert_eq!(
+        (spec.suite.name(), spec.tunnel, spec.esn),
+        ("aes128-sha256", None, true)
+    );
+    // No end is here.
+    let mut nobody = Bed::new("192.0.2.9");
+    nobody.hear(GCM);
+    assert!(nobody.mirror.has_unresolved() && nobody.database.snapshot().all().is_empty());
+}
+
+#[test]
+fn what_is_gone_goes_and_what_a_dump_tells_is_there() {
+    let mut bed = Bed::new("192.0.2.1");
+    bed.hear(GCM);
+    bed.hear(GONE);
+    // It seals a little longer: its successor may not be there yet.
+    assert!(bed.sa(Direction::Out, 0x1001).is_some());
+    bed.now += 1_000_000_000;
+    bed.told();
+    assert!(bed.sa(Direction::Out, 0x1001).is_none());
+    bed.hear(GCM);
+    bed.dump(DUMP);
+    assert!(bed.sa(Direction::Out, 0x1003).is_some());
+    bed.now += 1_000_000_000;
+    bed.told();
+    assert!(bed.sa(Direction::Out, 0x1001).is_none());
+    let mut other = Bed::new("192.0.2.2");
+    other.hear(GCM);
+    other.hear(GONE);
+    assert!(
+        other.sa(Direction::In, 0x1001).is_none(),
+        "at once where it opens"
+    );
+    let before = bed.out(0x1003);
+    bed.dump(DUMP);
+    assert!(Arc::ptr_eq(&before, &bed.out(0x1003)), "it stays the same");
+    bed.hear(EXPIRED);
+    bed.hear(FLUSH);
+    assert!(bed.database.snapshot().all().is_empty());
+}
+
+#[test]
+fn one_that_comes_again_goes_on_with_its_numbers() {
+    let mut bed = Bed::new("192.0.2.1");
+    bed.hear(GCM);
+    let first = bed.out(0x1001);
+    first.take(50, 5000, NOW).expect("it is valid");
+    bed.hear(GONE);
+    bed.hear(GCM);
+    let again = bed.out(0x1001);
+    assert!(!Arc::ptr_eq(&first, &again));
+    assert!(again.number() > first.number() && again.counts() == first.counts());
+    // Long after, it is a new one.
+    bed.hear(GONE);
+    bed.now += 10_000_000_000;
+    bed.told();
+    bed.hear(GCM);
+    assert_eq!(
+        (bed.out(0x1001).number(), bed.out(0x1001).counts()),
+        (0, (0, 0))
+    );
+}
+
+#[test]
+fn the_kernel_is_told_what_passes_and_which_limits_are_reached() {
+    let mut bed = Bed::new("192.0.2.1");
+    bed.hear(GCM);
+    assert_eq!(bed.told(), []);
+    let sa = bed.out(0x1001);
+    sa.take(99, 9900, NOW).expect("it is valid");
+    let told = bed.told();
+    assert_eq!(
+        told.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(),
+        [NEWAE]
+    );
+    // Lifetime: bytes and packets; then the last number.
+    let at = |at: usize| u64::from_ne_bytes(told[0].1[at..at + 8].try_into().expect("eight"));
+    assert_eq!((at(52), at(60)), (9900, 99));
+    assert_eq!(told[0].1[88..92], 99u32.to_ne_bytes());
+    assert_eq!(bed.told(), [], "once");
+    sa.take(1, 100, NOW).expect("it is valid");
+    let told = bed.told();
+    assert_eq!((told.len(), told[1].0), (2, EXPIRE));
+    assert_eq!(told[1].1[224], 0);
+    sa.take(100, 1, NOW).expect("it is valid");
+    assert!(sa.take(1, 1, NOW).is_err());
+    let told = bed.told();
+    assert_eq!((told.len(), told[1].0, told[1].1[224]), (2, EXPIRE, 1));
+    // What is told is what the kernel tells then: it is gone.
+    let mut room = [0; 512];
+    let mut writer = Writer::new(&mut room);
+    let dst = "192.0.2.2".parse().expect("an address");
+    let id = xfrm::Id {
+        dst,
+        spi: 0x1001,
+        protocol: 50,
+    };
+    writer.xfrm_expire(&id, true).expect("room");
+    let message = messages(writer.bytes())
+        .next()
+        .expect("one")
+        .expect("whole");
+    assert_eq!(xfrm::event(&message, false), Ok(Event::SaGone(id)));
+}
+
+#[test]
+fn policies_are_in_the_kernels_order_and_ask_for_what_is_missing() {
+    let mut bed = Bed::new("192.0.2.1");
+    bed.policies(POLICIES);
+    let tables = bed.database.snapshot();
+    let list = tables.policies().list();
+    let actions: Vec<_> = list.iter().map(|policy| policy.action).collect();
+    let bypass = Action::Bypass;
+    assert_eq!(
+        actions,
+        [Action::Protect(1), Action::Discard, bypass, bypass]
+    );
+    assert_eq!(
+        (list[1].src_ports, list[1].protocol),
+        (Some((9, 9)), Some(17))
+    );
+    bed.database.miss(1);
+    bed.database.miss(2);
+    let told = bed.told();
+    assert_eq!((told.len(), told[0].0), (1, ACQUIRE));
+    assert_eq!(told[0].1[..4], [192, 0, 2, 2]);
+    bed.database.miss(1);
+    assert_eq!(bed.told(), [], "not more often than every second");
+    bed.now += 1_000_000_000;
+    bed.database.miss(1);
+    assert_eq!(bed.told().len(), 1);
+}

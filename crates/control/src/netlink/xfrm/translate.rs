@@ -1,0 +1,287 @@
+//! What the kernel says of IPsec, in the words of the crate `esp`. What cannot be said is refused in words, or becomes stricter.
+
+use esp::outer::{Df, Tunnel};
+use esp::policy::{Action, Net, Range};
+use esp::{Direction, Keys, Lifetime, Limits, Spec, Suite};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use wire::netlink::xfrm::{
+    Algorithm, DIR_FWD, DIR_OUT, DONT_ENCAP_DSCP, ESN, NOECN, NOPMTUDISC, Policy, Sa, Selector,
+    TRANSPORT, TUNNEL, Template,
+};
+use wire::{Prefix4, Prefix6, proto};
+
+/// `UDP_ENCAP_ESPINUDP`.
+const ESP_IN_UDP: u16 = 2;
+/// Several workers send, and their packets mix: no window is smaller, but none stays none. A receiver may choose its window.
+const WINDOW_MIN: u32 = 1024;
+/// What a packet may be padded to: as much as every link takes.
+const PAD_MAX: u32 = 1400;
+/// The first number of those that are no `reqid`.
+const OTHERS: u32 = 1 << 31;
+
+/// Why an association is not used.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is being negotiated.
+    Unborn,
+    /// For marked packets or an XFRM interface.
+    Selective,
+    /// In words.
+    Cannot(String),
+}
+
+type Ends = (u8, IpAddr, IpAddr);
+
+/// By which numbers policies find associations. The kernel compares `reqid`, mode and ends.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    all: HashMap<(u32, Ends), u32>,
+    /// Whose number is the `reqid` itself.
+    first: HashMap<u32, Ends>,
+}
+
+impl Numbers {
+    fn of(&mut self, reqid: u32, mode: u8, src: IpAddr, dst: IpAddr) -> u32 {
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let (src, dst) = match mode {
+            TUNNEL => (src, dst),
+            _ => (any, any),
+        };
+        let next = OTHERS + self.all.len() as u32;
+        let known = self.all.entry((reqid, (mode, src, dst)));
+        *known.or_insert_with(|| {
+            let first = self.first.entry(reqid).or_insert((mode, src, dst));
+            // Both ways of a tunnel have one number, which is the `reqid` wherever it can be.
+            let is_first = *first == (mode, src, dst) || *first == (mode, dst, src);
+            match is_first && (1..OTHERS).contains(&reqid) {
+                true => reqid,
+                false => next,
+            }
+        })
+    }
+}
+
+/// The suite of an association, and its keys.
+fn suite(sa: &Sa<'_>) -> Result<(Suite, Keys), Refusal> {
+    let says = |algorithm: Option<Algorithm<'_>>| {
+        algorithm.map_or(String::new(), |a| {
+            format!("{}/{}", String::from_utf8_lossy(a.name), a.bits)
+        })
+    };
+    let (aead, cipher, code) = (says(sa.aead), says(sa.cipher), says(sa.code));
+    let (enc, auth) = match sa.aead {
+        Some(aead) => (aead.key, &[][..]),
+        None => (
+            sa.cipher.map_or(&[][..], |cipher| cipher.key),
+            sa.code.map_or(&[][..], |code| code.key),
+        ),
+    };
+    let bits = 8 * match sa.aead {
+        Some(_) => enc.len().saturating_sub(4),
+        None => enc.len(),
+    };
+    let second = match &*code {
+        "hmac(sha1)/96" | "hmac(sha1)/0" => "sha1",
+        "hmac(sha256)/128" => "sha256",
+        "hmac(sha512)/256" => "sha512",
+        _ => "",
+    };
+    let name = match (&*aead, &*cipher) {
+        ("rfc4106(gcm(aes))/128", _) => format!("aes{bits}gcm16"),
+        ("rfc4543(gcm(aes))/128", _) => format!("aes{bits}gmac"),
+        ("rfc7539esp(chacha20,poly1305)/128", _) => "chacha20poly1305".to_owned(),
+        ("", "cbc(aes)/0") => format!("aes{bits}-{second}"),
+        ("", "ecb(cipher_null)/0" | "cipher_null/0") => format!("null-{second}"),
+        _ => String::new(),
+    };
+    let suite = name.parse().map_err(|_| {
+        Refusal::Cannot(format!(
+            "the suite `{aead}{cipher} {code}` is not one of Ashlar's"
+        ))
+    })?;
+    if [enc, auth]
+        .iter()
+        .any(|key| !key.is_empty() && key.iter().all(|byte| *byte == 0))
+    {
+        let why = "the kernel does not tell its key (it is locked down)";
+        return Err(Refusal::Cannot(why.to_owned()));
+    }
+    let keys = Keys {
+        enc: enc.to_vec().into(),
+        auth: auth.to_vec().into(),
+    };
+    Ok((suite, keys))
+}
+
+/// An association as `esp` has it, for packets of one direction.
+pub fn association(
+    sa: &Sa<'_>,
+    direction: Direction,
+    numbers: &mut Numbers,
+) -> Result<(Spec, Keys), Refusal> {
+    if sa.aead.is_none() && sa.cipher.is_none() && sa.code.is_none() && !sa.compresses {
+        return Err(Refusal::Unborn);
+    }
+    if sa.is_selective {
+        return Err(Refusal::Selective);
+    }
+    let cannot = |why: String| Err(Refusal::Cannot(why));
+    if sa.id.protocol != proto::ESP {
+        return cannot(format!("its protocol is {}, not ESP", sa.id.protocol));
+    }
+    let (suite, keys) = suite(sa)?;
+    let tunnel = match sa.mode {
+        TRANSPORT => None,
+        TUNNEL => Some(Tunnel {
+            src: sa.src,
+            dst: sa.id.dst,
+            df: match sa.flags & NOPMTUDISC {
+                0 => Df::Copy,
+                _ => Df::Clear,
+            },
+            dscp: (sa.extra & DONT_ENCAP_DSCP != 0).then_some(0),
+            ecn: sa.flags & NOECN == 0,
+            ttl: 64,
+        }),
+        mode => return cannot(format!("its mode is {mode}, neither transport nor tunnel")),
+    };
+    let udp = match sa.udp {
+        None => None,
+        Some((ESP_IN_UDP, src, dst)) => Some((src, dst)),
+        Some((kind, ..)) => return cannot(format!("its encapsulation is {kind}, not ESP in UDP")),
+    };
+    // No limit is the greatest number there, and 0 here. The kernel itself minds limits of time.
+    let limit = |n: u64| if n == u64::MAX { 0 } else { n };
+    let limits = |place: usize| Limits {
+        packets: limit(sa.lifetime.packets[place]),
+        bytes: limit(sa.lifetime.bytes[place]),
+        seconds: 0,
+    };
+    let esn = sa.flags & ESN != 0;
+    let window = match sa.replay.window {
+        0 if !esn => 0,
+        n => n.clamp(WINDOW_MIN, esp::window::MAX),
+    };
+    let spec = Spec {
+        direction,
+        spi: sa.id.spi,
+        reqid: numbers.of(sa.reqid, sa.mode, sa.src, sa.id.dst),
+        suite,
+        tunnel,
+        udp,
+        esn,
+        window,
+        pad: match tunnel {
+            Some(_) => sa.pad.min(PAD_MAX) as u16,
+            None => 0,
+        },
+        lifetime: Lifetime {
+            soft: limits(0),
+            hard: limits(1),
+        },
+    };
+    Ok((spec, keys))
+}
+
+/// A policy, and whether it is exactly what the kernel has said; if not, it drops what the kernel's may speak of.
+pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy::Policy, bool)> {
+    if policy.direction > DIR_FWD || policy.is_selective {
+        return None;
+    }
+    let selector = &policy.selector;
+    let (src_ports, dst_ports) = (ports(selector.src_port), ports(selector.dst_port));
+    let mut exact = src_ports.is_some() && dst_ports.is_some() && selector.interface == 0;
+    let protocol = (selector.protocol != 0).then_some(selector.protocol);
+    let (mut src_ports, mut dst_ports) = (src_ports.flatten(), dst_ports.flatten());
+    if (src_ports, dst_ports) != (None, None) && protocol.is_some_and(|p| !has_ports(p)) {
+        // They are types and codes of ICMP.
+        (src_ports, dst_ports, exact) = (None, None, false);
+    }
+    let action = action(policy, numbers);
+    exact &= action.is_some();
+    let made = esp::policy::Policy {
+        direction: match policy.direction {
+            DIR_OUT => Direction::Out,
+            _ => Direction::In,
+        },
+        src: net(selector.src),
+        dst: net(selector.dst),
+        protocol,
+        src_ports,
+        dst_ports,
+        action: action.filter(|_| exact).unwrap_or(Action::Discard),
+    };
+    Some((made, exact))
+}
+
+/// What a policy makes of packets; none if it asks for what is not there, such as AH or two protections.
+fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
+    if policy.blocks {
+        return Some(Action::Discard);
+    }
+    let Some(wanted) = wanted(policy) else {
+        return policy
+            .templates
+            .bytes()
+            .is_empty()
+            .then_some(Action::Bypass);
+    };
+    let number = numbers.of(wanted.reqid, wanted.mode, wanted.src, wanted.dst);
+    Some(Action::Protect(number))
+}
+
+/// The association that a policy asks for, if it is one that can be had.
+pub fn wanted(policy: &Policy<'_>) -> Option<Template> {
+    let mut templates = policy.templates;
+    let first = templates.next()?;
+    let can = first.protocol == proto::ESP && [TRANSPORT, TUNNEL].contains(&first.mode);
+    (can && templates.next().is_none()).then_some(first)
+}
+
+/// All that no policy of the kernel speaks of.
+pub fn rest(direction: Direction, action: Action) -> [esp::policy::Policy; 2] {
+    [Net::V4(Prefix4::ALL), Net::V6(Prefix6::ALL)].map(|net| esp::policy::Policy {
+        direction,
+        src: net,
+        dst: net,
+        protocol: None,
+        src_ports: None,
+        dst_ports: None,
+        action,
+    })
+}
+
+fn net((address, len): (IpAddr, u8)) -> Net {
+    match address {
+        IpAddr::V4(address) => Net::V4(Prefix4::new(address, len.min(32))),
+        IpAddr::V6(address) => Net::V6(Prefix6::new(address, len.min(128))),
+    }
+}
+
+/// Ports, if those that a mask leaves open lie in a row; the inner is none for all ports.
+fn ports((port, mask): (u16, u16)) -> Option<Option<Range>> {
+    let open = !mask;
+    match open.wrapping_add(1) & open {
+        0 if mask == 0 => Some(None),
+        0 => Some(Some((port & mask, port | open))),
+        _ => None,
+    }
+}
+
+fn has_ports(protocol: u8) -> bool {
+    let those = [
+        proto::TCP,
+        proto::UDP,
+        proto::SCTP,
+        proto::UDP_LITE,
+        proto::DCCP,
+    ];
+    those.contains(&protocol)
+}
+
+/// What a selector is, for messages.
+pub fn shown(selector: &Selector) -> String {
+    let ((src, from), (dst, to)) = (selector.src, selector.dst);
+    format!("src {src}/{from} dst {dst}/{to}")
+}

@@ -1,0 +1,115 @@
+//! What XFRM is asked and told.
+
+use super::build::{Full, Writer};
+use super::xfrm::{
+    ACQUIRE, Current, EXPIRE, GETDEFAULT, Id, NEWAE, POLICY, Policy, Replay, SA, Template,
+    XFRMA_LTIME_VAL, XFRMA_REPLAY_ESN_VAL, XFRMA_REPLAY_VAL, XFRMA_TMPL,
+};
+use super::{AF_INET, AF_INET6, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST};
+use core::net::IpAddr;
+
+fn family(ip: IpAddr) -> u16 {
+    u16::from(if ip.is_ipv4() { AF_INET } else { AF_INET6 })
+}
+
+fn address(ip: IpAddr) -> [u8; 16] {
+    let mut all = [0; 16];
+    match ip {
+        IpAddr::V4(ip) => all[..4].copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => all = ip.octets(),
+    }
+    all
+}
+
+impl Writer<'_> {
+    /// Asks for all associations (`GETSA`) or policies (`GETPOLICY`).
+    pub fn xfrm_dump(&mut self, kind: u16, sequence: u32) -> Result<(), Full> {
+        self.message(kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, |_| Ok(()))
+    }
+
+    /// Asks what becomes of packets that no policy speaks of.
+    pub fn xfrm_default(&mut self, sequence: u32) -> Result<(), Full> {
+        self.message(GETDEFAULT, NLM_F_REQUEST, sequence, |w| w.put(&[0; 4]))
+    }
+
+    /// Tells what has passed an association, and its sequence numbers. Those that have come are told as all seen.
+    pub fn xfrm_counts(
+        &mut self,
+        id: &Id,
+        src: IpAddr,
+        current: &Current,
+        replay: &Replay,
+    ) -> Result<(), Full> {
+        self.message(NEWAE, NLM_F_REQUEST | NLM_F_REPLACE, 0, |w| {
+            w.put(&address(id.dst))?;
+            w.put(&id.spi.to_be_bytes())?;
+            w.put(&family(id.dst).to_ne_bytes())?;
+            w.put(&[id.protocol, 0])?;
+            w.put(&address(src))?;
+            w.fill(8)?;
+            let counts = [current.bytes, current.packets, current.added, current.used];
+            w.attribute(XFRMA_LTIME_VAL, counts.map(u64::to_ne_bytes).as_flattened())?;
+            let Some(words) = replay.words else {
+                let numbers = [replay.sent as u32, replay.seen as u32, u32::MAX];
+                return w.attribute(
+                    XFRMA_REPLAY_VAL,
+                    numbers.map(u32::to_ne_bytes).as_flattened(),
+                );
+            };
+            w.nested(XFRMA_REPLAY_ESN_VAL, |w| {
+                let numbers = [
+                    words,
+                    replay.sent as u32,
+                    replay.seen as u32,
+                    (replay.sent >> 32) as u32,
+                    (replay.seen >> 32) as u32,
+                    replay.window,
+                ];
+                w.put(numbers.map(u32::to_ne_bytes).as_flattened())?;
+                (0..words).try_for_each(|_| w.put(&[0xff; 4]))
+            })
+        })
+    }
+
+    /// Tells that an association has reached a limit: the kernel tells whoever negotiates, and removes it if the limit is hard.
+    pub fn xfrm_expire(&mut self, id: &Id, hard: bool) -> Result<(), Full> {
+        self.message(EXPIRE, NLM_F_REQUEST, 0, |w| {
+            w.fill(56)?;
+            w.put(&address(id.dst))?;
+            w.put(&id.spi.to_be_bytes())?;
+            w.put(&[id.protocol, 0, 0, 0])?;
+            w.fill(212 - 80)?;
+            w.put(&family(id.dst).to_ne_bytes())?;
+            w.fill(SA - 214)?;
+            w.put(&[u8::from(hard), 0, 0, 0, 0, 0, 0, 0])
+        })
+    }
+
+    /// Tells that an association is needed: policy, its templates, and the one of them that is meant.
+    pub fn xfrm_acquire(
+        &mut self,
+        policy: &[u8; POLICY],
+        templates: &[u8],
+        wanted: &Template,
+    ) -> Result<(), Full> {
+        self.message(ACQUIRE, NLM_F_REQUEST, 0, |w| {
+            w.put(&address(wanted.dst))?;
+            w.put(&[0, 0, 0, 0, wanted.protocol, 0, 0, 0])?;
+            w.put(&address(wanted.src))?;
+            // The selector is that of the policy, which comes next.
+            w.put(&policy[..56])?;
+            w.put(policy)?;
+            w.put(&[0xff; 12])?;
+            w.fill(4)?;
+            w.attribute(XFRMA_TMPL, templates)
+        })
+    }
+}
+
+/// What [`Writer::xfrm_acquire`] says again.
+impl Policy<'_> {
+    /// The policy and its templates, to be kept.
+    pub fn keep(&self) -> ([u8; POLICY], &[u8]) {
+        (*self.raw, self.templates.bytes())
+    }
+}

@@ -1,0 +1,42 @@
+//! Messages of XFRM: any bytes change the table of an IPsecTable or are refused, and a table that the kernel fills has no more
+//! associations than messages told.
+
+use control::netlink::xfrm::Mirror;
+use esp::Database;
+use std::sync::Arc;
+use wire::netlink::{Writer, messages};
+
+/// Takes bytes as what one receive brought, as told to all and as an answer.
+pub fn run(data: &[u8]) {
+    let database = Arc::new(Database::default());
+    let mut mirror = Mirror::of(Arc::clone(&database));
+    // Some addresses are the router's own.
+    let mut own = |address: std::net::IpAddr| address.to_string().ends_with('1');
+    let mut told = 0;
+    for (now, message) in (1..).zip(messages(data)) {
+        let Ok(message) = message else {
+            break;
+        };
+        told += 1;
+        mirror.take(&message, &mut own, now);
+    }
+    let (mut made, mut parts) = (Vec::new(), messages(data).flatten());
+    assert!(database.snapshot().all().len() <= 2 * told);
+    mirror.begin_sas();
+    mirror.begin_policies();
+    parts.by_ref().for_each(|message| {
+        mirror.dumped_sa(&message, &mut made, &mut own, 99);
+        mirror.dumped_policy(&message);
+    });
+    mirror.end_sas(&made, 99);
+    mirror.end_policies();
+    assert!(database.snapshot().all().len() <= 2 * told);
+    for sa in database.snapshot().all() {
+        let _ = sa.take(1, 1, 100);
+        database.miss(sa.spec().reqid);
+    }
+    let mut room = [0; 64 << 10];
+    let mut writer = Writer::new(&mut room);
+    mirror.tell(&mut writer, u64::MAX);
+    assert!(messages(writer.bytes()).all(|message| message.is_ok()));
+}
