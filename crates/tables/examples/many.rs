@@ -1,0 +1,134 @@
+//! Two threads that put bursts into an ordering queue that they share, and take bursts out, compared with two threads that have
+//! one each, which is the ceiling: `cargo run --release -p tables --example many`.
+//!
+//! `mds-binsort/ceiling` is the rate with as many structures as threads and a random one for each burst,
+//! `mds-binsort-in-turn/ceiling` that with one after the other, and `one-binsort/ceiling` that with a single structure. All take
+//! turns for a millisecond or two, and the greatest rate of each counts. It prints `services NAME VALUE` lines.
+#![allow(clippy::print_stdout)]
+
+mod sample;
+
+use sample::Random;
+use std::hint::black_box;
+use std::num::NonZeroU64;
+use std::sync::Barrier;
+use std::time::Instant;
+use tables::order::{BinSort, Choice, Chooser, Many};
+
+const THREADS: usize = 2;
+const BINS: usize = 1024;
+const WIDTH: u64 = 1_000_000;
+const BURST: usize = 32;
+/// Packets that wait, for each thread.
+const HELD: usize = 1024;
+const ROUNDS: usize = 1 << 11;
+const REPEATS: usize = 300;
+
+/// As large as a packet's pointer, which is not 0 either.
+type Item = NonZeroU64;
+
+fn item(rank: u64) -> Item {
+    Item::MIN.saturating_add(rank)
+}
+
+/// The rate, in packets a second, of threads that each repeat what `make` gives them.
+fn rate<F: FnMut(&[u64])>(delays: &[u64], make: impl Fn(usize) -> F + Sync) -> f64 {
+    let barrier = Barrier::new(THREADS);
+    let work = |thread: usize| {
+        let mut step = make(thread);
+        barrier.wait();
+        let begin = Instant::now();
+        for round in 0..ROUNDS {
+            let from = round * BURST % delays.len();
+            step(&delays[from..from + BURST]);
+        }
+        (begin, Instant::now())
+    };
+    let times: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|n| {
+                let work = &work;
+                scope.spawn(move || work(n))
+            })
+            .collect();
+        let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
+        joined.collect()
+    });
+    let begin = times.iter().map(|(begin, _)| *begin).min();
+    let end = times.iter().map(|(_, end)| *end).max();
+    let time = begin
+        .zip(end)
+        .map_or(f64::NAN, |(begin, end)| (end - begin).as_secs_f64());
+    (THREADS * ROUNDS * BURST) as f64 / time
+}
+
+/// Each thread has a queue of its own.
+fn ceiling(delays: &[u64]) -> f64 {
+    rate(delays, |_| {
+        let mut queue = BinSort::new(BINS, WIDTH);
+        (0..HELD).for_each(|n| queue.push(delays[n], item(delays[n])));
+        let mut now = 0;
+        move |delays| {
+            for _ in delays {
+                now = queue.pop().map_or(now, Item::get);
+            }
+            for delay in delays {
+                queue.push(now + delay, item(now + delay));
+            }
+            black_box(now);
+        }
+    })
+}
+
+/// All share this many structures.
+fn shared(delays: &[u64], parts: usize, choice: Choice) -> f64 {
+    let many = &Many::new(parts, BINS, WIDTH);
+    rate(delays, |thread| {
+        let mut chooser = Chooser::new(choice, 1 + thread as u64 * 0x9e37_79b9);
+        for burst in delays[..HELD].chunks(BURST) {
+            many.push(&mut chooser, burst.iter().map(|&rank| (rank, item(rank))));
+        }
+        let mut now = 0;
+        move |delays| {
+            let mut left = BURST;
+            while left > 0 {
+                match many.pop(thread, left, |rank: Item| now = rank.get()) {
+                    0 => break,
+                    taken => left -= taken,
+                }
+            }
+            many.push(
+                &mut chooser,
+                delays.iter().map(|&delay| (now + delay, item(now + delay))),
+            );
+            black_box(now);
+        }
+    })
+}
+
+fn main() {
+    let mut random = Random::new(1);
+    // Within two thirds of the span, so that none lies out of reach.
+    let delays: Vec<u64> = (0..1 << 16)
+        .map(|_| random.below(BINS as u64 * WIDTH * 2 / 3))
+        .collect();
+    let mut best = [0f64; 4];
+    for _ in 0..REPEATS {
+        let rates = [
+            ceiling(&delays),
+            shared(&delays, THREADS, Choice::Random),
+            shared(&delays, THREADS, Choice::InTurn),
+            shared(&delays, 1, Choice::InTurn),
+        ];
+        for (best, rate) in best.iter_mut().zip(rates) {
+            *best = best.max(rate);
+        }
+    }
+    println!("services two-binsorts-mpps {:.1}", best[0] / 1e6);
+    println!("services mds-binsort/ceiling {:.3}", best[1] / best[0]);
+    println!(
+        "services mds-binsort-in-turn/ceiling {:.3}",
+        best[2] / best[0]
+    );
+    println!("services one-binsort/ceiling {:.3}", best[3] / best[0]);
+}

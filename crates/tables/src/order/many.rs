@@ -1,0 +1,230 @@
+//! Several [`BinSort`]s that several threads fill and empty together (MDS-BinSort: B. Hardekopf et al., "Impact of Network
+//! Protocols on Programmable Router Architectures", 2003, section 5).
+
+use super::BinSort;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// One of them, with cache lines of its own.
+#[repr(align(128))]
+struct Part<T> {
+    queue: Mutex<BinSort<T>>,
+    /// How much it holds, for those that only look.
+    len: AtomicUsize,
+}
+
+impl<T> Part<T> {
+    /// The queue, unless another thread has it.
+    #[inline]
+    fn try_lock(&self) -> Option<MutexGuard<'_, BinSort<T>>> {
+        match self.queue.try_lock() {
+            Ok(queue) => Some(queue),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, BinSort<T>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Into which structure a thread puts its next items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Any; if another thread has that one, the next. Threads do not wait for each other, at whatever speed each goes.
+    Random,
+    /// One after the other, and it waits for each: the paper's, in which fast threads catch up with slow ones, and then all go
+    /// in lock-step (convoying).
+    InTurn,
+}
+
+/// What a thread remembers of its choices.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    choice: Choice,
+    state: u64,
+}
+
+impl Chooser {
+    /// Threads should have different seeds.
+    pub fn new(choice: Choice, seed: u64) -> Chooser {
+        Chooser {
+            choice,
+            state: match choice {
+                Choice::Random => seed | 1,
+                Choice::InTurn => seed,
+            },
+        }
+    }
+
+    /// The next structure, of so many.
+    #[inline]
+    fn next(&mut self, of: usize) -> usize {
+        match self.choice {
+            Choice::InTurn => self.state = self.state.wrapping_add(1),
+            Choice::Random => {
+                // Xorshift (G. Marsaglia, 2003).
+                self.state ^= self.state << 13;
+                self.state ^= self.state >> 7;
+                self.state ^= self.state << 17;
+            }
+        }
+        (self.state % of as u64) as usize
+    }
+}
+
+/// Items in the order of their ranks, of several threads.
+///
+/// A burst goes into one structure, so that threads meet once a burst. Each thread empties a structure of its own first, and
+/// helps others when that is empty. So the order is that of [`BinSort`] within a structure, and among structures it is
+/// as even as bursts are spread: an item may be passed by those that lie in others.
+pub struct Many<T> {
+    parts: Box<[Part<T>]>,
+}
+
+impl<T> Many<T> {
+    /// So many structures, each with bins as [`BinSort::new`] has them.
+    pub fn new(parts: usize, bins: usize, width: u64) -> Many<T> {
+        let part = |_| Part {
+            queue: Mutex::new(BinSort::new(bins, width)),
+            len: AtomicUsize::new(0),
+        };
+        Many {
+            parts: (0..parts.max(1)).map(part).collect(),
+        }
+    }
+
+    /// Number of items, if nobody changes it meanwhile.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.len.load(Relaxed)).sum()
+    }
+
+    /// Whether there is none, if nobody changes it meanwhile.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts a burst in: ranks and items.
+    #[inline]
+    pub fn push(&self, chooser: &mut Chooser, burst: impl IntoIterator<Item = (u64, T)>) {
+        let at = chooser.next(self.parts.len());
+        let free = |at: usize| Some((at, self.parts[at].try_lock()?));
+        let found = match chooser.choice {
+            Choice::InTurn => None,
+            Choice::Random => (at..self.parts.len()).chain(0..at).find_map(free),
+        };
+        let (at, mut queue) = found.unwrap_or_else(|| (at, self.parts[at].lock()));
+        for (rank, item) in burst {
+            queue.push(rank, item);
+        }
+        self.parts[at].len.store(queue.len(), Relaxed);
+    }
+
+    /// Takes up to `most` items out of one structure: that of the thread with this number, or if it is empty the first one
+    /// that is not and that nobody else has. Returns how many.
+    #[inline]
+    pub fn pop(&self, thread: usize, most: usize, mut take: impl FnMut(T)) -> usize {
+        let own = thread % self.parts.len();
+        for at in (own..self.parts.len()).chain(0..own) {
+            let part = &self.parts[at];
+            if part.len.load(Relaxed) == 0 {
+                continue;
+            }
+            let queue = match at == own {
+                true => Some(part.lock()),
+                false => part.try_lock(),
+            };
+            let Some(mut queue) = queue else { continue };
+            let mut taken = 0;
+            while taken < most
+                && let Some(item) = queue.pop()
+            {
+                take(item);
+                taken += 1;
+            }
+            part.len.store(queue.len(), Relaxed);
+            if taken > 0 {
+                return taken;
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Random;
+    use std::collections::BTreeSet;
+
+    const BOTH: [Choice; 2] = [Choice::Random, Choice::InTurn];
+
+    #[test]
+    fn threads_lose_and_double_nothing() {
+        for choice in BOTH {
+            let (many, rounds, burst) = (Many::new(2, 64, 100), 2000u64, 8);
+            let work = |thread: u64| {
+                let many = &many;
+                move || {
+                    let (mut chooser, mut taken) = (Chooser::new(choice, 7 + thread), Vec::new());
+                    for round in 0..rounds {
+                        let first = (round * 2 + thread) * burst;
+                        many.push(&mut chooser, (first..first + burst).map(|n| (n, n)));
+                        many.pop(thread as usize, burst as usize, |n| taken.push(n));
+                    }
+                    taken
+                }
+            };
+            let mut all = std::thread::scope(|scope| {
+                let threads = [0, 1].map(|n| scope.spawn(work(n)));
+                threads.map(|thread| thread.join().unwrap()).concat()
+            });
+            while many.pop(0, 100, |n| all.push(n)) > 0 {}
+            assert!(many.is_empty());
+            assert_eq!(all.len() as u64, 2 * rounds * burst);
+            let all: BTreeSet<u64> = all.into_iter().collect();
+            assert_eq!(all.len() as u64, 2 * rounds * burst);
+        }
+    }
+
+    #[test]
+    fn each_structure_gives_back_by_rank_and_threads_help_when_theirs_is_empty() {
+        let many = Many::new(2, 1024, 10);
+        let mut random = Random::new(3);
+        let mut chooser = Chooser::new(Choice::InTurn, 0);
+        for _ in 0..64 {
+            let ranks = [(); 4].map(|()| random.below(1024 * 10));
+            many.push(&mut chooser, ranks.map(|rank| (rank, rank)));
+        }
+        assert_eq!(many.len(), 256);
+        for _ in 0..2 {
+            let mut ranks = Vec::new();
+            assert_eq!(many.pop(1, 1000, |rank| ranks.push(rank)), 128);
+            assert!(ranks.is_sorted_by_key(|rank| rank / 10), "{ranks:?}");
+        }
+        assert_eq!(many.pop(1, 1000, |_| ()), 0);
+    }
+
+    #[test]
+    fn bursts_go_everywhere_and_not_to_one_that_is_taken() {
+        for choice in BOTH {
+            let many = Many::new(4, 64, 10);
+            let mut chooser = Chooser::new(choice, 9);
+            for n in 0..400 {
+                many.push(&mut chooser, [(n, n)]);
+            }
+            let least = many.parts.iter().map(|part| part.len.load(Relaxed)).min();
+            assert!(least >= Some(60), "{choice:?} {least:?}");
+        }
+        let many = Many::new(2, 64, 10);
+        let mut chooser = Chooser::new(Choice::Random, 9);
+        let taken = many.parts[0].lock();
+        for n in 0..20 {
+            many.push(&mut chooser, [(n, n)]);
+        }
+        assert_eq!(many.parts[1].len.load(Relaxed), 20);
+        drop(taken);
+    }
+}
