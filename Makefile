@@ -84,10 +84,13 @@ bench-queues: deps deps-eval build
 	$(CARGO) build --release --locked -p ashlar --example paced
 	$(PYTHON) eval/queues/run
 
-# What ordering by deadlines and a tree of shares cost, whatever the number of packets that wait; prints `services NAME VALUE` lines.
+# What the services of conf/services cost on one core, ordering by deadlines on one and two, and a tree of shares, whatever the number
+# of packets that wait; and whether guarantees hold. Prints `services NAME VALUE` lines.
 bench-services:
 	$(CARGO) run --release --locked -p tables --example order -- bench-services
+	$(CARGO) run --release --locked -p tables --example many
 	$(CARGO) run --release --locked -p tables --example shares -- bench-services
+	$(CARGO) run --release --locked -p router-tests --example services
 
 # Many routers in one process: what shared ports, routers and neighbours cost. Needs a quiet core.
 routers: deps build

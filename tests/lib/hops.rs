@@ -1,0 +1,223 @@
+//! Five hops in simulated time, whose links are as full as admission lets them be, with traffic that is as bad as flows may be.
+//!
+//! Each hop is a FlowTable, a queue and a link. In a core-stateless network only the first FlowTable knows the flows over
+//! all hops, and their packets say the rest. Ten flows that need little delay and a hundred others go over all hops;
+//! 2340 others cross each hop; and packets of no flow come as fast as the links are. All flows send as late and as much
+//! at once as their buckets let them, at the same moments. Then they send at random, and one of them more than it said.
+
+use crate::Whole;
+use engine::graph::Walker;
+use engine::packet::Packet;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use testkit::{Rng, ip4};
+use wire::dps;
+
+/// Routers, and links, on the way.
+pub const HOPS: usize = 5;
+/// 200 Mbit/s.
+const LINK: u64 = 25_000_000;
+const MTU: u64 = 1500;
+const CROSSING: u32 = 2340;
+/// Flows over all hops that need little delay.
+pub const TIGHT: u32 = 10;
+const LONG: u32 = 100;
+/// Bytes of a flow's packets; two of them are a burst.
+const PACKET: usize = 200;
+
+/// The flow that sends more than it said.
+const GREEDY: u32 = TIGHT + LONG - 1;
+
+/// Who knows the flows that go over all hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Each router.
+    Everywhere,
+    /// The first one.
+    AtTheEdge,
+}
+
+impl Known {
+    /// Bytes that routers add to a packet.
+    fn added(self) -> usize {
+        match self {
+            Known::Everywhere => 0,
+            Known::AtTheEdge => dps::LEN,
+        }
+    }
+
+    /// The routers: the order of packets is what `queue` makes it.
+    fn text(self, queue: &str, bin: &str) -> String {
+        let added = self.added();
+        let hop = |hop: usize| {
+            let police = hop == 1 || self == Known::AtTheEdge;
+            let (write, read, next) = match self {
+                Known::Everywhere => (String::new(), "", "f"),
+                Known::AtTheEdge => (
+                    format!(
+                        "-> e{hop} :: DPSEncap(LINK {LINK}Bps, BIN {bin}, MTU {}, OVERHEAD {added})",
+                        MTU as usize - added
+                    ),
+                    "-> DPSDecap",
+                    "q",
+                ),
+            };
+            format!(
+                "f{hop} :: FlowTable(LINK {LINK}Bps, BIN {bin}, CAPACITY 4096, K 16, POLICE {police},
+                    MTU {}, OVERHEAD {added}) -> q{hop} :: {queue}
+                    {write} -> LinkUnqueue(0, {LINK}Bps) {read} -> c{hop} :: Classifier(16/0a01, -);
+                 c{hop}[1] -> Discard; c{hop}[0] -> {};",
+                MTU as usize - added,
+                match hop {
+                    HOPS => "out".to_owned(),
+                    _ => format!("{next}{}", hop + 1),
+                }
+            )
+        };
+        let hops: String = (1..=HOPS).rev().map(hop).collect();
+        format!("out :: Collect; {hops}")
+    }
+}
+
+/// A flow's source port and destination: those in 10.1 go over all hops.
+fn ends(hop: usize, flow: u32) -> (String, u16) {
+    let net = if hop == 0 { 1 } else { 1 + hop };
+    (format!("10.{net}.0.1"), flow as u16)
+}
+
+fn line(hop: usize, flow: u32, wants: &str) -> String {
+    let (dst, port) = ends(hop, flow);
+    let burst = 2 * PACKET;
+    format!("10.0.0.1 {port} {dst} 9 udp RATE 80kbps BURST {burst} PACKET {PACKET} {wants}\n")
+}
+
+/// What came at the end of a flow over all hops.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arrived {
+    /// The longest delay, in nanoseconds.
+    pub longest: u64,
+    /// Packets that came.
+    pub packets: u64,
+    /// Those that came later than was promised.
+    pub late: u64,
+}
+
+/// The hops, with all flows set up.
+pub struct Hops {
+    /// All of them are one router here.
+    pub router: Whole,
+    known: Known,
+    /// Bounds of the flows over all hops, in nanoseconds.
+    pub bounds: BTreeMap<u32, u64>,
+}
+
+impl Hops {
+    /// Sets all flows up, and sees that no more is admitted. Each hop orders packets by `queue`, whose bins are `bin` wide.
+    pub fn new(known: Known, queue: &str, bin: &str) -> Hops {
+        let mut router = Whole::new(&known.text(queue, bin), &[], Walker::Sweep);
+        let mut bounds = BTreeMap::new();
+        for hop in 1..=HOPS {
+            let long = if hop == 1 || known == Known::Everywhere {
+                TIGHT + LONG
+            } else {
+                0
+            };
+            for flow in 0..long {
+                let wants = match flow {
+                    0..TIGHT => format!("HOPS {HOPS} DELAY 30ms"),
+                    _ => format!("HOPS {HOPS}"),
+                };
+                let answer = router.handler(&format!("f{hop}.add"), &line(0, flow, &wants));
+                let bound = answer.rsplit_once(' ').expect("a bound at the end").1;
+                let bound: f64 = bound.trim_end_matches("ms").parse().expect("a time");
+                bounds.insert(flow, (bound * 1e6).ceil() as u64);
+            }
+            let all: String = (0..CROSSING).map(|flow| line(hop, flow, "")).collect();
+            router.handler(&format!("f{hop}.add"), &all);
+            if long == 0 {
+                continue;
+            }
+            // The link has less than a hundredth left.
+            let more = line(hop, CROSSING, "RESERVE 1700kbps");
+            let refused = router.try_handler(&format!("f{hop}.add"), &more);
+            assert!(refused.unwrap_err().contains("not reserved"));
+        }
+        Hops {
+            router,
+            known,
+            bounds,
+        }
+    }
+
+    /// A packet of a flow, with the time in it.
+    fn packet(&mut self, hop: usize, flow: u32, len: usize) -> Packet {
+        let (dst, port) = ends(hop, flow);
+        let mut payload = vec![0; len - 28 - self.known.added()];
+        payload[..8].copy_from_slice(&self.router.graph().now().0.to_be_bytes());
+        payload[8..12].copy_from_slice(&flow.to_be_bytes());
+        let bytes = ip4()
+            .src("10.0.0.1")
+            .dst(dst)
+            .udp(port, 9)
+            .payload(payload)
+            .bytes();
+        let mut packet = Packet::from_bytes(&bytes).expect("a buffer");
+        packet.set_network_offset(0);
+        packet
+    }
+
+    fn send(&mut self, hop: usize, flow: u32, packets: usize) {
+        let batch = (0..packets)
+            .map(|_| self.packet(hop, flow, PACKET))
+            .collect();
+        self.router.push(&format!("f{}", hop.max(1)), batch);
+    }
+
+    /// Packets of no flow, for each link as many as it can send in a millisecond and a few more.
+    fn flood(&mut self) {
+        for hop in 1..=HOPS {
+            let packets = (LINK / 1000 / MTU) as usize + 2;
+            let batch = (0..packets)
+                .map(|_| self.packet(hop, 60_000, MTU as usize))
+                .collect();
+            self.router.push(&format!("f{hop}"), batch);
+        }
+    }
+
+    /// Lets the traffic come; what arrived of each flow over all hops.
+    pub fn run(&mut self) -> BTreeMap<u32, Arrived> {
+        let mut rng = Rng::seed(1);
+        // A bucket is full again after 40 ms.
+        for ms in 0..160 {
+            self.flood();
+            let all_at_once = ms % 40 == 0 && ms < 120;
+            for hop in 0..=HOPS {
+                let flows = if hop == 0 { TIGHT + LONG } else { CROSSING };
+                for flow in 0..flows {
+                    match () {
+                        () if hop == 0 && flow == GREEDY => self.send(hop, flow, 3),
+                        () if all_at_once => self.send(hop, flow, 2),
+                        () if ms >= 120 && rng.below(40) == 0 => self.send(hop, flow, 1),
+                        () => {}
+                    }
+                }
+            }
+            self.router.settle(); // links that are free take a packet now
+            self.router.advance(Duration::from_millis(1));
+        }
+        self.router.advance(Duration::from_millis(500));
+        let plan = self.router.graph().plan().clone();
+        let mut all: BTreeMap<u32, Arrived> = BTreeMap::new();
+        for seen in testkit::collected(&plan, "out") {
+            let sent = u64::from_be_bytes(seen.bytes[28..36].try_into().expect("8 bytes"));
+            let flow = u32::from_be_bytes(seen.bytes[36..40].try_into().expect("4 bytes"));
+            let delay = seen.cold.timestamp - sent;
+            let arrived = all.entry(flow).or_default();
+            arrived.longest = arrived.longest.max(delay);
+            arrived.packets += 1;
+            arrived.late += u64::from(self.bounds.get(&flow).is_some_and(|bound| delay > *bound));
+        }
+        self.router.check();
+        all
+    }
+}
