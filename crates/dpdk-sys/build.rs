@@ -8,7 +8,8 @@ use std::process::exit;
 /// Functions, types and constants that are bound; what they need comes with them.
 const FUNCTIONS: &[&str] = &[
     "ashlar_errno",
-    "rte_dev_(probe|remove)",
+    "rte_dev_(event_callback_register|probe|remove)",
+    "rte_eal_alarm_set",
     "rte_eal_cleanup",
     "rte_eal_init",
     "rte_eth_dev_(close|configure|count_avail|get_mtu|get_port_by_name|info_get|start|stop)",
@@ -37,7 +38,7 @@ const TYPES: &[&str] = &[
     "rte_flow_(action|action_queue|action_type|attr|error|item|item_type)",
     "rte_flow_item_(eth|ipv4|ipv6|sctp|tcp|udp|vlan)",
 ];
-const VARIABLES: &[&str] = &["ASHLAR_RSS", "rte_eth_fp_ops"];
+const VARIABLES: &[&str] = &["ASHLAR_RSS", "RTE_DEV_EVENT_REMOVE", "rte_eth_fp_ops"];
 
 fn main() {
     println!("cargo::rerun-if-changed=wrapper.h");

@@ -1,4 +1,5 @@
 /* The part of DPDK that ports use. */
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>

@@ -2,11 +2,13 @@
 
 Shows for each: frames of all sizes cross both ways unchanged, in order; a cable that is pulled out and plugged in; frames
 for others with and without PROMISC; VLAN tags; what the card drops has a name; a reload and a SIGKILL while the card is in
-use; a second program that wants the same card is told who has it; a card that is to be unplugged stays until the router
-ends, works meanwhile, and works again when it has come back.
+use; a second program that wants the same card is told who has it; a card that is unplugged under traffic is let go, and
+works again when it has come back.
 """
 
+import contextlib
 import re
+import threading
 
 import pytest
 from guest import MODELS, PROGRAM, mac
@@ -166,16 +168,34 @@ def test_a_second_program_is_told_who_has_the_card(forwarding):
     crosses(forwarding, [frame(n) for n in range(32)])
 
 
-def test_a_card_that_is_unplugged_stays_until_the_router_ends_and_works_again_when_it_is_back(router):
+def test_a_card_that_is_unplugged_under_traffic_is_let_go_and_works_again_when_it_is_back(forwarding):
+    router, guest = forwarding, forwarding.guest
+    for number in (0, 1, 0):
+        with traffic(guest, 0), traffic(guest, 1):
+            guest.unplug(number)
+            until(lambda: not guest.has_card(number), "the card to be gone", timeout=240)
+            until(lambda: not is_up(router, number), "the router to say so", timeout=60)
+            assert is_up(router, 1 - number)
+            dropped = router.counters(number)["tx_link_down"]
+            until(lambda: router.counters(number)["tx_link_down"] > dropped, "frames to be dropped by name", timeout=180)
+            guest.plug(number)
+            until(lambda: is_up(router, number), "the card to work again", timeout=240)
+        ready(router)
+        crosses(router, [frame(n) for n in range(64)])
+        crosses(router, [frame(n) for n in range(64)], (1, 0))
+    log = router.log()
+    for address, times in zip(router.addresses, (2, 1), strict=True):
+        assert log.count(f"{address} is unplugged") == log.count(f"{address} is back") == times, log
+
+
+def test_a_router_ends_and_starts_while_a_card_is_away(router):
     guest = router.guest
+    a, b = router.addresses
     router.write("forward", FORWARD)
     with router.running("forward"):
         ready(router)
         guest.unplug(0)
-        crosses(router, [frame(n) for n in range(64)])
-        assert guest.has_card(0)
-    until(lambda: not guest.has_card(0), "the card to be gone", timeout=240)
-    a, b = router.addresses
+        until(lambda: not guest.has_card(0), "the card to be gone", timeout=240)
     why = router.cli(f"doctor forward.click A={a} B={b}", ok=False)
     assert f"there is no network card {a}" in why, why
     guest.plug(0)
@@ -184,3 +204,19 @@ def test_a_card_that_is_unplugged_stays_until_the_router_ends_and_works_again_wh
     with router.running("forward"):
         ready(router)
         crosses(router, [frame(n) for n in range(64)])
+
+
+@contextlib.contextmanager
+def traffic(guest, number: int):
+    """Frames reach a card as long as it takes them, a hundred a second."""
+    ends = threading.Event()
+    def send() -> None:
+        while not ends.wait(0.01):
+            guest.cables[number].offer(frame(50000))
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        sender.join()

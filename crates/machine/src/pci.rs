@@ -64,6 +64,11 @@ impl Machine {
             .collect()
     }
 
+    /// Whether there is a PCI device at an address.
+    pub fn has_device(&self, address: &str) -> bool {
+        self.files.exists(&format!("{DEVICES}/{address}"))
+    }
+
     fn device(&self, address: String, ids: &mut Option<String>) -> Device {
         let at = |file: &str| format!("{DEVICES}/{address}/{file}");
         let files = &self.files;

@@ -391,7 +391,7 @@ impl Directory {
         }
         if let Some(devargs) = self.devargs(name) {
             let (devargs, remarks) = devargs?;
-            return dpdk::open(&devargs, remarks, request, self.dpdk);
+            return dpdk::open(&devargs, remarks, request, self.dpdk, &self.events);
         }
         match name.split_once(':') {
             Some(("af_packet", interface)) => af_packet::open(interface, request, &self.events),

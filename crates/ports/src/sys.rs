@@ -462,6 +462,16 @@ pub(crate) fn poll<const N: usize>(fds: [RawFd; N], limit: Duration) -> [bool; N
     list.map(|entry| entry.revents != 0)
 }
 
+/// Has every other thread of this process pass a full memory barrier before this returns; false if the kernel cannot.
+pub(crate) fn barrier_on_all_threads() -> bool {
+    const PRIVATE_EXPEDITED: c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: c_int = 1 << 4;
+    // SAFETY: plain system calls.
+    let ask = |command: c_int| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 };
+    // To register again does no harm.
+    ask(REGISTER_PRIVATE_EXPEDITED) && ask(PRIVATE_EXPEDITED)
+}
+
 /// An empty epoll set.
 pub(crate) fn epoll() -> io::Result<OwnedFd> {
     // SAFETY: plain system call.

@@ -3,133 +3,75 @@
 //! Frames arrive in the mempool's buffers and leave in them; one C call moves a burst. A device is
 //! attached when it is first looked at, since only its driver knows its queues.
 
+mod card;
+mod door;
 mod eal;
 mod flow;
+mod plug;
 mod sys;
 
 use crate::counts::Count;
-use crate::directory::Parts;
+use crate::directory::{Events, Parts};
 use crate::memif::Memif;
 use crate::napi::{By, Napi};
+use card::Card;
+use door::Visitor;
 use engine::packet::Batch;
 use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
-use flow::Rules;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError};
+use plug::Watcher;
+use std::sync::Arc;
 use sys::{Device, Facts};
 
 pub use eal::DpdkSizes;
 
-/// Descriptors per queue unless the request says otherwise.
-const DESCRIPTORS: u16 = 1024;
-
-/// An open device; the last queue or port that holds it takes it away from EAL.
-struct Held {
-    device: Device,
-    facts: Facts,
-    too_long: Count,
-    /// Descriptors of a receive queue.
-    descriptors: u16,
-    /// Names of the driver's own counters (DPDK's xstats), once it runs.
-    own_names: Vec<&'static str>,
-    /// The key that the device hashes by, once it was told.
-    key: Mutex<Option<[u8; 40]>>,
-    key_changes: AtomicU64,
-    /// What the driver sorts by rules, if it can.
-    rules: Option<Rules>,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.rules = None;
-        self.device.remove(&self.facts);
-    }
-}
-
 struct Dpdk {
-    held: Arc<Held>,
+    card: Arc<Card>,
     info: PortInfo,
     _napi: Option<Napi>,
+    _watcher: Option<Watcher>,
 }
 
 impl Port for Dpdk {
     fn info(&self) -> PortInfo {
-        let device = self.held.device;
-        PortInfo {
-            mac: device.mac(),
-            mtu: device.mtu(),
-            ..self.info.clone()
-        }
+        self.card.info(&self.info)
     }
 
     fn link_up(&self) -> bool {
-        self.held.device.link_up()
+        self.card.link_up()
     }
 
     fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
-        let (device, facts) = (self.held.device, &self.held.facts);
-        if facts.rss == 0 || facts.reta == 0 || queues.is_empty() {
-            return Err(format!("{} does not hash flows", self.info.driver));
-        }
-        let refused =
-            |what: &str, why: String| format!("{} refuses {what}: {why}", self.info.driver);
-        let table: Vec<u16> = queues.iter().copied().cycle().take(facts.reta).collect();
-        let before = device.reta(facts.reta);
-        let set = device.set_reta(&table);
-        set.map_err(|why| refused("the indirection table", why))?;
-        if self.hash_key() == Some(*key) {
-            return Ok(());
-        }
-        let set = device.set_hash_key(facts, key);
-        set.map_err(|why| {
-            // As it was, as far as that is known.
-            let _ = device.set_reta(&before);
-            refused("the key", why)
-        })?;
-        *self.held.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(*key);
-        // Who finds it changed finds the key, too.
-        self.held.key_changes.fetch_add(1, Release);
-        Ok(())
+        self.card.set_rss(key, queues)
     }
 
     fn spreading(&self) -> Vec<u16> {
-        self.held.device.reta(self.held.facts.reta)
+        self.card.spreading()
     }
 
     fn hash_key(&self) -> Option<[u8; 40]> {
-        *self.held.key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.card.hash_key()
     }
 
     fn hash_changes(&self) -> Option<u64> {
-        Some(self.held.key_changes.load(Acquire))
+        Some(self.card.hash_changes())
     }
 
     fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
-        if let Some(own) = &self.held.rules {
-            own.direct(rules, all);
-        }
+        self.card.direct(rules, all);
     }
 
     fn directed(&self) -> Option<Directed> {
-        self.held.rules.as_ref().map(Rules::directed)
+        self.card.directed()
     }
 
     fn counters(&self) -> Vec<PortCounter> {
-        let (device, own) = (self.held.device, &self.held.own_names);
-        let mut all = vec![("too_long", None, self.held.too_long.get())];
-        let general = device.counters();
-        let known = |name: &str| general.iter().any(|(n, _)| *n == name);
-        let own = device.own_counters(own);
-        let own = own.into_iter().filter(|(name, _)| !known(name));
-        let each = general.into_iter().chain(own);
-        all.extend(each.map(|(name, value)| (name, None, value)));
-        all
+        self.card.counters()
     }
 }
 
 struct Rx {
-    held: Arc<Held>,
-    device: Device,
+    card: Arc<Card>,
+    visitor: Visitor,
     queue: u16,
     /// Packets come in the buffers that somebody else has sent, with the hash that he has noted.
     hands_over: bool,
@@ -154,15 +96,15 @@ impl RxQueue for Rx {
     }
 
     fn fill(&self) -> Option<f64> {
-        let waiting = self.device.waiting(self.queue)?;
+        let waiting = self.visitor.visit(|device| device.waiting(self.queue))??;
         // Drivers may say that something went wrong by a number that is none of packets.
-        let fill = waiting as f64 / f64::from(self.held.descriptors.max(1));
+        let fill = waiting as f64 / f64::from(self.card.descriptors().max(1));
         Some(fill).filter(|fill| *fill <= 1.0)
     }
 
     /// What drivers count may be too few.
     fn waiting(&self) -> Option<usize> {
-        Some(usize::from(self.held.descriptors))
+        Some(usize::from(self.card.descriptors()))
     }
 }
 
@@ -170,7 +112,9 @@ impl Rx {
     #[inline]
     fn burst(&self, into: &mut Batch, max: usize) {
         sys::register_thread();
-        self.device.receive(self.queue, into, max);
+        let queue = self.queue;
+        self.visitor
+            .visit(|device| device.receive(queue, into, max));
     }
 
     /// Returns how many packets have come behind the first `before`, once each of them is whole.
@@ -189,14 +133,14 @@ impl Rx {
         let came = late.len();
         into.extend(late.drain().filter(|packet| packet.segments() == 1));
         let kept = into.len() - before;
-        self.held.too_long.add_shared((came - kept) as u64);
+        self.card.too_long.add_shared((came - kept) as u64);
         kept
     }
 }
 
 struct Tx {
-    _held: Arc<Held>,
-    device: Device,
+    card: Arc<Card>,
+    visitor: Visitor,
     queue: u16,
 }
 
@@ -204,7 +148,20 @@ impl TxQueue for Tx {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         sys::register_thread();
-        self.device.send(self.queue, batch)
+        let queue = self.queue;
+        let sent = self.visitor.visit(|device| device.send(queue, batch));
+        sent.unwrap_or_else(|| self.drop_all(batch))
+    }
+}
+
+impl Tx {
+    /// While the card is away: old frames must not wait for it.
+    #[cold]
+    fn drop_all(&self, batch: &mut Batch) -> usize {
+        let all = batch.len();
+        drop(batch.drain_front(all));
+        self.card.not_there.add_shared(all as u64);
+        all
     }
 }
 
@@ -262,50 +219,24 @@ pub(crate) fn open(
     remarks: Vec<String>,
     request: &PortRequest,
     sizes: DpdkSizes,
+    events: &Events,
 ) -> Result<Parts, String> {
     let mut info = probe(devargs, sizes)?;
     info.remarks.extend(remarks);
-    let (device, facts) = attach(devargs)?;
-    // Drivers want a queue each way, used or not.
-    let queues = (
-        request.rx_queues.max(1) as u16,
-        request.tx_queues.max(1) as u16,
-    );
-    let descriptors = match request.descriptors {
-        0 => DESCRIPTORS,
-        n => n.min(usize::from(u16::MAX)) as u16,
-    };
-    let mut held = Held {
-        device,
-        facts,
-        too_long: Count::default(),
-        descriptors,
-        own_names: Vec::new(),
-        key: Mutex::default(),
-        key_changes: AtomicU64::new(0),
-        rules: None,
-    };
-    let mtu = crate::mtu().map(|mtu| mtu.min(held.facts.max_mtu));
-    held.descriptors = held
-        .device
-        .start(&held.facts, queues, descriptors, mtu, request.promiscuous)
-        .map_err(|e| format!("{devargs} cannot start with {queues:?} queues: {e}"))?;
-    held.own_names = device.own_names();
-    held.rules = Rules::new(device);
-    let held = Arc::new(held);
+    let card = Arc::new(Card::open(devargs, request)?);
     let rx = (0..request.rx_queues as u16).map(|queue| {
         Box::new(Rx {
-            held: Arc::clone(&held),
-            device,
+            visitor: card.door.visitor(),
             queue,
-            hands_over: held.facts.driver == "net_ring",
+            hands_over: card.driver() == "net_ring",
+            card: Arc::clone(&card),
         }) as Box<dyn RxQueue>
     });
     let tx = (0..request.tx_queues as u16).map(|queue| {
         Box::new(Tx {
-            _held: Arc::clone(&held),
-            device,
+            visitor: card.door.visitor(),
             queue,
+            card: Arc::clone(&card),
         }) as Box<dyn TxQueue>
     });
     let (rx, tx) = (rx.collect(), tx.collect());
@@ -313,10 +244,15 @@ pub(crate) fn open(
         let arranged = Napi::arrange(interface, By::Worker);
         arranged.map_err(|why| info.remarks.push(why)).ok()
     });
+    let name = devargs.split(',').next().unwrap_or(devargs);
+    let watcher = is_pci(name)
+        .then(|| Watcher::start(&card, name, events))
+        .transpose()?;
     let port = Dpdk {
-        held,
+        card,
         info,
         _napi: napi,
+        _watcher: watcher,
     };
     Ok(Parts {
         port: Arc::new(port),

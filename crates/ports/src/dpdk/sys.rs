@@ -5,12 +5,12 @@ use dpdk_sys as c;
 use engine::packet::pool;
 use engine::packet::{Batch, Buffer, HEADROOM, MBUF_OFFSETS, PRIV_SIZE};
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::offset_of;
 use std::mem::zeroed;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 macro_rules! offsets {
     ($($name:literal: $($field:ident).+),* $(,)?) => {
@@ -99,6 +99,48 @@ pub(super) fn start(args: &[String]) -> Result<(), String> {
     let code = unsafe { c::rte_eal_init(args.len() as c_int, pointers.as_mut_ptr()) };
     std::mem::forget((args, pointers));
     if code < 0 { Err(last_reason()) } else { Ok(()) }
+}
+
+/// What [`on_removal`] was given.
+static REMOVAL: OnceLock<fn(&str)> = OnceLock::new();
+/// Devices that are to go and of which nobody was told yet.
+static LEAVING: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Has `tell` be called with the name of a device that is to be unplugged, on EAL's thread for interrupts; it may not
+/// block. The kernel waits until the device is [removed](Device::remove), and asks again now and then.
+pub(super) fn on_removal(tell: fn(&str)) {
+    if REMOVAL.set(tell).is_ok() {
+        // SAFETY: a function that lives as long as the process; no name means all devices.
+        unsafe {
+            c::rte_dev_event_callback_register(ptr::null(), Some(device_event), ptr::null_mut());
+        }
+    }
+}
+
+unsafe extern "C" fn device_event(
+    name: *const c_char,
+    event: c::rte_dev_event_type,
+    _: *mut c_void,
+) {
+    if event != c::RTE_DEV_EVENT_REMOVE || name.is_null() {
+        return;
+    }
+    // SAFETY: EAL gives a terminated string.
+    let name = unsafe { CStr::from_ptr(name) }
+        .to_string_lossy()
+        .into_owned();
+    let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+    leaving.push(name);
+    // EAL cannot let a device go while it is calling here on its behalf, so who does it is told by the next call.
+    // SAFETY: a function that lives as long as the process.
+    unsafe { c::rte_eal_alarm_set(1, Some(tell_leaving), ptr::null_mut()) };
+}
+
+unsafe extern "C" fn tell_leaving(_: *mut c_void) {
+    let names = std::mem::take(&mut *LEAVING.lock().unwrap_or_else(PoisonError::into_inner));
+    if let Some(tell) = REMOVAL.get() {
+        names.iter().for_each(|name| tell(name));
+    }
 }
 
 /// This thread's registration, which gives it a cache of free buffers.
@@ -268,6 +310,11 @@ impl Device {
                 device: info.device,
             })
         }
+    }
+
+    /// The device of a number.
+    pub(super) fn of(number: u16) -> Device {
+        Device(number)
     }
 
     /// EAL's number of it.

@@ -1,0 +1,270 @@
+//! An open device, which may be unplugged and come back while its port is open.
+
+use super::door::Door;
+use super::flow::Rules;
+use super::sys::{Device, Facts};
+use super::{Count, attach};
+use engine::port::{Directed, Match, PortCounter, PortInfo, PortRequest};
+use std::collections::BTreeMap;
+use std::sync::atomic::{
+    AtomicU16, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Descriptors per queue unless the request says otherwise.
+const DESCRIPTORS: u16 = 1024;
+
+/// A device as EAL has it; taken away from EAL when this is dropped.
+struct Present {
+    device: Device,
+    facts: Facts,
+    /// Names of the driver's own counters (DPDK's xstats).
+    own_names: Vec<&'static str>,
+    /// What the driver sorts by rules, if it can.
+    rules: Option<Rules>,
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.rules = None;
+        self.device.remove(&self.facts);
+    }
+}
+
+/// What is told of a device while it is away, and what it has counted each time that it was there.
+#[derive(Default)]
+struct Last {
+    mac: [u8; 6],
+    mtu: usize,
+    table: Vec<u16>,
+    counted: BTreeMap<&'static str, u64>,
+}
+
+/// An open device; the last queue or port that holds it takes it away from EAL.
+pub(super) struct Card {
+    devargs: String,
+    request: PortRequest,
+    driver: String,
+    pub(super) door: Arc<Door>,
+    present: Mutex<Option<Present>>,
+    last: Mutex<Last>,
+    /// Descriptors of a receive queue.
+    descriptors: AtomicU16,
+    pub(super) too_long: Count,
+    /// Frames that were to be sent while the device was away.
+    pub(super) not_there: Count,
+    /// The key that the device hashes by, once it was told.
+    key: Mutex<Option<[u8; 40]>>,
+    key_changes: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Attaches a device and starts it; how many descriptors a receive queue has, too.
+fn start(devargs: &str, request: &PortRequest) -> Result<(Present, u16), String> {
+    let (device, facts) = attach(devargs)?;
+    let mut present = Present {
+        device,
+        facts,
+        own_names: Vec::new(),
+        rules: None,
+    };
+    // Drivers want a queue each way, used or not.
+    let queues = (
+        request.rx_queues.max(1) as u16,
+        request.tx_queues.max(1) as u16,
+    );
+    let descriptors = match request.descriptors {
+        0 => DESCRIPTORS,
+        n => n.min(usize::from(u16::MAX)) as u16,
+    };
+    let facts = &present.facts;
+    let mtu = crate::mtu().map(|mtu| mtu.min(facts.max_mtu));
+    let descriptors = device
+        .start(facts, queues, descriptors, mtu, request.promiscuous)
+        .map_err(|e| format!("{devargs} cannot start with {queues:?} queues: {e}"))?;
+    present.own_names = device.own_names();
+    present.rules = Rules::new(device);
+    Ok((present, descriptors))
+}
+
+impl Card {
+    /// Attaches and starts a device.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn open(devargs: &str, request: &PortRequest) -> Result<Card, String> {
+        let (present, descriptors) = start(devargs, request)?;
+        Ok(Card {
+            devargs: devargs.to_owned(),
+            request: request.clone(),
+            driver: present.facts.driver.clone(),
+            door: Arc::new(Door::to(present.device)),
+            present: Mutex::new(Some(present)),
+            last: Mutex::default(),
+            descriptors: AtomicU16::new(descriptors),
+            too_long: Count::default(),
+            not_there: Count::default(),
+            key: Mutex::default(),
+            key_changes: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        lock(&self.present).is_some()
+    }
+
+    /// Takes the device away from workers and from EAL, so that the kernel can let it go. False if this kernel lacks
+    /// what that needs.
+    pub(super) fn leave(&self) -> bool {
+        let Some((device, facts)) = self.ask(|p| (p.device, p.facts.reta)) else {
+            return true;
+        };
+        if !self.door.shut() {
+            return false;
+        }
+        let last = Last {
+            mac: device.mac(),
+            mtu: device.mtu(),
+            table: device.reta(facts),
+            counted: self.counted(),
+        };
+        // Between the two, counters would be added to themselves.
+        let mut present = lock(&self.present);
+        *lock(&self.last) = last;
+        let gone = present.take();
+        drop(present);
+        // Not under the lock: drivers take their time.
+        drop(gone);
+        true
+    }
+
+    /// Takes the device up again.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn come_back(&self) -> Result<(), String> {
+        let (present, descriptors) = start(&self.devargs, &self.request)?;
+        let (device, table) = (present.device, lock(&self.last).table.clone());
+        let key = lock(&self.key).take();
+        if let Some(key) = key {
+            let spread = device.set_reta(&table);
+            let hashed = spread.and_then(|()| device.set_hash_key(&present.facts, &key));
+            *lock(&self.key) = hashed.is_ok().then_some(key);
+            self.key_changes.fetch_add(1, Release);
+        }
+        self.descriptors.store(descriptors, Relaxed);
+        *lock(&self.present) = Some(present);
+        self.door.open(device);
+        Ok(())
+    }
+
+    /// Something about the device, if it is there.
+    fn ask<T>(&self, what: impl FnOnce(&Present) -> T) -> Option<T> {
+        lock(&self.present).as_ref().map(what)
+    }
+
+    pub(super) fn descriptors(&self) -> u16 {
+        self.descriptors.load(Relaxed)
+    }
+
+    /// With the address and the MTU that the device has now, or had last.
+    pub(super) fn info(&self, info: &PortInfo) -> PortInfo {
+        let now = self.ask(|p| (p.device.mac(), p.device.mtu()));
+        let (mac, mtu) = now.unwrap_or_else(|| {
+            let last = lock(&self.last);
+            (last.mac, last.mtu)
+        });
+        PortInfo {
+            mac,
+            mtu,
+            ..info.clone()
+        }
+    }
+
+    pub(super) fn link_up(&self) -> bool {
+        self.ask(|p| p.device.link_up()).unwrap_or(false)
+    }
+
+    pub(super) fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        let present = lock(&self.present);
+        let Some(Present { device, facts, .. }) = present.as_ref() else {
+            return Err(format!("{} is unplugged", self.devargs));
+        };
+        if facts.rss == 0 || facts.reta == 0 || queues.is_empty() {
+            return Err(format!("dpdk {} does not hash flows", self.driver));
+        }
+        let refused =
+            |what: &str, why: String| format!("dpdk {} refuses {what}: {why}", self.driver);
+        let table: Vec<u16> = queues.iter().copied().cycle().take(facts.reta).collect();
+        let before = device.reta(facts.reta);
+        let set = device.set_reta(&table);
+        set.map_err(|why| refused("the indirection table", why))?;
+        if self.hash_key() == Some(*key) {
+            return Ok(());
+        }
+        let set = device.set_hash_key(facts, key);
+        set.map_err(|why| {
+            // As it was, as far as that is known.
+            let _ = device.set_reta(&before);
+            refused("the key", why)
+        })?;
+        *lock(&self.key) = Some(*key);
+        // Who finds it changed finds the key, too.
+        self.key_changes.fetch_add(1, Release);
+        Ok(())
+    }
+
+    pub(super) fn spreading(&self) -> Vec<u16> {
+        let now = self.ask(|p| p.device.reta(p.facts.reta));
+        now.unwrap_or_else(|| lock(&self.last).table.clone())
+    }
+
+    pub(super) fn hash_key(&self) -> Option<[u8; 40]> {
+        *lock(&self.key)
+    }
+
+    pub(super) fn hash_changes(&self) -> u64 {
+        self.key_changes.load(Acquire)
+    }
+
+    pub(super) fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
+        self.ask(|p| p.rules.as_ref().map(|own| own.direct(rules, all)));
+    }
+
+    pub(super) fn directed(&self) -> Option<Directed> {
+        self.ask(|p| p.rules.as_ref().map(Rules::directed))?
+    }
+
+    /// What the device has counted each time that it was there.
+    fn counted(&self) -> BTreeMap<&'static str, u64> {
+        let present = lock(&self.present);
+        let mut all = lock(&self.last).counted.clone();
+        let now = present
+            .as_ref()
+            .map(|p| (p.device.counters(), p.device.own_counters(&p.own_names)));
+        if let Some((general, own)) = now {
+            let known = |name: &str| general.iter().any(|(n, _)| *n == name);
+            let own = own.into_iter().filter(|(name, _)| !known(name));
+            for (name, value) in general.into_iter().chain(own) {
+                *all.entry(name).or_default() += value;
+            }
+        }
+        all
+    }
+
+    pub(super) fn counters(&self) -> Vec<PortCounter> {
+        let own = [
+            ("too_long", self.too_long.get()),
+            ("tx_link_down", self.not_there.get()),
+        ];
+        let all = own.into_iter().chain(self.counted());
+        all.map(|(name, value)| (name, None, value)).collect()
+    }
+}

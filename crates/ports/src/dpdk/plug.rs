@@ -1,0 +1,168 @@
+//! Lets a card go that is to be unplugged, and takes it up again when it is back.
+//!
+//! The kernel asks who uses a card to let it go, and waits until that is done. A thread of the port does it, beside the
+//! packet path. It then looks now and then for a card in the same place, and if it is of the same model, gives it to the
+//! driver that it had, as whoever set the router up did.
+
+use super::card::Card;
+use super::sys as dpdk;
+use crate::events::Events;
+use crate::sys;
+use machine::{Device, Machine};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two looks for a card that is away.
+const LOOK: Duration = Duration::from_secs(1);
+/// The same where looks have found one that cannot be used: each waits twice as long as the one before.
+const MAX_LOOK: Duration = Duration::from_secs(64);
+
+/// What wakes the thread of a card, by the card's address.
+static BELLS: Mutex<BTreeMap<String, Arc<OwnedFd>>> = Mutex::new(BTreeMap::new());
+
+fn bells() -> MutexGuard<'static, BTreeMap<String, Arc<OwnedFd>>> {
+    BELLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Watches while it lives.
+pub(super) struct Watcher {
+    address: String,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Watches the card at a PCI address.
+    ///
+    /// # Errors
+    /// A sentence: the process has no descriptors or threads left.
+    pub(super) fn start(card: &Arc<Card>, name: &str, events: &Events) -> Result<Watcher, String> {
+        let address = match name.matches(':').count() {
+            1 => format!("0000:{name}"),
+            _ => name.to_owned(),
+        };
+        let text = |e: std::io::Error| format!("cannot watch {address}: {e}");
+        let bell = Arc::new(sys::eventfd().map_err(text)?);
+        let stop = Arc::new(sys::eventfd().map_err(text)?);
+        let watch = Watch {
+            card: Arc::clone(card),
+            before: Machine::here().device_of(&address).ok(),
+            address: address.clone(),
+            events: events.clone(),
+            said: String::new(),
+            wait: LOOK,
+        };
+        let (theirs, ends) = (Arc::clone(&bell), Arc::clone(&stop));
+        let thread = std::thread::Builder::new()
+            .name(format!("plug {address}"))
+            .spawn(move || watch.run(&theirs, &ends))
+            .map_err(text)?;
+        bells().insert(address.clone(), bell);
+        dpdk::on_removal(|name| {
+            if let Some(bell) = bells().get(name) {
+                sys::signal(bell);
+            }
+        });
+        Ok(Watcher {
+            address,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        bells().remove(&self.address);
+        sys::signal(&self.stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watch {
+    card: Arc<Card>,
+    address: String,
+    /// The card as it was when it was opened.
+    before: Option<Device>,
+    events: Events,
+    /// What was said last of a card that cannot be used.
+    said: String,
+    wait: Duration,
+}
+
+impl Watch {
+    fn run(mut self, bell: &OwnedFd, stop: &OwnedFd) {
+        loop {
+            let limit = match self.card.is_there() {
+                true => Duration::MAX,
+                false => self.wait,
+            };
+            let [asked, stopped] = sys::poll([bell.as_raw_fd(), stop.as_raw_fd()], limit);
+            if stopped {
+                return;
+            }
+            if asked {
+                sys::clear(bell);
+            }
+            match self.card.is_there() {
+                true if asked => self.let_go(),
+                true => {}
+                false => self.look(),
+            }
+        }
+    }
+
+    fn say(&self, text: &str) {
+        self.events.say(format!("{} {text}", self.address));
+    }
+
+    fn let_go(&mut self) {
+        (self.said, self.wait) = (String::new(), LOOK);
+        match self.card.leave() {
+            true => self.say(
+                "is unplugged: what is to be sent there is dropped as tx_link_down until it is back",
+            ),
+            false => self.say(
+                "is to be unplugged, and stays until the router ends: this kernel has no membarrier",
+            ),
+        }
+    }
+
+    fn look(&mut self) {
+        let machine = Machine::here();
+        if !machine.has_device(&self.address) {
+            (self.said, self.wait) = (String::new(), LOOK);
+            return;
+        }
+        match self.take_up(&machine) {
+            Ok(()) => self.say("is back"),
+            Err(why) => {
+                self.wait = (2 * self.wait).min(MAX_LOOK);
+                if self.said != why {
+                    self.say(&format!("is back and cannot be used: {why}"));
+                    self.said = why;
+                }
+            }
+        }
+    }
+
+    fn take_up(&self, machine: &Machine) -> Result<(), String> {
+        let now = machine.device_of(&self.address)?;
+        if !now.is_for_programs() {
+            let before = self.before.as_ref().filter(|b| b.model == now.model);
+            let Some(driver) = before.and_then(|b| b.driver.as_deref()) else {
+                return Err(format!(
+                    "it is a {}, another card than the router had; `ashlar ports bind {}` gives it to the router",
+                    now.model, self.address
+                ));
+            };
+            machine.bind(&self.address, driver, false)?;
+        }
+        self.card.come_back()
+    }
+}
