@@ -8,7 +8,9 @@ import json
 import re
 
 import pytest
-from topology import ASHLAR, FORWARD
+from topology import ASHLAR, FORWARD, ROOT
+
+CLUSTER = ROOT / "conf/cluster.toml"
 
 pytestmark = pytest.mark.ashlar
 
@@ -75,3 +77,33 @@ def test_mistakes_are_sentences(lab):
         assert why in done.err, done
     done = space.run(ASHLAR, "doctor", str(FORWARD), "DEV0=v0", "DEV1=nobody", ok=(2,))
     assert "there is no interface nobody" in done.out and "v0, v1" in done.out
+
+
+def test_all_routers_of_a_file_are_asked_about(lab):
+    space = lab.namespace("router")
+    for number in range(3):
+        space.ip(f"link add name v{number} type veth peer name w{number}")
+    both = "FromDevice(%s) -> ToDevice(between); FromDevice(between) -> ToDevice(%s);"
+    (lab.folder / "red.click").write_text(both % ("wan", "wan"))
+    (lab.folder / "blue.click").write_text(both % ("v1", "$DEV"))
+    file = lab.folder / "two.toml"
+    file.write_text("""
+        router = [
+            { name = "red", graph = "red.click" },
+            { name = "blue", graph = "blue.click", definitions = { DEV = "v2" } },
+        ]
+        port = [{ name = "wan", device = "v0", share = [{ router = "red", vlan = 7 }] }]
+        link = [{ name = "between", routers = ["red", "blue"] }]
+    """)
+    found = json.loads(space.run(ASHLAR, "doctor", str(file), "--json", ok=(2,)).out)
+    down = [f["about"] for f in found if f["what"].endswith(" is down")]
+    assert down == ["v0", "v1", "v2"], found
+    file.write_text(file.read_text().replace("blue.click", "nothing.click"))
+    said = space.run(ASHLAR, "doctor", str(file), ok=(1,))
+    assert "nothing.click" in said.err, said
+
+
+def test_a_file_of_a_cluster_is_answered_with_what_to_ask_instead(lab):
+    space = lab.namespace("router")
+    said = space.run(ASHLAR, "doctor", str(CLUSTER), ok=(1,))
+    assert "describes a cluster: `ashlar ports` on each server" in said.err, said

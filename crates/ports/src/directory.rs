@@ -112,6 +112,11 @@ impl Directory {
         self.joints.as_ref()
     }
 
+    /// Whether a name is that of a port of the machine: not a part of a shared one, and no link between routers.
+    pub fn is_of_machine(&self, name: &str) -> bool {
+        matches!(self.joint(name), Ok(None))
+    }
+
     /// What a name means if it is no port of this router alone. The error is a sentence.
     fn joint(&self, name: &str) -> Result<Option<Joint>, String> {
         match (&self.joints, &self.router) {
@@ -230,7 +235,7 @@ impl Directory {
 
     /// The Linux interface that a name means; TAP interfaces are named as such, for they may be in another namespace.
     fn linux_interface(&self, name: &str) -> Option<String> {
-        if !matches!(self.joint(name), Ok(None)) {
+        if !self.is_of_machine(name) {
             return None;
         }
         if let Ok(Some((_, inside))) = wrap::parse(name) {

@@ -4,13 +4,16 @@ use super::print;
 use crate::cli::Doctor;
 use control::Source;
 use control::file;
+use control::process::File;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
 use machine::doctor::{Finding, Level, Mend, Wanted};
 use planner::Registry;
-use ports::{DpdkSizes, Means};
+use ports::joint::Joints;
+use ports::{Directory, DpdkSizes, Means};
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
 /// Any name is a port of it: the plan shows which names there are, and nothing is opened or probed.
 struct AnyPort;
@@ -76,12 +79,14 @@ fn names(
     registry: &Registry,
 ) -> Result<Vec<String>, String> {
     if file::is_described(file) {
-        return Err(format!(
-            "{file} describes several routers: name the Click file of one of them"
-        ));
+        return names_of_all(file, definitions, registry);
     }
-    let source = Source::read(file, definitions.to_vec())?;
-    let compiled = super::compile_source(&source, registry, 1, &AnyPort, false);
+    names_of(&Source::read(file, definitions.to_vec())?, registry)
+}
+
+/// The names of the ports of one graph.
+fn names_of(source: &Source, registry: &Registry) -> Result<Vec<String>, String> {
+    let compiled = super::compile_source(source, registry, 1, &AnyPort, false);
     match &compiled.plan {
         Some(plan) => Ok(plan
             .devices
@@ -93,6 +98,42 @@ fn names(
             Err(String::new())
         }
     }
+}
+
+/// The same of all routers of a file, without those that lie within the process: parts of shared ports, and links.
+fn names_of_all(
+    file: &str,
+    definitions: &[(String, String)],
+    registry: &Registry,
+) -> Result<Vec<String>, String> {
+    let source = Source::read(file, definitions.to_vec())?;
+    let described = File {
+        source,
+        netns: None,
+    };
+    let parsed = described.parse();
+    super::say(&parsed.text());
+    if parsed.errors() > 0 {
+        return Err(String::new());
+    }
+    if parsed.description.is_some() {
+        return Err(format!(
+            "{file} describes a cluster: `ashlar ports` on each server shows what that has, and `ashlar doctor` \
+             without a file what its cards lack"
+        ));
+    }
+    let joints = Joints::new(1);
+    joints.commit(&parsed.together);
+    let all = Directory::new().with_joints(Arc::new(joints));
+    let mut names = Vec::new();
+    for router in &parsed.routers {
+        let ports = all.of_router(&router.name, None);
+        let own = names_of(&router.source, registry)?.into_iter();
+        names.extend(own.filter(|name| ports.is_of_machine(name)));
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// The Linux interfaces that a configuration opens.
