@@ -195,3 +195,49 @@ pub fn golden(name: &str, text: &str) {
         path.display()
     );
 }
+
+/// A configuration of the repository.
+pub fn conf(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conf");
+    folder.join(name).display().to_string()
+}
+
+/// What a command said, on both outputs.
+pub fn all(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// A capture with so many frames: UDP in IPv4, or in IPv6.
+pub fn capture(frames: u32, six: bool) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for n in 0..frames {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9];
+        if six {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 17, 64]);
+            for last in [1u8, 2] {
+                frame.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+            }
+        } else {
+            frame.extend([8, 0]);
+            let mut ip = [
+                0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+            ];
+            let words = ip.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+            let sum: u32 = words.sum();
+            let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            frame.extend(ip);
+        }
+        frame.extend([0, 1, 0, 2, 0, 8, 0, 0]);
+        let length = frame.len() as u32;
+        for word in [n, 0, length, length] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}

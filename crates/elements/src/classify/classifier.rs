@@ -102,7 +102,7 @@ impl Element for Classifier {
             );
             patterns.truncate(255);
         }
-        let rules: Vec<_> = (0..=u8::MAX).map(Some).zip(patterns).collect();
+        let rules: Vec<_> = (0..).map(Some).zip(patterns).collect();
         let program = Compiled::new(&rules);
         program.warn(args, rules.len());
         Config {

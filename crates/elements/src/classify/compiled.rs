@@ -52,7 +52,7 @@ struct Trees {
     whole: Tree,
     other: Tree,
     /// By alternative.
-    verdicts: Vec<Verdict>,
+    outcomes: Vec<Outcome>,
 }
 
 /// Where a word lies, in words from the network header on.
@@ -77,9 +77,10 @@ impl Place {
     }
 }
 
-/// What happens to a packet with an outcome: an element's first reason to drop is that there is none.
-fn verdict(outcome: Outcome) -> Verdict {
-    outcome.map_or(Verdict::drop(0), Verdict::out)
+/// What happens to a packet where an outcome is an output: an element's first reason to drop is that there is none.
+pub(super) fn verdict(outcome: Outcome) -> Verdict {
+    let output = outcome.and_then(|output| u8::try_from(output).ok());
+    output.map_or(Verdict::drop(0), Verdict::out)
 }
 
 impl Compiled {
@@ -100,34 +101,35 @@ impl Compiled {
     /// Warns of patterns, each with an output of its number, that are known to match nothing.
     pub(super) fn warn(&self, args: &mut Args, patterns: usize) {
         for output in (0..=u8::MAX).take(patterns) {
-            if !self.program.leads_to(Some(output)) {
+            if !self.program.leads_to(Some(u32::from(output))) {
                 let message = format!("pattern {output} matches no packets");
                 args.say(Severity::Warning, message);
             }
         }
     }
 
-    /// What becomes of packets, in order.
+    /// What becomes of packets, in order, as `say` puts it.
     #[inline]
-    pub(super) fn run<'a, H: Headers<'a>>(
+    pub(super) fn run<'a, H: Headers<'a>, T>(
         &self,
         packets: impl ExactSizeIterator<Item = H>,
-        verdicts: &mut Vec<Verdict>,
+        said: &mut Vec<T>,
+        mut say: impl FnMut(Outcome) -> T,
     ) {
         match &self.trees {
-            Some(trees) => trees.run(packets, verdicts),
-            None => verdicts.extend(packets.map(|packet| self.run_one(packet))),
+            Some(trees) => trees.run(packets, said, say),
+            None => said.extend(packets.map(|packet| say(packet.run(&self.program)))),
         }
     }
 
-    /// What becomes of a packet, and [what has decided it](Program::run_and_note).
+    /// What becomes of a packet where outcomes are outputs, and [what has decided it](Program::run_and_note).
     #[inline]
     pub(super) fn run_and_note<'a>(
         &self,
         packet: impl Headers<'a>,
     ) -> (Verdict, Option<(u16, [u8; 4])>) {
         match &self.trees {
-            Some(trees) => (trees.run_alone(packet), None),
+            Some(trees) => (verdict(trees.run_alone(packet)), None),
             None => {
                 let (outcome, decisive) = self.program.run_and_note(packet.start());
                 (verdict(outcome), decisive)
@@ -135,13 +137,9 @@ impl Compiled {
         }
     }
 
-    /// What becomes of a packet.
-    #[inline]
-    pub(super) fn run_one<'a>(&self, packet: impl Headers<'a>) -> Verdict {
-        match &self.trees {
-            Some(trees) => trees.run_alone(packet),
-            None => verdict(packet.run(&self.program)),
-        }
+    /// The decisions, where `output` says what an outcome is to the outside.
+    pub(super) fn show(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
+        self.program.show(output)
     }
 }
 
@@ -219,7 +217,7 @@ impl Trees {
             fragment,
             whole: Tree::assuming(&of_whole, &[known]),
             other: Tree::new(&of_other),
-            verdicts: alternatives.iter().map(|(o, _)| verdict(*o)).collect(),
+            outcomes: alternatives.iter().map(|(o, _)| *o).collect(),
             others: places[if usual { USUAL } else { 0 }..].to_vec(),
             places,
             usual,
@@ -227,25 +225,26 @@ impl Trees {
         })
     }
 
-    fn run<'a, H: Headers<'a>>(
+    fn run<'a, H: Headers<'a>, T>(
         &self,
         packets: impl ExactSizeIterator<Item = H>,
-        verdicts: &mut Vec<Verdict>,
+        said: &mut Vec<T>,
+        mut say: impl FnMut(Outcome) -> T,
     ) {
         let mut key = [0; FIELDS];
-        verdicts.extend(packets.map(|packet| self.run_one(packet, &mut key)));
+        said.extend(packets.map(|packet| say(self.run_one(packet, &mut key))));
     }
 
     #[inline(never)] // beside a program, which is short, it would cost what it never gives back
-    fn run_alone<'a>(&self, packet: impl Headers<'a>) -> Verdict {
+    fn run_alone<'a>(&self, packet: impl Headers<'a>) -> Outcome {
         self.run_one(packet, &mut [0; FIELDS])
     }
 
     /// What becomes of a packet. All packets write the same fields of the key, which may be used again.
     #[inline(always)] // a call would cost what one of the rules does
-    fn run_one<'a>(&self, packet: impl Headers<'a>, key: &mut Key) -> Verdict {
+    fn run_one<'a>(&self, packet: impl Headers<'a>, key: &mut Key) -> Outcome {
         if self.read(packet, key) && !self.is_later_fragment(key) {
-            self.verdict(self.whole.first(key))
+            self.outcome(self.whole.first(key))
         } else {
             self.run_slowly(&packet.view())
         }
@@ -275,14 +274,14 @@ impl Trees {
     }
 
     #[inline]
-    fn verdict(&self, first: Option<u32>) -> Verdict {
-        let verdict = first.and_then(|n| self.verdicts.get(n as usize));
-        verdict.copied().unwrap_or(Verdict::drop(0))
+    fn outcome(&self, first: Option<u32>) -> Outcome {
+        let outcome = first.and_then(|n| self.outcomes.get(n as usize));
+        outcome.copied().flatten()
     }
 
     #[cold]
     #[inline(never)]
-    fn run_slowly(&self, view: &View) -> Verdict {
+    fn run_slowly(&self, view: &View) -> Outcome {
         let mut key: Key = [0; FIELDS];
         let mut whole = true;
         for (field, word) in key.iter_mut().zip(&self.words) {
@@ -298,7 +297,7 @@ impl Trees {
         for (field, bytes) in key[WORDS..].iter_mut().zip(view.0) {
             *field = bytes.len() as u32;
         }
-        self.verdict(tree.first(&key))
+        self.outcome(tree.first(&key))
     }
 }
 
@@ -389,10 +388,10 @@ mod tests {
         }
     }
 
-    fn run(compiled: &Compiled, packet: &[u8]) -> Verdict {
-        let mut verdicts = Vec::new();
-        compiled.run([packet].into_iter(), &mut verdicts);
-        verdicts[0]
+    fn run(compiled: &Compiled, packet: &[u8]) -> Outcome {
+        let mut outcomes = Vec::new();
+        compiled.run([packet].into_iter(), &mut outcomes, |outcome| outcome);
+        outcomes[0]
     }
 
     use super::super::ip_pattern::parse;
@@ -451,7 +450,7 @@ mod tests {
                 .map(|_| {
                     let text = pattern(&mut rng, 2);
                     let expr = parse(&text, &Names::default());
-                    let outcome = Some(rng.below(9) as u8).filter(|&o| o < 8);
+                    let outcome = Some(rng.below(9) as u32).filter(|&o| o < 8);
                     (outcome, expr.unwrap_or_else(|e| panic!("{text}: {e}")))
                 })
                 .collect();
@@ -462,11 +461,7 @@ mod tests {
                 let view = (&bytes[..]).view();
                 let first = rules.iter().find(|(_, e)| e.holds(&view));
                 let first = first.and_then(|(o, _)| *o);
-                assert_eq!(
-                    run(&compiled, &bytes),
-                    verdict(first),
-                    "{rules:?} {bytes:x?}"
-                );
+                assert_eq!(run(&compiled, &bytes), first, "{rules:?} {bytes:x?}");
                 assert_eq!(compiled.program.run(&view), first, "{rules:?} {bytes:x?}");
             }
         }
@@ -498,7 +493,7 @@ mod tests {
         tuples.sort_by_key(|rule| std::cmp::Reverse(rule.src.1 + rule.dst.1));
         let rules = tuples.iter().zip(0usize..).map(|(rule, n)| {
             let expr = parse(&written(rule), &Names::default());
-            (Some((n % 255) as u8), expr.unwrap())
+            (Some((n % 255) as u32), expr.unwrap())
         });
         let compiled = Compiled::new(&rules.collect::<Vec<_>>());
         assert!(compiled.trees.is_some());
@@ -507,9 +502,9 @@ mod tests {
             let key = classbench::hit(tuple, &mut random);
             let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, key[3] as u8, 0, 0];
             key[..3].iter().for_each(|w| bytes.extend(w.to_be_bytes()));
-            let first = classbench::naive(&tests, &key).map(|n| (n % 255) as u8);
+            let first = classbench::naive(&tests, &key).map(|n| n % 255);
             assert!(first.is_some());
-            assert_eq!(run(&compiled, &bytes), verdict(first), "{key:x?}");
+            assert_eq!(run(&compiled, &bytes), first, "{key:x?}");
         }
     }
 

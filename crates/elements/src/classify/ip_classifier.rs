@@ -76,7 +76,7 @@ impl Element for IPClassifier {
             );
         }
         let mut rules = Vec::new();
-        for (output, arg) in (0..=u8::MAX).zip(&given) {
+        for (output, arg) in (0..=u32::from(u8::MAX)).zip(&given) {
             match ip_pattern::parse(&arg.unquoted(), args.names()) {
                 Ok(expr) => rules.push((arg.unquoted(), (Some(output), expr))),
                 Err(wrong) => args.error(arg, format!("pattern {output}: {wrong}")),

@@ -13,24 +13,27 @@
 //! The first rule whose pattern matches a packet decides what happens to it. If no rule matches, the packet is
 //! dropped, as by a rule (`denied`). Patterns are those of IPClassifier.
 //!
+//! A rule may have a name, before a colon: `ssh: allow tcp port ssh`. The handler `rules` shows each rule with its number and
+//! how many packets it has decided. Rules are changed while packets flow, which do not wait: `ashlar set fw.add "before ssh
+//! allow icmp"`, `ashlar set fw.remove ssh`; `ashlar save` keeps what was changed for the next start. Up to 1024 more rules
+//! than the configuration has may be added.
+//!
 //! Arguments:
 //!
 //! - `RULE`: an action, then a pattern. Actions are `allow` (output 0), `deny` or `drop`, or the number of
 //!   an output.
+//! - `RULES`: a file with a rule per line; `#` starts a comment. They come after those that are given here.
 
-use super::ip_pattern;
-use super::rules::Rules;
+use super::filter_rules::{FilterRules, Lane, Line, twice};
+use super::rules::Ip;
 use crate::prelude::*;
+use crate::route::lookup::lines;
 
 pub(super) struct IPFilter {
-    config: Arc<Config>,
+    rules: Arc<FilterRules>,
+    hits: Arc<Lane>,
     /// Of the packets of a batch.
     verdicts: Vec<Verdict>,
-}
-
-pub(super) struct Config {
-    rules: Rules,
-    outputs: usize,
 }
 
 impl Element for IPFilter {
@@ -42,66 +45,135 @@ impl Element for IPFilter {
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
-    type Config = Config;
+    type Config = FilterRules;
 
-    fn configure(args: &mut Args) -> Config {
+    fn configure(args: &mut Args) -> FilterRules {
         let mut rules = Vec::new();
-        let mut outputs = 1;
-        for (number, arg) in args
-            .rest("RULE", "an action and a pattern", "in order")
-            .iter()
-            .enumerate()
-        {
-            let text = arg.unquoted();
-            let (action, pattern) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
-            let outcome = match action {
-                "allow" => Some(0),
-                "deny" | "drop" => None,
-                _ => match action.parse::<u8>() {
-                    Ok(output) if output < u8::MAX => Some(output),
-                    _ => {
-                        args.error_with_help(
-                            arg,
-                            format!("rule {number}: unknown slot ID `{action}`"),
-                            "a rule starts with `allow`, `deny`, `drop` or an output from 0 to 254",
-                        );
-                        continue;
-                    }
-                },
-            };
-            outputs = outputs.max(outcome.map_or(0, |o| usize::from(o) + 1));
-            match ip_pattern::parse(pattern, args.names()) {
-                Ok(expr) => rules.push((pattern.to_owned(), (outcome, expr))),
-                Err(wrong) => args.error(arg, format!("rule {number}: {wrong}")),
+        let file: Option<String> = args.key_maybe("RULES", "file with a rule per line");
+        let given = args.rest("RULE", "an action and a pattern", "in order");
+        for (number, arg) in given.iter().enumerate() {
+            match Line::read(&arg.unquoted(), args.names()) {
+                Ok(line) => rules.push(line),
+                Err((wrong, None)) => args.error(arg, format!("rule {number}: {wrong}")),
+                Err((wrong, Some(help))) => {
+                    args.error_with_help(arg, format!("rule {number}: {wrong}"), help);
+                }
             }
         }
-        Config {
-            rules: Rules::new(rules, args.names()),
-            outputs,
+        if let Some(file) = file {
+            read_file(&file, &mut rules, args);
         }
+        if let Some(wrong) = twice(&rules) {
+            args.error_in_whole(wrong, "give one of them another name");
+        }
+        let outputs = rules.iter().map(Line::outputs).max().unwrap_or(0).max(1);
+        FilterRules::new(rules, outputs, args.names())
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> IPFilter {
+    fn new(rules: &Arc<FilterRules>, _: &Init) -> IPFilter {
         IPFilter {
-            config: Arc::clone(config),
+            rules: Arc::clone(rules),
+            hits: rules.lane(),
             verdicts: Vec::new(),
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.config.rules.sort(batch, &mut self.verdicts, cx);
+        self.verdicts.clear();
+        let packets = batch.iter().map(Ip);
+        self.rules
+            .run(packets, &mut self.verdicts, &self.hits, cx.reader());
+        let mut verdicts = self.verdicts.iter();
+        cx.sort(batch, |_, _| {
+            verdicts.next().copied().unwrap_or(Verdict::drop(0))
+        });
     }
 
-    const HANDLERS: &'static [Handler<IPFilter>] = &[Handler::shared(
-        "program",
-        "the decision tree, in Click's format",
-        |config: &Config, _| Ok(config.rules.program()),
-    )];
+    fn inherit(rules: &mut FilterRules, old: &FilterRules) {
+        rules.inherit(old);
+    }
+
+    const HANDLERS: &'static [Handler<IPFilter>] = &[
+        Handler::shared(
+            "rules",
+            "the rules, with how many packets each has decided",
+            |rules: &FilterRules, _| Ok(rules.show()),
+        ),
+        Handler::shared(
+            "changes",
+            "lines of `ctrl` that make of the configured rules those that there are: `ashlar save` keeps them",
+            |rules: &FilterRules, _| Ok(rules.changes()),
+        ),
+        Handler::action(
+            "add",
+            "`[before|after RULE] [NAME:] ACTION PATTERN`: adds a rule, at the end or beside one by number or name",
+            |rules: &FilterRules, value| one(rules, "add", value),
+        ),
+        Handler::action(
+            "remove",
+            "`RULE`: removes a rule, by number or name",
+            |rules: &FilterRules, value| one(rules, "remove", value),
+        ),
+        Handler::action(
+            "replace",
+            "`RULE [NAME:] ACTION PATTERN`: changes a rule, by number or name",
+            |rules: &FilterRules, value| one(rules, "replace", value),
+        ),
+        Handler::action(
+            "ctrl",
+            "add, remove, replace and clear lines: all are carried out, or none",
+            |rules: &FilterRules, text| {
+                let done = rules.change(text);
+                done.map_err(|(line, wrong)| format!("line {line}: {wrong}"))
+            },
+        ),
+        Handler::action(
+            "reset",
+            "counts of rules begin at 0",
+            |rules: &FilterRules, _| {
+                rules.reset();
+                Ok(String::new())
+            },
+        ),
+        Handler::shared(
+            "program",
+            "the decision tree, in Click's format",
+            |rules: &FilterRules, _| Ok(rules.program()),
+        ),
+    ];
 }
 
 impl Resources for IPFilter {
-    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
-        (None, Some(config.outputs))
+    fn port_count(rules: &FilterRules) -> (Option<usize>, Option<usize>) {
+        (None, Some(rules.outputs()))
+    }
+}
+
+fn one(rules: &FilterRules, command: &str, value: &str) -> Result<String, String> {
+    let value = value.trim();
+    if value.contains('\n') {
+        return Err(format!("`{command}` takes one line; `ctrl` takes several"));
+    }
+    let done = rules.change(&format!("{command} {value}"));
+    done.map_err(|(_, wrong)| wrong)
+}
+
+fn read_file(file: &str, rules: &mut Vec<Line>, args: &mut Args) {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(wrong) => {
+            let help = "RULES names a text file, from where the router was started";
+            return args.error_in_whole(format!("cannot read `{file}`: {wrong}"), help);
+        }
+    };
+    for (number, line) in lines(&text) {
+        match Line::read(line, args.names()) {
+            Ok(line) => rules.push(line),
+            Err((wrong, help)) => args.error_in_whole(
+                format!("in `{file}`, line {number}: {wrong}"),
+                help.unwrap_or("each line is a rule, such as `allow tcp port ssh`"),
+            ),
+        }
     }
 }
 
@@ -162,5 +234,99 @@ mod tests {
             "Idle -> MarkIPHeader -> IPFilter(1 all) -> Discard",
         );
         assert!(errors.contains("is not connected"), "{errors}");
+    }
+
+    const CHANGED: &str =
+        "c :: CheckIPHeader -> f :: IPFilter(ssh: allow src 10.0.0.9, 1 src 10.0.0.8, deny all);
+        f[0] -> a :: Collect; f[1] -> b :: Collect";
+
+    /// The counts of the rules, and the rules.
+    fn rules(bench: &mut Bench) -> Vec<(u64, String)> {
+        let text = bench.read("f.rules");
+        let rows = text.lines().skip(1).map(|row| {
+            let (_, row) = row.trim().split_once(' ').expect("a number");
+            let (hits, rule) = row.trim().split_once("  ").expect("a count");
+            (hits.parse().expect("a number"), rule.to_owned())
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn rules_change_while_packets_flow_and_keep_their_counts() {
+        let mut bench = Bench::new(crate::CLASSES, CHANGED);
+        let from = |last| ip([10, 0, 0, last], [2, 2, 2, 2], b"");
+        let row = |hits, rule: &str| (hits, rule.to_owned());
+        bench.push("c", &[from(9), from(8), from(8), from(7)]);
+        assert_eq!(
+            rules(&mut bench),
+            [
+                row(1, "ssh: allow src 10.0.0.9"),
+                row(2, "1 src 10.0.0.8"),
+                row(1, "deny all"),
+                row(0, "(no rule: dropped)"),
+            ]
+        );
+        assert_eq!(bench.read("f.changes"), "");
+        bench.write("f.add", "before 0 seven: allow src 10.0.0.7");
+        bench.write("f.remove", "2");
+        bench.write("f.replace", "ssh deny src 10.0.0.9");
+        bench.push("c", &[from(7), from(9), from(8)]);
+        assert_eq!(
+            rules(&mut bench),
+            [
+                row(1, "seven: allow src 10.0.0.7"),
+                row(1, "ssh: deny src 10.0.0.9"),
+                row(2, "deny all"),
+                row(0, "(no rule: dropped)"),
+            ]
+        );
+        assert_eq!((bench.take("a").len(), bench.take("b").len()), (2, 2));
+        let changes =
+            "clear\nadd seven: allow src 10.0.0.7\nadd ssh: deny src 10.0.0.9\nadd deny all\n";
+        assert_eq!(bench.read("f.changes"), changes);
+        // What is told with it makes the same rules; nothing is left of one line if the next is wrong.
+        bench.write("f.ctrl", changes);
+        assert_eq!(bench.read("f.changes"), changes);
+        let wrong = bench
+            .try_write("f.ctrl", "remove ssh\nremove shs")
+            .unwrap_err();
+        assert!(wrong.contains("line 2: there is no rule `shs`"), "{wrong}");
+        let wrong = bench.try_write("f.remove", "sevn").unwrap_err();
+        assert!(wrong.contains("did you mean `seven`?"), "{wrong}");
+        assert_eq!(bench.read("f.changes"), changes);
+        for (command, value, part) in [
+            ("add", "2 src 10.0.0.1", "the filter has 2 outputs"),
+            ("add", "ssh: allow all", "rule 1 has the name `ssh` already"),
+            ("add", "permit all", "unknown slot ID `permit`"),
+            ("add", "allow tpc", "unknown word `tpc`"),
+            ("remove", "3", "there is no rule `3`, there are 3 rules"),
+            (
+                "ctrl",
+                "insert allow all",
+                "line 1: unknown command `insert`",
+            ),
+        ] {
+            let wrong = bench.try_write(&format!("f.{command}"), value).unwrap_err();
+            assert!(wrong.contains(part), "{wrong}");
+        }
+        bench.write("f.reset", "");
+        assert!(rules(&mut bench).iter().all(|(hits, _)| *hits == 0));
+    }
+
+    #[test]
+    fn a_rule_that_was_removed_gives_its_place_and_no_counts_to_another() {
+        let mut bench = Bench::new(crate::CLASSES, CHANGED);
+        bench.push("c", &[ip([10, 0, 0, 9], [2, 2, 2, 2], b"")]);
+        // More changes than there are places.
+        for _ in 0..1100 {
+            bench.write("f.ctrl", "remove 0\nadd before 0 allow src 10.0.0.9");
+        }
+        bench.push("c", &[ip([10, 0, 0, 9], [2, 2, 2, 2], b"")]);
+        assert_eq!(rules(&mut bench)[0].0, 1);
+        let many = "add allow src 10.9.9.9\n".repeat(1025);
+        let wrong = bench.try_write("f.ctrl", &many).unwrap_err();
+        assert!(wrong.contains("that would be 1028 rules"), "{wrong}");
+        bench.write("f.ctrl", &"add allow src 10.9.9.9\n".repeat(1024));
+        assert_eq!(rules(&mut bench).len(), 1028);
     }
 }

@@ -4,6 +4,7 @@ mod classbench;
 pub(crate) mod classifier;
 mod compiled;
 mod expr;
+mod filter_rules;
 mod ip_classifier;
 mod ip_filter;
 mod ip_lexer;

@@ -13,8 +13,9 @@ use super::test::{Test, lower};
 use std::collections::HashMap;
 use std::fmt;
 
-/// What becomes of a packet: it leaves by an output, or (`None`) nowhere.
-pub(super) type Outcome = Option<u8>;
+/// What becomes of a packet: what the rule says that is the first to match, an output or a rule's number, or (`None`)
+/// nothing.
+pub(super) type Outcome = Option<u32>;
 
 /// A pattern and what happens to the packets that it is the first to match.
 pub(super) type Rule<L> = (Outcome, Expr<L>);
@@ -32,14 +33,14 @@ impl Next {
     /// No program has so many steps.
     const END: u32 = 1 << 31;
     /// As an outcome: none.
-    const NONE: u32 = 1 << 8;
+    const NONE: u32 = 1 << 30;
 
     fn step(at: usize) -> Next {
         Next(at as u32)
     }
 
     fn end(outcome: Outcome) -> Next {
-        Next(Next::END | outcome.map_or(Next::NONE, u32::from))
+        Next(Next::END | outcome.unwrap_or(Next::NONE))
     }
 
     #[inline]
@@ -50,7 +51,7 @@ impl Next {
     /// What an end says.
     #[inline]
     fn outcome(self) -> Outcome {
-        (self.0 & Next::NONE == 0).then_some(self.0 as u8)
+        (self.0 & Next::NONE == 0).then_some(self.0 & !Next::END)
     }
 }
 
@@ -235,35 +236,44 @@ impl Program {
     }
 }
 
-impl fmt::Display for Next {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Next {
+    /// As Click prints it; `output` says what an outcome is to the outside.
+    fn show(self, output: &dyn Fn(u32) -> Option<u8>) -> String {
         match (self.is_end(), self.outcome()) {
-            (false, _) => write!(f, "step {}", self.0),
-            (true, Some(output)) => write!(f, "[{output}]"),
-            (true, None) => f.write_str("[X]"),
+            (false, _) => format!("step {}", self.0),
+            (true, outcome) => match outcome.and_then(output) {
+                Some(output) => format!("[{output}]"),
+                None => "[X]".to_owned(),
+            },
         }
     }
 }
 
-/// As Click prints it. Offsets from the transport header are marked `t`, from the MAC header `m`.
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Program {
+    /// As Click prints it. Offsets from the transport header are marked `t`, from the MAC header `m`.
+    pub(super) fn show(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
+        let mut text = String::new();
         if self.steps.is_empty() {
-            writeln!(f, "all->{}", self.first)?;
+            text += &format!("all->{}\n", self.first.show(output));
         }
         for (at, Step { test, yes, no }) in self.steps.iter().enumerate() {
             let base = ["", "t", "m"][test.word.base as usize];
             let place = format!("{base}{}", test.word.offset);
             let (value, mask) = (test.value, test.mask);
-            writeln!(
-                f,
-                "{at:2} {place:>3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}"
-            )?;
+            let (yes, no) = (yes.show(output), no.show(output));
+            text += &format!("{at:2} {place:>3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}\n");
         }
         let from_start = self.steps.iter().map(|s| s.test);
         let from_start = from_start.filter(|t| t.word.base as usize == 0);
         let safe = from_start.map(Test::needs).max().unwrap_or(0);
-        write!(f, "safe length {safe}\nalignment offset 0\n")
+        text + &format!("safe length {safe}\nalignment offset 0\n")
+    }
+}
+
+/// Where outcomes are outputs.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.show(&|outcome| u8::try_from(outcome).ok()))
     }
 }
 
@@ -311,7 +321,7 @@ mod tests {
 
     fn random_rules(rng: &mut Rng) -> Vec<Rule<Within>> {
         let rule = |rng: &mut Rng| {
-            let outcome = Some(rng.below(4) as u8).filter(|&o| o < 3);
+            let outcome = Some(rng.below(4) as u32).filter(|&o| o < 3);
             (outcome, random_expr(rng, 2))
         };
         (0..rng.range(1..7)).map(|_| rule(rng)).collect()
@@ -405,7 +415,7 @@ mod tests {
             .map(|i| {
                 let mut rng = Rng::seed(i);
                 let parts = (0..3).map(|_| byte(rng.below(12) as u16, rng.below(60) as u32));
-                (Some((i % 200) as u8), Expr::all(parts.collect::<Vec<_>>()))
+                (Some((i % 200) as u32), Expr::all(parts.collect::<Vec<_>>()))
             })
             .collect();
         let program = Program::compile(&rules);

@@ -1,6 +1,6 @@
-//! Rules over IP patterns as IPClassifier and IPFilter share them: compiled, published, changed.
+//! The patterns of an IPClassifier: compiled, published, changed.
 
-use super::compiled::{Compiled, Headers};
+use super::compiled::{Compiled, Headers, verdict};
 use super::expr::{View, Within};
 use super::ip_pattern;
 use super::program::Rule;
@@ -38,7 +38,7 @@ impl Rules {
     pub(super) fn sort(&self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
         verdicts.clear();
         let compiled = self.compiled.read(cx.reader());
-        compiled.run(batch.iter().map(Ip), verdicts);
+        compiled.run(batch.iter().map(Ip), verdicts, verdict);
         let mut verdicts = verdicts.iter();
         cx.sort(batch, |_, _| {
             verdicts.next().copied().unwrap_or(Verdict::drop(0))
@@ -90,7 +90,7 @@ fn no_pattern(number: usize, count: usize) -> String {
 
 /// A packet whose network header is of IP. The transport header is where that ends.
 #[derive(Clone, Copy)]
-struct Ip<'a>(&'a Packet);
+pub(super) struct Ip<'a>(pub(super) &'a Packet);
 
 impl<'a> Headers<'a> for Ip<'a> {
     #[inline]

@@ -1,0 +1,377 @@
+//! What an operator does every day: routes, rules, reloads, what is kept, and what commands print.
+
+mod common;
+use common::{Folder, Running, capture, complained, conf, run, said};
+use std::path::Path;
+
+#[test]
+fn routes_are_written_and_shown_with_interfaces() {
+    let folder = Folder::new();
+    let text = "rt :: DirectIPLookup(10.0.1.0/24 0, 10.0.2.0/24 1, NOROUTE 2);
+        FromDevice(mem:9) -> Strip(14) -> CheckIPHeader -> rt;
+        rt[0] -> Unstrip(14) -> Queue -> ToDevice(mem:0); rt[1] -> Unstrip(14) -> ToDevice(mem:1); rt[2] -> Discard;";
+    let router = Running::start(&folder, text, &[]);
+    router.tell(&["set", "rt.add", "203.0.113.0/24 via 10.0.2.254 dev mem:1"]);
+    router.tell(&["set", "rt.add", "198.51.100.0/24 via 10.0.1.254"]);
+    router.tell(&[
+        "set",
+        "rt.add",
+        "default via 10.0.1.9 | via 10.0.2.9 weight 3",
+    ]);
+    router.tell(&["set", "rt.set", "192.0.2.0/24 output 1"]);
+    let routes = router.tell(&["show", "rt.routes"]);
+    for line in [
+        "0.0.0.0/0 via 10.0.1.9 dev mem:0 | via 10.0.2.9 dev mem:1 weight 3",
+        "10.0.1.0/24 dev mem:0",
+        "192.0.2.0/24 dev mem:1",
+        "198.51.100.0/24 via 10.0.1.254 dev mem:0",
+        "203.0.113.0/24 via 10.0.2.254 dev mem:1",
+    ] {
+        assert!(
+            routes.lines().any(|known| known == line),
+            "{line}:\n{routes}"
+        );
+        // What is shown can be written.
+        router.tell(&["set", "rt.set", line]);
+    }
+    assert_eq!(router.tell(&["show", "rt.routes"]), routes);
+    let asked = router.tell(&["show", "rt.lookup", "203.0.113.7"]);
+    assert_eq!(asked, "203.0.113.0/24 via 10.0.2.254 dev mem:1\n");
+    router.tell(&["set", "rt.remove", "default"]);
+    let asked = router.tell(&["show", "rt.lookup", "9.9.9.9"]);
+    assert_eq!(asked, "no route: packets leave by output 2\n");
+    let refused = |value: &str| complained(&router.ask(&["set", "rt.add", value]), 1);
+    assert!(
+        refused("9.0.0.0/8 via 10.0.1.9 dev mem:2")
+            .contains("no output leads to `mem:2` alone; there are: mem:0, mem:1")
+    );
+    assert!(
+        refused("9.0.0.0/8 via 10.0.1.9 dev mem:1")
+            .contains("10.0.1.9 is on no network attached to mem:1")
+    );
+    assert!(refused("9.0.0.0/8 via 10.0.9.9").contains("10.0.9.9 is on no attached network"));
+    assert!(refused("9.0.0.0/8 by 10.0.9.9 dev mem:0").contains("a route is written"));
+    let told = router.tell(&["set", "rt.add", "9.0.0.0/8 10.0.9.9 1"]);
+    assert!(
+        told.starts_with("warning: 10.0.9.9 is on no network attached to mem:1"),
+        "{told}"
+    );
+    let told = router.tell(&[
+        "set",
+        "rt.ctrl",
+        "add 9.1.0.0/16 10.0.2.9 1\nremove 9.0.0.0/8 via 10.0.9.9 dev mem:1",
+    ]);
+    assert!(told.is_empty(), "{told}");
+}
+
+#[test]
+fn both_tables_of_ip_router_know_the_same_interfaces() {
+    let folder = Folder::new();
+    let file = conf("ip-router.click");
+    let router = Running::start_file(&folder, &file, &["DEV0=mem:0", "DEV1=mem:1"]);
+    for (table, gateway) in [
+        ("rt4", "10.0.2.254"),
+        ("rt6", "fd00:2::254"),
+        ("rt6", "fe80::9"),
+    ] {
+        router.tell(&[
+            "set",
+            &format!("{table}.set"),
+            &format!("default via {gateway} dev mem:1"),
+        ]);
+        let asked = router.tell(&[
+            "show",
+            &format!("{table}.lookup"),
+            if table == "rt4" { "9.9.9.9" } else { "2001::9" },
+        ]);
+        assert!(
+            asked.ends_with(&format!(" via {gateway} dev mem:1\n")),
+            "{asked}"
+        );
+        assert!(
+            router
+                .tell(&["show", &format!("{table}.table")])
+                .contains("\t2\n")
+        );
+    }
+}
+
+#[test]
+fn a_reload_says_what_it_did_and_one_file_counts_for_good() {
+    let folder = Folder::new();
+    let own = "Idle -> c :: Counter -> q :: Queue(10) -> Discard;";
+    let mut router = Running::start(&folder, own, &[]);
+    let own = folder.path("router.click");
+    let other = folder.write(
+        "other.click",
+        "Idle -> c :: Counter -> Null -> q :: Queue(20) -> Discard;",
+    );
+    let told = router.tell(&["reload", &other]);
+    let first = format!("{other}: 1 added, 0 removed, 1 reconfigured, 3 kept\n");
+    assert!(told.starts_with(&first), "{told}");
+    assert!(
+        told.contains(&format!(
+            "it runs until the next reload without a file, SIGHUP or restart, which read {own}"
+        )),
+        "{told}"
+    );
+    let shown = complained(&router.ask(&["show"]), 0);
+    assert!(
+        shown.contains(&format!("{other} runs; the next reload")),
+        "{shown}"
+    );
+    let told = router.tell(&["reload"]);
+    assert_eq!(
+        told,
+        format!("{own}: 0 added, 1 removed, 1 reconfigured, 3 kept\n")
+    );
+    assert_eq!(complained(&router.ask(&["show"]), 0), "");
+    router.tell(&["reload", &other]);
+    // The log is read up to this reload: the one of the signal has the name of the same file as the one before.
+    for file in [&other, &own, &other] {
+        router.log_line(&format!("configuration=\"{file}\""));
+    }
+    router.signal(rustix::process::Signal::HUP);
+    router.log_line(&format!("configuration=\"{own}\""));
+    assert_eq!(router.tell(&["show", "q.capacity"]), "10\n");
+}
+
+#[test]
+fn anonymous_elements_keep_their_names_and_counts_across_a_reload() {
+    let folder = Folder::new();
+    let text = "a :: Null; b :: Null;
+        FromDevice(mem:0) -> Counter -> a -> Counter -> b -> Counter -> { input -> Counter -> output } -> Discard;";
+    let router = Running::start(&folder, text, &[]);
+    let names = |class: &str| -> Vec<String> {
+        let list = router.tell(&["show"]);
+        let lines = list
+            .lines()
+            .filter(|line| line.contains(&format!(":: {class} ")));
+        lines
+            .map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+            .collect()
+    };
+    let before = names("Counter");
+    assert_eq!(before.len(), 4);
+    // One more before all others, and one between.
+    let more = text
+        .replace(
+            "FromDevice(mem:0) -> ",
+            "FromDevice(mem:0) -> Null -> Counter -> Counter(COUNT_CALL 9) -> ",
+        )
+        .replace("-> a -> Counter -> b", "-> a -> Counter -> Null -> b");
+    let more = more.replacen("-> Counter -> Counter(", "-> Counter(", 1);
+    let file = folder.write("more.click", more);
+    let told = router.tell(&["reload", &file]);
+    assert!(
+        told.contains(": 3 added, 0 removed, 0 reconfigured, 8 kept\n"),
+        "{told}"
+    );
+    let after = names("Counter");
+    assert_eq!(after.len(), 5);
+    assert!(
+        before.iter().all(|name| after.contains(name)),
+        "{before:?} {after:?}"
+    );
+    // And away again.
+    let told = router.tell(&["reload"]);
+    assert!(
+        told.contains(": 0 added, 3 removed, 0 reconfigured, 8 kept\n"),
+        "{told}"
+    );
+    assert_eq!(names("Counter"), before);
+}
+
+#[test]
+fn what_was_set_is_kept_if_it_is_saved() {
+    let folder = Folder::new();
+    let text = "rt :: DirectIPLookup(10.0.1.0/24 0, 10.0.2.0/24 1, 10.0.3.0/24 1);
+        FromDevice(mem:9) -> Strip(14) -> CheckIPHeader -> rt;
+        rt[0] -> Unstrip(14) -> Queue -> ToDevice(mem:0); rt[1] -> Unstrip(14) -> ToDevice(mem:1);";
+    let router = Running::start(&folder, text, &[]);
+    let told = router.tell(&["save"]);
+    assert!(
+        told.starts_with("all is as the configuration says"),
+        "{told}"
+    );
+    router.tell(&["set", "rt.add", "203.0.113.0/24 via 10.0.2.254 dev mem:1"]);
+    router.tell(&[
+        "set",
+        "rt.add",
+        "198.51.100.0/24 via 10.0.2.4 dev mem:1 | via 10.0.2.2 dev mem:1",
+    ]);
+    router.tell(&["set", "rt.remove", "10.0.3.0/24"]);
+    let routes = router.tell(&["show", "rt.routes"]);
+    let told = router.tell(&["save"]);
+    let saved = folder.path("router.saved");
+    assert!(
+        told.starts_with("3 changes in ") && told.contains("router.saved"),
+        "{told}"
+    );
+    drop(router);
+    let router = Running::start(&folder, text, &[]);
+    assert_eq!(router.tell(&["show", "rt.routes"]), routes);
+    drop(router);
+    // A line that does not fit any more is left out with a warning.
+    let mut lines = std::fs::read_to_string(&saved).expect("it is written");
+    lines.insert_str(
+        0,
+        "rt.ctrl add 9.0.0.0/8 dev eth7\ngone.ctrl add 1.0.0.0/8 1\n",
+    );
+    folder.write("router.saved", lines);
+    let router = Running::start(&folder, text, &[]);
+    assert_eq!(router.tell(&["show", "rt.routes"]), routes);
+    router.tell(&[
+        "set",
+        "rt.ctrl",
+        "remove 203.0.113.0/24\nremove 198.51.100.0/24\nadd 10.0.3.0/24 dev mem:1",
+    ]);
+    let told = router.tell(&["save"]);
+    assert!(
+        told.contains("which is removed") && !Path::new(&saved).exists(),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_prints_prints_json_and_counts_alike() {
+    let folder = Folder::new();
+    let text = "FromDevice(pace:20k/null:64, PROMISCUOUS true) -> c :: Counter -> Queue(50) -> Unqueue -> Discard; k :: Idle -> q :: Queue(7) -> Discard;";
+    let router = Running::start(&folder, text, &[]);
+    let json = |words: &[&str]| -> serde_json::Value {
+        let said = router.tell(words);
+        serde_json::from_str(&said).unwrap_or_else(|e| panic!("{words:?}: {e}: {said}"))
+    };
+    assert_eq!(json(&["show", "q.capacity", "--json"])["value"], "7");
+    assert!(json(&["show", "--json"]).is_array());
+    assert_eq!(
+        json(&["set", "--json", "c.reset", ""])["handler"],
+        "c.reset"
+    );
+    assert_eq!(json(&["save", "--json"])["changes"], 0);
+    assert_eq!(json(&["reload", "--json"])["good"], true);
+    assert_eq!(json(&["show", "q", "--json"])["capacity"], "7");
+    let page: serde_json::Value =
+        serde_json::from_str(&said(&run(&["doc", "Queue", "--json"]))).expect("it is JSON");
+    assert!(
+        page["page"]
+            .as_str()
+            .is_some_and(|page| page.starts_with("# Queue"))
+    );
+    for count in ["-n", "-c", "--count"] {
+        let packets = router.tell(&["capture", "c", count, "3", "--json"]);
+        assert_eq!(packets.lines().count(), 3);
+        let first: serde_json::Value =
+            serde_json::from_str(packets.lines().next().unwrap_or_default()).expect("JSON");
+        assert_eq!(first["length"], 64);
+        assert_eq!(
+            json(&["trace", count, "2", "--json"])
+                .as_array()
+                .map(Vec::len),
+            Some(2)
+        );
+    }
+    assert_eq!(
+        json(&["trace", "2", "--json"]).as_array().map(Vec::len),
+        Some(2)
+    );
+    // An empty answer is none that failed.
+    let idle = Folder::new();
+    let quiet = Running::start(&idle, "Idle -> c :: Counter -> Discard;", &[]);
+    assert_eq!(
+        quiet.tell(&["trace", "--json", "--seconds", "1"]).trim(),
+        "[]"
+    );
+    assert!(
+        complained(&quiet.ask(&["trace", "--seconds", "1"]), 0)
+            .contains("no packet came within 1 s")
+    );
+    assert_eq!(json(&["stop", "--json"])["stopped"], true);
+    router.end();
+}
+
+#[test]
+fn help_is_a_command() {
+    let text = said(&run(&["help"]));
+    assert!(
+        text.contains("Usage: ashlar") && text.contains("\n  save "),
+        "{text}"
+    );
+    assert!(said(&run(&["help", "trace"])).contains("Follow packets"));
+}
+
+#[test]
+fn a_trace_shows_when_each_step_was() {
+    let folder = Folder::new();
+    let text =
+        "FromDevice(pace:20k/null:64) -> Counter -> CheckLength(2000) -> Counter -> Discard;";
+    let router = Running::start(&folder, text, &[]);
+    let packets: serde_json::Value =
+        serde_json::from_str(&router.tell(&["trace", "5", "--json"])).expect("JSON");
+    for packet in packets.as_array().expect("a list") {
+        let steps = packet["steps"].as_array().expect("a list");
+        let times: Vec<u64> = steps
+            .iter()
+            .filter_map(|step| step["time_ns"].as_u64())
+            .collect();
+        assert!(
+            times.len() >= 4 && times.is_sorted() && times.first() < times.last(),
+            "{times:?}"
+        );
+    }
+}
+
+#[test]
+fn rules_of_a_firewall_are_seen_and_changed_by_number_and_by_name() {
+    let folder = Folder::new();
+    let text = rules_of(&folder);
+    let router = Running::start(&folder, &text, &[]);
+    let shown = || router.tell(&["show", "fw.rules"]);
+    let bound = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !shown().contains("20  allow udp") {
+        assert!(std::time::Instant::now() < bound, "{}", shown());
+    }
+    router.tell(&[
+        "set",
+        "fw.add",
+        "before ssh web: allow tcp dst port 80 and syn",
+    ]);
+    router.tell(&["set", "fw.remove", "0"]);
+    router.tell(&["set", "fw.remove", "ssh"]);
+    let text = shown();
+    let rules: Vec<(&str, &str)> = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.trim().split_once(' ')?.1.trim().split_once("  "))
+        .collect();
+    let right = [
+        ("0", "web: allow tcp dst port 80 and syn"),
+        ("20", "allow udp"),
+        ("0", "(no rule: dropped)"),
+    ];
+    assert_eq!(rules, right);
+    let wrong = complained(&router.ask(&["set", "fw.add", "allow tpc"]), 1);
+    assert!(wrong.contains("unknown word `tpc`"), "{wrong}");
+    let wrong = complained(&router.ask(&["set", "fw.remove", "wbe"]), 1);
+    assert!(wrong.contains("did you mean `web`?"), "{wrong}");
+    // What is saved is there after a restart.
+    assert!(router.tell(&["save"]).starts_with("3 changes in "));
+    drop(router);
+    let router = Running::start(&folder, &rules_of(&folder), &[]);
+    let now = router.tell(&["show", "fw.rules"]);
+    assert!(now.contains("web: allow") && !now.contains("ssh:"), "{now}");
+}
+
+/// A firewall that runs on when its file of 20 datagrams has been read.
+fn rules_of(folder: &Folder) -> String {
+    let rules = folder.write(
+        "rules",
+        "# who may come in\nssh: allow tcp port ssh\nallow udp\n",
+    );
+    let pcap = folder.write("in.pcap", capture(20, false));
+    format!(
+        "FromDevice(pcap:{pcap}) -> Strip(14) -> CheckIPHeader
+            -> fw :: IPFilter(deny src 192.0.2.0/24, RULES {rules}) -> Discard;
+         FromDevice(mem:3) -> Discard;"
+    )
+}

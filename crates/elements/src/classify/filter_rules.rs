@@ -1,0 +1,442 @@
+//! The rules of an IPFilter: read, compiled, published, changed while packets flow, and counted by rule.
+//!
+//! A rule has a place among counts, its slot, as long as it is there. The compiled rules say the slot of the rule that is
+//! the first to match, so a packet costs one addition. Each copy of the filter counts in a lane of its own.
+
+use super::compiled::Compiled;
+use super::expr::{Expr, Within};
+use super::ip_pattern;
+use super::program::Outcome;
+use crate::route::lookup::lines;
+use arguments::Names;
+use engine::prelude::Verdict;
+use engine::publish::{Published, domain};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Rules that may be added while running to those that were configured.
+const MORE: usize = 1024;
+/// What is read of a file of rules; no rule is longer than its file.
+const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is `allow`, `deny`, `drop` or an output from 0 to \
+    254";
+
+/// A rule as it is written.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    name: Option<String>,
+    /// From the action on.
+    text: String,
+    /// The output; `None`: the packet is dropped.
+    output: Option<u8>,
+    expr: Expr<Within>,
+}
+
+impl Line {
+    /// Reads `[NAME:] ACTION PATTERN`. The error is a sentence, and a remedy if one is known.
+    pub(super) fn read(text: &str, names: &Names) -> Result<Line, (String, Option<&'static str>)> {
+        let text = text.trim();
+        let (name, rule) = match text.split_once(':') {
+            Some((name, rule)) if is_name(name) => (Some(name.to_owned()), rule.trim()),
+            _ => (None, text),
+        };
+        let (action, pattern) = rule.split_once(char::is_whitespace).unwrap_or((rule, ""));
+        let output = match action {
+            "allow" => Some(0),
+            "deny" | "drop" => None,
+            _ => match action.parse::<u8>() {
+                Ok(output) if output < u8::MAX => Some(output),
+                _ => return Err((format!("unknown slot ID `{action}`"), Some(FORM))),
+            },
+        };
+        let expr = ip_pattern::parse(pattern, names).map_err(|wrong| (wrong, None))?;
+        Ok(Line {
+            name,
+            text: rule.to_owned(),
+            output,
+            expr,
+        })
+    }
+
+    /// Outputs that it needs.
+    pub(super) fn outputs(&self) -> usize {
+        self.output.map_or(0, |output| usize::from(output) + 1)
+    }
+
+    /// Whether nothing is left for rules behind it.
+    fn takes_all(&self) -> bool {
+        self.expr.known() == Some(true)
+    }
+}
+
+/// As it is read.
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}: ")?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+/// A number names a rule, too, so a name is none.
+fn is_name(word: &str) -> bool {
+    let begins = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+}
+
+/// What packets meet.
+struct Filter {
+    compiled: Compiled,
+    /// By slot; the last is for packets that no rule matches.
+    verdicts: Box<[Verdict]>,
+}
+
+/// The counts of one copy, by slot, of which it alone is the writer.
+pub(super) struct Lane(Box<[AtomicU64]>);
+
+impl Lane {
+    #[inline]
+    fn hit(&self, slot: usize) {
+        if let Some(count) = self.0.get(slot) {
+            // Nobody else writes: no need to lock the bus.
+            count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+}
+
+pub(super) struct FilterRules {
+    filter: Published<Filter>,
+    state: Mutex<State>,
+    /// Slots of rules; one more is for packets that no rule matches.
+    slots: usize,
+    /// Outputs of the element, which stay.
+    outputs: usize,
+    names: Names,
+}
+
+struct State {
+    configured: Vec<String>,
+    rules: Vec<(Line, usize)>,
+    /// Slots without a rule; the one that was freed first is used first, when no packet meets its old rule any more.
+    free: VecDeque<usize>,
+    lanes: Vec<Arc<Lane>>,
+    /// What a slot's lanes had counted when the rule got it, or at `reset`.
+    before: Vec<u64>,
+    /// What the rule of a slot had counted in the configuration before.
+    inherited: Vec<u64>,
+}
+
+impl State {
+    fn hits(&self, slot: usize) -> u64 {
+        let all = self.lanes.iter().filter_map(|lane| lane.0.get(slot));
+        let all = all.fold(0u64, |sum, count| sum.wrapping_add(count.load(Relaxed)));
+        let own = all.wrapping_sub(self.before[slot]);
+        own.wrapping_add(self.inherited[slot])
+    }
+
+    /// Begins at 0.
+    fn forget(&mut self, slot: usize) {
+        self.inherited[slot] = 0;
+        self.before[slot] = self.before[slot].wrapping_add(self.hits(slot));
+    }
+
+    /// The place of a rule by its number or name.
+    fn find(&self, rules: &[(Line, usize)], word: &str) -> Result<usize, String> {
+        let found = match word.parse::<usize>() {
+            Ok(number) => (number < rules.len()).then_some(number),
+            Err(_) => rules
+                .iter()
+                .position(|(line, _)| line.name.as_deref() == Some(word)),
+        };
+        found.ok_or_else(|| {
+            let names = rules.iter().filter_map(|(line, _)| line.name.as_deref());
+            let near = arguments::near::nearest(word, names);
+            let near = near.map(|near| format!("; did you mean `{near}`?"));
+            let count = lang::count(rules.len(), "rule");
+            format!(
+                "there is no rule `{word}`, there are {count}{}",
+                near.unwrap_or_default()
+            )
+        })
+    }
+}
+
+impl FilterRules {
+    pub(super) fn new(lines: Vec<Line>, outputs: usize, names: &Names) -> FilterRules {
+        let slots = lines.len() + MORE;
+        let rules: Vec<_> = lines.into_iter().zip(0..).collect();
+        FilterRules {
+            filter: Published::new(domain(), filter(&rules, slots)),
+            state: Mutex::new(State {
+                configured: rules.iter().map(|(line, _)| line.to_string()).collect(),
+                free: (rules.len()..slots).collect(),
+                rules,
+                lanes: Vec::new(),
+                before: vec![0; slots + 1],
+                inherited: vec![0; slots + 1],
+            }),
+            slots,
+            outputs,
+            names: names.clone(),
+        }
+    }
+
+    pub(super) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// What a copy counts with.
+    pub(super) fn lane(&self) -> Arc<Lane> {
+        let lane = (0..=self.slots).map(|_| AtomicU64::new(0)).collect();
+        let lane = Arc::new(Lane(lane));
+        self.lock().lanes.push(Arc::clone(&lane));
+        lane
+    }
+
+    /// What becomes of the packets of a batch, in order, with each counted.
+    #[inline]
+    pub(super) fn run<'a, H: super::compiled::Headers<'a>>(
+        &self,
+        packets: impl ExactSizeIterator<Item = H>,
+        verdicts: &mut Vec<Verdict>,
+        lane: &Lane,
+        reader: &engine::publish::Reader,
+    ) {
+        let filter = self.filter.read(reader);
+        filter.compiled.run(packets, verdicts, |outcome: Outcome| {
+            let slot = outcome.map_or(self.slots, |slot| slot as usize);
+            lane.hit(slot);
+            filter
+                .verdicts
+                .get(slot)
+                .copied()
+                .unwrap_or(Verdict::drop(0))
+        });
+    }
+
+    /// The decisions as text.
+    pub(super) fn program(&self) -> String {
+        let state = self.lock();
+        let output = |slot: u32| {
+            let mut rules = state.rules.iter();
+            rules
+                .find(|(_, at)| *at == slot as usize)
+                .and_then(|(line, _)| line.output)
+        };
+        self.filter.snapshot().compiled.show(&output)
+    }
+
+    /// The rules with their numbers and hits.
+    pub(super) fn show(&self) -> String {
+        let state = self.lock();
+        let mut text = format!("{:>4}  {:>14}  rule\n", "", "packets");
+        for (number, (line, slot)) in state.rules.iter().enumerate() {
+            let _ = writeln!(text, "{number:>4}  {:>14}  {line}", state.hits(*slot));
+        }
+        let _ = writeln!(
+            text,
+            "{:>4}  {:>14}  (no rule: dropped)",
+            "-",
+            state.hits(self.slots)
+        );
+        text
+    }
+
+    /// Lines of `ctrl` that make of the configured rules those that there are.
+    pub(super) fn changes(&self) -> String {
+        let state = self.lock();
+        let now: Vec<String> = state
+            .rules
+            .iter()
+            .map(|(line, _)| line.to_string())
+            .collect();
+        match now == state.configured {
+            true => String::new(),
+            false => now.iter().fold("clear\n".to_owned(), |text, line| {
+                text + "add " + line + "\n"
+            }),
+        }
+    }
+
+    /// All counts begin at 0.
+    pub(super) fn reset(&self) {
+        let mut state = self.lock();
+        (0..=self.slots).for_each(|slot| state.forget(slot));
+    }
+
+    /// Carries out lines, all or none. What it answers is a warning or nothing. The error names the line.
+    pub(super) fn change(&self, text: &str) -> Result<String, (usize, String)> {
+        let mut state = self.lock();
+        // Where a rule has no slot yet, it gets one when all is known to be right.
+        let mut rules = state.rules.clone();
+        let mut warning = String::new();
+        for (number, line) in lines(text) {
+            let said = self
+                .one(&state, &mut rules, line)
+                .map_err(|wrong| (number, wrong))?;
+            warning = if said.is_empty() { warning } else { said };
+        }
+        if rules.len() > self.slots {
+            let wrong = format!(
+                "that would be {} rules, and this filter takes {} until its configuration has more",
+                rules.len(),
+                self.slots
+            );
+            return Err((lines(text).last().map_or(1, |(number, _)| number), wrong));
+        }
+        let mut used = vec![false; self.slots];
+        for (_, slot) in rules.iter().filter(|(_, slot)| *slot != NEW) {
+            used[*slot] = true;
+        }
+        let gone: Vec<usize> = state
+            .rules
+            .iter()
+            .map(|(_, slot)| *slot)
+            .filter(|slot| !used[*slot])
+            .collect();
+        state.free.extend(gone);
+        for (_, slot) in rules.iter_mut().filter(|(_, slot)| *slot == NEW) {
+            let Some(free) = state.free.pop_front() else {
+                continue;
+            };
+            state.forget(free);
+            *slot = free;
+        }
+        self.filter.replace(filter(&rules, self.slots));
+        state.rules = rules;
+        Ok(warning)
+    }
+
+    fn one(
+        &self,
+        state: &State,
+        rules: &mut Vec<(Line, usize)>,
+        line: &str,
+    ) -> Result<String, String> {
+        let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match command {
+            "clear" => rules.clear(),
+            "remove" => {
+                let at = state.find(rules, rest)?;
+                rules.remove(at);
+            }
+            "replace" => {
+                let (which, rule) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                let at = state.find(rules, which)?;
+                let mut rule = self.rule(rule)?;
+                rule.name = rule.name.or_else(|| rules[at].0.name.clone());
+                unique(rules, &rule, Some(at))?;
+                rules[at] = (rule, NEW);
+            }
+            "add" => {
+                let (at, rule) = match rest.split_once(char::is_whitespace) {
+                    Some((place @ ("before" | "after"), rest)) => {
+                        let (which, rule) = rest
+                            .trim()
+                            .split_once(char::is_whitespace)
+                            .unwrap_or((rest, ""));
+                        (
+                            state.find(rules, which)? + usize::from(place == "after"),
+                            rule,
+                        )
+                    }
+                    _ => (rules.len(), rest),
+                };
+                let rule = self.rule(rule)?;
+                unique(rules, &rule, None)?;
+                let before = rules[..at].iter().position(|(line, _)| line.takes_all());
+                rules.insert(at, (rule, NEW));
+                if let Some(all) = before {
+                    return Ok(format!(
+                        "no packet comes to rule {at}, because rule {all} takes all: `add before {all} RULE` puts it in front"
+                    ));
+                }
+            }
+            _ => {
+                return Err(format!(
+                    "unknown command `{command}`: there are add, remove, replace and clear"
+                ));
+            }
+        }
+        Ok(String::new())
+    }
+
+    fn rule(&self, text: &str) -> Result<Line, String> {
+        let line = Line::read(text, &self.names);
+        let line = line.map_err(|(wrong, help)| match help {
+            Some(help) => format!("{wrong}: {help}"),
+            None => wrong,
+        })?;
+        if line.outputs() > self.outputs {
+            let outputs = lang::count(self.outputs, "output");
+            return Err(format!(
+                "`{line}` needs an output that is not there: the filter has {outputs}"
+            ));
+        }
+        Ok(line)
+    }
+
+    /// Rules that are in both configurations keep their counts.
+    pub(super) fn inherit(&self, old: &FilterRules) {
+        let (mut state, old) = (self.lock(), old.lock());
+        for at in 0..state.rules.len() {
+            let (line, slot) = &state.rules[at];
+            let same =
+                |(other, _): &&(Line, usize)| other.name == line.name && other.text == line.text;
+            let (found, slot) = (
+                old.rules.iter().find(same).map(|(_, slot)| old.hits(*slot)),
+                *slot,
+            );
+            state.inherited[slot] = found.unwrap_or(0);
+        }
+        state.inherited[self.slots] = old.hits(old.before.len() - 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// No slot yet.
+const NEW: usize = usize::MAX;
+
+fn unique(rules: &[(Line, usize)], rule: &Line, but: Option<usize>) -> Result<(), String> {
+    let same = rules
+        .iter()
+        .position(|(line, _)| line.name.is_some() && line.name == rule.name);
+    match (same, &rule.name) {
+        (Some(at), Some(name)) if Some(at) != but => {
+            Err(format!("rule {at} has the name `{name}` already"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first two rules that have the same name, as a sentence.
+pub(super) fn twice(lines: &[Line]) -> Option<String> {
+    let mut seen = std::collections::HashSet::new();
+    let mut names = lines.iter().filter_map(|line| line.name.as_ref());
+    let name = names.find(|name| !seen.insert(*name))?;
+    Some(format!("two rules have the name `{name}`"))
+}
+
+fn filter(rules: &[(Line, usize)], slots: usize) -> Filter {
+    let mut verdicts = vec![Verdict::drop(0); slots + 1];
+    for (line, slot) in rules {
+        verdicts[*slot] = line.output.map_or(Verdict::drop(0), Verdict::out);
+    }
+    let compiled: Vec<_> = rules
+        .iter()
+        .map(|(line, slot)| (Some(*slot as u32), line.expr.clone()))
+        .collect();
+    Filter {
+        compiled: Compiled::new(&compiled),
+        verdicts: verdicts.into(),
+    }
+}
