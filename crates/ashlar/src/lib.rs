@@ -17,7 +17,7 @@ mod user;
 #[doc(hidden)]
 pub use keep::store::held_after;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use engine::element::Class;
 use std::process::ExitCode;
@@ -35,6 +35,8 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
     if words.next().as_deref() == Some("click".as_ref()) {
         return click::main(words, registry);
     }
+    // A shell asks what may stand where its user is.
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let done = match Cli::parse().command {
         Command::Run(run) => cmd::run::run(run, &registry),
         Command::Keep(keep) => match keep::keep(&keep) {
@@ -59,6 +61,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         Command::Capture(capture) => cmd::capture::capture(&capture),
         Command::Trace(trace) => cmd::trace::trace(&trace),
         Command::Reload(reload) => cmd::reload::reload(&reload),
+        Command::Shell(target) => cmd::shell::shell(&target),
         Command::Bench(bench) => cmd::bench::bench(&bench, &registry),
         Command::Cluster(cluster) => cmd::cluster::cluster(cluster, &registry),
         Command::Router(router) => cmd::router::router(&router),

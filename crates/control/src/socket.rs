@@ -127,10 +127,11 @@ fn make_folder(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The socket that a subcommand means: the one named (a path, or a router's name), else the only
-/// one there is. The error is a sentence.
+/// The socket that a subcommand means: the one named (a path, or a router's name), else that of `$ASHLAR_SOCKET`, else the
+/// only one there is. The error is a sentence.
 pub fn find(wanted: Option<&str>) -> Result<PathBuf, String> {
-    match wanted {
+    let usual = std::env::var("ASHLAR_SOCKET").ok();
+    match wanted.or(usual.as_deref().filter(|usual| !usual.is_empty())) {
         Some(path) if path.contains('/') => Ok(PathBuf::from(path)),
         Some(name) => {
             let here = PathBuf::from(name);

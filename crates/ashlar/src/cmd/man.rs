@@ -34,9 +34,17 @@ pub(crate) fn man(folder: Option<&Path>) -> Done {
     Ok(())
 }
 
-/// Completions for a shell.
+/// What a shell reads to complete this program's command line. It then asks the program, which knows the elements and
+/// handlers of the router that runs.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Done {
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), super::name(), &mut text);
+    let shells = clap_complete::env::Shells::builtins();
+    let shell = shell.to_string();
+    let shell = shells
+        .completer(&shell)
+        .ok_or_else(|| format!("there are no completions for {shell}"))?;
+    let (mut text, name) = (Vec::new(), super::name());
+    shell
+        .write_registration("COMPLETE", &name, &name, &name, &mut text)
+        .map_err(|e| e.to_string())?;
     print(&String::from_utf8_lossy(&text))
 }
