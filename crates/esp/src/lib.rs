@@ -31,7 +31,7 @@ pub mod window;
 pub use aead::library;
 pub use database::{Database, Tables};
 pub use locked::unlocked;
-pub use sa::{Direction, Fault, Lifetime, Limits, Opened, Sa, Spec};
+pub use sa::{CLOCK_MIN, Direction, Fault, Lifetime, Limits, Opened, Sa, Spec};
 pub use suite::{Keys, Suite};
 
 /// Length of the header: SPI and sequence number.

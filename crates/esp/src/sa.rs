@@ -98,6 +98,10 @@ struct Shared {
     used: AtomicU64,
 }
 
+/// A clock that is right shows no earlier time: 2026 begins, in nanoseconds since the Unix epoch. Vectors count up from the
+/// time when an association was made, so they come twice where the clock begins anew at every start.
+pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
+
 /// A security association, shared by all workers.
 pub struct Sa {
     spec: Spec,
@@ -202,7 +206,7 @@ impl Sa {
             && matches!(self.transform, Transform::Aead(..) | Transform::Gmac(..))
     }
 
-    /// Whether another association has the same keys.
+    /// Whether another association has the same keys, so that their numbers must not be the same.
     pub fn has_keys_of(&self, other: &Sa) -> bool {
         self.fingerprint == other.fingerprint
     }
@@ -261,11 +265,6 @@ impl Sa {
         self.window.go_on(&old.window);
         let (packets, bytes) = old.counts();
         self.count(packets, bytes, old.used());
-    }
-
-    /// Whether both have the same keys, so that their numbers must not be the same.
-    pub fn has_keys_of(&self, other: &Sa) -> bool {
-        self.fingerprint == other.fingerprint
     }
 
     fn beyond(&self, limits: &Limits, now: u64) -> bool {

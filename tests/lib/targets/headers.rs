@@ -79,7 +79,11 @@ fn network4(packet: &[u8]) {
 /// A patched field leaves the checksum as right or wrong as it was.
 fn patches4(packet: &[u8]) {
     let patches: [fn(&mut Ipv4<&mut [u8]>); 5] = [
-        |ip| (ip.ttl() > 0).then(|| ip.dec_ttl()).unwrap_or_default(),
+        |ip| {
+            if ip.ttl() > 0 {
+                ip.dec_ttl();
+            }
+        },
         |ip| ip.patch_tos(!ip.tos()),
         |ip| ip.patch16(6, ip.fragment_word() ^ 0x2001),
         |ip| ip.patch_src(ip.dst()),

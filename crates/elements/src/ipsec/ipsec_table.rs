@@ -63,13 +63,10 @@ use crate::prelude::*;
 use engine::clock::Clock;
 use engine::resources::{self, Resources};
 use esp::policy::Policy;
-use esp::{Database, Direction, Keys, Sa, Spec};
+use esp::{CLOCK_MIN, Database, Direction, Keys, Sa, Spec};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// A clock that is right shows no earlier time: 2026 begins, in nanoseconds.
-const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
 pub(super) struct IPsecTable;
 

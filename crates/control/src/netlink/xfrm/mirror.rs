@@ -309,7 +309,16 @@ impl Mirror {
             return None;
         }
         self.made = now.max(self.made + 1);
-        let sa = match Sa::new(spec, keys, self.made) {
+        let made = Sa::new(spec, keys, self.made).and_then(|sa| {
+            if sa.seals_by_count() && self.made < esp::CLOCK_MIN {
+                return Err(
+                    "the machine's clock shows a time before 2026, and initialisation vectors count up from it: set the clock"
+                        .to_owned(),
+                );
+            }
+            Ok(sa)
+        });
+        let sa = match made {
             Ok(sa) => sa,
             Err(why) => {
                 self.refuse(said, &why);
