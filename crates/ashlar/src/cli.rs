@@ -122,6 +122,9 @@ pub(crate) enum Command {
     /// Show IPsec of a running router
     #[command(subcommand)]
     Ipsec(Ipsec),
+    /// Set up, show and end flows of a running router's FlowTable
+    #[command(subcommand)]
+    Flow(Flow),
     /// End a running router in order; with --router one of several, while the others go on
     Stop(Stop),
     /// Print the manual pages (roff), or write them to a folder
@@ -165,6 +168,43 @@ pub(crate) enum RouterCommand {
 pub(crate) enum Ipsec {
     /// Show security associations without their keys, policies, and what was dropped by name
     Show(Target),
+}
+
+/// What becomes of flows.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Flow {
+    /// Set a flow up, or anew: prints what is reserved and the delay that no packet exceeds, or why not
+    ///
+    /// The flow and what it wants are written as for the handler `add` (`ashlar doc FlowTable`), such as
+    /// `10.0.0.1 1000 10.1.0.1 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms`.
+    Add(FlowWords),
+    /// Print what `add` would answer, and set nothing up
+    Admit(FlowWords),
+    /// End a flow
+    Remove(FlowWords),
+    /// Show flows with what they are promised and their counts, what is reserved, and how many were refused
+    Show(FlowTables),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FlowWords {
+    /// The flow, and what it wants; `-` reads flows from standard input, one a line, of which all are taken or none
+    #[arg(required = true)]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) of: FlowTables,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FlowTables {
+    /// The FlowTable; default is the only one that there is
+    #[arg(long, value_name = "ELEMENT")]
+    pub(crate) table: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
 }
 
 /// A configuration and its definitions.

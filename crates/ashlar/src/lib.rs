@@ -66,6 +66,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         Command::Cluster(cluster) => cmd::cluster::cluster(cluster, &registry),
         Command::Router(router) => cmd::router::router(&router),
         Command::Ipsec(cli::Ipsec::Show(target)) => cmd::ipsec::show(&target),
+        Command::Flow(flow) => cmd::flow::flow(&flow),
         Command::Stop(target) => cmd::set::stop(&target),
         Command::Man { folder } => cmd::man::man(folder.as_deref()),
         Command::Completions { shell } => cmd::man::completions(shell),

@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod doc;
 pub(crate) mod doctor;
+pub(crate) mod flow;
 pub(crate) mod graph;
 pub(crate) mod ipsec;
 pub(crate) mod known;

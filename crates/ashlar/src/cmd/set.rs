@@ -8,27 +8,36 @@ use std::io::Read;
 
 pub(crate) fn set(set: &Set) -> Done {
     let client = client(&set.target)?;
-    let value = if set.value == ["-"] {
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .lock()
-            .read_to_end(&mut bytes)
-            .map_err(|e| format!("cannot read standard input: {e}"))?;
-        bytes
-    } else {
-        set.value.join(" ").into_bytes()
-    };
+    let value = value(&set.value)?;
     let answer = client.put(&format!("/v1/handlers/{}", encode(&set.handler)), value)?;
     let text = String::from_utf8_lossy(&answer);
     if set.json {
         return print_json(&json!({"handler": set.handler, "value": text}));
     }
+    print(&with_end(&text))
+}
+
+/// What words say, or standard input in the place of `-`.
+pub(super) fn value(words: &[String]) -> Result<Vec<u8>, String> {
+    if words != ["-"] {
+        return Ok(words.join(" ").into_bytes());
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("cannot read standard input: {e}"))?;
+    Ok(bytes)
+}
+
+/// An answer with an end of its last line.
+pub(super) fn with_end(text: &str) -> String {
     let end = if text.is_empty() || text.ends_with('\n') {
         ""
     } else {
         "\n"
     };
-    print(&format!("{text}{end}"))
+    format!("{text}{end}")
 }
 
 pub(crate) fn stop(asked: &Stop) -> Done {

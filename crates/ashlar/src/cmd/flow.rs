@@ -1,0 +1,103 @@
+//! `ashlar flow`
+
+use super::set::{value, with_end};
+use super::show::read;
+use super::{Done, client, print, print_json};
+use crate::cli::{Flow, FlowTables, FlowWords};
+use control::client::{Client, encode};
+use control::view::Element;
+use serde_json::json;
+use std::fmt::Write;
+
+/// What is shown of a table: handlers, and what their lines are.
+const LISTS: [(&str, &str); 3] = [
+    ("flows", ""),
+    ("reserved", "reserved of output "),
+    ("refused", "refused for "),
+];
+
+pub(crate) fn flow(flow: &Flow) -> Done {
+    match flow {
+        Flow::Add(words) => tell(words, "add"),
+        Flow::Admit(words) => {
+            let client = client(&words.of.target)?;
+            let table = only(&client, &words.of)?;
+            let line = String::from_utf8_lossy(&value(&words.words)?).into_owned();
+            answer(
+                &words.of,
+                &table,
+                &read(&client, &format!("{table}.admit"), line.trim())?,
+            )
+        }
+        Flow::Remove(words) => tell(words, "remove"),
+        Flow::Show(of) => show(of),
+    }
+}
+
+fn tell(words: &FlowWords, handler: &str) -> Done {
+    let client = client(&words.of.target)?;
+    let table = only(&client, &words.of)?;
+    let path = format!("/v1/handlers/{}", encode(&format!("{table}.{handler}")));
+    let text = client.put(&path, value(&words.words)?)?;
+    answer(&words.of, &table, &String::from_utf8_lossy(&text))
+}
+
+fn answer(of: &FlowTables, table: &str, text: &str) -> Done {
+    match of.json {
+        true => {
+            let lines: Vec<&str> = text.lines().collect();
+            print_json(&json!({"table": table, "answers": lines}))
+        }
+        false => print(&with_end(text)),
+    }
+}
+
+/// The tables that are meant: the one that is named, or all.
+fn tables(client: &Client, of: &FlowTables) -> Result<Vec<String>, String> {
+    let elements: Vec<Element> = client.get_json("/v1/elements")?;
+    let tables = elements.into_iter().filter(|e| e.class == "FlowTable");
+    let all: Vec<String> = tables.map(|e| e.name).collect();
+    match &of.table {
+        _ if all.is_empty() => {
+            Err("this router has no FlowTable: see `ashlar doc FlowTable`".to_owned())
+        }
+        None => Ok(all),
+        Some(name) if all.contains(name) => Ok(vec![name.clone()]),
+        Some(name) => Err(format!(
+            "there is no FlowTable `{name}`; there is {}",
+            all.join(", ")
+        )),
+    }
+}
+
+fn only(client: &Client, of: &FlowTables) -> Result<String, String> {
+    match &tables(client, of)?[..] {
+        [table] => Ok(table.clone()),
+        all => Err(format!(
+            "this router has the FlowTables {}: say which one by --table",
+            all.join(", ")
+        )),
+    }
+}
+
+fn show(of: &FlowTables) -> Done {
+    let client = client(&of.target)?;
+    let mut text = String::new();
+    let mut all = serde_json::Map::new();
+    for table in tables(&client, of)? {
+        let mut lists = serde_json::Map::new();
+        let _ = writeln!(text, "{table}:");
+        for (list, before) in LISTS {
+            let lines = read(&client, &format!("{table}.{list}"), "")?;
+            for line in lines.lines() {
+                let _ = writeln!(text, "  {before}{line}");
+            }
+            lists.insert(list.to_owned(), lines.lines().collect());
+        }
+        all.insert(table, lists.into());
+    }
+    match of.json {
+        true => print_json(&all.into()),
+        false => print(&text),
+    }
+}
