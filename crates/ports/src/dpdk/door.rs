@@ -113,7 +113,7 @@ mod tests {
                     }
                 });
             }
-            for _ in 0..500 {
+            for _ in 0..200 {
                 let before = visits.load(Relaxed);
                 while visits.load(Relaxed) < before + 10 {
                     std::thread::yield_now();
