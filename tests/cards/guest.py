@@ -36,6 +36,7 @@ MODELS = {
     "e1000e": "e1000e",
     "virtio": "virtio-net-pci,iommu_platform=on,disable-legacy=on",
     "vmxnet3": "vmxnet3",
+    "e1000": "e1000",
 }
 # Seconds until a guest answers; it takes 10 on an idle machine.
 BOOT = 240
