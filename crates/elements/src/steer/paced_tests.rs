@@ -22,6 +22,7 @@ use testkit::{Rng, until};
 /// What left a paced port: how often each flow was in order, and how often not.
 #[derive(Default)]
 struct Out {
+    count: u64,
     next: HashMap<u8, u32>,
     wrong: u64,
 }
@@ -36,6 +37,9 @@ struct Paced {
 
 /// A packet in so many nanoseconds, by each queue.
 const PACE: u64 = 100_000;
+/// Packets on their way at most, and a burst of each queue: a Queue holds 1000, and drops what comes while the worker that
+/// empties it does not run.
+const UNDERWAY: u64 = 500;
 /// Buckets that change their worker.
 const MOVES: usize = 1000;
 
@@ -45,6 +49,7 @@ struct PacedRx {
     next: u64,
     given: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
+    out: Arc<Mutex<Out>>,
 }
 
 impl RxQueue for PacedRx {
@@ -53,7 +58,13 @@ impl RxQueue for PacedRx {
             return 0;
         }
         let due = self.begin.elapsed().as_nanos() as u64 / PACE;
-        let n = due.saturating_sub(self.next).min(max as u64);
+        let sent = self
+            .out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .count;
+        let room = (sent + UNDERWAY).saturating_sub(self.given.load(Relaxed));
+        let n = due.saturating_sub(self.next).min(max as u64).min(room);
         for number in self.next..self.next + n {
             // Each queue has its own flows.
             let flows = u64::from(FLOWS / 2);
@@ -72,6 +83,7 @@ impl TxQueue for PacedTx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let n = batch.len();
+        out.count += n as u64;
         for packet in batch.drain() {
             let (flow, number) = read(&packet);
             let next = out.next.entry(flow).or_default();
@@ -85,7 +97,8 @@ impl TxQueue for PacedTx {
 
 impl Paced {
     fn new() -> Paced {
-        let (begin, given, out) = (Instant::now(), Arc::default(), Arc::default());
+        let (begin, given) = (Instant::now(), Arc::default());
+        let out: Arc<Mutex<Out>> = Arc::default();
         let ends = Arc::default();
         let rx = |queue| {
             let (given, ends) = (Arc::clone(&given), Arc::clone(&ends));
@@ -95,6 +108,7 @@ impl Paced {
                 next: 0,
                 given,
                 ends,
+                out: Arc::clone(&out),
             }) as Box<dyn RxQueue>)
         };
         let tx = |_| Slot::new(Box::new(PacedTx(Arc::clone(&out))) as Box<dyn TxQueue>);
