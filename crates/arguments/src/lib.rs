@@ -21,6 +21,7 @@ use std::sync::Arc;
 mod names;
 pub mod near;
 pub mod router_wide;
+pub mod text_file;
 pub mod units;
 
 pub use names::{Kind, Names, entries, port_entry};

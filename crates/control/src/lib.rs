@@ -35,13 +35,13 @@ pub mod socket;
 pub mod source;
 mod tap_interfaces;
 pub mod terminal;
-pub mod text_file;
 pub mod trace;
 mod unreadable;
 pub mod view;
 
 mod state;
 
+pub use arguments::text_file;
 pub use cores::{leave_to_workers, odd_workers, pin};
 pub use handlers::GLOBAL as GLOBAL_HANDLERS;
 pub use process::Process;

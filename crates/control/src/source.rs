@@ -2,8 +2,9 @@
 
 use crate::cluster::{Description, Numbers, generate};
 use crate::consequences;
+use crate::file;
 use crate::unreadable::{cannot_read, not_text};
-use crate::{file, text_file};
+use arguments::text_file;
 use engine::plan::Plan;
 use lang::{Diagnostic, SourceMap};
 use planner::{Options, Registry};

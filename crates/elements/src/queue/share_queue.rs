@@ -55,12 +55,16 @@
 use super::queue::IDLE_POLLS_MAX;
 use super::share_tree::{By, Tree};
 use crate::prelude::*;
+use arguments::text_file;
 use arguments::units::{Bandwidth, FromArg, parse};
 use engine::clock::Time;
 use engine::notify::Notifies;
+use std::path::Path;
 use std::time::Duration;
 use tables::codel::Aim;
-use tables::shares::{CEILINGS_MAX, Counts, Full, RATIO_MAX, Settings, Share, Shares, Uneven};
+use tables::shares::{
+    CEILINGS_MAX, Counts, Full, QUEUES_MAX, RATIO_MAX, Settings, Share, Shares, Uneven,
+};
 
 const FULL: usize = 0;
 const MEMORY: usize = 1;
@@ -75,10 +79,13 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    fn shares(&self) -> Result<Shares<Packet>, Uneven> {
+    fn with_tree<R>(
+        &self,
+        make: impl FnOnce(Settings, &[Share], &[Share], &[(usize, Share)]) -> R,
+    ) -> R {
         let classes: Vec<Share> = self.tree.classes.iter().map(|class| class.share).collect();
         let groups: Vec<Share> = self.tree.groups.iter().map(|(_, share)| *share).collect();
-        Shares::new(self.settings, &classes, &groups, &self.tree.subscribers)
+        make(self.settings, &classes, &groups, &self.tree.subscribers)
     }
 
     fn why(&self, uneven: Uneven) -> String {
@@ -88,6 +95,9 @@ impl Config {
             Uneven::Subscribers(group) => {
                 let name = self.tree.groups.get(group).map_or("", |(name, _)| name);
                 format!("subscribers of group `{name}`")
+            }
+            Uneven::Queues => {
+                return format!("subscribers and classes make more than {QUEUES_MAX} queues");
             }
             Uneven::Ceilings => {
                 return format!("there are more than {CEILINGS_MAX} pairs of a rate and a ceiling");
@@ -214,7 +224,7 @@ impl Element for ShareQueue {
         }
         let mut tree = Tree::new(by);
         if let Some(file) = file {
-            match std::fs::read_to_string(&file) {
+            match text_file::named_text(Path::new(&file)) {
                 Err(wrong) => args.error_in_whole(
                     format!("cannot read `{file}`: {wrong}"),
                     "TREE names a text file, from where the router was started",
@@ -249,18 +259,19 @@ impl Element for ShareQueue {
             },
             overhead: overhead.into(),
         };
-        if let Err(uneven) = config.shares() {
-            args.error_in_whole(
-                config.why(uneven),
-                "raise the least ones: a ceiling needs no low rate",
-            );
+        if let Err(uneven) = config.with_tree(Shares::<Packet>::check) {
+            let help = match uneven {
+                Uneven::Queues => "fewer classes or subscribers take fewer",
+                _ => "raise the least ones: a ceiling needs no low rate",
+            };
+            args.error_in_whole(config.why(uneven), help);
         }
         config
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> ShareQueue {
         ShareQueue {
-            shares: config.shares().ok(),
+            shares: config.with_tree(Shares::new).ok(),
             config: Arc::clone(config),
             places: Vec::new(),
             idle_polls: 0,

@@ -36,6 +36,15 @@ fn count(bench: &mut Bench, place: &str, name: &str) -> u64 {
 }
 
 #[test]
+fn all_addresses_may_be_one_subscriber() {
+    let tree = "group a RATE 1Mbps, subscribers a ::/0/0 0.0.0.0/0/0 RATE 1kbps, subscribers a - RATE 1kbps";
+    let mut bench = Bench::new(crate::CLASSES, &router(tree));
+    let six = ip6().dst("ffff::1").udp(1, 2).bytes();
+    bench.push_packets("q", 0, packets([six, to("255.0.0.1", 0, 100)]));
+    assert_eq!(count(&mut bench, "::", "held"), 2);
+}
+
+#[test]
 fn packets_are_those_of_a_subscriber_and_a_class() {
     for make in [Bench::new, Bench::strict] {
         let mut bench = make(crate::CLASSES, &router(TREE));
@@ -315,6 +324,11 @@ fn mistakes_are_named_with_a_remedy() {
         ("$G, subscribers a 10.0.0.1/8 RATE 1kbps", "bits set beyond"),
         ("$G, subscribers a 10.0.0.0/33 RATE 1kbps", "is no pattern"),
         (
+            "$G, subscribers a 10.0.0.0/12 RATE 1kbps, class a, $C",
+            "more than 8388608 queues",
+        ),
+        ("TREE /dev/zero", "no regular file"),
+        (
             "$G, subscribers a 10.0.0.0/24/20 RATE 1kbps",
             "is no pattern",
         ),
@@ -353,7 +367,12 @@ fn mistakes_are_named_with_a_remedy() {
             "subscribers of group `a` differ",
         ),
     ] {
-        let text = router(&options.replace("$G", group));
+        let classes: Vec<String> = (0..8).map(|n| format!("class c{n} DSCP {n}")).collect();
+        let text = router(
+            &options
+                .replace("$G", group)
+                .replace("$C", &classes.join(", ")),
+        );
         let errors = testkit::errors(crate::CLASSES, &text);
         assert!(errors.contains(wrong), "{options}: {errors}");
     }

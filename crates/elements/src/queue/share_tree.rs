@@ -3,6 +3,7 @@
 use arguments::Names;
 use arguments::units::{Bandwidth, FromArg, parse};
 use engine::packet::Packet;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -123,8 +124,9 @@ impl Block {
 
     #[inline]
     fn subscriber(&self, address: u128) -> usize {
-        let offset = (address ^ self.base) >> (self.width() - self.size);
-        self.first + offset as usize
+        // Of ::/0/0 no bit tells subscribers apart: there is one.
+        let offset = (address ^ self.base).checked_shr(u32::from(self.width() - self.size));
+        self.first + offset.unwrap_or(0) as usize
     }
 }
 
@@ -142,6 +144,8 @@ pub(super) struct Tree {
     of_dscp: [u8; 64],
     other_class: u8,
     pub(super) groups: Vec<(String, Share)>,
+    /// Their places by name.
+    group_of: HashMap<String, usize>,
     pub(super) subscribers: Vec<(usize, Share)>,
     /// By the numbers in the tables, less one.
     blocks: Vec<Block>,
@@ -226,6 +230,7 @@ impl Tree {
             of_dscp: [UNCLAIMED; 64],
             other_class: 0,
             groups: Vec::new(),
+            group_of: HashMap::new(),
             subscribers: Vec::new(),
             blocks: Vec::new(),
             four: None,
@@ -240,10 +245,11 @@ impl Tree {
         match words {
             ["class", name, rest @ ..] => self.add_class(name, rest),
             ["group", name, rest @ ..] => {
-                if self.groups.iter().any(|(other, _)| other == name) {
+                if self.group_of.contains_key(*name) {
                     return Err(format!("there are two groups `{name}`"));
                 }
                 let share = options(rest, &["RATE", "CEIL"])?.share()?;
+                self.group_of.insert((*name).to_owned(), self.groups.len());
                 self.groups.push(((*name).to_owned(), share));
                 Ok(())
             }
@@ -282,7 +288,7 @@ impl Tree {
     }
 
     fn add_subscribers(&mut self, group: &str, rest: &[&str]) -> Result<(), String> {
-        let known = self.groups.iter().position(|(name, _)| name == group);
+        let known = self.group_of.get(group).copied();
         let group = known.ok_or_else(|| format!("there is no group `{group}` above"))?;
         let is_option = |word: &&str| ["RATE", "CEIL"].contains(word);
         let split = rest.iter().position(is_option).unwrap_or(rest.len());

@@ -21,14 +21,18 @@
 //! assert_eq!(sent.iter().filter(|n| *n % 2 == 1).count(), 30);
 //! ```
 
+mod frame;
 mod list;
 mod settings;
 
 use crate::codel::Codel;
 use crate::fib::prefetch;
 use crate::order::BinSort;
+use frame::Frame;
 use list::{Child, Link, Lists, NONE, State};
-pub use settings::{CAPACITY_MAX, CEILINGS_MAX, Counts, Full, RATIO_MAX, Settings, Share, Uneven};
+pub use settings::{
+    CAPACITY_MAX, CEILINGS_MAX, Counts, Full, QUEUES_MAX, RATIO_MAX, Settings, Share, Uneven,
+};
 use settings::{Ceiling, Ceilings, TICKS, quanta};
 
 /// Bins for nodes that wait for their time, and the width of one in nanoseconds.
@@ -120,6 +124,16 @@ pub struct Shares<T> {
 }
 
 impl<T> Shares<T> {
+    /// Whether [`new`](Self::new) would make it. Takes no memory for queues.
+    pub fn check(
+        settings: Settings,
+        classes: &[Share],
+        groups: &[Share],
+        subscribers: &[(usize, Share)],
+    ) -> Result<(), Uneven> {
+        Frame::new(settings, classes, groups, subscribers).map(drop)
+    }
+
     /// An empty hierarchy. All subscribers have the same classes; each subscriber names its group. There is at least one
     /// class.
     pub fn new(
@@ -128,63 +142,14 @@ impl<T> Shares<T> {
         groups: &[Share],
         subscribers: &[(usize, Share)],
     ) -> Result<Shares<T>, Uneven> {
-        let settings = Settings {
-            mtu: settings.mtu.clamp(64, 1 << 16),
-            capacity: settings.capacity.min(CAPACITY_MAX),
-            ..settings
-        };
-        let mtu = settings.mtu;
-        let mut ceilings = Ceilings::new();
-        let mut crowded = false;
-        let mut ceiling = |rate: Option<u64>, quantum: u32| {
-            let number = ceilings.number(&settings, rate, quantum);
-            crowded |= number.is_none();
-            number.unwrap_or(0)
-        };
-        let even = |shares: &[Share]| {
-            let rates: Vec<u64> = shares.iter().map(|share| share.rate).collect();
-            quanta(&rates, mtu)
-        };
-        let class_quanta = even(classes).ok_or(Uneven::Classes)?;
-        let group_quanta = even(groups).ok_or(Uneven::Groups)?;
-        let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
-        for (number, (group, _)) in subscribers.iter().enumerate() {
-            if let Some(members) = members.get_mut(*group) {
-                members.push(number);
-            }
-        }
-        let mut subscriber_quanta = vec![mtu; subscribers.len()];
-        let mut least = Vec::new();
-        for (group, members) in members.iter().enumerate() {
-            let shares: Vec<Share> = members.iter().map(|&n| subscribers[n].1).collect();
-            let quanta = even(&shares).ok_or(Uneven::Subscribers(group))?;
-            least.push(shares.iter().map(|share| share.rate).min().unwrap_or(1));
-            for (&number, quantum) in members.iter().zip(quanta) {
-                subscriber_quanta[number] = quantum;
-            }
-        }
-        let mut inner = |quantum, rate, parent| Inner {
-            link: Link::new(quantum, ceiling(rate, quantum), parent),
-            lists: Lists::EMPTY,
-            bytes: 0,
-        };
-        let mut inners = vec![inner(mtu, settings.link, NONE)];
-        for (group, quantum) in groups.iter().zip(group_quanta) {
-            inners.push(inner(quantum, group.ceiling, 0));
-        }
-        for ((group, share), quantum) in subscribers.iter().zip(subscriber_quanta) {
-            let group = (*group).min(groups.len().saturating_sub(1));
-            inners.push(inner(quantum, share.ceiling, group as u32 + 1));
-        }
+        let Frame {
+            settings,
+            inners,
+            ceilings,
+            least,
+            class_links,
+        } = Frame::new(settings, classes, groups, subscribers)?;
         let first_subscriber = groups.len() + 1;
-        let class_links: Vec<(u32, u16)> = class_quanta
-            .into_iter()
-            .zip(classes)
-            .map(|(quantum, class)| (quantum, ceiling(class.ceiling, quantum)))
-            .collect();
-        if crowded {
-            return Err(Uneven::Ceilings);
-        }
         let leaf = |parent: usize, &(quantum, ceiling): &(u32, u16)| Leaf {
             link: Link::new(quantum, ceiling, parent as u32),
             head: NONE,

@@ -11,6 +11,8 @@ const SECOND: u64 = 1_000_000_000;
 
 /// How often the greatest rate of siblings may contain the least one: a turn of the one is so many packets of the other.
 pub const RATIO_MAX: u64 = 1000;
+/// Most queues, of all subscribers: they take a gibibyte.
+pub const QUEUES_MAX: usize = 1 << 23;
 /// Most ceilings: nodes with the same rate and the same ceiling share one.
 pub const CEILINGS_MAX: usize = 1 << 16;
 /// Most packets.
@@ -67,6 +69,8 @@ pub enum Uneven {
     Classes,
     /// All is even, but there are too many different ceilings.
     Ceilings,
+    /// There are more than [`QUEUES_MAX`] queues.
+    Queues,
 }
 
 /// Why a packet is not taken.

@@ -1,4 +1,4 @@
-//! Reads the files of configurations. Some are named by configurations, whose text nobody may have looked at yet: a
+//! Reads the files of configurations. Some are named by configurations and their elements, whose text nobody may have looked at yet: a
 //! name may mean a device that never ends, or a pipe that nobody fills.
 
 use rustix::fs::OFlags;
@@ -11,7 +11,10 @@ use std::path::Path;
 const MOST: u64 = 256 << 20;
 
 /// Reads a file that somebody has typed the name of, such as `/dev/stdin`.
-pub(crate) fn typed(path: &Path) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// It is too long, or it cannot be read.
+pub fn typed(path: &Path) -> Result<Vec<u8>> {
     all(File::open(path)?)
 }
 
