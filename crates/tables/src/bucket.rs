@@ -102,6 +102,12 @@ impl SharedBucket {
         }
     }
 
+    /// Whether nothing is missing at `now` (ns).
+    #[inline]
+    pub fn is_full(&self, now: u64) -> bool {
+        self.full_at.load(Ordering::Relaxed) <= now.saturating_mul(TICKS)
+    }
+
     /// Takes `units` if they are there at `now` (ns), else none. Workers may disagree a little on `now`.
     #[inline]
     pub fn take(&self, now: u64, units: u64) -> bool {

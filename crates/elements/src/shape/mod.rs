@@ -10,6 +10,9 @@ mod delay;
 mod delay_shaper;
 mod delay_unqueue;
 mod gap;
+mod host_policer;
+mod hosts;
+mod ip6_host_policer;
 mod link_unqueue;
 mod meter;
 mod queues;
@@ -34,6 +37,8 @@ pub const CLASSES: &[Class] = &[
     Class::of::<co_del::CoDel>(),
     Class::of::<delay_shaper::DelayShaper>(),
     Class::of::<delay_unqueue::DelayUnqueue>(),
+    Class::of::<host_policer::HostPolicer<host_policer::Four>>(),
+    Class::of::<host_policer::HostPolicer<ip6_host_policer::Six>>(),
     Class::of::<link_unqueue::LinkUnqueue>(),
     Class::of::<meter::Meter>(),
     Class::of::<rated_splitter::RatedSplitter>(),
