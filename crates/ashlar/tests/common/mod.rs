@@ -241,3 +241,11 @@ pub fn capture(frames: u32, six: bool) -> Vec<u8> {
     }
     file
 }
+
+/// Asks again until it is true.
+pub fn until(what: &str, is: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is() {
+        assert!(std::time::Instant::now() < end, "never: {what}");
+    }
+}
