@@ -52,9 +52,14 @@ in[3] -> Strip(14) -> CheckIP6Header -> [1] seal; seal[1] -> EtherEncap(0x86dd, 
 """
 
 
+def cipher_key(spi: int, length: int) -> bytes:
+    """Each association has a key of its own, as the router wants it where vectors are counted."""
+    return (spi.to_bytes(4, "big") + bytes(range(1, length + 1)))[:length]
+
+
 def scapy_end(name: str, spi: int, mode: str, esn: bool, udp: bool) -> SecurityAssociation:
     crypt, auth, key, auth_key = SUITES[name]
-    key = bytes(range(1, key + 1))
+    key = cipher_key(spi, key)
     if auth is None:
         key += bytes.fromhex(SALT)
     kwargs = {}
@@ -73,7 +78,7 @@ def line(way: str, name: str, spi: int, mode: str, esn: bool, udp: bool) -> str:
     if mode in ENDS:
         text += " tunnel {} {}".format(*ENDS[mode])
     if key:
-        text += " ENC_KEY " + bytes(range(1, key + 1)).hex() + ("" if auth else SALT)
+        text += " ENC_KEY " + cipher_key(spi, key).hex() + ("" if auth else SALT)
     if auth_key:
         text += " AUTH_KEY " + bytes(range(1, auth_key + 1)).hex()
     return text + (" esn" if esn else "") + (" udp 4500 4500" if udp else "")

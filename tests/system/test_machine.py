@@ -54,9 +54,9 @@ def test_what_is_lacking_is_found_mended_and_undone(lab):
     ill = ["v0 is down", "the kernel forwards ipv4 packets of v0, too", "v1 has no carrier"]
     assert findings(2) == ill
     said = space.run(*doctor, ok=(2,)).out
-    assert "mend: ip link set v0 up" in said and "doctor --fix" in said
+    assert "mend: ip link set dev v0 up" in said and "doctor --fix" in said
     fixed = space.run(*doctor, "--fix", ok=(0, 1)).out
-    assert "fixing: ip link set v0 up" in fixed
+    assert "fixing: ip link set dev v0 up" in fixed
     assert findings(0) == []
     undo = fixed.split("to undo it:\n")[1].split("\n\n")[0]
     for line in undo.splitlines():
