@@ -264,25 +264,53 @@ impl<T> BinSort<T> {
     /// Takes out the item that came first into the first bin that holds something.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        self.first = self.find()?;
-        let slot = self.slot(self.first);
-        let mut bin = self.bins[slot];
-        let block = self.blocks.get_mut(bin.head as usize)?;
-        let item = block.items[usize::from(bin.from)].take();
-        bin.from += 1;
-        let last = bin.head == bin.tail;
-        if usize::from(bin.from) == BLOCK || last && bin.from == bin.to {
-            let next = std::mem::replace(&mut block.next, self.free);
-            self.free = bin.head;
-            (bin.head, bin.from) = (next, 0);
-            if last {
-                bin = EMPTY;
-                self.used.clear(slot);
+        let mut popped = None;
+        self.pop_each(1, |item| popped = Some(item));
+        popped
+    }
+
+    /// Takes out up to `most` items, in the order of [`pop`](Self::pop). Returns how many.
+    #[inline]
+    pub fn pop_each(&mut self, most: usize, mut take: impl FnMut(T)) -> usize {
+        let mut left = most.min(self.len);
+        let popped = left;
+        while left > 0
+            && let Some(first) = self.find()
+        {
+            self.first = first;
+            let slot = self.slot(first);
+            let mut bin = self.bins[slot];
+            // A block at a time: the bin is found once for all that it gives.
+            while left > 0
+                && let Some(block) = self.blocks.get_mut(bin.head as usize)
+            {
+                let last = bin.head == bin.tail;
+                let (from, end) = (
+                    usize::from(bin.from),
+                    if last { bin.to } else { BLOCK as u8 },
+                );
+                let items = &mut block.items[from..usize::from(end)];
+                let count = items.len().min(left);
+                items[..count]
+                    .iter_mut()
+                    .filter_map(Option::take)
+                    .for_each(&mut take);
+                left -= count;
+                self.len -= count;
+                bin.from += count as u8;
+                if bin.from == end {
+                    let next = std::mem::replace(&mut block.next, self.free);
+                    self.free = bin.head;
+                    (bin.head, bin.from) = (next, 0);
+                    if last {
+                        bin = EMPTY;
+                        self.used.clear(slot);
+                    }
+                }
             }
+            self.bins[slot] = bin;
         }
-        self.bins[slot] = bin;
-        self.len -= 1;
-        item
+        popped - left
     }
 
     /// The item that [`pop`](Self::pop) would take out.
@@ -397,7 +425,7 @@ mod tests {
             let reach = binned.bins() as u64 * width / 3;
             let mut now = random.below(1 << 40);
             for n in 0..20_000u64 {
-                if random.below(100) < 45 + n / 5000 * 3 {
+                if random.below(100) < 82 + n / 5000 * 2 {
                     let rank = now + random.below(reach);
                     binned.push(rank, n);
                     sorted.push(rank, n);
@@ -408,8 +436,16 @@ mod tests {
                         let copy = naive.0.clone();
                         Naive(copy).pop(width)
                     });
-                    assert_eq!(binned.pop(), naive.pop(width));
-                    assert_eq!(sorted.pop(), exact.pop(1));
+                    // One, or a few at once.
+                    let most = random.below(12).max(1) as usize;
+                    let mut popped = Vec::new();
+                    let count = binned.pop_each(most, |n| popped.push(n));
+                    assert_eq!(count, popped.len());
+                    let wanted: Vec<u64> = (0..most).map_while(|_| naive.pop(width)).collect();
+                    assert_eq!(popped, wanted);
+                    for _ in 0..count {
+                        assert_eq!(sorted.pop(), exact.pop(1));
+                    }
                     let oldest = naive.0.iter().map(|(rank, _)| *rank).min();
                     now = oldest.unwrap_or(now + random.below(2 * reach)).max(now);
                 }

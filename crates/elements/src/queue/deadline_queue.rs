@@ -78,11 +78,12 @@ impl Order {
         }
     }
 
+    /// Takes out up to `most` packets. Returns how many.
     #[inline]
-    fn pop(&mut self) -> Option<Packet> {
+    fn pop_each(&mut self, most: usize, take: impl FnMut(Packet)) -> usize {
         match self {
-            Order::Bins(bins) => bins.pop(),
-            Order::Exact(heap) => heap.pop(),
+            Order::Bins(bins) => bins.pop_each(most, take),
+            Order::Exact(heap) => (0..most).map_while(|_| heap.pop()).map(take).count(),
         }
     }
 
@@ -129,15 +130,12 @@ impl DeadlineQueue {
         }
     }
 
-    /// The packet that is to leave, or to be dropped, next.
-    #[inline]
-    fn next(&mut self) -> Option<Packet> {
-        self.order.pop().or_else(|| self.rest.pop_front())
-    }
-
     /// All packets, the one first that would leave first.
     fn drain(&mut self) -> Batch {
-        std::iter::from_fn(|| self.next()).collect()
+        let mut all = Batch::new();
+        self.order.pop_each(usize::MAX, |packet| all.push(packet));
+        all.extend(self.rest.drain(..));
+        all
     }
 
     /// Puts packets with a deadline in the place of those without, the last ones first, which are then in the batch.
@@ -276,19 +274,27 @@ impl Element for DeadlineQueue {
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let (now, had) = (cx.now().0, into.len());
-        while into.len() - had < max
-            && let Some(packet) = self.next()
-        {
-            let deadline = packet.cold().deadline();
-            if deadline != 0 && deadline.saturating_add(self.config.slack) < now {
-                self.late += 1;
-                if self.config.drop_late {
+        let Config {
+            slack, drop_late, ..
+        } = *self.config;
+        loop {
+            let wanted = max - (into.len() - had);
+            let popped = self.order.pop_each(wanted, |packet| {
+                let late = packet.cold().deadline().saturating_add(slack) < now;
+                self.late += u64::from(late);
+                if late && drop_late {
                     cx.drop(packet, LATE);
-                    continue;
+                } else {
+                    into.push(packet);
                 }
+            });
+            // Others take the places of those that are dropped.
+            if popped == 0 || !drop_late {
+                break;
             }
-            into.push(packet);
         }
+        let wanted = max - (into.len() - had);
+        into.extend(self.rest.drain(..wanted.min(self.rest.len())));
         if into.len() > had {
             self.idle_polls = 0;
             self.tell_room(cx);

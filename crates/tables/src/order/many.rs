@@ -137,13 +137,7 @@ impl<T> Many<T> {
                 false => part.try_lock(),
             };
             let Some(mut queue) = queue else { continue };
-            let mut taken = 0;
-            while taken < most
-                && let Some(item) = queue.pop()
-            {
-                take(item);
-                taken += 1;
-            }
+            let taken = queue.pop_each(most, &mut take);
             part.len.store(queue.len(), Relaxed);
             if taken > 0 {
                 return taken;
