@@ -35,6 +35,7 @@ RATIOS = [
     ("route-counter", "route"),
     ("router", "l3fwd-lpm"),
     ("route6", "route"),
+    ("swap", "route"),
     *linux_router.RATIOS,
     *links.RATIOS,
 ]
@@ -53,7 +54,7 @@ def prepare():
     if not l3fwd.exists() or l3fwd.stat().st_mtime < (peers.HERE / "l3fwd").stat().st_mtime:
         if subprocess.run([peers.HERE / "l3fwd", FOLDER]).returncode != 0:
             raise machine.Failed("l3fwd does not build: see above")
-    if not (FOLDER / "in4.pcap").exists():
+    if not (FOLDER / "in-mpls.pcap").exists():
         traffic.write_all(FOLDER)
 
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 import urllib.parse
 
+import traffic
 from lib.lab import RUNTIME, Process, Unix, until, vdevs
 from lib.machine import ROOT, Failed
 
@@ -160,6 +161,7 @@ def ashlar(conf, frames="in4.pcap", values=(), setup=(), names=("IN", "OUT"), ou
 
 
 CONF = HERE / "conf"
+LABEL_ENTRIES = "ENTRIES=" + ", ".join(f"{label} swap {label + 5000} 10.0.2.254 0" for label in traffic.LABELS)
 # Those that are compared stand side by side, as they have their turns in this order.
 PEERS = {
     "testpmd-io": testpmd,
@@ -177,5 +179,6 @@ PEERS = {
         setup=[("i1/arp.insert", "10.0.2.254 02:00:00:00:00:02"), ("rt4.ctrl", pathlib.Path("gateway4"))],
         out="i1/out",
     ),
+    "swap": ashlar(CONF / "swap.click", "in-mpls.pcap", [LABEL_ENTRIES]),
     "route6": ashlar(CONF / "route6.click", "in6.pcap", ["ROUTES={folder}/routes6"]),
 }

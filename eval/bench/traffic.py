@@ -10,6 +10,7 @@ LENGTHS6 = {48: 48, 32: 13, 44: 9, 40: 9, 36: 6, 29: 5, 46: 5, 42: 5}
 
 PCAP_MAC = bytes.fromhex("027063617000")  # what net_pcap calls its first port
 SOURCE_MAC = bytes.fromhex("020000000003")
+LABELS = range(16, 1040)
 
 
 def prefixes(count, lengths, bits, top, seed):
@@ -56,6 +57,11 @@ def checksum(header):
     return ~total & 0xFFFF
 
 
+def labelled(frame, label):
+    """The same frame with an MPLS label, time to live 64."""
+    return frame[:12] + struct.pack("!HI", 0x8847, label << 12 | 0x100 | 64) + frame[14:]
+
+
 def frame4(dst, size):
     """A UDP datagram in a frame of `size` bytes, frame check sequence not counted."""
     length = size - 14
@@ -94,4 +100,6 @@ def write_all(folder, frames=65_536, size=60):
     to4 = destinations(four, 32, frames, 3)
     to6 = destinations(six, 128, frames, 4)
     write_pcap(folder / "in4.pcap", (frame4(a, size) for a in to4))
+    labels = random.Random(5).choices(LABELS, k=len(to4))
+    write_pcap(folder / "in-mpls.pcap", (labelled(frame4(a, size - 4), label) for a, label in zip(to4, labels)))
     write_pcap(folder / "in6.pcap", (frame6(a, max(size, 60)) for a in to6))

@@ -24,6 +24,8 @@ use crate::linux::linux_input::LinuxInput;
 use crate::linux::linux_ip_lookup::Four;
 use crate::linux::linux_mtu::LinuxMTU;
 use crate::linux::lookup::Lookup as LinuxLookup;
+use crate::mpls::mpls_ether_encap::MplsEtherEncap;
+use crate::mpls::mpls_lookup::MplsLookup;
 use crate::route::direct_ip_lookup::Direct;
 use crate::route::lookup::Lookup;
 use crate::route::lookup_ip6_route::Ip6Route;
@@ -37,6 +39,8 @@ type DirectIPLookup = Lookup<Direct, 4>;
 type RadixIPLookup = Lookup<Radix, 4>;
 type LookupIP6Route = Lookup<Ip6Route, 16>;
 type LinuxIPLookup = LinuxLookup<Four, 4>;
+type MPLSLookup = MplsLookup;
+type MPLSEtherEncap = MplsEtherEncap;
 type VLBOutput = Output<VlbOutput>;
 type VLBOutput6 = Output<VlbOutput6>;
 
@@ -83,6 +87,11 @@ pub const FUSED_LOOPS: &[FusedLoop] = fused_loops! {
     LinuxMTU DecIP6HLIM;
     DecIPTTL EtherEncap;
     DecIP6HLIM EtherEncap;
+    // Labels.
+    Classifier Strip MPLSLookup MPLSEtherEncap;
+    Classifier Strip MPLSLookup;
+    Strip MPLSLookup MPLSEtherEncap;
+    Strip MPLSLookup;
     // What has crossed a cluster, departure.
     Classifier VLBOutput;
     Classifier VLBOutput6;

@@ -2,8 +2,8 @@
 
 mod header;
 mod mpls_encap;
-mod mpls_ether_encap;
-mod mpls_lookup;
+pub(crate) mod mpls_ether_encap;
+pub(crate) mod mpls_lookup;
 mod mpls_payload;
 mod syntax;
 mod table;

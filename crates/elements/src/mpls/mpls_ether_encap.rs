@@ -21,7 +21,7 @@ const NOT_IP: u8 = 0;
 const NO_HEADROOM: u8 = 1;
 
 #[derive(Clone, Copy)]
-pub(super) struct MplsEtherEncap {
+pub(crate) struct MplsEtherEncap {
     src: EtherAddr,
     dst: EtherAddr,
 }
@@ -72,6 +72,8 @@ impl Element for MplsEtherEncap {
         }),
     ];
 }
+
+impl Fuse for MplsEtherEncap {}
 
 #[cfg(test)]
 mod tests {

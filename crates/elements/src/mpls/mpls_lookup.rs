@@ -59,7 +59,7 @@ const NO_NEXT_HOP: u8 = 4;
 /// As a port: not connected, so that packets are dropped.
 const NOWHERE: u8 = u8::MAX;
 
-pub(super) struct Config {
+pub(crate) struct Config {
     table: LabelTable,
     mode: Mode,
     expired: u8,
@@ -185,7 +185,7 @@ struct Found<'t> {
     life: Life,
 }
 
-pub(super) struct MplsLookup {
+pub(crate) struct MplsLookup {
     config: Arc<Config>,
     outputs: usize,
 }
@@ -302,6 +302,63 @@ impl MplsLookup {
     }
 }
 
+impl Fuse for MplsLookup {
+    /// Swaps the only label of a packet, or the outermost one of two, for another.
+    #[inline]
+    fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let (table, reader, outputs) = (&self.config.table, cx.reader(), self.outputs);
+        #[inline(always)]
+        move |packet| {
+            let data = packet.data_mut();
+            let mut top = Entry::read(data, 0)?;
+            let stack = match top.bottom {
+                true => LEN,
+                false if Entry::read(data, LEN)?.bottom => 2 * LEN,
+                false => return None,
+            };
+            let swap = table.swap(top.label, reader)?;
+            if top.ttl <= 1 || usize::from(swap.port) >= outputs {
+                return None;
+            }
+            (top.label, top.ttl) = (swap.label, top.ttl - 1);
+            top.write(data, 0);
+            packet.set_network_offset(stack);
+            if let Some(gateway) = swap.gateway {
+                packet.anno_mut().set_dst4(gateway);
+            }
+            Some(Verdict::reject(NO_NEXT_HOP, swap.port))
+        }
+    }
+
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let data = packet.data();
+        let Ok(stack) = mpls::stack_len(data) else {
+            return Verdict::drop(BAD_STACK);
+        };
+        let found = match self.find(data, stack, cx, &self.config.table) {
+            Ok(found) => found,
+            Err(verdict) => {
+                packet.set_network_offset(stack);
+                return verdict;
+            }
+        };
+        let hop = found.hop;
+        if usize::from(hop.port) >= self.outputs {
+            return Verdict::drop(NO_NEXT_HOP);
+        }
+        packet.set_network_offset(stack);
+        if !self.relabel(packet, &found) {
+            return Verdict::drop(NO_HEADROOM);
+        }
+        match hop.gateway {
+            Some(IpAddr::V4(gateway)) => packet.anno_mut().set_dst4(gateway.octets()),
+            Some(IpAddr::V6(gateway)) => packet.anno_mut().set_dst6(gateway.octets()),
+            None => {}
+        }
+        Verdict::reject(NO_NEXT_HOP, hop.port)
+    }
+}
+
 impl Element for MplsLookup {
     const CLASS: &'static str = "MPLSLookup";
     const MANUAL: &'static str = manual!();
@@ -371,31 +428,7 @@ impl Element for MplsLookup {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let data = packet.data();
-        let Ok(stack) = mpls::stack_len(data) else {
-            return Verdict::drop(BAD_STACK);
-        };
-        let found = match self.find(data, stack, cx, &self.config.table) {
-            Ok(found) => found,
-            Err(verdict) => {
-                packet.set_network_offset(stack);
-                return verdict;
-            }
-        };
-        let hop = found.hop;
-        if usize::from(hop.port) >= self.outputs {
-            return Verdict::drop(NO_NEXT_HOP);
-        }
-        packet.set_network_offset(stack);
-        if !self.relabel(packet, &found) {
-            return Verdict::drop(NO_HEADROOM);
-        }
-        match hop.gateway {
-            Some(IpAddr::V4(gateway)) => packet.anno_mut().set_dst4(gateway.octets()),
-            Some(IpAddr::V6(gateway)) => packet.anno_mut().set_dst6(gateway.octets()),
-            None => {}
-        }
-        Verdict::reject(NO_NEXT_HOP, hop.port)
+        fused::step(self, packet, cx)
     }
 
     fn inherit(config: &mut Config, old: &Config) {

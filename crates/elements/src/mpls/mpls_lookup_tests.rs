@@ -251,3 +251,64 @@ fn flows_below_labels_are_shared_among_next_hops_by_weight() {
         assert_eq!((bench.take("a"), bench.take("b")), (first, second));
     }
 }
+
+/// An entry with a choice of next hops is never read in brief.
+#[test]
+fn what_is_read_in_brief_says_the_same_as_the_whole_entry() {
+    let hops = [
+        "swap 200 10.0.0.2 0",
+        "swap 200 0",
+        "swap 7 2001:db8::9 0",
+        "swap 9/200 10.0.0.2 0",
+    ];
+    for (mode, hop) in ["uniform", "pipe"]
+        .into_iter()
+        .flat_map(|m| hops.map(|hop| (m, hop)))
+    {
+        let text = format!(
+            "brief :: MPLSLookup(100 {hop}, MODE {mode}, EXPIRED 1) -> MPLSEtherEncap(2:0:0:0:0:1, 2:0:0:0:0:2) -> a :: Collect;
+             whole :: MPLSLookup(100 {hop} | {hop}, MODE {mode}, EXPIRED 1) -> MPLSEtherEncap(2:0:0:0:0:1, 2:0:0:0:0:2) -> b :: Collect;
+             brief[1] -> c :: Collect; whole[1] -> d :: Collect"
+        );
+        let mut random = Rng::seed(8);
+        let packets: Vec<Vec<u8>> = (0..500)
+            .map(|_| {
+                let depth = random.below(4) as usize;
+                let mut stack: Vec<_> = (0..=depth)
+                    .map(|_| {
+                        (
+                            random.below(20) as u32,
+                            random.below(8) as u8,
+                            random.below(256) as u8,
+                        )
+                    })
+                    .collect();
+                stack[0] = (
+                    100 + u32::from(random.below(50) == 0),
+                    random.below(8) as u8,
+                    random.below(4) as u8,
+                );
+                let mut bytes = below(&stack, &ip4().ttl(50).bytes());
+                if random.below(10) == 0 {
+                    bytes.truncate(random.below(12) as usize);
+                }
+                bytes
+            })
+            .collect();
+        for optimize in [true, false] {
+            let mut bench = match optimize {
+                true => Bench::new(crate::CLASSES, &text),
+                false => Bench::strict(crate::CLASSES, &text),
+            };
+            bench.push("brief", &packets);
+            bench.push("whole", &packets);
+            let (a, b) = (bench.take("a"), bench.take("b"));
+            assert!(a.len() > 100, "{mode} {hop}");
+            assert_eq!(a, b, "{mode} {hop}");
+            assert_eq!(bench.take("c"), bench.take("d"));
+            for drop in ["no_label", "bad_stack"] {
+                assert_eq!(bench.drops("brief", drop), bench.drops("whole", drop));
+            }
+        }
+    }
+}

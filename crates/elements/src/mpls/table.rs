@@ -92,7 +92,42 @@ impl Entry {
     }
 }
 
-type Block = Vec<Option<Arc<Entry>>>;
+/// An entry in brief, if it has one next hop by IPv4 or none and swaps the label for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Swap {
+    pub(super) label: u32,
+    pub(super) port: u8,
+    pub(super) gateway: Option<[u8; 4]>,
+}
+
+impl Swap {
+    fn of(entry: &Entry) -> Option<Swap> {
+        let [hop] = entry.hops() else { return None };
+        let mut labels = hop.labels.outermost_first();
+        let (Some(label), None) = (labels.next(), labels.next()) else {
+            return None;
+        };
+        let gateway = match hop.gateway {
+            Some(IpAddr::V4(gateway)) => Some(gateway.octets()),
+            Some(IpAddr::V6(_)) => return None,
+            None => None,
+        };
+        Some(Swap {
+            label,
+            port: hop.port,
+            gateway,
+        })
+    }
+}
+
+/// The entries of labels that follow each other.
+#[derive(Clone, Default)]
+struct Block {
+    /// One load says what most packets of a core need.
+    swaps: Vec<Option<Swap>>,
+    /// As long as `swaps`.
+    entries: Vec<Option<Arc<Entry>>>,
+}
 
 /// What the writer knows beside.
 #[derive(Default)]
@@ -110,24 +145,31 @@ pub(super) struct LabelTable {
 
 impl LabelTable {
     pub(super) fn new() -> LabelTable {
-        let block = |_| Published::new(domain(), Block::new());
+        let block = |_| Published::new(domain(), Block::default());
         LabelTable {
             blocks: (0..BLOCKS).map(block).collect(),
             known: Mutex::default(),
         }
     }
 
+    /// What a label is swapped for, if that can be said in brief.
+    #[inline]
+    pub(super) fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
+        let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
+        *block.swaps.get(label as usize % BLOCK)?
+    }
+
     /// The entry of a label.
     #[inline]
     pub(super) fn find<'r>(&'r self, label: u32, reader: &'r Reader) -> Option<&'r Entry> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
-        block.get(label as usize % BLOCK)?.as_deref()
+        block.entries.get(label as usize % BLOCK)?.as_deref()
     }
 
     /// The same for control, which is no reader.
     pub(super) fn entry(&self, label: u32) -> Option<Arc<Entry>> {
         let block = self.blocks.get(label as usize / BLOCK)?.snapshot();
-        block.get(label as usize % BLOCK)?.clone()
+        block.entries.get(label as usize % BLOCK)?.clone()
     }
 
     /// The writer's half.
@@ -147,12 +189,16 @@ impl LabelTable {
         block.update(|old| {
             let mut new = Block::clone(old);
             let at = label as usize % BLOCK;
-            if new.len() <= at {
-                new.resize(at + 1, None);
+            if new.entries.len() <= at {
+                new.entries.resize(at + 1, None);
             }
-            new[at] = entry;
-            while let Some(None) = new.last() {
-                new.pop();
+            new.entries[at] = entry;
+            while let Some(None) = new.entries.last() {
+                new.entries.pop();
+            }
+            new.swaps.resize(new.entries.len(), None);
+            if let Some(swap) = new.swaps.get_mut(at) {
+                *swap = new.entries[at].as_deref().and_then(Swap::of);
             }
             Arc::new(new)
         });
