@@ -12,20 +12,25 @@ impl Facts {
     /// The data starts with an Ethernet header.
     pub const ETHER: Facts = Facts(1);
     /// The network header annotation marks an IPv4 header that was checked.
-    pub const IP4: Facts = Facts(2);
+    pub const IP4: Facts = Facts::CHECKED4.and(Facts::NETWORK);
     /// The network header annotation marks an IPv6 header that was checked.
-    pub const IP6: Facts = Facts(4);
+    pub const IP6: Facts = Facts::CHECKED6.and(Facts::NETWORK);
     /// The data starts with the network header.
     pub const AT_NETWORK: Facts = Facts(8);
     /// The destination address annotation is set to an IPv4 address.
     pub const DST4: Facts = Facts(16);
     /// The destination address annotation is set to an IPv6 address.
     pub const DST6: Facts = Facts(32);
+    /// The network header annotation is set, whatever it marks.
+    pub const NETWORK: Facts = Facts(64);
+    const CHECKED4: Facts = Facts(2);
+    const CHECKED6: Facts = Facts(4);
 
-    const NAMES: [(Facts, &'static str); 6] = [
+    const NAMES: [(Facts, &'static str); 7] = [
         (Facts::ETHER, "an Ethernet header at the start"),
-        (Facts::IP4, "a checked IPv4 header"),
-        (Facts::IP6, "a checked IPv6 header"),
+        (Facts::NETWORK, "a network header annotation"),
+        (Facts::CHECKED4, "a checked IPv4 header"),
+        (Facts::CHECKED6, "a checked IPv6 header"),
         (Facts::AT_NETWORK, "the network header at the start"),
         (Facts::DST4, "an IPv4 destination annotation"),
         (Facts::DST6, "an IPv6 destination annotation"),
@@ -51,18 +56,25 @@ impl Facts {
         self.0 & needed.0 == needed.0
     }
 
+    /// Each fact with its words. That a header is checked says that it is marked.
+    fn named(self) -> impl Iterator<Item = (Facts, &'static str)> {
+        let checked = Facts::CHECKED4.and(Facts::CHECKED6);
+        let facts = match self.common(checked) {
+            Facts::NONE => self,
+            _ => self.without(Facts::NETWORK),
+        };
+        Facts::NAMES.into_iter().filter(move |(f, _)| facts.has(*f))
+    }
+
     /// Each fact in words.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
-        let named = Facts::NAMES.into_iter();
-        named
-            .filter(move |(f, _)| self.has(*f))
-            .map(|(_, what)| what)
+        self.named().map(|(_, what)| what)
     }
 
     /// Each fact that is needed and not `known` in words, and what to do. What stands in backquotes can be put before
     /// the element as it is.
     pub fn missing(self, known: Facts) -> impl Iterator<Item = (&'static str, String)> {
-        let version6 = self.common(Facts::IP6.and(Facts::DST6)) != Facts::NONE;
+        let version6 = self.common(Facts::CHECKED6.and(Facts::DST6)) != Facts::NONE;
         let check = if version6 {
             "CheckIP6Header"
         } else {
@@ -73,16 +85,15 @@ impl Facts {
             true => format!("Strip(14) -> {check}"),
             false => check.to_owned(),
         };
-        let missing = self.without(known);
-        let named = Facts::NAMES
-            .into_iter()
-            .filter(move |(f, _)| missing.has(*f));
-        named.map(move |(fact, what)| {
+        self.without(known).named().map(move |(fact, what)| {
             let remedy = match fact {
                 Facts::ETHER => {
                     "put `EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)` before it, with your addresses (0x86dd for IPv6), or \
                      do not strip the header before"
                         .to_owned()
+                }
+                Facts::NETWORK => {
+                    "put `MPLSEncap(16)` before it, with your label, or check the IP header".to_owned()
                 }
                 Facts::DST4 | Facts::DST6 => format!("put `{chain}` or a route lookup before it"),
                 _ => format!("put `{chain}` before it"),

@@ -42,6 +42,7 @@ impl Element for MplsEncap {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const SPOILS: Facts = Facts::AT_NETWORK.and(Facts::ETHER);
+    const GIVES: &'static [Facts] = &[Facts::NETWORK];
     const DROPS: &'static [&'static str] = &["not_ip", "no_headroom"];
 
     type Config = MplsEncap;

@@ -30,10 +30,10 @@ impl Element for MplsEtherEncap {
     const CLASS: &'static str = "MPLSEtherEncap";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::NETWORK];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["not_ip", "no_headroom"];
-    const READS_ANNOTATIONS: bool = true;
 
     type Config = MplsEtherEncap;
 

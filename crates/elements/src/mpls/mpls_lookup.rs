@@ -326,7 +326,7 @@ impl Fuse for MplsLookup {
             if let Some(gateway) = swap.gateway {
                 packet.anno_mut().set_dst4(gateway);
             }
-            Some(Verdict::reject(NO_NEXT_HOP, swap.port))
+            Some(Verdict::out(swap.port))
         }
     }
 
@@ -355,7 +355,7 @@ impl Fuse for MplsLookup {
             Some(IpAddr::V6(gateway)) => packet.anno_mut().set_dst6(gateway.octets()),
             None => {}
         }
-        Verdict::reject(NO_NEXT_HOP, hop.port)
+        Verdict::out(hop.port) // as the fast path, so that packets keep their order
     }
 }
 
@@ -364,6 +364,7 @@ impl Element for MplsLookup {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const SPOILS: Facts = Facts::ALL;
+    const GIVES: &'static [Facts] = &[Facts::NETWORK];
     const DROPS: &'static [&'static str] = &[
         "expired",
         "no_label",
