@@ -49,7 +49,35 @@ impl Element for MplsEtherEncap {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+
+    const HANDLERS: &'static [Handler<MplsEtherEncap>] = &[
+        Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
+        Handler::set("dst", "changes DST", |e, value, _| {
+            assign(&mut e.dst, value)
+        }),
+    ];
+}
+
+impl Fuse for MplsEtherEncap {
+    /// Packets with labels.
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let header = ether::header(self.dst, self.src, ether::MPLS);
+        #[inline(always)]
+        move |packet| {
+            if packet.network_offset() < 1 {
+                return None;
+            }
+            *packet.push(ether::LEN)?.first_chunk_mut()? = header;
+            packet.set_mac_here();
+            Some(Verdict::ON)
+        }
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
         let version = packet.data().first().map(|first| first >> 4);
         let ethertype = match (packet.network_offset(), version) {
             (1.., _) => ether::MPLS,
@@ -64,16 +92,7 @@ impl Element for MplsEtherEncap {
         packet.set_mac_here();
         Verdict::ON
     }
-
-    const HANDLERS: &'static [Handler<MplsEtherEncap>] = &[
-        Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign(&mut e.dst, value)
-        }),
-    ];
 }
-
-impl Fuse for MplsEtherEncap {}
 
 #[cfg(test)]
 mod tests {
