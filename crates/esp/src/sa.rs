@@ -102,6 +102,9 @@ struct Shared {
 /// time when an association was made, so they come twice where the clock begins anew at every start.
 pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
+/// The last of extended sequence numbers that is used.
+const NUMBER_MAX: u64 = u64::MAX >> 1;
+
 /// A security association, shared by all workers.
 pub struct Sa {
     spec: Spec,
@@ -247,7 +250,10 @@ impl Sa {
 
     /// The next packet gets this sequence number: for a peer that has seen others, before a restart.
     pub fn start_at(&self, number: u64) {
-        self.shared.next.store(number.max(1), Relaxed);
+        // Behind the last one that is used none is given out, and there is room to count those who ask.
+        self.shared
+            .next
+            .store(number.clamp(1, NUMBER_MAX + 1), Relaxed);
     }
 
     /// All numbers up to this one have come: for an association that was used before a restart.
@@ -308,7 +314,7 @@ impl Sa {
         }
         let first = self.shared.next.fetch_add(packets, Relaxed);
         let last = first.saturating_add(packets.saturating_sub(1));
-        if last > u64::from(u32::MAX) && (!self.spec.esn || last > u64::MAX >> 1) {
+        if last > u64::from(u32::MAX) && (!self.spec.esn || last > NUMBER_MAX) {
             // They must not go round (RFC 4303, 3.3.3).
             self.ended.store(true, Relaxed);
             return Err(Fault::Expired);

@@ -112,6 +112,25 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
 }
 
 #[test]
+fn whatever_number_it_is_to_begin_with_none_comes_twice() {
+    for number in [0, u64::MAX >> 1, 1 << 63, u64::MAX] {
+        let (out, _) = pair(|spec| spec.esn = true, "aes128gcm16");
+        out.start_at(number);
+        let first = out.take(1, 1, 1);
+        assert_eq!(
+            first.is_ok(),
+            number <= u64::MAX >> 1,
+            "{number:#x}: {first:?}"
+        );
+        for _ in 0..3 {
+            let (before, next) = (out.number(), out.take(u64::from(u32::MAX), 1, 1));
+            assert!(next.is_err() || number == 0, "{number:#x}: {next:?}");
+            assert!(out.number() >= before);
+        }
+    }
+}
+
+#[test]
 fn numbers_of_64_bits_go_on_and_those_of_32_end() {
     let last = u64::from(u32::MAX);
     for suite in [
