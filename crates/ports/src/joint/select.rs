@@ -72,7 +72,7 @@ pub(super) struct Table {
     /// The segment of frames without a tag that counts.
     untagged: Option<u32>,
     /// By VLAN: segment plus 1.
-    single: Option<Box<[u16; 4096]>>,
+    single: Option<Box<[u32; 4096]>>,
     double: FxHashMap<(u16, u16), u32>,
 }
 
@@ -106,9 +106,9 @@ impl Table {
                 let single = self.single.get_or_insert_with(|| Box::new([0; 4096]));
                 let at = &mut single[usize::from(vlan & 0xfff)];
                 if *at == 0 {
-                    *at = next as u16 + 1;
+                    *at = next + 1;
                 }
-                u32::from(*at) - 1
+                *at - 1
             }
             [outer, inner, ..] => *self.double.entry((outer, inner)).or_insert(next),
         };
@@ -172,7 +172,7 @@ impl Table {
                 // VLAN 0 is a priority without a VLAN.
                 (_, 0) if outer == 0 => (self.untagged, 12),
                 (_, 0) => (None, 12),
-                (_, one) => (Some(u32::from(one) - 1), 16),
+                (_, one) => (Some(one - 1), 16),
             };
         }
         Some((&self.segments[at.0? as usize], at.1))
@@ -281,6 +281,25 @@ mod tests {
                 _ => None,
             }
         }
+    }
+
+    #[test]
+    fn there_may_be_more_segments_than_vlans() {
+        let mut table = Table::new();
+        for n in 0..65_535u32 {
+            table.add(
+                n,
+                &[(n >> 12) as u16 + 1, n as u16 & 0xfff],
+                &[By::Rest],
+                true,
+            );
+        }
+        table.add(65_535, &[100], &[By::Rest], true);
+        let to = |tags: &[u16]| table.find(&frame(HERE, tags, ether::IPV4, &[])).number();
+        assert_eq!(
+            (to(&[100]), to(&[1, 5]), to(&[1])),
+            (Some(65_535), Some(5), None)
+        );
     }
 
     #[test]
