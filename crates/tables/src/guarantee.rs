@@ -109,7 +109,7 @@ fn div_up(a: u128, b: u128) -> u64 {
 
 /// Nanoseconds for so many bytes.
 fn time(bytes: u128, rate: u64) -> u64 {
-    div_up(bytes * SECOND, u128::from(rate))
+    div_up(bytes.saturating_mul(SECOND), u128::from(rate))
 }
 
 impl Link {
@@ -157,7 +157,7 @@ impl Link {
         if let Some(delay) = wanted.delay {
             let for_rate = delay.checked_sub(fixed).filter(|&time| time > 0);
             let for_rate = for_rate.ok_or(Refusal::TooShort(fixed))?;
-            needed = needed.max(div_up(paced * SECOND, for_rate.into()));
+            needed = needed.max(div_up(paced.saturating_mul(SECOND), for_rate.into()));
         }
         let left = self.rate.saturating_sub(reserved);
         if needed > left {
@@ -325,6 +325,29 @@ mod tests {
             reserve: Some(u64::MAX),
         };
         assert!(LINK.admit(&huge, 5).is_err());
+        let wide = Link {
+            rate: u64::MAX,
+            mtu: u64::MAX,
+            bin: 0,
+        };
+        let longest = Wanted {
+            rate: 1,
+            packet: u64::MAX,
+            reserve: None,
+            ..huge
+        };
+        // The least rate at which 2^128 bytes leave in time is more than any link has.
+        assert!(wide.admit(&longest, 0).is_err());
+        let grant = wide
+            .admit(
+                &Wanted {
+                    delay: None,
+                    ..longest
+                },
+                0,
+            )
+            .unwrap();
+        assert_eq!(grant.bound, u64::MAX);
         for wrong in [
             Wanted { rate: 0, ..VOICE },
             Wanted { hops: 0, ..VOICE },

@@ -331,7 +331,7 @@ impl Element for FlowTable {
             args.key_maybe("LINK", "bandwidth of the link behind each output");
         let reservable: Option<Bandwidth> =
             args.key_maybe("RESERVABLE", "how much of each link may be reserved");
-        let mtu: u64 = args.key("MTU", 1500, "longest packet of any flow");
+        let mtu: u64 = args.key_in("MTU", 1500, 64..=65_535, "longest packet of any flow");
         let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
         let bin = args.key(
             "BIN",
