@@ -18,6 +18,7 @@ mod owner;
 mod rules;
 mod socket;
 mod thread;
+mod watched;
 pub mod xfrm;
 
 pub use fpm::Listen;

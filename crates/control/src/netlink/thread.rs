@@ -3,14 +3,12 @@
 use super::counts::Counts;
 use super::follow::{Follower, Sockets};
 use super::fpm::{Fpm, Listen};
+use super::watched::{Follow, Post, Watched, room_or, within};
 use elements::linux::Kernel;
 use ports::Namespace;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -18,27 +16,25 @@ use tracing::{info, warn};
 const ROOM: usize = 256 << 20;
 /// How often one looks for questions if no descriptor tells of them.
 const WITHOUT_BELL: Duration = Duration::from_millis(2);
-/// After how long sockets that failed are opened again.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows a kernel until it is dropped.
 pub(crate) struct Netlink {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-    /// What the thread had done when this was last asked.
-    seen: AtomicU64,
+    counts: Arc<Counts>,
+    thread: Watched,
 }
 
-struct Shared {
-    kernel: Arc<Kernel>,
+/// Where the kernel is followed.
+struct Place {
     namespace: Option<Arc<Namespace>>,
-    counts: Arc<Counts>,
     room: usize,
-    stop: AtomicBool,
-    /// Counts what the thread does; one that hangs does nothing.
-    steps: AtomicU64,
-    /// Wakes the thread.
-    poke: OwnedFd,
+}
+
+/// What the thread has.
+struct Following {
+    place: Place,
+    kernel: Arc<Kernel>,
+    counts: Arc<Counts>,
+    follower: Follower,
 }
 
 impl Netlink {
@@ -53,125 +49,71 @@ impl Netlink {
             return Err("there is no memory for the kernel's routes".to_owned());
         }
         let failed = |e: io::Error| format!("cannot follow what the kernel says of routes: {e}");
-        let shared = Arc::new(Shared {
-            kernel,
+        let place = Place {
             namespace,
-            counts: Arc::default(),
             room: room_or(ROOM),
-            stop: AtomicBool::new(false),
-            steps: AtomicU64::new(1),
-            poke: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-                .map_err(|e| failed(e.into()))?,
+        };
+        let sockets = place.open().map_err(failed)?;
+        let fpm = fpm.map(|listen| place.listen(listen)).transpose()?;
+        let counts: Arc<Counts> = Arc::default();
+        let of_thread = Arc::clone(&counts);
+        let thread = Watched::start("netlink", move |post| {
+            let follower = Follower::new(Arc::clone(&kernel), Arc::clone(&of_thread), fpm);
+            let mut following = Following {
+                place,
+                kernel,
+                counts: of_thread,
+                follower,
+            };
+            post.keep(&mut following, sockets);
         });
-        let sockets = shared.open().map_err(failed)?;
-        let fpm = fpm.map(|listen| shared.listen(listen)).transpose()?;
-        let thread = std::thread::Builder::new().name("netlink".into());
-        let of_thread = Arc::clone(&shared);
-        let thread = thread
-            .spawn(move || of_thread.run(sockets, fpm))
-            .map_err(failed)?;
         Ok(Netlink {
-            shared,
-            thread: Some(thread),
-            seen: AtomicU64::new(0),
+            counts,
+            thread: thread.map_err(failed)?,
         })
     }
 
-    /// Whether the thread has done something since this was last asked. It is woken, so that it will have the next time.
+    /// See [`Watched::is_alive`].
     pub(crate) fn is_alive(&self) -> bool {
-        let now = self.shared.steps.load(Ordering::Relaxed);
-        let before = self.seen.swap(now, Ordering::Relaxed);
-        self.shared.wake();
-        now != before
+        self.thread.is_alive()
     }
 
     /// The configuration may name other interfaces than before.
     pub(crate) fn look(&self) {
-        self.shared.wake();
+        self.thread.wake();
     }
 
     /// What has been heard and done.
     pub(crate) fn counts(&self) -> &Counts {
-        &self.shared.counts
+        &self.counts
     }
 }
 
-impl Drop for Netlink {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.wake();
-        if let Some(thread) = self.thread.take() {
-            // What a panic has said has been said.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The size of the buffer of changes in bytes: `ASHLAR_NETLINK_BUFFER`, if that is set. A small one has
-/// messages lost soon, which tests want.
-pub(super) fn room_or(room: usize) -> usize {
-    let asked = std::env::var("ASHLAR_NETLINK_BUFFER");
-    asked.ok().and_then(|n| n.parse().ok()).unwrap_or(room)
-}
-
-impl Shared {
+impl Place {
     fn open(&self) -> io::Result<Sockets> {
         let room = self.room;
-        match &self.namespace {
-            Some(namespace) => namespace.within(move || Sockets::open(room)),
-            None => Sockets::open(room),
-        }
+        within(&self.namespace, move || Sockets::open(room))
     }
 
     /// Waits for a routing daemon. The error is a sentence.
     fn listen(&self, listen: Listen) -> Result<Fpm, String> {
         let address = listen.address;
-        let opened = match &self.namespace {
-            Some(namespace) => namespace.within(move || Fpm::open(listen)),
-            None => Fpm::open(listen),
-        };
+        let opened = within(&self.namespace, move || Fpm::open(listen));
         opened.map_err(|e| format!("cannot wait for a routing daemon (FPM) at {address}: {e}"))
     }
+}
 
-    /// Asked by the thread before each step.
-    fn is_stopped(&self) -> bool {
-        self.steps.fetch_add(1, Ordering::Relaxed);
-        self.stop.load(Ordering::Acquire)
+impl Follow for Following {
+    type Sockets = Sockets;
+
+    fn open(&self) -> io::Result<Sockets> {
+        self.place.open()
     }
 
-    fn wake(&self) {
-        // Full: it is about to wake.
-        let _ = rustix::io::write(&self.poke, &1u64.to_ne_bytes());
-    }
-
-    fn run(&self, sockets: Sockets, fpm: Option<Fpm>) {
-        let (kernel, counts) = (Arc::clone(&self.kernel), Arc::clone(&self.counts));
-        let mut follower = Follower::new(kernel, counts, fpm);
-        let mut sockets = Some(sockets);
-        while !self.is_stopped() {
-            let ended = match &mut sockets {
-                Some(sockets) => self.follow(&mut follower, sockets),
-                None => self.open().map(|opened| {
-                    info!("the kernel is followed again");
-                    follower.start_again();
-                    sockets = Some(opened);
-                }),
-            };
-            if let Err(e) = ended
-                && !self.is_stopped()
-            {
-                warn!("the kernel cannot be followed ({e}): forwarding goes on by what is known");
-                self.counts.synced.set(0);
-                sockets = None;
-                self.wait(&mut [], Some(RETRY));
-            }
-        }
-    }
-
-    /// Follows the kernel until it is to stop, or the sockets are of no use.
-    fn follow(&self, follower: &mut Follower, sockets: &mut Sockets) -> io::Result<()> {
-        while !self.is_stopped() {
-            if follower.turn(sockets, &|| self.is_stopped())? {
+    fn follow(&mut self, post: &Post, sockets: &mut Sockets) -> io::Result<()> {
+        let follower = &mut self.follower;
+        while !post.is_stopped() {
+            if follower.turn(sockets, &|| post.is_stopped())? {
                 continue;
             }
             let due = follower.wake_at();
@@ -186,25 +128,22 @@ impl Shared {
                 .into_iter()
                 .flatten();
             let fds = fds.chain(follower.daemon_fds());
-            let mut fds: Vec<PollFd<'_>> = fds
+            let fds: Vec<PollFd<'_>> = fds
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();
-            self.wait(&mut fds, rest);
+            post.wait(&fds, rest);
         }
         Ok(())
     }
 
-    /// Waits for one of the descriptors, for a poke, or so long.
-    fn wait(&self, fds: &mut [PollFd<'_>], at_most: Option<Duration>) {
-        let mut all: Vec<PollFd<'_>> = fds.to_vec();
-        all.push(PollFd::new(&self.poke, PollFlags::IN));
-        let at_most = at_most.map(|d| Timespec {
-            tv_sec: d.as_secs() as i64,
-            tv_nsec: i64::from(d.subsec_nanos()),
-        });
-        // An interruption is no harm: everything is looked at again.
-        let _ = poll(&mut all, at_most.as_ref());
-        let _ = rustix::io::read(&self.poke, &mut [0; 8]);
+    fn lost(&mut self, why: &io::Error) {
+        warn!("the kernel cannot be followed ({why}): forwarding goes on by what is known");
+        self.counts.synced.set(0);
+    }
+
+    fn found(&mut self) {
+        info!("the kernel is followed again");
+        self.follower.start_again();
     }
 }
 
@@ -220,9 +159,7 @@ mod tests {
             testkit::until("it does something", || netlink.is_alive());
         }
         // The thread ends here; to whoever asks, it is as if it hung.
-        netlink.shared.stop.store(true, Ordering::Release);
-        netlink.shared.wake();
-        netlink.thread.take().map(JoinHandle::join);
+        netlink.thread.halt();
         netlink.is_alive();
         assert!(!netlink.is_alive() && !netlink.is_alive());
     }

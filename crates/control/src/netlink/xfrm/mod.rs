@@ -13,16 +13,14 @@ pub use mirror::Mirror;
 use super::counts::XfrmCounts;
 use super::own::is_own;
 use super::socket::{Changes, Requests, is_loss};
+use super::watched::{Follow, Post, Watched, room_or, within};
 use elements::ipsec::KernelTable;
 use ports::Namespace;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags};
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
 use wire::netlink::xfrm::{GETPOLICY, GETSA};
@@ -41,8 +39,6 @@ const BATCH: usize = 256 << 10;
 const TELL: Duration = Duration::from_millis(500);
 /// How often all is asked for while an association has no end here, or an answer was not whole.
 const AGAIN: Duration = Duration::from_secs(1);
-/// After how long sockets that failed are opened again.
-const RETRY: Duration = Duration::from_secs(1);
 
 fn wall() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -54,22 +50,23 @@ struct Sockets {
     requests: Requests,
 }
 
-struct Shared {
-    table: Arc<KernelTable>,
+/// Where the kernel's IPsec is followed.
+struct Place {
     namespace: Option<Arc<Namespace>>,
-    counts: Arc<XfrmCounts>,
     room: usize,
-    stop: AtomicBool,
-    /// Counts what the thread does; one that hangs does nothing.
-    steps: AtomicU64,
-    poke: OwnedFd,
+}
+
+/// What the thread has.
+struct Following {
+    place: Place,
+    counts: Arc<XfrmCounts>,
+    mirror: Mirror,
 }
 
 /// Follows the kernel's IPsec until it is dropped.
 pub(crate) struct Xfrm {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-    seen: AtomicU64,
+    counts: Arc<XfrmCounts>,
+    thread: Watched,
 }
 
 impl Xfrm {
@@ -79,170 +76,55 @@ impl Xfrm {
         namespace: Option<Arc<Namespace>>,
     ) -> Result<Xfrm, String> {
         let failed = |e: io::Error| format!("cannot follow the kernel's IPsec (XFRM): {e}");
-        let shared = Arc::new(Shared {
-            table,
+        let place = Place {
             namespace,
-            counts: Arc::default(),
-            room: super::thread::room_or(ROOM),
-            stop: AtomicBool::new(false),
-            steps: AtomicU64::new(1),
-            poke: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-                .map_err(|e| failed(e.into()))?,
+            room: room_or(ROOM),
+        };
+        let sockets = place.open().map_err(failed)?;
+        let counts: Arc<XfrmCounts> = Arc::default();
+        let of_thread = Arc::clone(&counts);
+        let thread = Watched::start("xfrm", move |post| {
+            let database = Arc::clone(table.database());
+            let mut following = Following {
+                place,
+                mirror: Mirror::new(database, Arc::clone(&of_thread)),
+                counts: of_thread,
+            };
+            post.keep(&mut following, sockets);
         });
-        let sockets = shared.open().map_err(failed)?;
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("xfrm".into());
-        let thread = thread
-            .spawn(move || of_thread.run(sockets))
-            .map_err(failed)?;
         Ok(Xfrm {
-            shared,
-            thread: Some(thread),
-            seen: AtomicU64::new(0),
+            counts,
+            thread: thread.map_err(failed)?,
         })
     }
 
-    /// Whether the thread has done something since this was last asked. It is woken, so that it will have the next time.
+    /// See [`Watched::is_alive`].
     pub(crate) fn is_alive(&self) -> bool {
-        let now = self.shared.steps.load(Ordering::Relaxed);
-        let before = self.seen.swap(now, Ordering::Relaxed);
-        self.shared.wake();
-        now != before
+        self.thread.is_alive()
     }
 
     /// What has been heard and done.
     pub(crate) fn counts(&self) -> &XfrmCounts {
-        &self.shared.counts
+        &self.counts
     }
 }
 
-impl Drop for Xfrm {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.wake();
-        if let Some(thread) = self.thread.take() {
-            // What a panic has said has been said.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Shared {
+impl Place {
     fn open(&self) -> io::Result<Sockets> {
         let room = self.room;
-        let open = move || {
+        within(&self.namespace, move || {
             Ok(Sockets {
                 changes: Changes::of(PROTOCOL, &GROUPS, room)?,
                 requests: Requests::of(PROTOCOL)?,
             })
-        };
-        match &self.namespace {
-            Some(namespace) => namespace.within(open),
-            None => open(),
-        }
+        })
     }
 
     fn is_own(&self, address: IpAddr) -> bool {
-        let own = match &self.namespace {
-            Some(namespace) => namespace.within(move || is_own(address)),
-            None => is_own(address),
-        };
-        own.unwrap_or(false)
+        within(&self.namespace, move || is_own(address)).unwrap_or(false)
     }
 
-    fn wake(&self) {
-        // Full: it is about to wake.
-        let _ = rustix::io::write(&self.poke, &1u64.to_ne_bytes());
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.steps.fetch_add(1, Ordering::Relaxed);
-        self.stop.load(Ordering::Acquire)
-    }
-
-    fn run(&self, sockets: Sockets) {
-        let database = Arc::clone(self.table.database());
-        let mut mirror = Mirror::new(database, Arc::clone(&self.counts));
-        let mut sockets = Some(sockets);
-        while !self.is_stopped() {
-            let ended = match &mut sockets {
-                Some(sockets) => self.follow(&mut mirror, sockets),
-                None => self.open().map(|opened| {
-                    info!("the kernel's IPsec is followed again");
-                    mirror.all_stale = true;
-                    sockets = Some(opened);
-                }),
-            };
-            if let Err(e) = ended
-                && !self.is_stopped()
-            {
-                warn!(
-                    "the kernel's IPsec cannot be followed ({e}): packets go on by what is known"
-                );
-                sockets = None;
-                self.wait(None, RETRY);
-            }
-        }
-    }
-
-    /// Follows the kernel until it is to stop, or the sockets are of no use.
-    fn follow(&self, mirror: &mut Mirror, sockets: &mut Sockets) -> io::Result<()> {
-        let mut own = HashMap::new();
-        let mut heard = Zeroizing::new(Vec::with_capacity(BATCH + (64 << 10)));
-        let (mut tell_at, mut again_at) = (Instant::now(), Instant::now());
-        while !self.is_stopped() {
-            let more = self.hear(mirror, sockets, &mut heard, &mut own)?;
-            let now = Instant::now();
-            if mirror.has_unresolved() && again_at <= now {
-                mirror.all_stale = true;
-            }
-            if (mirror.all_stale || mirror.policies_stale) && again_at <= now {
-                own.clear();
-                if !self.resync(mirror, sockets, &mut own)? || mirror.has_unresolved() {
-                    again_at = now + AGAIN;
-                }
-                continue;
-            }
-            if tell_at <= now {
-                self.tell(mirror, sockets)?;
-                tell_at = now + TELL;
-            }
-            if !more {
-                let rest = tell_at.saturating_duration_since(Instant::now());
-                self.wait(Some(&sockets.changes), rest);
-            }
-        }
-        // The last that has passed.
-        self.tell(mirror, sockets)
-    }
-
-    /// Takes up what has come; whether there may be more.
-    fn hear(
-        &self,
-        mirror: &mut Mirror,
-        sockets: &Sockets,
-        heard: &mut Zeroizing<Vec<u8>>,
-        own: &mut HashMap<IpAddr, bool>,
-    ) -> io::Result<bool> {
-        let more = match sockets.changes.receive(heard, BATCH) {
-            Err(e) if is_loss(&e) => {
-                self.counts.xfrm_lost.add(1);
-                mirror.all_stale = true;
-                true
-            }
-            other => other?,
-        };
-        let mut own = self.asker(own);
-        for message in messages(heard) {
-            match message {
-                Ok(message) => mirror.take(&message, &mut own, wall()),
-                Err(_) => mirror.all_stale = true,
-            }
-        }
-        heard.zeroize();
-        Ok(more)
-    }
-
+    /// What asks for addresses that are not known.
     fn asker<'a>(
         &'a self,
         known: &'a mut HashMap<IpAddr, bool>,
@@ -262,15 +144,93 @@ impl Shared {
             }
         }
     }
+}
+
+impl Follow for Following {
+    type Sockets = Sockets;
+
+    fn open(&self) -> io::Result<Sockets> {
+        self.place.open()
+    }
+
+    fn lost(&mut self, why: &io::Error) {
+        warn!("the kernel's IPsec cannot be followed ({why}): packets go on by what is known");
+    }
+
+    fn found(&mut self) {
+        info!("the kernel's IPsec is followed again");
+        self.mirror.all_stale = true;
+    }
+
+    fn follow(&mut self, post: &Post, sockets: &mut Sockets) -> io::Result<()> {
+        let mut own = HashMap::new();
+        let mut heard = Zeroizing::new(Vec::with_capacity(BATCH + (64 << 10)));
+        let (mut tell_at, mut again_at) = (Instant::now(), Instant::now());
+        while !post.is_stopped() {
+            let more = self.hear(sockets, &mut heard, &mut own)?;
+            let now = Instant::now();
+            let mirror = &mut self.mirror;
+            if mirror.has_unresolved() && again_at <= now {
+                mirror.all_stale = true;
+            }
+            if (mirror.all_stale || mirror.policies_stale) && again_at <= now {
+                own.clear();
+                if !self.resync(sockets, &mut own)? || self.mirror.has_unresolved() {
+                    again_at = now + AGAIN;
+                }
+                continue;
+            }
+            if tell_at <= now {
+                self.tell(post, sockets)?;
+                tell_at = now + TELL;
+            }
+            if !more {
+                let rest = tell_at.saturating_duration_since(Instant::now());
+                let changes = PollFd::from_borrowed_fd(sockets.changes.fd(), PollFlags::IN);
+                post.wait(&[changes], Some(rest));
+            }
+        }
+        // The last that has passed.
+        self.tell(post, sockets)
+    }
+}
+
+impl Following {
+    /// Takes up what has come; whether there may be more.
+    fn hear(
+        &mut self,
+        sockets: &Sockets,
+        heard: &mut Zeroizing<Vec<u8>>,
+        own: &mut HashMap<IpAddr, bool>,
+    ) -> io::Result<bool> {
+        let mirror = &mut self.mirror;
+        let more = match sockets.changes.receive(heard, BATCH) {
+            Err(e) if is_loss(&e) => {
+                self.counts.xfrm_lost.add(1);
+                mirror.all_stale = true;
+                true
+            }
+            other => other?,
+        };
+        let mut own = self.place.asker(own);
+        for message in messages(heard) {
+            match message {
+                Ok(message) => mirror.take(&message, &mut own, wall()),
+                Err(_) => mirror.all_stale = true,
+            }
+        }
+        heard.zeroize();
+        Ok(more)
+    }
 
     /// Asks for all, or for all policies; whether the kernel vouches for the answer.
     fn resync(
-        &self,
-        mirror: &mut Mirror,
+        &mut self,
         sockets: &mut Sockets,
         own: &mut HashMap<IpAddr, bool>,
     ) -> io::Result<bool> {
-        let mut own = self.asker(own);
+        let mirror = &mut self.mirror;
+        let mut own = self.place.asker(own);
         let requests = &mut sockets.requests;
         let mut whole = true;
         if std::mem::take(&mut mirror.all_stale) {
@@ -321,32 +281,18 @@ impl Shared {
     }
 
     /// Tells the kernel what has passed.
-    fn tell(&self, mirror: &mut Mirror, sockets: &mut Sockets) -> io::Result<()> {
+    fn tell(&mut self, post: &Post, sockets: &mut Sockets) -> io::Result<()> {
         let mut room = [0; 16 << 10];
         loop {
             let mut writer = Writer::new(&mut room);
-            let all = mirror.tell(&mut writer, wall());
+            let all = self.mirror.tell(&mut writer, wall());
             if !writer.is_empty() {
                 sockets.requests.tell(writer.bytes())?;
             }
             self.counts.xfrm_refused.add(sockets.requests.refusals());
-            if all || self.is_stopped() {
+            if all || post.is_stopped() {
                 return Ok(());
             }
         }
-    }
-
-    /// Waits until the kernel says something, for a poke, or so long.
-    fn wait(&self, changes: Option<&Changes>, at_most: Duration) {
-        let changes = changes.map(|changes| PollFd::from_borrowed_fd(changes.fd(), PollFlags::IN));
-        let mut all: Vec<PollFd<'_>> = changes.into_iter().collect();
-        all.push(PollFd::new(&self.poke, PollFlags::IN));
-        let at_most = Timespec {
-            tv_sec: at_most.as_secs() as i64,
-            tv_nsec: i64::from(at_most.subsec_nanos()),
-        };
-        // An interruption is no harm: everything is looked at again.
-        let _ = poll(&mut all, Some(&at_most));
-        let _ = rustix::io::read(&self.poke, &mut [0; 8]);
     }
 }

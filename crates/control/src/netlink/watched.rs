@@ -1,0 +1,234 @@
+//! A thread that follows the kernel by sockets: whoever started it sees whether it does something, wakes it, and ends it.
+
+use ports::Namespace;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// After how long sockets that failed are opened again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The thread, which ends with this.
+pub(super) struct Watched {
+    post: Arc<Post>,
+    thread: Option<JoinHandle<()>>,
+    /// What the thread had done when this was last asked.
+    seen: AtomicU64,
+}
+
+/// What the thread asks, and waits by.
+pub(super) struct Post {
+    stop: AtomicBool,
+    /// Counts what the thread does; one that hangs does nothing.
+    steps: AtomicU64,
+    /// Wakes the thread.
+    poke: OwnedFd,
+}
+
+/// What the thread does.
+pub(super) trait Follow {
+    /// What it follows by.
+    type Sockets;
+
+    /// Opens sockets anew.
+    fn open(&self) -> io::Result<Self::Sockets>;
+
+    /// Follows until it is to stop, or the sockets are of no use.
+    fn follow(&mut self, post: &Post, sockets: &mut Self::Sockets) -> io::Result<()>;
+
+    /// The sockets are of no use, or there are none.
+    fn lost(&mut self, why: &io::Error);
+
+    /// There are sockets again.
+    fn found(&mut self);
+}
+
+impl Watched {
+    /// Starts a thread.
+    pub(super) fn start(
+        name: &str,
+        run: impl FnOnce(&Post) + Send + 'static,
+    ) -> io::Result<Watched> {
+        let post = Arc::new(Post {
+            stop: AtomicBool::new(false),
+            steps: AtomicU64::new(1),
+            poke: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        });
+        let of_thread = Arc::clone(&post);
+        let thread = std::thread::Builder::new().name(name.into());
+        let thread = thread.spawn(move || run(&of_thread))?;
+        Ok(Watched {
+            post,
+            thread: Some(thread),
+            seen: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether the thread has done something since this was last asked. It is woken, so that it will have the next time.
+    pub(super) fn is_alive(&self) -> bool {
+        let now = self.post.steps.load(Ordering::Relaxed);
+        let before = self.seen.swap(now, Ordering::Relaxed);
+        self.wake();
+        now != before
+    }
+
+    /// Has the thread look.
+    pub(super) fn wake(&self) {
+        // Full: it is about to wake.
+        let _ = rustix::io::write(&self.post.poke, &1u64.to_ne_bytes());
+    }
+
+    fn end(&mut self) {
+        self.post.stop.store(true, Ordering::Release);
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            // What a panic has said has been said.
+            let _ = thread.join();
+        }
+    }
+
+    /// Ends the thread; to whoever asks whether it is alive, it is as if it hung.
+    #[cfg(test)]
+    pub(super) fn halt(&mut self) {
+        self.end();
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Post {
+    /// Whether the thread is to end. Asked before each step, it shows that there are steps.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Waits for one of the descriptors, for a poke, or so long.
+    pub(super) fn wait(&self, fds: &[PollFd<'_>], at_most: Option<Duration>) {
+        let mut all: Vec<PollFd<'_>> = fds.to_vec();
+        all.push(PollFd::new(&self.poke, PollFlags::IN));
+        let at_most = at_most.map(|d| Timespec {
+            tv_sec: d.as_secs() as i64,
+            tv_nsec: i64::from(d.subsec_nanos()),
+        });
+        // An interruption is no harm: everything is looked at again.
+        let _ = poll(&mut all, at_most.as_ref());
+        let _ = rustix::io::read(&self.poke, &mut [0; 8]);
+    }
+
+    /// Follows, with new sockets after those that failed, until the thread is to end.
+    pub(super) fn keep<F: Follow>(&self, job: &mut F, sockets: F::Sockets) {
+        let mut sockets = Some(sockets);
+        while !self.is_stopped() {
+            let ended = match &mut sockets {
+                Some(sockets) => job.follow(self, sockets),
+                None => job.open().map(|opened| {
+                    job.found();
+                    sockets = Some(opened);
+                }),
+            };
+            if let Err(e) = ended
+                && !self.is_stopped()
+            {
+                job.lost(&e);
+                sockets = None;
+                self.wait(&[], Some(RETRY));
+            }
+        }
+    }
+}
+
+/// Does something in a namespace; without one, in that of the process.
+pub(super) fn within<T: Send + 'static>(
+    namespace: &Option<Arc<Namespace>>,
+    job: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    match namespace {
+        Some(namespace) => namespace.within(job),
+        None => job(),
+    }
+}
+
+/// The size of the buffer of changes in bytes: `ASHLAR_NETLINK_BUFFER`, if that is set. A small one has
+/// messages lost soon, which tests want.
+pub(super) fn room_or(room: usize) -> usize {
+    let asked = std::env::var("ASHLAR_NETLINK_BUFFER");
+    asked.ok().and_then(|n| n.parse().ok()).unwrap_or(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Tells what is asked of it; each time it fails after one look.
+    struct Failing(Sender<&'static str>);
+
+    impl Follow for Failing {
+        type Sockets = ();
+
+        fn open(&self) -> io::Result<()> {
+            self.0.send("open").map_err(io::Error::other)
+        }
+
+        fn follow(&mut self, _: &Post, (): &mut ()) -> io::Result<()> {
+            let _ = self.0.send("follow");
+            Err(io::Error::other("gone"))
+        }
+
+        fn lost(&mut self, why: &io::Error) {
+            assert_eq!(why.to_string(), "gone");
+            let _ = self.0.send("lost");
+        }
+
+        fn found(&mut self) {
+            let _ = self.0.send("found");
+        }
+    }
+
+    #[test]
+    fn sockets_that_fail_are_opened_again_and_a_poke_does_not_wait_for_that() {
+        let (say, hear): (_, Receiver<&'static str>) = channel();
+        let watched = Watched::start("test", move |post| post.keep(&mut Failing(say), ()));
+        let watched = watched.expect("it starts");
+        let all = ["follow", "lost", "open", "found", "follow", "lost", "open"];
+        for wanted in all {
+            watched.wake();
+            let limit = Duration::from_secs(60);
+            assert_eq!(hear.recv_timeout(limit), Ok(wanted));
+        }
+        // It ends while it waits.
+        drop(watched);
+        assert!(hear.iter().count() < 10);
+    }
+
+    #[test]
+    fn one_that_waits_is_alive_and_one_that_hangs_is_not() {
+        let hangs = Arc::new(Mutex::new(()));
+        let of_thread = Arc::clone(&hangs);
+        let watched = Watched::start("test", move |post| {
+            while !post.is_stopped() {
+                post.wait(&[], None);
+                drop(of_thread.lock());
+            }
+        });
+        let watched = watched.expect("it starts");
+        for _ in 0..3 {
+            testkit::until("it does something", || watched.is_alive());
+        }
+        let held = hangs.lock();
+        testkit::until("it hangs", || !watched.is_alive());
+        assert!(!watched.is_alive() && !watched.is_alive());
+        drop(held);
+        testkit::until("it goes on", || watched.is_alive());
+    }
+}
