@@ -4,6 +4,7 @@
 
 use crate::policy::{Policies, Policy};
 use crate::sa::{Direction, Sa};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -53,11 +54,26 @@ impl ByNumber {
         self.lists.iter().flat_map(|list| list.iter())
     }
 
-    /// With an association in place of that of the same number, if there is one.
+    /// All of a number, those that came first before the others.
+    fn each(&self, number: u32) -> impl Iterator<Item = &Arc<Sa>> {
+        let list = self.lists.get(self.place(number)).into_iter();
+        let same = move |(n, _): &&Entry| *n == number;
+        list.flat_map(|list| list.iter())
+            .filter(same)
+            .map(|(_, sa)| sa)
+    }
+
+    /// With an association in place of all of the same number.
     fn set(&mut self, number: u32, sa: Option<&Arc<Sa>>) {
+        self.change(number, |_| false, sa);
+    }
+
+    /// With an association beside those of the same number that stay.
+    fn change(&mut self, number: u32, stays: impl Fn(&Arc<Sa>) -> bool, new: Option<&Arc<Sa>>) {
         let place = self.place(number);
-        let others = self.lists[place].iter().filter(|(n, _)| *n != number);
-        let new = sa.map(|sa| (number, Arc::clone(sa)));
+        let others = self.lists[place].iter();
+        let others = others.filter(|(n, sa)| *n != number || stays(sa));
+        let new = new.map(|sa| (number, Arc::clone(sa)));
         let list: Arc<[_]> = others.cloned().chain(new).collect();
         self.len = self.len + list.len() - self.lists[place].len();
         self.lists[place] = list;
@@ -118,7 +134,7 @@ impl Tables {
         all
     }
 
-    /// The association of a direction and an SPI.
+    /// The association of a direction and an SPI; of several outbound ones, the first that came.
     pub fn find(&self, direction: Direction, spi: u32) -> Option<&Arc<Sa>> {
         match direction {
             Direction::In => self.inbound.find(spi),
@@ -126,41 +142,57 @@ impl Tables {
         }
     }
 
-    fn add(&mut self, sa: &Arc<Sa>) {
+    /// Adds one in place of that of the same SPI; if it is outbound and `beside` others, of the same SPI and number.
+    fn add(&mut self, sa: &Arc<Sa>, beside: bool) {
         let spec = sa.spec();
         match spec.direction {
             Direction::In => self.inbound.set(spec.spi, Some(sa)),
             Direction::Out => {
+                let same = self.outbound.each(spec.spi);
+                let same = same.filter(|old| !beside || old.spec().reqid == spec.reqid);
+                let same: Vec<_> = same.cloned().collect();
                 // That in its place may have been in use for another number.
-                self.remove(Direction::Out, spec.spi);
-                self.outbound.set(spec.spi, Some(sa));
+                self.remove(&same);
+                self.outbound.change(spec.spi, |_| true, Some(sa));
                 self.in_use.set(spec.reqid, Some(sa));
             }
         }
     }
 
-    fn remove(&mut self, direction: Direction, spi: u32) -> bool {
-        let Some(gone) = self.find(direction, spi).cloned() else {
-            return false;
-        };
-        if direction == Direction::In {
-            self.inbound.set(spi, None);
-            return true;
+    /// Removes associations, as far as they are there.
+    fn remove(&mut self, gone: &[Arc<Sa>]) {
+        // Numbers whose association in use is gone, and what is used instead: the one before, if it is still there.
+        let mut left: HashMap<u32, Option<Arc<Sa>>> = HashMap::new();
+        for sa in gone {
+            let spec = sa.spec();
+            let is_it = |there: Option<&Arc<Sa>>| there.is_some_and(|t| Arc::ptr_eq(t, sa));
+            match spec.direction {
+                Direction::In if is_it(self.inbound.find(spec.spi)) => {
+                    self.inbound.set(spec.spi, None);
+                }
+                Direction::In => {}
+                Direction::Out => {
+                    let stays = |other: &Arc<Sa>| !Arc::ptr_eq(other, sa);
+                    self.outbound.change(spec.spi, stays, None);
+                    if is_it(self.in_use.find(spec.reqid)) {
+                        left.insert(spec.reqid, None);
+                    }
+                }
+            }
         }
-        self.outbound.set(spi, None);
-        let reqid = gone.spec().reqid;
-        if self
-            .in_use
-            .find(reqid)
-            .is_some_and(|sa| Arc::ptr_eq(sa, &gone))
-        {
-            // The one before, if it is still there.
-            let others = self.outbound.iter().map(|(_, sa)| sa);
-            let others = others.filter(|sa| sa.spec().reqid == reqid);
-            let last = others.max_by_key(|sa| sa.made()).cloned();
+        if left.is_empty() {
+            return;
+        }
+        for (_, sa) in self.outbound.iter() {
+            if let Some(last) = left.get_mut(&sa.spec().reqid)
+                && last.as_ref().is_none_or(|last| last.made() <= sa.made())
+            {
+                *last = Some(Arc::clone(sa));
+            }
+        }
+        for (reqid, last) in left {
             self.in_use.set(reqid, last.as_ref());
         }
-        true
     }
 }
 
@@ -222,22 +254,55 @@ impl Database {
     /// Adds associations. One with the same direction and SPI is replaced. An outbound one is used from now on by all policies
     /// that name its number; those before it stay until they are removed.
     pub fn add<'s>(&self, all: impl IntoIterator<Item = &'s Arc<Sa>>) {
+        self.add_each(all, false);
+    }
+
+    /// As [`add`](Self::add), but an outbound one replaces only one of its own number: peers choose the SPIs of what is sent
+    /// to them, and no peer knows, or minds, what the others have chosen.
+    pub fn add_beside<'s>(&self, all: impl IntoIterator<Item = &'s Arc<Sa>>) {
+        self.add_each(all, true);
+    }
+
+    fn add_each<'s>(&self, all: impl IntoIterator<Item = &'s Arc<Sa>>, beside: bool) {
+        let mut all = all.into_iter().peekable();
+        if all.peek().is_none() {
+            return;
+        }
         self.tables.update(|tables| {
             let mut new = Tables::clone(tables);
-            all.into_iter().for_each(|sa| new.add(sa));
+            all.for_each(|sa| new.add(sa, beside));
             Arc::new(new)
         });
     }
 
-    /// Removes an association; false if there is none. Its keys are wiped when no worker uses them any more.
+    /// Removes the associations of a direction and an SPI; false if there is none. Their keys are wiped when no worker uses
+    /// them any more.
     pub fn remove(&self, direction: Direction, spi: u32) -> bool {
         let mut was = false;
         self.tables.update(|tables| {
             let mut new = Tables::clone(tables);
-            was = new.remove(direction, spi);
+            let of = match direction {
+                Direction::In => &tables.inbound,
+                Direction::Out => &tables.outbound,
+            };
+            let gone: Vec<_> = of.each(spi).cloned().collect();
+            was = !gone.is_empty();
+            new.remove(&gone);
             Arc::new(new)
         });
         was
+    }
+
+    /// Removes these, as far as they are there and have not been replaced.
+    pub fn remove_these(&self, gone: &[Arc<Sa>]) {
+        if gone.is_empty() {
+            return;
+        }
+        self.tables.update(|tables| {
+            let mut new = Tables::clone(tables);
+            new.remove(gone);
+            Arc::new(new)
+        });
     }
 
     /// Removes all associations.
@@ -269,7 +334,6 @@ impl Database {
 mod tests {
     use super::*;
     use crate::{Keys, Lifetime, Spec};
-    use std::collections::HashMap;
     use testkit::Rng;
 
     fn sa(direction: Direction, spi: u32, reqid: u32, now: u64) -> Arc<Sa> {
@@ -333,6 +397,37 @@ mod tests {
                 assert_eq!(tables.outbound(reqid).map(|sa| sa.spec().spi), last);
             }
         }
+    }
+
+    #[test]
+    fn peers_that_choose_one_spi_do_not_take_each_others_place() {
+        let database = Database::default();
+        let all: Vec<_> = (1..=3)
+            .map(|reqid| sa(Direction::Out, 300, reqid, 7))
+            .collect();
+        database.add_beside(&all);
+        let used = || (1..=3).map(|reqid| database.snapshot().outbound(reqid).cloned());
+        let are = |wanted: [Option<&Arc<Sa>>; 3]| {
+            let same = |(one, other): (Option<Arc<Sa>>, Option<&Arc<Sa>>)| match (one, other) {
+                (Some(one), Some(other)) => Arc::ptr_eq(&one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            used().zip(wanted).all(same)
+        };
+        assert!(are([Some(&all[0]), Some(&all[1]), Some(&all[2])]));
+        let again = sa(Direction::Out, 300, 2, 8);
+        database.add_beside([&again]);
+        assert!(are([Some(&all[0]), Some(&again), Some(&all[2])]));
+        assert_eq!(database.snapshot().all().len(), 3);
+        // One that was replaced is not there to be removed.
+        database.remove_these(&[Arc::clone(&all[1]), Arc::clone(&all[2])]);
+        assert!(are([Some(&all[0]), Some(&again), None]));
+        // In a table that a person writes, a direction and an SPI are one association.
+        database.add([&all[2]]);
+        assert!(are([None, None, Some(&all[2])]));
+        database.add_beside([&all[0]]);
+        assert!(database.remove(Direction::Out, 300) && are([None; 3]));
+        assert!(!database.remove(Direction::Out, 300));
     }
 
     #[test]

@@ -3,23 +3,22 @@
 //! Pure but for the table: messages in, requests out; whoever calls has the sockets and the clock.
 
 use super::super::counts::XfrmCounts;
+use super::known::{Associations, Known};
 use super::translate::{Numbers, Refusal, association, policy, rest, shown, wanted};
 use esp::policy::Action;
-use esp::{Database, Direction, Limits, Sa};
+use esp::{Database, Direction, Sa};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tracing::warn;
-use wire::netlink::xfrm::{self, Current, DELSA, Event, Id, POLICY, Replay, Template};
-use wire::netlink::{Full, Message, Writer};
+use wire::netlink::xfrm::{self, DELSA, Event, Id, POLICY, Template};
+use wire::netlink::{Message, Writer};
 
 /// Numbers that are left out where another sender with the same keys may still be at work: more than a core seals until
 /// it looks at the table again.
 const STILL: u64 = 1 << 16;
 /// Numbers that are left out after a restart: more than leave a port between two times that the kernel is told them.
 const RESTART: u64 = 1 << 26;
-/// Of numbers of 32 bits, the one from which on an association should be renewed.
-const LATE: u64 = 0xf000_0000;
 /// For how many nanoseconds one that is gone is kept, in case the same comes again with other addresses.
 const KEPT: u64 = 2_000_000_000;
 /// For how many nanoseconds an outbound association that was deleted seals what no other does. A responder of strongSwan
@@ -27,20 +26,6 @@ const KEPT: u64 = 2_000_000_000;
 const FADES: u64 = 1_000_000_000;
 /// How often the kernel is told that an association is missing.
 const ASK_AGAIN: u64 = 1_000_000_000;
-
-/// An association that is used.
-struct Known {
-    sa: Arc<Sa>,
-    src: IpAddr,
-    replay: Replay,
-    current: Current,
-    /// Packets, bytes and sequence number that the kernel was told last.
-    told: (u64, u64, u64),
-    soft: bool,
-    hard: bool,
-    /// Told by which dump.
-    round: u64,
-}
 
 /// A policy that asks for an association, to be said again.
 struct Asker {
@@ -55,9 +40,7 @@ pub struct Mirror {
     database: Arc<Database>,
     counts: Arc<XfrmCounts>,
     numbers: Numbers,
-    known: HashMap<(Id, bool), Known>,
-    /// What is gone, and since when.
-    gone: Vec<(u64, Arc<Sa>)>,
+    known: Associations,
     /// Outbound ones that are gone and still seal what no other does, and until when.
     fading: Vec<(u64, Arc<Sa>)>,
     askers: HashMap<u32, Asker>,
@@ -84,8 +67,7 @@ impl Mirror {
             database,
             counts,
             numbers: Numbers::default(),
-            known: HashMap::new(),
-            gone: Vec::new(),
+            known: Associations::default(),
             fading: Vec::new(),
             askers: HashMap::new(),
             told: Vec::new(),
@@ -121,13 +103,21 @@ impl Mirror {
             }
             Ok(Event::Sa(sa)) => {
                 let made = self.sa(&sa, own, now);
-                self.database.add(&made);
+                self.database.add_beside(&made);
             }
-            Ok(Event::SaGone(id)) => self.lose(&id, now, message.kind == DELSA),
+            Ok(Event::SaGone(id)) => {
+                self.unresolved.remove(&id);
+                self.lose(&[id], now, u64::MAX, message.kind == DELSA);
+            }
             Ok(Event::SasGone(protocol)) => {
-                let all: HashSet<Id> = self.known.keys().map(|(id, _)| *id).collect();
-                let those = all.iter().filter(|id| [0, id.protocol].contains(&protocol));
-                those.for_each(|id| self.lose(id, now, false));
+                let those = self
+                    .known
+                    .ids()
+                    .filter(|id| [0, id.protocol].contains(&protocol));
+                let those: Vec<Id> = those.copied().collect();
+                let stays = |id: &Id| ![0, id.protocol].contains(&protocol);
+                self.unresolved.retain(stays);
+                self.lose(&those, now, u64::MAX, false);
             }
             Ok(Event::Policies | Event::Policy(_)) => self.policies_stale = true,
             Ok(Event::Everything) => self.all_stale = true,
@@ -160,19 +150,17 @@ impl Mirror {
 
     /// A dump has ended early: what it has told is there.
     pub fn keep_sas(&mut self, made: &[Arc<Sa>]) {
-        self.database.add(made.iter().rev());
+        self.database.add_beside(made.iter().rev());
         self.count();
     }
 
     /// A dump has ended: what it has not told is gone.
     pub fn end_sas(&mut self, made: &[Arc<Sa>], now: u64) {
         // The last to be added is used.
-        self.database.add(made.iter().rev());
+        self.database.add_beside(made.iter().rev());
         let round = self.round;
-        let left = self.known.iter().filter(|(_, known)| known.round != round);
-        let left: HashSet<Id> = left.map(|((id, _), _)| *id).collect();
-        left.iter()
-            .for_each(|id| self.lose_old(id, now, round, true));
+        let left: Vec<Id> = self.known.ids().copied().collect();
+        self.lose(&left, now, round, true);
         self.count();
     }
 
@@ -241,6 +229,9 @@ impl Mirror {
         if self.database.snapshot().policies().list() != list {
             self.database.set_policies(list);
         }
+        let fading = self.fading.iter().map(|(_, sa)| sa);
+        let used = self.known.iter().map(|known| &known.sa).chain(fading);
+        self.numbers.forget(used.map(|sa| sa.spec().reqid));
         self.count();
     }
 
@@ -301,8 +292,7 @@ impl Mirror {
         keys: &esp::Keys,
         now: u64,
     ) -> Option<Arc<Sa>> {
-        let key = (said.id, is_out);
-        if let Some(known) = self.known.get_mut(&key)
+        if let Some(known) = self.known.get_mut(&said.id, is_out)
             && known.sa.is(&spec, keys)
         {
             known.round = self.round;
@@ -326,17 +316,11 @@ impl Mirror {
             }
         };
         // One with the same keys, there or just gone: its addresses or limits have changed.
-        let same = |old: &&Arc<Sa>| {
-            old.has_keys_of(&sa)
-                && (old.spec().direction, old.spec().spi) == (sa.spec().direction, sa.spec().spi)
-        };
-        let there = self.known.values().map(|known| &known.sa);
-        let before = there.chain(self.gone.iter().map(|(_, sa)| sa)).filter(same);
-        match before.max_by_key(|old| old.made()) {
+        match self.known.same_as(&sa) {
             Some(old) => sa.go_on(old, STILL),
             None => {
                 if said.replay.sent > 0 {
-                    sa.start_at(said.replay.sent + 1 + RESTART);
+                    sa.start_at(said.replay.sent.saturating_add(1 + RESTART));
                 }
                 if said.replay.seen > 0 {
                     sa.begin_after(said.replay.seen);
@@ -356,60 +340,38 @@ impl Mirror {
             round: self.round,
             sa: Arc::clone(&sa),
         };
-        self.known.insert(key, known);
+        self.known.insert(&said.id, is_out, known);
         Some(sa)
     }
 
-    fn lose(&mut self, id: &Id, now: u64, fades: bool) {
-        self.lose_old(id, now, u64::MAX, fades);
-    }
-
-    /// An association is gone unless the dump `round` has told it.
-    fn lose_old(&mut self, id: &Id, now: u64, round: u64, fades: bool) {
-        self.unresolved.remove(id);
-        for is_out in [false, true] {
-            let key = (*id, is_out);
-            if self
-                .known
-                .get(&key)
-                .is_none_or(|known| known.round == round)
-            {
+    /// Associations are gone unless the dump `round` has told them. Outbound ones may fade.
+    fn lose(&mut self, ids: &[Id], now: u64, round: u64, fades: bool) {
+        let mut gone = Vec::new();
+        for (id, is_out) in ids.iter().flat_map(|id| [(id, false), (id, true)]) {
+            let known = self.known.get(id, is_out);
+            if known.is_none_or(|known| known.round == round) {
                 continue;
             }
-            let Some(known) = self.known.remove(&key) else {
+            let Some(sa) = self.known.remove(id, is_out, now) else {
                 continue;
             };
             match is_out && fades {
-                true => self.fading.push((now + FADES, Arc::clone(&known.sa))),
-                false => self.remove(&known.sa),
+                true => self.fading.push((now + FADES, sa)),
+                false => gone.push(sa),
             }
-            self.gone.push((now, known.sa));
         }
-    }
-
-    /// Takes an association from the table, unless another one has its place.
-    fn remove(&self, sa: &Arc<Sa>) {
-        let spec = sa.spec();
-        let tables = self.database.snapshot();
-        let there = tables.find(spec.direction, spec.spi);
-        if there.is_some_and(|there| Arc::ptr_eq(there, sa)) {
-            self.database.remove(spec.direction, spec.spi);
-        }
+        // At once: each change of the table costs as much as many.
+        self.database.remove_these(&gone);
     }
 
     /// Writes what the kernel is to be told, as much as has room; whether that was all.
     pub fn tell(&mut self, writer: &mut Writer<'_>, now: u64) -> bool {
-        self.gone
-            .retain(|(since, _)| now.saturating_sub(*since) < KEPT);
+        self.known.forget(now, KEPT);
         let over = |fading: &mut (u64, Arc<Sa>)| fading.0 <= now;
-        let faded: Vec<_> = self.fading.extract_if(.., over).collect();
-        faded.iter().for_each(|(_, sa)| self.remove(sa));
+        let faded = self.fading.extract_if(.., over).map(|(_, sa)| sa);
+        self.database.remove_these(&faded.collect::<Vec<_>>());
         let counts = &self.counts;
-        let told = self
-            .known
-            .iter_mut()
-            .try_for_each(|((id, is_out), known)| known.tell(id, *is_out, writer, now, counts));
-        if told.is_err() {
+        if !self.known.tell(writer, now, counts) {
             return false;
         }
         for number in self.database.take_missing() {
@@ -427,55 +389,16 @@ impl Mirror {
         true
     }
 
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> usize {
+        self.numbers.len()
+    }
+
     fn count(&self) {
         let counts = &self.counts;
         counts.xfrm_sas.set(self.known.len());
         counts.xfrm_unresolved.set(self.unresolved.len());
         counts.xfrm_selective.set(self.selective);
         counts.xfrm_strict.set(self.strict);
-    }
-}
-
-impl Known {
-    fn tell(
-        &mut self,
-        id: &Id,
-        is_out: bool,
-        writer: &mut Writer<'_>,
-        now: u64,
-        counts: &XfrmCounts,
-    ) -> Result<(), Full> {
-        let (packets, bytes) = self.sa.counts();
-        let is = (packets, bytes, self.sa.number());
-        if is != self.told {
-            let mut current = self.current;
-            (current.packets, current.bytes) = (packets, bytes);
-            if current.used == 0 {
-                current.used = now / 1_000_000_000;
-            }
-            let mut replay = self.replay;
-            match is_out {
-                true => replay.sent = is.2,
-                false => replay.seen = is.2,
-            }
-            writer.xfrm_counts(id, self.src, &current, &replay)?;
-            counts.xfrm_told.add(1);
-            (self.current, self.replay, self.told) = (current, replay, is);
-        }
-        let spec = self.sa.spec();
-        let limited = |limits: Limits| limits != Limits::default();
-        let late = is_out && !spec.esn && is.2 >= LATE;
-        let soft = late || limited(spec.lifetime.soft) && self.sa.is_soft_expired(now);
-        if soft && !self.soft {
-            writer.xfrm_expire(id, false)?;
-            counts.xfrm_expired.add(1);
-            self.soft = true;
-        }
-        if !self.hard && self.sa.is_hard_expired(now) {
-            writer.xfrm_expire(id, true)?;
-            counts.xfrm_expired.add(1);
-            self.hard = true;
-        }
-        Ok(())
     }
 }

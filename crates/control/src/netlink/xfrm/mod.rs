@@ -3,6 +3,7 @@
 //!
 //! [`Xfrm`] is a thread. As with routes, everything is driven by levels: what a dump says is compared with what is known.
 
+mod known;
 mod mirror;
 #[cfg(test)]
 mod tests;

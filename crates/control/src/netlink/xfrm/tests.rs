@@ -98,6 +98,103 @@ impl Bed {
     }
 }
 
+/// The first association with another receiver, SPI, `reqid` and key.
+fn gcm(dst: [u8; 4], spi: u32, reqid: u32) -> Vec<u8> {
+    let mut bytes = GCM.to_vec();
+    bytes[72..76].copy_from_slice(&dst);
+    bytes[88..92].copy_from_slice(&spi.to_be_bytes());
+    bytes[224..228].copy_from_slice(&reqid.to_ne_bytes());
+    let name = bytes.windows(7).position(|part| part == b"rfc4106");
+    let key = name.expect("it is there") + 72;
+    bytes[key..key + 4].copy_from_slice(&dst);
+    bytes[key + 4..key + 8].copy_from_slice(&spi.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn a_peer_that_chooses_the_spi_of_another_does_not_take_its_place() {
+    let mut bed = Bed::new("192.0.2.1");
+    let to = |bed: &Bed, reqid| {
+        let tables = bed.database.snapshot();
+        let tunnel = tables.outbound(reqid).and_then(|sa| sa.spec().tunnel);
+        tunnel.map(|tunnel| tunnel.dst.to_string())
+    };
+    bed.hear(&gcm([192, 0, 2, 2], 0x1001, 1));
+    bed.hear(&gcm([192, 0, 2, 3], 0x1001, 3));
+    bed.hear(&gcm([192, 0, 2, 4], 0x1001, 3));
+    assert_eq!(to(&bed, 1).as_deref(), Some("192.0.2.2"));
+    assert_eq!(to(&bed, 3).as_deref(), Some("192.0.2.3"));
+    assert_eq!(bed.database.snapshot().all().len(), 3);
+    bed.hear(GONE);
+    bed.now += 1_000_000_000;
+    bed.told();
+    assert_eq!(
+        (to(&bed, 1), to(&bed, 3).as_deref()),
+        (None, Some("192.0.2.3"))
+    );
+}
+
+#[test]
+fn the_kernel_is_told_of_all_while_all_have_something_to_tell() {
+    let mut bed = Bed::new("192.0.2.1");
+    for n in 1..=40 {
+        bed.hear(&gcm([192, 0, 2, 100 + n], 0x2000, n.into()));
+    }
+    let (mut told, mut calls) = (0, 0);
+    loop {
+        // Packets go on while it is told.
+        for sa in bed.database.snapshot().all() {
+            sa.take(1, 100, NOW).expect("it is valid");
+        }
+        let mut room = [0; 1024];
+        let mut writer = Writer::new(&mut room);
+        let all = bed.mirror.tell(&mut writer, bed.now);
+        told += messages(writer.bytes()).count();
+        calls += 1;
+        if all {
+            break;
+        }
+        assert!(calls < 40, "it does not come to an end");
+    }
+    assert!(told >= 40);
+}
+
+#[test]
+fn peers_that_come_and_go_leave_nothing() {
+    let mut bed = Bed::new("192.0.2.1");
+    for n in 0..600u32 {
+        let dst = [10, 9, (n >> 8) as u8, n as u8];
+        // All of one `reqid`, and each of its own.
+        let reqid = if n % 2 == 0 { 7 } else { 1000 + n };
+        bed.hear(&gcm(dst, 0x3000 + n, reqid));
+        bed.hear(FLUSH);
+        bed.policies(POLICIES);
+    }
+    assert!(bed.mirror.numbers() <= 4, "{}", bed.mirror.numbers());
+    // Numbers that are used again are nobody else's.
+    for n in 0..5 {
+        bed.hear(&gcm([10, 8, 0, n], 0x4000, 7));
+    }
+    let tables = bed.database.snapshot();
+    let mut numbers: Vec<u32> = tables.all().iter().map(|sa| sa.spec().reqid).collect();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 5);
+}
+
+#[test]
+fn a_number_at_the_end_of_all_ends_an_association_instead_of_going_round() {
+    let mut bed = Bed::new("192.0.2.1");
+    let bytes = include_bytes!("../../../../../fuzz/seeds/xfrm/sent-most");
+    for message in messages(bytes).map_while(Result::ok) {
+        // To whomever it goes, it is this router's.
+        bed.mirror.take(&message, &mut |_| true, NOW);
+    }
+    for sa in bed.database.snapshot().all() {
+        let _ = sa.take(1, 1, NOW);
+    }
+    bed.told();
+}
+
 #[test]
 fn associations_are_as_the_kernel_says() {
     let mut bed = Bed::new("192.0.2.1");

@@ -3,7 +3,7 @@
 use esp::outer::{Df, Tunnel};
 use esp::policy::{Action, Net, Range};
 use esp::{Direction, Keys, Lifetime, Limits, Spec, Suite};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use wire::netlink::xfrm::{
     Algorithm, DIR_FWD, DIR_OUT, DONT_ENCAP_DSCP, ESN, NOECN, NOPMTUDISC, Policy, Sa, Selector,
@@ -39,6 +39,11 @@ pub struct Numbers {
     all: HashMap<(u32, Ends), u32>,
     /// Whose number is the `reqid` itself.
     first: HashMap<u32, Ends>,
+    /// Of those that are no `reqid`, how many there ever were at a time, and which are nobody's now.
+    others: u32,
+    free: Vec<u32>,
+    /// What was asked for since the last [`forget`](Self::forget).
+    asked: HashSet<u32>,
 }
 
 impl Numbers {
@@ -48,17 +53,36 @@ impl Numbers {
             TUNNEL => (src, dst),
             _ => (any, any),
         };
-        let next = OTHERS + self.all.len() as u32;
         let known = self.all.entry((reqid, (mode, src, dst)));
-        *known.or_insert_with(|| {
+        let number = *known.or_insert_with(|| {
             let first = self.first.entry(reqid).or_insert((mode, src, dst));
             // Both ways of a tunnel have one number, which is the `reqid` wherever it can be.
             let is_first = *first == (mode, src, dst) || *first == (mode, dst, src);
             match is_first && (1..OTHERS).contains(&reqid) {
                 true => reqid,
-                false => next,
+                false => self.free.pop().unwrap_or_else(|| {
+                    self.others += 1;
+                    OTHERS + (self.others - 1)
+                }),
             }
-        })
+        });
+        self.asked.insert(number);
+        number
+    }
+
+    /// Forgets all that are nobody's: peers come and go, each with other ends.
+    pub(super) fn forget(&mut self, in_use: impl Iterator<Item = u32>) {
+        let mut stay = std::mem::take(&mut self.asked);
+        stay.extend(in_use);
+        let gone = self.all.extract_if(|_, number| !stay.contains(number));
+        let gone = gone.map(|(_, number)| number);
+        self.free.extend(gone.filter(|number| *number >= OTHERS));
+        self.first.retain(|reqid, _| stay.contains(reqid));
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.len().max(self.first.len())
     }
 }
 

@@ -1,0 +1,163 @@
+//! The kernel's associations that are used, by what they are looked for, and what the kernel is told of each.
+
+use super::super::counts::XfrmCounts;
+use esp::{Direction, Limits, Sa};
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Bound;
+use std::sync::Arc;
+use wire::netlink::xfrm::{Current, Id, Replay};
+use wire::netlink::{Full, Writer};
+
+/// Of numbers of 32 bits, the one from which on an association should be renewed.
+const LATE: u64 = 0xf000_0000;
+/// SPI, whether it seals, and the rest that tells it from others.
+type Key = (u32, bool, Id);
+
+fn key(id: &Id, is_out: bool) -> Key {
+    (id.spi, is_out, *id)
+}
+
+/// All that are used, and those that were until a moment ago. What there may be thousands of is found without a look at
+/// the others.
+#[derive(Default)]
+pub(super) struct Associations {
+    all: BTreeMap<Key, Known>,
+    /// By SPI and whether they sealed; and since when they are gone.
+    gone: HashMap<(u32, bool), Vec<(u64, Arc<Sa>)>>,
+    /// The last of those that the kernel was told of, if there was no room for the others.
+    told: Option<Key>,
+}
+
+impl Associations {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &Id> {
+        self.all.keys().map(|(_, _, id)| id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Known> {
+        self.all.values()
+    }
+
+    pub(super) fn get(&self, id: &Id, is_out: bool) -> Option<&Known> {
+        self.all.get(&key(id, is_out))
+    }
+
+    pub(super) fn get_mut(&mut self, id: &Id, is_out: bool) -> Option<&mut Known> {
+        self.all.get_mut(&key(id, is_out))
+    }
+
+    pub(super) fn insert(&mut self, id: &Id, is_out: bool, known: Known) {
+        self.all.insert(key(id, is_out), known);
+    }
+
+    /// One is gone.
+    pub(super) fn remove(&mut self, id: &Id, is_out: bool, now: u64) -> Option<Arc<Sa>> {
+        let known = self.all.remove(&key(id, is_out))?;
+        let gone = self.gone.entry((id.spi, is_out)).or_default();
+        gone.push((now, Arc::clone(&known.sa)));
+        Some(known.sa)
+    }
+
+    /// Forgets those that have been gone for so long.
+    pub(super) fn forget(&mut self, now: u64, kept: u64) {
+        self.gone.retain(|_, list| {
+            list.retain(|(since, _)| now.saturating_sub(*since) < kept);
+            !list.is_empty()
+        });
+    }
+
+    /// The youngest with the keys, the SPI and the direction of another, there or just gone.
+    pub(super) fn same_as(&self, sa: &Sa) -> Option<&Arc<Sa>> {
+        let (spi, is_out) = (sa.spec().spi, sa.spec().direction == Direction::Out);
+        let least = Id {
+            dst: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            spi: 0,
+            protocol: 0,
+        };
+        let there = self.all.range((spi, is_out, least)..);
+        let there = there.take_while(|((s, out, _), _)| (*s, *out) == (spi, is_out));
+        let there = there.map(|(_, known)| &known.sa);
+        let gone = self.gone.get(&(spi, is_out)).into_iter().flatten();
+        let all = there.chain(gone.map(|(_, sa)| sa));
+        all.filter(|old| old.has_keys_of(sa))
+            .max_by_key(|old| old.made())
+    }
+
+    /// Writes what the kernel does not know yet, as much as has room; whether that was all. The next call goes on where this
+    /// one ends, so that those that always have something to tell do not keep it from the others.
+    pub(super) fn tell(&mut self, writer: &mut Writer<'_>, now: u64, counts: &XfrmCounts) -> bool {
+        let from = self.told.map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, known) in self.all.range_mut((from, Bound::Unbounded)) {
+            let (_, is_out, id) = key;
+            if known.tell(id, *is_out, writer, now, counts).is_err() {
+                return false;
+            }
+            self.told = Some(*key);
+        }
+        self.told = None;
+        true
+    }
+}
+
+/// An association that is used.
+pub(super) struct Known {
+    pub(super) sa: Arc<Sa>,
+    pub(super) src: IpAddr,
+    pub(super) replay: Replay,
+    pub(super) current: Current,
+    /// Packets, bytes and sequence number that the kernel was told last.
+    pub(super) told: (u64, u64, u64),
+    pub(super) soft: bool,
+    pub(super) hard: bool,
+    /// Told by which dump.
+    pub(super) round: u64,
+}
+
+impl Known {
+    /// Writes what the kernel does not know of it yet.
+    pub(super) fn tell(
+        &mut self,
+        id: &Id,
+        is_out: bool,
+        writer: &mut Writer<'_>,
+        now: u64,
+        counts: &XfrmCounts,
+    ) -> Result<(), Full> {
+        let (packets, bytes) = self.sa.counts();
+        let is = (packets, bytes, self.sa.number());
+        if is != self.told {
+            let mut current = self.current;
+            (current.packets, current.bytes) = (packets, bytes);
+            if current.used == 0 {
+                current.used = now / 1_000_000_000;
+            }
+            let mut replay = self.replay;
+            match is_out {
+                true => replay.sent = is.2,
+                false => replay.seen = is.2,
+            }
+            writer.xfrm_counts(id, self.src, &current, &replay)?;
+            counts.xfrm_told.add(1);
+            (self.current, self.replay, self.told) = (current, replay, is);
+        }
+        let spec = self.sa.spec();
+        let limited = |limits: Limits| limits != Limits::default();
+        let late = is_out && !spec.esn && is.2 >= LATE;
+        let soft = late || limited(spec.lifetime.soft) && self.sa.is_soft_expired(now);
+        if soft && !self.soft {
+            writer.xfrm_expire(id, false)?;
+            counts.xfrm_expired.add(1);
+            self.soft = true;
+        }
+        if !self.hard && self.sa.is_hard_expired(now) {
+            writer.xfrm_expire(id, true)?;
+            counts.xfrm_expired.add(1);
+            self.hard = true;
+        }
+        Ok(())
+    }
+}
