@@ -79,6 +79,11 @@ fn what_describes_a_cluster_is_refused_or_all_its_servers_can_run() {
 }
 
 #[test]
+fn flows_of_any_words_get_what_the_link_has_or_nothing() {
+    run("flows", 1_500, 300);
+}
+
+#[test]
 fn a_routing_daemon_may_send_any_bytes() {
     run("fpm", 8_000, 1_000);
 }

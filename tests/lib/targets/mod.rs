@@ -7,6 +7,7 @@ pub mod control;
 pub mod description;
 pub mod dps;
 pub mod expansion;
+pub mod flows;
 pub mod fpm;
 pub mod graph;
 pub mod headers;
@@ -63,6 +64,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "expansion",
         run: expansion::run,
+    },
+    Target {
+        name: "flows",
+        run: flows::run,
     },
     Target {
         name: "fpm",
