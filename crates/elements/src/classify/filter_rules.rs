@@ -280,14 +280,15 @@ impl FilterRules {
                 .one(&state, &mut rules, line)
                 .map_err(|wrong| (number, wrong))?;
             warning = if said.is_empty() { warning } else { said };
-        }
-        if rules.len() > self.slots {
-            let wrong = format!(
-                "that would be {} rules, and this filter takes {} until its configuration has more",
-                rules.len(),
-                self.slots
-            );
-            return Err((lines(text).last().map_or(1, |(number, _)| number), wrong));
+            // At once: each rule is compared with all before it.
+            if rules.len() > self.slots {
+                let wrong = format!(
+                    "that would be {} rules, and this filter takes {} until its configuration has more",
+                    rules.len(),
+                    self.slots
+                );
+                return Err((number, wrong));
+            }
         }
         let mut used = vec![false; self.slots];
         for (_, slot) in rules.iter().filter(|(_, slot)| *slot != NEW) {

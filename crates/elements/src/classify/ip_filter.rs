@@ -28,6 +28,8 @@ use super::filter_rules::{FilterRules, Lane, Line, twice};
 use super::rules::Ip;
 use crate::prelude::*;
 use crate::route::lookup::lines;
+use arguments::text_file;
+use std::path::Path;
 
 pub(super) struct IPFilter {
     rules: Arc<FilterRules>,
@@ -159,7 +161,7 @@ fn one(rules: &FilterRules, command: &str, value: &str) -> Result<String, String
 }
 
 fn read_file(file: &str, rules: &mut Vec<Line>, args: &mut Args) {
-    let text = match std::fs::read_to_string(file) {
+    let text = match text_file::named_text(Path::new(file)) {
         Ok(text) => text,
         Err(wrong) => {
             let help = "RULES names a text file, from where the router was started";
@@ -234,6 +236,19 @@ mod tests {
             "Idle -> MarkIPHeader -> IPFilter(1 all) -> Discard",
         );
         assert!(errors.contains("is not connected"), "{errors}");
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_not_read() {
+        for (file, wrong) in [
+            ("/dev/zero", "no regular file"),
+            ("/", "no regular file"),
+            ("/nowhere", "No such file"),
+        ] {
+            let text = format!("Idle -> MarkIPHeader -> IPFilter(RULES {file}) -> Discard");
+            let errors = testkit::errors(crate::CLASSES, &text);
+            assert!(errors.contains(wrong), "{errors}");
+        }
     }
 
     const CHANGED: &str =

@@ -5,10 +5,12 @@ use super::machine::{Call, Ended, Machine};
 use super::program::Program;
 use super::signal;
 use crate::prelude::*;
+use arguments::text_file;
 use engine::graph::call::not_found;
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -309,7 +311,7 @@ impl Host for Surroundings<'_, '_> {
     }
 
     fn load(&mut self, file: &str) -> Result<String, String> {
-        let bytes = std::fs::read(file).map_err(|e| io_error(file, &e))?;
+        let bytes = text_file::typed(Path::new(file)).map_err(|e| io_error(file, &e))?;
         Ok(match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
