@@ -37,7 +37,7 @@ use crate::route::lookup::lines;
 use arguments::Names;
 use arguments::units::{Bandwidth, Capacity, FromArg};
 use engine::publish::{Published, domain};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
@@ -341,12 +341,13 @@ impl<F: Family> Element for HostPolicer<F> {
             "hosts that send now: their rate, and packets over it",
             |config: &Config, _| {
                 let (rates, rest) = (config.rates(), (config.rest.0, config.burst));
+                // By length, since there may be thousands of prefixes, and of hosts.
+                let lengths: BTreeSet<u8> = rates.keys().map(|(length, _)| *length).collect();
                 let own = |host| {
-                    let longest = rates
-                        .iter()
-                        .rev()
-                        .find(|((length, prefix), _)| host & mask(*length) == *prefix);
-                    longest.map_or(rest, |(_, rate)| *rate)
+                    let mut longest = lengths.iter().rev();
+                    let own =
+                        longest.find_map(|length| rates.get(&(*length, host & mask(*length))));
+                    own.copied().unwrap_or(rest)
                 };
                 let busy = config.hosts().busy(config.now.load(Relaxed)).into_iter();
                 let rows = busy.map(|(host, over)| {
