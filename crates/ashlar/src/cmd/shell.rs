@@ -40,8 +40,8 @@ pub(crate) fn shell(target: &Target) -> Done {
     // Ctrl-C is for the command that runs.
     let noted = std::sync::Arc::default();
     signal_hook::flag::register(signal_hook::consts::SIGINT, noted).map_err(|e| e.to_string())?;
-    let config = Config::builder().auto_add_history(true).build();
-    let mut editor: Editor<Words, _> = Editor::with_config(config).map_err(|e| e.to_string())?;
+    let mut editor: Editor<Words, _> =
+        Editor::with_config(Config::default()).map_err(|e| e.to_string())?;
     editor.set_helper(Some(words));
     let history = history();
     if let Some(file) = &history {
@@ -83,6 +83,9 @@ fn talk(editor: &mut Editor<Words, rustyline::history::FileHistory>) -> Done {
             Err(ReadlineError::Eof) => return Ok(()),
             Err(wrong) => return Err(format!("cannot read a line: {wrong}")),
         };
+        if is_kept(&line) {
+            editor.add_history_entry(&*line).map_err(|e| e.to_string())?;
+        }
         let Some(words) = editor.helper_mut() else {
             return Ok(());
         };
@@ -152,10 +155,8 @@ impl Words {
 
     /// What may stand at the end of a line, each with a sentence.
     fn may_follow(&self, line: &str) -> Box<dyn Iterator<Item = (String, String)>> {
-        let (before, word) = match line.rfind(char::is_whitespace) {
-            Some(at) => (line[..at].trim(), &line[at + 1..]),
-            None => ("", line),
-        };
+        let (before, word) = line.split_at(last_word(line));
+        let before = before.trim();
         let mut words = before.split_whitespace();
         let Some(first) = words.next() else {
             return Box::new(beginning(self.commands(), word));
@@ -195,6 +196,17 @@ impl Words {
         let own = OWN.map(|(word, doc)| (word.to_owned(), doc.to_owned()));
         shown.chain(own).collect()
     }
+}
+
+/// Where the last word begins, which may be empty.
+fn last_word(line: &str) -> usize {
+    line.trim_end_matches(|c: char| !c.is_whitespace()).len()
+}
+
+/// Whether a line is kept in the file of lines: not what may be a secret, or what begins with a space, as in other shells.
+fn is_kept(line: &str) -> bool {
+    let secret = line.to_ascii_lowercase().contains("key");
+    !secret && !line.starts_with(char::is_whitespace)
 }
 
 fn beginning(
@@ -266,8 +278,7 @@ impl Completer for Words {
         if words.is_empty() && line.contains(char::is_whitespace) {
             return self.files.complete(line, at, cx);
         }
-        let from = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
-        Ok((from, words))
+        Ok((last_word(line), words))
     }
 }
 
@@ -277,3 +288,31 @@ impl rustyline::hint::Hinter for Words {
 impl rustyline::highlight::Highlighter for Words {}
 impl rustyline::validate::Validator for Words {}
 impl Helper for Words {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_end_at_spaces_of_any_width() {
+        for (line, word) in [
+            ("show rt", "rt"),
+            ("show ", ""),
+            ("show", "show"),
+            ("", ""),
+            // A space that text from elsewhere brings, of several bytes.
+            ("show\u{a0}rt", "rt"),
+            ("show\u{3000}", ""),
+        ] {
+            assert_eq!(&line[last_word(line)..], word, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_kept() {
+        let kept = ["show rt.table", "set fw.add \"allow tcp\""];
+        assert!(kept.into_iter().all(is_kept));
+        let secret = ["set t.add \"sa out 300 ENC_KEY 00ff\"", " set a.b c"];
+        assert!(!secret.into_iter().any(is_kept));
+    }
+}
