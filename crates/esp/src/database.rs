@@ -202,6 +202,7 @@ pub struct Database {
     tables: Published<Tables>,
     /// Numbers for which an association is missing, at places by number; 0 = none.
     missing: [AtomicU32; MISSING],
+    is_kernels: bool,
 }
 
 impl Default for Database {
@@ -209,6 +210,7 @@ impl Default for Database {
         let none = || ByNumber::new(LISTS);
         Database {
             missing: [const { AtomicU32::new(0) }; MISSING],
+            is_kernels: false,
             tables: Published::new(
                 domain(),
                 Tables {
@@ -223,6 +225,20 @@ impl Default for Database {
 }
 
 impl Database {
+    /// An empty one, which a kernel fills.
+    pub fn of_kernel() -> Database {
+        Database {
+            is_kernels: true,
+            ..Database::default()
+        }
+    }
+
+    /// Whether a kernel fills it, which wants to know where other ends are.
+    #[inline]
+    pub fn is_kernels(&self) -> bool {
+        self.is_kernels
+    }
+
     /// What a worker looks at, until it passes a quiescent point.
     #[inline]
     pub fn read<'r>(&'r self, reader: &'r Reader) -> &'r Tables {

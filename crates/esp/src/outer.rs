@@ -126,8 +126,18 @@ impl Outer {
                 ip.set_hop_limit(tunnel.ttl);
                 ip.set_src(src);
                 ip.set_dst(dst);
+                self.fill_checksum6(packet, ipv6::LEN);
             }
             _ => {}
+        }
+    }
+
+    /// Gives the UDP header, if there is one, its checksum, once an IPv6 packet is sealed: IPv6 does not do without, and Linux
+    /// does not take a datagram that has none. `at`: where UDP begins.
+    pub fn fill_checksum6(&self, packet: &mut [u8], at: usize) {
+        if self.udp.is_some() {
+            let pseudo = Ipv6::new_unchecked(&packet[..]).pseudo(proto::UDP, packet.len() - at);
+            Udp::new_unchecked(&mut packet[at..]).fill_checksum(pseudo);
         }
     }
 

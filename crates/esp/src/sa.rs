@@ -78,6 +78,9 @@ pub struct Spec {
     pub lifetime: Lifetime,
 }
 
+/// After how many nanoseconds the kernel is shown again that the other end is elsewhere.
+const SHOW_AGAIN: u64 = 1_000_000_000;
+
 /// What protects packets, with its keys.
 enum Transform {
     Aead(Box<dyn Aead>, [u8; 4]),
@@ -121,6 +124,8 @@ pub struct Sa {
     replayed: AtomicU64,
     forged: AtomicU64,
     ended: AtomicBool,
+    /// When the kernel was last shown that the other end is elsewhere, in nanoseconds since the Unix epoch; 0 = never.
+    shown: AtomicU64,
 }
 
 /// What is inside of an opened packet.
@@ -189,6 +194,7 @@ impl Sa {
             replayed: AtomicU64::new(0),
             forged: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            shown: AtomicU64::new(0),
             spec,
         })
     }
@@ -295,6 +301,18 @@ impl Sa {
         self.ended.load(Relaxed)
             || self.spec.lifetime.hard != Limits::default()
                 && self.beyond(&self.spec.lifetime.hard, now)
+    }
+
+    /// Whether a packet may show the kernel that the other end is elsewhere: one in a second.
+    #[inline]
+    pub fn may_show_move(&self, now: u64) -> bool {
+        let shown = self.shown.load(Relaxed);
+        shown == 0 || now.saturating_sub(shown) >= SHOW_AGAIN
+    }
+
+    /// A packet has shown it.
+    pub fn show_move(&self, now: u64) {
+        self.shown.store(now.max(1), Relaxed);
     }
 
     /// Counts packets that were let in.

@@ -16,7 +16,13 @@
 //! output 0 as IPv4 or by output 1 as IPv6. Packets that are no ESP, such as those of IKE, which share a UDP port with it, leave
 //! by output 2 or 3, unchanged. The SPI tells the association. What is inside must be what an inbound policy protects with
 //! associations of its number (RFC 4301, 5.2). DSCP stays that of the inner header; congestion that the tunnel met is told to it
-//! (RFC 6040). The annotations are as behind CheckIPHeader and CheckIP6Header.
+//! (RFC 6040). The annotations are as behind CheckIPHeader and CheckIP6Header. In transport mode through UDP the checksums of TCP
+//! and UDP are made anew, for a NAT has changed the addresses that they speak of (RFC 3948, 3.1.2).
+//!
+//! Where the kernel fills the table (`KERNEL true`) and the other end of an association through UDP comes from another address or
+//! port than before, since a NAT on the way has changed its mapping, a packet that was found right is given to the kernel
+//! as it came, by output 2 or 3: the kernel opens it, and tells the key exchange where the other end is now. At
+//! most one packet of an association in a second goes this way.
 //!
 //! All others are dropped under a name, without an answer:
 //!
@@ -37,10 +43,11 @@
 
 use super::{Table, at_network};
 use crate::prelude::*;
-use esp::outer::ecn_after;
+use esp::outer::{Tunnel, ecn_after};
 use esp::policy::Action;
 use esp::{Database, Direction, Fault, Opened, Sa, Tables};
-use wire::{Ipv4, Ipv6, ext, ipv4, ipv6, proto, udp};
+use std::net::IpAddr;
+use wire::{Ipv4, Ipv6, Tcp, Udp, ext, ipv4, ipv6, proto, tcp, udp};
 
 const NO_SA: u8 = 0;
 const REPLAYED: u8 = 1;
@@ -67,6 +74,8 @@ pub(super) struct IPsecDecap {
     database: Arc<Database>,
     /// Of the packets of a batch.
     verdicts: Vec<Verdict>,
+    /// A packet as it came, in case the kernel must see it.
+    sealed: Vec<u8>,
 }
 
 impl Element for IPsecDecap {
@@ -109,6 +118,7 @@ impl Element for IPsecDecap {
         IPsecDecap {
             database: config.database(init),
             verdicts: Vec::new(),
+            sealed: Vec::new(),
         }
     }
 
@@ -123,8 +133,10 @@ impl Element for IPsecDecap {
             bytes: 0,
             now,
         };
+        let kernel = self.database.is_kernels().then_some(&mut self.sealed);
+        let mut way = Way { other, kernel };
         let opened = batch.iter_mut().map(|packet| {
-            let opened = open(tables, packet, other, &mut counted);
+            let opened = open(tables, packet, &mut way, &mut counted);
             opened.unwrap_or_else(Verdict::drop)
         });
         self.verdicts.extend(opened);
@@ -134,6 +146,13 @@ impl Element for IPsecDecap {
             verdicts.next().unwrap_or(Verdict::drop(MALFORMED))
         });
     }
+}
+
+/// Where packets go that are not opened here.
+struct Way<'s> {
+    other: Verdict,
+    /// If there is a kernel that must be shown who comes from elsewhere: room for a packet.
+    kernel: Option<&'s mut Vec<u8>>,
 }
 
 /// What the packets in a row of one association add up to.
@@ -258,13 +277,13 @@ fn reason(fault: Fault) -> u8 {
 fn open<'t>(
     tables: &'t Tables,
     packet: &mut Packet,
-    other: Verdict,
+    way: &mut Way<'_>,
     counted: &mut Counted<'t>,
 ) -> Result<Verdict, u8> {
     let Some(before) = before(packet)? else {
-        return Ok(other);
+        return Ok(way.other);
     };
-    let sealed = packet.data_mut().get_mut(before.len..).ok_or(MALFORMED)?;
+    let sealed = packet.data().get(before.len..).ok_or(MALFORMED)?;
     let spi = u32::from_be_bytes(*sealed.first_chunk().ok_or(MALFORMED)?);
     if spi < SPI_MIN {
         return Err(MALFORMED);
@@ -274,6 +293,16 @@ fn open<'t>(
         return Err(NO_SA);
     }
     counted.turn_to(sa)?;
+    let came_at = packet.headroom();
+    let shows = match &mut way.kernel {
+        Some(copy) if has_moved(sa, packet.data(), &before) && sa.may_show_move(counted.now) => {
+            copy.clear();
+            copy.extend_from_slice(packet.data());
+            true
+        }
+        _ => false,
+    };
+    let sealed = packet.data_mut().get_mut(before.len..).ok_or(MALFORMED)?;
     let inner = sa.open(sealed).map_err(reason)?;
     counted.add(inner.end - inner.start);
     if inner.next == proto::NO_NEXT {
@@ -284,10 +313,46 @@ fn open<'t>(
         None => leave_transport(packet, &before, &inner)?,
     };
     let action = tables.policies().find(Direction::In, packet.data());
-    match action == Some(Action::Protect(sa.spec().reqid)) {
-        true => Ok(verdict),
-        false => Err(POLICY),
+    if action != Some(Action::Protect(sa.spec().reqid)) {
+        return Err(POLICY);
     }
+    if let Some(copy) = way.kernel.as_deref().filter(|_| shows) {
+        sa.show_move(counted.now);
+        restore(packet, came_at, copy, before.ip_len)?;
+        return Ok(way.other);
+    }
+    Ok(verdict)
+}
+
+/// Whether a packet in UDP comes from elsewhere than the association says; in transport mode only ports are known.
+#[inline]
+fn has_moved(sa: &Sa, data: &[u8], before: &Before) -> bool {
+    let Some((port, _)) = sa.spec().udp else {
+        return false;
+    };
+    let came_by = data.get(before.ip_len..).and_then(<[u8]>::first_chunk);
+    let is_elsewhere = |tunnel: &Tunnel| match tunnel.src {
+        IpAddr::V4(src) => before.is_v4 && Ipv4::new_unchecked(data).src() != src,
+        IpAddr::V6(src) => !before.is_v4 && Ipv6::new_unchecked(data).src() != src,
+    };
+    came_by.is_some_and(|by| u16::from_be_bytes(*by) != port)
+        || sa.outer().tunnel().is_some_and(is_elsewhere)
+}
+
+/// Makes a packet what it was when it came.
+fn restore(
+    packet: &mut Packet,
+    headroom: usize,
+    bytes: &[u8],
+    header_len: usize,
+) -> Result<(), u8> {
+    let front = packet.headroom().saturating_sub(headroom);
+    packet.push(front).ok_or(MALFORMED)?;
+    packet.truncate(bytes.len());
+    packet.put(bytes.len() - packet.len()).ok_or(MALFORMED)?;
+    packet.data_mut().copy_from_slice(bytes);
+    annotate(packet, header_len);
+    Ok(())
 }
 
 /// The packet becomes the one that the tunnel carried.
@@ -342,20 +407,43 @@ fn leave_transport(packet: &mut Packet, before: &Before, inner: &Opened) -> Resu
     let total = packet.len();
     let data = packet.data_mut();
     data[before.next_at] = inner.next;
-    if before.is_v4 {
-        let mut ip = Ipv4::new_unchecked(data);
+    let upper = total - ip_len;
+    let pseudo = if before.is_v4 {
+        let mut ip = Ipv4::new_unchecked(&mut data[..]);
         ip.set_total_len(total as u16);
         ip.fill_checksum();
-        let dst = ip.dst();
+        let (dst, pseudo) = (ip.dst(), ip.pseudo(upper));
         packet.anno_mut().set_dst4(dst.octets());
+        pseudo
     } else {
-        let mut ip = Ipv6::new_unchecked(data);
+        let mut ip = Ipv6::new_unchecked(&mut data[..]);
         ip.set_payload_len((total - ipv6::LEN) as u16);
-        let dst = ip.dst();
+        let (dst, pseudo) = (ip.dst(), ip.pseudo(inner.next, upper));
         packet.anno_mut().set_dst6(dst.octets());
+        pseudo
+    };
+    if before.len != before.ip_len {
+        fill_checksum(&mut packet.data_mut()[ip_len..], inner.next, pseudo);
     }
     annotate(packet, ip_len);
     Ok(Verdict::out(if before.is_v4 { OUT4 } else { OUT6 }))
+}
+
+/// Makes the checksum of TCP or UDP anew. It was right when the packet was sealed, or the other end wanted a wrong one.
+fn fill_checksum(upper: &mut [u8], protocol: u8, pseudo: u64) {
+    match protocol {
+        proto::TCP if upper.len() >= tcp::MIN_LEN => {
+            Tcp::new_unchecked(upper).fill_checksum(pseudo);
+        }
+        proto::UDP => {
+            let len = upper.len();
+            if Udp::new_checked(&upper[..]).is_ok_and(|udp| udp.len() == len && udp.checksum() != 0)
+            {
+                Udp::new_unchecked(upper).fill_checksum(pseudo);
+            }
+        }
+        _ => {}
+    }
 }
 
 #[inline]

@@ -275,9 +275,10 @@ fn transport(sa: &Sa, packet: &mut Packet, number: u64) -> Result<Verdict, u8> {
         packet.anno_mut().set_dst4(dst.octets());
         Verdict::out(OUT4)
     } else {
-        let mut ip = Ipv6::new_unchecked(data);
+        let mut ip = Ipv6::new_unchecked(&mut data[..]);
         ip.set_payload_len((total - ipv6::LEN) as u16);
         let dst = ip.dst();
+        sa.outer().fill_checksum6(data, header);
         packet.anno_mut().set_dst6(dst.octets());
         Verdict::out(OUT6)
     };

@@ -32,6 +32,8 @@
 //!   - `tunnel SRC DST`: the tunnel's ends, IPv4 or IPv6. Without it, transport mode.
 //!   - `ENC_KEY HEX`: the cipher's key; of GCM, GMAC and ChaCha20 with the salt, four bytes, at its end.
 //!   - `AUTH_KEY HEX`: the key of the code.
+//!   - `KEY_FILE FILE`: instead of both, a file with a line of hexadecimal digits for each key that the suite has, the
+//!     cipher's first. Nobody but its owner may read or write it (mode 600). So keys are in no configuration.
 //!   - `udp SPORT DPORT`: encapsulation in UDP, for a way through NAT.
 //!   - `esn`: sequence numbers of 64 bits.
 //!   - `window N`: size of the anti-replay window, 0 (none) to 4096. Default 64; choose more where several workers send.
@@ -57,13 +59,13 @@
 //! Suites: `aes128gcm16`, `aes192gcm16`, `aes256gcm16`, `chacha20poly1305`, `aes128gmac`, `aes192gmac`, `aes256gmac`;
 //! `aes128`, `aes192`, `aes256` or `null` (no secrecy), each with `-sha1`, `-sha256` or `-sha512`.
 
-use super::KernelTable;
+use super::given::own_keys;
 use super::syntax::{self, Line};
+use super::{Given, KernelTable};
 use crate::prelude::*;
 use engine::clock::Clock;
 use engine::resources::{self, Resources};
-use esp::policy::Policy;
-use esp::{CLOCK_MIN, Database, Direction, Keys, Sa, Spec};
+use esp::{CLOCK_MIN, Database, Direction, Sa};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -72,10 +74,7 @@ pub(super) struct IPsecTable;
 
 pub(super) struct Config {
     /// What the text says.
-    given: Vec<(Spec, Keys)>,
-    policies: Vec<Policy>,
-    /// Some of them seal by numbers that count up from the clock.
-    counts: bool,
+    given: Given,
     /// That before a reload.
     old: Option<Arc<Database>>,
     /// Directions and SPIs of the text before a reload, which go if the text does not say them any more.
@@ -99,13 +98,14 @@ impl Config {
             let named = (sa.spec().direction, sa.spec().spi);
             let in_text = self
                 .given
+                .sas
                 .iter()
                 .any(|(spec, _)| (spec.direction, spec.spi) == named);
             if !in_text && !self.forgotten.contains(&named) {
                 all.push(Arc::clone(sa));
             }
         }
-        for (spec, keys) in &self.given {
+        for (spec, keys) in &self.given.sas {
             let known = before
                 .as_ref()
                 .and_then(|t| t.find(spec.direction, spec.spi));
@@ -118,7 +118,7 @@ impl Config {
         // Those that were added last are used: they must stay the last.
         all.sort_by_key(|sa| sa.made());
         database.add(&all);
-        database.set_policies(self.policies.clone());
+        database.set_policies(self.given.policies.clone());
         Arc::new(database)
     }
 
@@ -165,22 +165,9 @@ fn trust_this_clock() -> Result<(), String> {
     trust_clock(shown).and_then(|()| trust_clock(Some(wall())))
 }
 
-/// An association that counts must have keys of its own: others' numbers would meet its own.
-fn own_keys<'s>(sa: &Sa, mut others: impl Iterator<Item = &'s Sa>) -> Result<(), String> {
-    let counts = sa.seals_by_count();
-    match others.find(|other| counts && other.seals_by_count() && sa.has_keys_of(other)) {
-        Some(other) if other.spec().spi != sa.spec().spi => Err(format!(
-            "the outbound association {:#x} has the same key: their initialisation vectors would meet, which gives packets and \
-             keys away; give each a key of its own",
-            other.spec().spi
-        )),
-        _ => Ok(()),
-    }
-}
-
 impl Resources for IPsecTable {
     fn initialize(config: &Config) -> Result<(), String> {
-        match config.counts {
+        match config.given.counts {
             true => trust_this_clock(),
             false => Ok(()),
         }
@@ -266,9 +253,7 @@ impl Element for IPsecTable {
 
     fn configure(args: &mut Args) -> Config {
         let mut config = Config {
-            given: Vec::new(),
-            policies: Vec::new(),
-            counts: false,
+            given: Given::default(),
             old: None,
             forgotten: Vec::new(),
             database: OnceLock::new(),
@@ -279,7 +264,6 @@ impl Element for IPsecTable {
             table.used.store(true, Ordering::Release);
             let _ = config.database.set(Arc::clone(&table.database));
         }
-        let mut made: Vec<Sa> = Vec::new();
         let rest = args.rest(
             "LINE",
             "an association or a policy",
@@ -293,28 +277,8 @@ impl Element for IPsecTable {
                 );
                 continue;
             }
-            match syntax::parse(&arg.words()) {
-                Ok(Line::Policy(policy)) => config.policies.push(policy),
-                Ok(Line::Sa(spec, keys)) => match Sa::new(spec.clone(), &keys, 0) {
-                    Err(wrong) => args.error(&arg, wrong),
-                    Ok(sa) => {
-                        let named = (spec.direction, spec.spi);
-                        let mut known = config.given.iter().map(|(s, _)| (s.direction, s.spi));
-                        if known.any(|other| other == named) {
-                            args.error(
-                                &arg,
-                                "there are two associations with this direction and SPI",
-                            );
-                        }
-                        if let Err(wrong) = own_keys(&sa, made.iter()) {
-                            args.error(&arg, wrong);
-                        }
-                        config.counts |= sa.seals_by_count();
-                        made.push(sa);
-                        config.given.push((spec, keys));
-                    }
-                },
-                Err(wrong) => args.error(&arg, wrong),
+            if let Err(wrong) = config.given.add(&arg.words()) {
+                args.error(&arg, wrong);
             }
         }
         config
@@ -332,6 +296,7 @@ impl Element for IPsecTable {
         config.old = old.database.get().cloned();
         config.forgotten = old
             .given
+            .sas
             .iter()
             .map(|(spec, _)| (spec.direction, spec.spi))
             .collect();

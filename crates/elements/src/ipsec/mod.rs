@@ -1,9 +1,11 @@
 //! IPsec: packets are sealed and opened (RFC 4301, RFC 4303). The rules, without packets, are the crate `esp`.
 
+mod given;
 mod ipsec_check;
 mod ipsec_decap;
 mod ipsec_encap;
 mod ipsec_table;
+mod key_file;
 mod syntax;
 
 use crate::prelude::*;
@@ -11,6 +13,8 @@ use engine::element::Class;
 use esp::Database;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use given::Given;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -22,10 +26,19 @@ pub const CLASSES: &[Class] = &[
 
 /// What the kernel of the router's namespace says of associations and policies. It is router-wide: control, which follows the kernel,
 /// finds it by the plan.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KernelTable {
     database: Arc<Database>,
     used: AtomicBool,
+}
+
+impl Default for KernelTable {
+    fn default() -> KernelTable {
+        KernelTable {
+            database: Arc::new(Database::of_kernel()),
+            used: AtomicBool::new(false),
+        }
+    }
 }
 
 impl KernelTable {

@@ -1,10 +1,12 @@
 //! How associations and policies are written and shown.
 
+use super::key_file;
 use esp::outer::{Df, Tunnel};
 use esp::policy::{Action, Net, Policy, Range};
 use esp::{Direction, Keys, Lifetime, Sa, Spec};
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::path::Path;
 use std::str::FromStr;
 use wire::proto;
 
@@ -48,15 +50,19 @@ impl<'a> Words<'a> {
     /// A key. What it is not said: it may be a key in spite of a mistake.
     fn key(&mut self, what: &str) -> Result<Vec<u8>, String> {
         let word = self.next(&format!("the value of `{what}`"))?;
-        let word = word.strip_prefix("0x").unwrap_or(word);
-        let pairs = word.as_bytes().as_chunks::<2>();
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let byte = |[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?);
-        let bytes: Option<Vec<u8>> = pairs.0.iter().map(byte).collect();
-        let bytes = bytes.filter(|_| pairs.1.is_empty());
         let wrong = || format!("{what} must be hexadecimal digits, two for each byte");
-        bytes.ok_or_else(wrong)
+        key(word.as_bytes()).ok_or_else(wrong)
     }
+}
+
+/// The bytes of hexadecimal digits.
+pub(super) fn key(word: &[u8]) -> Option<Vec<u8>> {
+    let word = word.strip_prefix(b"0x").unwrap_or(word);
+    let pairs = word.as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let byte = |[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?);
+    let bytes: Option<Vec<u8>> = pairs.0.iter().map(byte).collect();
+    bytes.filter(|_| pairs.1.is_empty())
 }
 
 /// A word in a message. What looks like a key is not said: somebody may have mistaken its place.
@@ -132,6 +138,7 @@ fn sa(words: &mut Words) -> Result<(Spec, Keys), String> {
     };
     let (mut udp, mut esn, mut window, mut pad) = (None, false, 64, 0);
     let (mut lifetime, mut keys) = (Lifetime::default(), Keys::default());
+    let mut key_file = None;
     while let Some(word) = words.0.next() {
         match &**word {
             "spi" => spi = Some(words.number("spi")?),
@@ -140,6 +147,7 @@ fn sa(words: &mut Words) -> Result<(Spec, Keys), String> {
             "tunnel" => ends = Some((words.value("tunnel")?, words.value("tunnel")?)),
             "ENC_KEY" => keys.enc = words.key("ENC_KEY")?.into(),
             "AUTH_KEY" => keys.auth = words.key("AUTH_KEY")?.into(),
+            "KEY_FILE" => key_file = Some(words.next("the file's name")?),
             "udp" => udp = Some((words.value("udp")?, words.value("udp")?)),
             "esn" => esn = true,
             "window" => window = words.number("window")?,
@@ -191,6 +199,12 @@ fn sa(words: &mut Words) -> Result<(Spec, Keys), String> {
         pad,
         lifetime,
     };
+    if let Some(file) = key_file {
+        if !keys.enc.is_empty() || !keys.auth.is_empty() {
+            return Err("`KEY_FILE` has all keys: leave ENC_KEY and AUTH_KEY out".to_owned());
+        }
+        keys = key_file::read(Path::new(file), spec.suite)?;
+    }
     Ok((spec, keys))
 }
 

@@ -1,7 +1,12 @@
 //! Both elements together, and what only both can show.
 
+use super::syntax::Line;
 use testkit::{Bench, Rng, errors, ip4, ip6};
 use wire::{Ipv4, Ipv6, Udp};
+
+fn words_of(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
 
 /// Keys of a suite, as the table takes them.
 fn keys(suite: &str) -> String {
@@ -124,6 +129,88 @@ fn all_suites_carry_both_families_in_both_modes_over_both() {
                 assert_eq!(refused, all as u64);
             }
         }
+    }
+}
+
+#[test]
+fn udp_over_ipv6_has_a_checksum() {
+    for words in [TUNNEL6, ""] {
+        let mut bench = router("aes128gcm16", &format!("{words} udp 4500 4501"));
+        let packets: Vec<_> = (0..50).map(six).collect();
+        let (_, on6) = sealed(&mut bench, &[], &packets);
+        assert_eq!(on6.len(), packets.len());
+        for packet in &on6 {
+            let ip = Ipv6::new_checked(&packet[..]).unwrap();
+            let udp = Udp::new_checked(ip.payload()).unwrap();
+            assert_ne!(udp.checksum(), 0);
+            assert!(udp.verify_checksum(ip.pseudo(17, ip.payload().len())));
+        }
+    }
+}
+
+#[test]
+fn a_nat_in_between_spoils_no_checksum_in_transport_mode() {
+    for made in [
+        ip4().udp(5, 6),
+        ip4().tcp(5, 6),
+        ip4().udp(5, 6).no_udp_checksum(),
+    ] {
+        let made = made.dst("10.2.0.2").payload_len(33);
+        let [inner, changed] = ["10.1.0.1", "10.1.0.9"].map(|src| made.clone().src(src).bytes());
+        let mut bench = router("aes128gcm16", "udp 4500 4501");
+        let (mut on, _) = sealed(&mut bench, &[inner], &[]);
+        let mut ip = Ipv4::new_unchecked(&mut on[0][..]);
+        ip.set_src([10, 1, 0, 9].into());
+        ip.fill_checksum();
+        bench.push("got4", &on);
+        assert_eq!(bench.take("out4"), [changed]);
+    }
+}
+
+#[test]
+fn the_kernel_is_shown_who_comes_from_elsewhere() {
+    let packets: Vec<_> = (0..4).map(|n| four(100 * n)).collect();
+    for words in [TUNNEL4, ""] {
+        let words = format!("{words} udp 4500 4501");
+        let (mut on, _) = sealed(&mut router("aes128gcm16", &words), &packets, &[]);
+        // They come by another port.
+        on.iter_mut()
+            .for_each(|packet| packet[20..22].copy_from_slice(&[1, 2]));
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            &format!("t :: IPsecTable(KERNEL true); {GRAPH}"),
+        );
+        let line = format!(
+            "sa in spi 0x1001 reqid 1 suite aes128gcm16 {words}{}",
+            keys("aes128gcm16")
+        );
+        let Ok(Line::Sa(spec, keys)) = super::syntax::parse(&words_of(&line)) else {
+            panic!("it is an association");
+        };
+        let table = bench.router_wide::<super::KernelTable>();
+        let sa = esp::Sa::new(spec, &keys, 0).expect("it is right");
+        table.database().add([&std::sync::Arc::new(sa)]);
+        let policies =
+            POLICIES
+                .split(',')
+                .map(|line| match super::syntax::parse(&words_of(line)) {
+                    Ok(Line::Policy(policy)) => policy,
+                    _ => panic!("it is a policy"),
+                });
+        table.database().set_policies(policies.collect());
+
+        // A forged one shows nothing.
+        let mut forged = on[0].clone();
+        *forged.last_mut().unwrap() ^= 1;
+        bench.push("got4", &[forged]);
+        bench.push("got4", &on[..2]);
+        assert_eq!(bench.take("other4"), on[..1], "{:?}", bench.all_drops());
+        assert_eq!(bench.take("out4"), packets[1..2]);
+        bench.advance(std::time::Duration::from_secs(1));
+        bench.push("got4", &on[2..]);
+        assert_eq!(bench.take("other4"), on[2..3]);
+        assert_eq!(bench.take("out4"), packets[3..]);
+        assert_eq!(bench.drops("d", "forged"), 1);
     }
 }
 

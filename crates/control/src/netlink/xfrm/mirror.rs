@@ -21,8 +21,9 @@ const STILL: u64 = 1 << 16;
 const RESTART: u64 = 1 << 26;
 /// For how many nanoseconds one that is gone is kept, in case the same comes again with other addresses.
 const KEPT: u64 = 2_000_000_000;
-/// For how many nanoseconds an outbound association that was deleted seals what no other does. A responder of strongSwan
-/// deletes the old one before it adds the new one; the initiator opens packets of the old one for seconds.
+/// For how many nanoseconds an association that was deleted still seals what no other does, and opens what comes. A responder of
+/// strongSwan deletes the old one before it adds the new one, and whoever changes an address or port deletes the association
+/// before it adds the same with others; the other end opens packets of the old one for seconds.
 const FADES: u64 = 1_000_000_000;
 /// How often the kernel is told that an association is missing.
 const ASK_AGAIN: u64 = 1_000_000_000;
@@ -41,7 +42,7 @@ pub struct Mirror {
     counts: Arc<XfrmCounts>,
     numbers: Numbers,
     known: Associations,
-    /// Outbound ones that are gone and still seal what no other does, and until when.
+    /// Those that are gone and still seal what no other does, or open what comes, and until when.
     fading: Vec<(u64, Arc<Sa>)>,
     askers: HashMap<u32, Asker>,
     /// Policies of a dump, with their places.
@@ -344,7 +345,7 @@ impl Mirror {
         Some(sa)
     }
 
-    /// Associations are gone unless the dump `round` has told them. Outbound ones may fade.
+    /// Associations are gone unless the dump `round` has told them. They may fade.
     fn lose(&mut self, ids: &[Id], now: u64, round: u64, fades: bool) {
         let mut gone = Vec::new();
         for (id, is_out) in ids.iter().flat_map(|id| [(id, false), (id, true)]) {
@@ -355,7 +356,7 @@ impl Mirror {
             let Some(sa) = self.known.remove(id, is_out, now) else {
                 continue;
             };
-            match is_out && fades {
+            match fades {
                 true => self.fading.push((now + FADES, sa)),
                 false => gone.push(sa),
             }
