@@ -14,10 +14,11 @@ define(
     $DEV0 eth0,             // the port: an interface, a PCI address ...
     $IF0 eth0,              // name of its control-plane interface
     $DEV1 eth1,
-    $IF1 eth1
+    $IF1 eth1,
+    $IPSEC KERNEL true      // who says what is protected: the kernel, or [ipsec] of a description (conf/ipsec.toml)
 );
 
-ipsec :: IPsecTable(KERNEL true);
+ipsec :: IPsecTable($IPSEC);
 
 // A port and its control-plane interface.
 //   in 0, 1:  IPv4 and IPv6 packets to send by this port

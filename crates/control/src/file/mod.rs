@@ -1,8 +1,9 @@
-//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[port]]`, `[[link]]`), or
+//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[port]]`, `[[link]]`, `[ipsec]`), or
 //! the servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
 //!
 //! All mistakes are found at once; each has its place, says what is wrong and what to do.
 
+mod ipsec;
 mod ports;
 pub(crate) mod reader;
 mod routers;
@@ -62,7 +63,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
 pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str>) -> Parsed {
     read(name, text, |reader, top| {
         let kinds = ["cluster", "server", "link", "route"];
-        let has_routers = top.has("router") || top.has("port");
+        let has_routers = ["router", "port", "ipsec"].iter().any(|kind| top.has(kind));
         // Both may have links.
         let of_cluster = |kind: &str| !has_routers || kind != "link";
         let cluster = kinds.iter().any(|kind| of_cluster(kind) && top.has(kind));
@@ -73,11 +74,13 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
                 let mut reader = reader;
                 reader.wrong("file-kinds", top.span, wrong, help);
                 kinds.iter().for_each(|kind| top.skip(kind));
-                ["router", "port"].iter().for_each(|kind| top.skip(kind));
+                let others = ["router", "port", "ipsec"];
+                others.iter().for_each(|kind| top.skip(kind));
                 (reader, Vec::new(), Together::default(), None)
             }
             (true, false) => {
                 let (mut reader, mut routers) = routers::read(reader, top, folder, only);
+                ipsec::read(&mut reader, top, &mut routers, folder);
                 let together = ports::read(&mut reader, top, &mut routers);
                 (reader, routers, together, None)
             }

@@ -136,6 +136,40 @@ impl<'a> Fields<'a> {
         found
     }
 
+    /// The table `key`, or the tables of the array.
+    pub(crate) fn table_or_tables(
+        &mut self,
+        reader: &mut Reader,
+        key: &'static str,
+        what: &'static str,
+    ) -> Vec<Fields<'a>> {
+        match self.table.get(key).map(Spanned::get_ref) {
+            Some(DeValue::Table(_)) => self.table(reader, key, what).into_iter().collect(),
+            _ => self.tables(reader, key, what),
+        }
+    }
+
+    /// A text, or a whole number as it is written.
+    pub(crate) fn word_or_number(
+        &mut self,
+        reader: &mut Reader,
+        key: &'static str,
+    ) -> Option<Word> {
+        let value = self.get(key)?;
+        word_or_number(reader, key, value)
+    }
+
+    /// A list of texts and whole numbers.
+    pub(crate) fn words_or_numbers(&mut self, reader: &mut Reader, key: &'static str) -> Vec<Word> {
+        match self.get(key).map(Spanned::get_ref) {
+            Some(DeValue::Array(items)) => items
+                .iter()
+                .filter_map(|item| word_or_number(reader, key, item))
+                .collect(),
+            _ => self.words(reader, key),
+        }
+    }
+
     /// A text.
     pub(crate) fn word(&mut self, reader: &mut Reader, key: &'static str) -> Option<Word> {
         let value = self.get(key)?;
@@ -209,13 +243,7 @@ impl<'a> Fields<'a> {
                 text: name.get_ref().to_string(),
                 span: reader.span(name.span()),
             };
-            let value = match value.get_ref() {
-                DeValue::Integer(number) => Some(Word {
-                    text: number.as_str().to_owned(),
-                    span: reader.span(value.span()),
-                }),
-                _ => word(reader, &name.text, value),
-            };
+            let value = word_or_number(reader, &name.text, value);
             pairs.extend(value.map(|value| (name, value)));
         }
         pairs
@@ -229,10 +257,7 @@ impl<'a> Fields<'a> {
     ) -> Option<(T, Span)> {
         let value = self.get(key)?;
         let text = match value.get_ref() {
-            DeValue::Integer(number) => Word {
-                text: number.as_str().to_owned(),
-                span: reader.span(value.span()),
-            },
+            DeValue::Integer(_) => word_or_number(reader, key, value)?,
             DeValue::Boolean(is_so) => Word {
                 text: is_so.to_string(),
                 span: reader.span(value.span()),
@@ -266,6 +291,22 @@ impl<'a> Fields<'a> {
             let wrong = format!("{} has no field `{name}`", self.what);
             reader.wrong("file-unknown", span, wrong, &help);
         }
+    }
+}
+
+fn word_or_number(reader: &mut Reader, key: &str, value: &Spanned<DeValue<'_>>) -> Option<Word> {
+    match value.get_ref() {
+        DeValue::Integer(number) => {
+            let text = number.as_str().to_owned();
+            let other_base = (number.radix() != 10)
+                .then(|| i64::from_str_radix(&text, number.radix()).ok())
+                .flatten();
+            Some(Word {
+                text: other_base.map_or(text, |number| number.to_string()),
+                span: reader.span(value.span()),
+            })
+        }
+        _ => word(reader, key, value),
     }
 }
 

@@ -306,3 +306,241 @@ fn all_mistakes_of_ports_and_links_are_told() {
         "{all}"
     );
 }
+
+const IPSEC: &str = r#"[[router]]
+name = "edge"
+graph = "ipsec.click"
+
+[ipsec]
+[[ipsec.sa]]
+direction = "out"
+spi = 0x1001
+reqid = 1
+suite = "aes128gcm16"
+tunnel = ["192.0.2.1", "192.0.2.2"]
+udp = [4500, 4501]
+key_file = "out.key"
+hard_packets = 1000
+[[ipsec.sa]]
+direction = "in"
+spi = 0x2001
+reqid = 1
+suite = "aes128-sha256"
+tunnel = ["192.0.2.2", "192.0.2.1"]
+key_file = "in.key"
+esn = true
+window = 1024
+ecn = false
+[[ipsec.policy]]
+direction = "out"
+src = "10.1.0.0/16"
+dst = "10.2.0.0/16"
+protocol = "udp"
+dport = "1000-2000"
+protect = 1
+[[ipsec.policy]]
+direction = "out"
+src = "0.0.0.0/0"
+dst = "0.0.0.0/0"
+action = "bypass"
+"#;
+
+/// A folder with what the text above names.
+fn with_keys(test: &str) -> Folder {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new(test);
+    let graph = "ipsec :: IPsecTable($IPSEC);";
+    fs::write(folder.0.join("ipsec.click"), graph).expect("it takes files");
+    let keys = [
+        ("out.key", "5a".repeat(20)),
+        (
+            "in.key",
+            format!("{}\n{}", "6b".repeat(16), "7c".repeat(32)),
+        ),
+    ];
+    for (name, text) in keys {
+        let path = folder.0.join(name);
+        fs::write(&path, text).expect("it takes files");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    }
+    folder
+}
+
+#[test]
+fn ipsec_of_a_file_is_what_the_table_of_its_router_is_given() {
+    let folder = with_keys("ipsec");
+    let parsed = parse("routers.toml", IPSEC, &folder.0);
+    assert_eq!(mistakes(&parsed), [""; 0]);
+    let [(name, value)] = &*parsed.routers[0].source.definitions else {
+        panic!("one definition")
+    };
+    let at = folder.0.display();
+    assert_eq!(
+        (&**name, &**value),
+        (
+            "IPSEC",
+            &*format!(
+                "sa out spi 4097 reqid 1 suite aes128gcm16 tunnel 192.0.2.1 192.0.2.2 udp 4500 4501 KEY_FILE {at}/out.key \
+                 hard_packets 1000, \
+                 sa in spi 8193 reqid 1 suite aes128-sha256 tunnel 192.0.2.2 192.0.2.1 KEY_FILE {at}/in.key esn ecn no window 1024, \
+                 policy out src 10.1.0.0/16 dst 10.2.0.0/16 proto udp dport 1000-2000 protect 1, \
+                 policy out src 0.0.0.0/0 dst 0.0.0.0/0 bypass"
+            )
+        )
+    );
+    // The graph takes it, and no text that can be seen has a key.
+    let compiled = crate::compile(
+        &parsed.routers[0].source,
+        &elements::registry(),
+        &planner::Options::new(1, &::ports::Directory::new()),
+    );
+    assert_eq!(compiled.text(), "");
+    assert!(!format!("{parsed:?}").contains("5a5a"));
+
+    let kernel = &IPSEC[..IPSEC.find("[[ipsec.sa]]").expect("it is there")];
+    let parsed = parse("routers.toml", &format!("{kernel}kernel = true"), &folder.0);
+    assert_eq!(mistakes(&parsed), [""; 0]);
+    assert_eq!(parsed.routers[0].source.definitions[0].1, "KERNEL true");
+}
+
+#[test]
+fn all_mistakes_of_ipsec_are_told_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = with_keys("ipsec-mistakes");
+    let open = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(folder.0.join("in.key"), open).expect("it is ours");
+    let text = IPSEC
+        .replace("direction = \"out\"\nspi", "direction = \"up\"\nspi")
+        .replace("window = 1024", "windows = 1024\nttl = \"x\"")
+        .replace("protect = 1", "protect = 2")
+        .replace("action = \"bypass\"", "action = \"pass\"");
+    let parsed = parse("routers.toml", &text, &folder.0);
+    assert_eq!(
+        mistakes(&parsed),
+        [
+            "6: the direction must be `in` or `out`, not `up`",
+            "23: [[ipsec.sa]] has no field `windows`",
+            "37: there is no action `pass`",
+        ],
+        "{}",
+        parsed.text()
+    );
+    let parsed = parse(
+        "routers.toml",
+        &IPSEC.replace("key_file = \"out.key\"", "key_file = \"in.key\""),
+        &folder.0,
+    );
+    let open = "others may read or change the key file";
+    assert_eq!(parsed.text().matches(open).count(), 2, "{}", parsed.text());
+    for (from, to, wanted) in [
+        (
+            "protect = 1",
+            "protect = 2",
+            "5: a policy protects by 2, and there is no outbound association with this `reqid`",
+        ),
+        (
+            "spi = 0x1001",
+            "spi = 0x2",
+            "6: the SPI must be at least 256: those below are reserved",
+        ),
+        ("\"out.key\"", "\"no.key\"", "6: cannot read the key file"),
+        (
+            "key_file = \"out.key\"\n",
+            "",
+            "6: [[ipsec.sa]] has no `key_file`",
+        ),
+        (
+            "udp = [4500, 4501]",
+            "udp = [4500]",
+            "12: `udp` must name two, not 1",
+        ),
+        ("10.1.0.0/16", "10.1.0.0/33", "25: `src` must be a prefix"),
+        (
+            "action = \"bypass\"",
+            "action = \"pass\"",
+            "36: there is no action `pass`",
+        ),
+        (
+            "protect = 1",
+            "protect = 1\naction = \"bypass\"",
+            "`protect` and `action` say different things",
+        ),
+        (
+            "[ipsec]",
+            "[ipsec]\nrouter = \"egde\"",
+            "6: there is no router `egde`",
+        ),
+        (
+            "[ipsec]",
+            "[ipsec]\nkernel = true",
+            "6: the kernel says what is protected, and so does this file",
+        ),
+        (
+            "[ipsec]",
+            "[ipsec]\nkernels = true",
+            "[ipsec] has no field `kernels`",
+        ),
+        (
+            "\"ipsec.click\"",
+            "\"a.click\"",
+            "5: the graph of router `edge` has no IPsecTable that takes this",
+        ),
+        (
+            "\"ipsec.click\"",
+            "\"ipsec.click\"\ndefinitions = { IPSEC = \"\" }",
+            "6: router `edge` has a definition of `IPSEC` already",
+        ),
+    ] {
+        let mode = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(folder.0.join("in.key"), mode).expect("it is ours");
+        let parsed = parse("routers.toml", &IPSEC.replacen(from, to, 1), &folder.0);
+        let said = mistakes(&parsed);
+        assert!(
+            said.iter().any(|said| said.contains(wanted)),
+            "{wanted}: {said:?}"
+        );
+        assert!(!parsed.text().contains("5a5a"));
+    }
+    let two = IPSEC.replace(
+        "[ipsec]",
+        "[[router]]\nname = \"b\"\ngraph = \"a.click\"\n[ipsec]",
+    );
+    let parsed = parse("routers.toml", &two, &folder.0);
+    assert_eq!(
+        mistakes(&parsed),
+        ["8: [ipsec] does not say for which router it is"]
+    );
+    let none = parse("routers.toml", "[ipsec]\nkernel = true", &folder.0);
+    assert_eq!(
+        mistakes(&none),
+        ["1: [ipsec] is for a router, and this file has none"]
+    );
+}
+
+#[test]
+fn the_example_of_ipsec_is_right() {
+    let folder = with_keys("ipsec-example");
+    fs::copy(folder.0.join("out.key"), folder.0.join("in.key")).expect("it takes files");
+    let key = "6b".repeat(20);
+    fs::write(folder.0.join("in.key"), key).expect("it takes files");
+    let graph = include_str!("../../../../conf/ipsec-linux.click");
+    fs::write(folder.0.join("ipsec-linux.click"), graph).expect("it takes files");
+    let text = include_str!("../../../../conf/ipsec.toml");
+    for text in [text.to_owned(), kernel_only(text)] {
+        let parsed = parse("ipsec.toml", &text, &folder.0);
+        assert_eq!(mistakes(&parsed), [""; 0]);
+        let compiled = crate::compile(
+            &parsed.routers[0].source,
+            &elements::registry(),
+            &planner::Options::new(1, &::ports::Directory::new()),
+        );
+        // Its interfaces need not be there.
+        assert!(!compiled.text().contains("IPsec"), "{}", compiled.text());
+    }
+}
+
+/// The example with the line that stands alone.
+fn kernel_only(text: &str) -> String {
+    let at = text.find("[[ipsec.sa]]").expect("it is there");
+    text[..at].replace("# kernel = true", "kernel = true")
+}
