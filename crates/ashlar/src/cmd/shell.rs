@@ -84,7 +84,9 @@ fn talk(editor: &mut Editor<Words, rustyline::history::FileHistory>) -> Done {
             Err(wrong) => return Err(format!("cannot read a line: {wrong}")),
         };
         if is_kept(&line) {
-            editor.add_history_entry(&*line).map_err(|e| e.to_string())?;
+            editor
+                .add_history_entry(&*line)
+                .map_err(|e| e.to_string())?;
         }
         let Some(words) = editor.helper_mut() else {
             return Ok(());
