@@ -14,6 +14,9 @@ const LATE: u64 = 0xf000_0000;
 /// SPI, whether it seals, and the rest that tells it from others.
 type Key = (u32, bool, Id);
 
+/// Since when one is gone.
+type Gone = (u64, Arc<Sa>);
+
 fn key(id: &Id, is_out: bool) -> Key {
     (id.spi, is_out, *id)
 }
@@ -23,8 +26,8 @@ fn key(id: &Id, is_out: bool) -> Key {
 #[derive(Default)]
 pub(super) struct Associations {
     all: BTreeMap<Key, Known>,
-    /// By SPI and whether they sealed; and since when they are gone.
-    gone: HashMap<(u32, bool), Vec<(u64, Arc<Sa>)>>,
+    /// By SPI and whether they sealed.
+    gone: HashMap<(u32, bool), Vec<Gone>>,
     /// The last of those that the kernel was told of, if there was no room for the others.
     told: Option<Key>,
 }
