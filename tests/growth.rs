@@ -273,6 +273,18 @@ const FORMS: &[Form] = &[
         true,
     ),
     (
+        "a name in each of many compound elements",
+        |n| {
+            let entries = ["me 10.0.0.1/24"; 10].join(", ");
+            each(n, |i| {
+                format!(
+                    "p{i} :: {{ AddressInfo({entries}); Idle -> SetIPAddress(me) -> Discard; }};\n"
+                )
+            })
+        },
+        true,
+    ),
+    (
         "scripts that call handlers",
         |n| {
             format!(

@@ -9,17 +9,18 @@ use std::sync::Arc;
 /// one compound element see them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    values: Arc<HashMap<(String, Kind), Vec<Value>>>,
+    values: Arc<HashMap<(String, Kind), Meaning>>,
     /// The compound element, with a slash behind its name; empty for the router itself.
     place: String,
 }
 
-/// What a name stands for within some compound element.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Value {
-    /// The compound element as [`Names::place`] writes it; `None`: what holds where nobody says anything.
-    place: Option<String>,
-    text: String,
+/// What a name stands for, by where: there may be thousands of compound elements that each say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Meaning {
+    /// By compound element, as [`Names::place`] writes it.
+    places: HashMap<String, String>,
+    /// What holds where nobody says anything.
+    default: Option<String>,
 }
 
 /// What a name stands for.
@@ -72,20 +73,18 @@ impl Names {
 
     /// Gives a name a value of some kind, written as an argument would be.
     pub fn insert(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
-        let place = Some(self.place.clone());
-        self.put(name, kind, place, value.into());
+        let place = self.place.clone();
+        self.meaning(name, kind).places.insert(place, value.into());
     }
 
     /// As [`insert`](Self::insert), for where nothing else is said.
     pub fn insert_default(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
-        self.put(name, kind, None, value.into());
+        self.meaning(name, kind).default = Some(value.into());
     }
 
-    fn put(&mut self, name: &str, kind: Kind, place: Option<String>, text: String) {
+    fn meaning(&mut self, name: &str, kind: Kind) -> &mut Meaning {
         let values = Arc::make_mut(&mut self.values);
-        let values = values.entry((name.to_owned(), kind)).or_default();
-        values.retain(|value| value.place != place);
-        values.push(Value { place, text });
+        values.entry((name.to_owned(), kind)).or_default()
     }
 
     /// A network also has a broadcast address, and usually a gateway at its first address.
@@ -155,13 +154,16 @@ impl Names {
             .iter()
             .find_map(|s| name.strip_suffix(s)?.strip_suffix(':'));
         let key = (bare.unwrap_or(name).to_owned(), kind);
-        let holds = |value: &&Value| {
-            let place = value.place.as_ref();
-            place.is_none_or(|place| self.place.starts_with(place))
-        };
-        let values = self.values.get(&key)?.iter().filter(holds);
-        let nearest = values.max_by_key(|value| value.place.as_ref().map(String::len))?;
-        Some(&nearest.text)
+        let meaning = self.values.get(&key)?;
+        // From the compound element around outwards.
+        let mut place = &*self.place;
+        loop {
+            match (meaning.places.get(place), place.strip_suffix('/')) {
+                (Some(text), _) => return Some(text),
+                (None, Some(inner)) => place = &place[..inner.rfind('/').map_or(0, |at| at + 1)],
+                (None, None) => return meaning.default.as_deref(),
+            }
+        }
     }
 }
 
