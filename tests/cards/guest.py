@@ -155,11 +155,15 @@ class Guest:
     """A guest with two cards of a model; options of the model follow it: `virtio-net-pci,mq=on`."""
 
     def __init__(self, lab: Lab, model: str, *, taps: Namespace | None = None, queues: int = 1,
-                 memory: int = 1280):
-        """With `taps` cables end in the interfaces n0 and n1 of that namespace, with so many queues."""
+                 memory: int = 1280, cables: list | None = None, name: str = ""):
+        """With `taps` cables end in the interfaces n0 and n1 of that namespace, with so many queues; `cables` are others, one for
+        each card. Guests of one lab have names."""
         self.lab, self.model = lab, model
-        self.folder = lab.folder
-        if taps is None:
+        self.folder = lab.folder / name
+        self.folder.mkdir(exist_ok=True)
+        if cables is not None:
+            self.cables = cables
+        elif taps is None:
             self.cables = [Cable(self.folder, f"n{i}") for i in range(2)]
         else:
             self.cables = [Tap(f"n{i}", queues) for i in range(2)]
@@ -176,7 +180,7 @@ class Guest:
                  "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"]
         words += ["-device", "intel-iommu,intremap=off,caching-mode=on", "-device", "virtio-9p-pci,fsdev=root,mount_tag=host"]
         for number, cable in enumerate(self.cables):
-            words += ["-netdev", cable.netdev]
+            words += [*getattr(cable, "options", []), "-netdev", cable.netdev]
             words += ["-device", f"pcie-root-port,id=r{number},chassis={number + 1},slot={number + 1},addr={number + 16:#x}"]
             options = ",".join(f"{key}={value}" for key, value in self._card(number).items() if key != "driver")
             words += ["-device", f"{model},{options}"]
@@ -245,7 +249,8 @@ class Guest:
             while number not in self._answers:
                 if not self.process.running or not self._news.wait(min(1, max(0, end - time.monotonic()))) \
                         and time.monotonic() > end:
-                    raise Failed(f"the guest has not answered within {timeout:g} s\n{self.console()[-3000:]}")
+                    what = f"has not answered within {timeout:g} s" if self.process.running else f"is gone ({self.process.wait()}): {self.process.said()}"
+                    raise Failed(f"the guest {what}\n{self.console()[-3000:]}")
             return self._answers.pop(number)
 
     def console(self) -> str:

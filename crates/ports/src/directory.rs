@@ -558,6 +558,7 @@ mod tests {
             ("dpdk:01:00.0,x=1", Means::Card("01:00.0".into())),
             ("net_null0", Means::Dpdk),
             ("memif:id=0", Means::Dpdk),
+            ("vhost:/run/vm.sock,queues=2", Means::Dpdk),
             ("eth0", Means::Interface("eth0".into())),
             ("pace:1k/af_xdp:eth0", Means::Xdp("eth0".into())),
             ("tap:eth0", Means::Tap),

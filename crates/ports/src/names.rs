@@ -1,6 +1,6 @@
 //! What the name of a port means.
 
-use crate::{af_packet, dpdk, memif, wrap};
+use crate::{af_packet, dpdk, memif, vhost, wrap};
 
 /// What DPDK is to probe, if a name means a device of it, and remarks. Names that need a device of
 /// their own get one that is named after a digest of theirs, so that the same name means the same
@@ -13,6 +13,7 @@ pub(crate) fn devargs(name: &str) -> Option<Result<(String, Vec<String>), String
     let devargs = match name.split_once(':') {
         Some(("dpdk", rest)) => rest.to_string(),
         Some(("memif", rest)) => own("net_memif", &memif::words(rest)),
+        Some(("vhost", rest)) => own("net_vhost", &vhost::words(rest)),
         Some(("af_xdp", interface)) => {
             return Some(af_packet::for_af_xdp(interface).map(|(queues, remarks)| {
                 let args = format!("iface={interface},queue_count={queues}");
@@ -39,6 +40,7 @@ pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
         Some(("af_packet", interface)) => Some(interface.to_owned()),
         Some(("af_xdp", interface)) => Some(first(interface)),
         Some(("dpdk", rest)) => Some(first(rest)),
+        Some(("vhost", rest)) => Some(format!("vhost:{}", first(rest))),
         Some(_) if dpdk::is_pci(name) => Some(first(name)),
         Some(_) => Some(name.to_owned()),
         None => Some(first(name)),
@@ -71,7 +73,7 @@ pub fn means(name: &str) -> Means {
     match name.split_once(':') {
         Some(("dpdk", rest)) if dpdk::is_pci(rest) => Means::Card(first(rest)),
         _ if dpdk::is_pci(name) => Means::Card(first(name)),
-        Some(("dpdk" | "memif", _)) => Means::Dpdk,
+        Some(("dpdk" | "memif" | "vhost", _)) => Means::Dpdk,
         _ if name.starts_with("net_") => Means::Dpdk,
         Some(("af_packet", interface)) => Means::Interface(interface.to_owned()),
         Some(("af_xdp", rest)) => Means::Xdp(first(rest)),

@@ -10,7 +10,7 @@
 //!
 //! Arguments:
 //!
-//! - `DEVICE`: the port: a Linux interface, a PCI address, `pcap:FILE`, `tap:NAME`, `memif:...`,
+//! - `DEVICE`: the port: a Linux interface, a PCI address, `pcap:FILE`, `tap:NAME`, `memif:...`, `vhost:...`,
 //!   `ring:NAME`, `null:LENGTH` or a DPDK device.
 //! - `PROMISC`: whether to receive frames for other stations, too. Default false.
 //!

@@ -1,4 +1,4 @@
-//! DPDK devices: `net_null0,size=64` and other virtual ones, PCI addresses, `memif:` and `af_xdp:`.
+//! DPDK devices: `net_null0,size=64` and other virtual ones, PCI addresses, `memif:`, `vhost:` and `af_xdp:`.
 //!
 //! Frames arrive in the mempool's buffers and leave in them; one C call moves a burst. A device is
 //! attached when it is first looked at, since only its driver knows its queues.
@@ -14,6 +14,7 @@ use crate::counts::Count;
 use crate::directory::{Events, Parts};
 use crate::memif::Memif;
 use crate::napi::{By, Napi};
+use crate::vhost::Vhost;
 use card::Card;
 use door::Visitor;
 use engine::packet::Batch;
@@ -223,7 +224,14 @@ pub(crate) fn open(
 ) -> Result<Parts, String> {
     let mut info = probe(devargs, sizes)?;
     info.remarks.extend(remarks);
-    let card = Arc::new(Card::open(devargs, request)?);
+    let card = match Vhost::of(devargs) {
+        None => Card::open(devargs, request)?,
+        Some(vhost) => {
+            vhost.check().map_err(|why| format!("{devargs}: {why}"))?;
+            vhost.open(|| Card::open(devargs, request))?
+        }
+    };
+    let card = Arc::new(card);
     let rx = (0..request.rx_queues as u16).map(|queue| {
         Box::new(Rx {
             visitor: card.door.visitor(),

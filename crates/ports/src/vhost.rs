@@ -1,0 +1,139 @@
+//! `vhost:PATH`: the router's end of a virtual machine's virtio card (vhost-user, DPDK's net_vhost).
+//!
+//! The rings are in the guest's memory, and a guest may write anything there: DPDK's vhost library translates and bounds each address
+//! that it finds, and drops what does not fit. So the guest need not be trusted, unlike a peer of memif. Who connects to the
+//! socket, however, hands over the memory itself, so only this user and root may: QEMU of another user needs `chown`.
+
+use crate::sys;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// A name in the file system that a socket can have, and its end.
+const PATH_MAX: usize = 107;
+
+/// A device of net_vhost.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Vhost {
+    socket: PathBuf,
+    /// The virtual machine makes the socket.
+    is_client: bool,
+}
+
+/// What DPDK is told for `vhost:PATH,WORDS`.
+pub(crate) fn words(rest: &str) -> String {
+    format!("iface={rest}")
+}
+
+impl Vhost {
+    /// What a device of DPDK is, `NAME,WORD=VALUE,...`, if net_vhost drives it.
+    pub(crate) fn of(devargs: &str) -> Option<Vhost> {
+        let mut words = devargs.split(',');
+        let name = words.next()?;
+        if !name.starts_with("net_vhost") && !name.starts_with("eth_vhost") {
+            return None;
+        }
+        let mut vhost = Vhost {
+            socket: PathBuf::new(),
+            is_client: false,
+        };
+        for (key, value) in words.filter_map(|word| word.split_once('=')) {
+            match key.trim() {
+                "iface" => vhost.socket = value.trim().into(),
+                "client" => vhost.is_client = value.trim() == "1",
+                _ => {}
+            }
+        }
+        Some(vhost)
+    }
+
+    /// Says that the socket can be there, and takes away one that a router has left behind.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let path = self.socket.display();
+        if !self.socket.is_absolute() || self.socket.as_os_str().len() > PATH_MAX {
+            return Err(format!(
+                "the socket's path must be absolute, such as vhost:/run/vm1.sock, and of at most {PATH_MAX} bytes"
+            ));
+        }
+        if let Some(folder) = self.socket.parent()
+            && !folder.is_dir()
+        {
+            return Err(format!("there is no folder {}", folder.display()));
+        }
+        if self.is_client {
+            return Ok(());
+        }
+        match self.socket.symlink_metadata() {
+            Err(_) => Ok(()),
+            Ok(seen) if !seen.file_type().is_socket() => {
+                Err(format!("{path} is there and no socket: name another place"))
+            }
+            // Whoever made it may have been killed: then nobody listens.
+            Ok(_) => match UnixStream::connect(&self.socket) {
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+                    let removed = std::fs::remove_file(&self.socket);
+                    removed.map_err(|e| format!("{path} is left over and cannot be removed: {e}"))
+                }
+                Ok(_) => Err(format!(
+                    "another program listens at {path}: end it, or name another place; with client=1 the router connects \
+                     to a virtual machine that listens"
+                )),
+                Err(e) => Err(format!("{path}: {e}")),
+            },
+        }
+    }
+
+    /// Opens the device, which makes the socket; only this user and root may connect to it.
+    ///
+    /// # Errors
+    /// As `open`; a sentence.
+    pub(crate) fn open<T: Send>(
+        &self,
+        open: impl FnOnce() -> Result<T, String> + Send,
+    ) -> Result<T, String> {
+        if self.is_client {
+            return open();
+        }
+        sys::privately(open).map_err(|e| format!("its socket cannot be kept to this user: {e}"))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_socket_that_is_left_over_goes_and_one_in_use_stays() {
+        let folder = std::env::temp_dir().join(format!("ashlar-vhost-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("temporary folders can be made");
+        let path = folder.join("vm.sock");
+        let of = |more: &str| {
+            let devargs = format!("net_vhost7,iface={}{more}", path.display());
+            Vhost::of(&devargs).expect("it is of net_vhost")
+        };
+        assert_eq!(of("").check(), Ok(()));
+        let listener = UnixListener::bind(&path).expect("the folder is ours");
+        let refused = of("").check().expect_err("somebody listens");
+        assert!(refused.contains("another program listens"), "{refused}");
+        assert_eq!(of(",queues=2,client=1").check(), Ok(()));
+        drop(listener);
+        assert!(path.exists());
+        assert_eq!(of("").check(), Ok(()));
+        assert!(!path.exists());
+        std::fs::write(&path, "").expect("the folder is ours");
+        let refused = of("").check().expect_err("it is a file");
+        assert!(refused.contains("no socket"), "{refused}");
+        std::fs::remove_dir_all(&folder).expect("the folder is ours");
+        let refused = of("").check().expect_err("it is gone");
+        assert!(refused.contains("there is no folder"), "{refused}");
+        let relative = Vhost::of("net_vhost1,iface=vm.sock").expect("it is of net_vhost");
+        let refused = relative.check().expect_err("it is relative");
+        assert!(refused.contains("must be absolute"), "{refused}");
+        assert_eq!(Vhost::of("net_null0"), None);
+    }
+}
