@@ -218,6 +218,18 @@ impl Packet {
         Some(&mut self.data_mut()[len..])
     }
 
+    /// Adds bytes of unspecified content at both ends, and returns all; `None`, changing nothing, without room.
+    #[inline]
+    pub fn extend(&mut self, front: usize, back: usize) -> Option<&mut [u8]> {
+        let offset = self.headroom().checked_sub(front)?;
+        if back > self.tailroom() {
+            return None;
+        }
+        // SAFETY: the buffer has room before the data and behind (checked above).
+        unsafe { self.set_place(offset, front + self.len() + back) };
+        Some(self.data_mut())
+    }
+
     /// Removes `n` bytes at the end (Click's `take`). Returns false, changing nothing, if the packet
     /// is shorter.
     #[inline]

@@ -49,6 +49,24 @@ fn the_head_of_the_network_header_is_there_whole_or_not_at_all() {
 }
 
 #[test]
+fn extend_adds_at_both_ends_or_not_at_all() {
+    let mut p = packet(b"abc");
+    let (head, tail) = (p.headroom(), p.tailroom());
+    for (front, back) in [(head + 1, 0), (0, tail + 1), (head + 1, tail + 1)] {
+        assert!(p.extend(front, back).is_none());
+        assert_eq!(
+            (p.data(), p.headroom(), p.tailroom()),
+            (&b"abc"[..], head, tail)
+        );
+    }
+    let all = p.extend(2, 1).expect("there is room");
+    (all[0], all[1], all[5]) = (b'x', b'y', b'z');
+    assert_eq!(p.data(), b"xyabcz");
+    let all = p.extend(head - 2, tail - 1).expect("there is as much room");
+    assert_eq!(all.len(), head + 3 + tail);
+}
+
+#[test]
 fn put_and_take_move_the_end() {
     let mut p = packet(b"abc");
     p.put(2).expect("there is tailroom").copy_from_slice(b"de");
