@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 pub const MAX: u32 = 4096;
 /// Bits in a word.
 const BITS: u64 = 32;
+/// All of them.
+const ONES: u64 = (1 << BITS) - 1;
 
 /// The numbers that have been seen, of the last ones up to the greatest.
 #[derive(Debug)]
@@ -119,24 +121,68 @@ impl Window {
     /// Marks the number of an authentic packet; false if it was marked before or the window has left it behind.
     #[inline]
     pub fn take(&self, number: u64) -> bool {
+        let mut one = [true];
+        self.take_all(&mut one, |_| Some(number), |is_new| *is_new = false);
+        one[0]
+    }
+
+    /// Marks the numbers of authentic packets, in order, and refuses those that [`take`](Self::take) would not; one may be
+    /// refused twice. What has no number is passed over. Neighbours that follow each other are marked at once.
+    #[inline]
+    pub fn take_all<T>(
+        &self,
+        packets: &mut [T],
+        number: impl Fn(&T) -> Option<u64>,
+        mut refuse: impl FnMut(&mut T),
+    ) {
         if self.ring.is_empty() {
-            self.top.fetch_max(number, Relaxed);
-            return true;
+            let greatest = packets.iter().filter_map(number).max();
+            self.top.fetch_max(greatest.unwrap_or(0), Relaxed);
+            return;
         }
-        let top = self.top.fetch_max(number, AcqRel).max(number);
-        if number == 0 || number <= top.saturating_sub(self.size) {
-            return false;
+        let block = |packet: &T| number(packet).map(|number| number / BITS);
+        for run in packets.chunk_by_mut(|a, b| block(a) == block(b)) {
+            let Some(greatest) = run.iter().filter_map(&number).max() else {
+                continue;
+            };
+            let mut top = self.top.fetch_max(greatest, AcqRel);
+            let mut bits = 0;
+            for packet in &mut *run {
+                let number = number(packet).unwrap_or(0);
+                top = top.max(number);
+                let bit = 1 << (number % BITS);
+                let is_inside = number > top.saturating_sub(self.size);
+                if is_inside && number > 0 && bits & bit == 0 {
+                    bits |= bit;
+                } else {
+                    refuse(packet);
+                }
+            }
+            if bits == 0 {
+                continue;
+            }
+            let seen = bits & self.mark(greatest, bits);
+            if seen != 0 {
+                let was_seen =
+                    |packet: &T| number(packet).is_some_and(|n| seen & 1 << (n % BITS) != 0);
+                run.iter_mut().filter(|p| was_seen(p)).for_each(&mut refuse);
+            }
         }
-        let (word, tag, bit) = self.place(number);
+    }
+
+    /// Sets bits of the word in which a number lies, and returns those that were set: all, if the word stands for later numbers.
+    #[inline]
+    fn mark(&self, number: u64, bits: u64) -> u64 {
+        let (word, tag, _) = self.place(number);
         let mut now = word.load(Acquire);
         loop {
-            let new = match age(now, tag) {
-                0 if now & bit == 0 => now | bit,
-                age if age > 0 => u64::from(tag) << 32 | bit,
-                _ => return false,
+            let (seen, new) = match age(now, tag) {
+                0 => (now & ONES, now | bits),
+                age if age > 0 => (0, u64::from(tag) << 32 | bits),
+                _ => return ONES,
             };
             match word.compare_exchange_weak(now, new, AcqRel, Acquire) {
-                Ok(_) => return true,
+                Ok(_) => return seen,
                 Err(other) => now = other,
             }
         }
@@ -219,6 +265,38 @@ mod tests {
                 assert_eq!(window.take(number), expected, "{number} of {size}");
                 assert_eq!(might, expected, "{number} of {size}");
                 assert!(!window.might_take(number) && !window.take(number));
+            }
+        }
+    }
+
+    #[test]
+    fn many_at_once_are_as_one_by_one() {
+        for size in [0, 1, 2, 31, 32, 33, 64, 1024, 4096] {
+            let mut rng = Rng::seed(u64::from(size) + 7);
+            let (many, single) = (Window::new(size), Window::new(size));
+            let mut middle = rng.below(100) as u64;
+            for _ in 0..2_000 {
+                let batch: Vec<_> = (0..rng.below(70))
+                    .map(|_| {
+                        middle += *rng.pick(&[0, 1, 1, 1, 1, 2, 40]);
+                        let back = if rng.one_in(5) {
+                            rng.below(90) as u64
+                        } else {
+                            0
+                        };
+                        (!rng.one_in(9)).then(|| middle.saturating_sub(back))
+                    })
+                    .collect();
+                let mut packets: Vec<_> = batch.iter().map(|number| (*number, true)).collect();
+                many.take_all(&mut packets, |packet| packet.0, |packet| packet.1 = false);
+                for (number, is_new) in packets {
+                    assert_eq!(
+                        number.is_none_or(|number| single.take(number)),
+                        is_new,
+                        "{size}"
+                    );
+                }
+                assert_eq!(many.top(), single.top());
             }
         }
     }
