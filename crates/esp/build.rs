@@ -13,10 +13,14 @@ fn main() {
     }
     let bindings = bindgen::Builder::default()
         .header_contents("mb.h", "#include <intel-ipsec-mb.h>")
-        .allowlist_function("alloc_mb_mgr|init_mb_mgr_auto")
-        .allowlist_type("IMB_MGR|gcm_key_data|gcm_context_data|chacha20_poly1305_context_data")
-        .opaque_type("IMB_JOB")
+        .allowlist_function(
+            "alloc_mb_mgr|init_mb_mgr_auto|imb_get_mb_mgr_size|imb_set_pointers_mb_mgr",
+        )
+        .allowlist_type(
+            "IMB_MGR|IMB_JOB|gcm_key_data|gcm_context_data|chacha20_poly1305_context_data",
+        )
         .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
         .generate_comments(false)
         .layout_tests(false)
         .generate();

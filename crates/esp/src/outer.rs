@@ -3,7 +3,7 @@
 
 use crate::sa::Spec;
 use std::net::IpAddr;
-use wire::{Ipv4, Ipv6, Udp, ipv4, ipv6, proto, udp};
+use wire::{Ipv4, Ipv6, Udp, checksum, ipv4, ipv6, proto, udp};
 
 /// Bits of the ECN field.
 const ECN: u8 = 3;
@@ -46,6 +46,24 @@ pub struct Tunnel {
 pub struct Outer {
     tunnel: Option<Tunnel>,
     udp: Option<(u16, u16)>,
+    /// Bytes of a tunnel's headers before ESP's.
+    len: usize,
+    /// What the outer header takes over from the inner one: bits of DSCP and ECN, and of the word for fragments; and what it
+    /// has of its own.
+    tos: (u8, u8),
+    fragment: (u16, u16),
+    /// Of a tunnel over IPv4: the header of a packet without those and without length and number, and its sum.
+    header4: [u8; ipv4::MIN_LEN],
+    sum4: u64,
+}
+
+/// What a tunnel's IP header says that follows.
+#[inline]
+fn protocol(udp: Option<(u16, u16)>) -> u8 {
+    match udp {
+        Some(_) => proto::UDP,
+        None => proto::ESP,
+    }
 }
 
 impl Outer {
@@ -58,9 +76,34 @@ impl Outer {
                 return Err("a DSCP is at most 63".to_owned());
             }
         }
+        let mut header4 = [0; ipv4::MIN_LEN];
+        if let Some(tunnel) = &spec.tunnel
+            && let (IpAddr::V4(src), IpAddr::V4(dst)) = (tunnel.src, tunnel.dst)
+        {
+            let mut ip = Ipv4::new_unchecked(&mut header4[..]);
+            ip.set_header_len(ipv4::MIN_LEN);
+            ip.set_ttl(tunnel.ttl);
+            ip.set_protocol(protocol(spec.udp));
+            ip.set_src(src);
+            ip.set_dst(dst);
+        }
+        let udp_len = if spec.udp.is_some() { udp::LEN } else { 0 };
+        let own = spec.tunnel.and_then(|t| t.dscp).map(|dscp| dscp << 2);
+        let ecn = spec.tunnel.is_some_and(|t| t.ecn);
+        let taken = if own.is_none() { !ECN } else { 0 } | if ecn { ECN } else { 0 };
+        let is_v4 = spec.tunnel.is_some_and(|t| t.dst.is_ipv4());
         Ok(Outer {
             tunnel: spec.tunnel,
             udp: spec.udp,
+            len: udp_len + if is_v4 { ipv4::MIN_LEN } else { ipv6::LEN },
+            tos: (taken, own.unwrap_or(0)),
+            fragment: match spec.tunnel.map(|t| t.df) {
+                Some(Df::Copy) => (ipv4::DF, 0),
+                Some(Df::Set) => (0, ipv4::DF),
+                Some(Df::Clear) | None => (0, 0),
+            },
+            header4,
+            sum4: checksum::sum(&header4),
         })
     }
 
@@ -78,51 +121,41 @@ impl Outer {
 
     /// Bytes of a tunnel's headers before ESP's.
     #[inline]
-    pub fn len(&self, tunnel: &Tunnel) -> usize {
-        self.udp_len()
-            + match tunnel.dst {
-                IpAddr::V4(_) => ipv4::MIN_LEN,
-                IpAddr::V6(_) => ipv6::LEN,
-            }
+    pub fn tunnel_len(&self) -> usize {
+        self.len
     }
 
-    /// Writes a tunnel's headers at the front of a packet; `tos` and `df` are those of the inner header.
+    /// Writes a tunnel's headers at the front of a packet; `tos` and `fragment` are those of the inner header, where an IPv6
+    /// packet counts as one that must not be fragmented.
     #[inline]
-    pub fn write(&self, tunnel: &Tunnel, packet: &mut [u8], tos: u8, df: bool, ident: u16) {
-        let ecn = if tunnel.ecn { tos & ECN } else { 0 };
-        let tos = tunnel.dscp.map_or(tos & !ECN, |dscp| dscp << 2) | ecn;
+    pub fn write(&self, tunnel: &Tunnel, packet: &mut [u8], tos: u8, fragment: u16, ident: u16) {
+        let tos = tos & self.tos.0 | self.tos.1;
         let total = packet.len();
-        let protocol = match self.udp {
-            Some(_) => proto::UDP,
-            None => proto::ESP,
-        };
         match (tunnel.src, tunnel.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let df = match tunnel.df {
-                    Df::Copy => df,
-                    Df::Set => true,
-                    Df::Clear => false,
-                };
-                self.write_udp(&mut packet[ipv4::MIN_LEN..]);
-                let mut ip = Ipv4::new_unchecked(&mut packet[..ipv4::MIN_LEN]);
-                ip.set_header_len(ipv4::MIN_LEN);
+            (IpAddr::V4(_), IpAddr::V4(_)) => {
+                if self.udp.is_some() {
+                    self.write_udp(&mut packet[ipv4::MIN_LEN..]);
+                }
+                let fragment = fragment & self.fragment.0 | self.fragment.1;
+                // A packet that is never cut needs no number.
+                let ident = if fragment == 0 { ident } else { 0 };
+                let header = &mut packet[..ipv4::MIN_LEN];
+                header.copy_from_slice(&self.header4);
+                let mut ip = Ipv4::new_unchecked(header);
                 ip.set_tos(tos);
                 ip.set_total_len(total as u16);
-                // A packet that is never cut needs no number.
-                ip.set_ident(if df { 0 } else { ident });
-                ip.set_fragment_word(if df { ipv4::DF } else { 0 });
-                ip.set_ttl(tunnel.ttl);
-                ip.set_protocol(protocol);
-                ip.set_src(src);
-                ip.set_dst(dst);
-                ip.fill_checksum();
+                ip.set_ident(ident);
+                ip.set_fragment_word(fragment);
+                let words = [u16::from(tos), total as u16, ident, fragment];
+                let sum = words.into_iter().map(u64::from).sum::<u64>();
+                ip.set_checksum(checksum::finish(self.sum4 + sum));
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 self.write_udp(&mut packet[ipv6::LEN..]);
                 let mut ip = Ipv6::new_unchecked(&mut packet[..ipv6::LEN]);
                 ip.set_first_word(tos, 0);
                 ip.set_payload_len((total - ipv6::LEN) as u16);
-                ip.set_next_header(protocol);
+                ip.set_next_header(protocol(self.udp));
                 ip.set_hop_limit(tunnel.ttl);
                 ip.set_src(src);
                 ip.set_dst(dst);

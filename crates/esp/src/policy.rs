@@ -66,8 +66,10 @@ pub struct Policies {
 #[derive(Debug)]
 struct Compiled {
     tree: Tree,
-    /// Places in the list.
-    places: Vec<u32>,
+    /// What each rule says.
+    actions: Vec<Action>,
+    /// Whether any looks at more than addresses.
+    looks_deeper: bool,
 }
 
 impl Default for Policies {
@@ -81,17 +83,19 @@ impl Policies {
     pub fn new(list: Vec<Policy>) -> Policies {
         let compiled = |direction: Direction, is_v4: bool| {
             let mut rules = Vec::new();
-            let mut places = Vec::new();
-            for (place, policy) in (0..).zip(&list) {
+            let mut actions = Vec::new();
+            for policy in &list {
                 let fits = matches!(policy.src, Net::V4(_)) == is_v4;
                 if policy.direction == direction && fits {
                     rules.push(policy.rule());
-                    places.push(place);
+                    actions.push(policy.action);
                 }
             }
+            let tests = rules.iter().flatten();
             Compiled {
                 tree: Tree::new(&rules),
-                places,
+                actions,
+                looks_deeper: tests.map(|test| test.field).any(|field| field >= PROTOCOL),
             }
         };
         let trees = [
@@ -117,13 +121,21 @@ impl Policies {
             Direction::Out => 2,
         };
         let compiled = &self.trees[way + usize::from(!is_v4)];
-        if compiled.places.is_empty() {
+        if compiled.actions.is_empty() {
             return None;
         }
-        let key = if is_v4 { key4(packet)? } else { key6(packet)? };
-        let rule = compiled.tree.first(&key)?;
-        let place = *compiled.places.get(rule as usize)?;
-        Some(self.list.get(place as usize)?.action)
+        let rule = match is_v4 {
+            true => compiled.tree.first(&key4(packet, compiled.looks_deeper)?)?,
+            false => compiled.first6(packet)?,
+        };
+        compiled.actions.get(rule as usize).copied()
+    }
+}
+
+impl Compiled {
+    #[inline(never)] // so that those of IPv4 keep their key in one place
+    fn first6(&self, packet: &[u8]) -> Option<u32> {
+        self.tree.first(&key6(packet)?)
     }
 }
 
@@ -139,33 +151,32 @@ fn has_ports(protocol: u8) -> bool {
     .contains(&protocol)
 }
 
-fn put_ports(key: &mut Key, protocol: u8, upper: Option<&[u8]>) {
-    key[usize::from(PROTOCOL)] = u32::from(protocol);
-    let ports = upper
-        .filter(|_| has_ports(protocol))
-        .and_then(<[u8]>::first_chunk);
-    if let Some(ports) = ports {
-        let ports = u32::from_be_bytes(*ports);
-        key[usize::from(SRC_PORT)] = ports >> 16;
-        key[usize::from(DST_PORT)] = ports & 0xffff;
-        key[usize::from(HAS_PORTS)] = 1;
+/// The words of a protocol and its ports.
+#[inline]
+fn upper_words(protocol: u8, upper: Option<&[u8]>) -> [u32; 4] {
+    let ports = upper.filter(|_| has_ports(protocol));
+    match ports.and_then(<[u8]>::first_chunk) {
+        Some(ports) => {
+            let ports = u32::from_be_bytes(*ports);
+            [u32::from(protocol), ports >> 16, ports & 0xffff, 1]
+        }
+        None => [u32::from(protocol), 0, 0, 0],
     }
 }
 
 #[inline]
-fn key4(packet: &[u8]) -> Option<Key> {
+fn key4(packet: &[u8], looks_deeper: bool) -> Option<Key> {
     let header = packet.first_chunk::<{ ipv4::MIN_LEN }>()?;
     let ip = wire::Ipv4::new_unchecked(header);
-    let mut key = [0; FIELDS];
-    key[usize::from(SRC)] = ip.src().to_bits();
-    key[usize::from(DST)] = ip.dst().to_bits();
-    let upper = packet.get(ip.header_len()..);
-    put_ports(
-        &mut key,
-        ip.protocol(),
-        upper.filter(|_| ip.fragment_offset() == 0),
-    );
-    Some(key)
+    let (src, dst) = (ip.src().to_bits(), ip.dst().to_bits());
+    let [a, b, c, d] = match looks_deeper {
+        true => {
+            let upper = packet.get(ip.header_len()..);
+            upper_words(ip.protocol(), upper.filter(|_| ip.fragment_offset() == 0))
+        }
+        false => [0; 4],
+    };
+    Some([src, 0, 0, 0, dst, 0, 0, 0, a, b, c, d, 0, 0, 0, 0])
 }
 
 fn key6(packet: &[u8]) -> Option<Key> {
@@ -175,13 +186,14 @@ fn key6(packet: &[u8]) -> Option<Key> {
         *word = u32::from_be_bytes(*packet.get(8 + 4 * n..)?.first_chunk()?);
     }
     let upper = packet.get(walk.offset..);
-    put_ports(
-        &mut key,
-        walk.protocol,
-        upper.filter(|_| walk.has_upper_header()),
-    );
+    let upper = upper_words(walk.protocol, upper.filter(|_| walk.has_upper_header()));
+    key[usize::from(PROTOCOL)..][..4].copy_from_slice(&upper);
     Some(key)
 }
+
+/// Where [`key4`] and [`upper_words`] write them.
+const _: () = assert!(SRC == 0 && DST == 4 && PROTOCOL == 8 && FIELDS == 16);
+const _: () = assert!(SRC_PORT == 9 && DST_PORT == 10 && HAS_PORTS == 11);
 
 impl Policy {
     fn rule(&self) -> Rule {

@@ -1,9 +1,10 @@
 //! A security association: keys, numbers, window, lifetimes, and what seals and opens packets.
 
-use crate::aead::{self, Aead, NONCE, TAG};
-use crate::hmac::{Authenticator, BLOCK, Cbc};
+use crate::cipher::{self, Cipher, NONCE};
+use crate::job::Job;
+use crate::mb::{self, Together};
 use crate::outer::{Outer, Tunnel};
-use crate::suite::{Cipher, Code};
+use crate::suite::Code;
 use crate::window::Window;
 use crate::{HEADER, Keys, Suite};
 use sha2::{Digest, Sha256};
@@ -81,14 +82,6 @@ pub struct Spec {
 /// After how many nanoseconds the kernel is shown again that the other end is elsewhere.
 const SHOW_AGAIN: u64 = 1_000_000_000;
 
-/// What protects packets, with its keys.
-enum Transform {
-    Aead(Box<dyn Aead>, [u8; 4]),
-    Gmac(Box<dyn Aead>, [u8; 4]),
-    Cbc(Cbc, Authenticator),
-    Null(Authenticator),
-}
-
 /// Counts that workers share, on a cache line of their own.
 #[repr(align(64))]
 #[derive(Default)]
@@ -111,7 +104,16 @@ const NUMBER_MAX: u64 = u64::MAX >> 1;
 /// A security association, shared by all workers.
 pub struct Sa {
     spec: Spec,
-    transform: Transform,
+    /// As [`Suite`] says.
+    head: usize,
+    icv: usize,
+    /// What is encrypted has a multiple of so many bytes, a power of two.
+    align: usize,
+    /// Four bytes that come before the vector in a nonce, where there is one.
+    salt: [u8; 4],
+    cipher: Box<dyn Cipher>,
+    /// For many packets at once, if the suite gains from that.
+    together: Option<Together>,
     /// What is known of the outer header before a packet comes.
     outer: Outer,
     /// Added to a sequence number, it makes an initialisation vector.
@@ -179,12 +181,17 @@ impl Sa {
                 });
             }
         }
-        let transform = Transform::new(suite, keys).ok_or("a key is not one of this suite")?;
+        let cipher = cipher::cipher(suite, keys).ok_or("a key is not one of this suite")?;
         let outer = Outer::new(&spec)?;
         let shared = Shared::default();
         shared.next.store(1, Relaxed);
         Ok(Sa {
-            transform,
+            head: suite.head(),
+            icv: suite.icv(),
+            align: suite.align(),
+            salt: keys.enc.last_chunk().copied().unwrap_or_default(),
+            cipher,
+            together: mb::together(suite, keys),
             outer,
             base: now,
             made: now,
@@ -211,8 +218,7 @@ impl Sa {
 
     /// Whether it seals by numbers of which none may come twice with the same keys, whatever is restarted.
     pub fn seals_by_count(&self) -> bool {
-        self.spec.direction == Direction::Out
-            && matches!(self.transform, Transform::Aead(..) | Transform::Gmac(..))
+        self.spec.direction == Direction::Out && self.spec.suite.code == Code::None
     }
 
     /// Whether another association has the same keys, so that their numbers must not be the same.
@@ -344,183 +350,168 @@ impl Sa {
     /// Bytes before a payload, from the header on.
     #[inline]
     pub fn head(&self) -> usize {
-        self.spec.suite.head()
+        self.head
     }
 
     /// Bytes behind a payload of this length: padding, trailer and integrity check value.
     #[inline]
     pub fn tail(&self, payload: usize) -> usize {
-        let suite = self.spec.suite;
         let padded = payload.max(usize::from(self.spec.pad)) + 2;
-        padded.next_multiple_of(suite.align()) - payload + suite.icv()
+        // No division, as one by a number that is not known would be.
+        ((padded + self.align - 1) & !(self.align - 1)) - payload + self.icv
     }
 
-    /// Seals a packet in place: `packet` has [`head`](Self::head) bytes before the payload and its
-    /// [`tail`](Self::tail) behind; `next` says what it is.
+    #[inline]
+    pub(crate) fn cipher(&self) -> &dyn Cipher {
+        &*self.cipher
+    }
+
+    #[inline]
+    pub(crate) fn together(&self) -> Option<&Together> {
+        self.together.as_ref()
+    }
+
+    #[inline(always)]
+    fn nonce(&self, vector: [u8; 8]) -> [u8; NONCE] {
+        let mut nonce = [0; NONCE];
+        nonce[..4].copy_from_slice(&self.salt);
+        nonce[4..].copy_from_slice(&vector);
+        nonce
+    }
+
+    /// Prepares a packet to be sealed in place by [`Ciphers::seal`](crate::Ciphers::seal), and adds it to the others:
+    /// `packet` has [`head`](Self::head) bytes before the payload and its [`tail`](Self::tail) behind; `next` says what it is.
     ///
     /// # Panics
     ///
     /// If the lengths are others.
-    #[inline]
-    pub fn seal(&self, packet: &mut [u8], payload: usize, next: u8, number: u64) {
-        let (suite, head) = (self.spec.suite, self.head());
-        assert_eq!(packet.len(), head + payload + self.tail(payload));
-        let text_end = packet.len() - suite.icv();
-        packet[..4].copy_from_slice(&self.spec.spi.to_be_bytes());
-        packet[4..8].copy_from_slice(&(number as u32).to_be_bytes());
-        let iv = self.base.wrapping_add(number);
+    #[inline(always)] // it is the loop of who calls it, and hands its result over in registers
+    pub fn frame<'p>(
+        &'p self,
+        packet: &'p mut [u8],
+        payload: usize,
+        next: u8,
+        number: u64,
+        jobs: &mut Vec<Job<'p>>,
+    ) {
+        assert_eq!(packet.len(), self.head + payload + self.tail(payload));
+        let text_end = packet.len() - self.icv;
+        let header = u64::from(self.spec.spi) << 32 | u64::from(number as u32);
+        let vector = self.base.wrapping_add(number).to_be_bytes();
+        let (front, rest) = packet.split_at_mut(self.head);
+        front[..HEADER].copy_from_slice(&header.to_be_bytes());
+        if let Some((own, zeros)) = front[HEADER..].split_first_chunk_mut() {
+            *own = vector;
+            if !zeros.is_empty() {
+                zeros.fill(0);
+            }
+        }
+        let after = &mut rest[payload..text_end - self.head];
         // Padding for traffic-flow confidentiality, then 1, 2, 3 ... up to the trailer.
-        let after = head + payload;
         let wanted = usize::from(self.spec.pad).saturating_sub(payload);
-        packet[after..after + wanted].fill(0);
-        let pad = &mut packet[after + wanted..text_end];
-        let len = pad.len() - 2;
-        for (byte, value) in pad[..len].iter_mut().zip(1..) {
-            *byte = value;
+        let pad = match wanted {
+            0 => after,
+            _ => {
+                let (zeros, pad) = after.split_at_mut(wanted);
+                zeros.fill(0);
+                pad
+            }
+        };
+        if let [pad @ .., len, last] = pad {
+            (*len, *last) = (pad.len() as u8, next);
+            let mut value = 0;
+            for byte in pad {
+                value += 1;
+                *byte = value;
+            }
         }
-        (pad[len], pad[len + 1]) = (len as u8, next);
-        match &self.transform {
-            Transform::Aead(cipher, salt) => {
-                let vector = iv.to_be_bytes();
-                packet[HEADER..head].copy_from_slice(&vector);
-                let mut aad = [0; 12];
-                let aad = self.aad(number, &mut aad);
-                let nonce = nonce(salt, &vector);
-                let tag = cipher.seal(&nonce, aad, &mut packet[head..text_end]);
-                packet[text_end..].copy_from_slice(&tag);
-            }
-            Transform::Gmac(cipher, salt) => {
-                let vector = iv.to_be_bytes();
-                packet[HEADER..head].copy_from_slice(&vector);
-                let whole = self.authenticated(&packet[..text_end], number);
-                let tag = cipher.seal(&nonce(salt, &vector), &whole, &mut []);
-                packet[text_end..].copy_from_slice(&tag);
-            }
-            Transform::Cbc(cipher, code) => {
-                let vector = &mut packet[HEADER..head];
-                vector.fill(0);
-                vector[..8].copy_from_slice(&iv.to_be_bytes());
-                cipher.encrypt(&mut packet[HEADER..text_end]);
-                self.sign(code, packet, text_end, number);
-            }
-            Transform::Null(code) => self.sign(code, packet, text_end, number),
-        }
+        jobs.push(Job {
+            sa: self,
+            packet,
+            text_end,
+            number,
+            nonce: self.nonce(vector),
+            fault: None,
+        });
     }
 
-    fn sign(&self, code: &Authenticator, packet: &mut [u8], text_end: usize, number: u64) {
-        let (text, icv) = packet.split_at_mut(text_end);
-        let high = ((number >> 32) as u32).to_be_bytes();
-        code.sign([text, if self.spec.esn { &high } else { &[] }], icv);
-    }
-
-    /// Opens a packet in place, from its header to its end. What it held is not inside of it any more if there is a fault.
-    /// The packet's number is taken: it will not open again.
-    #[inline]
-    pub fn open(&self, packet: &mut [u8]) -> Result<Opened, Fault> {
-        let (suite, head) = (self.spec.suite, self.head());
-        let text_end = packet.len().checked_sub(suite.icv());
-        let text_end = text_end
-            .filter(|end| *end >= head + 2)
-            .ok_or(Fault::Malformed)?;
-        if !(text_end - head).is_multiple_of(suite.align()) {
+    /// Looks whether a packet may be opened in place by [`Ciphers::open`](crate::Ciphers::open): it goes from its header to its
+    /// end. If so, it is added to the others. What it held is not inside of it any more if there is a fault.
+    #[inline(always)] // as in `frame`
+    pub fn admit<'p>(&'p self, packet: &'p mut [u8], jobs: &mut Vec<Job<'p>>) -> Result<(), Fault> {
+        let text_end = packet.len().saturating_sub(self.icv);
+        let text_len = text_end.checked_sub(self.head);
+        if text_len.is_none_or(|len| len < 2 || len & (self.align - 1) != 0) {
             return Err(Fault::Malformed);
         }
-        let &[low] = packet[4..8].as_chunks().0 else {
+        let (Some(&[_, _, _, _, low @ ..]), vector) = (
+            packet.first_chunk::<HEADER>(),
+            packet[HEADER..].first_chunk(),
+        ) else {
             return Err(Fault::Malformed);
         };
-        let low = u32::from_be_bytes(low);
+        let (low, vector) = (u32::from_be_bytes(low), vector.copied().unwrap_or_default());
         let number = if self.spec.esn {
             self.window.extend(low)
         } else {
             Some(u64::from(low))
         };
-        let Some(number) = number.filter(|number| self.window.might_take(*number)) else {
-            self.replayed.fetch_add(1, Relaxed);
-            return Err(Fault::Replayed);
+        match number.filter(|number| self.window.might_take(*number)) {
+            Some(number) => {
+                jobs.push(Job {
+                    sa: self,
+                    packet,
+                    text_end,
+                    number,
+                    nonce: self.nonce(vector),
+                    fault: None,
+                });
+                Ok(())
+            }
+            None => {
+                self.replayed.fetch_add(1, Relaxed);
+                Err(Fault::Replayed)
+            }
+        }
+    }
+
+    /// Takes the numbers of those that are authentic. One that was taken meanwhile was replayed.
+    #[inline]
+    pub(crate) fn take_numbers(&self, jobs: &mut [Job<'_>]) {
+        let number = |job: &Job<'_>| job.fault.is_none().then_some(job.number);
+        let authentic = jobs.iter().filter(|job| job.fault.is_none()).count();
+        if authentic < jobs.len() {
+            let forged = jobs.len() - authentic;
+            self.forged.fetch_add(forged as u64, Relaxed);
+        }
+        self.window.take_all(jobs, number, |job| {
+            if job.fault.is_none() {
+                job.fault = Some(Fault::Replayed);
+                self.replayed.fetch_add(1, Relaxed);
+            }
+        });
+    }
+
+    /// What is inside of an opened packet, up to its code.
+    #[inline]
+    pub(crate) fn inside(&self, packet: &[u8], number: u64) -> Result<Opened, Fault> {
+        let [text @ .., len, next] = packet else {
+            return Err(Fault::Malformed);
         };
-        if !self.decrypt(packet, text_end, number) {
-            self.forged.fetch_add(1, Relaxed);
-            return Err(Fault::Forged);
-        }
-        if !self.window.take(number) {
-            self.replayed.fetch_add(1, Relaxed);
-            return Err(Fault::Replayed);
-        }
-        let (len, next) = (usize::from(packet[text_end - 2]), packet[text_end - 1]);
-        let end = (text_end - 2).checked_sub(len).filter(|end| *end >= head);
-        let end = end.ok_or(Fault::Malformed)?;
-        let pad = packet[end..text_end - 2].iter().zip(1..=u8::MAX);
+        let end = text.len().checked_sub(usize::from(*len));
+        let end = end
+            .filter(|end| *end >= self.head)
+            .ok_or(Fault::Malformed)?;
+        let pad = text[end..].iter().zip(1..=u8::MAX);
         if !pad.into_iter().all(|(byte, value)| *byte == value) {
             return Err(Fault::Malformed);
         }
         Ok(Opened {
-            start: head,
+            start: self.head,
             end,
-            next,
+            next: *next,
             number,
         })
-    }
-
-    fn decrypt(&self, packet: &mut [u8], text_end: usize, number: u64) -> bool {
-        let head = self.head();
-        let high = ((number >> 32) as u32).to_be_bytes();
-        let high: &[u8] = if self.spec.esn { &high } else { &[] };
-        match &self.transform {
-            Transform::Aead(cipher, salt) => {
-                let (front, behind) = packet.split_at_mut(head);
-                let (text, tag) = behind.split_at_mut(text_end - head);
-                let (Some(vector), Some(tag)) = (front.last_chunk(), tag.first_chunk::<TAG>())
-                else {
-                    return false;
-                };
-                let mut aad = [0; 12];
-                cipher.open(&nonce(salt, vector), self.aad(number, &mut aad), text, tag)
-            }
-            Transform::Gmac(cipher, salt) => {
-                let (front, tag) = packet.split_at(text_end);
-                let whole = self.authenticated(front, number);
-                let (Some(vector), Some(tag)) = (front[..head].last_chunk(), tag.first_chunk())
-                else {
-                    return false;
-                };
-                cipher.open(&nonce(salt, vector), &whole, &mut [], tag)
-            }
-            Transform::Cbc(cipher, code) => {
-                let (text, icv) = packet.split_at_mut(text_end);
-                if !code.verify([text, high], icv) {
-                    return false;
-                }
-                let (front, text) = text.split_at_mut(head);
-                let Some(vector) = front.last_chunk::<BLOCK>() else {
-                    return false;
-                };
-                cipher.decrypt(vector, text);
-                true
-            }
-            Transform::Null(code) => {
-                let (text, icv) = packet.split_at(text_end);
-                code.verify([text, high], icv)
-            }
-        }
-    }
-
-    /// What GCM authenticates beside the text: SPI and the whole sequence number (RFC 4106, 5).
-    #[inline]
-    fn aad<'a>(&self, number: u64, bytes: &'a mut [u8; 12]) -> &'a [u8] {
-        bytes[..4].copy_from_slice(&self.spec.spi.to_be_bytes());
-        if self.spec.esn {
-            bytes[4..].copy_from_slice(&number.to_be_bytes());
-            bytes
-        } else {
-            bytes[4..8].copy_from_slice(&(number as u32).to_be_bytes());
-            &bytes[..8]
-        }
-    }
-
-    /// What GMAC authenticates, in one piece: all of it, with the whole sequence number (RFC 4543, 4).
-    fn authenticated(&self, front: &[u8], number: u64) -> Vec<u8> {
-        let mut aad = [0; 12];
-        [self.aad(number, &mut aad), &front[HEADER..]].concat()
     }
 }
 
@@ -529,42 +520,6 @@ fn fingerprint(keys: &Keys) -> [u8; 32] {
         .chain_update(&*keys.enc)
         .chain_update(&*keys.auth);
     both.finalize().into()
-}
-
-#[inline]
-fn nonce(salt: &[u8; 4], vector: &[u8; 8]) -> [u8; NONCE] {
-    let mut nonce = [0; NONCE];
-    nonce[..4].copy_from_slice(salt);
-    nonce[4..].copy_from_slice(vector);
-    nonce
-}
-
-impl Transform {
-    fn new(suite: Suite, keys: &Keys) -> Option<Transform> {
-        let code = || match suite.code {
-            Code::None => None,
-            Code::Sha1 => Authenticator::sha1(&keys.auth),
-            Code::Sha256 => Authenticator::sha256(&keys.auth),
-            Code::Sha512 => Authenticator::sha512(&keys.auth),
-        };
-        let salted = || keys.enc.split_last_chunk::<4>();
-        Some(match suite.cipher {
-            Cipher::Gcm(_) => {
-                let (key, salt) = salted()?;
-                Transform::Aead(aead::gcm(key)?, *salt)
-            }
-            Cipher::Gmac(_) => {
-                let (key, salt) = salted()?;
-                Transform::Gmac(aead::gcm(key)?, *salt)
-            }
-            Cipher::ChaCha => {
-                let (key, salt) = salted()?;
-                Transform::Aead(aead::chacha(key)?, *salt)
-            }
-            Cipher::Cbc(_) => Transform::Cbc(Cbc::new(&keys.enc)?, code()?),
-            Cipher::Null => Transform::Null(code()?),
-        })
-    }
 }
 
 impl fmt::Debug for Sa {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Ciphers;
 use crate::outer::Df;
 use testkit::Rng;
 use zeroize::Zeroizing;
@@ -55,14 +56,34 @@ fn sealed(sa: &Sa, payload: &[u8], next: u8, number: u64) -> Vec<u8> {
     let head = sa.head();
     let mut packet = vec![0xaa; head + payload.len() + sa.tail(payload.len())];
     packet[head..head + payload.len()].copy_from_slice(payload);
-    sa.seal(&mut packet, payload.len(), next, number);
+    let mut ciphers = Ciphers::default();
+    let mut jobs = ciphers.jobs();
+    sa.frame(&mut packet, payload.len(), next, number, &mut jobs);
+    ciphers.seal(jobs);
     packet
+}
+
+/// What a packet, which is opened in place, holds.
+fn inside(sa: &Sa, packet: &mut [u8]) -> Result<Opened, Fault> {
+    let mut ciphers = Ciphers::default();
+    let mut jobs = ciphers.jobs();
+    sa.admit(packet, &mut jobs)?;
+    let mut is = Err(Fault::Malformed);
+    ciphers.open(jobs, 0, |inner| is = inner);
+    is
 }
 
 fn opened(sa: &Sa, packet: &[u8]) -> Result<(Vec<u8>, u8), Fault> {
     let mut packet = packet.to_vec();
-    let is = sa.open(&mut packet)?;
+    let is = inside(sa, &mut packet)?;
     Ok((packet[is.start..is.end].to_vec(), is.next))
+}
+
+/// An association whose packets the portable library seals and opens, one by one.
+fn portable(mut sa: Sa, keys: &Keys) -> Sa {
+    sa.cipher = cipher::portable(sa.spec.suite, keys).unwrap();
+    sa.together = None;
+    sa
 }
 
 #[test]
@@ -299,9 +320,7 @@ fn of_vector(
 fn check_vector(name: &str, suite: &str, field: &dyn Fn(&str) -> Vec<u8>, esp: &[u8], text: &[u8]) {
     let (back, number) = of_vector(suite, Direction::In, field, esp);
     let mut packet = esp.to_vec();
-    let is = back
-        .open(&mut packet)
-        .unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
+    let is = inside(&back, &mut packet).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
     assert_eq!(&packet[is.start..is.end], text, "{name}");
     assert_eq!(is.number, number);
     if !suite.contains('-') {
@@ -363,4 +382,124 @@ fn shared_data_packets_of_rfc_4106_open_and_seal_to_the_same_bytes() {
         done += 1;
     }
     assert!(done >= 8, "{done}");
+}
+
+/// Both libraries are of one mind about batches of any suites, lengths and faults.
+#[test]
+fn a_batch_of_many_associations_is_as_its_packets_one_by_one() {
+    let mut rng = Rng::seed(28);
+    let mut ciphers = Ciphers::default();
+    for round in 0..60 {
+        let suites: Vec<_> = Suite::names().collect();
+        // Some rounds have many associations of a few suites, as most routers do.
+        let some = if rng.one_in(2) { 2 } else { suites.len() };
+        let suites: Vec<_> = (0..some).map(|_| *rng.pick(&suites)).collect();
+        let associations: Vec<_> = (0..1 + rng.below(12))
+            .map(|n| {
+                let make = |direction| {
+                    let mut spec = spec(suites[n % suites.len()], direction);
+                    (spec.spi, spec.esn) = (256 + n as u32, n % 3 == 0);
+                    (spec.window, spec.pad) = (4096, [0, 0, 0, 300][n % 4]);
+                    spec
+                };
+                let keys = keys(make(Direction::Out).suite, &mut rng);
+                let start = [0, u64::from(u32::MAX) - 20][usize::from(n % 6 == 0)];
+                [false, true].map(|plain| {
+                    [Direction::Out, Direction::In].map(|direction| {
+                        let sa = Sa::new(make(direction), &keys, 5).unwrap();
+                        sa.start_at(start);
+                        sa.begin_after(start);
+                        match plain {
+                            true => portable(sa, &keys),
+                            false => sa,
+                        }
+                    })
+                })
+            })
+            .collect();
+        let mut sealed_packets = Vec::new();
+        for _ in 0..rng.below(300) {
+            let of = rng.below(associations.len());
+            let len = *rng.pick(&[0, 1, 14, 16, 46, 63, 64, 100, 999, 1420, 9000]);
+            let more = rng.below(4);
+            let payload = rng.bytes(len + more);
+            sealed_packets.push((of, payload, rng.below(256) as u8));
+        }
+        let framed = |plain: usize| -> Vec<(usize, Vec<u8>, usize, u8, u64)> {
+            let each = sealed_packets.iter().map(|(of, payload, next)| {
+                let sa = &associations[*of][plain][0];
+                let (head, tail) = (sa.head(), sa.tail(payload.len()));
+                let packet = [&vec![0; head][..], payload, &vec![0; tail]].concat();
+                (*of, packet, payload.len(), *next, sa.take(1, 1, 0).unwrap())
+            });
+            each.collect()
+        };
+        let (mut together, mut alone) = (framed(0), framed(1));
+        let mut jobs = ciphers.jobs();
+        for (of, packet, len, next, number) in &mut together {
+            associations[*of][0][0].frame(packet, *len, *next, *number, &mut jobs);
+        }
+        ciphers.seal(jobs);
+        for (of, packet, len, next, number) in &mut alone {
+            let mut jobs = ciphers.jobs();
+            associations[*of][1][0].frame(packet, *len, *next, *number, &mut jobs);
+            ciphers.seal(jobs);
+        }
+        assert!(together == alone, "round {round}");
+        // On their way some are changed, come twice, or come late.
+        let mut packets: Vec<_> = together
+            .into_iter()
+            .map(|(of, packet, ..)| (of, packet))
+            .collect();
+        for _ in 0..packets.len() / 4 {
+            let (one, other) = (rng.below(packets.len()), rng.below(packets.len()));
+            match rng.below(4) {
+                0 => packets.swap(one, other),
+                1 => packets.push(packets[one].clone()),
+                2 if packets[one].1.len() > 4 => {
+                    let at = 4 + rng.below(packets[one].1.len() - 4);
+                    packets[one].1[at] ^= 1 << rng.below(8);
+                }
+                _ => {
+                    let cut = rng.below(packets[one].1.len() + 1);
+                    packets[one].1.truncate(cut);
+                }
+            }
+        }
+        let open = |batch: usize, plain: usize, ciphers: &mut Ciphers| {
+            let mut all = Vec::new();
+            let mut copies = packets.clone();
+            for batch in copies.chunks_mut(batch) {
+                let mut told: Vec<_> = batch.iter().map(|_| None).collect();
+                let (mut jobs, mut places) = (ciphers.jobs(), Vec::new());
+                for (n, (of, packet)) in batch.iter_mut().enumerate() {
+                    match associations[*of][plain][1].admit(packet, &mut jobs) {
+                        Ok(()) => places.push(n),
+                        Err(fault) => told[n] = Some(Err(fault)),
+                    }
+                }
+                let mut places = places.into_iter();
+                ciphers.open(jobs, 1, |inner| told[places.next().unwrap()] = Some(inner));
+                all.extend(batch.iter().zip(told).map(|((_, packet), told)| {
+                    told.unwrap()
+                        .map(|is| (packet[is.start..is.end].to_vec(), is.next, is.number))
+                }));
+            }
+            all
+        };
+        let (many, one) = (
+            open(1 + rng.below(300), 0, &mut ciphers),
+            open(1, 1, &mut ciphers),
+        );
+        // One that was changed and whose number came in the same batch is called forged there, and replayed alone.
+        let without_fault =
+            |all: Vec<Result<_, Fault>>| -> Vec<_> { all.into_iter().map(Result::ok).collect() };
+        let (many, one) = (without_fault(many), without_fault(one));
+        assert!(many == one, "round {round}");
+        assert!(packets.len() < 8 || many.iter().any(Option::is_some));
+        for [both, plain] in &associations {
+            let state = |sa: &Sa| (sa.counts(), sa.number(), sa.refused().0 + sa.refused().1);
+            assert_eq!(state(&both[1]), state(&plain[1]));
+        }
+    }
 }

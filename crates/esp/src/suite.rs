@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 /// How packets are kept secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cipher {
+pub(crate) enum Mode {
     /// AES-GCM (RFC 4106), with keys of so many bytes.
     Gcm(usize),
     /// AES-GMAC (RFC 4543): authentication only.
@@ -37,35 +37,35 @@ pub(crate) enum Code {
 /// A cipher and a code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Suite {
-    pub(crate) cipher: Cipher,
+    pub(crate) mode: Mode,
     pub(crate) code: Code,
 }
 
-const fn suite(cipher: Cipher, code: Code) -> Suite {
-    Suite { cipher, code }
+const fn suite(mode: Mode, code: Code) -> Suite {
+    Suite { mode, code }
 }
 
 /// All suites by name.
 const SUITES: [(&str, Suite); 19] = [
-    ("aes128gcm16", suite(Cipher::Gcm(16), Code::None)),
-    ("aes192gcm16", suite(Cipher::Gcm(24), Code::None)),
-    ("aes256gcm16", suite(Cipher::Gcm(32), Code::None)),
-    ("chacha20poly1305", suite(Cipher::ChaCha, Code::None)),
-    ("aes128gmac", suite(Cipher::Gmac(16), Code::None)),
-    ("aes192gmac", suite(Cipher::Gmac(24), Code::None)),
-    ("aes256gmac", suite(Cipher::Gmac(32), Code::None)),
-    ("aes128-sha1", suite(Cipher::Cbc(16), Code::Sha1)),
-    ("aes192-sha1", suite(Cipher::Cbc(24), Code::Sha1)),
-    ("aes256-sha1", suite(Cipher::Cbc(32), Code::Sha1)),
-    ("aes128-sha256", suite(Cipher::Cbc(16), Code::Sha256)),
-    ("aes192-sha256", suite(Cipher::Cbc(24), Code::Sha256)),
-    ("aes256-sha256", suite(Cipher::Cbc(32), Code::Sha256)),
-    ("aes128-sha512", suite(Cipher::Cbc(16), Code::Sha512)),
-    ("aes192-sha512", suite(Cipher::Cbc(24), Code::Sha512)),
-    ("aes256-sha512", suite(Cipher::Cbc(32), Code::Sha512)),
-    ("null-sha1", suite(Cipher::Null, Code::Sha1)),
-    ("null-sha256", suite(Cipher::Null, Code::Sha256)),
-    ("null-sha512", suite(Cipher::Null, Code::Sha512)),
+    ("aes128gcm16", suite(Mode::Gcm(16), Code::None)),
+    ("aes192gcm16", suite(Mode::Gcm(24), Code::None)),
+    ("aes256gcm16", suite(Mode::Gcm(32), Code::None)),
+    ("chacha20poly1305", suite(Mode::ChaCha, Code::None)),
+    ("aes128gmac", suite(Mode::Gmac(16), Code::None)),
+    ("aes192gmac", suite(Mode::Gmac(24), Code::None)),
+    ("aes256gmac", suite(Mode::Gmac(32), Code::None)),
+    ("aes128-sha1", suite(Mode::Cbc(16), Code::Sha1)),
+    ("aes192-sha1", suite(Mode::Cbc(24), Code::Sha1)),
+    ("aes256-sha1", suite(Mode::Cbc(32), Code::Sha1)),
+    ("aes128-sha256", suite(Mode::Cbc(16), Code::Sha256)),
+    ("aes192-sha256", suite(Mode::Cbc(24), Code::Sha256)),
+    ("aes256-sha256", suite(Mode::Cbc(32), Code::Sha256)),
+    ("aes128-sha512", suite(Mode::Cbc(16), Code::Sha512)),
+    ("aes192-sha512", suite(Mode::Cbc(24), Code::Sha512)),
+    ("aes256-sha512", suite(Mode::Cbc(32), Code::Sha512)),
+    ("null-sha1", suite(Mode::Null, Code::Sha1)),
+    ("null-sha256", suite(Mode::Null, Code::Sha256)),
+    ("null-sha512", suite(Mode::Null, Code::Sha512)),
 ];
 
 impl Suite {
@@ -82,11 +82,11 @@ impl Suite {
 
     /// Bytes of the cipher's key; of GCM, GMAC and ChaCha20, four bytes of salt are its last ones (RFC 4106, 8.1).
     pub fn enc_key_len(self) -> usize {
-        match self.cipher {
-            Cipher::Gcm(len) | Cipher::Gmac(len) => len + 4,
-            Cipher::ChaCha => 32 + 4,
-            Cipher::Cbc(len) => len,
-            Cipher::Null => 0,
+        match self.mode {
+            Mode::Gcm(len) | Mode::Gmac(len) => len + 4,
+            Mode::ChaCha => 32 + 4,
+            Mode::Cbc(len) => len,
+            Mode::Null => 0,
         }
     }
 
@@ -104,10 +104,10 @@ impl Suite {
     #[inline]
     pub fn head(self) -> usize {
         HEADER
-            + match self.cipher {
-                Cipher::Gcm(_) | Cipher::Gmac(_) | Cipher::ChaCha => 8,
-                Cipher::Cbc(_) => BLOCK,
-                Cipher::Null => 0,
+            + match self.mode {
+                Mode::Gcm(_) | Mode::Gmac(_) | Mode::ChaCha => 8,
+                Mode::Cbc(_) => BLOCK,
+                Mode::Null => 0,
             }
     }
 
@@ -124,8 +124,8 @@ impl Suite {
     /// The payload with its trailer is a multiple of so many bytes.
     #[inline]
     pub(crate) fn align(self) -> usize {
-        match self.cipher {
-            Cipher::Cbc(_) => BLOCK,
+        match self.mode {
+            Mode::Cbc(_) => BLOCK,
             _ => 4,
         }
     }

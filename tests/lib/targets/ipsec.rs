@@ -7,7 +7,7 @@ use super::Choices;
 use crate::whole::Whole;
 use engine::graph::Walker;
 use engine::packet::{Batch, Packet, pool};
-use esp::{Direction, Keys, Lifetime, Sa, Spec, Suite};
+use esp::{Ciphers, Direction, Keys, Lifetime, Sa, Spec, Suite};
 use testkit::{ip4, ip6};
 
 const ROUTER: &str = "
@@ -61,6 +61,7 @@ pub fn run(data: &[u8]) {
     let mut router = Whole::new(ROUTER, &[], Walker::Sweep);
     let peers = [peer(0x1001, "aes128gcm16"), peer(0x1002, "null-sha1")]
         .map(|p| p.expect("it can be made"));
+    let mut ciphers = Ciphers::default();
     while !choices.is_empty() {
         let (flags, next, len) = (choices.byte(), choices.byte(), choices.byte());
         let bytes = choices.bytes(usize::from(len));
@@ -78,7 +79,9 @@ pub fn run(data: &[u8]) {
             let (head, tail) = (sa.head(), sa.tail(bytes.len()));
             esp = [&vec![0; head][..], bytes, &vec![0; tail]].concat();
             let number = sa.take(1, 0, 0).expect("there is no limit");
-            sa.seal(&mut esp, bytes.len(), next, number);
+            let mut jobs = ciphers.jobs();
+            sa.frame(&mut esp, bytes.len(), next, number, &mut jobs);
+            ciphers.seal(jobs);
         }
         let (port, packet) = match (flags & SIX != 0, flags & IN_UDP != 0) {
             (false, false) => ("in4", ip4().proto(50).payload(&esp).bytes()),

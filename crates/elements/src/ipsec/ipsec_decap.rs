@@ -45,7 +45,7 @@ use super::{Table, at_network};
 use crate::prelude::*;
 use esp::outer::{Tunnel, ecn_after};
 use esp::policy::Action;
-use esp::{Database, Direction, Fault, Opened, Sa, Tables};
+use esp::{Ciphers, Database, Direction, Fault, Job, Opened, Sa, Tables};
 use std::net::IpAddr;
 use wire::{Ipv4, Ipv6, Tcp, Udp, ext, ipv4, ipv6, proto, tcp, udp};
 
@@ -72,10 +72,11 @@ const ALIVE: &[u8] = &[0xff];
 
 pub(super) struct IPsecDecap {
     database: Arc<Database>,
+    ciphers: Ciphers,
     /// Of the packets of a batch.
     verdicts: Vec<Verdict>,
-    /// A packet as it came, in case the kernel must see it.
-    sealed: Vec<u8>,
+    /// Of a batch, those that are opened.
+    opening: Vec<Opening>,
 }
 
 impl Element for IPsecDecap {
@@ -106,7 +107,6 @@ impl Element for IPsecDecap {
         "dummy",
         "keepalive",
     ];
-    const READS_ANNOTATIONS: bool = true;
 
     type Config = Table;
 
@@ -117,78 +117,77 @@ impl Element for IPsecDecap {
     fn new(config: &Arc<Table>, init: &Init) -> IPsecDecap {
         IPsecDecap {
             database: config.database(init),
+            ciphers: Ciphers::default(),
             verdicts: Vec::new(),
-            sealed: Vec::new(),
+            opening: Vec::new(),
         }
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.verdicts.clear();
+        self.opening.clear();
         let other = Verdict::out(if input == 0 { OTHER4 } else { OTHER6 });
         let now = cx.timestamp();
         let tables = self.database.read(cx.reader());
-        let mut counted = Counted {
-            sa: None,
-            packets: 0,
-            bytes: 0,
-            now,
-        };
-        let kernel = self.database.is_kernels().then_some(&mut self.sealed);
-        let mut way = Way { other, kernel };
-        let opened = batch.iter_mut().map(|packet| {
-            let opened = open(tables, packet, &mut way, &mut counted);
-            opened.unwrap_or_else(Verdict::drop)
-        });
-        self.verdicts.extend(opened);
-        counted.flush();
-        let mut verdicts = self.verdicts.iter().copied();
-        cx.sort(batch, |_, _| {
-            verdicts.next().unwrap_or(Verdict::drop(MALFORMED))
-        });
-    }
-}
-
-/// Where packets go that are not opened here.
-struct Way<'s> {
-    other: Verdict,
-    /// If there is a kernel that must be shown who comes from elsewhere: room for a packet.
-    kernel: Option<&'s mut Vec<u8>>,
-}
-
-/// What the packets in a row of one association add up to.
-struct Counted<'t> {
-    sa: Option<&'t Sa>,
-    packets: u64,
-    bytes: u64,
-    now: u64,
-}
-
-impl<'t> Counted<'t> {
-    fn flush(&mut self) {
-        if let Some(sa) = self.sa.take() {
-            sa.count(self.packets, self.bytes, self.now);
+        let packets = batch.changing();
+        let shows = self.database.is_kernels();
+        let (mut jobs, mut last) = (self.ciphers.jobs(), None);
+        for (at, packet) in packets.iter_mut().enumerate() {
+            let admitted = admit(tables, packet, shows, now, &mut last, &mut jobs);
+            self.verdicts.push(match admitted {
+                Ok(None) => other,
+                Err(reason) => Verdict::drop(reason),
+                Ok(Some((before, moved, sa))) => {
+                    let (reqid, is_tunnel) = (sa.spec().reqid, sa.outer().tunnel().is_some());
+                    let inner = Err(Fault::Malformed);
+                    self.opening.push(Opening {
+                        at,
+                        before,
+                        moved,
+                        reqid,
+                        is_tunnel,
+                        inner,
+                    });
+                    Verdict::drop(MALFORMED)
+                }
+            });
         }
-        (self.packets, self.bytes) = (0, 0);
-    }
-
-    /// A packet came for an association, which must not have expired.
-    #[inline]
-    fn turn_to(&mut self, sa: &'t Sa) -> Result<(), u8> {
-        if !self.sa.is_some_and(|known| std::ptr::eq(known, sa)) {
-            self.flush();
-            if sa.is_hard_expired(self.now) {
-                return Err(EXPIRED);
+        let mut opening = self.opening.iter_mut();
+        self.ciphers.open(jobs, now, |inner| {
+            if let Some(opening) = opening.next() {
+                opening.inner = inner;
             }
-            self.sa = Some(sa);
+        });
+        for opening in &self.opening {
+            let place = (
+                packets.get_mut(opening.at),
+                self.verdicts.get_mut(opening.at),
+            );
+            if let (Some(packet), Some(verdict)) = place {
+                *verdict = leave(tables, packet, opening, other, now).unwrap_or_else(Verdict::drop);
+            }
         }
-        Ok(())
+        super::sort(batch, &self.verdicts, cx);
     }
+}
 
-    #[inline]
-    fn add(&mut self, bytes: usize) {
-        self.packets += 1;
-        self.bytes += bytes as u64;
-    }
+/// What is known of a packet while it is opened.
+struct Opening {
+    /// Its place in the batch.
+    at: usize,
+    before: Before,
+    moved: Option<Moved>,
+    /// Of its association.
+    reqid: u32,
+    is_tunnel: bool,
+    inner: Result<Opened, Fault>,
+}
+
+/// A packet as it came, from elsewhere than its association says: the kernel must see it.
+struct Moved {
+    spi: u32,
+    headroom: usize,
+    bytes: Vec<u8>,
 }
 
 /// The headers before ESP.
@@ -273,53 +272,74 @@ fn reason(fault: Fault) -> u8 {
     }
 }
 
+/// A packet that is ready to be opened; none if it holds no ESP.
 #[inline]
-fn open<'t>(
-    tables: &'t Tables,
-    packet: &mut Packet,
-    way: &mut Way<'_>,
-    counted: &mut Counted<'t>,
-) -> Result<Verdict, u8> {
+fn admit<'p>(
+    tables: &'p Tables,
+    packet: &'p mut Packet,
+    shows: bool,
+    now: u64,
+    last: &mut Option<&'p Sa>,
+    jobs: &mut Vec<Job<'p>>,
+) -> Result<Option<(Before, Option<Moved>, &'p Sa)>, u8> {
     let Some(before) = before(packet)? else {
-        return Ok(way.other);
+        return Ok(None);
     };
     let sealed = packet.data().get(before.len..).ok_or(MALFORMED)?;
     let spi = u32::from_be_bytes(*sealed.first_chunk().ok_or(MALFORMED)?);
-    if spi < SPI_MIN {
-        return Err(MALFORMED);
-    }
-    let sa: &Sa = tables.inbound(spi).ok_or(NO_SA)?;
+    let sa = match last.filter(|sa| sa.spec().spi == spi) {
+        Some(sa) => sa,
+        None if spi < SPI_MIN => return Err(MALFORMED),
+        None => {
+            let sa: &Sa = tables.inbound(spi).ok_or(NO_SA)?;
+            if sa.is_hard_expired(now) {
+                return Err(EXPIRED);
+            }
+            last.insert(sa)
+        }
+    };
     if sa.spec().udp.is_some() != (before.len != before.ip_len) {
         return Err(NO_SA);
     }
-    counted.turn_to(sa)?;
-    let came_at = packet.headroom();
-    let shows = match &mut way.kernel {
-        Some(copy) if has_moved(sa, packet.data(), &before) && sa.may_show_move(counted.now) => {
-            copy.clear();
-            copy.extend_from_slice(packet.data());
-            true
-        }
-        _ => false,
-    };
+    let is_elsewhere = shows && has_moved(sa, packet.data(), &before) && sa.may_show_move(now);
+    let moved = is_elsewhere.then(|| Moved {
+        spi,
+        headroom: packet.headroom(),
+        bytes: packet.data().to_vec(),
+    });
     let sealed = packet.data_mut().get_mut(before.len..).ok_or(MALFORMED)?;
-    let inner = sa.open(sealed).map_err(reason)?;
-    counted.add(inner.end - inner.start);
+    sa.admit(sealed, jobs).map_err(reason)?;
+    Ok(Some((before, moved, sa)))
+}
+
+/// An opened packet leaves what was around it, if a policy lets it.
+#[inline]
+fn leave(
+    tables: &Tables,
+    packet: &mut Packet,
+    opening: &Opening,
+    other: Verdict,
+    now: u64,
+) -> Result<Verdict, u8> {
+    let inner = opening.inner.map_err(reason)?;
     if inner.next == proto::NO_NEXT {
         return Err(DUMMY);
     }
-    let verdict = match sa.outer().tunnel() {
-        Some(_) => leave_tunnel(packet, &before, &inner)?,
-        None => leave_transport(packet, &before, &inner)?,
+    let verdict = match opening.is_tunnel {
+        true => leave_tunnel(packet, &opening.before, &inner)?,
+        false => leave_transport(packet, &opening.before, &inner)?,
     };
     let action = tables.policies().find(Direction::In, packet.data());
-    if action != Some(Action::Protect(sa.spec().reqid)) {
+    if action != Some(Action::Protect(opening.reqid)) {
         return Err(POLICY);
     }
-    if let Some(copy) = way.kernel.as_deref().filter(|_| shows) {
-        sa.show_move(counted.now);
-        restore(packet, came_at, copy, before.ip_len)?;
-        return Ok(way.other);
+    if let Some(moved) = &opening.moved
+        && let Some(sa) = tables.inbound(moved.spi)
+        && sa.may_show_move(now)
+    {
+        sa.show_move(now);
+        restore(packet, moved, opening.before.ip_len)?;
+        return Ok(other);
     }
     Ok(verdict)
 }
@@ -340,17 +360,14 @@ fn has_moved(sa: &Sa, data: &[u8], before: &Before) -> bool {
 }
 
 /// Makes a packet what it was when it came.
-fn restore(
-    packet: &mut Packet,
-    headroom: usize,
-    bytes: &[u8],
-    header_len: usize,
-) -> Result<(), u8> {
-    let front = packet.headroom().saturating_sub(headroom);
+fn restore(packet: &mut Packet, moved: &Moved, header_len: usize) -> Result<(), u8> {
+    let front = packet.headroom().saturating_sub(moved.headroom);
     packet.push(front).ok_or(MALFORMED)?;
-    packet.truncate(bytes.len());
-    packet.put(bytes.len() - packet.len()).ok_or(MALFORMED)?;
-    packet.data_mut().copy_from_slice(bytes);
+    packet.truncate(moved.bytes.len());
+    packet
+        .put(moved.bytes.len() - packet.len())
+        .ok_or(MALFORMED)?;
+    packet.data_mut().copy_from_slice(&moved.bytes);
     annotate(packet, header_len);
     Ok(())
 }

@@ -38,8 +38,9 @@
 
 use super::{Table, at_network};
 use crate::prelude::*;
+use esp::outer::Tunnel;
 use esp::policy::Action;
-use esp::{Database, Direction, Sa, Tables};
+use esp::{Ciphers, Database, Direction, Job, Sa, Tables};
 use std::net::IpAddr;
 use wire::{Ipv4, Ipv6, ext, ipv4, ipv6, proto};
 
@@ -56,6 +57,7 @@ const BYPASS6: u8 = 3;
 
 pub(super) struct IPsecEncap {
     database: Arc<Database>,
+    ciphers: Ciphers,
     /// Of the packets of a batch.
     verdicts: Vec<Verdict>,
 }
@@ -77,7 +79,6 @@ impl Element for IPsecEncap {
         .and(Facts::DST4)
         .and(Facts::DST6);
     const DROPS: &'static [&'static str] = &["policy", "no_sa", "expired", "fragment", "too_long"];
-    const READS_ANNOTATIONS: bool = true;
 
     type Config = Table;
 
@@ -88,6 +89,7 @@ impl Element for IPsecEncap {
     fn new(config: &Arc<Table>, init: &Init) -> IPsecEncap {
         IPsecEncap {
             database: config.database(init),
+            ciphers: Ciphers::default(),
             verdicts: Vec::new(),
         }
     }
@@ -95,48 +97,50 @@ impl Element for IPsecEncap {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.verdicts.clear();
         let bypass = Verdict::out(if input == 0 { BYPASS4 } else { BYPASS6 });
-        let (now, tables) = (cx.timestamp(), self.database.read(cx.reader()));
-        let packets = batch.changing();
-        let mut at = 0;
-        let mut found = packets
-            .first_mut()
-            .map(|packet| look_up(&self.database, tables, packet, bypass));
-        // Neighbours with one association are sealed together.
+        let now = cx.timestamp();
+        let mut look = LookUp {
+            database: &self.database,
+            tables: self.database.read(cx.reader()),
+            bypass,
+            last: None,
+        };
+        let mut jobs = self.ciphers.jobs();
+        let mut packets = batch.changing().as_mut_slice();
+        let mut found = packets.first_mut().map(|packet| look.up(packet));
+        // Neighbours with one association take their numbers together.
         while let Some(one) = found.take() {
-            let (first, mut bytes) = (at, 0);
-            while let Some(packet) = packets.get(at) {
+            let (mut len, mut bytes) = (0, 0);
+            while let Some(packet) = packets.get(len) {
                 bytes += packet.len() as u64;
-                at += 1;
-                let next = packets
-                    .get_mut(at)
-                    .map(|next| look_up(&self.database, tables, next, bypass));
+                len += 1;
+                let next = packets.get_mut(len).map(|next| look.up(next));
                 if !next.as_ref().is_some_and(|next| is_same(next, &one)) {
                     found = next;
                     break;
                 }
             }
-            let run = &mut packets[first..at];
-            match one {
+            let (run, rest) = std::mem::take(&mut packets).split_at_mut(len);
+            packets = rest;
+            let taken = one.and_then(|sa| match sa.take(run.len() as u64, bytes, now) {
+                Ok(number) => Ok((sa, number)),
+                Err(_) => Err(Verdict::drop(EXPIRED)),
+            });
+            match taken {
                 Err(verdict) => self.verdicts.extend(run.iter().map(|_| verdict)),
-                Ok(sa) => match sa.take(run.len() as u64, bytes, now) {
-                    Err(_) => {
-                        let expired = Verdict::drop(EXPIRED);
-                        self.verdicts.extend(run.iter().map(|_| expired));
-                    }
-                    Ok(number) => {
-                        let sealed = run
-                            .iter_mut()
-                            .zip(number..)
-                            .map(|(packet, number)| seal(sa, packet, number));
-                        self.verdicts.extend(sealed);
-                    }
-                },
+                Ok((sa, number)) => {
+                    let framed = run.iter_mut().zip(number..).map(|(packet, number)| {
+                        let framed = match sa.outer().tunnel() {
+                            Some(tunnel) => frame_tunnel(sa, tunnel, packet, number, &mut jobs),
+                            None => frame_transport(sa, packet, number, &mut jobs),
+                        };
+                        framed.unwrap_or_else(Verdict::drop)
+                    });
+                    self.verdicts.extend(framed);
+                }
             }
         }
-        let mut verdicts = self.verdicts.iter().copied();
-        cx.sort(batch, |_, _| {
-            verdicts.next().unwrap_or(Verdict::drop(POLICY))
-        });
+        self.ciphers.seal(jobs);
+        super::sort(batch, &self.verdicts, cx);
     }
 }
 
@@ -151,75 +155,83 @@ fn is_same(one: &Found, other: &Found) -> bool {
     }
 }
 
-/// By which association a packet is sealed, or what becomes of it. What a link has added behind it is taken off.
-#[inline]
-fn look_up<'t>(
-    database: &Database,
+/// Finds associations for packets.
+struct LookUp<'t> {
+    database: &'t Database,
     tables: &'t Tables,
-    packet: &mut Packet,
     bypass: Verdict,
-) -> Found<'t> {
-    if !at_network(packet) {
-        return Err(Verdict::drop(POLICY));
-    }
-    let data = packet.data();
-    let action = tables.policies().find(Direction::Out, data);
-    let len = match data.first().map(|byte| byte >> 4) {
-        Some(4) if data.len() >= ipv4::MIN_LEN => Ipv4::new_unchecked(data).total_len(),
-        Some(6) if data.len() >= ipv6::LEN => Ipv6::new_unchecked(data).total_len(),
-        _ => return Err(Verdict::drop(POLICY)),
-    };
-    match action {
-        Some(Action::Protect(reqid)) => {
-            packet.truncate(len);
-            let sa = tables.outbound(reqid);
-            sa.map(|sa| &**sa).ok_or_else(|| {
-                database.miss(reqid);
-                Verdict::drop(NO_SA)
-            })
+    /// The last one, and the number by which it was found.
+    last: Option<(u32, &'t Sa)>,
+}
+
+impl<'t> LookUp<'t> {
+    /// By which association a packet is sealed, or what becomes of it. What a link has added behind it is taken off.
+    #[inline]
+    fn up(&mut self, packet: &mut Packet) -> Found<'t> {
+        if !at_network(packet) {
+            return Err(Verdict::drop(POLICY));
         }
-        Some(Action::Bypass) => Err(bypass),
-        Some(Action::Discard) | None => Err(Verdict::drop(POLICY)),
+        let data = packet.data();
+        let len = match data.first().map(|byte| byte >> 4) {
+            Some(4) if data.len() >= ipv4::MIN_LEN => Ipv4::new_unchecked(data).total_len(),
+            Some(6) if data.len() >= ipv6::LEN => Ipv6::new_unchecked(data).total_len(),
+            _ => return Err(Verdict::drop(POLICY)),
+        };
+        match self.tables.policies().find(Direction::Out, data) {
+            Some(Action::Protect(reqid)) => {
+                packet.truncate(len);
+                self.association(reqid)
+            }
+            Some(Action::Bypass) => Err(self.bypass),
+            Some(Action::Discard) | None => Err(Verdict::drop(POLICY)),
+        }
+    }
+
+    #[inline]
+    fn association(&mut self, reqid: u32) -> Found<'t> {
+        if let Some((_, sa)) = self.last.filter(|(last, _)| *last == reqid) {
+            return Ok(sa);
+        }
+        let Some(sa) = self.tables.outbound(reqid) else {
+            self.database.miss(reqid);
+            return Err(Verdict::drop(NO_SA));
+        };
+        self.last = Some((reqid, sa));
+        Ok(sa)
     }
 }
 
+/// Puts a packet into a tunnel, ready to be sealed, and says where it goes then; or why it is dropped.
 #[inline]
-fn seal(sa: &Sa, packet: &mut Packet, number: u64) -> Verdict {
-    let sealed = match sa.outer().tunnel() {
-        Some(_) => tunnel(sa, packet, number),
-        None => transport(sa, packet, number),
-    };
-    sealed.unwrap_or_else(Verdict::drop)
-}
-
-/// Puts a packet into a tunnel.
-#[inline]
-fn tunnel(sa: &Sa, packet: &mut Packet, number: u64) -> Result<Verdict, u8> {
+fn frame_tunnel<'p>(
+    sa: &'p Sa,
+    tunnel: &Tunnel,
+    packet: &'p mut Packet,
+    number: u64,
+    jobs: &mut Vec<Job<'p>>,
+) -> Result<Verdict, u8> {
     let (outer, data) = (sa.outer(), packet.data());
-    let Some(tunnel) = outer.tunnel() else {
-        return Err(NO_SA);
-    };
-    let is_v4 = data[0] >> 4 == 4;
-    let (tos, df, next) = if is_v4 {
-        let ip = Ipv4::new_unchecked(data);
-        (ip.tos(), ip.dont_fragment(), proto::IPIP)
+    // `LookUp::up` has seen a whole header.
+    let head = data.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(POLICY)?;
+    let (tos, fragment, next) = if head[0] >> 4 == 4 {
+        let ip = Ipv4::new_unchecked(head);
+        (ip.tos(), ip.fragment_word(), proto::IPIP)
     } else {
-        (Ipv6::new_unchecked(data).traffic_class(), true, proto::IPV6)
+        (
+            Ipv6::new_unchecked(head).traffic_class(),
+            ipv4::DF,
+            proto::IPV6,
+        )
     };
-    let (len, before) = (data.len(), outer.len(tunnel));
-    let tail = sa.tail(len);
-    let total = before + sa.head() + len + tail;
-    let fits = total <= usize::from(u16::MAX);
-    if !fits || packet.put(tail).is_none() || packet.push(before + sa.head()).is_none() {
+    let (len, before) = (data.len(), outer.tunnel_len());
+    let (head, tail) = (sa.head(), sa.tail(len));
+    let fits = before + head + len + tail <= usize::from(u16::MAX);
+    if !fits || packet.extend(before + head, tail).is_none() {
         return Err(TOO_LONG);
     }
-    let data = packet.data_mut();
-    sa.seal(&mut data[before..], len, next, number);
-    // Who can see packets sees the sequence number, too: it does as well as an identification.
-    outer.write(tunnel, data, tos, df, number as u16);
     packet.set_network_offset(0);
     packet.set_transport_offset(before - outer.udp_len());
-    Ok(match tunnel.dst {
+    let verdict = match tunnel.dst {
         IpAddr::V4(dst) => {
             packet.anno_mut().set_dst4(dst.octets());
             Verdict::out(OUT4)
@@ -228,11 +240,22 @@ fn tunnel(sa: &Sa, packet: &mut Packet, number: u64) -> Result<Verdict, u8> {
             packet.anno_mut().set_dst6(dst.octets());
             Verdict::out(OUT6)
         }
-    })
+    };
+    let data = packet.data_mut();
+    // Who can see packets sees the sequence number, too: it does as well as an identification.
+    outer.write(tunnel, data, tos, fragment, number as u16);
+    sa.frame(&mut data[before..], len, next, number, jobs);
+    Ok(verdict)
 }
 
 /// Puts ESP behind a packet's own IP header.
-fn transport(sa: &Sa, packet: &mut Packet, number: u64) -> Result<Verdict, u8> {
+#[inline(never)] // so that registers are for tunnels
+fn frame_transport<'p>(
+    sa: &'p Sa,
+    packet: &'p mut Packet,
+    number: u64,
+    jobs: &mut Vec<Job<'p>>,
+) -> Result<Verdict, u8> {
     let data = packet.data();
     let is_v4 = data[0] >> 4 == 4;
     // How long the headers before ESP are, where they name what follows, and what that is.
@@ -258,12 +281,13 @@ fn transport(sa: &Sa, packet: &mut Packet, number: u64) -> Result<Verdict, u8> {
     let (tail, udp) = (sa.tail(len), sa.outer().udp_len());
     let front = sa.head() + udp;
     let fits = data.len() + front + tail <= usize::from(u16::MAX);
-    if !fits || packet.put(tail).is_none() || packet.push(front).is_none() {
+    if !fits || packet.extend(front, tail).is_none() {
         return Err(TOO_LONG);
     }
+    packet.set_network_offset(0);
+    packet.set_transport_offset(header);
     let data = packet.data_mut();
     data.copy_within(front..front + header, 0);
-    sa.seal(&mut data[header + udp..], len, next, number);
     sa.outer().write_udp(&mut data[header..]);
     data[next_at] = if udp > 0 { proto::UDP } else { proto::ESP };
     let total = data.len();
@@ -282,7 +306,7 @@ fn transport(sa: &Sa, packet: &mut Packet, number: u64) -> Result<Verdict, u8> {
         packet.anno_mut().set_dst6(dst.octets());
         Verdict::out(OUT6)
     };
-    packet.set_network_offset(0);
-    packet.set_transport_offset(header);
+    let sealed = &mut packet.data_mut()[header + udp..];
+    sa.frame(sealed, len, next, number, jobs);
     Ok(verdict)
 }

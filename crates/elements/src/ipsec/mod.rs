@@ -96,5 +96,15 @@ fn at_network(packet: &mut Packet) -> bool {
     packet.pull(packet.network_offset())
 }
 
+/// Sends a batch's packets where verdicts, given in order, say.
+#[inline]
+fn sort(batch: &mut Batch, verdicts: &[Verdict], cx: &mut Cx) {
+    // Mostly they all go on, and none need be looked at.
+    if verdicts.iter().any(|verdict| *verdict != Verdict::ON) {
+        let mut verdicts = verdicts.iter().copied();
+        cx.sort(batch, |_, _| verdicts.next().unwrap_or(Verdict::ON));
+    }
+}
+
 #[cfg(test)]
 mod tests;

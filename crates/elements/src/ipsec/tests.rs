@@ -215,6 +215,56 @@ fn the_kernel_is_shown_who_comes_from_elsewhere() {
 }
 
 #[test]
+fn packets_of_many_associations_keep_their_order() {
+    let suites = [
+        "aes128-sha1",
+        "aes128gcm16",
+        "aes256-sha512",
+        "aes128-sha1",
+        "null-sha256",
+    ];
+    let mut lines = Vec::new();
+    for (n, suite) in suites.iter().enumerate() {
+        let net = format!("src 10.1.0.0/16 dst 10.2.{n}.0/24 protect {}", n + 1);
+        for way in ["out", "in"] {
+            let (spi, reqid) = (0x1001 + n, n + 1);
+            let keys = keys(suite).replace("5a", &format!("{:02x}", 0x50 + n));
+            lines.push(format!(
+                "sa {way} spi {spi:#x} reqid {reqid} suite {suite} {TUNNEL4} window 1024{keys}"
+            ));
+            lines.push(format!("policy {way} {net}"));
+        }
+    }
+    let table = lines.join(",\n");
+    let mut bench = Bench::new(
+        crate::CLASSES,
+        &format!("t :: IPsecTable({table}); {GRAPH}"),
+    );
+    let mut rng = Rng::seed(5);
+    for _ in 0..20 {
+        let packets: Vec<_> = (0..1 + rng.below(200))
+            .map(|n| {
+                let dst = format!("10.2.{}.{}", rng.below(suites.len()), n % 256);
+                let len = rng.below(600);
+                ip4()
+                    .src("10.1.0.1")
+                    .dst(&dst)
+                    .udp(5, 6)
+                    .payload_len(len)
+                    .bytes()
+            })
+            .collect();
+        let (on, _) = sealed(&mut bench, &packets, &[]);
+        bench.push("got4", &on);
+        assert_eq!(bench.take("out4"), packets, "{:?}", bench.all_drops());
+        // In any order, and each once.
+        bench.push("got4", &on);
+        assert!(bench.take("out4").is_empty());
+    }
+    assert_eq!(bench.drops("d", "forged"), 0);
+}
+
+#[test]
 fn traffic_flow_padding_hides_lengths_and_is_taken_off() {
     let mut bench = router("aes256gcm16", &format!("{TUNNEL4} pad 600"));
     let packets: Vec<_> = (0..500).step_by(37).map(four).collect();

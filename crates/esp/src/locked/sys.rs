@@ -14,18 +14,21 @@ pub fn unlocked() -> u64 {
 
 /// A value in memory that stays where it is and is not swapped. Its pages stay locked when it has gone: another key may lie
 /// on them. Wiping is up to the value's own drop.
-pub(crate) struct Locked<T>(Box<T>);
+pub(crate) struct Locked<T: ?Sized>(Box<T>);
 
 impl<T> Locked<T> {
     pub(crate) fn new(value: T) -> Locked<T> {
         Locked::of(Box::new(value))
     }
+}
 
+impl<T: ?Sized> Locked<T> {
     /// Locks what was made in its place.
     pub(crate) fn of(value: Box<T>) -> Locked<T> {
         let place = std::ptr::from_ref(&*value).cast_mut().cast();
+        let len = size_of_val(&*value);
         // SAFETY: locking changes nothing about memory but whether it is swapped.
-        let locked = unsafe { rustix::mm::mlock(place, size_of::<T>()) };
+        let locked = unsafe { rustix::mm::mlock(place, len) };
         if locked.is_err() {
             UNLOCKED.fetch_add(1, Ordering::Relaxed);
         }
@@ -33,7 +36,7 @@ impl<T> Locked<T> {
     }
 }
 
-impl<T> Deref for Locked<T> {
+impl<T: ?Sized> Deref for Locked<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -41,7 +44,7 @@ impl<T> Deref for Locked<T> {
     }
 }
 
-impl<T> DerefMut for Locked<T> {
+impl<T: ?Sized> DerefMut for Locked<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
