@@ -1,5 +1,6 @@
 """Who is measured: how each is started, and how many packets it has sent so far."""
 
+import functools
 import http.client
 import itertools
 import json
@@ -20,12 +21,18 @@ NUMBERS = itertools.count()
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def rate_of(sent, seconds):
+def rate_of(sent, seconds, clock=time.monotonic):
     """How fast a count grows over a while."""
-    first, start = sent(), time.monotonic()
+    first, start = sent(), clock()
     time.sleep(seconds)
-    last, end = sent(), time.monotonic()
+    last, end = sent(), clock()
     return (last - first) / (end - start)
+
+
+def processor_time(pid):
+    """Seconds for which the threads of a process have run."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 # Packets of each peer: all are there at once. An endless capture keeps 65,536 of them.
@@ -40,6 +47,8 @@ def lcores(core):
 class Peer(Process):
     """A process that forwards on one core from an endless capture to nowhere."""
 
+    OWN_TIME = False  # whether rates are by the time for which it has run, as on a machine with other work they should
+
     def __init__(self, command, log):
         # At the end of its input an interactive testpmd would end, too.
         super().__init__(command, log, stdin=subprocess.PIPE)
@@ -53,7 +62,8 @@ class Peer(Process):
 
     def rate(self, seconds):
         """Packets per second over a while."""
-        return rate_of(self.count, seconds)
+        clock = functools.partial(processor_time, self.process.pid) if Peer.OWN_TIME else time.monotonic
+        return rate_of(self.count, seconds, clock)
 
     def count(self):
         """As `sent`, of who has told before."""
