@@ -384,20 +384,50 @@ impl FromArg for Duration {
     }
 }
 
-/// A bandwidth, in bytes per second as in Click; written `10Mbps` or `1.25MBps`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bandwidth(pub u64);
+/// A bandwidth, in bytes per second as in Click; written `10Mbps` or `1.25MBps`, and shown as it was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bandwidth(pub u64, Per);
+
+/// What a bandwidth was written in.
+#[derive(Clone, Copy, Debug, Default)]
+enum Per {
+    #[default]
+    Bits,
+    Bytes,
+}
+
+impl Bandwidth {
+    /// Bytes per second, shown in bits.
+    pub const fn of(bytes: u64) -> Bandwidth {
+        Bandwidth(bytes, Per::Bits)
+    }
+}
+
+impl PartialEq for Bandwidth {
+    fn eq(&self, other: &Bandwidth) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl PartialOrd for Bandwidth {
+    fn partial_cmp(&self, other: &Bandwidth) -> Option<std::cmp::Ordering> {
+        self.0.partial_cmp(&other.0)
+    }
+}
 
 impl FromArg for Bandwidth {
     const KIND: &'static str = "a bandwidth such as 10Mbps or 125kBps";
 
     fn from_arg(raw: &str, _: &Names) -> Result<Bandwidth, String> {
         let rate = number_and_unit(raw).and_then(|(value, unit)| {
-            let (unit, bytes) = match unit {
-                "" => ("", 1.0),
+            let (unit, bytes, per) = match unit {
+                "" => ("", 1.0, Per::Bits),
                 u => match u.strip_suffix("bps").or(u.strip_suffix("b/s")) {
-                    Some(prefix) => (prefix, 0.125),
-                    None => (u.strip_suffix("Bps").or(u.strip_suffix("B/s"))?, 1.0),
+                    Some(prefix) => (prefix, 0.125, Per::Bits),
+                    None => {
+                        let prefix = u.strip_suffix("Bps").or(u.strip_suffix("B/s"))?;
+                        (prefix, 1.0, Per::Bytes)
+                    }
                 },
             };
             let scale = match unit {
@@ -407,10 +437,12 @@ impl FromArg for Bandwidth {
                 "G" => 1e9,
                 _ => return None,
             };
-            Some(value * bytes * scale)
+            Some((value * bytes * scale, per))
         });
-        rate.filter(|r| *r < 1e18)
-            .map_or_else(|| must_be(Self::KIND, raw), |r| Ok(Bandwidth(r as u64)))
+        rate.filter(|(rate, _)| *rate < 1e18).map_or_else(
+            || must_be(Self::KIND, raw),
+            |(rate, per)| Ok(Bandwidth(rate as u64, per)),
+        )
     }
 
     fn stand_in() -> Bandwidth {
@@ -418,11 +450,14 @@ impl FromArg for Bandwidth {
     }
 
     fn show(&self) -> String {
-        let bits = 8 * u128::from(self.0);
-        let units = [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1000, "kbps")];
-        match units.iter().find(|(unit, _)| bits.is_multiple_of(*unit)) {
-            Some((unit, name)) if bits > 0 => format!("{}{name}", bits / unit),
-            _ => format!("{bits}bps"),
+        let (number, unit) = match self.1 {
+            Per::Bits => (8 * u128::from(self.0), "bps"),
+            Per::Bytes => (u128::from(self.0), "Bps"),
+        };
+        let prefixes = [(1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")];
+        match prefixes.iter().find(|(of, _)| number.is_multiple_of(*of)) {
+            Some((of, prefix)) if number > 0 => format!("{}{prefix}{unit}", number / of),
+            _ => format!("{number}{unit}"),
         }
     }
 }
@@ -503,11 +538,13 @@ mod tests {
     fn times_and_rates_have_units() {
         assert_eq!(parse::<Duration>("20ms"), Ok(Duration::from_millis(20)));
         assert_eq!(parse::<Duration>("1.5"), Ok(Duration::from_millis(1500)));
-        assert_eq!(parse::<Bandwidth>("10Mbps"), Ok(Bandwidth(1_250_000)));
-        assert_eq!(parse::<Bandwidth>("2kBps"), Ok(Bandwidth(2000)));
+        assert_eq!(parse::<Bandwidth>("10Mbps"), Ok(Bandwidth::of(1_250_000)));
+        assert_eq!(parse::<Bandwidth>("2kBps"), Ok(Bandwidth::of(2000)));
         assert!(parse::<Duration>("3 parsecs").is_err());
         assert_eq!(Duration::from_micros(100).show(), "100us");
-        for shown in ["0bps", "8bps", "384kbps", "2500Mbps", "10Gbps"] {
+        let bits = ["0bps", "8bps", "384kbps", "2500Mbps", "10Gbps"];
+        let bytes = ["0Bps", "10Bps", "10kBps", "125MBps", "1GBps"];
+        for shown in bits.into_iter().chain(bytes) {
             assert_eq!(parse::<Bandwidth>(shown).unwrap().show(), shown);
         }
     }

@@ -1,6 +1,5 @@
 //! Values as Click's handlers write them.
 
-use arguments::units::Bandwidth;
 use std::time::Duration;
 
 /// A time: `20us`, `50ms`, `1.5s`.
@@ -17,13 +16,6 @@ pub(crate) fn interval(time: Duration) -> String {
     }
 }
 
-/// A bandwidth in kbit/s: `384kbps`.
-pub(crate) fn bandwidth(bandwidth: Bandwidth) -> String {
-    let bits = u128::from(bandwidth.0) * 8;
-    let text = format!("{}.{:03}", bits / 1000, bits % 1000);
-    format!("{}kbps", trimmed(text))
-}
-
 /// A decimal without zeros at its end.
 fn trimmed(number: String) -> String {
     number
@@ -37,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_bandwidths_are_short() {
+    fn times_are_short() {
         for (time, shown) in [
             (Duration::ZERO, "0s"),
             (Duration::from_micros(20), "20us"),
@@ -47,7 +39,5 @@ mod tests {
         ] {
             assert_eq!(interval(time), shown);
         }
-        assert_eq!(bandwidth(Bandwidth(48_000)), "384kbps");
-        assert_eq!(bandwidth(Bandwidth(1)), "0.008kbps");
     }
 }

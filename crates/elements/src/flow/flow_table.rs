@@ -297,7 +297,7 @@ fn show_grant(grant: Option<Grant>) -> String {
             let bound = bound.trim_end_matches('0').trim_end_matches('.');
             format!(
                 "reserved {} bound {bound}ms",
-                Bandwidth(grant.reserved).show()
+                Bandwidth::of(grant.reserved).show()
             )
         },
     )
@@ -352,7 +352,7 @@ impl Element for FlowTable {
                 "leave them out for 4096 and 4",
             );
         }
-        if rate == Some(Bandwidth(0)) {
+        if rate == Some(Bandwidth::of(0)) {
             args.error_in_whole(
                 "LINK must not be 0",
                 "give the bandwidth of the link, such as 100Mbps",
@@ -496,7 +496,7 @@ impl Element for FlowTable {
                 let reserved = c.reserved();
                 let lines = reserved
                     .iter()
-                    .map(|(port, sum)| format!("{port} {}\n", Bandwidth(*sum).show()));
+                    .map(|(port, sum)| format!("{port} {}\n", Bandwidth::of(*sum).show()));
                 Ok(lines.collect())
             },
         ),

@@ -177,7 +177,7 @@ impl ShareQueue {
         shares.set(subscriber, share).map_err(|uneven| match uneven {
             Uneven::Subscribers(group) => format!(
                 "the rate must be between {}, the least of the group when it was configured, and {RATIO_MAX} times that",
-                Bandwidth(shares.least(group)).show()
+                Bandwidth::of(shares.least(group)).show()
             ),
             uneven => self.config.why(uneven),
         })
@@ -219,7 +219,7 @@ impl Element for ShareQueue {
         let mtu: u32 = args.key_in("MTU", 1500, 64..=65_535, "longest packet");
         let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
         let given = args.rest("STATEMENT", "class, group or subscribers", "see above");
-        if link == Some(Bandwidth(0)) {
+        if link == Some(Bandwidth::of(0)) {
             args.error_in_whole("LINK must not be 0", "give its bandwidth, or leave it out");
         }
         let mut tree = Tree::new(by);

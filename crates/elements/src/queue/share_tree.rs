@@ -298,7 +298,7 @@ impl Tree {
         if share.rate > of_group.rate {
             return Err(format!(
                 "RATE is more than that of the group, {}",
-                Bandwidth(of_group.rate).show()
+                Bandwidth::of(of_group.rate).show()
             ));
         }
         let first = self.subscribers.len();
@@ -384,7 +384,7 @@ impl Tree {
         }
         for (name, share) in &self.groups {
             if let Some(link) = link.filter(|link| *link < share.rate) {
-                let link = Bandwidth(link).show();
+                let link = Bandwidth::of(link).show();
                 wrong.push((
                     format!("group `{name}` has a higher RATE than LINK, {link}"),
                     "give it a part of the link",

@@ -17,7 +17,7 @@
 
 use crate::prelude::*;
 use crate::show;
-use arguments::units::Bandwidth;
+use arguments::units::{Bandwidth, FromArg};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ impl Element for LinkUnqueue {
             Ok(show::interval(e.config.latency))
         }),
         Handler::text("bandwidth", "see BANDWIDTH", |e, _| {
-            Ok(show::bandwidth(e.config.bandwidth))
+            Ok(e.config.bandwidth.show())
         }),
         Handler::sum("size", "packets on the link", |e| e.link.len() as u64),
         Handler::set("reset", "frees the packets on the link", |e, _, cx| {

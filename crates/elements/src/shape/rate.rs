@@ -2,8 +2,7 @@
 //! configuration says how fast and how bursty.
 
 use crate::prelude::*;
-use crate::show;
-use arguments::units::{self, Bandwidth};
+use arguments::units::{self, Bandwidth, FromArg};
 use std::time::Duration;
 use tables::tokens::Tokens;
 
@@ -33,31 +32,34 @@ impl Unit for Octets {
     const BYTES: bool = true;
 }
 
-/// A rate as configurations write it: packets or bytes a second.
-pub(crate) fn rate<U: Unit>(args: &mut Args) -> u64 {
+/// Packets or bytes a second; of bytes also whether they are shown as such.
+pub(crate) type PerSecond = Bandwidth;
+
+/// A rate as configurations write it.
+pub(crate) fn rate<U: Unit>(args: &mut Args) -> PerSecond {
     if U::BYTES {
-        let doc = "bandwidth, such as 384kbps";
-        args.required::<Bandwidth>("RATE", doc).0
+        args.required("RATE", "bandwidth, such as 384kbps")
     } else {
-        u64::from(args.required::<u32>("RATE", "packets per second"))
+        let packets: u32 = args.required("RATE", "packets per second");
+        PerSecond::of(packets.into())
     }
 }
 
 /// A rate as a handler's value.
-pub(crate) fn parse_rate<U: Unit>(value: &str) -> Result<u64, String> {
+pub(crate) fn parse_rate<U: Unit>(value: &str) -> Result<PerSecond, String> {
     if U::BYTES {
-        units::parse::<Bandwidth>(value).map(|b| b.0)
+        units::parse(value)
     } else {
-        units::parse::<u32>(value).map(u64::from)
+        units::parse::<u32>(value).map(|packets| PerSecond::of(packets.into()))
     }
 }
 
 /// A rate as a handler's answer.
-pub(crate) fn show_rate<U: Unit>(rate: u64) -> String {
+pub(crate) fn show_rate<U: Unit>(rate: PerSecond) -> String {
     if U::BYTES {
-        show::bandwidth(Bandwidth(rate))
+        rate.show()
     } else {
-        rate.to_string()
+        rate.0.to_string()
     }
 }
 
@@ -71,7 +73,7 @@ enum Depth {
 /// The arguments `RATE`, `BURST_DURATION` and `BURST_SIZE` or `BURST_BYTES`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateConfig {
-    rate: u64,
+    rate: PerSecond,
     depth: Depth,
 }
 
@@ -115,7 +117,7 @@ impl RateConfig {
 /// A bucket for packets or bytes, with its configuration.
 pub(crate) struct Bucket<U> {
     config: RateConfig,
-    rate: u64,
+    rate: PerSecond,
     tokens: Tokens,
     unit: std::marker::PhantomData<U>,
 }
@@ -123,10 +125,10 @@ pub(crate) struct Bucket<U> {
 impl<U: Unit> Bucket<U> {
     /// A full bucket.
     pub(crate) fn new(config: RateConfig) -> Bucket<U> {
-        let (rate, capacity) = config.size::<U>(config.rate);
+        let (rate, capacity) = config.size::<U>(config.rate.0);
         Bucket {
             config,
-            rate,
+            rate: config.rate,
             tokens: Tokens::new(rate, capacity),
             unit: std::marker::PhantomData,
         }
@@ -134,18 +136,18 @@ impl<U: Unit> Bucket<U> {
 
     /// Hot swap: goes on with what was inside.
     pub(crate) fn take(&mut self, old: Bucket<U>) {
-        let (rate, capacity) = self.config.size::<U>(self.rate);
+        let (rate, capacity) = self.config.size::<U>(self.rate.0);
         self.tokens = old.tokens;
         self.tokens.set_rate(rate, capacity);
     }
 
-    pub(crate) fn rate(&self) -> u64 {
+    pub(crate) fn rate(&self) -> PerSecond {
         self.rate
     }
 
-    pub(crate) fn set_rate(&mut self, rate: u64) {
-        let (rate, capacity) = self.config.size::<U>(rate);
+    pub(crate) fn set_rate(&mut self, rate: PerSecond) {
         self.rate = rate;
+        let (rate, capacity) = self.config.size::<U>(rate.0);
         self.tokens.set_rate(rate, capacity);
     }
 

@@ -15,7 +15,7 @@
 //! - `RATE`: packets per second.
 
 use super::gap::Gap;
-use super::rate::{self, Packets, Unit, parse_rate, show_rate};
+use super::rate::{self, Packets, PerSecond, Unit, parse_rate, show_rate};
 use super::rated_unqueue::Kind;
 use crate::prelude::*;
 use engine::notify::Notifies;
@@ -33,6 +33,7 @@ impl Kind for ByPackets {
 
 pub(crate) struct Shaper<K: Kind = ByPackets> {
     kind: PhantomData<K>,
+    rate: PerSecond,
     gap: Gap,
     /// Whether somebody asks for what may not pass.
     excess: bool,
@@ -60,16 +61,17 @@ impl<K: Kind> Element for Shaper<K> {
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
-    type Config = u64;
+    type Config = PerSecond;
 
-    fn configure(args: &mut Args) -> u64 {
+    fn configure(args: &mut Args) -> PerSecond {
         rate::rate::<K::Unit>(args)
     }
 
-    fn new(rate: &Arc<u64>, _: &Init) -> Shaper<K> {
+    fn new(rate: &Arc<PerSecond>, _: &Init) -> Shaper<K> {
         Shaper {
             kind: PhantomData,
-            gap: Gap::new(**rate),
+            rate: **rate,
+            gap: Gap::new(rate.0),
             excess: false,
         }
     }
@@ -108,12 +110,10 @@ impl<K: Kind> Element for Shaper<K> {
     }
 
     const HANDLERS: &'static [Handler<Shaper<K>>] = &[
-        Handler::text("rate", "see RATE", |e, _| {
-            Ok(show_rate::<K::Unit>(e.gap.rate()))
-        }),
+        Handler::text("rate", "see RATE", |e, _| Ok(show_rate::<K::Unit>(e.rate))),
         Handler::set("rate", "see RATE", |e, value, cx| {
-            e.gap
-                .set_rate(parse_rate::<K::Unit>(value)?, cx.timestamp());
+            e.rate = parse_rate::<K::Unit>(value)?;
+            e.gap.set_rate(e.rate.0, cx.timestamp());
             cx.wake_pullers();
             Ok(())
         }),
@@ -192,5 +192,9 @@ mod tests {
         let n: u64 = bench.read("c.count").parse().unwrap();
         assert!((100..=101).contains(&n), "{n}");
         assert_eq!(bench.read("s.rate"), "8kbps");
+        for written in ["10kBps", "80bps", "10Bps", "1Mbps", "10 kBps"] {
+            bench.write("s.rate", written);
+            assert_eq!(bench.read("s.rate"), written.replace(' ', ""));
+        }
     }
 }

@@ -75,7 +75,8 @@ pub(super) fn server(r: &mut Reader, of: &Description, word: &Word) -> Option<us
 
 /// A rate in bits per second.
 pub(super) fn rate(fields: &mut Fields, r: &mut Reader) -> Option<u64> {
-    let (Bandwidth(bytes), place) = fields.value(r, "rate")?;
+    let (rate, place): (Bandwidth, _) = fields.value(r, "rate")?;
+    let bytes = rate.0;
     if bytes == 0 {
         r.wrong(
             "cluster-value",

@@ -209,7 +209,7 @@ fn destination(of: &Description, way: Way) -> String {
 
 /// Bits per second as elements take them.
 fn rate(bits: u64) -> String {
-    Bandwidth(bits / 8).show()
+    Bandwidth::of(bits / 8).show()
 }
 
 /// How many receive queues a cable has. Ports spread frames over queues by IP addresses, and see none behind a tag's
