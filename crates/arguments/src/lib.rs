@@ -252,6 +252,11 @@ impl<'a> Args<'a> {
         self.around = Some((around, index));
     }
 
+    /// Says that the configuration depends on what stands outside of the text, such as a file: every reload reads it again.
+    pub fn depends_on_outside(&self) {
+        self.looked.borrow_mut().get_or_insert_default();
+    }
+
     /// The elements that were named, if others were looked at.
     pub fn looked(&self) -> Option<Vec<usize>> {
         self.looked.take()

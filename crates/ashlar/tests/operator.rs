@@ -362,6 +362,63 @@ fn rules_of_a_firewall_are_seen_and_changed_by_number_and_by_name() {
     assert!(now.contains("web: allow") && !now.contains("ssh:"), "{now}");
 }
 
+#[test]
+fn a_reload_reads_a_file_of_rules_again_and_keeps_what_was_set_if_it_is_the_same() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, &rules_of(&folder), &[]);
+    let rules = || router.tell(&["show", "fw.rules"]);
+    router.tell(&["set", "fw.add", "before ssh dns: allow udp dst port 53"]);
+    router.tell(&["reload"]);
+    assert!(rules().contains("dns: allow udp"), "{}", rules());
+    folder.write("rules", "web: allow tcp dst port 443\n");
+    router.tell(&["reload"]);
+    assert!(
+        rules().contains("web: allow tcp dst port 443"),
+        "{}",
+        rules()
+    );
+    assert!(!rules().contains("ssh:"), "{}", rules());
+    folder.write("rules", "web: alow tcp\n");
+    let wrong = complained(&router.ask(&["reload"]), 1);
+    assert!(wrong.contains("line 1: unknown slot ID `alow`"), "{wrong}");
+    assert!(
+        rules().contains("web: allow tcp dst port 443"),
+        "{}",
+        rules()
+    );
+}
+
+#[test]
+fn rules_for_ipv6_are_seen_and_changed_in_the_same_way() {
+    let folder = Folder::new();
+    let rules = folder.write(
+        "rules6",
+        "ssh: allow src net 2001:db8::/32 and tcp dst port ssh\nallow udp\n",
+    );
+    let pcap = folder.write("in.pcap", capture(20, true));
+    let text = format!(
+        "FromDevice(pcap:{pcap}) -> Strip(14) -> CheckIP6Header
+            -> fw :: IP6Filter(deny src net 2001:dead::/32, RULES {rules}) -> Discard;
+         FromDevice(mem:3) -> Discard;"
+    );
+    let router = Running::start(&folder, &text, &[]);
+    let shown = || router.tell(&["show", "fw.rules"]);
+    let bound = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !shown().contains("20  allow udp") {
+        assert!(std::time::Instant::now() < bound, "{}", shown());
+    }
+    router.tell(&["set", "fw.add", "before ssh pings: allow icmp6 type echo"]);
+    router.tell(&["set", "fw.remove", "ssh"]);
+    let text = shown();
+    assert!(
+        text.contains("pings: allow icmp6 type echo") && !text.contains("ssh:"),
+        "{text}"
+    );
+    assert!(text.contains("0  (bad headers: dropped)"), "{text}");
+    let wrong = complained(&router.ask(&["set", "fw.add", "allow ip proto tcp"]), 1);
+    assert!(wrong.contains("write `ip6` in place of `ip`"), "{wrong}");
+}
+
 /// A firewall that runs on when its file of 20 datagrams has been read.
 fn rules_of(folder: &Folder) -> String {
     let rules = folder.write(

@@ -86,9 +86,14 @@ pub(super) fn verdict(outcome: Outcome) -> Verdict {
 impl Compiled {
     /// Compiles rules, the first that matches to be chosen.
     pub(super) fn new(rules: &[Rule<Within>]) -> Compiled {
+        Compiled::of(rules, Some(FRAGMENT))
+    }
+
+    /// Compiles rules for packets that have the bits which tell later fragments in some word; `None`: there are no such bits.
+    pub(super) fn of(rules: &[Rule<Within>], fragment: Option<(Word, u32)>) -> Compiled {
         let trees = match rules.len() {
             0..4 => None,
-            _ => Trees::new(rules).map(Box::new),
+            _ => Trees::new(rules, fragment).map(Box::new),
         };
         let program = match &trees {
             // It is only read.
@@ -145,6 +150,9 @@ impl Compiled {
 
 /// Where a packet's headers are.
 pub(super) trait Headers<'a>: Copy {
+    /// Whether words of the transport header have a place that the network header's length tells. Else headers are looked at
+    /// one after the other.
+    const PLACED: bool = true;
     /// The packet's bytes from the start, or from the network header on.
     fn start(self) -> &'a [u8];
     /// How many words the network header has, of which these are the first bytes.
@@ -167,7 +175,7 @@ impl fmt::Display for Compiled {
 
 impl Trees {
     /// `None` if there are few alternatives, too many of a pattern, or too many words.
-    fn new(rules: &[Rule<Within>]) -> Option<Trees> {
+    fn new(rules: &[Rule<Within>], fragment: Option<(Word, u32)>) -> Option<Trees> {
         let mut alternatives: Vec<(Outcome, Terms)> = Vec::new();
         for (outcome, expr) in rules {
             let terms = terms::of(expr, true)?;
@@ -202,10 +210,8 @@ impl Trees {
             .iter()
             .map(|(_, t)| t.iter().map(test).collect())
             .collect();
-        let fragment = match words.iter().position(|w| *w == FRAGMENT.0) {
-            Some(field) => (field, FRAGMENT.1),
-            None => (0, 0),
-        };
+        let field = |(word, bits)| Some((words.iter().position(|w| *w == word)?, bits));
+        let fragment = fragment.and_then(field).unwrap_or((0, 0));
         let known = classify::Test {
             field: fragment.0 as u8,
             mask: fragment.1,
@@ -242,8 +248,8 @@ impl Trees {
 
     /// What becomes of a packet. All packets write the same fields of the key, which may be used again.
     #[inline(always)] // a call would cost what one of the rules does
-    fn run_one<'a>(&self, packet: impl Headers<'a>, key: &mut Key) -> Outcome {
-        if self.read(packet, key) && !self.is_later_fragment(key) {
+    fn run_one<'a, H: Headers<'a>>(&self, packet: H, key: &mut Key) -> Outcome {
+        if H::PLACED && self.read(packet, key) && !self.is_later_fragment(key) {
             self.outcome(self.whole.first(key))
         } else {
             self.run_slowly(&packet.view())
@@ -394,12 +400,17 @@ mod tests {
         outcomes[0]
     }
 
-    use super::super::ip_pattern::parse;
+    use super::super::{ip_pattern, ip_primitive::Family};
+    use crate::classify::expr::Expr;
     use crate::classify::{
         classbench::{self, FiveTuple},
         sample::Random,
     };
     use arguments::Names;
+
+    fn parse(pattern: &str, names: &Names) -> Result<Expr<Within>, String> {
+        ip_pattern::parse(pattern, names, Family::V4)
+    }
 
     fn pattern(rng: &mut Rng, depth: usize) -> String {
         let inner = |rng: &mut Rng| pattern(rng, depth.saturating_sub(1));

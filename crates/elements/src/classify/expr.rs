@@ -16,6 +16,12 @@ pub(super) enum Base {
     Mac,
 }
 
+impl Base {
+    /// What patterns of IPv6 have in the place of the MAC header: what the chain of headers leads to (see
+    /// [`ip6_headers`](super::ip6_headers)).
+    pub(super) const CHAIN: Base = Base::Mac;
+}
+
 /// The bytes of a packet from each [`Base`] on; empty where there is no such header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a>(pub(super) [&'a [u8]; 3]);

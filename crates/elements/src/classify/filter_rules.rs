@@ -6,6 +6,7 @@
 use super::compiled::Compiled;
 use super::expr::{Expr, Within};
 use super::ip_pattern;
+use super::ip_primitive::Family;
 use super::program::Outcome;
 use crate::route::lookup::lines;
 use arguments::Names;
@@ -35,7 +36,11 @@ pub(super) struct Line {
 
 impl Line {
     /// Reads `[NAME:] ACTION PATTERN`. The error is a sentence, and a remedy if one is known.
-    pub(super) fn read(text: &str, names: &Names) -> Result<Line, (String, Option<&'static str>)> {
+    pub(super) fn read(
+        text: &str,
+        names: &Names,
+        family: Family,
+    ) -> Result<Line, (String, Option<&'static str>)> {
         let text = text.trim();
         let (name, rule) = match text.split_once(':') {
             Some((name, rule)) if is_name(name) => (Some(name.to_owned()), rule.trim()),
@@ -50,7 +55,7 @@ impl Line {
                 _ => return Err((format!("unknown slot ID `{action}`"), Some(FORM))),
             },
         };
-        let expr = ip_pattern::parse(pattern, names).map_err(|wrong| (wrong, None))?;
+        let expr = ip_pattern::parse(pattern, names, family).map_err(|wrong| (wrong, None))?;
         Ok(Line {
             name,
             text: rule.to_owned(),
@@ -92,7 +97,7 @@ fn is_name(word: &str) -> bool {
 /// What packets meet.
 struct Filter {
     compiled: Compiled,
-    /// By slot; the last is for packets that no rule matches.
+    /// By slot; the last two are for packets that no rule matches, and for those that no rule is asked about.
     verdicts: Box<[Verdict]>,
 }
 
@@ -112,11 +117,13 @@ impl Lane {
 pub(super) struct FilterRules {
     filter: Published<Filter>,
     state: Mutex<State>,
-    /// Slots of rules; one more is for packets that no rule matches.
+    /// Slots of rules; one more is for packets that no rule matches, and another for packets that no rule is asked about
+    /// because nobody can tell what they carry.
     slots: usize,
     /// Outputs of the element, which stay.
     outputs: usize,
     names: Names,
+    family: Family,
 }
 
 struct State {
@@ -167,22 +174,28 @@ impl State {
 }
 
 impl FilterRules {
-    pub(super) fn new(lines: Vec<Line>, outputs: usize, names: &Names) -> FilterRules {
+    pub(super) fn new(
+        lines: Vec<Line>,
+        outputs: usize,
+        names: &Names,
+        family: Family,
+    ) -> FilterRules {
         let slots = lines.len() + MORE;
         let rules: Vec<_> = lines.into_iter().zip(0..).collect();
         FilterRules {
-            filter: Published::new(domain(), filter(&rules, slots)),
+            filter: Published::new(domain(), filter(&rules, slots, family)),
             state: Mutex::new(State {
                 configured: rules.iter().map(|(line, _)| line.to_string()).collect(),
                 free: (rules.len()..slots).collect(),
                 rules,
                 lanes: Vec::new(),
-                before: vec![0; slots + 1],
-                inherited: vec![0; slots + 1],
+                before: vec![0; slots + 2],
+                inherited: vec![0; slots + 2],
             }),
             slots,
             outputs,
             names: names.clone(),
+            family,
         }
     }
 
@@ -192,7 +205,7 @@ impl FilterRules {
 
     /// What a copy counts with.
     pub(super) fn lane(&self) -> Arc<Lane> {
-        let lane = (0..=self.slots).map(|_| AtomicU64::new(0)).collect();
+        let lane = (0..self.slots + 2).map(|_| AtomicU64::new(0)).collect();
         let lane = Arc::new(Lane(lane));
         self.lock().lanes.push(Arc::clone(&lane));
         lane
@@ -244,6 +257,10 @@ impl FilterRules {
             "-",
             state.hits(self.slots)
         );
+        if self.family == Family::V6 {
+            let hits = state.hits(self.slots + 1);
+            let _ = writeln!(text, "{:>4}  {hits:>14}  (bad headers: dropped)", "-");
+        }
         text
     }
 
@@ -266,7 +283,7 @@ impl FilterRules {
     /// All counts begin at 0.
     pub(super) fn reset(&self) {
         let mut state = self.lock();
-        (0..=self.slots).for_each(|slot| state.forget(slot));
+        (0..self.slots + 2).for_each(|slot| state.forget(slot));
     }
 
     /// Carries out lines, all or none. What it answers is a warning or nothing. The error names the line.
@@ -308,7 +325,7 @@ impl FilterRules {
             state.forget(free);
             *slot = free;
         }
-        self.filter.replace(filter(&rules, self.slots));
+        self.filter.replace(filter(&rules, self.slots, self.family));
         state.rules = rules;
         Ok(warning)
     }
@@ -369,7 +386,7 @@ impl FilterRules {
     }
 
     fn rule(&self, text: &str) -> Result<Line, String> {
-        let line = Line::read(text, &self.names);
+        let line = Line::read(text, &self.names, self.family);
         let line = line.map_err(|(wrong, help)| match help {
             Some(help) => format!("{wrong}: {help}"),
             None => wrong,
@@ -385,7 +402,20 @@ impl FilterRules {
 
     /// Rules that are in both configurations keep their counts.
     pub(super) fn inherit(&self, old: &FilterRules) {
-        let (mut state, old) = (self.lock(), old.lock());
+        let (last, old) = (old.slots, old.lock());
+        let mut state = self.lock();
+        if state.configured == old.configured && state.rules.len() + MORE >= old.rules.len() {
+            // What was changed while running stays changed as long as the rules that are written do not change.
+            let rules: Vec<_> = old
+                .rules
+                .iter()
+                .map(|(line, _)| line.clone())
+                .zip(0..)
+                .collect();
+            self.filter.replace(filter(&rules, self.slots, self.family));
+            state.free = (rules.len()..self.slots).collect();
+            state.rules = rules;
+        }
         for at in 0..state.rules.len() {
             let (line, slot) = &state.rules[at];
             let same =
@@ -396,7 +426,8 @@ impl FilterRules {
             );
             state.inherited[slot] = found.unwrap_or(0);
         }
-        state.inherited[self.slots] = old.hits(old.before.len() - 1);
+        state.inherited[self.slots] = old.hits(last);
+        state.inherited[self.slots + 1] = old.hits(last + 1);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -427,8 +458,9 @@ pub(super) fn twice(lines: &[Line]) -> Option<String> {
     Some(format!("two rules have the name `{name}`"))
 }
 
-fn filter(rules: &[(Line, usize)], slots: usize) -> Filter {
-    let mut verdicts = vec![Verdict::drop(0); slots + 1];
+fn filter(rules: &[(Line, usize)], slots: usize, family: Family) -> Filter {
+    let mut verdicts = vec![Verdict::drop(0); slots + 2];
+    verdicts[slots + 1] = Verdict::drop(1);
     for (line, slot) in rules {
         verdicts[*slot] = line.output.map_or(Verdict::drop(0), Verdict::out);
     }
@@ -437,7 +469,7 @@ fn filter(rules: &[(Line, usize)], slots: usize) -> Filter {
         .map(|(line, slot)| (Some(*slot as u32), line.expr.clone()))
         .collect();
     Filter {
-        compiled: Compiled::new(&compiled),
+        compiled: super::rules::compile(&compiled, family, (slots + 1) as u32),
         verdicts: verdicts.into(),
     }
 }

@@ -42,22 +42,39 @@
 //! - `PATTERN`: one per output, at most 255.
 
 use super::ip_pattern;
-use super::rules::Rules;
+use super::rules::{Rules, V4, Version};
 use crate::prelude::*;
 use engine::dynamic::{self, DynamicHandlers};
+use std::marker::PhantomData;
 
-pub(super) struct IPClassifier {
+/// What makes a class of classifiers.
+pub(super) trait Kind: Version {
+    const CLASS: &'static str;
+    const MANUAL: &'static str;
+    const NEEDS: &'static [Facts];
+    const DROPS: &'static [&'static str];
+}
+
+impl Kind for V4 {
+    const CLASS: &'static str = "IPClassifier";
+    const MANUAL: &'static str = manual!();
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["no_match"];
+}
+
+pub(super) struct Classifier<K> {
     rules: Arc<Rules>,
     /// Of the packets of a batch.
     verdicts: Vec<Verdict>,
+    kind: PhantomData<K>,
 }
 
-impl Element for IPClassifier {
-    const CLASS: &'static str = "IPClassifier";
-    const MANUAL: &'static str = manual!();
+impl<K: Kind> Element for Classifier<K> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["no_match"];
+    const NEEDS: &'static [Facts] = K::NEEDS;
+    const DROPS: &'static [&'static str] = K::DROPS;
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &dynamic::of::<Self>()];
 
@@ -71,37 +88,38 @@ impl Element for IPClassifier {
         );
         if given.len() > 255 {
             args.error_in_whole(
-                format!("an IPClassifier cannot have {} patterns", given.len()),
+                format!("{} cannot have {} patterns", K::CLASS, given.len()),
                 "give at most 255",
             );
         }
         let mut rules = Vec::new();
         for (output, arg) in (0..=u32::from(u8::MAX)).zip(&given) {
-            match ip_pattern::parse(&arg.unquoted(), args.names()) {
+            match ip_pattern::parse(&arg.unquoted(), args.names(), K::FAMILY) {
                 Ok(expr) => rules.push((arg.unquoted(), (Some(output), expr))),
                 Err(wrong) => args.error(arg, format!("pattern {output}: {wrong}")),
             }
         }
-        let rules = Rules::new(rules, args.names());
+        let rules = Rules::new(rules, args.names(), K::FAMILY);
         rules.warn(args);
         rules
     }
 
-    fn new(rules: &Arc<Rules>, _: &Init) -> IPClassifier {
-        IPClassifier {
+    fn new(rules: &Arc<Rules>, _: &Init) -> Classifier<K> {
+        Classifier {
             rules: Arc::clone(rules),
             verdicts: Vec::new(),
+            kind: PhantomData,
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.rules.sort(batch, &mut self.verdicts, cx);
+        self.rules.sort::<K>(batch, &mut self.verdicts, cx);
     }
 
-    const HANDLERS: &'static [Handler<IPClassifier>] = &patterns();
+    const HANDLERS: &'static [Handler<Classifier<K>>] = &patterns();
 }
 
-impl Resources for IPClassifier {
+impl<K: Kind> Resources for Classifier<K> {
     fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {
         (None, Some(rules.len()))
     }
@@ -114,7 +132,7 @@ fn number_of(name: &str) -> Option<usize> {
     digits.parse().ok().filter(|_| plain)
 }
 
-impl DynamicHandlers for IPClassifier {
+impl<K: Kind> DynamicHandlers for Classifier<K> {
     fn offers(rules: &Rules, name: &str, _: Use) -> bool {
         number_of(name).is_some_and(|number| number < rules.len())
     }
@@ -153,7 +171,7 @@ const PATTERNS: [&str; 16] = [
 ];
 
 /// The handlers: one to read and one to write each of the first patterns.
-const fn patterns() -> [Handler<IPClassifier>; 33] {
+const fn patterns<K: Kind>() -> [Handler<Classifier<K>>; 33] {
     macro_rules! list {
         ($($n:literal)*) => {[
             Handler::shared("program", "the decision tree, in Click's format", |rules: &Rules, _| {

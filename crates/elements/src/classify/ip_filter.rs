@@ -22,28 +22,47 @@
 //!
 //! - `RULE`: an action, then a pattern. Actions are `allow` (output 0), `deny` or `drop`, or the number of
 //!   an output.
-//! - `RULES`: a file with a rule per line; `#` starts a comment. They come after those that are given here.
+//! - `RULES`: a file with a rule per line; `#` starts a comment. They come after those that are given here. A reload reads
+//!   it again; rules that were changed while running stay as they are if neither the file nor the text has changed.
 
 use super::filter_rules::{FilterRules, Lane, Line, twice};
-use super::rules::Ip;
+use super::ip_primitive::Family;
+use super::rules::{V4, Version};
 use crate::prelude::*;
 use crate::route::lookup::lines;
 use arguments::text_file;
+use std::marker::PhantomData;
 use std::path::Path;
 
-pub(super) struct IPFilter {
+/// What makes a class of filters.
+pub(super) trait Kind: Version {
+    const CLASS: &'static str;
+    const MANUAL: &'static str;
+    const NEEDS: &'static [Facts];
+    const DROPS: &'static [&'static str];
+}
+
+impl Kind for V4 {
+    const CLASS: &'static str = "IPFilter";
+    const MANUAL: &'static str = manual!();
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["denied"];
+}
+
+pub(super) struct Filter<K> {
     rules: Arc<FilterRules>,
     hits: Arc<Lane>,
     /// Of the packets of a batch.
     verdicts: Vec<Verdict>,
+    kind: PhantomData<K>,
 }
 
-impl Element for IPFilter {
-    const CLASS: &'static str = "IPFilter";
-    const MANUAL: &'static str = manual!();
+impl<K: Kind> Element for Filter<K> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["denied"];
+    const NEEDS: &'static [Facts] = K::NEEDS;
+    const DROPS: &'static [&'static str] = K::DROPS;
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
@@ -54,7 +73,7 @@ impl Element for IPFilter {
         let file: Option<String> = args.key_maybe("RULES", "file with a rule per line");
         let given = args.rest("RULE", "an action and a pattern", "in order");
         for (number, arg) in given.iter().enumerate() {
-            match Line::read(&arg.unquoted(), args.names()) {
+            match Line::read(&arg.unquoted(), args.names(), K::FAMILY) {
                 Ok(line) => rules.push(line),
                 Err((wrong, None)) => args.error(arg, format!("rule {number}: {wrong}")),
                 Err((wrong, Some(help))) => {
@@ -63,26 +82,27 @@ impl Element for IPFilter {
             }
         }
         if let Some(file) = file {
-            read_file(&file, &mut rules, args);
+            read_file(&file, &mut rules, args, K::FAMILY);
         }
         if let Some(wrong) = twice(&rules) {
             args.error_in_whole(wrong, "give one of them another name");
         }
         let outputs = rules.iter().map(Line::outputs).max().unwrap_or(0).max(1);
-        FilterRules::new(rules, outputs, args.names())
+        FilterRules::new(rules, outputs, args.names(), K::FAMILY)
     }
 
-    fn new(rules: &Arc<FilterRules>, _: &Init) -> IPFilter {
-        IPFilter {
+    fn new(rules: &Arc<FilterRules>, _: &Init) -> Filter<K> {
+        Filter {
             rules: Arc::clone(rules),
             hits: rules.lane(),
             verdicts: Vec::new(),
+            kind: PhantomData,
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         self.verdicts.clear();
-        let packets = batch.iter().map(Ip);
+        let packets = batch.iter().map(K::headers);
         self.rules
             .run(packets, &mut self.verdicts, &self.hits, cx.reader());
         let mut verdicts = self.verdicts.iter();
@@ -95,7 +115,7 @@ impl Element for IPFilter {
         rules.inherit(old);
     }
 
-    const HANDLERS: &'static [Handler<IPFilter>] = &[
+    const HANDLERS: &'static [Handler<Filter<K>>] = &[
         Handler::shared(
             "rules",
             "the rules, with how many packets each has decided",
@@ -145,7 +165,7 @@ impl Element for IPFilter {
     ];
 }
 
-impl Resources for IPFilter {
+impl<K: Kind> Resources for Filter<K> {
     fn port_count(rules: &FilterRules) -> (Option<usize>, Option<usize>) {
         (None, Some(rules.outputs()))
     }
@@ -160,7 +180,8 @@ fn one(rules: &FilterRules, command: &str, value: &str) -> Result<String, String
     done.map_err(|(_, wrong)| wrong)
 }
 
-fn read_file(file: &str, rules: &mut Vec<Line>, args: &mut Args) {
+fn read_file(file: &str, rules: &mut Vec<Line>, args: &mut Args, family: Family) {
+    args.depends_on_outside();
     let text = match text_file::named_text(Path::new(file)) {
         Ok(text) => text,
         Err(wrong) => {
@@ -169,7 +190,7 @@ fn read_file(file: &str, rules: &mut Vec<Line>, args: &mut Args) {
         }
     };
     for (number, line) in lines(&text) {
-        match Line::read(line, args.names()) {
+        match Line::read(line, args.names(), family) {
             Ok(line) => rules.push(line),
             Err((wrong, help)) => args.error_in_whole(
                 format!("in `{file}`, line {number}: {wrong}"),

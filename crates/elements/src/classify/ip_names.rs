@@ -1,5 +1,6 @@
 //! Names that IP patterns know: ports, protocols, TCP flags, ICMP types.
 
+use super::ip_primitive::Family;
 use arguments::Names;
 use std::sync::LazyLock;
 use wire::proto;
@@ -84,6 +85,28 @@ pub(super) fn tcp_flag(name: &str) -> Option<u8> {
     find(TCP_FLAGS, name)
 }
 
-pub(super) fn icmp_type(name: &str) -> Option<u8> {
-    crate::icmp::names::type_number(name)
+pub(super) fn icmp_type(name: &str, family: Family) -> Option<u8> {
+    match family {
+        Family::V4 => crate::icmp::names::type_number(name),
+        Family::V6 => find(ICMP6_TYPES, name),
+    }
 }
+
+/// Types of ICMPv6, of which errors are called as ICMP6Error calls them (RFC 4443, RFC 4861, RFC 3810).
+const ICMP6_TYPES: &[(&str, u8)] = &[
+    ("unreachable", 1),
+    ("packettoobig", 2),
+    ("timeexceeded", 3),
+    ("parameterproblem", 4),
+    ("echo", 128),
+    ("echo-reply", 129),
+    ("mldquery", 130),
+    ("mldreport", 131),
+    ("mlddone", 132),
+    ("routersolicit", 133),
+    ("routeradvert", 134),
+    ("neighboursolicit", 135),
+    ("neighbouradvert", 136),
+    ("redirect", 137),
+    ("mldreport2", 143),
+];

@@ -7,7 +7,7 @@
 use super::expr::{Base, Expr, Field, Op, Within};
 use super::ip_lexer;
 use super::ip_names;
-use super::ip_primitive::{Dir, Head, Kind, Primitive, Value, guess, value};
+use super::ip_primitive::{Dir, Family, Head, Kind, Primitive, Value, guess, value};
 use arguments::Names;
 
 /// Parentheses and `not`s inside each other, at most.
@@ -19,7 +19,7 @@ const LEAVES: usize = 10_000;
 type Parsed<T> = Result<T, String>;
 
 /// Parses a pattern. The error is a sentence.
-pub(super) fn parse(text: &str, names: &Names) -> Parsed<Expr<Within>> {
+pub(super) fn parse(text: &str, names: &Names, family: Family) -> Parsed<Expr<Within>> {
     let tokens = ip_lexer::split(text);
     match tokens.as_slice() {
         [] => return Err("empty pattern".to_owned()),
@@ -30,6 +30,7 @@ pub(super) fn parse(text: &str, names: &Names) -> Parsed<Expr<Within>> {
     let mut parser = Parser {
         tokens: &tokens,
         names,
+        family,
         last: None,
         depth: 0,
     };
@@ -43,6 +44,7 @@ pub(super) fn parse(text: &str, names: &Names) -> Parsed<Expr<Within>> {
 struct Parser<'a> {
     tokens: &'a [&'a str],
     names: &'a Names,
+    family: Family,
     /// The primitive before.
     last: Option<Head>,
     depth: usize,
@@ -149,7 +151,7 @@ impl<'a> Parser<'a> {
             self.expect(")")?;
             inner
         } else {
-            self.primitive()?.expr()?
+            self.primitive()?.expr(self.family)?
         };
         Ok(if not { expr.negate() } else { expr })
     }
@@ -197,7 +199,7 @@ impl<'a> Parser<'a> {
             let known = |kind: Option<Kind>| {
                 matches!(kind, Some(Kind::Port | Kind::TcpFlag | Kind::IcmpType))
             };
-            sign || is_word(token) && known(guess(token, head, self.names))
+            sign || is_word(token) && known(guess(token, head, self.names, self.family))
         })
     }
 
@@ -211,7 +213,15 @@ impl<'a> Parser<'a> {
                     head.dir = Some(self.direction(token));
                     continue;
                 }
-                "ip" if !head.ip && head.proto.is_none() => head.ip = true,
+                "ip" | "ip6" if token == self.family.word() && !head.ip && head.proto.is_none() => {
+                    head.ip = true;
+                }
+                "ip" if self.family == Family::V6 => {
+                    return Err("packets are of IPv6 here: write `ip6` in place of `ip`".to_owned());
+                }
+                "ether" if self.family == Family::V6 => {
+                    return Err("Ethernet addresses are not looked at in IPv6 packets: put a Classifier before".to_owned());
+                }
                 "transp" if head.proto.is_none() && !head.transp => head.transp = true,
                 "ether" if head.kind.is_none() => {
                     self.next();
@@ -228,7 +238,7 @@ impl<'a> Parser<'a> {
                     return Ok(head);
                 }
                 _ => {
-                    if let Some(kind) = Kind::named(token) {
+                    if let Some(kind) = Kind::named(token, self.family) {
                         self.next();
                         head.kind = Some(kind);
                         return Ok(head);
@@ -267,7 +277,10 @@ impl<'a> Parser<'a> {
         let base = match (head.ip, head.proto.is_some() || head.transp) {
             (true, false) => Base::Start,
             (false, true) => Base::Transport,
-            _ => return Err("`[` must follow `ip`, `transp` or a protocol".to_owned()),
+            _ => {
+                let ip = self.family.word();
+                return Err(format!("`[` must follow `{ip}`, `transp` or a protocol"));
+            }
         };
         let place = self.next().unwrap_or("");
         let (pos, len) = place.split_once(':').unwrap_or((place, "1"));
@@ -292,12 +305,12 @@ impl<'a> Parser<'a> {
             .filter(|last| last.kind.is_some_and(Kind::has_value));
         if let Some(last) = last
             && head.is_empty()
-            && (!is_word(word) || value(last.kind, word, &last, self.names).is_ok())
+            && (!is_word(word) || value(last.kind, word, &last, self.names, self.family).is_ok())
         {
             *head = last;
             return Ok(());
         }
-        head.kind = guess(word, head, self.names);
+        head.kind = guess(word, head, self.names, self.family);
         if let Some(last) = last {
             let addresses = [Some(Kind::Host), Some(Kind::Net)];
             if head.is_empty_but_kind()
@@ -305,7 +318,8 @@ impl<'a> Parser<'a> {
             {
                 head.dir = last.dir;
             }
-            if head.kind.is_none() && value(last.kind, word, head, self.names).is_ok() {
+            if head.kind.is_none() && value(last.kind, word, head, self.names, self.family).is_ok()
+            {
                 head.kind = last.kind;
             }
         }
@@ -334,7 +348,7 @@ impl<'a> Parser<'a> {
                 head,
                 mask,
                 op: Op::Ne,
-                value: Some(Value::zero(&head)),
+                value: Some(Value::zero(&head, self.family)),
             });
         }
         let mut value = self.value(&head)?;
@@ -351,7 +365,7 @@ impl<'a> Parser<'a> {
 
     fn value(&mut self, head: &Head) -> Parsed<Value> {
         match self.next() {
-            Some(word) if is_word(word) => value(head.kind, word, head, self.names),
+            Some(word) if is_word(word) => value(head.kind, word, head, self.names, self.family),
             Some(other) => Err(format!("a value is missing before `{other}`")),
             None => Err("a value is missing at the end".to_owned()),
         }

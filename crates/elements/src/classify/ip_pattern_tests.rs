@@ -1,6 +1,11 @@
-use super::expr::View;
-use super::ip_pattern::parse;
+use super::expr::{Expr, View, Within};
+use super::ip_pattern;
+use super::ip_primitive::Family;
 use arguments::Names;
+
+fn parse(pattern: &str, names: &Names) -> Result<Expr<Within>, String> {
+    ip_pattern::parse(pattern, names, Family::V4)
+}
 
 /// Header fields of the packets that are matched.
 #[derive(Clone, Copy)]

@@ -1,11 +1,85 @@
 //! What the primitives of IP patterns ask of a packet.
 
 use super::expr::{Base, Expr, Field, Op, Within, address_is, bytes_are};
-use super::ip_names;
+use super::{ip_names, ip6_headers};
 use arguments::units::FromArg;
 use arguments::{Kind as Name, Names};
-use std::net::Ipv4Addr;
-use wire::{EtherAddr, Prefix4, proto};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::{EtherAddr, Prefix4, Prefix6, proto};
+
+/// Whose packets patterns are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// The word that begins primitives about the header.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Family::V4 => "ip",
+            Family::V6 => "ip6",
+        }
+    }
+
+    fn icmp(self) -> u8 {
+        match self {
+            Family::V4 => proto::ICMP,
+            Family::V6 => proto::ICMP6,
+        }
+    }
+
+    /// Where the addresses begin, of the source and of the destination.
+    fn addresses(self) -> [u16; 2] {
+        match self {
+            Family::V4 => [12, 16],
+            Family::V6 => [8, 24],
+        }
+    }
+
+    fn protocol(self) -> Field {
+        match self {
+            Family::V4 => Field::new(Base::Start, 9, 1),
+            Family::V6 => Field::new(Base::CHAIN, 0, 1),
+        }
+    }
+
+    /// Set in fragments.
+    fn fragment(self) -> Field {
+        match self {
+            Family::V4 => Field::new(Base::Start, 6, 2).masked(0x3fff),
+            Family::V6 => Field::new(Base::CHAIN, 1, 1).masked(ip6_headers::FRAGMENT.into()),
+        }
+    }
+
+    /// Set in all fragments but the first.
+    fn later_fragment(self) -> Field {
+        match self {
+            Family::V4 => Field::new(Base::Start, 6, 2).masked(0x1fff),
+            Family::V6 => Field::new(Base::CHAIN, 1, 1).masked(ip6_headers::LATER.into()),
+        }
+    }
+
+    /// The bits of ECN.
+    fn ecn(self) -> Field {
+        match self {
+            Family::V4 => Field::bits(Base::Start, 1, 3, 0),
+            Family::V6 => traffic_class(3, 0),
+        }
+    }
+}
+
+/// Bits of the traffic class, which lies across the first two bytes of an IPv6 header.
+fn traffic_class(mask: u32, shift: u32) -> Field {
+    Field {
+        base: Base::Start,
+        offset: 0,
+        len: 2,
+        mask,
+        shift: 4 + shift,
+    }
+}
 
 /// What a primitive looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +101,7 @@ pub(super) enum Kind {
     Tos,
     Dscp,
     Ttl,
+    Flow,
     Ect,
     Ce,
     Fragment,
@@ -36,8 +111,12 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The kind that a word of the language names.
-    pub(super) fn named(word: &str) -> Option<Kind> {
+    pub(super) fn named(word: &str, family: Family) -> Option<Kind> {
         Some(match word {
+            "tc" if family == Family::V6 => Kind::Tos,
+            "hlim" if family == Family::V6 => Kind::Ttl,
+            "flow" if family == Family::V6 => Kind::Flow,
+            "hl" | "id" | "tos" | "ttl" if family == Family::V6 => return None,
             "host" => Kind::Host,
             "net" => Kind::Net,
             "proto" => Kind::Proto,
@@ -67,10 +146,15 @@ impl Kind {
     }
 
     /// The field that holds the number of such a primitive; of ports, the source.
-    fn field(self) -> Option<Field> {
+    fn field(self, family: Family) -> Option<Field> {
         use Base::{Start, Transport};
         Some(match self {
-            Kind::Proto => Field::new(Start, 9, 1),
+            Kind::Proto => family.protocol(),
+            Kind::TotalLength if family == Family::V6 => Field::new(Start, 4, 2),
+            Kind::Tos if family == Family::V6 => traffic_class(0xff, 0),
+            Kind::Dscp if family == Family::V6 => traffic_class(0x3f, 2),
+            Kind::Ttl if family == Family::V6 => Field::new(Start, 7, 1),
+            Kind::Flow => Field::new(Start, 1, 3).masked(0xf_ffff),
             Kind::Port => Field::new(Transport, 0, 2),
             Kind::TcpWindow => Field::new(Transport, 14, 2),
             Kind::IcmpType => Field::new(Transport, 0, 1),
@@ -127,12 +211,17 @@ pub(super) enum Value {
     Number(u32, u32),
     /// Address and mask.
     Net(Ipv4Addr, Ipv4Addr),
+    /// The same of IPv6.
+    Net6(Ipv6Addr, Ipv6Addr),
     Ether(EtherAddr),
 }
 
 impl Value {
-    pub(super) fn zero(head: &Head) -> Value {
+    pub(super) fn zero(head: &Head, family: Family) -> Value {
         match head.kind {
+            Some(Kind::Host | Kind::Net) if family == Family::V6 => {
+                Value::Net6(Ipv6Addr::UNSPECIFIED, mask6(128))
+            }
             Some(Kind::Host | Kind::Net) => Value::Net(Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST),
             _ => Value::Number(0, 0),
         }
@@ -142,16 +231,17 @@ impl Value {
     pub(super) fn with_mask(self, mask: &str) -> Result<Value, String> {
         match (self, mask.parse()) {
             (Value::Net(address, _), Ok(mask)) => Ok(Value::Net(address, mask)),
+            (Value::Net6(..), _) => Err("an IPv6 network is written ADDRESS/LENGTH".to_owned()),
             _ => Err(format!("`{mask}` is no netmask")),
         }
     }
 }
 
 /// What kind of primitive a word is alone: `www`, `syn`, `10.0.0.0/24`.
-pub(super) fn guess(word: &str, head: &Head, names: &Names) -> Option<Kind> {
+pub(super) fn guess(word: &str, head: &Head, names: &Names, family: Family) -> Option<Kind> {
     let tcp = head.proto.is_none_or(|p| p == proto::TCP);
-    let is = |kind| value(Some(kind), word, head, names).is_ok();
-    if head.proto == Some(proto::ICMP) && is(Kind::IcmpType) {
+    let is = |kind| value(Some(kind), word, head, names, family).is_ok();
+    if head.proto == Some(family.icmp()) && is(Kind::IcmpType) {
         return Some(Kind::IcmpType);
     }
     if tcp && head.dir.is_none() && is(Kind::TcpFlag) {
@@ -163,8 +253,11 @@ pub(super) fn guess(word: &str, head: &Head, names: &Names) -> Option<Kind> {
     if head.proto.is_none_or(|p| ports.contains(&p)) && (!numeric || qualified) && is(Kind::Port) {
         return Some(Kind::Port);
     }
-    let addresses = [Kind::Host, Kind::Net, Kind::EtherHost];
-    addresses.into_iter().find(|&kind| !numeric && is(kind))
+    let addresses: &[Kind] = match family {
+        Family::V4 => &[Kind::Host, Kind::Net, Kind::EtherHost],
+        Family::V6 => &[Kind::Host, Kind::Net],
+    };
+    addresses.iter().copied().find(|&kind| !numeric && is(kind))
 }
 
 /// Parses a word as the value of a primitive.
@@ -173,9 +266,18 @@ pub(super) fn value(
     word: &str,
     head: &Head,
     names: &Names,
+    family: Family,
 ) -> Result<Value, String> {
     let wrong = |what: &str| Err(format!("`{word}` is no {what}"));
     match kind {
+        Some(Kind::Host) if family == Family::V6 => match Ipv6Addr::from_arg(word, names) {
+            Ok(address) => Ok(Value::Net6(address, mask6(128))),
+            Err(_) => wrong("IPv6 address"),
+        },
+        Some(Kind::Net) if family == Family::V6 => match net6(word, names) {
+            Some((address, mask)) => Ok(Value::Net6(address, mask)),
+            None => wrong("IPv6 network address"),
+        },
         Some(Kind::Host) => match Ipv4Addr::from_arg(word, names) {
             Ok(address) => Ok(Value::Net(address, Ipv4Addr::BROADCAST)),
             Err(_) => wrong("IP address"),
@@ -192,16 +294,22 @@ pub(super) fn value(
             Some(flag) => Ok(Value::Number(flag.into(), flag.into())),
             None => wrong("TCP option"),
         },
-        Some(kind) => number(kind, word, head, names),
+        Some(kind) => number(kind, word, head, names, family),
         None => wrong("value"),
     }
 }
 
-fn number(kind: Kind, word: &str, head: &Head, names: &Names) -> Result<Value, String> {
+fn number(
+    kind: Kind,
+    word: &str,
+    head: &Head,
+    names: &Names,
+    family: Family,
+) -> Result<Value, String> {
     let named = match kind {
         Kind::Port => port(word, head.proto, names).map(u32::from),
         Kind::Proto => ip_names::protocol(word).map(u32::from),
-        Kind::IcmpType => ip_names::icmp_type(word).map(u32::from),
+        Kind::IcmpType => ip_names::icmp_type(word, family).map(u32::from),
         _ => None,
     };
     let parse = |text: &str| u32::from_arg(text, names).ok();
@@ -216,7 +324,7 @@ fn number(kind: Kind, word: &str, head: &Head, names: &Names) -> Result<Value, S
         Kind::IcmpType => "ICMP type",
         _ => "number",
     };
-    let most = kind.field().map_or(u32::MAX, |f| f.mask);
+    let most = kind.field(family).map_or(u32::MAX, |f| f.mask);
     match (lo, hi) {
         (Some(lo), Some(hi)) if lo > hi => Err(format!("`{word}` is an empty range")),
         (Some(_), Some(hi)) if hi > most => {
@@ -257,6 +365,21 @@ fn net(word: &str, names: &Names) -> Option<(Ipv4Addr, Ipv4Addr)> {
     Some((address, Ipv4Addr::BROADCAST))
 }
 
+/// `2001:db8::/32`, `2001:db8::1`, or a name of AddressInfo.
+fn net6(word: &str, names: &Names) -> Option<(Ipv6Addr, Ipv6Addr)> {
+    if let Ok(prefix) = Prefix6::from_arg(word, names) {
+        return Some((prefix.addr(), mask6(prefix.len())));
+    }
+    let address = Ipv6Addr::from_arg(word, names).ok()?;
+    Some((address, mask6(128)))
+}
+
+/// The mask of so many bits.
+fn mask6(len: u8) -> Ipv6Addr {
+    let hosts = u128::MAX.checked_shr(len.into()).unwrap_or(0);
+    Ipv6Addr::from_bits(!hosts)
+}
+
 /// A primitive, all its parts given.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Primitive {
@@ -266,15 +389,14 @@ pub(super) struct Primitive {
     pub(super) value: Option<Value>,
 }
 
-fn protocol_is(number: u8) -> Expr<Within> {
+fn protocol_is(number: u8, family: Family) -> Expr<Within> {
     let number = number.into();
-    Field::new(Base::Start, 9, 1).compare(Op::Eq, number, number)
+    family.protocol().compare(Op::Eq, number, number)
 }
 
 /// Ports and the like are in the first fragment only.
-fn first_fragment() -> Expr<Within> {
-    let offset = Field::new(Base::Start, 6, 2).masked(0x1fff);
-    offset.compare(Op::Eq, 0, 0)
+fn first_fragment(family: Family) -> Expr<Within> {
+    family.later_fragment().compare(Op::Eq, 0, 0)
 }
 
 impl Primitive {
@@ -289,7 +411,7 @@ impl Primitive {
     }
 
     /// What it asks of the packet.
-    pub(super) fn expr(&self) -> Result<Expr<Within>, String> {
+    pub(super) fn expr(&self, family: Family) -> Result<Expr<Within>, String> {
         let Head {
             kind,
             dir,
@@ -306,7 +428,7 @@ impl Primitive {
         }
         let expected = match kind {
             Kind::TcpFlag | Kind::TcpWindow => Some(proto::TCP),
-            Kind::IcmpType => Some(proto::ICMP),
+            Kind::IcmpType => Some(family.icmp()),
             _ => None,
         };
         if let (Some(expected), Some(given)) = (expected, proto)
@@ -315,8 +437,10 @@ impl Primitive {
             return Err("the protocol has no such field".to_owned());
         }
         let protocol = match (expected.or(proto), kind) {
-            (Some(number), _) => protocol_is(number),
-            (None, Kind::Port) => Expr::any([protocol_is(proto::TCP), protocol_is(proto::UDP)]),
+            (Some(number), _) => protocol_is(number, family),
+            (None, Kind::Port) => {
+                Expr::any([proto::TCP, proto::UDP].map(|p| protocol_is(p, family)))
+            }
             _ => Expr::TRUE,
         };
         let in_transport = expected.is_some()
@@ -326,16 +450,15 @@ impl Primitive {
             return Err("`transp` goes with `[POS:LEN]`".to_owned());
         }
         let fragment = match in_transport {
-            true => first_fragment(),
+            true => first_fragment(family),
             false => Expr::TRUE,
         };
-        Ok(Expr::all([protocol, fragment, self.own(kind)?]))
+        Ok(Expr::all([protocol, fragment, self.own(kind, family)?]))
     }
 
     /// What it asks beside protocol and fragment.
-    fn own(&self, kind: Kind) -> Result<Expr<Within>, String> {
-        let fragments = Field::new(Base::Start, 6, 2).masked(0x3fff);
-        let ecn = Field::bits(Base::Start, 1, 3, 0);
+    fn own(&self, kind: Kind, family: Family) -> Result<Expr<Within>, String> {
+        let (fragments, ecn) = (family.fragment(), family.ecn());
         Ok(match (kind, self.value) {
             (Kind::False, _) => Expr::FALSE,
             (Kind::Fragment, _) => fragments.compare(Op::Ne, 0, 0),
@@ -347,11 +470,12 @@ impl Primitive {
                 flags.compare(Op::Ne, 0, 0)
             }
             (_, Some(Value::Net(address, mask))) => self.addresses(address, mask)?,
+            (_, Some(Value::Net6(address, mask))) => self.addresses6(address, mask)?,
             (_, Some(Value::Ether(address))) => self.ether(address)?,
             (Kind::Port, Some(Value::Number(lo, hi))) => self.sides([0, 2], |offset| {
                 self.number(Field::new(Base::Transport, offset, 2), lo, hi)
             }),
-            (_, Some(Value::Number(lo, hi))) => match kind.field() {
+            (_, Some(Value::Number(lo, hi))) => match kind.field(family) {
                 Some(field) => self.number(field, lo, hi),
                 None => Expr::TRUE,
             },
@@ -404,8 +528,24 @@ impl Primitive {
             Some(Value::Net(given, _)) => given & mask,
             _ => mask,
         };
-        Ok(self.sides([12, 16], |offset| {
+        Ok(self.sides(Family::V4.addresses(), |offset| {
             address_is(offset, self.op, address, mask)
+        }))
+    }
+
+    fn addresses6(&self, address: Ipv6Addr, mask: Ipv6Addr) -> Result<Expr<Within>, String> {
+        self.only_equal()?;
+        let mask = match self.mask {
+            Some(Value::Net6(given, _)) => given & mask,
+            _ => mask,
+        };
+        let (value, mask) = ((address & mask).octets(), mask.octets());
+        Ok(self.sides(Family::V6.addresses(), |offset| {
+            let same = bytes_are(Base::Start, offset, &value, &mask);
+            match self.op {
+                Op::Ne => same.negate(),
+                _ => same,
+            }
         }))
     }
 

@@ -5,6 +5,9 @@ pub(crate) mod classifier;
 mod compiled;
 mod expr;
 mod filter_rules;
+mod ip6_classifier;
+mod ip6_filter;
+mod ip6_headers;
 mod ip_classifier;
 mod ip_filter;
 mod ip_lexer;
@@ -29,6 +32,8 @@ use engine::element::Class;
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
     Class::of::<classifier::Classifier>(),
-    Class::of::<ip_classifier::IPClassifier>(),
-    Class::of::<ip_filter::IPFilter>(),
+    Class::of::<ip_classifier::Classifier<rules::V4>>(),
+    Class::of::<ip_classifier::Classifier<rules::V6>>(),
+    Class::of::<ip_filter::Filter<rules::V4>>(),
+    Class::of::<ip_filter::Filter<rules::V6>>(),
 ];

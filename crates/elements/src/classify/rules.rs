@@ -3,17 +3,67 @@
 use super::compiled::{Compiled, Headers, verdict};
 use super::expr::{View, Within};
 use super::ip_pattern;
-use super::program::Rule;
+use super::ip_primitive::Family;
+use super::ip6_headers::{self, Ip6};
+use super::program::{Outcome, Rule};
 use arguments::{Args, Names};
 use engine::prelude::{Batch, Cx, Packet, Verdict};
 use engine::publish::{Published, domain};
 use std::sync::{Mutex, PoisonError};
+
+/// The packets that the patterns of a class are about.
+pub(super) trait Version: 'static {
+    const FAMILY: Family;
+    type Headers<'a>: Headers<'a>;
+
+    fn headers(packet: &Packet) -> Self::Headers<'_>;
+}
+
+pub(super) struct V4;
+
+impl Version for V4 {
+    const FAMILY: Family = Family::V4;
+    type Headers<'a> = Ip<'a>;
+
+    #[inline]
+    fn headers(packet: &Packet) -> Ip<'_> {
+        Ip(packet)
+    }
+}
+
+pub(super) struct V6;
+
+impl Version for V6 {
+    const FAMILY: Family = Family::V6;
+    type Headers<'a> = Ip6<'a>;
+
+    #[inline]
+    fn headers(packet: &Packet) -> Ip6<'_> {
+        Ip6(packet)
+    }
+}
+
+/// Compiles rules; no rule is asked about packets of which nobody can tell what they carry.
+pub(super) fn compile(rules: &[Rule<Within>], family: Family, unreadable: u32) -> Compiled {
+    match family {
+        Family::V4 => Compiled::new(rules),
+        Family::V6 => {
+            let first = (Some(unreadable), ip6_headers::unreadable());
+            let all: Vec<Rule<Within>> = [first].into_iter().chain(rules.iter().cloned()).collect();
+            Compiled::of(&all, None)
+        }
+    }
+}
+
+/// The outcome for packets of which nobody can tell what they carry: no output.
+const UNREADABLE: u32 = 256;
 
 /// Rules as control sees them, and as packets do.
 pub(super) struct Rules {
     written: Mutex<Written>,
     compiled: Published<Compiled>,
     names: Names,
+    family: Family,
 }
 
 struct Written {
@@ -23,22 +73,36 @@ struct Written {
 
 impl Rules {
     /// Rules with their patterns as text.
-    pub(super) fn new(rules: Vec<(String, Rule<Within>)>, names: &Names) -> Rules {
+    pub(super) fn new(rules: Vec<(String, Rule<Within>)>, names: &Names, family: Family) -> Rules {
         let (texts, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
-        let compiled = Published::new(domain(), Compiled::new(&rules));
+        let compiled = Published::new(domain(), compile(&rules, family, UNREADABLE));
         Rules {
             written: Mutex::new(Written { texts, rules }),
             compiled,
             names: names.clone(),
+            family,
         }
     }
 
     /// Sends packets on: all are decided about first. Those that nothing matches are dropped under the
-    /// class's first name. `verdicts` only keeps its memory between calls.
-    pub(super) fn sort(&self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+    /// class's first name, and those of which nobody can tell what they carry under its second. `verdicts` only keeps its
+    /// memory between calls.
+    pub(super) fn sort<V: Version>(
+        &self,
+        batch: &mut Batch,
+        verdicts: &mut Vec<Verdict>,
+        cx: &mut Cx,
+    ) {
         verdicts.clear();
         let compiled = self.compiled.read(cx.reader());
-        compiled.run(batch.iter().map(Ip), verdicts, verdict);
+        compiled.run(
+            batch.iter().map(V::headers),
+            verdicts,
+            |outcome: Outcome| match outcome {
+                Some(UNREADABLE) => Verdict::drop(1),
+                other => verdict(other),
+            },
+        );
         let mut verdicts = verdicts.iter();
         cx.sort(batch, |_, _| {
             verdicts.next().copied().unwrap_or(Verdict::drop(0))
@@ -69,13 +133,14 @@ impl Rules {
 
     /// Changes a rule's pattern.
     pub(super) fn set_pattern(&self, number: usize, text: &str) -> Result<(), String> {
-        let expr = ip_pattern::parse(text, &self.names)?;
+        let expr = ip_pattern::parse(text, &self.names, self.family)?;
         let mut written = self.lock();
         let count = written.rules.len();
         let rule = written.rules.get_mut(number);
         rule.ok_or_else(|| no_pattern(number, count))?.1 = expr;
         written.texts[number] = text.trim().to_owned();
-        self.compiled.replace(Compiled::new(&written.rules));
+        self.compiled
+            .replace(compile(&written.rules, self.family, UNREADABLE));
         Ok(())
     }
 
