@@ -159,18 +159,8 @@ impl Outer {
                 ip.set_hop_limit(tunnel.ttl);
                 ip.set_src(src);
                 ip.set_dst(dst);
-                self.fill_checksum6(packet, ipv6::LEN);
             }
             _ => {}
-        }
-    }
-
-    /// Gives the UDP header, if there is one, its checksum, once an IPv6 packet is sealed: IPv6 does not do without, and Linux
-    /// does not take a datagram that has none. `at`: where UDP begins.
-    pub fn fill_checksum6(&self, packet: &mut [u8], at: usize) {
-        if self.udp.is_some() {
-            let pseudo = Ipv6::new_unchecked(&packet[..]).pseudo(proto::UDP, packet.len() - at);
-            Udp::new_unchecked(&mut packet[at..]).fill_checksum(pseudo);
         }
     }
 
@@ -187,6 +177,14 @@ impl Outer {
         header.set_len(len);
         header.set_checksum(0);
     }
+}
+
+/// Gives the UDP header of an IPv6 packet its checksum, once the packet is sealed: IPv6 does not do without, and Linux does not
+/// take a datagram that has none. `at`: where UDP begins.
+pub fn fill_checksum6(packet: &mut [u8], at: usize) {
+    let len = packet.len() - at;
+    let pseudo = Ipv6::new_unchecked(&packet[..]).pseudo(proto::UDP, len);
+    Udp::new_unchecked(&mut packet[at..]).fill_checksum(pseudo);
 }
 
 /// The ECN field of a packet that has left a tunnel, by those of the inner and the outer header (RFC 6040, 4.2); none if

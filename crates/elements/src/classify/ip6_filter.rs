@@ -55,7 +55,7 @@ mod tests {
         long[5] = 72;
         bench.push("c", &[tcp.clone(), from.clone(), udp.clone(), long]);
         assert_eq!(bench.take("a"), [from]);
-        assert_eq!(bench.take("b"), [tcp.clone()]);
+        assert_eq!(bench.take("b"), std::slice::from_ref(&tcp));
         assert_eq!(bench.drops("f", "denied"), 1);
         assert_eq!(bench.drops("f", "bad_headers"), 1);
         let rules = bench.read("f.rules");

@@ -137,7 +137,7 @@ impl Element for IPsecDecap {
             self.verdicts.push(match admitted {
                 Ok(None) => other,
                 Err(reason) => Verdict::drop(reason),
-                Ok(Some((before, moved, sa))) => {
+                Ok(Some(Admitted { before, moved, sa })) => {
                     let (reqid, is_tunnel) = (sa.spec().reqid, sa.outer().tunnel().is_some());
                     let inner = Err(Fault::Malformed);
                     self.opening.push(Opening {
@@ -181,6 +181,13 @@ struct Opening {
     reqid: u32,
     is_tunnel: bool,
     inner: Result<Opened, Fault>,
+}
+
+/// A packet that is ready to be opened.
+struct Admitted<'p> {
+    before: Before,
+    moved: Option<Moved>,
+    sa: &'p Sa,
 }
 
 /// A packet as it came, from elsewhere than its association says: the kernel must see it.
@@ -272,7 +279,7 @@ fn reason(fault: Fault) -> u8 {
     }
 }
 
-/// A packet that is ready to be opened; none if it holds no ESP.
+/// Makes a packet ready; none if it holds no ESP.
 #[inline]
 fn admit<'p>(
     tables: &'p Tables,
@@ -281,7 +288,7 @@ fn admit<'p>(
     now: u64,
     last: &mut Option<&'p Sa>,
     jobs: &mut Vec<Job<'p>>,
-) -> Result<Option<(Before, Option<Moved>, &'p Sa)>, u8> {
+) -> Result<Option<Admitted<'p>>, u8> {
     let Some(before) = before(packet)? else {
         return Ok(None);
     };
@@ -309,7 +316,7 @@ fn admit<'p>(
     });
     let sealed = packet.data_mut().get_mut(before.len..).ok_or(MALFORMED)?;
     sa.admit(sealed, jobs).map_err(reason)?;
-    Ok(Some((before, moved, sa)))
+    Ok(Some(Admitted { before, moved, sa }))
 }
 
 /// An opened packet leaves what was around it, if a policy lets it.

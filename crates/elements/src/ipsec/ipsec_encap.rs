@@ -38,10 +38,11 @@
 
 use super::{Table, at_network};
 use crate::prelude::*;
-use esp::outer::Tunnel;
+use esp::outer::{Tunnel, fill_checksum6};
 use esp::policy::Action;
 use esp::{Ciphers, Database, Direction, Job, Sa, Tables};
 use std::net::IpAddr;
+use std::ops::Range;
 use wire::{Ipv4, Ipv6, ext, ipv4, ipv6, proto};
 
 const POLICY: u8 = 0;
@@ -60,6 +61,8 @@ pub(super) struct IPsecEncap {
     ciphers: Ciphers,
     /// Of the packets of a batch.
     verdicts: Vec<Verdict>,
+    /// Places in the batch of those that go in UDP.
+    in_udp: Vec<Range<usize>>,
 }
 
 impl Element for IPsecEncap {
@@ -91,6 +94,7 @@ impl Element for IPsecEncap {
             database: config.database(init),
             ciphers: Ciphers::default(),
             verdicts: Vec::new(),
+            in_udp: Vec::new(),
         }
     }
 
@@ -135,11 +139,26 @@ impl Element for IPsecEncap {
                         };
                         framed.unwrap_or_else(Verdict::drop)
                     });
+                    let first = self.verdicts.len();
                     self.verdicts.extend(framed);
+                    if sa.outer().udp_len() > 0 {
+                        self.in_udp.push(first..self.verdicts.len());
+                    }
                 }
             }
         }
         self.ciphers.seal(jobs);
+        for places in self.in_udp.drain(..) {
+            let verdicts = self.verdicts.get(places.clone()).into_iter().flatten();
+            let packets = batch.changing().get_mut(places).into_iter().flatten();
+            let sealed6 = packets
+                .zip(verdicts)
+                .filter(|(_, v)| **v == Verdict::out(OUT6));
+            for (packet, _) in sealed6 {
+                let at = packet.len() - packet.transport().len();
+                fill_checksum6(packet.data_mut(), at);
+            }
+        }
         super::sort(batch, &self.verdicts, cx);
     }
 }
@@ -302,7 +321,6 @@ fn frame_transport<'p>(
         let mut ip = Ipv6::new_unchecked(&mut data[..]);
         ip.set_payload_len((total - ipv6::LEN) as u16);
         let dst = ip.dst();
-        sa.outer().fill_checksum6(data, header);
         packet.anno_mut().set_dst6(dst.octets());
         Verdict::out(OUT6)
     };

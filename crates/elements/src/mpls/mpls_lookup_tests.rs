@@ -273,7 +273,7 @@ fn what_is_read_in_brief_says_the_same_as_the_whole_entry() {
         let mut random = Rng::seed(8);
         let packets: Vec<Vec<u8>> = (0..500)
             .map(|_| {
-                let depth = random.below(4) as usize;
+                let depth = random.below(4);
                 let mut stack: Vec<_> = (0..=depth)
                     .map(|_| {
                         (
@@ -290,7 +290,7 @@ fn what_is_read_in_brief_says_the_same_as_the_whole_entry() {
                 );
                 let mut bytes = below(&stack, &ip4().ttl(50).bytes());
                 if random.below(10) == 0 {
-                    bytes.truncate(random.below(12) as usize);
+                    bytes.truncate(random.below(12));
                 }
                 bytes
             })
