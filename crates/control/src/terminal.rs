@@ -87,6 +87,12 @@ impl Pause {
     }
 }
 
+/// Columns of the terminal that standard output is, if it is one.
+pub fn columns() -> Option<usize> {
+    let size = termios::tcgetwinsize(stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// Says when `q` is pressed. The thread that reads keys ends with the program.
 fn quit_key() -> Receiver<()> {
     let (say, pressed) = channel(1);

@@ -1,6 +1,6 @@
 //! `ashlar graph`
 
-use super::{Done, compile, print, say};
+use super::{Done, compile, print_as_it_is, say};
 use crate::cli::{Graph, GraphFormat};
 use crate::graph::{Drawing, dot, svg};
 use planner::Registry;
@@ -19,7 +19,7 @@ pub(crate) fn graph(asked: &Graph, registry: &Registry) -> Done {
         return Err(String::new());
     };
     let drawing = Drawing::of(plan);
-    print(&match asked.format {
+    print_as_it_is(&match asked.format {
         GraphFormat::Svg => svg::render(&drawing),
         GraphFormat::Dot => dot::render(&drawing),
     })

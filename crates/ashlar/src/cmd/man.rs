@@ -1,6 +1,6 @@
 //! `ashlar man` and `ashlar completions`
 
-use super::{Done, print};
+use super::{Done, print_as_it_is};
 use crate::cli::Cli;
 use clap::CommandFactory;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn man(folder: Option<&Path>) -> Done {
         let mut text = Vec::new();
         page.render(&mut text).map_err(|e| e.to_string())?;
         match folder {
-            None => print(&String::from_utf8_lossy(&text))?,
+            None => print_as_it_is(&String::from_utf8_lossy(&text))?,
             Some(folder) => {
                 let file = folder.join(page.get_filename());
                 std::fs::create_dir_all(folder)
@@ -46,5 +46,5 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Done {
     shell
         .write_registration("COMPLETE", &name, &name, &name, &mut text)
         .map_err(|e| e.to_string())?;
-    print(&String::from_utf8_lossy(&text))
+    print_as_it_is(&String::from_utf8_lossy(&text))
 }

@@ -4,9 +4,11 @@ pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod cluster;
+mod colour;
 pub(crate) mod doc;
 pub(crate) mod doctor;
 pub(crate) mod flow;
+mod fold;
 pub(crate) mod graph;
 pub(crate) mod ipsec;
 pub(crate) mod known;
@@ -31,13 +33,22 @@ use control::process::{self, File, Planned};
 use control::{Compiled, Source};
 use engine::port::PortDirectory;
 use planner::{Options, Registry};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 pub(crate) type Done = Result<(), String>;
 
-/// Prints to standard output. An empty error ends the program quietly when nobody reads any more.
+/// Prints text to standard output; on a terminal no line is longer than that is wide, but for JSON, which is for programs.
 pub(crate) fn print(text: &str) -> Done {
+    if !std::io::stdout().is_terminal() || text.starts_with(['{', '[']) {
+        return print_as_it_is(text);
+    }
+    let columns = control::terminal::columns().unwrap_or(usize::MAX);
+    print_as_it_is(&colour::of(&fold::fold(text, columns)))
+}
+
+/// Prints to standard output. An empty error ends the program quietly when nobody reads any more.
+pub(crate) fn print_as_it_is(text: &str) -> Done {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -46,7 +57,7 @@ pub(crate) fn print(text: &str) -> Done {
 
 /// Prints a JSON value in a line.
 pub(crate) fn print_json(value: &serde_json::Value) -> Done {
-    print(&format!("{value}\n"))
+    print_as_it_is(&format!("{value}\n"))
 }
 
 /// The program's name: that of a user's own program, if it has classes of its own.
@@ -65,7 +76,11 @@ pub(crate) fn complain(text: &str) {
 
 /// Prints to standard error as it is: diagnostics have their form already.
 pub(crate) fn say(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let mut err = std::io::stderr();
+    let _ = match err.is_terminal() {
+        true => err.write_all(colour::of(text).as_bytes()),
+        false => err.write_all(text.as_bytes()),
+    };
 }
 
 /// Reads a configuration and plans it.

@@ -1,6 +1,6 @@
 //! `ashlar save`
 
-use super::{Done, client, print, print_json};
+use super::{Done, client, print, print_as_it_is, print_json};
 use crate::cli::Save;
 use control::view::Info;
 use serde_json::json;
@@ -11,7 +11,9 @@ pub(crate) fn save(asked: &Save) -> Done {
     let text = client.get("/v1/saved")?;
     let lines = text.iter().filter(|&&b| b == b'\n').count();
     let file = match &asked.to {
-        Some(file) if file.as_os_str() == "-" => return print(&String::from_utf8_lossy(&text)),
+        Some(file) if file.as_os_str() == "-" => {
+            return print_as_it_is(&String::from_utf8_lossy(&text));
+        }
         Some(file) => file.clone(),
         None => {
             let info: Info = client.get_json("/v1/info")?;

@@ -1,10 +1,10 @@
 //! `ashlar top`
 
-use super::{Done, client, print};
+use super::{Done, client, print, print_as_it_is};
 use crate::cli::Top;
 use crate::rates;
 use control::client::Client;
-use control::terminal::{Pause, Why};
+use control::terminal::{Pause, Why, columns};
 use control::view::{Info, Router, Stats};
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn watch<T>(
 ) -> Done {
     let json = || {
         let bytes = client.get(path)?;
-        print(&format!("{}\n", String::from_utf8_lossy(&bytes)))
+        print_as_it_is(&format!("{}\n", String::from_utf8_lossy(&bytes)))
     };
     if top.json && top.once {
         return json();
@@ -55,11 +55,10 @@ fn watch<T>(
         let after = (Instant::now(), look()?);
         let info: Info = client.get_json("/v1/info")?;
         let text = head(&info) + &table(&before.1, &after.1, after.0 - before.0);
-        print(&if live {
-            picture(&text, pause.lines())
-        } else {
-            text
-        })?;
+        match live {
+            true => print_as_it_is(&picture(&text, pause.lines(), columns()))?,
+            false => print(&text)?,
+        }
         if top.once {
             return Ok(());
         }
@@ -81,8 +80,10 @@ fn head(info: &Info) -> String {
 }
 
 /// A picture over the one before: home, every line to its end, then nothing below.
-fn picture(text: &str, lines: Option<usize>) -> String {
+fn picture(text: &str, lines: Option<usize>, columns: Option<usize>) -> String {
     let most = lines.unwrap_or(usize::MAX).saturating_sub(1);
-    let shown: Vec<&str> = text.lines().take(most).collect();
+    // A line that went on in the next one would leave a part of itself there.
+    let cut = |line: &'_ str| line.chars().take(columns.unwrap_or(usize::MAX)).collect();
+    let shown: Vec<String> = text.lines().take(most).map(cut).collect();
     format!("\x1b[H{}\x1b[K\n\x1b[J", shown.join("\x1b[K\n"))
 }

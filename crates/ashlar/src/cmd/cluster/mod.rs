@@ -8,7 +8,7 @@ mod show;
 mod simulate;
 mod up;
 
-use super::{Done, print, say};
+use super::{Done, print_as_it_is, say};
 use crate::cli::cluster::servers::Running;
 use crate::cli::{Cluster, ClusterCommand, Configuration, Run, Workers};
 use control::Source;
@@ -26,7 +26,7 @@ pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
         ClusterCommand::Check(asked) => check::check(&asked, registry),
         ClusterCommand::Text(asked) => {
             let file = read(&asked.of.file)?;
-            print(&server(&file, &asked.server)?.text)
+            print_as_it_is(&server(&file, &asked.server)?.text)
         }
         ClusterCommand::Up(asked) => up::up(*asked, registry),
         ClusterCommand::Show(asked) => show::show(&asked),
