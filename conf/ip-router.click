@@ -33,21 +33,22 @@ define(
     $SOURCE_ROUTES false    // whether to follow IPv4 source routes, as RFC 1812 requires; few networks do
 );
 
-// Names for the interfaces' addresses, and the list of all, from which elements know broadcast addresses.
-AddressInfo(if0 $IP0/$LEN0 $IP6_0/$LEN6_0, if1 $IP1/$LEN1 $IP6_1/$LEN6_1);
-define($OURS if0 if1);
+// The addresses of all interfaces: each has its own under the name `here`.
+define($OURS */here);
 
 // One interface and everything that belongs to it.
 //   in 0, 1:  IPv4 and IPv6 packets to send by this interface
 //   out 0, 1: IPv4 and IPv6 packets to be routed: received packets, and messages about packets
-elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
+elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
+
+    AddressInfo(here $ip $ip6);
 
     // Several paths below lead here.
     out :: ToDevice($device);           // one transmit queue per worker
     // Finds IPv4 neighbours; up to 64 packets may wait for each of them.
-    arp :: ARPQuerier($name, $device:eth, ENTRY_PACKET_CAPACITY 64);
+    arp :: ARPQuerier(here, $device:eth, ENTRY_PACKET_CAPACITY 64);
     nd6 :: IP6NDSolicitor($ll, $device:eth);            // finds IPv6 neighbours
-    send6 :: FixIP6Src($ip6 $ll);       // IPv6 packets on their last steps
+    send6 :: FixIP6Src(here $ll);       // IPv6 packets on their last steps
     own6 :: Paint(0);                   // packets of the router itself
 
     // ---- Arrival
@@ -60,46 +61,46 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
             12/0800,                    // 2: IPv4
             12/86dd);                   // 3: IPv6; other frames are dropped (no_match)
 
-    kind[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> out;    // a station asks for our address
+    kind[0] -> asked :: Tee -> ARPResponder(here $device:eth) -> out;    // a station asks for our address
     asked[1] -> [1] arp;                // and thereby tells its own (RFC 826)
     kind[1] -> [1] arp;                 // a station answers
 
-    kind[2] -> Paint($color)            // remember the interface
+    kind[2] -> Paint($number)            // remember the interface
         -> Strip(14)                    // remove the Ethernet header
         // RFC 1812, 5.2.2 and 5.3.7. Nobody else may use our addresses as source.
         -> check4 :: CheckIPHeader(INTERFACES $OURS, BADSRC $OURS)
         -> [0] output;
-    check4[2] -> ICMPError($ip, parameterproblem, INTERFACES $OURS) -> [0] output;
+    check4[2] -> ICMPError(here, parameterproblem, INTERFACES $OURS) -> [0] output;
 
     // ---- IPv4 packets to send
 
     input[0]
         -> DropBroadcasts               // never forward link-layer broadcasts (5.3.4)
-        -> DropDirectedBroadcasts($name)        // nor directed broadcasts to this network (RFC 2644)
-        -> back :: PaintTee($color)             // leaves by the interface it came from?
-        -> options :: IPGWOptions($ip, $OURS, SOURCE_ROUTES $SOURCE_ROUTES)
-        -> FixIPSrc($ip)                // our own messages have this address as source (4.3.2.4)
+        -> DropDirectedBroadcasts(here)        // nor directed broadcasts to this network (RFC 2644)
+        -> back :: PaintTee($number)            // leaves by the interface it came from?
+        -> options :: IPGWOptions(here, $OURS, SOURCE_ROUTES $SOURCE_ROUTES)
+        -> FixIPSrc(here)               // our own messages have this address as source (4.3.2.4)
         -> ttl :: DecIPTTL
         -> size :: IPFragmenter($mtu)
         -> arp
         -> out;
 
     // Tell the source about a shorter path, if it is on this network (5.2.7.2).
-    back[1] -> ICMPError($ip, redirect, host, INTERFACES $name) -> [0] output;
+    back[1] -> ICMPError(here, redirect, host, INTERFACES here) -> [0] output;
     // A broken option; a source route that leads nowhere.
-    options[1] -> ICMPError($ip, parameterproblem, INTERFACES $OURS) -> [0] output;
-    options[2] -> ICMPError($ip, unreachable, srcroutefail, INTERFACES $OURS) -> [0] output;
+    options[1] -> ICMPError(here, parameterproblem, INTERFACES $OURS) -> [0] output;
+    options[2] -> ICMPError(here, unreachable, srcroutefail, INTERFACES $OURS) -> [0] output;
     // The TTL has expired: traceroute needs this message.
-    ttl[1] -> ICMPError($ip, timeexceeded, transit, INTERFACES $OURS) -> [0] output;
+    ttl[1] -> ICMPError(here, timeexceeded, transit, INTERFACES $OURS) -> [0] output;
     // Too long, with DF set: path MTU discovery (RFC 1191).
-    size[1] -> ICMPError($ip, unreachable, needfrag, PMTU $mtu, INTERFACES $OURS) -> [0] output;
+    size[1] -> ICMPError(here, unreachable, needfrag, PMTU $mtu, INTERFACES $OURS) -> [0] output;
     // ARP queries; and packets to an address that does not answer.
     arp[1] -> out;
-    arp[2] -> ICMPError($ip, unreachable, host, INTERFACES $OURS) -> [0] output;
+    arp[2] -> ICMPError(here, unreachable, host, INTERFACES $OURS) -> [0] output;
 
     // ---- IPv6
 
-    kind[3] -> Paint($color)
+    kind[3] -> Paint($number)
         -> Strip(14)
         -> CheckIP6Header($OURS $ll)    // nobody else may use our addresses as source
         -> hop :: IP6HopByHop           // options for every router
@@ -107,33 +108,33 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
         -> hlim :: DecIP6HLIM           // not for our own packets
         -> [1] output;
-    hop[1] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
-    scope[1] -> ICMP6Error($ip6 $ll, unreachable, scope) -> own6;
-    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;      // for traceroute
+    hop[1] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;
+    scope[1] -> ICMP6Error(here $ll, unreachable, scope) -> own6;
+    hlim[1] -> ICMP6Error(here $ll, timeexceeded) -> own6;      // for traceroute
 
     // To this router: Neighbour Discovery first, because it must not come in fragments (RFC 6980).
     local6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
-    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth, ANYCAST $net6) -> out;    // a node asks for our address
+    nd[0] -> me6 :: IP6NDAdvertiser(here $ll $device:eth, ANYCAST here) -> out;    // a node asks for our address
     me6[1] -> [1] nd6;                  // and tells its own
     me6[2] -> [0] nd6;                  // it did not: find the node, then answer
     nd[1] -> [1] nd6;                   // a node answers, or announces itself
     // If hosts should make addresses and find this router by themselves (RFC 4861, 6.2), give router
     // solicitations an output of their own, `nd :: IP6ProtocolSwitch(icmp6 135, icmp6 134 136 137, -, icmp6 133)`:
-    //     nd[3] -> ra :: IP6RouterAdvertiser($ll, $device:eth, $net6) -> out; ra[1] -> [1] nd6;
+    //     nd[3] -> ra :: IP6RouterAdvertiser($ll, $device:eth, here) -> out; ra[1] -> [1] nd6;
     // A packet to one of our addresses is answered from it (RFC 4443, 2.2), whatever its link.
     nd[2] -> whole6 :: IP6Reassembler
         -> headers6 :: CheckIP6Extensions
         -> what6 :: IP6ProtocolSwitch(icmp6, udp, none, -);
-    whole6[1] -> ICMP6Error($ip6 $ll $OURS, timeexceeded, reassembly) -> own6;
-    whole6[2] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
-    headers6[1] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
+    whole6[1] -> ICMP6Error(here $ll $OURS, timeexceeded, reassembly) -> own6;
+    whole6[2] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;
+    headers6[1] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header
-        -> ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 ends here (not_echo)
+        -> ICMP6PingResponder(here $ll) // ping; other ICMPv6 ends here (not_echo)
         -> IP6Fragmenter(1280)          // fits every link (RFC 8200, 5)
         -> own6;
-    what6[1] -> ICMP6Error($ip6 $ll $OURS, unreachable, port) -> own6;     // no UDP service here
+    what6[1] -> ICMP6Error(here $ll $OURS, unreachable, port) -> own6;     // no UDP service here
     what6[2] -> Discard;                // no next header: no payload (RFC 8200, 4.7)
-    what6[3] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;      // no other protocol either
+    what6[3] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;      // no other protocol either
 
     // Our own packets: those to link-local addresses leave by this link, others are routed.
     own6 -> where6 :: Classifier(24/fe80%ffc0, -);
@@ -145,31 +146,22 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
         -> send6                        // our own messages have this interface's address as source
         -> size6 :: CheckLength($mtu)   // IPv6 routers never fragment packets
         -> nd6
-        -> back6 :: ICMP6Redirect($color, $ll, $net6)   // leaves by the interface it came from? (RFC 4861, 8.2)
+        -> back6 :: ICMP6Redirect($number, $ll, here)   // leaves by the interface it came from? (RFC 4861, 8.2)
         -> out;
     back6[1] -> nd6;
     // Too long: path MTU discovery (RFC 8201); and packets to an address that does not answer.
-    size6[1] -> ICMP6Error($ip6 $ll, packettoobig, MTU $mtu) -> own6;
-    nd6[1] -> ICMP6Error($ip6 $ll, unreachable, address, BADADDRS $OURS) -> own6;
+    size6[1] -> ICMP6Error(here $ll, packettoobig, MTU $mtu) -> own6;
+    nd6[1] -> ICMP6Error(here $ll, unreachable, address, BADADDRS $OURS) -> own6;
 }
 
-i0 :: Interface(if0, $DEV0, 1, $MTU0, $IP0, $IP6_0, $IP6_0/$LEN6_0, $LL0);
-i1 :: Interface(if1, $DEV1, 2, $MTU1, $IP1, $IP6_1, $IP6_1/$LEN6_1, $LL1);
-
-// Where IPv4 packets go: the longest prefix wins. Ports: 0 here, 1 and 2 the interfaces, 3 nowhere.
+// Where IPv4 packets go: the longest prefix wins. Ports: 0 here, 3 nowhere, others the interfaces.
 // With scattered routes this takes 64 MB. RadixIPLookup takes 3 MB, and some more cycles for each packet.
 rt4 :: DirectIPLookup(
-    $IP0/32 0,                          // the router's own addresses
-    $IP1/32 0,
+    ATTACHED here,                      // the networks of the interfaces, each by its port
+    LOCAL 0,                            // and the router's own addresses
     255.255.255.255/32 0,               // broadcast on a link: never forwarded (5.3.5.1)
     224.0.0.0/4 0,                      // multicast: not forwarded
-    $IP0/$LEN0 1,                       // the attached networks
-    $IP1/$LEN1 2,
     NOROUTE 3);
-i0[0] -> rt4;
-i1[0] -> rt4;
-rt4[1] -> [0] i0;
-rt4[2] -> [0] i1;
 rt4[3] -> ICMPError($IP0, unreachable, net, INTERFACES $OURS) -> rt4;
 
 // IPv4 packets to the router itself.
@@ -187,17 +179,12 @@ what[2] -> ICMPError($IP0, unreachable, protocol, INTERFACES $OURS) -> rt4;
 
 // Where IPv6 packets go; the same ports. Packets to the router itself do not come here, because link-local addresses
 // are the interfaces' own: no route names port 0.
-rt6 :: LookupIP6Route(
-    $IP6_0/$LEN6_0 1,
-    $IP6_1/$LEN6_1 2,
-    NOROUTE 3);
-i0[1] -> rt6;
-i1[1] -> rt6;
+rt6 :: LookupIP6Route(ATTACHED here, NOROUTE 3);
 rt6[0] -> Discard;
-rt6[1] -> [1] i0;
-rt6[2] -> [1] i1;
 rt6[3] -> ICMP6Error($OURS, unreachable, noroute) -> Paint(0) -> rt6;
 
-// A third interface is seven lines: its values in `define`, its addresses in AddressInfo and its
-// name in $OURS; `i2 :: Interface(if2, $DEV2, 3, ...)`; its own address and its network in rt4, its
-// network in rt6; `i2[0] -> rt4; i2[1] -> rt6;` and back from a free port of each.
+// The interfaces: each by a number of its own between the tables. Its addresses and networks are known from
+// here to all that need them. For a third interface, add one line, and change its device and addresses:
+//     rt4[4], rt6[4] => i2 :: Interface(4, eth2, 10.0.3.1/24, fd00:3::1/64, fe80::1, 1500) => rt4, rt6;
+rt4[1], rt6[1] => i0 :: Interface(1, $DEV0, $IP0/$LEN0, $IP6_0/$LEN6_0, $LL0, $MTU0) => rt4, rt6;
+rt4[2], rt6[2] => i1 :: Interface(2, $DEV1, $IP1/$LEN1, $IP6_1/$LEN6_1, $LL1, $MTU1) => rt4, rt6;

@@ -74,31 +74,18 @@ elementclass Port { $name, $device, $color |
     input[3] -> [1] punt;
 }
 
-port0 :: Port($IF0, $DEV0, 0);
-port1 :: Port($IF1, $DEV1, 1);
-
-// The kernel's routes. Outputs: 0 the router itself, 1 exceptions, then the interfaces as listed.
-rt4 :: LinuxIPLookup($IF0, $IF1);
-rt6 :: LinuxIP6Lookup($IF0, $IF1);
-
-port0[0], port1[0] -> rt4;
-rt4[2] -> [0] port0;
-rt4[3] -> [0] port1;
-
-port0[1], port1[1] -> rt6;
-rt6[2] -> [1] port0;
-rt6[3] -> [1] port1;
+// The kernel's routes. Outputs: 0 the router itself, 1 exceptions, then the ports, whose interfaces are known from there.
+rt4 :: LinuxIPLookup;
+rt6 :: LinuxIP6Lookup;
 
 // A packet to the kernel goes to the control-plane interface of the port that received it, with its Ethernet header.
 rt4[0], rt6[0] -> Unstrip(14) -> us :: PaintSwitch;
-us[0] -> [2] port0;
-us[1] -> [2] port1;
+rt4[1], rt6[1] -> exceptions :: Unstrip(14) -> exception :: PaintSwitch;
 
-rt4[1], rt6[1], port0[2], port1[2] -> Unstrip(14) -> exception :: PaintSwitch;
-exception[0] -> [3] port0;
-exception[1] -> [3] port1;
-
-// For a third port, add its names to `define`; `port2 :: Port($IF2, $DEV2, 2);` its name to both lookups; and
-// to the lines above: port2[0], port2[1], port2[2], rt4[4], rt6[4], us[2], exception[2].
-// A VLAN is a port with a control-plane interface of its own: DEV2=eth0.100 IF2=eth0.100 receives the frames
-// of VLAN 100 of eth0, without their tags; frames without a tag still belong to eth0.
+// The ports: each by a number of its own between the elements above. For a third port, add one line with its
+// control-plane interface and its device:
+//     rt4[4], rt6[4], us[2], exception[2] => port2 :: Port(eth2, enp3s0, 2) => rt4, rt6, exceptions;
+// A VLAN is a port with a control-plane interface of its own: Port(eth0.100, eth0.100, 2) receives the frames of VLAN
+// 100 of eth0, without their tags; frames without a tag still belong to eth0.
+rt4[2], rt6[2], us[0], exception[0] => port0 :: Port($IF0, $DEV0, 0) => rt4, rt6, exceptions;
+rt4[3], rt6[3], us[1], exception[1] => port1 :: Port($IF1, $DEV1, 1) => rt4, rt6, exceptions;

@@ -399,24 +399,43 @@ fn errors_are_limited_and_what_is_not_sent_is_counted() {
     });
 }
 
+/// As a newcomer does: the file's own comment, without its slashes.
 #[test]
-fn a_third_interface_is_as_little_work_as_the_file_says() {
+fn a_third_interface_is_the_one_line_that_the_file_says() {
     let text = router_tests::router_text();
-    let mut changed = text
-        .replace("fe80::1,\n    $MTU1", "fe80::1,\n    $DEV2 mem:2, $IP2 10.0.3.1, $LEN2 24, $IP6_2 fd00:3::1, $LEN6_2 64,\n    $MTU1")
-        .replace("$IP6_1/$LEN6_1);\ndefine($OURS if0 if1)", "$IP6_1/$LEN6_1, if2 $IP2/$LEN2 $IP6_2/$LEN6_2);\ndefine($OURS if0 if1 if2)")
-        .replace("$IP1/$LEN1 2,", "$IP1/$LEN1 2, $IP2/32 0, $IP2/$LEN2 4,")
-        .replace("$IP6_1/$LEN6_1 2,", "$IP6_1/$LEN6_1 2, $IP6_2/$LEN6_2 4,");
-    changed.push_str(
-        "i2 :: Interface(if2, $DEV2, 3, 1500, $IP2, $IP6_2, $IP6_2/$LEN6_2, fe80::1);
-         i2[0] -> rt4; i2[1] -> rt6; rt4[4] -> [0] i2; rt6[4] -> [1] i2;",
-    );
-    let mut links = Links::of(&changed, Walker::Sweep, &[]);
+    let line = text
+        .lines()
+        .find_map(|line| Some(line.strip_prefix("//")?.trim()).filter(|l| l.contains("i2 :: ")))
+        .expect("the file says how");
+    let added = line.replace("eth2", "mem:2");
+    assert_ne!(added, line);
+    let mut links = Links::of(&format!("{text}{added}\n"), Walker::Sweep, &[]);
+    // Attached networks of both families.
     links.send(0, &across().dst("10.0.3.9").bytes());
     let asked = links.router.sent(2);
     assert_eq!(asked[0][38..42], [10, 0, 3, 9], "who has 10.0.3.9?");
     links.send(0, &across6().dst("fd00:3::9").bytes());
     assert_eq!(links.router.sent(2).len(), 1);
+    for (table, network) in [("rt4", "10.0.3.0/24"), ("rt6", "fd00:3::/64")] {
+        let routes = links.handler(&format!("{table}.table"), "");
+        let route = routes.lines().find(|line| line.starts_with(network));
+        assert!(route.is_some_and(|line| line.ends_with('4')), "{routes}");
+    }
+    // The router answers for its new addresses, asked from elsewhere.
+    let answer = links.send(0, &across().dst("10.0.3.1").icmp_echo(1, 1).bytes());
+    assert_eq!(answer.len(), 1, "a ping of the new address");
+    assert_eq!(answer[0].packet[12..16], [10, 0, 3, 1]);
+    let answer = links.send(0, &across6().dst("fd00:3::1").icmp_echo(1, 1).bytes());
+    assert_eq!(answer.len(), 1, "the same of IPv6");
+    // Nobody may use its addresses as source; the rest of the list is known there, too.
+    assert!(links.send(0, &across().src("10.0.3.1").bytes()).is_empty());
+    // A broadcast of the new network is not forwarded.
+    assert!(
+        links
+            .send(0, &across().dst("10.0.3.255").bytes())
+            .is_empty()
+    );
+    assert!(links.router.sent(2).is_empty());
 }
 
 /// What leaves a crowded link by the router: packets by port, addresses and protocol, in order.

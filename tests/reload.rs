@@ -32,10 +32,7 @@ fn make(text: &str, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
 
 /// The `round`-th configuration: an element more, none more, another setting, a port more, in turn.
 fn variant(round: usize) -> String {
-    let text = CONF.replace(
-        "ARPQuerier($name,",
-        "ARPQuerier(ENTRY_CAPACITY 32768, $name,",
-    );
+    let text = CONF.replace("ARPQuerier(here,", "ARPQuerier(ENTRY_CAPACITY 32768, here,");
     assert_ne!(
         text, CONF,
         "the configuration has changed: this test must follow"

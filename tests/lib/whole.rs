@@ -18,13 +18,8 @@ use std::time::Duration;
 
 /// All of Ashlar's classes and those that only tests have.
 pub fn registry() -> &'static Registry {
-    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-        let mut all = elements::CLASSES.to_vec();
-        all.push(testkit::TEST_CLASSES);
-        Registry::new(&all)
-            .with_rewrite(elements::device::rewrite)
-            .with_fused_loops(elements::FUSED_LOOPS)
-    });
+    static REGISTRY: LazyLock<Registry> =
+        LazyLock::new(|| elements::registry().with_classes(&[testkit::TEST_CLASSES]));
     &REGISTRY
 }
 

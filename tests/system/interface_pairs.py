@@ -20,16 +20,10 @@ OWN = [ipaddress.ip_network(net) for net in ("224.0.0.0/4", "255.255.255.255/32"
 def configuration(ports: list[str]) -> str:
     """conf/linux-router.click for any number of ports, whose TAP interfaces have the names of their devices."""
     text = CONFIGURATION.read_text()
-    made = [text[text.index("elementclass Port"):text.index("\nport0 ::")]]
-    lookup = ", ".join(ports)
-    made.append(f"rt4 :: LinuxIPLookup({lookup}); rt6 :: LinuxIP6Lookup({lookup});")
-    made.append("us :: PaintSwitch; exception :: PaintSwitch;")
-    made.append("rt4[0], rt6[0] -> Unstrip(14) -> us; up :: Unstrip(14) -> exception; rt4[1], rt6[1] -> up;")
-    for number, name in enumerate(ports):
-        port = f"port{number}"
-        made.append(f"{port} :: Port({name}, {name}, {number}); {port}[0] -> rt4; {port}[1] -> rt6; {port}[2] -> up;"
-                    f" rt4[{number + 2}] -> [0] {port}; rt6[{number + 2}] -> [1] {port};"
-                    f" us[{number}] -> [2] {port}; exception[{number}] -> [3] {port};")
+    made = [text[text.index("elementclass Port"):text.index("\nrt4[2], rt6[2]")]]
+    made += [f"rt4[{number + 2}], rt6[{number + 2}], us[{number}], exception[{number}]"
+             f" => port{number} :: Port({name}, {name}, {number}) => rt4, rt6, exceptions;"
+             for number, name in enumerate(ports)]
     return "\n".join(made) + "\n"
 
 

@@ -592,6 +592,7 @@ impl<'a> Args<'a> {
     pub fn value<T: FromArg>(&mut self, name: &str, word: &str, arg: &Arg) -> Option<T> {
         match convert(word, &self.names) {
             Ok(value) => Some(value),
+            Err(_) if self.names.has_mistake(word) => None,
             Err(wrong) => {
                 let click = format!("{name}: {}", units::as_click::<T>(word));
                 let place = self.config.place(arg.range.clone());

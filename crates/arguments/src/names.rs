@@ -1,7 +1,7 @@
 //! Names that arguments may use in place of addresses and ports.
 
 use lang::args as text;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ pub enum Kind {
     TcpPort,
     /// A UDP port.
     UdpPort,
+    /// Nothing that an address may be: AddressInfo itself complains of it.
+    Mistake,
 }
 
 impl Kind {
@@ -50,7 +52,7 @@ impl Kind {
             Kind::Ip6 => &["ip6"],
             Kind::Ip6Net => &["ip6net"],
             Kind::Ether => &["eth", "ether", "ethernet"],
-            Kind::TcpPort | Kind::UdpPort => &[],
+            Kind::TcpPort | Kind::UdpPort | Kind::Mistake => &[],
         }
     }
 }
@@ -101,15 +103,18 @@ impl Names {
         self.insert(&given("gw"), Kind::Ip, gateway);
     }
 
-    /// Adds an AddressInfo entry: a name, then addresses and prefixes of any kind. Words that are
-    /// none are left to AddressInfo itself to complain of.
+    /// Adds an AddressInfo entry: a name, then addresses and prefixes of any kind.
     pub fn insert_entry(&mut self, entry: &str) {
         let words: Vec<&str> = text::each_word(entry).collect();
         let Some((name, values)) = words.split_first() else {
             return;
         };
         for value in values {
-            for (kind, value) in entries(value) {
+            let found = entries(value);
+            if found.is_empty() {
+                self.insert(name, Kind::Mistake, *value);
+            }
+            for (kind, value) in found {
                 if kind == Kind::IpNet {
                     self.insert_network(name, &value);
                 }
@@ -147,14 +152,21 @@ impl Names {
         names
     }
 
-    /// The value of `name` or `name:kind`.
+    /// The value of `name` or `name:kind`; and of `compound/name`, whoever asks.
     pub fn get(&self, name: &str, kind: Kind) -> Option<&str> {
         let bare = kind
             .suffix()
             .iter()
             .find_map(|s| name.strip_suffix(s)?.strip_suffix(':'));
-        let key = (bare.unwrap_or(name).to_owned(), kind);
-        let meaning = self.values.get(&key)?;
+        let name = bare.unwrap_or(name);
+        if let Some(slash) = name.rfind('/') {
+            let (place, name) = name.split_at(slash + 1);
+            let there = self.values.get(&(name.to_owned(), kind));
+            if let Some(text) = there.and_then(|meaning| meaning.places.get(place)) {
+                return Some(text);
+            }
+        }
+        let meaning = self.values.get(&(name.to_owned(), kind))?;
         // From the compound element around outwards.
         let mut place = &*self.place;
         loop {
@@ -163,6 +175,36 @@ impl Names {
                 (None, Some(inner)) => place = &place[..inner.rfind('/').map_or(0, |at| at + 1)],
                 (None, None) => return meaning.default.as_deref(),
             }
+        }
+    }
+
+    /// Whether an argument has a name for which AddressInfo gives something that is no address. Nobody else need complain.
+    pub fn has_mistake(&self, argument: &str) -> bool {
+        let name = |word: &str| {
+            word.rsplit('/')
+                .next()
+                .and_then(|name| name.split(':').next().map(str::to_owned))
+        };
+        let mut names = text::each_word(argument).filter_map(name);
+        names.any(|name| self.values.contains_key(&(name, Kind::Mistake)))
+    }
+
+    /// The words for which a word of a list stands: for `*/name` that name of each compound element which gives it a
+    /// value of one of these kinds, by the elements' names; for any other word itself.
+    pub fn each(&self, word: &str, kinds: &[Kind]) -> Vec<String> {
+        let Some(name) = word.strip_prefix("*/") else {
+            return vec![word.to_owned()];
+        };
+        let meanings = kinds
+            .iter()
+            .filter_map(|&kind| self.values.get(&(name.to_owned(), kind)));
+        let places: BTreeSet<&String> = meanings.flat_map(|m| m.places.keys()).collect();
+        let places = places.into_iter().filter(|place| !place.is_empty());
+        let found: Vec<String> = places.map(|place| format!("{place}{name}")).collect();
+        match found.is_empty() {
+            // Nothing that has the name is a mistake, which is told of the word itself.
+            true => vec![word.to_owned()],
+            false => found,
         }
     }
 }
@@ -186,14 +228,22 @@ pub fn entries(value: &str) -> Vec<(Kind, String)> {
     let with_prefix = value.contains('/');
     let mut found = Vec::new();
     if address.parse::<std::net::Ipv4Addr>().is_ok() {
-        found.push((Kind::Ip, address.to_owned()));
-        if with_prefix && value.parse::<wire::Prefix4>().is_ok() {
-            found.push((Kind::IpNet, value.to_owned()));
+        match with_prefix {
+            true if value.parse::<wire::Prefix4>().is_err() => {}
+            true => found.extend([
+                (Kind::Ip, address.to_owned()),
+                (Kind::IpNet, value.to_owned()),
+            ]),
+            false => found.push((Kind::Ip, address.to_owned())),
         }
     } else if address.parse::<std::net::Ipv6Addr>().is_ok() {
-        found.push((Kind::Ip6, address.to_owned()));
-        if with_prefix && value.parse::<wire::Prefix6>().is_ok() {
-            found.push((Kind::Ip6Net, value.to_owned()));
+        match with_prefix {
+            true if value.parse::<wire::Prefix6>().is_err() => {}
+            true => found.extend([
+                (Kind::Ip6, address.to_owned()),
+                (Kind::Ip6Net, value.to_owned()),
+            ]),
+            false => found.push((Kind::Ip6, address.to_owned())),
         }
     } else if value.parse::<wire::EtherAddr>().is_ok() {
         found.push((Kind::Ether, value.to_owned()));
@@ -235,6 +285,30 @@ mod tests {
         ] {
             assert_eq!(seen(element, name).as_deref(), value, "{element} {name}");
         }
+    }
+
+    #[test]
+    fn names_of_compound_elements_are_seen_from_everywhere_by_their_paths() {
+        let mut names = Names::default();
+        names.insert_entry("here 9.9.9.9");
+        for (place, entry) in [
+            ("a/AddressInfo@1", "here 10.0.1.1/24 fd00:1::1/64"),
+            ("b/c/AddressInfo@1", "here 10.0.2.1/24"),
+            ("d/AddressInfo@1", "here fd00:4::1"),
+        ] {
+            names.enter(place);
+            names.insert_entry(entry);
+        }
+        let names = names.seen_by("d/x");
+        assert_eq!(names.get("a/here", Kind::Ip), Some("10.0.1.1"));
+        assert_eq!(names.get("b/c/here:ip", Kind::Ip), Some("10.0.2.1"));
+        assert_eq!(names.get("c/here", Kind::Ip), None);
+        assert_eq!(names.get("a/there", Kind::Ip), None);
+        assert_eq!(names.each("*/here", &[Kind::Ip]), ["a/here", "b/c/here"]);
+        let six = [Kind::Ip6Net, Kind::Ip6];
+        assert_eq!(names.each("*/here", &six), ["a/here", "d/here"]);
+        assert_eq!(names.each("*/there", &six), ["*/there"]);
+        assert_eq!(names.each("10.0.0.0/8", &six), ["10.0.0.0/8"]);
     }
 
     #[test]

@@ -121,9 +121,15 @@ fn what_is_no_configuration_is_called_what_it_is() {
 
 #[test]
 fn one_wrong_value_is_one_error() {
-    let text = all(&ip_router("check", &["IP0=10.0.1.999"]));
-    assert_eq!(text.matches("error: ").count(), 1, "{text}");
-    assert!(text.contains("10.0.1.999"), "{text}");
+    for (name, value) in [
+        ("IP0", "10.0.1.999"),
+        ("IP6_1", "fd00::12345"),
+        ("LEN6_0", "129"),
+    ] {
+        let text = all(&ip_router("check", &[&format!("{name}={value}")]));
+        assert_eq!(text.matches("error: ").count(), 1, "{text}");
+        assert!(text.contains(value), "{text}");
+    }
 }
 
 /// The remedies of all errors of a configuration that is to run on so many workers.

@@ -121,6 +121,8 @@ const PACKAGES: &[&str] = &["userlevel", "int64", "ip6", "compact_config"];
 /// All of Ashlar's classes.
 pub fn registry() -> Registry {
     Registry::new(CLASSES)
+        .with_rewrite(route::attached::rewrite)
+        .with_rewrite(linux::attached::rewrite)
         .with_rewrite(device::rewrite)
         .with_fused_loops(FUSED_LOOPS)
         .with_packages(PACKAGES)

@@ -191,7 +191,7 @@ impl Config {
     }
 
     /// Several, joined by `, `.
-    pub(crate) fn join(parts: &[Config], span: Span) -> Config {
+    pub fn join(parts: &[Config], span: Span) -> Config {
         let mut all = Config::empty(span);
         for (i, part) in parts.iter().enumerate() {
             if i > 0 {

@@ -54,6 +54,7 @@ impl Element for ArpResponder {
         for arg in args.rest("ENTRY", "addresses and an Ethernet address", "an entry") {
             match entries(&arg.words(), args.names()) {
                 Ok(entries) => entries.into_iter().for_each(|e| put(&mut table, e)),
+                Err(_) if args.names().has_mistake(&arg.raw) => {}
                 Err(wrong) => args.error_with_help(
                     &arg,
                     wrong,

@@ -9,7 +9,9 @@
 //! addresses. An argument of another element may then be `me` or, to choose one of its addresses, `me:ip`,
 //! `me:ipnet`, `me:ip6`, `me:ip6net` or `me:eth`. With a prefix there are also `me:bcast`, the network's broadcast
 //! address, and `me:gw`, its first address, where the gateway usually is. Names hold in the compound element in
-//! which AddressInfo stands, and in those within it; the nearest AddressInfo counts.
+//! which AddressInfo stands, and in those within it; the nearest AddressInfo counts. From elsewhere it is `compound/me`; and
+//! where several addresses may stand, `*/me` means that name of all compound elements that have it. So a router may have a
+//! compound element for an interface, with the interface's addresses, and one list of all (conf/ip-router.click).
 //!
 //! In `ashlar click` the name of an interface means the interface's own addresses where no AddressInfo says
 //! otherwise.
@@ -71,9 +73,14 @@ mod tests {
 
     #[test]
     fn an_entry_without_a_valid_address_is_refused() {
-        let errors = testkit::errors(crate::CLASSES, "AddressInfo(a 1.2.3.4, b, c 1.2.3)");
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "AddressInfo(a 1.2.3.4, b, c 1.2.3, d 1.2.3.4/33)",
+        );
         assert!(
-            errors.contains("`b` has no address") && errors.contains("`1.2.3` is no IP"),
+            errors.contains("`b` has no address")
+                && errors.contains("`1.2.3` is no IP")
+                && errors.contains("`1.2.3.4/33` is no IP"),
             "{errors}"
         );
     }

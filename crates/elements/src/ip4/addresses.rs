@@ -13,9 +13,9 @@ impl FromArg for Addresses {
     const KIND: &'static str = "IPv4 addresses, separated by spaces";
 
     fn from_arg(raw: &str, names: &Names) -> Result<Addresses, String> {
-        let words = lang::args::each_word(raw);
+        let words = lang::args::each_word(raw).flat_map(|word| names.each(word, &[Kind::Ip]));
         words
-            .map(|word| Ipv4Addr::from_arg(word, names))
+            .map(|word| Ipv4Addr::from_arg(&word, names))
             .collect::<Result<_, _>>()
             .map(Addresses)
     }
@@ -108,9 +108,9 @@ impl FromArg for Interfaces {
     const KIND: &'static str = "addresses of interfaces such as 10.0.0.1/24, separated by spaces";
 
     fn from_arg(raw: &str, names: &Names) -> Result<Interfaces, String> {
-        let words = lang::args::each_word(raw);
-        let parse = |word: &str| {
-            let text = names.get(word, Kind::IpNet).unwrap_or(word);
+        let words = lang::args::each_word(raw).flat_map(|word| names.each(word, &[Kind::IpNet]));
+        let parse = |word: String| {
+            let text = names.get(&word, Kind::IpNet).unwrap_or(&word);
             match Prefix4::parse_host(text) {
                 Ok((address, len)) => Ok((address, Prefix4::new(address, len))),
                 Err(_) => Err(format!("must be {}, not `{word}`", Self::KIND)),

@@ -23,10 +23,14 @@ impl FromArg for Addresses6 {
     fn from_arg(raw: &str, names: &Names) -> Result<Addresses6, String> {
         let text = lang::args::unquote(raw);
         let mut all = Vec::new();
-        for word in text.split_whitespace() {
+        let kinds = [Kind::Ip6Net, Kind::Ip6];
+        for word in text
+            .split_whitespace()
+            .flat_map(|word| names.each(word, &kinds))
+        {
             // A name may stand for a prefix too, and then says the address with its length.
-            let named = names.get(word, Kind::Ip6Net);
-            let value = named.or(names.get(word, Kind::Ip6)).unwrap_or(word);
+            let named = kinds.iter().find_map(|&kind| names.get(&word, kind));
+            let value = named.unwrap_or(&word);
             match Prefix6::parse_host(value) {
                 Ok(address) => all.push(address),
                 Err(_) => return Err(format!("must be {}, not `{word}`", Self::KIND)),

@@ -15,7 +15,7 @@ const DROPPED: u8 = 0;
 /// Outputs of packets for the router itself, for the kernel, and the first interface's.
 const OUT_LOCAL: u8 = 0;
 const OUT_EXCEPTION: u8 = 1;
-const OUT_FIRST: usize = 2;
+pub(super) const OUT_FIRST: usize = 2;
 
 /// What makes a class of lookup.
 pub(crate) trait Kind<const N: usize>: 'static {

@@ -6,6 +6,7 @@
 //! [`Kernel::take_asks`] for neighbours, the exception port for everything else.
 
 mod asks;
+pub(crate) mod attached;
 mod control_plane_policer;
 mod deliver;
 mod interface;

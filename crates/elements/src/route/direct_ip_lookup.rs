@@ -39,6 +39,9 @@
 //! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
 //! - `NOROUTE`: the port for packets without route.
 //! - `ROUTES`: a file with a route per line, read when the configuration is new.
+//! - `ATTACHED`: a name of addresses. Each output that leads to a compound element in which AddressInfo gives that name
+//!   addresses with their lengths has a route for their networks, so an interface's addresses are written once.
+//! - `LOCAL`: with ATTACHED, the port for these addresses themselves.
 
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;

@@ -210,6 +210,9 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     fn configure(args: &mut Args) -> Config<N, K::Structure> {
         let no_route: Option<u8> = args.key_maybe("NOROUTE", "port for packets without route");
         let file: Option<String> = args.key_maybe("ROUTES", "file with a route per line");
+        // Both are carried out by `attached`, which has written the routes by now.
+        args.key_maybe::<String>("ATTACHED", "name of interfaces' addresses");
+        args.key_maybe::<u8>("LOCAL", "port for interfaces' own addresses");
         let given = args.rest("ROUTE", "ADDRESS/MASK [GATEWAY] PORT", "a route");
         let names = args.names().clone();
         let mut routes = Vec::new();

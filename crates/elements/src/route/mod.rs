@@ -1,3 +1,4 @@
+pub(crate) mod attached;
 pub(crate) mod bulk;
 pub(crate) mod direct_ip_lookup;
 pub(crate) mod family;
@@ -24,6 +25,9 @@ pub const CLASSES: &[Class] = &[
     Class::of::<Lookup<range_ip_lookup::Range, 4>>(),
     Class::of::<Lookup<static_ip_lookup::Static, 4>>(),
 ];
+
+/// Names of the classes of IPv6.
+const TABLES6: [&str; 1] = [<lookup_ip6_route::Ip6Route as Kind<16>>::CLASS];
 
 /// Names of the classes of IPv4, whose copies share a `lookup::Config<4>`.
 pub(crate) const TABLES4: [&str; 5] = [

@@ -1,0 +1,82 @@
+//! Interfaces of a lookup that names none: those of the ports to which its outputs lead.
+//!
+//! A port is a compound element in which a LinuxInput names its interface. Before a configuration is planned, the names are
+//! written as the lookup's arguments.
+
+use super::lookup::OUT_FIRST;
+use lang::{Config, Router, args};
+use planner::Options;
+use std::collections::BTreeMap;
+
+const LOOKUPS: [&str; 2] = ["LinuxIPLookup", "LinuxIP6Lookup"];
+
+/// Names the interfaces of lookups that have no arguments. Where a name is missing, the lookup itself complains.
+pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<lang::Diagnostic> {
+    for index in 0..router.elements.len() {
+        let element = &router.elements[index];
+        if LOOKUPS.contains(&element.class.as_str()) && element.config.text.trim().is_empty() {
+            let names = names(router, index);
+            let span = element.config.span();
+            router.elements[index].config = Config::verbatim(args::join(names), span);
+        }
+    }
+    Vec::new()
+}
+
+/// The interfaces by output, from the first port on, without a gap.
+fn names(router: &Router, lookup: usize) -> Vec<String> {
+    let inputs = router.elements.iter().filter(|e| e.class == "LinuxInput");
+    let ports: Vec<(&str, String)> = inputs
+        .filter_map(|e| {
+            let slash = e.name.rfind('/')?;
+            let first = args::split(&e.config.text).into_iter().next()?;
+            Some((&e.name[..=slash], e.config.text[first].to_owned()))
+        })
+        .collect();
+    let mut by_output = BTreeMap::new();
+    let from = router.connections.iter();
+    for connection in from.filter(|c| c.from.element == lookup && c.from.port >= OUT_FIRST) {
+        let to = &router.elements[connection.to.element].name;
+        let port = ports.iter().find(|(place, _)| to.starts_with(place));
+        if let Some((_, name)) = port {
+            by_output.insert(connection.from.port, name.clone());
+        }
+    }
+    (OUT_FIRST..)
+        .map_while(|output| by_output.remove(&output))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::port::NoPorts;
+
+    fn names(text: &str) -> String {
+        let port =
+            "elementclass Port { $name | LinuxInput($name, dev) -> output; input -> Discard }";
+        let mut map = lang::SourceMap::new();
+        let file = map.add(
+            "test.click",
+            format!("{port}; Idle -> rt :: LinuxIPLookup{text}"),
+        );
+        let (mut router, errors) = lang::parse(&mut map, file, &[]);
+        assert!(errors.is_empty(), "{errors:?}");
+        rewrite(&mut router, &Options::new(1, &NoPorts));
+        let at = router.find("rt").expect("a lookup");
+        router.elements[at].config.text.clone()
+    }
+
+    #[test]
+    fn interfaces_are_those_of_the_ports_behind_the_outputs() {
+        let ports = "rt[0], rt[1] -> Discard; rt[3] -> Port(lan) -> Discard; rt[2] -> p :: Port(wan) -> Discard;";
+        assert_eq!(names(&format!("; {ports}")), "wan, lan");
+        assert_eq!(names(&format!("(a, b); {ports}")), "a, b");
+        // Behind a gap nothing can be said; what is not there the lookup misses itself.
+        assert_eq!(
+            names(&format!("; {ports} rt[5] -> Port(x) -> Discard")),
+            "wan, lan"
+        );
+        assert_eq!(names("; rt[2] -> Discard"), "");
+    }
+}

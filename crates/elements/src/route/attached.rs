@@ -1,0 +1,180 @@
+//! Routes of attached networks: `ATTACHED here` in place of two routes for each interface.
+//!
+//! An interface is a compound element that has an AddressInfo with the interface's own addresses. Which output of the table
+//! leads there is known from the connections, so the text need not say it again. Before a configuration is planned, the
+//! routes are written out, as the user could have done.
+
+use super::{TABLES4, TABLES6};
+use arguments::Kind;
+use lang::{Config, Diagnostic, Router, args};
+use planner::Options;
+use std::collections::BTreeSet;
+
+/// A compound element with a slash behind its name, and what its AddressInfo says of the name that was asked for.
+struct Interface {
+    place: String,
+    addresses: Vec<String>,
+}
+
+/// Writes the routes that `ATTACHED` stands for before the other arguments of tables.
+pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    for index in 0..router.elements.len() {
+        let element = &router.elements[index];
+        let class = element.class.as_str();
+        let network = match (TABLES4.contains(&class), TABLES6.contains(&class)) {
+            (true, _) => Kind::IpNet,
+            (_, true) => Kind::Ip6Net,
+            _ => continue,
+        };
+        let (mut name, mut local) = (None, None);
+        for range in args::split(&element.config.text) {
+            match args::keyword(&element.config.text[range.clone()]) {
+                Some(("ATTACHED", value)) => name = Some((value.to_owned(), range)),
+                Some(("LOCAL", value)) => local = value.parse::<u8>().ok(),
+                _ => {}
+            }
+        }
+        let Some((name, range)) = name else {
+            continue;
+        };
+        let interfaces = interfaces(router, &name);
+        let mut routes = Vec::new();
+        let mut found = false;
+        for (output, place) in leads(router, index) {
+            let here = interfaces.iter().filter(|i| place.starts_with(&i.place));
+            for address in here.flat_map(|i| &i.addresses) {
+                found = true;
+                routes.extend(routes_of(address, network, output, local));
+            }
+        }
+        let element = &router.elements[index];
+        let own = element.config.clone();
+        let place = own.place(range);
+        if !found {
+            let message = format!("no output leads to an interface with addresses named `{name}`");
+            let title = format!("{} :: {class}", element.name);
+            let wrong = Diagnostic::error("attached", message).at(place);
+            let wrong = wrong.about(title, element.span, Some("configuring"));
+            errors.push(wrong.help(format!(
+                "connect an output to a compound element that has `AddressInfo({name} ADDRESS/LENGTH)`"
+            )));
+        }
+        let parts = routes
+            .into_iter()
+            .map(|route| Config::verbatim(route, place));
+        let parts: Vec<Config> = parts.chain([own]).collect();
+        let span = router.elements[index].config.span();
+        router.elements[index].config = Config::join(&parts, span);
+    }
+    errors
+}
+
+/// The compound elements in which AddressInfo knows the name.
+fn interfaces(router: &Router, name: &str) -> Vec<Interface> {
+    let infos = router.elements.iter().filter(|e| e.class == "AddressInfo");
+    let mut found = Vec::new();
+    for info in infos {
+        let Some(slash) = info.name.rfind('/') else {
+            continue;
+        };
+        for range in args::split(&info.config.text) {
+            let words = args::unquoted_words(&info.config.text[range]);
+            if let [first, addresses @ ..] = &words[..]
+                && first == name
+            {
+                found.push(Interface {
+                    place: info.name[..=slash].to_owned(),
+                    addresses: addresses.to_vec(),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// The outputs of an element, in order, each with the names of elements to which it leads at once.
+fn leads(router: &Router, element: usize) -> BTreeSet<(usize, String)> {
+    let from = router.connections.iter();
+    from.filter(|c| c.from.element == element)
+        .map(|c| (c.from.port, place_of(&router.elements[c.to.element].name)))
+        .collect()
+}
+
+/// The compound element around an element, with a slash behind its name.
+fn place_of(element: &str) -> String {
+    element[..element.rfind('/').map_or(0, |slash| slash + 1)].to_owned()
+}
+
+/// The route of an address's network, and of the address itself if those have an output.
+fn routes_of(address: &str, network: Kind, output: usize, local: Option<u8>) -> Vec<String> {
+    let kinds = arguments::entries(address);
+    let Some((_, net)) = kinds.into_iter().find(|(kind, _)| *kind == network) else {
+        return Vec::new();
+    };
+    let bits = if network == Kind::IpNet { 32 } else { 128 };
+    let own = address.split('/').next().zip(local);
+    let own = own.map(|(host, local)| format!("{host}/{bits} {local}"));
+    let own = own.filter(|_| !net.ends_with(&format!("/{bits}")));
+    own.into_iter().chain([format!("{net} {output}")]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::port::NoPorts;
+
+    const INTERFACE: &str = "elementclass Port { $address, $more |
+        AddressInfo(here $address $more); input -> Discard; Idle -> output };";
+
+    /// The table's configuration, and what is wrong with it.
+    fn table(text: &str) -> (String, Vec<Diagnostic>) {
+        let mut map = lang::SourceMap::new();
+        let file = map.add("test.click", format!("{INTERFACE} {text}"));
+        let (mut router, errors) = lang::parse(&mut map, file, &[]);
+        assert!(errors.is_empty(), "{errors:?}");
+        let errors = rewrite(&mut router, &Options::new(1, &NoPorts));
+        let table = router.find("rt").expect("a table");
+        (router.elements[table].config.text.clone(), errors)
+    }
+
+    #[test]
+    fn networks_behind_outputs_are_routed_there_and_their_addresses_to_the_router() {
+        let (table, errors) = table(
+            "Idle -> rt :: RadixIPLookup(0/0 10.0.1.9 2, ATTACHED here, LOCAL 0, NOROUTE 3);
+            rt[0] -> Discard; rt[3] -> Discard;
+            rt[1] -> Port(10.0.2.1/24, fd00::1/64) -> Discard;
+            rt[2] -> Port(fd00:1::1/64, 10.0.1.1/25) -> Discard",
+        );
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(
+            table,
+            "10.0.2.1/32 0, 10.0.2.1/24 1, 10.0.1.1/32 0, 10.0.1.1/25 2, \
+             0/0 10.0.1.9 2, ATTACHED here, LOCAL 0, NOROUTE 3"
+        );
+    }
+
+    #[test]
+    fn a_table_of_ipv6_takes_networks_of_ipv6() {
+        let (table, errors) = table(
+            "Idle -> rt :: LookupIP6Route(ATTACHED here);
+            rt[0] -> Port(10.0.2.1/24, fd00::1/64) -> Discard;
+            rt[1] -> Port(fd00:1::1/64, 10.0.1.1/25) -> Discard",
+        );
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(table, "fd00::1/64 0, fd00:1::1/64 1, ATTACHED here");
+    }
+
+    #[test]
+    fn a_name_that_no_interface_has_is_a_mistake_with_a_remedy() {
+        let (_, errors) = table(
+            "Idle -> rt :: RadixIPLookup(ATTACHED hre) -> Port(10.0.2.1/24, fd00::1/64) -> Discard",
+        );
+        let said = format!("{errors:?}");
+        assert!(
+            said.contains("no output leads to an interface with addresses named `hre`"),
+            "{said}"
+        );
+        assert!(said.contains("AddressInfo(hre ADDRESS/LENGTH)"), "{said}");
+    }
+}
