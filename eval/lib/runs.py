@@ -7,11 +7,18 @@ from .machine import ROOT
 
 SECONDS = 1.5  # how long a run is measured
 CONF = ROOT / "eval" / "bench" / "conf"  # the applications of `make bench`
+# The third of RouteBricks' applications: AES of 128 bits, as in the paper.
+IPSEC = ["SUITE=aes128gcm16", "KEYS=ENC_KEY " + "5a" * 20]
+
+
+def conf_of(app):
+    """The file of an application."""
+    return ROOT / "eval" / "ipsec" / "seal.click" if app == "ipsec" else CONF / f"{app}.click"
 
 
 def values_of(app):
     """What an application is told."""
-    return [f"ROUTES={frames.routes()}"] if app == "route" else []
+    return {"route": [f"ROUTES={frames.routes()}"], "ipsec": IPSEC}.get(app, [])
 
 
 def endless(conf, capture, values=(), seconds=SECONDS, options=()):

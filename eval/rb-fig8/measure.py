@@ -9,9 +9,10 @@ from lib import frames, plot, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 
 SIZES = [64, 128, 256, 512, 1024, 1518, "mix"]
-APPS = ["forward", "route"]
+APPS = ["forward", "route", "ipsec"]
 # Gbps of eight cores; the paper gives no other points in words. 24.6 is all that its network cards carry.
-PAPER = {("forward", 64): 9.7, ("forward", "mix"): 24.6, ("route", 64): 6.35, ("route", "mix"): 24.6}
+PAPER = {("forward", 64): 9.7, ("forward", "mix"): 24.6, ("route", 64): 6.35, ("route", "mix"): 24.6,
+         ("ipsec", 64): 1.4, ("ipsec", "mix"): 4.45}
 
 
 def capture(size):
@@ -27,7 +28,7 @@ def steps():
     for app in APPS:
         for size in SIZES:
             def run(lab, app=app, size=size):
-                result = runs.endless(runs.CONF / f"{app}.click", capture(size), runs.values_of(app))(lab)
+                result = runs.endless(runs.conf_of(app), capture(size), runs.values_of(app))(lab)
                 return result | {"line bits": result["rate"] * bits(size)}
 
             yield f"{app} {size}", run
@@ -43,11 +44,14 @@ def values(raw):
             row += [f"{paper}" if paper else "", spread(column(results, label, scale=1e6)),
                     spread(column(results, label, "line bits", 1e9), 1)]
         rows.append(row)
-    head = ["bytes", "forwarding: paper, Gbps", "Mpps", "Gbps", "routing: paper, Gbps", "Mpps", "Gbps"]
-    share = {size: median(results, f"route {size}") / median(results, f"forward {size}") for size in SIZES}
+    head = ["bytes", "forwarding: paper, Gbps", "Mpps", "Gbps", "routing: paper, Gbps", "Mpps", "Gbps", "IPsec: paper, Gbps", "Mpps", "Gbps"]
+    def share(app, size):
+        return f"{median(results, f'{app} {size}') / median(results, f'forward {size}'):.2f}"
+
     return {
-        "table": table(head, rows), "share 64": f"{share[64]:.2f}", "share mix": f"{share['mix']:.2f}",
-        "paper share": f"{6.35 / 9.7:.2f}",
+        "table": table(head, rows), "share 64": share("route", 64), "share mix": share("route", "mix"),
+        "paper share": f"{6.35 / 9.7:.2f}", "ipsec share 64": share("ipsec", 64), "ipsec share mix": share("ipsec", "mix"),
+        "ipsec paper share": f"{1.4 / 9.7:.2f}", "ipsec paper share mix": f"{4.45 / 24.6:.2f}",
         "falls": f"{median(results, 'forward 64') / median(results, 'forward 1518'):.1f}",
         "mix": ", ".join(f"{size} B {share} %" for size, share in frames.ABILENE_LIKE.items())}
 
@@ -63,7 +67,7 @@ def draw(axes, raw):
         axis.legend()
 
 
-figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2)
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2)
 
 if __name__ == "__main__":
     figure.main()

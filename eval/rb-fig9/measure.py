@@ -8,17 +8,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 
-APPS = ["forward", "route"]
+APPS = ["forward", "route", "ipsec"]
 RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
 GROUP = 32  # packets that leave the source together: as many as a full burst, so that polls find the same at every rate
-PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23}  # Table 3: instructions times cycles for each
+PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23, "ipsec": 14221 * 0.55}  # Table 3: instructions times cycles for each
 
 
 def steps():
     for app in APPS:
         for rate in RATES:
             def run(lab, app=app, rate=rate):
-                conf = runs.CONF / f"{app}.click"
+                conf = runs.conf_of(app)
                 result = runs.fed(conf, frames.fixed(64), rate * 1e6, GROUP, runs.values_of(app), options=["--poll"])(lab)
                 return result | {"hz": machine.tsc_hz()}
 

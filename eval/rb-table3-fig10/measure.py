@@ -9,9 +9,9 @@ from lib import callgrind, frames, machine, runs  # noqa: E402
 from lib.figure import Figure, median, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-APPS = ["forward", "route"]
+APPS = ["forward", "route", "ipsec"]
 BURSTS = [1, 8, 32]
-PAPER = {"forward": (1033, 1.19), "route": (1512, 1.23)}
+PAPER = {"forward": (1033, 1.19), "route": (1512, 1.23), "ipsec": (14221, 0.55)}
 LINE = 64  # bytes that a miss moves
 
 
