@@ -78,6 +78,42 @@ fn packets_change_worker_through_a_queue_in_the_order_of_flows() {
 }
 
 #[test]
+fn deadlines_have_one_order_for_all_workers() {
+    let text = "FromDevice(mem:a) -> Strip(14) -> CheckIPHeader -> flows :: FlowTable(BY dscp, LINK 1Gbps, BIN 0)
+        -> q :: DeadlineQueue(1000, EXACT true) -> u :: Unqueue(ACTIVE false) -> Unstrip(14) -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    assert_eq!(router.plan().crossings(), [("q@queue0", vec![1], 0)]);
+    // A packet of the one flow may wait for seconds, one of the other for microseconds.
+    for flow in ["0 RATE 80bps BURST 10000", "46 RATE 100Mbps BURST 10000"] {
+        let told = router.write("flows.add", &format!("{flow} PACKET 100"));
+        assert!(told.is_ok(), "{told:?}");
+    }
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    for n in 0..100u16 {
+        for (queue, tos) in [(0, 0), (1, 46 << 2)] {
+            let packet = testkit::ip4().tos(tos).udp(n, 9);
+            assert!(a.inject(queue, &packet.ether("2:0:0:0:0:1", "2:0:0:0:0:2").bytes()));
+        }
+    }
+    until("all packets to wait", || {
+        router.read("q.length", "").as_deref() == Ok("200")
+    });
+    assert!(router.write("u.active", "true").is_ok());
+    let sent = b.collect_at_least(200, LONG);
+    let order: Vec<(u8, u16)> = sent
+        .iter()
+        .map(|s| {
+            (
+                s.frame[15] >> 2,
+                u16::from_be_bytes([s.frame[34], s.frame[35]]),
+            )
+        })
+        .collect();
+    let of = |dscp| (0..100).map(move |n| (dscp, n));
+    assert!(order.iter().copied().eq(of(46).chain(of(0))), "{order:?}");
+}
+
+#[test]
 fn a_sleeping_router_wakes_for_every_packet_and_every_message() {
     let (router, ports) = start(
         "FromDevice(mem:a) -> q :: Queue -> u :: Unqueue(CORES 1) -> ToDevice(mem:b)",

@@ -293,7 +293,7 @@ fn upstream(plan: &Plan, puller: usize) -> Upstream {
         for edge in plan.edges.to(element).filter(|e| e.pull) {
             let up = edge.from.0;
             if seen.insert(up) {
-                single |= plan.elements[up].class.copies == Copies::One;
+                single |= plan.elements[up].class.copies != Copies::PerCore;
                 let inputs = &plan.elements[up].inputs;
                 if inputs.is_empty() || inputs.iter().any(|&pull| !pull) {
                     found.insert(up);
@@ -328,7 +328,7 @@ fn owner(plan: &Plan, puller: usize, upstream: &Upstream, active: &[Workers]) ->
     let mut tied = upstream
         .leaves
         .iter()
-        .filter(|&&q| plan.elements[q].class.copies == Copies::One);
+        .filter(|&&q| plan.elements[q].class.copies != Copies::PerCore);
     tied.find_map(|&q| active[q].first().copied())
         .unwrap_or(puller % plan.workers)
 }

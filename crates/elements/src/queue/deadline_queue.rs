@@ -17,8 +17,8 @@
 //! has a deadline and others have none, the last of those goes in its place. With `DROP_LATE`, a packet that is late when
 //! it could leave is dropped (`late`); without, it leaves, and is counted by the handler `late`.
 //!
-//! One worker fills and empties DeadlineQueue: the task that pulls from it runs on the worker that fills it, and all
-//! sources that fill it must be on the same worker. If they are not, put `Queue -> Unqueue` before it.
+//! There is one order for all workers: one of them has the queue and the task that pulls from it, and packets that come on
+//! other workers cross over to it, through queues that `ashlar plan` shows.
 //!
 //! Arguments:
 //!
@@ -185,7 +185,7 @@ impl Element for DeadlineQueue {
     const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
     const DROPS: &'static [&'static str] = &["full", "reset", "late"];
     const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const COPIES: Copies = Copies::Owner;
     const EXTENSIONS: Extensions = &[
         &resources::of::<Self>(),
         &Notifies {

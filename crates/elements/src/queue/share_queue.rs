@@ -33,8 +33,8 @@
 //! room for the rest. In each queue CoDel (RFC 8289) drops packets if they have waited for longer than `TARGET` for an
 //! `INTERVAL` (`delay`). Costs do not grow with the number of subscribers.
 //!
-//! Without `LINK`, who pulls decides how fast packets leave. One worker fills and empties ShareQueue; if several fill it,
-//! put `Queue -> Unqueue` before it.
+//! Without `LINK`, who pulls decides how fast packets leave. There is one tree for all workers: one of them has it and the
+//! task that pulls from it, and packets that come on other workers cross over to it, through queues that `ashlar plan` shows.
 //!
 //! Keyword arguments:
 //!
@@ -190,7 +190,7 @@ impl Element for ShareQueue {
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/l");
     const DROPS: &'static [&'static str] = &["full", "memory", "delay", "no_subscriber", "reset"];
     const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const COPIES: Copies = Copies::Owner;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
 
     type Config = Config;
