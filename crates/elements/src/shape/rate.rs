@@ -16,6 +16,8 @@ const CREDIT: u64 = 1 << 17;
 pub(crate) trait Unit: 'static {
     /// Bytes, not packets.
     const BYTES: bool;
+    /// The most that a packet has.
+    const MOST: u64 = if Self::BYTES { CREDIT } else { 1 };
 }
 
 /// Counts packets.
@@ -156,11 +158,6 @@ impl<U: Unit> Bucket<U> {
         self.tokens.refill(now.0);
     }
 
-    /// Tokens that must be inside for a packet to pass.
-    fn least() -> u64 {
-        if U::BYTES { CREDIT } else { 1 }
-    }
-
     /// Packets that may pass now, at most `max`; where bytes count, one after the other.
     #[inline]
     pub(crate) fn allows(&self, max: usize) -> usize {
@@ -180,7 +177,7 @@ impl<U: Unit> Bucket<U> {
 
     /// When the next packet may pass; `None` = never at this rate.
     pub(crate) fn next(&self, now: Time) -> Option<Time> {
-        let wait = self.tokens.wait(Self::least())?;
+        let wait = self.tokens.wait(U::MOST)?;
         Some(now + Duration::from_nanos(wait))
     }
 }

@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> Shaper(1000) -> Discard;
 //! ```
 //!
-//! Packets are spaced evenly, on the same grid of times as in Click. If packets are pulled too late, Shaper
+//! Packets are spaced evenly, on the grid of times that Click has, but exact at any rate. If packets are pulled too late, Shaper
 //! catches up with those that it missed in the last 20 ms. A task that pulls from Shaper sleeps until the next
 //! packet may pass.
 //!
@@ -83,12 +83,18 @@ impl<K: Kind> Element for Shaper<K> {
 
     fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let now = cx.timestamp();
-        for _ in 0..max {
+        let mut left = max;
+        while left > 0 {
             if (output == 0) != self.gap.may_pass(now) {
                 return self.wait(cx);
             }
+            let most = match output {
+                0 => self.gap.at_once(K::Unit::MOST).min(left),
+                _ => 1,
+            };
             let had = into.len();
-            if cx.pull(0, 1, into) == 0 {
+            let got = cx.pull(0, most, into);
+            if got == 0 {
                 if !cx.input_active(0) {
                     cx.note_empty();
                 }
@@ -98,6 +104,7 @@ impl<K: Kind> Element for Shaper<K> {
                 let units = |p: &Packet| if K::Unit::BYTES { p.len() } else { 1 };
                 self.gap.pay(into.iter().skip(had).map(units).sum());
             }
+            left -= got;
         }
     }
 
