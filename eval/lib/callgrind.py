@@ -45,7 +45,8 @@ class Valgrind(Router):
         self.control("dump")
         time.sleep(seconds)
         self.control("dump")
-        each = self.difference(before, self.stats())["packets per poll"]
+        seen = self.difference(before, self.stats())
+        each = seen["received"] / seen["turns"]  # the port is polled once in each
         text = pathlib.Path(f"{self.out}.2").read_text(errors="replace")
         # The dump itself tells how often the port was polled; the clock would not be exact.
         return events(text) | {"own Ir": by_object(text).get(str(ASHLAR), 0)}, calls(text, POLL) * each

@@ -1,0 +1,246 @@
+//! Exact match of flows in slots of at most k (QS1, QS2): refusals and memory beside theory, the time of a look-up whose
+//! chain is full, and what a lock of a flow's record costs. `cargo run --release -p tables --example matching` prints one
+//! JSON object.
+#![allow(clippy::print_stdout)]
+
+mod sample;
+
+use sample::Random;
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tables::exact::{Exact, ExactWriter, Key};
+
+const CHAINS: [usize; 4] = [1, 2, 4, 8];
+/// Flows in the experiment about refusals; a power of two, as numbers of slots are.
+const FLOWS: usize = 1 << 16;
+/// Each time is the least of so many.
+const REPEATS: usize = 7;
+const LOOKUPS: usize = 1 << 18;
+/// What a table of flows keeps of each: its record.
+const RECORD: usize = 128;
+
+/// A flow's record: as large as one, of which a packet touches the first line.
+#[repr(align(128))]
+#[derive(Default)]
+struct Record {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    deadline: AtomicU64,
+}
+
+/// The same behind a lock of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Locked(Mutex<[u64; 3]>);
+
+fn key(random: &mut Random, words: usize) -> Key {
+    let mut key = [0; tables::exact::WORDS];
+    key[..words].fill_with(|| random.below(u64::MAX));
+    key
+}
+
+/// Of flows that come one after another, the share that finds k others in its slot.
+fn refused(slots: usize, k: usize, seed: u64) -> f64 {
+    let mut random = Random::new(seed);
+    let mut writer = ExactWriter::with_slots(FLOWS, slots, 2, seed);
+    let mut refused = 0;
+    for n in 0..FLOWS {
+        let key = key(&mut random, 2);
+        match writer.others(&key) < k {
+            true => writer.insert(&key, n as u32).map(|_| ()).expect("room"),
+            false => refused += 1,
+        }
+    }
+    f64::from(refused) / FLOWS as f64
+}
+
+/// The same by theory: slots get numbers of flows by Poisson's law, and keep k at most.
+fn refused_in_theory(slots: usize, k: usize) -> f64 {
+    let mean = FLOWS as f64 / slots as f64;
+    let mut share = (-mean).exp();
+    let mut kept = 0.0;
+    let mut rest = 1.0 - share;
+    for n in 1..=k {
+        share *= mean / n as f64;
+        // At the last one all that are fuller count, too.
+        kept += if n < k {
+            n as f64 * share
+        } else {
+            k as f64 * rest
+        };
+        rest -= share;
+    }
+    1.0 - kept / mean
+}
+
+fn refusals() -> Vec<String> {
+    let mut rows = Vec::new();
+    for k in CHAINS {
+        for power in -2..=10i32 {
+            // Slots for each flow.
+            let slots = (FLOWS as f64 * 2f64.powi(power)) as usize;
+            let seeds = 5;
+            let mean = (1..=seeds).map(|seed| refused(slots, k, seed)).sum::<f64>() / seeds as f64;
+            let theory = refused_in_theory(slots, k);
+            let bytes = Exact::bytes_of(FLOWS, slots) as f64 / FLOWS as f64 + RECORD as f64;
+            rows.push(format!(
+                "{{\"k\": {k}, \"slots\": {}, \"refused\": {mean:e}, \"theory\": {theory:e}, \"bytes\": {bytes:.1}}}",
+                2f64.powi(power)
+            ));
+            if mean == 0.0 && theory < 1e-6 {
+                break;
+            }
+        }
+    }
+    rows
+}
+
+/// A table in which all slots are full, and the keys that are last in theirs.
+fn full(flows: usize, k: usize, words: usize) -> (ExactWriter, Vec<Key>) {
+    let slots = (flows / k).next_power_of_two();
+    let mut random = Random::new(k as u64);
+    let mut writer = ExactWriter::with_slots(slots * k, slots, words, 5);
+    let mut last = Vec::new();
+    while writer.len() < slots * k {
+        let key = key(&mut random, words);
+        let others = writer.others(&key);
+        if others < k {
+            let number = writer.len() as u32;
+            writer.insert(&key, number).expect("room");
+            if others == k - 1 {
+                last.push(key);
+            }
+        }
+    }
+    (writer, last)
+}
+
+/// Nanoseconds that `each` takes, at the least of some repeats, over these many.
+fn least(count: usize, mut each: impl FnMut(usize)) -> f64 {
+    let mut least = Duration::MAX;
+    for _ in 0..REPEATS {
+        let begin = Instant::now();
+        (0..count).for_each(&mut each);
+        least = least.min(begin.elapsed());
+    }
+    least.as_secs_f64() * 1e9 / count as f64
+}
+
+fn records<R: Default>(count: usize) -> Vec<R> {
+    (0..count).map(|_| R::default()).collect()
+}
+
+fn count(record: &Record) {
+    // One owner: a load and a store are enough.
+    let add = |place: &AtomicU64, n| place.store(place.load(Relaxed) + n, Relaxed);
+    add(&record.packets, 1);
+    add(&record.bytes, 60);
+    add(&record.deadline, 1000);
+}
+
+fn times() -> Vec<String> {
+    let mut rows = Vec::new();
+    for flows in [1 << 10, 1 << 17] {
+        let mut random = Random::new(3);
+        let all: Vec<Record> = records(2 * flows);
+        let tags: Vec<usize> = (0..LOOKUPS)
+            .map(|_| random.below(flows as u64) as usize)
+            .collect();
+        let tag = least(LOOKUPS, |n| count(&all[tags[n]]));
+        rows.push(format!(
+            "{{\"flows\": {flows}, \"how\": \"tag\", \"ns\": {tag:.2}}}"
+        ));
+        for (words, version) in [(2, 4), (5, 6)] {
+            for k in CHAINS {
+                let (writer, last) = full(flows, k, words);
+                let table = writer.table();
+                let keys: Vec<Key> = (0..LOOKUPS)
+                    .map(|_| last[random.below(last.len() as u64) as usize])
+                    .collect();
+                let ns = least(LOOKUPS, |n| {
+                    if let Some(flow) = table.find(&keys[n]) {
+                        count(&all[flow as usize]);
+                    }
+                });
+                rows.push(format!(
+                    "{{\"flows\": {flows}, \"how\": \"match\", \"ip\": {version}, \"k\": {k}, \"ns\": {ns:.2}}}"
+                ));
+            }
+        }
+    }
+    rows
+}
+
+/// Millions of packets a second that some threads count, each by `work` with its number.
+fn rate(threads: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
+    let mut best: f64 = 0.0;
+    for _ in 0..REPEATS {
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let work = &work;
+                scope.spawn(move || (0..LOOKUPS).for_each(|n| work(thread, n)));
+            }
+        });
+        best = best.max((threads * LOOKUPS) as f64 / begin.elapsed().as_secs_f64() / 1e6);
+    }
+    best
+}
+
+fn locks() -> Vec<String> {
+    let flows = 1 << 12;
+    let (writer, last) = full(flows, 4, 2);
+    let table = writer.table();
+    let (owned, locked): (Vec<Record>, Vec<Locked>) =
+        (records(writer.len()), records(writer.len()));
+    let mut random = Random::new(4);
+    let any: Vec<Key> = (0..LOOKUPS)
+        .map(|_| last[random.below(last.len() as u64) as usize])
+        .collect();
+    let mut rows = Vec::new();
+    for threads in [1, 2] {
+        // Each thread has flows of its own, as workers have.
+        let part = last.len() / threads;
+        let own: Vec<Vec<Key>> = (0..threads)
+            .map(|t| {
+                (0..LOOKUPS)
+                    .map(|_| last[t * part + random.below(part as u64) as usize])
+                    .collect()
+            })
+            .collect();
+        let owner = rate(threads, |thread, n| {
+            if let Some(flow) = table.find(&own[thread][n]) {
+                count(&owned[flow as usize]);
+            }
+        });
+        let under = |keys: &[Key], n: usize| {
+            if let Some(flow) = table.find(&keys[n]) {
+                let mut record = locked[flow as usize].0.lock().expect("no panic");
+                record[0] += 1;
+                record[1] += 60;
+                record[2] += 1000;
+            }
+        };
+        let lock = rate(threads, |thread, n| {
+            under(&any, (n + thread * LOOKUPS / 2) % LOOKUPS)
+        });
+        let one = [any[0]];
+        let same = rate(threads, |_, _| under(&one, 0));
+        rows.push(format!(
+            "{{\"threads\": {threads}, \"owner\": {owner:.2}, \"lock\": {lock:.2}, \"one flow\": {same:.2}}}"
+        ));
+    }
+    black_box(&owned);
+    rows
+}
+
+fn main() {
+    println!(
+        "{{\"refusals\": [{}], \"times\": [{}], \"locks\": [{}]}}",
+        refusals().join(", "),
+        times().join(", "),
+        locks().join(", ")
+    );
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+"""Impact of Network Protocols, Figures 2 and 3: exact match with at most k flows in a slot: memory, refusals, time, locks."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import machine  # noqa: E402
+from lib.figure import Figure, table  # noqa: E402
+
+# Of flows that are refused, and what the paper's match costs of its tag's memory then.
+SHARE = 1e-4
+PAPER = {2: "8", 4: "1.5"}
+# What a flow by tag takes: its record.
+RECORD = 128
+
+
+def run(lab):
+    program = ["cargo", "run", "--release", "--locked", "--quiet", "-p", "tables", "--example", "matching"]
+    done = subprocess.run(program, cwd=machine.ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise machine.Failed(f"the example matching does not run\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def steps():
+    yield "matching", run
+
+
+def least_memory(rows, k):
+    """The row with the fewest slots in which so few flows are refused."""
+    return min((row for row in rows if row["k"] == k and row["theory"] <= SHARE), key=lambda row: row["slots"], default=None)
+
+
+def share(fraction):
+    return "0" if fraction <= 0 else f"{fraction:.1e}"
+
+
+def time_of(times, **wanted):
+    return min(row["ns"] for row in times if all(row.get(name) == value for name, value in wanted.items()))
+
+
+def values(raw):
+    result = raw["results"]["matching"]
+    first, ghz = result[0], raw["host"].get("tsc GHz") or machine.tsc_hz() / 1e9
+    memory = []
+    for k in (1, 2, 4, 8):
+        row = least_memory(first["refusals"], k)
+        memory.append([k, PAPER.get(k, ""), *([f"{row['slots']:g}", f"{row['bytes'] / RECORD:.2f}", share(row["theory"]), share(row["refused"])]
+                                              if row else ["more than 1024", "", "", ""])])
+    refusals = [[row["k"], f"{row['slots']:g}", share(row["theory"]), share(row["refused"]), f"{row['bytes']:.0f}"] for row in first["refusals"]]
+    times = [row for one in result for row in one["times"]]
+    rows = []
+    for flows in sorted({row["flows"] for row in times}):
+        tag = time_of(times, flows=flows, how="tag")
+        rows.append([f"{flows:,}", "tag", "", f"{tag:.1f}", f"{tag * ghz:.0f}", ""])
+        for ip in (4, 6):
+            for k in (1, 2, 4, 8):
+                ns = time_of(times, flows=flows, ip=ip, k=k)
+                rows.append([f"{flows:,}", f"match, IPv{ip}", k, f"{ns:.1f}", f"{ns * ghz:.0f}", f"{(ns - tag) * ghz:.0f}"])
+    locks = []
+    for threads in (1, 2):
+        best = {name: max(row[name] for one in result for row in one["locks"] if row["threads"] == threads) for name in ("owner", "lock", "one flow")}
+        locks.append([threads, *(f"{best[name]:.1f}" for name in ("owner", "lock", "one flow"))])
+    hot = min(flows for flows in {row["flows"] for row in times})
+    over = (time_of(times, flows=hot, ip=4, k=4) - time_of(times, flows=hot, how="tag")) * ghz
+    return {
+        "memory": table(["k", "memory over tag: paper", "slots for each flow", "memory over tag: here", "refused: theory", "measured"], memory),
+        "refusals": table(["k", "slots for each flow", "refused: theory", "measured", "bytes for each flow"], refusals),
+        "times": table(["flows", "by", "k", "ns", "cycles", "cycles over tag"], rows),
+        "locks": table(["threads", "records owned by a thread", "a lock for each record", "all packets of one flow, by its lock"], locks),
+        "over": f"{over:.0f}"}
+
+
+def draw(axes, raw):
+    left, right = axes
+    first = raw["results"]["matching"][0]
+    for k in (1, 2, 4, 8):
+        rows = [row for row in first["refusals"] if row["k"] == k and row["theory"] > 1e-7]
+        line = left.plot([row["bytes"] / RECORD for row in rows], [row["theory"] for row in rows], "-", label=f"k = {k}")[0]
+        seen = [row for row in rows if row["refused"] > 0]
+        left.plot([row["bytes"] / RECORD for row in seen], [row["refused"] for row in seen], "o", color=line.get_color())
+    left.set(xlabel="memory over that of a tag", ylabel="flows refused (line: theory)", xscale="log", yscale="log")
+    left.legend()
+    times = [row for one in raw["results"]["matching"] for row in one["times"]]
+    for flows in sorted({row["flows"] for row in times}):
+        for ip in (4, 6):
+            right.plot([1, 2, 4, 8], [time_of(times, flows=flows, ip=ip, k=k) for k in (1, 2, 4, 8)], "o-", label=f"{flows:,} flows, IPv{ip}")
+    right.set(xlabel="flows in the packet's slot (k), all passed", ylabel="ns for a packet", ylim=(0, None))
+    right.legend()
+
+
+figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, lab=False)
+
+if __name__ == "__main__":
+    figure.main()
