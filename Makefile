@@ -85,12 +85,9 @@ bench-queues: deps deps-eval build
 	$(PYTHON) eval/queues/run
 
 # What the services of conf/services cost on one core, ordering by deadlines on one and two, and a tree of shares, whatever the number
-# of packets that wait; and whether guarantees hold. Prints `services NAME VALUE` lines.
-bench-services:
-	$(CARGO) run --release --locked -p tables --example order -- bench-services
-	$(CARGO) run --release --locked -p tables --example many
-	$(CARGO) run --release --locked -p tables --example shares -- bench-services
-	$(CARGO) run --release --locked -p router-tests --example services
+# of packets that wait, beside rte_sched; and whether guarantees hold. Prints `services NAME VALUE` lines.
+bench-services: deps deps-bench
+	$(PYTHON) eval/services/run
 
 # Many routers in one process: what shared ports, routers and neighbours cost. Needs a quiet core.
 routers: deps build
