@@ -4,6 +4,7 @@
 //! written as the lookup's arguments.
 
 use super::lookup::OUT_FIRST;
+use crate::route::attached::Ways;
 use lang::{Config, Router, args};
 use planner::Options;
 use std::collections::BTreeMap;
@@ -12,10 +13,18 @@ const LOOKUPS: [&str; 2] = ["LinuxIPLookup", "LinuxIP6Lookup"];
 
 /// Names the interfaces of lookups that have no arguments. Where a name is missing, the lookup itself complains.
 pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<lang::Diagnostic> {
+    if !router
+        .elements
+        .iter()
+        .any(|e| LOOKUPS.contains(&e.class.as_str()))
+    {
+        return Vec::new();
+    }
+    let ways = Ways::of(router);
     for index in 0..router.elements.len() {
         let element = &router.elements[index];
         if LOOKUPS.contains(&element.class.as_str()) && element.config.text.trim().is_empty() {
-            let names = names(router, index);
+            let names = names(router, &ways, index);
             let span = element.config.span();
             router.elements[index].config = Config::verbatim(args::join(names), span);
         }
@@ -24,7 +33,7 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<lang::Diagnostic>
 }
 
 /// The interfaces by output, from the first port on, without a gap.
-fn names(router: &Router, lookup: usize) -> Vec<String> {
+fn names(router: &Router, ways: &Ways, lookup: usize) -> Vec<String> {
     let inputs = router.elements.iter().filter(|e| e.class == "LinuxInput");
     let ports: Vec<(&str, String)> = inputs
         .filter_map(|e| {
@@ -34,12 +43,11 @@ fn names(router: &Router, lookup: usize) -> Vec<String> {
         })
         .collect();
     let mut by_output = BTreeMap::new();
-    let from = router.connections.iter();
-    for connection in from.filter(|c| c.from.element == lookup && c.from.port >= OUT_FIRST) {
-        let to = &router.elements[connection.to.element].name;
-        let port = ports.iter().find(|(place, _)| to.starts_with(place));
+    for &(output, to) in ways.from(lookup).iter().filter(|(o, _)| *o >= OUT_FIRST) {
+        let mut to = ways.along(to).map(|to| &router.elements[to].name);
+        let port = to.find_map(|to| ports.iter().find(|(place, _)| to.starts_with(place)));
         if let Some((_, name)) = port {
-            by_output.insert(connection.from.port, name.clone());
+            by_output.insert(output, name.clone());
         }
     }
     (OUT_FIRST..)
@@ -69,7 +77,7 @@ mod tests {
 
     #[test]
     fn interfaces_are_those_of_the_ports_behind_the_outputs() {
-        let ports = "rt[0], rt[1] -> Discard; rt[3] -> Port(lan) -> Discard; rt[2] -> p :: Port(wan) -> Discard;";
+        let ports = "rt[0], rt[1] -> Discard; rt[3] -> Port(lan) -> Discard; rt[2] -> Counter -> p :: Port(wan) -> Discard;";
         assert_eq!(names(&format!("; {ports}")), "wan, lan");
         assert_eq!(names(&format!("(a, b); {ports}")), "a, b");
         // Behind a gap nothing can be said; what is not there the lookup misses itself.

@@ -8,7 +8,10 @@ use super::{TABLES4, TABLES6};
 use arguments::Kind;
 use lang::{Config, Diagnostic, Router, args};
 use planner::Options;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+
+/// Elements that may stand between a table and an interface.
+const STEPS_MAX: usize = 8;
 
 /// A compound element with a slash behind its name, and what its AddressInfo says of the name that was asked for.
 struct Interface {
@@ -19,6 +22,11 @@ struct Interface {
 /// Writes the routes that `ATTACHED` stands for before the other arguments of tables.
 pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
+    let has_any = |e: &lang::Element| e.config.text.contains("ATTACHED");
+    if !router.elements.iter().any(has_any) {
+        return errors;
+    }
+    let (ways, interfaces) = (Ways::of(router), interfaces(router));
     for index in 0..router.elements.len() {
         let element = &router.elements[index];
         let class = element.class.as_str();
@@ -38,27 +46,46 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
         let Some((name, range)) = name else {
             continue;
         };
-        let interfaces = interfaces(router, &name);
+        let interfaces = interfaces.get(&name).map_or(&[][..], Vec::as_slice);
         let mut routes = Vec::new();
-        let mut found = false;
-        for (output, place) in leads(router, index) {
+        let mut reached = BTreeSet::new();
+        for (output, place) in leads(router, &ways, index) {
             let here = interfaces.iter().filter(|i| place.starts_with(&i.place));
-            for address in here.flat_map(|i| &i.addresses) {
-                found = true;
-                routes.extend(routes_of(address, network, output, local));
+            for interface in here {
+                reached.insert(&interface.place);
+                let addresses = interface.addresses.iter();
+                routes.extend(addresses.flat_map(|a| routes_of(a, network, output, local)));
             }
         }
         let element = &router.elements[index];
         let own = element.config.clone();
         let place = own.place(range);
-        if !found {
-            let message = format!("no output leads to an interface with addresses named `{name}`");
+        let say = |wrong: Diagnostic, help: String| {
             let title = format!("{} :: {class}", element.name);
-            let wrong = Diagnostic::error("attached", message).at(place);
-            let wrong = wrong.about(title, element.span, Some("configuring"));
-            errors.push(wrong.help(format!(
-                "connect an output to a compound element that has `AddressInfo({name} ADDRESS/LENGTH)`"
-            )));
+            let wrong = wrong.at(place).help(help);
+            wrong.about(title, element.span, Some("configuring"))
+        };
+        if reached.is_empty() {
+            let message = format!("no output leads to an interface with addresses named `{name}`");
+            errors.push(say(
+                Diagnostic::error("attached", message),
+                format!("connect an output to a compound element that has `AddressInfo({name} ADDRESS/LENGTH)`"),
+            ));
+        } else {
+            let is_asked = |i: &&Interface| {
+                let mut addresses = i.addresses.iter();
+                addresses.any(|a| !routes_of(a, network, 0, None).is_empty())
+            };
+            let missed = interfaces.iter().filter(is_asked);
+            for missed in missed.filter(|i| !reached.contains(&i.place)) {
+                let missed = missed.place.trim_end_matches('/');
+                let message =
+                    format!("no output leads to `{missed}`, so its networks have no route");
+                errors.push(say(
+                    Diagnostic::warning("attached", message),
+                    format!("connect an output to `{missed}`, with nothing in between that has several outputs"),
+                ));
+            }
         }
         let parts = routes
             .into_iter()
@@ -70,20 +97,17 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
     errors
 }
 
-/// The compound elements in which AddressInfo knows the name.
-fn interfaces(router: &Router, name: &str) -> Vec<Interface> {
-    let infos = router.elements.iter().filter(|e| e.class == "AddressInfo");
-    let mut found = Vec::new();
-    for info in infos {
+/// The compound elements in which AddressInfo gives names addresses, by name.
+fn interfaces(router: &Router) -> HashMap<String, Vec<Interface>> {
+    let mut found: HashMap<String, Vec<Interface>> = HashMap::new();
+    for info in router.elements.iter().filter(|e| e.class == "AddressInfo") {
         let Some(slash) = info.name.rfind('/') else {
             continue;
         };
         for range in args::split(&info.config.text) {
             let words = args::unquoted_words(&info.config.text[range]);
-            if let [first, addresses @ ..] = &words[..]
-                && first == name
-            {
-                found.push(Interface {
+            if let [name, addresses @ ..] = &words[..] {
+                found.entry(name.clone()).or_default().push(Interface {
                     place: info.name[..=slash].to_owned(),
                     addresses: addresses.to_vec(),
                 });
@@ -93,12 +117,43 @@ fn interfaces(router: &Router, name: &str) -> Vec<Interface> {
     found
 }
 
-/// The outputs of an element, in order, each with the names of elements to which it leads at once.
-fn leads(router: &Router, element: usize) -> BTreeSet<(usize, String)> {
-    let from = router.connections.iter();
-    from.filter(|c| c.from.element == element)
-        .map(|c| (c.from.port, place_of(&router.elements[c.to.element].name)))
+/// The outputs of an element, in order, each with the compound elements around the elements to which it leads.
+fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, String)> {
+    let out = ways.from(element).iter();
+    out.flat_map(|&(port, to)| ways.along(to).map(move |to| (port, to)))
+        .map(|(port, to)| (port, place_of(&router.elements[to].name)))
         .collect()
+}
+
+/// Where connections lead.
+pub(crate) struct Ways {
+    /// Of each element: its outputs, and the elements to which they lead at once.
+    out: Vec<Vec<(usize, usize)>>,
+}
+
+impl Ways {
+    pub(crate) fn of(router: &Router) -> Ways {
+        let mut out = vec![Vec::new(); router.elements.len()];
+        for c in &router.connections {
+            out[c.from.element].push((c.from.port, c.to.element));
+        }
+        Ways { out }
+    }
+
+    /// The outputs of an element, and the elements to which they lead at once.
+    pub(crate) fn from(&self, element: usize) -> &[(usize, usize)] {
+        &self.out[element]
+    }
+
+    /// An element and those behind it, as long as each has one way out.
+    pub(crate) fn along(&self, first: usize) -> impl Iterator<Item = usize> {
+        let next = |&at: &usize| match self.out[at][..] {
+            [(_, to)] => Some(to),
+            _ => None,
+        };
+        // Not for ever in a circle.
+        std::iter::successors(Some(first), next).take(STEPS_MAX)
+    }
 }
 
 /// The compound element around an element, with a slash behind its name.
@@ -143,7 +198,7 @@ mod tests {
         let (table, errors) = table(
             "Idle -> rt :: RadixIPLookup(0/0 10.0.1.9 2, ATTACHED here, LOCAL 0, NOROUTE 3);
             rt[0] -> Discard; rt[3] -> Discard;
-            rt[1] -> Port(10.0.2.1/24, fd00::1/64) -> Discard;
+            rt[1] -> Paint(1) -> Counter -> Port(10.0.2.1/24, fd00::1/64) -> Discard;
             rt[2] -> Port(fd00:1::1/64, 10.0.1.1/25) -> Discard",
         );
         assert!(errors.is_empty(), "{errors:?}");
@@ -163,6 +218,22 @@ mod tests {
         );
         assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(table, "fd00::1/64 0, fd00:1::1/64 1, ATTACHED here");
+    }
+
+    #[test]
+    fn an_interface_to_which_no_output_leads_is_told() {
+        let (table, errors) = table(
+            "Idle -> rt :: RadixIPLookup(ATTACHED here) -> a :: Port(10.0.2.1/24, fd00::1/64) -> Discard;
+            rt[1] -> t :: Tee -> b :: Port(10.0.1.1/24, fd00:1::1/64) -> Discard; t[1] -> Discard;
+            Idle -> Port(fd00:2::1/64, fd00:3::1/64) -> Discard",
+        );
+        assert_eq!(table, "10.0.2.0/24 0, ATTACHED here".replace("2.0", "2.1"));
+        let said: Vec<_> = errors.iter().map(|e| e.message.clone()).collect();
+        assert_eq!(
+            said,
+            ["no output leads to `b`, so its networks have no route"]
+        );
+        assert!(!errors[0].is_error());
     }
 
     #[test]
