@@ -436,7 +436,7 @@ fn work(name: &str, text: String, is_right: bool) -> u64 {
     let options = Options::new(2, &*ports);
     let source = Source {
         name: "growth.click".to_owned(),
-        text,
+        text: text.into(),
         ..Source::default()
     };
     let read = control::compile(&source, registry(), &options);
@@ -496,7 +496,7 @@ fn what_asks_for_too_much_is_refused_with_a_place() {
         let ports = InMemory::default();
         let source = Source {
             name: "large.click".to_owned(),
-            text,
+            text: text.into(),
             ..Source::default()
         };
         let read = control::compile(&source, registry(), &Options::new(2, &ports));

@@ -82,7 +82,7 @@ pub(crate) fn read(
     let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
     let source = Source {
         name: "test.click".to_owned(),
-        text: text.to_owned(),
+        text: text.into(),
         definitions: definitions.iter().map(own).collect(),
         ..Source::default()
     };

@@ -90,7 +90,7 @@ mod tests {
     fn workers_without_work_or_processor_are_told() {
         let told = |text: &str, processors| -> Vec<String> {
             let source = crate::Source {
-                text: text.to_owned(),
+                text: text.into(),
                 ..crate::Source::default()
             };
             let ports = ports::Directory::new();

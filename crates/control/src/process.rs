@@ -112,7 +112,7 @@ pub fn plan_all(
                 all.push(Planned {
                     section,
                     ports,
-                    compiled,
+                    compiled: compiled.without_text(),
                 });
             }
             Err(why) => {

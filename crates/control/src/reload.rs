@@ -162,7 +162,7 @@ fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
             .clone()
             .unwrap_or_else(|| "configuration".to_owned()),
         path: asked.path.as_ref().map(PathBuf::from),
-        text: text.to_owned(),
+        text: text.into(),
         definitions: running.definitions.clone(),
         server: asked.server.clone(),
         numbers: asked.numbers.clone(),

@@ -19,8 +19,8 @@ pub struct Source {
     pub name: String,
     /// The file, if it can be read again.
     pub path: Option<PathBuf>,
-    /// The text.
-    pub text: String,
+    /// The text, which all copies share: there may be many routers.
+    pub text: Arc<str>,
     /// `NAME=value` of the command line.
     pub definitions: Vec<(String, String)>,
     /// The file describes a cluster, and the text is what this server of it runs.
@@ -71,7 +71,7 @@ impl Source {
         Ok(Source {
             name,
             path,
-            text,
+            text: text.into(),
             definitions,
             server: None,
             numbers: None,
@@ -84,7 +84,7 @@ impl Source {
         let number = number.map_err(|why| format!("{}: {why}", self.name))?;
         let mut source = Source {
             name: format!("{} for {server}", self.name),
-            text: generate::text(of, number),
+            text: generate::text(of, number).into(),
             server: Some(server.to_owned()),
             numbers: Some(Numbers::new(of, number)),
             ..self.clone()
@@ -100,7 +100,7 @@ impl Source {
         };
         let text = text_file::named_text(path).map_err(|e| cannot_read(path, &e))?;
         let mut again = Source {
-            text,
+            text: text.into(),
             ..self.clone()
         };
         if let Some(server) = &self.server {
@@ -175,6 +175,15 @@ impl Compiled {
         self.diagnostics.extend(wrong);
     }
 
+    /// Without what only mistakes are told with, if there are none: there may be many routers.
+    #[must_use]
+    pub fn without_text(mut self) -> Compiled {
+        if self.diagnostics.is_empty() {
+            (self.router, self.map) = (lang::Router::default(), SourceMap::new());
+        }
+        self
+    }
+
     /// Number of errors, warnings not counted.
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.is_error()).count()
@@ -202,7 +211,7 @@ pub(crate) fn unknown_variable(name: &str, known: &BTreeSet<String>, is_error: b
 /// Reads a configuration and plans it. Libraries that it requires are looked up beside its file.
 pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compiled {
     let mut map = SourceMap::new();
-    let file = map.add(source.name.clone(), source.text.clone());
+    let file = map.add(source.name.clone(), &*source.text);
     let folder = source.path.as_deref().and_then(Path::parent);
     let mut library = |name: &str| text_file::named_text(&folder?.join(name)).ok();
     let (router, mut diagnostics) =

@@ -69,7 +69,7 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
         request.numbers = source.numbers;
         request.name = Some(source.name);
         request.path = source.path.map(|p| p.to_string_lossy().into_owned());
-        request.text = Some(source.text);
+        request.text = Some(source.text.to_string());
     }
     Ok(request)
 }

@@ -174,7 +174,7 @@ mod tests {
     fn a_port_that_refuses_is_told_again_later_and_holds_up_no_other() {
         let ports = ports::Directory::new();
         let source = crate::Source {
-            text: "Idle -> Discard;".to_owned(),
+            text: "Idle -> Discard;".into(),
             ..crate::Source::default()
         };
         let options = Options::new(1, &ports);

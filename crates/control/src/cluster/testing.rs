@@ -71,7 +71,7 @@ pub(super) fn description(text: &str) -> Description {
 pub(super) fn compiled(of: &Description, server: usize, workers: usize) -> Compiled {
     let source = Source {
         name: "server".into(),
-        text: generate::text(of, server),
+        text: generate::text(of, server).into(),
         definitions: generate::secrets(of),
         ..Source::default()
     };

@@ -118,7 +118,8 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
         name: format!("shared port {name}"),
         text: format!(
             "FromDevice({quoted}, PROMISC true) -> ToDevice({own});\nFromDevice({own}) -> ToDevice({quoted});\n"
-        ),
+        )
+        .into(),
         ..Source::default()
     };
     let section = Section {

@@ -54,7 +54,7 @@ fn a_file_becomes_routers() {
         panic!("two routers")
     };
     assert_eq!((&*red.name, red.netns.as_deref()), ("red", Some("vr-red")));
-    assert_eq!(red.source.text, "Idle -> Discard");
+    assert_eq!(&*red.source.text, "Idle -> Discard");
     let defined = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(
         red.source.definitions,

@@ -39,7 +39,7 @@ impl Process {
                         .clone()
                         .unwrap_or_else(|| file.source.name.clone()),
                     path: asked.path.as_ref().map(PathBuf::from),
-                    text: text.clone(),
+                    text: text.as_str().into(),
                     ..file.source.clone()
                 },
             },

@@ -53,7 +53,7 @@ fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
         dry_run,
         name: Some(source.name),
         path: source.path.map(|path| path.to_string_lossy().into_owned()),
-        text: Some(source.text),
+        text: Some(source.text.to_string()),
         server: source.server,
         numbers: source.numbers,
         definitions: source.definitions,
