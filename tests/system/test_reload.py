@@ -119,7 +119,7 @@ def variants(folder) -> list:
     """Configurations that differ: an element more, another setting, as it was."""
     text = CONFIGURATION.read_text()
     edits = [text.replace("-> DropBroadcasts", "-> Counter -> DropBroadcasts"),
-             text.replace("ARPQuerier($name,", "ARPQuerier(TIMEOUT 600, $name,"),
+             text.replace("ARPQuerier(here,", "ARPQuerier(TIMEOUT 600, here,"),
              text]
     paths = []
     for number, edit in enumerate(edits):
