@@ -30,7 +30,7 @@
 use super::addresses::Addresses6;
 use super::nd::{self, Received};
 use crate::prelude::*;
-use arguments::Arg;
+use arguments::{Arg, Kind};
 use std::net::Ipv6Addr;
 use wire::nd::{OVERRIDE, ROUTER, SOLICITED};
 use wire::{EtherAddr, Prefix6, addr};
@@ -87,7 +87,9 @@ fn entry(args: &mut Args, arg: &Arg, into: &mut Vec<(Prefix6, EtherAddr)>) {
         return;
     };
     for word in addresses {
-        let prefix: Option<Prefix6> = args.value("ENTRY", word, arg);
+        // A name may stand for an address and for its network: the address is meant.
+        let host = args.names().get(word, Kind::Ip6).map(str::to_owned);
+        let prefix: Option<Prefix6> = args.value("ENTRY", host.as_ref().unwrap_or(word), arg);
         into.extend(prefix.map(|p| (p, ether)));
     }
 }
@@ -277,6 +279,20 @@ mod tests {
             );
             let frame = bench.take("out").remove(0);
             assert_eq!((frame[11], frame[14 + 44]), (5, 0xc0));
+        });
+    }
+
+    #[test]
+    fn a_name_with_a_prefix_means_the_address() {
+        let text = format!(
+            "AddressInfo(me 2001:db8:9::1/64); {}",
+            TEXT.replace("2001:db8::1 ", "me ")
+        );
+        both(&text, |bench| {
+            let ask = |target| solicit("fe80::9", "ff02::1:ff00:1", target);
+            bench.push("a", &[ask("2001:db8:9::1"), ask("2001:db8:9::2")]);
+            assert_eq!(bench.take("out").len(), 1);
+            assert_eq!(bench.drops("a", "not_mine"), 1);
         });
     }
 
