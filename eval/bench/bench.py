@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import links  # noqa: E402
 import linux_router  # noqa: E402
 import peers  # noqa: E402
-import traffic  # noqa: E402
+import workload  # noqa: E402
 from lib import machine, progress, spread  # noqa: E402
 
 RATIOS = [
@@ -55,7 +55,7 @@ def prepare():
         if subprocess.run([peers.HERE / "l3fwd", FOLDER]).returncode != 0:
             raise machine.Failed("l3fwd does not build: see above")
     if not (FOLDER / "in-mpls.pcap").exists():
-        traffic.write_all(FOLDER)
+        workload.write_all(FOLDER)
 
 
 @contextlib.contextmanager

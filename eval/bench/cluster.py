@@ -7,7 +7,7 @@ their intermediate node; or they leave at b.
 import ipaddress
 import struct
 
-import traffic
+import workload
 
 NODES = "NODES a 1000Gbps b 1000Gbps c 1000Gbps d 1000Gbps, LINKS a-b a-c a-d b-c b-d c-d"
 NAME = "bench"
@@ -49,11 +49,11 @@ def leaving(n, dst):
 
 def frames(to, tag, count):
     """Frames to nodes of `to`, in turn, that come from a; those that leave at b (1) from other nodes, too."""
-    routes = traffic.routes4()
-    for n, dst in enumerate(traffic.destinations(routes, 32, count, 3)):
+    routes = workload.routes4()
+    for n, dst in enumerate(workload.destinations(routes, 32, count, 3)):
         node = to[n * 7919 % 101 % len(to)]
         address, dst = leaving(n, dst) if node == 1 else (addresses(node, 1), dst)
-        packet = traffic.frame4(dst, 60)[14:]
+        packet = workload.frame4(dst, 60)[14:]
         if not tag:
             yield address + b"\x08\x00" + packet
         else:
@@ -78,7 +78,7 @@ def capture(folder, name):
     """The file of frames of that name, made where it is missing."""
     path = folder / f"vlb-{name}.pcap"
     if not path.exists():
-        traffic.write_pcap(path, frames(*CAPTURES[name]))
+        workload.write_pcap(path, frames(*CAPTURES[name]))
     return path.name
 
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.parse
 
-import traffic
+import workload
 from lib.lab import RUNTIME, Process, Unix, until, vdevs
 from lib.machine import ROOT, Failed
 
@@ -171,7 +171,7 @@ def ashlar(conf, frames="in4.pcap", values=(), setup=(), names=("IN", "OUT"), ou
 
 
 CONF = HERE / "conf"
-LABEL_ENTRIES = "ENTRIES=" + ", ".join(f"{label} swap {label + 5000} 10.0.2.254 0" for label in traffic.LABELS)
+LABEL_ENTRIES = "ENTRIES=" + ", ".join(f"{label} swap {label + 5000} 10.0.2.254 0" for label in workload.LABELS)
 # Those that are compared stand side by side, as they have their turns in this order.
 PEERS = {
     "testpmd-io": testpmd,

@@ -8,7 +8,7 @@ import sys
 
 from .machine import SHARED, WORK
 from . import lab  # noqa: F401  finds eval/bench
-import traffic
+import workload
 
 COUNT = 65_536
 
@@ -28,7 +28,7 @@ def routes():
 
 
 def _routes_text():
-    return "".join(f"{ipaddress.IPv4Address(a)}/{n} 1\n" for a, n in traffic.routes4())
+    return "".join(f"{ipaddress.IPv4Address(a)}/{n} 1\n" for a, n in workload.routes4())
 
 
 def _made(name, make):
@@ -65,8 +65,8 @@ def real():
 
 def _write(path, length, count):
     rng = random.Random(5)
-    to = traffic.destinations(traffic.routes4(), 32, count, 3)
-    traffic.write_pcap(path, (traffic.frame4(address, length(rng)) for address in to))
+    to = workload.destinations(workload.routes4(), 32, count, 3)
+    workload.write_pcap(path, (workload.frame4(address, length(rng)) for address in to))
 
 
 def mean_size(path):

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine  # noqa: E402
 from lib.figure import Figure, median, table  # noqa: E402
-import traffic  # noqa: E402
+import workload  # noqa: E402
 
 SERVICES = [f"{told}_{way}_{order}" for told in ("null", "tag", "match") for way in ("look", "prefix") for order in ("fifo", "sort")]
 SECONDS = 1.5
@@ -29,7 +29,7 @@ def ip(output):
     tos, payload = (46 << 2, 10 << 2)[output], bytes(18)
     udp = struct.pack("!HHHH", 1, 9, 8 + len(payload), 0)
     head = struct.pack("!BBHHHBBH4s4s", 0x45, tos, 28 + len(payload), 0, 0, 64, 17, 0, bytes([10, 0, 0, 1]), bytes([10, output + 1, 0, 1]))
-    return head[:10] + struct.pack("!H", traffic.checksum(head)) + head[12:] + udp + payload
+    return head[:10] + struct.pack("!H", workload.checksum(head)) + head[12:] + udp + payload
 
 
 def frame(service, output):
@@ -40,12 +40,12 @@ def frame(service, output):
     front = b"".join([
         struct.pack("!HBBHIQ", 0x88b5, 1, 0, kind, 7_000_000, 3_000_000) if (told, order) == ("null", "sort") else struct.pack("!H", kind),
         struct.pack("!I", labels[output] << 12 | 5 << 9 | 1 << 8 | 64) if labels else b""])
-    return traffic.PCAP_MAC + traffic.SOURCE_MAC + front + ip(output)
+    return workload.PCAP_MAC + workload.SOURCE_MAC + front + ip(output)
 
 
 def capture(service):
     path = machine.WORK / f"qs-{service}.pcap"
-    traffic.write_pcap(path, (frame(service, n % 2) for n in range(frames.COUNT)))
+    workload.write_pcap(path, (frame(service, n % 2) for n in range(frames.COUNT)))
     return path
 
 

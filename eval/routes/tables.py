@@ -78,9 +78,9 @@ def _real_events():
     return events
 
 
-def _bench_traffic():
-    """eval/bench/traffic.py, by its path: the system tests have a module of that name, too."""
-    spec = importlib.util.spec_from_file_location("bench_traffic", ROOT / "eval" / "bench" / "traffic.py")
+def _workload():
+    """eval/bench/workload.py, by its path: who imports this module has paths of his own."""
+    spec = importlib.util.spec_from_file_location("workload", ROOT / "eval" / "bench" / "workload.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -97,8 +97,8 @@ def _special(version):
 
 
 def _made(version, count):
-    draw, traffic = random.Random(10 + version), _bench_traffic()
-    made = (traffic.routes4 if version == 4 else traffic.routes6)(count + count // 20)
+    draw, workload = random.Random(10 + version), _workload()
+    made = (workload.routes4 if version == 4 else workload.routes6)(count + count // 20)
     special = _special(version)
     kept = [prefix for prefix in made if not special(*prefix)][:count]
     return [(address, length, draw.randint(1, HOPS)) for address, length in sorted(kept)]
