@@ -485,10 +485,11 @@ fn workers_share_the_image_and_the_rates() {
     });
     router.stop();
     router.join();
-    // Half of the burst and a source's share of the rest, and what has come in for as long as it took.
+    // Half of the burst, and at most a source's share of the rest and what the time that it took adds. The share may
+    // count as part of the half: a worker whose clock is behind finds the half used up first.
     let up = far[2].collect().len() as u64;
     let most = 12 + 2 * (began.elapsed().as_secs() + 1);
-    assert!((12..=most).contains(&up), "{up} of {most}");
+    assert!((10..=most).contains(&up), "{up} of 10 to {most}");
 }
 
 /// A frame with the tag of a VLAN.
