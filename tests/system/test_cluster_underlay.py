@@ -237,14 +237,6 @@ class Memory(Rb4):
             text = text.replace(f'devices = ["to-{b}", "to-{a}"]', f"devices = {json.dumps(ends)}")
         self.file.write_text(text)
 
-    def stop(self):
-        """Ends all at once. DPDK's driver takes shared memory away while a worker may still write to it, when the other end goes."""
-        for process in self.processes.values():
-            process.signal(signal.SIGTERM)
-        for name, process in self.processes.items():
-            status = process.wait()
-            assert status == 0, f"the router of server {name} ended with {status}\n{process.said()}"
-
 
 @pytest.mark.parametrize(("workers", "options"), [("1", ""), ("2", f'key = "{KEY}"\nheartbeat = "20ms"\ndead = "160ms"')], ids=["plain", "keyed"])
 def test_servers_on_one_machine_share_memory(lab, workers, options):

@@ -9,6 +9,7 @@ mod eal;
 mod flow;
 mod plug;
 mod sys;
+mod unmap;
 
 use crate::counts::Count;
 use crate::directory::{Events, Parts};
