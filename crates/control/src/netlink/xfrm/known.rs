@@ -53,8 +53,9 @@ impl Associations {
         self.all.get_mut(&key(id, is_out))
     }
 
-    pub(super) fn insert(&mut self, id: &Id, is_out: bool, known: Known) {
-        self.all.insert(key(id, is_out), known);
+    /// Adds one; that in its place, if there was one, is returned.
+    pub(super) fn insert(&mut self, id: &Id, is_out: bool, known: Known) -> Option<Known> {
+        self.all.insert(key(id, is_out), known)
     }
 
     /// One is gone.

@@ -341,7 +341,10 @@ impl Mirror {
             round: self.round,
             sa: Arc::clone(&sa),
         };
-        self.known.insert(&said.id, is_out, known);
+        // That in its place may be found by another number, as when its sender has got another address.
+        if let Some(old) = self.known.insert(&said.id, is_out, known) {
+            self.fading.push((now + FADES, old.sa));
+        }
         Some(sa)
     }
 

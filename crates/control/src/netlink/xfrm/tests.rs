@@ -135,6 +135,23 @@ fn a_peer_that_chooses_the_spi_of_another_does_not_take_its_place() {
 }
 
 #[test]
+fn one_whose_sender_gets_another_address_leaves_nothing_behind() {
+    let mut bed = Bed::new("192.0.2.1");
+    let mut said = gcm([192, 0, 2, 2], 0x1001, 1);
+    bed.hear(&said);
+    // The kernel looks for it by receiver and SPI, so it is the same one there.
+    said[96..100].copy_from_slice(&[192, 0, 2, 51]);
+    bed.own = IpAddr::from([192, 0, 2, 51]);
+    bed.hear(&said);
+    bed.now += 1_000_000_000;
+    bed.told();
+    let tables = bed.database.snapshot();
+    let sources = tables.all().into_iter().map(|sa| sa.spec().tunnel);
+    let sources: Vec<_> = sources.flatten().map(|tunnel| tunnel.src).collect();
+    assert_eq!(sources, [bed.own]);
+}
+
+#[test]
 fn the_kernel_is_told_of_all_while_all_have_something_to_tell() {
     let mut bed = Bed::new("192.0.2.1");
     for n in 1..=40 {
