@@ -1,7 +1,7 @@
 """IPsec that the kernel of the router's namespace says, with a Linux kernel at the other end (gateway.py).
 
 Shows: associations set by `ip xfrm` seal and open, both ways, and the kernel is told what passes; what is removed is not used;
-strongSwan on both ends: a trap has the tunnel negotiated, keys change under traffic without a loss at the router, a limit of
+an association that the kernel gives other addresses (MIGRATE) goes on; strongSwan on both ends: a trap has the tunnel negotiated, keys change under traffic without a loss at the router, a limit of
 packets has strongSwan rekey, and both ends count the same; a router that is killed goes on with the same associations.
 """
 
@@ -44,15 +44,63 @@ def test_static_associations_seal_and_open_and_the_kernel_is_told(gateway):
     assert ours[0] == theirs[0] and ours[2] == "23"
 
 
+# Written to XFRM's netlink socket: a policy, and its template's old and new ends (struct xfrm_userpolicy_id, xfrm_user_migrate).
+MIGRATE = """
+import ipaddress, socket, struct, sys
+def address(text): return ipaddress.ip_address(text).packed
+def net(text):
+    net = ipaddress.ip_network(text)
+    return net.network_address.packed.ljust(16, bytes(1)), net.prefixlen
+src, dst, way, *ends = sys.argv[1:]
+(src, src_bits), (dst, dst_bits) = net(src), net(dst)
+selector = dst + src + struct.pack("=4H H BBB 3x iI", 0, 0, 0, 0, socket.AF_INET, dst_bits, src_bits, 0, 0, 0)
+policy = selector + struct.pack("=IB3x", 0, {"in": 0, "out": 1, "fwd": 2}[way])
+old_src, old_dst, new_src, new_dst = (address(end).ljust(16, bytes(1)) for end in ends)
+moves = old_dst + old_src + new_dst + new_src + struct.pack("=BBHIHH", 50, 1, 0, 1, socket.AF_INET, socket.AF_INET)
+body = policy + struct.pack("=HH", 4 + len(moves), 17) + moves
+kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 6)
+kernel.send(struct.pack("=IHHII", 16 + len(body), 0x21, 5, 1, 0) + body)
+error = struct.unpack("=i", kernel.recv(4096)[16:20])[0]
+sys.exit(f"the kernel's answer is {error}" if error else 0)
+"""
+
+
+def test_the_kernel_gives_associations_other_addresses(gateway):
+    """The tunnel of the test above, as an end moves: both kernels are told so, and the router takes it up."""
+    run, new = gateway.run, "192.0.2.51"
+    run(f"cat > /run/migrate.py <<'END'{MIGRATE}END")
+    before = gateway.sa("out"), gateway.sa("in"), gateway.lost()
+    run(f"ip -n gw address add {new}/24 dev wan")
+    for space in ("gw", "peer"):
+        sends = OURS, THEIRS, "out" if space == "gw" else "fwd in", [OURS[0], THEIRS[0], new, THEIRS[0]]
+        comes = THEIRS, OURS, "fwd in" if space == "gw" else "out", [THEIRS[0], OURS[0], THEIRS[0], new]
+        for (_, src), (_, dst), ways, ends in (sends, comes):
+            for way in ways.split():
+                run(f"ip netns exec {space} python3 /run/migrate.py {src} {dst} {way} {' '.join(ends)}")
+    ends = f"tunnel 192.0.2.2 {new}", f"tunnel {new} 192.0.2.2"
+    # The old ones fade, so that what is on its way is opened.
+    until(lambda: [end for line in gateway.show("ipsec.sas") for end in ends if end in line] == list(ends), "the new address", timeout=30)
+    until(lambda: len(gateway.show("ipsec.sas")) == 2, "the old ones to be gone", timeout=30)
+    assert gateway.ping("10.2.0.1", 20) == 20
+    # The same associations: what they have counted, and the numbers that they have used, stay.
+    for way, was in zip(("out", "in"), before[:2]):
+        now = gateway.sa(way)
+        assert (now["spi"], int(now["packets"])) == (was["spi"], int(was["packets"]) + 20), (was, now)
+    assert gateway.lost() == before[2]
+    told = "ip -n gw -s xfrm state get src {} dst 192.0.2.2 proto esp spi 0x1001"
+    until(lambda: re.search(r"oseq 0x[1-9a-f]", run(told.format(new))), "the kernel to know the number", timeout=30)
+
+
 def test_what_is_removed_is_not_used(gateway):
     run = gateway.run
-    run("ip -n gw xfrm state delete src 192.0.2.2 dst 192.0.2.1 proto esp spi 0x1002")
+    run("ip -n gw xfrm state delete src 192.0.2.2 dst 192.0.2.51 proto esp spi 0x1002")
     until(lambda: len(gateway.show("ipsec.sas")) == 1, "the table", timeout=30)
     before = gateway.drops("open").get("no_sa", 0)
     assert gateway.ping("10.2.0.1", 2) == 0
     assert gateway.drops("open")["no_sa"] == before + 2
     for space in ("gw", "peer"):
         run(f"ip -n {space} xfrm state flush; ip -n {space} xfrm policy flush")
+    run("ip -n gw address delete 192.0.2.51/24 dev wan")
     until(lambda: gateway.show("ipsec.sas") == [] and len(gateway.show("ipsec.policies")) == 2, "an empty table", timeout=30)
     assert gateway.ping("192.0.2.2", 2) == 2
 
