@@ -5,6 +5,7 @@ use crate::cli::Doctor;
 use control::Source;
 use control::file;
 use control::process::File;
+use elements::device::port_and_vlan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
 use machine::doctor::{Finding, Level, Mend, Wanted};
@@ -12,6 +13,7 @@ use planner::Registry;
 use ports::joint::Joints;
 use ports::{Directory, DpdkSizes, Means};
 use std::fmt::Write;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
@@ -149,10 +151,22 @@ pub(super) fn interfaces(
     Ok(all)
 }
 
+pub(super) fn is_there(interface: &str) -> bool {
+    Path::new("/sys/class/net").join(interface).exists()
+}
+
+/// The port that a name of a configuration stands for: of a VLAN that is no interface of its own, the one that carries it.
+fn port_of(name: &str) -> &str {
+    match port_and_vlan(name) {
+        Some((port, _)) if !is_there(name) => port,
+        _ => name,
+    }
+}
+
 fn wanted(names: &[String], buffers: usize) -> Wanted {
     let mut wanted = Wanted::default();
     for name in names {
-        let dpdk = match ports::means(name) {
+        let dpdk = match ports::means(port_of(name)) {
             Means::Card(address) => {
                 wanted.cards.push(address);
                 true

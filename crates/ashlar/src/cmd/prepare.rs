@@ -1,11 +1,11 @@
 //! `ashlar ports prepare`: what the kernel must leave to a router, done before the router starts.
 
-use super::doctor::interfaces;
+use super::doctor::{interfaces, is_there};
 use super::{Done, complain, print};
 use crate::cli::{Cli, Command, Run};
 use clap::Parser;
 use planner::Registry;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What is written below /proc/sys/net for an interface: no answers to ARP, no forwarding, no IPv6 of the kernel's own.
@@ -54,10 +54,6 @@ pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done 
         ))?;
     }
     Ok(())
-}
-
-fn is_there(name: &str) -> bool {
-    Path::new("/sys/class/net").join(name).exists()
 }
 
 fn ip(words: &[&str]) -> Done {

@@ -17,6 +17,8 @@ use engine::element::{Class, Init};
 use lang::{Diagnostic, Router};
 use planner::Options;
 
+pub use vlan::port_and_vlan;
+
 /// Packets that devices take and give at a time unless told otherwise.
 pub(crate) const BURST: usize = 64;
 /// The same where nothing looks at them. They share little that more of them could share further,

@@ -14,12 +14,18 @@ use std::collections::BTreeSet;
 pub(super) const RECEIVERS: [&str; 2] = ["FromDevice", "FromDPDKDevice"];
 const SENDERS: [&str; 2] = ["ToDevice", "ToDPDKDevice"];
 
-/// Port and VLAN of a sub-interface's name.
-fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, u16)> {
+/// Port and VLAN that the name of a sub-interface would say, if it is no device of its own: `eth0` and 100 of `eth0.100`.
+pub fn port_and_vlan(device: &str) -> Option<(&str, u16)> {
     let (port, id) = device.rsplit_once('.')?;
     let id: u16 = id.parse().ok().filter(|id| (1..4095).contains(id))?;
     let bare = !port.is_empty() && !port.contains(':') && !port.contains('/');
-    (bare && ports.probe(device).is_err()).then(|| (port.to_owned(), id))
+    bare.then_some((port, id))
+}
+
+/// Port and VLAN of a sub-interface's name.
+fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, u16)> {
+    let (port, id) = port_and_vlan(device)?;
+    ports.probe(device).is_err().then(|| (port.to_owned(), id))
 }
 
 /// The device argument of a receiver or sender, with its place in the configuration.
