@@ -23,6 +23,9 @@ pub(crate) trait Cipher: Send + Sync {
 
     /// Opens packets of the association, and says of those that are forged that they are.
     fn open(&self, jobs: &mut [Job<'_>]);
+
+    /// Its keys are needed soon.
+    fn fetch(&self) {}
 }
 
 /// A cipher that protects and authenticates at once, with its key.
@@ -32,6 +35,9 @@ pub(crate) trait Aead: Send + Sync {
 
     /// Decrypts in place. If the tag is wrong, what is left of the data means nothing.
     fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool;
+
+    /// The key is needed soon.
+    fn fetch(&self) {}
 }
 
 /// The ciphers of an association; none if the keys are not of this suite.
@@ -131,6 +137,10 @@ impl<A: Aead> Cipher for Combined<A> {
             }
         }
     }
+
+    fn fetch(&self) {
+        self.0.fetch();
+    }
 }
 
 /// All is authenticated and nothing encrypted (RFC 4543).
@@ -169,6 +179,10 @@ impl<A: Aead> Cipher for Gmac<A> {
                 job.forged();
             }
         }
+    }
+
+    fn fetch(&self) {
+        self.0.fetch();
     }
 }
 

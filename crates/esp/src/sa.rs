@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use tables::fib::prefetch_whole;
 
 /// Which way packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +87,10 @@ const SHOW_AGAIN: u64 = 1_000_000_000;
 #[repr(align(64))]
 #[derive(Default)]
 struct Shared {
-    /// Outbound: the sequence number that nobody has taken.
+    /// Outbound: the sequence number that nobody has taken, and the first that was taken here.
     next: AtomicU64,
+    first: AtomicU64,
+    /// Packets beside those that took a number here.
     packets: AtomicU64,
     bytes: AtomicU64,
     /// When it was last used, in nanoseconds.
@@ -185,6 +188,7 @@ impl Sa {
         let outer = Outer::new(&spec)?;
         let shared = Shared::default();
         shared.next.store(1, Relaxed);
+        shared.first.store(1, Relaxed);
         Ok(Sa {
             head: suite.head(),
             icv: suite.icv(),
@@ -243,8 +247,14 @@ impl Sa {
 
     /// Packets and bytes that it has protected or let in.
     pub fn counts(&self) -> (u64, u64) {
+        (self.packets(), self.shared.bytes.load(Relaxed))
+    }
+
+    fn packets(&self) -> u64 {
         let shared = &self.shared;
-        (shared.packets.load(Relaxed), shared.bytes.load(Relaxed))
+        // Each number is a packet's: so a burst's packets are counted by what it does anyway.
+        let sealed = shared.next.load(Relaxed) - shared.first.load(Relaxed);
+        shared.packets.load(Relaxed) + sealed
     }
 
     /// The last sequence number that was given out, or the greatest that has come.
@@ -263,9 +273,9 @@ impl Sa {
     /// The next packet gets this sequence number: for a peer that has seen others, before a restart.
     pub fn start_at(&self, number: u64) {
         // Behind the last one that is used none is given out, and there is room to count those who ask.
-        self.shared
-            .next
-            .store(number.clamp(1, NUMBER_MAX + 1), Relaxed);
+        let number = number.clamp(1, NUMBER_MAX + 1);
+        self.shared.next.store(number, Relaxed);
+        self.shared.first.store(number, Relaxed);
     }
 
     /// All numbers up to this one have come: for an association that was used before a restart.
@@ -286,10 +296,9 @@ impl Sa {
     }
 
     fn beyond(&self, limits: &Limits, now: u64) -> bool {
-        let shared = &self.shared;
         let over = |limit: u64, is: u64| limit != 0 && is >= limit;
-        over(limits.packets, shared.packets.load(Relaxed))
-            || over(limits.bytes, shared.bytes.load(Relaxed))
+        over(limits.packets, self.packets())
+            || over(limits.bytes, self.shared.bytes.load(Relaxed))
             || over(
                 limits.seconds,
                 now.saturating_sub(self.made) / 1_000_000_000,
@@ -343,7 +352,8 @@ impl Sa {
             self.ended.store(true, Relaxed);
             return Err(Fault::Expired);
         }
-        self.count(packets, bytes, now);
+        self.shared.bytes.fetch_add(bytes, Relaxed);
+        self.shared.used.store(now, Relaxed);
         Ok(first)
     }
 
@@ -359,6 +369,21 @@ impl Sa {
         let padded = payload.max(usize::from(self.spec.pad)) + 2;
         // No division, as one by a number that is not known would be.
         ((padded + self.align - 1) & !(self.align - 1)) - payload + self.icv
+    }
+
+    /// It is needed soon, as others of a burst are.
+    #[inline]
+    pub fn fetch(&self) {
+        prefetch_whole(self);
+    }
+
+    /// Its keys are needed soon; call it some time after [`fetch`](Self::fetch).
+    #[inline]
+    pub fn fetch_keys(&self) {
+        match &self.together {
+            Some(keys) => keys.fetch(),
+            None => self.cipher.fetch(),
+        }
     }
 
     #[inline]

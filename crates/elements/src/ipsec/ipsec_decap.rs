@@ -41,12 +41,13 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::{Table, at_network};
+use super::{TOGETHER, Table, at_network};
 use crate::prelude::*;
 use esp::outer::{Tunnel, ecn_after};
 use esp::policy::Action;
 use esp::{Ciphers, Database, Direction, Fault, Job, Opened, Sa, Tables};
 use std::net::IpAddr;
+use std::ptr;
 use wire::{Ipv4, Ipv6, Tcp, Udp, ext, ipv4, ipv6, proto, tcp, udp};
 
 const NO_SA: u8 = 0;
@@ -131,26 +132,38 @@ impl Element for IPsecDecap {
         let tables = self.database.read(cx.reader());
         let packets = batch.changing();
         let shows = self.database.is_kernels();
-        let (mut jobs, mut last) = (self.ciphers.jobs(), None);
-        for (at, packet) in packets.iter_mut().enumerate() {
-            let admitted = admit(tables, packet, shows, now, &mut last, &mut jobs);
-            self.verdicts.push(match admitted {
-                Ok(None) => other,
-                Err(reason) => Verdict::drop(reason),
-                Ok(Some(Admitted { before, moved, sa })) => {
-                    let (reqid, is_tunnel) = (sa.spec().reqid, sa.outer().tunnel().is_some());
-                    let inner = Err(Fault::Malformed);
-                    self.opening.push(Opening {
-                        at,
-                        before,
-                        moved,
-                        reqid,
-                        is_tunnel,
-                        inner,
-                    });
-                    Verdict::drop(MALFORMED)
-                }
-            });
+        let mut jobs = self.ciphers.jobs();
+        for packets in packets.chunks_mut(TOGETHER) {
+            let mut found = [const { Ok(None) }; TOGETHER];
+            look_up(tables, packets, &mut found);
+            let mut last = None;
+            for (packet, found) in packets.iter_mut().zip(found) {
+                let at = self.verdicts.len();
+                let admitted = found.and_then(|found| match found {
+                    None => Ok(None),
+                    Some((before, sa)) => {
+                        admit(sa, packet, &before, (shows, now), &mut last, &mut jobs)
+                            .map(|moved| Some((before, moved, sa)))
+                    }
+                });
+                self.verdicts.push(match admitted {
+                    Ok(None) => other,
+                    Err(reason) => Verdict::drop(reason),
+                    Ok(Some((before, moved, sa))) => {
+                        let (reqid, is_tunnel) = (sa.spec().reqid, sa.outer().tunnel().is_some());
+                        let inner = Err(Fault::Malformed);
+                        self.opening.push(Opening {
+                            at,
+                            before,
+                            moved,
+                            reqid,
+                            is_tunnel,
+                            inner,
+                        });
+                        Verdict::drop(MALFORMED)
+                    }
+                });
+            }
         }
         let mut opening = self.opening.iter_mut();
         self.ciphers.open(jobs, now, |inner| {
@@ -181,13 +194,6 @@ struct Opening {
     reqid: u32,
     is_tunnel: bool,
     inner: Result<Opened, Fault>,
-}
-
-/// A packet that is ready to be opened.
-struct Admitted<'p> {
-    before: Before,
-    moved: Option<Moved>,
-    sa: &'p Sa,
 }
 
 /// A packet as it came, from elsewhere than its association says: the kernel must see it.
@@ -279,44 +285,77 @@ fn reason(fault: Fault) -> u8 {
     }
 }
 
-/// Makes a packet ready; none if it holds no ESP.
+/// What opens a packet, and the headers before ESP; none if there is no ESP.
+type Found<'t> = Result<Option<(Before, &'t Sa)>, u8>;
+
+/// Finds what opens each packet. As in IPsecEncap, nothing here waits for what another packet needs.
 #[inline]
-fn admit<'p>(
-    tables: &'p Tables,
-    packet: &'p mut Packet,
-    shows: bool,
-    now: u64,
-    last: &mut Option<&'p Sa>,
-    jobs: &mut Vec<Job<'p>>,
-) -> Result<Option<Admitted<'p>>, u8> {
+fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Found<'t>]) {
+    let mut last: Option<(u32, &Sa)> = None;
+    let mut others = 0;
+    for (packet, found) in packets.iter_mut().zip(&mut *found) {
+        *found = spi(packet).and_then(|esp| {
+            let Some((before, spi)) = esp else {
+                return Ok(None);
+            };
+            if let Some((_, sa)) = last.filter(|(last, _)| *last == spi) {
+                return Ok(Some((before, sa)));
+            }
+            let sa: &Sa = tables.inbound(spi).ok_or(NO_SA)?;
+            sa.fetch();
+            others += 1;
+            last = Some((spi, sa));
+            Ok(Some((before, sa)))
+        });
+    }
+    if others > 1 {
+        let all = found.iter().flatten().flatten();
+        all.for_each(|(_, sa)| sa.fetch_keys());
+    }
+}
+
+/// The headers before ESP, and its SPI; none if there is no ESP.
+#[inline]
+fn spi(packet: &mut Packet) -> Result<Option<(Before, u32)>, u8> {
     let Some(before) = before(packet)? else {
         return Ok(None);
     };
     let sealed = packet.data().get(before.len..).ok_or(MALFORMED)?;
     let spi = u32::from_be_bytes(*sealed.first_chunk().ok_or(MALFORMED)?);
-    let sa = match last.filter(|sa| sa.spec().spi == spi) {
-        Some(sa) => sa,
-        None if spi < SPI_MIN => return Err(MALFORMED),
-        None => {
-            let sa: &Sa = tables.inbound(spi).ok_or(NO_SA)?;
-            if sa.is_hard_expired(now) {
-                return Err(EXPIRED);
-            }
-            last.insert(sa)
+    if spi < SPI_MIN {
+        return Err(MALFORMED);
+    }
+    Ok(Some((before, spi)))
+}
+
+/// Makes a packet ready to be opened by an association; what it was, if the kernel must see it.
+#[inline]
+fn admit<'p>(
+    sa: &'p Sa,
+    packet: &'p mut Packet,
+    before: &Before,
+    (shows, now): (bool, u64),
+    last: &mut Option<&'p Sa>,
+    jobs: &mut Vec<Job<'p>>,
+) -> Result<Option<Moved>, u8> {
+    if !last.is_some_and(|last| ptr::eq(last, sa)) {
+        if sa.is_hard_expired(now) {
+            return Err(EXPIRED);
         }
-    };
+        *last = Some(sa);
+    }
     if sa.spec().udp.is_some() != (before.len != before.ip_len) {
         return Err(NO_SA);
     }
-    let is_elsewhere = shows && has_moved(sa, packet.data(), &before) && sa.may_show_move(now);
+    let is_elsewhere = shows && has_moved(sa, packet.data(), before) && sa.may_show_move(now);
     let moved = is_elsewhere.then(|| Moved {
-        spi,
+        spi: sa.spec().spi,
         headroom: packet.headroom(),
         bytes: packet.data().to_vec(),
     });
     let sealed = packet.data_mut().get_mut(before.len..).ok_or(MALFORMED)?;
     sa.admit(sealed, jobs).map_err(reason)?;
-    Ok(Some(Admitted { before, moved, sa }))
+    Ok(moved)
 }
 
 /// An opened packet leaves what was around it, if a policy lets it.

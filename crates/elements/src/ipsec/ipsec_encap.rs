@@ -36,7 +36,7 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::{Table, at_network};
+use super::{TOGETHER, Table, at_network};
 use crate::prelude::*;
 use esp::outer::{Tunnel, fill_checksum6};
 use esp::policy::Action;
@@ -102,47 +102,37 @@ impl Element for IPsecEncap {
         self.verdicts.clear();
         let bypass = Verdict::out(if input == 0 { BYPASS4 } else { BYPASS6 });
         let now = cx.timestamp();
-        let mut look = LookUp {
-            database: &self.database,
-            tables: self.database.read(cx.reader()),
-            bypass,
-            last: None,
-        };
+        let tables = self.database.read(cx.reader());
         let mut jobs = self.ciphers.jobs();
-        let mut packets = batch.changing().as_mut_slice();
-        let mut found = packets.first_mut().map(|packet| look.up(packet));
-        // Neighbours with one association take their numbers together.
-        while let Some(one) = found.take() {
-            let (mut len, mut bytes) = (0, 0);
-            while let Some(packet) = packets.get(len) {
-                bytes += packet.len() as u64;
-                len += 1;
-                let next = packets.get_mut(len).map(|next| look.up(next));
-                if !next.as_ref().is_some_and(|next| is_same(next, &one)) {
-                    found = next;
-                    break;
-                }
-            }
-            let (run, rest) = std::mem::take(&mut packets).split_at_mut(len);
-            packets = rest;
-            let taken = one.and_then(|sa| match sa.take(run.len() as u64, bytes, now) {
-                Ok(number) => Ok((sa, number)),
-                Err(_) => Err(Verdict::drop(EXPIRED)),
-            });
-            match taken {
-                Err(verdict) => self.verdicts.extend(run.iter().map(|_| verdict)),
-                Ok((sa, number)) => {
-                    let framed = run.iter_mut().zip(number..).map(|(packet, number)| {
-                        let framed = match sa.outer().tunnel() {
-                            Some(tunnel) => frame_tunnel(sa, tunnel, packet, number, &mut jobs),
-                            None => frame_transport(sa, packet, number, &mut jobs),
-                        };
-                        framed.unwrap_or_else(Verdict::drop)
-                    });
-                    let first = self.verdicts.len();
-                    self.verdicts.extend(framed);
-                    if sa.outer().udp_len() > 0 {
-                        self.in_udp.push(first..self.verdicts.len());
+        for packets in batch.changing().chunks_mut(TOGETHER) {
+            let mut all = [const { Err(Verdict::drop(POLICY)) }; TOGETHER];
+            let found = &mut all[..packets.len()];
+            look_up(&self.database, tables, bypass, packets, found);
+            let mut packets = packets.iter_mut();
+            // Neighbours with one association take their numbers together.
+            for run in found.chunk_by(is_same) {
+                let (len, first) = (run.len(), self.verdicts.len());
+                let run_of = packets.as_slice().get(..len).into_iter().flatten();
+                let bytes = run_of.map(|packet| packet.len() as u64).sum();
+                let taken = run[0].and_then(|sa| match sa.take(len as u64, bytes, now) {
+                    Ok(number) => Ok((sa, number)),
+                    Err(_) => Err(Verdict::drop(EXPIRED)),
+                });
+                let run = packets.by_ref().take(len);
+                match taken {
+                    Err(verdict) => self.verdicts.extend(run.map(|_| verdict)),
+                    Ok((sa, number)) => {
+                        let framed = run.zip(number..).map(|(packet, number)| {
+                            let framed = match sa.outer().tunnel() {
+                                Some(tunnel) => frame_tunnel(sa, tunnel, packet, number, &mut jobs),
+                                None => frame_transport(sa, packet, number, &mut jobs),
+                            };
+                            framed.unwrap_or_else(Verdict::drop)
+                        });
+                        self.verdicts.extend(framed);
+                        if sa.outer().udp_len() > 0 {
+                            self.in_udp.push(first..self.verdicts.len());
+                        }
                     }
                 }
             }
@@ -174,49 +164,63 @@ fn is_same(one: &Found, other: &Found) -> bool {
     }
 }
 
-/// Finds associations for packets.
-struct LookUp<'t> {
-    database: &'t Database,
+/// Says for each packet by which association it is sealed, or what becomes of it. What a link has added behind it is taken off.
+///
+/// Nothing here waits for what another packet needs: where each packet of a burst has an association of its own, of some
+/// thousands, the processor fetches what all of them need at once.
+#[inline]
+fn look_up<'t>(
+    database: &Database,
     tables: &'t Tables,
     bypass: Verdict,
-    /// The last one, and the number by which it was found.
-    last: Option<(u32, &'t Sa)>,
+    packets: &mut [Packet],
+    found: &mut [Found<'t>],
+) {
+    let mut wanted = [const { Err(Verdict::drop(POLICY)) }; TOGETHER];
+    for (packet, wanted) in packets.iter_mut().zip(&mut wanted) {
+        *wanted = policy(tables, bypass, packet);
+    }
+    let mut last: Option<(u32, &Sa)> = None;
+    let mut others = 0;
+    for (wanted, found) in wanted.iter().zip(&mut *found) {
+        *found = wanted.and_then(|reqid| {
+            if let Some((_, sa)) = last.filter(|(last, _)| *last == reqid) {
+                return Ok(sa);
+            }
+            let Some(sa) = tables.outbound(reqid) else {
+                database.miss(reqid);
+                return Err(Verdict::drop(NO_SA));
+            };
+            sa.fetch();
+            others += 1;
+            last = Some((reqid, sa));
+            Ok(sa)
+        });
+    }
+    if others > 1 {
+        found.iter().flatten().for_each(|sa| sa.fetch_keys());
+    }
 }
 
-impl<'t> LookUp<'t> {
-    /// By which association a packet is sealed, or what becomes of it. What a link has added behind it is taken off.
-    #[inline]
-    fn up(&mut self, packet: &mut Packet) -> Found<'t> {
-        if !at_network(packet) {
-            return Err(Verdict::drop(POLICY));
-        }
-        let data = packet.data();
-        let len = match data.first().map(|byte| byte >> 4) {
-            Some(4) if data.len() >= ipv4::MIN_LEN => Ipv4::new_unchecked(data).total_len(),
-            Some(6) if data.len() >= ipv6::LEN => Ipv6::new_unchecked(data).total_len(),
-            _ => return Err(Verdict::drop(POLICY)),
-        };
-        match self.tables.policies().find(Direction::Out, data) {
-            Some(Action::Protect(reqid)) => {
-                packet.truncate(len);
-                self.association(reqid)
-            }
-            Some(Action::Bypass) => Err(self.bypass),
-            Some(Action::Discard) | None => Err(Verdict::drop(POLICY)),
-        }
+/// The number of the association by which a packet is sealed, or what becomes of it.
+#[inline]
+fn policy(tables: &Tables, bypass: Verdict, packet: &mut Packet) -> Result<u32, Verdict> {
+    if !at_network(packet) {
+        return Err(Verdict::drop(POLICY));
     }
-
-    #[inline]
-    fn association(&mut self, reqid: u32) -> Found<'t> {
-        if let Some((_, sa)) = self.last.filter(|(last, _)| *last == reqid) {
-            return Ok(sa);
+    let data = packet.data();
+    let len = match data.first().map(|byte| byte >> 4) {
+        Some(4) if data.len() >= ipv4::MIN_LEN => Ipv4::new_unchecked(data).total_len(),
+        Some(6) if data.len() >= ipv6::LEN => Ipv6::new_unchecked(data).total_len(),
+        _ => return Err(Verdict::drop(POLICY)),
+    };
+    match tables.policies().find(Direction::Out, data) {
+        Some(Action::Protect(reqid)) => {
+            packet.truncate(len);
+            Ok(reqid)
         }
-        let Some(sa) = self.tables.outbound(reqid) else {
-            self.database.miss(reqid);
-            return Err(Verdict::drop(NO_SA));
-        };
-        self.last = Some((reqid, sa));
-        Ok(sa)
+        Some(Action::Bypass) => Err(bypass),
+        Some(Action::Discard) | None => Err(Verdict::drop(POLICY)),
     }
 }
 

@@ -90,6 +90,9 @@ impl Table {
     }
 }
 
+/// Packets for which associations are looked up before the first of them is sealed or opened.
+const TOGETHER: usize = 64;
+
 /// Takes off what comes before the network header.
 #[inline]
 fn at_network(packet: &mut Packet) -> bool {

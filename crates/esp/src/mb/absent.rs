@@ -26,6 +26,10 @@ impl Together {
     pub(crate) fn kind(&self) -> usize {
         match *self {}
     }
+
+    pub(crate) fn fetch(&self) {
+        match *self {}
+    }
 }
 
 /// There is none.

@@ -16,6 +16,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
+use tables::fib::prefetch_whole;
 use zeroize::Zeroize;
 
 /// The library's declarations.
@@ -150,6 +151,11 @@ impl Aead for Gcm {
         let mut own = [0; TAG];
         self.run(self.open, nonce, aad, data, &mut own);
         is_same(&own, tag)
+    }
+
+    #[inline]
+    fn fetch(&self) {
+        prefetch_whole(&*self.key);
     }
 }
 
@@ -342,6 +348,12 @@ pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
 }
 
 impl Together {
+    /// They are needed soon.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        prefetch_whole(&*self.keys);
+    }
+
     /// A number below 32 for cipher, length of key and code: packets of one go together.
     #[inline]
     pub(crate) fn kind(&self) -> usize {

@@ -9,12 +9,29 @@ use std::ptr::NonNull;
 /// Asks for the cache line in which `place` begins; changes nothing else.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: &T) {
+    ask((&raw const *place).cast());
+}
+
+/// Asks for all cache lines of a value; changes nothing else.
+#[inline(always)]
+pub fn prefetch_whole<T>(value: &T) {
+    const LINE: usize = 64;
+    let start: *const u8 = (&raw const *value).cast();
+    // From a place that need not be a line's first, so that the last one is asked for as well.
+    (0..size_of::<T>())
+        .step_by(LINE)
+        .chain(size_of::<T>().checked_sub(1))
+        .for_each(|at| ask(start.wrapping_add(at)));
+}
+
+#[inline(always)]
+fn ask(place: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the address is of something that is borrowed here; a prefetch reads nothing that
-        // the program could see, and every x86-64 processor has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *place).cast()) };
+        // SAFETY: a prefetch reads nothing that the program could see, whatever the address is, and every x86-64
+        // processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
