@@ -164,6 +164,10 @@ def test_a_vlan_trunk(lab):
     until(lambda: client.run("ping", "-c1", "-W1", SERVER.host[4], ok=None).status == 0, "the switch", timeout=30)
     for version in (4, 6):
         answered(client, f"-{version}", SERVER.host[version])
+    # Each VLAN has rows of its own.
+    rows = [line.split() for line in router.run(str(operator.program), "top", "--once").out.splitlines()]
+    assert {(row[0], row[2]) for row in rows if row and row[0].startswith("eth0.")} == {
+        (f"eth0.{vlan}", way) for vlan in (10, 20) for way in ("in", "out")}, rows
 
 
 def test_a_copy_of_all_packets(lab, network):

@@ -1,10 +1,45 @@
 //! Rates between two looks at a router's counts, as a table.
 
-use control::view::{CopyStats, DeviceUse, ElementStats, Router, Stats};
+use control::view::{CopyStats, DeviceUse, Element, ElementStats, Router, Stats};
 use std::fmt::Write;
 
+/// One way of a VLAN of a port: the element that has its packets, and by which output they leave it.
+pub(crate) struct Vlan {
+    id: String,
+    element: String,
+    output: usize,
+    /// What a VLAN is sent by leads to an element with a device; what it is received by names the port.
+    port: Result<String, String>,
+}
+
+/// The VLANs that a configuration has as ports (`eth0.100`), by the elements that take their places.
+pub(crate) fn vlans(elements: &[Element]) -> Vec<Vlan> {
+    let mut all = Vec::new();
+    for element in elements {
+        let ids = element.configuration.split(',').map(str::trim);
+        if let ("VLANSplit", Some(port)) = (&*element.class, element.name.strip_suffix("/vlans")) {
+            all.extend(ids.zip(1..).map(|(id, output)| Vlan {
+                id: id.to_owned(),
+                element: element.name.clone(),
+                output,
+                port: Ok(port.to_owned()),
+            }));
+        } else if element.class == "VLANEncap"
+            && let Some((sender, "" | "1")) = element.name.rsplit_once("/vlan")
+        {
+            all.push(Vlan {
+                id: element.configuration.clone(),
+                element: element.name.clone(),
+                output: 0,
+                port: Err(sender.to_owned()),
+            });
+        }
+    }
+    all
+}
+
 /// The table that `ashlar top` shows.
-pub(crate) fn table(before: &Stats, after: &Stats) -> String {
+pub(crate) fn table(before: &Stats, after: &Stats, vlans: &[Vlan]) -> String {
     let time = after.time_ns.saturating_sub(before.time_ns).max(1);
     let rates = Rates {
         before,
@@ -12,7 +47,7 @@ pub(crate) fn table(before: &Stats, after: &Stats) -> String {
         seconds: time as f64 / 1e9,
     };
     let mut out = String::new();
-    rates.queues(&mut out);
+    rates.queues(&mut out, vlans);
     rates.workers(&mut out);
     rates.steering(&mut out);
     rates.elements(&mut out);
@@ -123,8 +158,45 @@ impl Rates<'_> {
         copy.cloned().unwrap_or_default()
     }
 
-    fn queues(&self, out: &mut String) {
-        let mut rows = Vec::new();
+    /// "up" or "down".
+    fn link(&self, port: &str) -> String {
+        let link = self.after.ports.iter().find(|p| p.name == port);
+        let up = link.is_none_or(|p| p.up);
+        if up { "up" } else { "down" }.to_owned()
+    }
+
+    /// A row for each worker of a VLAN's way; its queues and bytes are the port's.
+    fn of_vlan(&self, vlan: &Vlan) -> Vec<[String; 8]> {
+        let find = |name: &str| self.after.elements.iter().find(|e| e.name == name);
+        let port = match &vlan.port {
+            Ok(port) => Some(port.clone()),
+            Err(sender) => find(sender)
+                .and_then(|e| e.copies.iter().find_map(|copy| copy.device.as_ref()))
+                .map(|device| device.port.clone()),
+        };
+        let (Some(port), Some(element)) = (port, find(&vlan.element)) else {
+            return Vec::new();
+        };
+        let way = if vlan.port.is_ok() { "in" } else { "out" };
+        let sent = |copy: &CopyStats| copy.sent.get(vlan.output).copied().unwrap_or(0);
+        let row = |copy: &CopyStats| {
+            let was = sent(&self.earlier(element, copy.worker));
+            [
+                format!("{port}.{}", vlan.id),
+                self.link(&port),
+                way.to_owned(),
+                "-".to_owned(),
+                copy.worker.to_string(),
+                short(self.rate(was, sent(copy))),
+                "-".to_owned(),
+                "-".to_owned(),
+            ]
+        };
+        element.copies.iter().map(row).collect()
+    }
+
+    fn queues(&self, out: &mut String, vlans: &[Vlan]) {
+        let mut rows: Vec<_> = vlans.iter().flat_map(|vlan| self.of_vlan(vlan)).collect();
         for element in &self.after.elements {
             for copy in &element.copies {
                 let Some(now) = &copy.device else { continue };
@@ -141,15 +213,9 @@ impl Rates<'_> {
                         t.runs.saturating_sub(b.runs) as f64,
                     )
                 });
-                let link = self.after.ports.iter().find(|p| p.name == now.port);
                 rows.push([
                     now.port.clone(),
-                    if link.is_none_or(|p| p.up) {
-                        "up"
-                    } else {
-                        "down"
-                    }
-                    .to_owned(),
+                    self.link(&now.port),
                     if now.receives { "in" } else { "out" }.to_owned(),
                     queues.join("+"),
                     copy.worker.to_string(),
@@ -436,7 +502,7 @@ mod tests {
 
     #[test]
     fn rates_are_differences_over_time() {
-        let table = table(&at(10, 1000), &at(12, 5000));
+        let table = table(&at(10, 1000), &at(12, 5000), &[]);
         let right = "\
 port  link  way  queue  worker  packets/s  bits/s  empty polls
 eth0  up    in     0+2       0      2.00k   1.60M          50%
@@ -450,6 +516,56 @@ in :: Class      2.00k             20     0
 
 ";
         assert_eq!(table, right);
+    }
+
+    #[test]
+    fn vlans_have_rows_beside_those_of_their_port() {
+        let element = |name: &str, class: &str, configuration: &str| Element {
+            name: name.into(),
+            class: class.into(),
+            configuration: configuration.into(),
+            workers: vec![0],
+            handlers: Vec::new(),
+        };
+        let vlans = vlans(&[
+            element("eth0/vlans", "VLANSplit", "10, 20"),
+            element("out/vlan", "VLANEncap", "7"),
+            element("mine", "VLANEncap", "8"),
+        ]);
+        let at = |seconds: u64, packets: u64| {
+            let counts = |name: &str, sent: Vec<u64>, device| ElementStats {
+                name: name.into(),
+                copies: vec![CopyStats {
+                    sent,
+                    device,
+                    ..CopyStats::default()
+                }],
+                ..ElementStats::default()
+            };
+            let sender = DeviceUse {
+                port: "eth1".into(),
+                packets,
+                ..DeviceUse::default()
+            };
+            Stats {
+                time_ns: seconds * 1_000_000_000,
+                elements: vec![
+                    counts("eth0/vlans", vec![1, 2 * packets, 4 * packets], None),
+                    counts("out/vlan", vec![packets], None),
+                    counts("out", vec![], Some(sender)),
+                ],
+                ..Stats::default()
+            }
+        };
+        let table = table(&at(1, 0), &at(2, 100), &vlans);
+        let right = "\
+port     link  way  queue  worker  packets/s  bits/s  empty polls
+eth0.10  up    in       -       0        200       -            -
+eth0.20  up    in       -       0        400       -            -
+eth1     up    out              0        100       0            -
+eth1.7   up    out      -       0        100       -            -
+";
+        assert!(table.starts_with(right), "{table}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::cli::Top;
 use crate::rates;
 use control::client::Client;
 use control::terminal::{Pause, Why, columns};
-use control::view::{Info, Router, Stats};
+use control::view::{Element, Info, Router, Stats};
 use std::time::{Duration, Instant};
 
 pub(crate) fn top(top: &Top) -> Done {
@@ -21,8 +21,14 @@ pub(crate) fn top(top: &Top) -> Done {
         }
     }
     let look = || client.get_json::<Stats>("/v1/stats");
+    // Which VLANs there are changes with the configuration.
+    let mut of = (None, Vec::new());
     watch(top, &client, "/v1/stats", look, |before, after, _| {
-        rates::table(before, after)
+        if of.0 != Some(after.reloads) {
+            let elements: Vec<Element> = client.get_json("/v1/elements").unwrap_or_default();
+            of = (Some(after.reloads), rates::vlans(&elements));
+        }
+        rates::table(before, after, &of.1)
     })
 }
 
@@ -32,7 +38,7 @@ fn watch<T>(
     client: &Client,
     path: &str,
     look: impl Fn() -> Result<T, String>,
-    table: impl Fn(&T, &T, Duration) -> String,
+    mut table: impl FnMut(&T, &T, Duration) -> String,
 ) -> Done {
     let json = || {
         let bytes = client.get(path)?;
