@@ -24,8 +24,8 @@ pub(crate) trait Cipher: Send + Sync {
     /// Opens packets of the association, and says of those that are forged that they are.
     fn open(&self, jobs: &mut [Job<'_>]);
 
-    /// Its keys are needed soon.
-    fn fetch(&self) {}
+    /// Has the processor fetch the keys.
+    fn prefetch(&self) {}
 }
 
 /// A cipher that protects and authenticates at once, with its key.
@@ -36,8 +36,8 @@ pub(crate) trait Aead: Send + Sync {
     /// Decrypts in place. If the tag is wrong, what is left of the data means nothing.
     fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool;
 
-    /// The key is needed soon.
-    fn fetch(&self) {}
+    /// Has the processor fetch the key.
+    fn prefetch(&self) {}
 }
 
 /// The ciphers of an association; none if the keys are not of this suite.
@@ -138,8 +138,8 @@ impl<A: Aead> Cipher for Combined<A> {
         }
     }
 
-    fn fetch(&self) {
-        self.0.fetch();
+    fn prefetch(&self) {
+        self.0.prefetch();
     }
 }
 
@@ -181,8 +181,8 @@ impl<A: Aead> Cipher for Gmac<A> {
         }
     }
 
-    fn fetch(&self) {
-        self.0.fetch();
+    fn prefetch(&self) {
+        self.0.prefetch();
     }
 }
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use tables::fib::prefetch_whole;
+use tables::prefetch;
 
 /// Which way packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ struct Shared {
     /// Outbound: the sequence number that nobody has taken, and the first that was taken here.
     next: AtomicU64,
     first: AtomicU64,
-    /// Packets beside those that took a number here.
+    /// Packets that took no number here: inbound ones, and those that another association with the same keys has counted.
     packets: AtomicU64,
     bytes: AtomicU64,
     /// When it was last used, in nanoseconds.
@@ -252,8 +252,11 @@ impl Sa {
 
     fn packets(&self) -> u64 {
         let shared = &self.shared;
-        // Each number is a packet's: so a burst's packets are counted by what it does anyway.
-        let sealed = shared.next.load(Relaxed) - shared.first.load(Relaxed);
+        // Each number is of one packet, so taking numbers counts the packets that are sealed.
+        let sealed = shared
+            .next
+            .load(Relaxed)
+            .saturating_sub(shared.first.load(Relaxed));
         shared.packets.load(Relaxed) + sealed
     }
 
@@ -371,18 +374,18 @@ impl Sa {
         ((padded + self.align - 1) & !(self.align - 1)) - payload + self.icv
     }
 
-    /// It is needed soon, as others of a burst are.
+    /// Has the processor fetch it: a packet needs it soon.
     #[inline]
-    pub fn fetch(&self) {
-        prefetch_whole(self);
+    pub fn prefetch(&self) {
+        prefetch::whole(self);
     }
 
-    /// Its keys are needed soon; call it some time after [`fetch`](Self::fetch).
+    /// Has the processor fetch its keys. Call it some time after [`prefetch`](Self::prefetch).
     #[inline]
-    pub fn fetch_keys(&self) {
+    pub fn prefetch_keys(&self) {
         match &self.together {
-            Some(keys) => keys.fetch(),
-            None => self.cipher.fetch(),
+            Some(keys) => keys.prefetch(),
+            None => self.cipher.prefetch(),
         }
     }
 

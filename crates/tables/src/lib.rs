@@ -15,6 +15,8 @@ pub mod guarantee;
 pub mod neighbours;
 pub mod numbers;
 pub mod order;
+#[path = "prefetch/sys.rs"]
+pub mod prefetch;
 pub mod shares;
 pub mod tokens;
 

@@ -41,7 +41,7 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::{TOGETHER, Table, at_network};
+use super::{Ahead, TOGETHER, Table, at_network};
 use crate::prelude::*;
 use esp::outer::{Tunnel, ecn_after};
 use esp::policy::Action;
@@ -288,30 +288,20 @@ fn reason(fault: Fault) -> u8 {
 /// What opens a packet, and the headers before ESP; none if there is no ESP.
 type Found<'t> = Result<Option<(Before, &'t Sa)>, u8>;
 
-/// Finds what opens each packet. As in IPsecEncap, nothing here waits for what another packet needs.
+/// Finds what opens each packet.
 #[inline]
 fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Found<'t>]) {
-    let mut last: Option<(u32, &Sa)> = None;
-    let mut others = 0;
+    let mut ahead = Ahead::default();
     for (packet, found) in packets.iter_mut().zip(&mut *found) {
         *found = spi(packet).and_then(|esp| {
             let Some((before, spi)) = esp else {
                 return Ok(None);
             };
-            if let Some((_, sa)) = last.filter(|(last, _)| *last == spi) {
-                return Ok(Some((before, sa)));
-            }
-            let sa: &Sa = tables.inbound(spi).ok_or(NO_SA)?;
-            sa.fetch();
-            others += 1;
-            last = Some((spi, sa));
+            let sa = ahead.find(spi, || tables.inbound(spi)).ok_or(NO_SA)?;
             Ok(Some((before, sa)))
         });
     }
-    if others > 1 {
-        let all = found.iter().flatten().flatten();
-        all.for_each(|(_, sa)| sa.fetch_keys());
-    }
+    ahead.end(found.iter().flatten().flatten().map(|(_, sa)| *sa));
 }
 
 /// The headers before ESP, and its SPI; none if there is no ESP.

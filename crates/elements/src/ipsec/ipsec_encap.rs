@@ -36,7 +36,7 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::{TOGETHER, Table, at_network};
+use super::{Ahead, TOGETHER, Table, at_network};
 use crate::prelude::*;
 use esp::outer::{Tunnel, fill_checksum6};
 use esp::policy::Action;
@@ -165,9 +165,6 @@ fn is_same(one: &Found, other: &Found) -> bool {
 }
 
 /// Says for each packet by which association it is sealed, or what becomes of it. What a link has added behind it is taken off.
-///
-/// Nothing here waits for what another packet needs: where each packet of a burst has an association of its own, of some
-/// thousands, the processor fetches what all of them need at once.
 #[inline]
 fn look_up<'t>(
     database: &Database,
@@ -180,26 +177,17 @@ fn look_up<'t>(
     for (packet, wanted) in packets.iter_mut().zip(&mut wanted) {
         *wanted = policy(tables, bypass, packet);
     }
-    let mut last: Option<(u32, &Sa)> = None;
-    let mut others = 0;
+    let mut ahead = Ahead::default();
     for (wanted, found) in wanted.iter().zip(&mut *found) {
         *found = wanted.and_then(|reqid| {
-            if let Some((_, sa)) = last.filter(|(last, _)| *last == reqid) {
-                return Ok(sa);
-            }
-            let Some(sa) = tables.outbound(reqid) else {
+            let sa = ahead.find(reqid, || tables.outbound(reqid));
+            sa.ok_or_else(|| {
                 database.miss(reqid);
-                return Err(Verdict::drop(NO_SA));
-            };
-            sa.fetch();
-            others += 1;
-            last = Some((reqid, sa));
-            Ok(sa)
+                Verdict::drop(NO_SA)
+            })
         });
     }
-    if others > 1 {
-        found.iter().flatten().for_each(|sa| sa.fetch_keys());
-    }
+    ahead.end(found.iter().flatten().copied());
 }
 
 /// The number of the association by which a packet is sealed, or what becomes of it.
@@ -234,7 +222,7 @@ fn frame_tunnel<'p>(
     jobs: &mut Vec<Job<'p>>,
 ) -> Result<Verdict, u8> {
     let (outer, data) = (sa.outer(), packet.data());
-    // `LookUp::up` has seen a whole header.
+    // `policy` has seen a whole header.
     let head = data.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(POLICY)?;
     let (tos, fragment, next) = if head[0] >> 4 == 4 {
         let ip = Ipv4::new_unchecked(head);

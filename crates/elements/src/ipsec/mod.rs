@@ -10,7 +10,7 @@ mod syntax;
 
 use crate::prelude::*;
 use engine::element::Class;
-use esp::Database;
+use esp::{Database, Sa};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -92,6 +92,38 @@ impl Table {
 
 /// Packets for which associations are looked up before the first of them is sealed or opened.
 const TOGETHER: usize = 64;
+
+/// Looks associations up for packets of a burst. No look-up waits for what another one needs: where each packet has an
+/// association of its own, of some thousands, the processor fetches those of several packets at once.
+#[derive(Default)]
+struct Ahead<'t> {
+    /// The last one, and the number by which it was found.
+    last: Option<(u32, &'t Sa)>,
+    others: usize,
+}
+
+impl<'t> Ahead<'t> {
+    /// The association of a number, which `find` looks up unless the packet before had the same.
+    #[inline]
+    fn find(&mut self, number: u32, find: impl FnOnce() -> Option<&'t Arc<Sa>>) -> Option<&'t Sa> {
+        if let Some((_, sa)) = self.last.filter(|(last, _)| *last == number) {
+            return Some(sa);
+        }
+        let sa: &Sa = find()?;
+        sa.prefetch();
+        self.others += 1;
+        self.last = Some((number, sa));
+        Some(sa)
+    }
+
+    /// All have been found: their keys are needed next.
+    #[inline]
+    fn end<'s>(self, all: impl Iterator<Item = &'s Sa>) {
+        if self.others > 1 {
+            all.for_each(Sa::prefetch_keys);
+        }
+    }
+}
 
 /// Takes off what comes before the network header.
 #[inline]

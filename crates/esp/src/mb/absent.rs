@@ -27,7 +27,7 @@ impl Together {
         match *self {}
     }
 
-    pub(crate) fn fetch(&self) {
+    pub(crate) fn prefetch(&self) {
         match *self {}
     }
 }

@@ -33,8 +33,6 @@ pub use poptrie::{Poptrie, PoptrieWriter};
 pub use prefix::{Address, Prefix};
 pub use rib::{Full, Limbo, NoMemory, Rib, Writer};
 pub use routes::{Route, Routes};
-pub(crate) use sys::prefetch;
-pub use sys::prefetch_whole;
 pub use trie::{Dir24, Stride4, Trie, TrieWriter};
 
 /// A structure that addresses of `N` bytes are looked up in, as readers see it.

@@ -1,41 +1,10 @@
-//! What the processor and the kernel can do and the language cannot say: fetching ahead, counting bits in one
-//! instruction where the processor turns out to have it, and memory that costs nothing until it is written.
+//! What the processor and the kernel can do and the language cannot say: counting bits in one instruction where the
+//! processor turns out to have it, and memory that costs nothing until it is written.
 #![allow(unsafe_code)]
 
 use bytemuck::Zeroable;
 use std::ops::Deref;
 use std::ptr::NonNull;
-
-/// Asks for the cache line in which `place` begins; changes nothing else.
-#[inline(always)]
-pub(crate) fn prefetch<T>(place: &T) {
-    ask((&raw const *place).cast());
-}
-
-/// Asks for all cache lines of a value; changes nothing else.
-#[inline(always)]
-pub fn prefetch_whole<T>(value: &T) {
-    const LINE: usize = 64;
-    let start: *const u8 = (&raw const *value).cast();
-    // From a place that need not be a line's first, so that the last one is asked for as well.
-    (0..size_of::<T>())
-        .step_by(LINE)
-        .chain(size_of::<T>().checked_sub(1))
-        .for_each(|at| ask(start.wrapping_add(at)));
-}
-
-#[inline(always)]
-fn ask(place: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program could see, whatever the address is, and every x86-64
-        // processor has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = place;
-}
 
 /// Zeros in pages of their own. A page that nobody has written takes no memory, and all of them go back to the system with
 /// this. The allocator promises neither: it hands out again what it was given back, which it must write zeros into, and
@@ -226,13 +195,5 @@ mod tests {
             assert_eq!(present(&pages), 3);
             pages.iter().for_each(|word| word.store(1, Relaxed));
         }
-    }
-
-    #[test]
-    fn fetching_changes_nothing() {
-        let words = [1u64, 2];
-        prefetch(&words[1]);
-        prefetch(&());
-        assert_eq!(words, [1, 2]);
     }
 }

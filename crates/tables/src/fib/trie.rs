@@ -32,7 +32,8 @@ use super::default::DefaultRoute;
 use super::prefix::{Address, Prefix, bits};
 use super::rib::{Full, Limbo, NoMemory, Writer};
 use super::routes::{Route, Routes};
-use super::sys::{self, Pages};
+use super::sys::Pages;
+use crate::prefetch;
 
 /// 24 bits of the address at once, then 8 by 8.
 pub type Dir24<const N: usize> = Trie<N, 24, 8>;
@@ -175,7 +176,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
                     *entry = self.root_entry(&address.octets());
                     if let Some(group) = entry.group() {
                         let index = group << STRIDE | bits(&address.octets(), ROOT, STRIDE);
-                        sys::prefetch(&self.groups.first()[index % ENTRIES_MAX]);
+                        prefetch::line(&self.groups.first()[index % ENTRIES_MAX]);
                     }
                 }
                 let mut any_none = false;
@@ -205,7 +206,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
     #[inline]
     fn fetch<A: Address<N>>(&self) -> impl Fn(A) {
         let root = &self.root[..1 << ROOT];
-        move |address: A| sys::prefetch(&root[bits(&address.octets(), 0, ROOT)])
+        move |address: A| prefetch::line(&root[bits(&address.octets(), 0, ROOT)])
     }
 
     fn is_bare(&self) -> bool {

@@ -26,8 +26,8 @@ mod list;
 mod settings;
 
 use crate::codel::Codel;
-use crate::fib::prefetch;
 use crate::order::BinSort;
+use crate::prefetch;
 use frame::Frame;
 use list::{Child, Link, Lists, NONE, State};
 pub use settings::{
@@ -234,8 +234,8 @@ impl<T> Shares<T> {
             self.leaves.get(self.place(subscriber, class)),
             self.inners.get(self.first_subscriber + subscriber),
         ) {
-            prefetch(leaf);
-            prefetch(inner);
+            prefetch::line(leaf);
+            prefetch::line(inner);
         }
     }
 
@@ -247,11 +247,15 @@ impl<T> Shares<T> {
             .inners
             .get(self.inners[group as usize].lists.first() as usize)?;
         if let Some(leaf) = self.leaves.get(first.lists.first() as usize) {
-            self.slots.get(leaf.head as usize).map(prefetch);
+            self.slots.get(leaf.head as usize).map(prefetch::line);
         }
         let second = self.inners.get(first.link.next() as usize)?;
-        self.leaves.get(second.lists.first() as usize).map(prefetch);
-        self.inners.get(second.link.next() as usize).map(prefetch)
+        self.leaves
+            .get(second.lists.first() as usize)
+            .map(prefetch::line);
+        self.inners
+            .get(second.link.next() as usize)
+            .map(prefetch::line)
     }
 
     /// Length of a queue.

@@ -6,7 +6,7 @@ use super::arena::Words;
 use super::lone::Lone;
 use super::{BURST, NODE_BITS, Poptrie, Slot};
 use crate::fib::prefix::{Address, bits};
-use crate::fib::sys;
+use crate::prefetch;
 
 /// Where a lookup reads. By value in registers: behind [`Poptrie`], which holds atomics, these would be read again after
 /// every word.
@@ -52,12 +52,12 @@ impl<const N: usize> Nodes<'_, N> {
 
     #[inline(always)]
     pub(super) fn fetch_top(self, address: &[u8; N]) {
-        sys::prefetch(&self.top[bits(address, 0, Poptrie::<N>::TOP_BITS)]);
+        prefetch::line(&self.top[bits(address, 0, Poptrie::<N>::TOP_BITS)]);
     }
 
     #[inline(always)]
     fn fetch(self, slot: Slot) {
-        sys::prefetch(&self.words[slot.word()]);
+        prefetch::line(&self.words[slot.word()]);
     }
 
     /// The id of the longest prefix other than the default route's, or 0, from `slot` on, which is for the bits from

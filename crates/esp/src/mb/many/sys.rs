@@ -1,0 +1,396 @@
+//! intel-ipsec-mb: its calls for many packets at once.
+//!
+//! Each worker has a manager of its own, which is given all packets at once and has nothing left when it returns: these are the
+//! library's bursts of a cipher or of a code.
+#![allow(unsafe_code)]
+
+use super::functions;
+use super::library::{self, IMB_JOB, IMB_MGR};
+use crate::cipher::is_same;
+use crate::hmac::BLOCK;
+use crate::job::Job;
+use crate::locked::Locked;
+use crate::suite::{Code, Mode};
+use crate::{HEADER, Keys, Suite};
+use std::ops::Range;
+use std::ptr;
+use tables::prefetch;
+use zeroize::Zeroize;
+
+/// Bytes of the longest block that a code is made of.
+const HASH_BLOCK: usize = 128;
+/// Bytes of the longest code.
+const CODE: usize = 32;
+/// Bytes of the longest packet that the library takes: it counts them in 16 bits.
+pub(crate) const LEN_MAX: usize = 65_520;
+/// Packets that it is given at once.
+pub(crate) const BURST: usize = 128;
+/// Blocks of the longest key of AES, expanded.
+const ROUND_KEYS: usize = 15;
+
+/// What bytes are aligned to.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+struct Block([u8; BLOCK]);
+
+/// Keys as the library reads them.
+struct Expanded {
+    encrypt: [Block; ROUND_KEYS],
+    decrypt: [Block; ROUND_KEYS],
+    /// States of the hash after the key with its inner and its outer pad.
+    inner: [u8; HASH_BLOCK],
+    outer: [u8; HASH_BLOCK],
+}
+
+impl Drop for Expanded {
+    fn drop(&mut self) {
+        let blocks = self.encrypt.iter_mut().chain(&mut self.decrypt);
+        blocks.for_each(|block| block.0.zeroize());
+        self.inner.zeroize();
+        self.outer.zeroize();
+    }
+}
+
+/// The keys of an association whose packets are done together with others of the suite.
+pub(crate) struct Together {
+    suite: Suite,
+    kind: usize,
+    keys: Locked<Expanded>,
+}
+
+/// AES-CBC or no cipher, with an HMAC; none of other suites, or if the library has not got it.
+pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
+    let f = functions()?;
+    let (code, one_block) = match suite.code {
+        Code::None => return None,
+        Code::Sha1 => (0, f.sha1_one_block?),
+        Code::Sha256 => (1, f.sha256_one_block?),
+        Code::Sha512 => (2, f.sha512_one_block?),
+    };
+    let (cipher, expand) = match suite.mode {
+        Mode::Cbc(16) => (1, Some(f.keyexp_128?)),
+        Mode::Cbc(24) => (2, Some(f.keyexp_192?)),
+        Mode::Cbc(32) => (3, Some(f.keyexp_256?)),
+        Mode::Null => (0, None),
+        _ => return None,
+    };
+    if keys.enc.len() != suite.enc_key_len() || keys.auth.len() != suite.auth_key_len() {
+        return None;
+    }
+    let none = [Block([0; BLOCK]); ROUND_KEYS];
+    let mut expanded = Locked::new(Expanded {
+        encrypt: none,
+        decrypt: none,
+        inner: [0; HASH_BLOCK],
+        outer: [0; HASH_BLOCK],
+    });
+    if let Some(expand) = expand {
+        let (encrypt, decrypt) = (expanded.encrypt.as_mut_ptr(), expanded.decrypt.as_mut_ptr());
+        // SAFETY: the key has as many bytes as the function reads (checked above), and it writes no more blocks than the
+        // longest key has, which are aligned as it wants.
+        unsafe { expand(keys.enc.as_ptr().cast(), encrypt.cast(), decrypt.cast()) };
+    }
+    let mut padded = [0; HASH_BLOCK];
+    for (pad, is_outer) in [(0x36, false), (0x5c, true)] {
+        padded.fill(pad);
+        let pairs = padded.iter_mut().zip(keys.auth.iter());
+        pairs.for_each(|(byte, key)| *byte ^= key);
+        let state = match is_outer {
+            false => &mut expanded.inner,
+            true => &mut expanded.outer,
+        };
+        // SAFETY: it reads one block of the hash, and writes its state, which is shorter than a block.
+        unsafe { one_block(padded.as_ptr().cast(), state.as_mut_ptr().cast()) };
+    }
+    padded.zeroize();
+    Some(Together {
+        suite,
+        kind: 3 * cipher + code,
+        keys: expanded,
+    })
+}
+
+impl Together {
+    /// Has the processor fetch them.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch::whole(&*self.keys);
+    }
+
+    /// A number below 32 for cipher, length of key and code: packets of one go together.
+    #[inline]
+    pub(crate) fn kind(&self) -> usize {
+        self.kind
+    }
+}
+
+/// The line of a cache.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; 64]);
+
+/// The codes of a packet that is opened: its own, and the one that it came with.
+#[derive(Clone, Copy)]
+struct Codes {
+    own: [u8; CODE],
+    given: [u8; CODE],
+}
+
+/// A worker's manager of many packets at once. What it knows of keys is wiped with it.
+pub(crate) struct Manager {
+    /// The library's, in which it points to itself: so it stays where it is.
+    memory: Locked<[Line]>,
+    /// Of a burst.
+    jobs: Box<[IMB_JOB]>,
+    codes: Box<[Codes]>,
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.memory.iter_mut().for_each(|line| line.0.zeroize());
+    }
+}
+
+impl Manager {
+    pub(crate) fn new() -> Option<Manager> {
+        functions()?;
+        // SAFETY: it has no arguments, and only says a number.
+        let len = unsafe { library::imb_get_mb_mgr_size() };
+        let lines = vec![Line([0; 64]); len.div_ceil(size_of::<Line>())];
+        let mut memory = Locked::of(lines.into_boxed_slice());
+        // SAFETY: the memory is as large and as aligned as the library wants, and nobody else's.
+        unsafe {
+            let manager = library::imb_set_pointers_mb_mgr(memory.as_mut_ptr().cast(), 0, 1);
+            if manager.is_null() {
+                return None;
+            }
+            library::init_mb_mgr_auto(manager, ptr::null_mut());
+        }
+        let codes = Codes {
+            own: [0; CODE],
+            given: [0; CODE],
+        };
+        Some(Manager {
+            memory,
+            // SAFETY: a job is made of numbers, pointers and optional functions, of all of which zero is a value.
+            jobs: (0..BURST).map(|_| unsafe { std::mem::zeroed() }).collect(),
+            codes: [codes; BURST].into(),
+        })
+    }
+
+    /// Seals those of one kind, which are [`BURST`] at most, each with its own keys.
+    pub(crate) fn seal(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
+        let (mut n, mut of) = (0, None);
+        for (keys, job, place) in places(kind, jobs, &mut self.jobs) {
+            add_high(job);
+            let (packet, end) = (job.packet.as_mut_ptr(), job.text_end);
+            // The vector's block has a number, and is encrypted before the text, with a vector of zeros.
+            set_cipher(
+                place,
+                &keys.keys.encrypt,
+                packet,
+                HEADER..end,
+                ZEROS.0.as_ptr(),
+            );
+            set_code(
+                place,
+                keys,
+                job.high().is_some(),
+                packet,
+                end,
+                packet.wrapping_add(end),
+            );
+            (n, of) = (n + 1, Some(keys.suite));
+        }
+        // SAFETY: the first `n` jobs were filled for packets of this suite, which stay borrowed while this runs.
+        unsafe {
+            self.encipher(of, n, library::IMB_DIR_ENCRYPT);
+            self.sign(of, n);
+        }
+    }
+
+    /// Opens those of one kind, which are [`BURST`] at most, each with its own keys.
+    pub(crate) fn open(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
+        let (mut n, mut of) = (0, None);
+        let places_and_codes = places(kind, jobs, &mut self.jobs).zip(&mut self.codes);
+        for ((keys, job, place), codes) in places_and_codes {
+            let code = &job.packet[job.text_end..];
+            codes.given[..code.len()].copy_from_slice(code);
+            add_high(job);
+            let (packet, own) = (job.packet.as_mut_ptr(), codes.own.as_mut_ptr());
+            set_code(place, keys, job.high().is_some(), packet, job.text_end, own);
+            (n, of) = (n + 1, Some(keys.suite));
+        }
+        // SAFETY: as in `seal`; codes have room for the longest.
+        unsafe { self.sign(of, n) };
+        let (mut right, mut codes) = (0, self.codes.iter());
+        for job in of_kind(kind, jobs) {
+            let (Some(codes), len) = (codes.next(), job.packet.len() - job.text_end) else {
+                break;
+            };
+            if !is_same(&codes.own[..len], &codes.given[..len]) {
+                job.forged();
+                continue;
+            }
+            let text = HEADER + BLOCK;
+            let (Some(keys), Some(place)) = (job.sa.together(), self.jobs.get_mut(right)) else {
+                break;
+            };
+            if matches!(keys.suite.mode, Mode::Cbc(_)) {
+                let packet = job.packet.as_mut_ptr();
+                let vector = packet.wrapping_add(HEADER);
+                set_cipher(
+                    place,
+                    &keys.keys.decrypt,
+                    packet,
+                    text..job.text_end,
+                    vector,
+                );
+                right += 1;
+            }
+        }
+        // SAFETY: as in `seal`, of the first that are authentic.
+        unsafe { self.encipher(of, right, library::IMB_DIR_DECRYPT) };
+    }
+
+    fn manager(&mut self) -> *mut IMB_MGR {
+        self.memory.as_mut_ptr().cast()
+    }
+
+    /// Encrypts or decrypts, where the suite has a cipher.
+    ///
+    /// # Safety
+    /// The first `n` jobs have been filled by [`set_cipher`] for this suite, and what they point to is there.
+    unsafe fn encipher(
+        &mut self,
+        suite: Option<Suite>,
+        n: usize,
+        way: library::IMB_CIPHER_DIRECTION,
+    ) {
+        let Some(Mode::Cbc(key_len)) = suite.map(|suite| suite.mode) else {
+            return;
+        };
+        let manager = self.manager();
+        // SAFETY: the manager is this worker's, and begun; the jobs are as the function wants (see above).
+        let done = unsafe {
+            (*manager).submit_cipher_burst_nocheck.map(|submit| {
+                let (jobs, n) = (self.jobs.as_mut_ptr(), n as u32);
+                submit(
+                    manager,
+                    jobs,
+                    n,
+                    library::IMB_CIPHER_CBC,
+                    way,
+                    key_len as u32,
+                )
+            })
+        };
+        all_done(n, done);
+    }
+
+    /// Makes codes.
+    ///
+    /// # Safety
+    /// The first `n` jobs have been filled by [`set_code`] for this suite, and what they point to is there.
+    unsafe fn sign(&mut self, suite: Option<Suite>, n: usize) {
+        let hash = match suite.map(|suite| suite.code) {
+            Some(Code::Sha1) => library::IMB_AUTH_HMAC_SHA_1,
+            Some(Code::Sha256) => library::IMB_AUTH_HMAC_SHA_256,
+            Some(Code::Sha512) => library::IMB_AUTH_HMAC_SHA_512,
+            Some(Code::None) | None => return,
+        };
+        let manager = self.manager();
+        // SAFETY: as in `encipher`.
+        let done = unsafe {
+            (*manager)
+                .submit_hash_burst_nocheck
+                .map(|submit| submit(manager, self.jobs.as_mut_ptr(), n as u32, hash))
+        };
+        all_done(n, done);
+    }
+}
+
+/// Packets leave as they came if the library has not done what it was made for: nothing may go on then.
+#[inline]
+fn all_done(n: usize, done: Option<u32>) {
+    assert_eq!(
+        done,
+        Some(n as u32),
+        "intel-ipsec-mb has left packets undone"
+    );
+}
+
+/// A vector of zeros.
+static ZEROS: Block = Block([0; BLOCK]);
+
+/// Packets of a kind.
+#[inline]
+fn of_kind<'j, 'p>(kind: usize, jobs: &'j mut [Job<'p>]) -> impl Iterator<Item = &'j mut Job<'p>> {
+    jobs.iter_mut()
+        .filter(move |job| job.sa.together().is_some_and(|keys| keys.kind == kind))
+}
+
+/// Packets of a kind, with their keys and a place for each in what the library is given.
+#[inline]
+fn places<'j, 'p>(
+    kind: usize,
+    jobs: &'j mut [Job<'p>],
+    places: &'j mut [IMB_JOB],
+) -> impl Iterator<Item = (&'p Together, &'j mut Job<'p>, &'j mut IMB_JOB)> {
+    let with_keys = jobs.iter_mut().filter_map(move |job| {
+        let sa = job.sa;
+        sa.together()
+            .filter(|keys| keys.kind == kind)
+            .map(|keys| (keys, job))
+    });
+    with_keys
+        .zip(places)
+        .map(|((keys, job), place)| (keys, job, place))
+}
+
+/// The upper half of a packet's number, if it is authenticated, comes behind the text, where its code will be.
+#[inline]
+fn add_high(job: &mut Job<'_>) {
+    if let Some(high) = job.high() {
+        job.packet[job.text_end..][..high.len()].copy_from_slice(&high);
+    }
+}
+
+/// What the cipher does with a part of a packet, in its place.
+#[inline]
+fn set_cipher(
+    place: &mut IMB_JOB,
+    keys: &[Block; ROUND_KEYS],
+    packet: *mut u8,
+    part: Range<usize>,
+    vector: *const u8,
+) {
+    let keys = keys.as_ptr().cast();
+    (place.enc_keys, place.dec_keys) = (keys, keys);
+    place.__bindgen_anon_1.src = packet;
+    place.__bindgen_anon_2.dst = packet.wrapping_add(part.start);
+    place.__bindgen_anon_3.cipher_start_src_offset_in_bytes = part.start as u64;
+    place.__bindgen_anon_4.msg_len_to_cipher_in_bytes = part.len() as u64;
+    (place.iv, place.iv_len_in_bytes) = (vector, BLOCK as u64);
+}
+
+/// What the code is made of, and where it is written.
+#[inline]
+fn set_code(
+    place: &mut IMB_JOB,
+    keys: &Together,
+    with_high: bool,
+    packet: *mut u8,
+    text_end: usize,
+    code: *mut u8,
+) {
+    let len = text_end + if with_high { size_of::<u32>() } else { 0 };
+    place.__bindgen_anon_1.src = packet;
+    place.hash_start_src_offset_in_bytes = 0;
+    place.__bindgen_anon_5.msg_len_to_hash_in_bytes = len as u64;
+    place.auth_tag_output = code;
+    place.auth_tag_output_len_in_bytes = keys.suite.icv() as u64;
+    let states = &keys.keys;
+    place.u.HMAC._hashed_auth_key_xor_ipad = states.inner.as_ptr();
+    place.u.HMAC._hashed_auth_key_xor_opad = states.outer.as_ptr();
+}

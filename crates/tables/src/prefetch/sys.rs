@@ -1,0 +1,47 @@
+//! Memory that is needed soon comes into the cache while the processor works on.
+#![allow(unsafe_code)]
+
+/// Asks for the cache line in which `place` begins; changes nothing else.
+#[inline(always)]
+pub(crate) fn line<T>(place: &T) {
+    ask((&raw const *place).cast());
+}
+
+/// Asks for all cache lines of a value; changes nothing else.
+#[inline(always)]
+pub fn whole<T>(value: &T) {
+    const LINE: usize = 64;
+    let start: *const u8 = (&raw const *value).cast();
+    // A value may begin within a line, and then ends in one more.
+    (0..size_of::<T>())
+        .step_by(LINE)
+        .chain(size_of::<T>().checked_sub(1))
+        .for_each(|at| ask(start.wrapping_add(at)));
+}
+
+#[inline(always)]
+fn ask(place: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program could see, whatever the address is, and every x86-64
+        // processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = place;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fetching_changes_nothing() {
+        let words = [1u64; 100];
+        line(&words[1]);
+        whole(&words);
+        whole(&());
+        assert_eq!(words, [1; 100]);
+    }
+}
