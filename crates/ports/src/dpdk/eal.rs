@@ -109,7 +109,7 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
         .join()
         .map_err(|_| failed("its thread died".into()))?
         .map_err(failed)?;
-    unmap::guard();
+    unmap::guard().map_err(failed)?;
     sys::make_pools(sizes.buffers, pool::data_bytes())
         .map_err(|e| failed(format!("no buffers: {e}")))?;
     let external = pool::External {

@@ -1,6 +1,7 @@
 //! `munmap` as the libraries of this program find it, before that of the C library.
 #![allow(unsafe_code)]
 
+use super::super::sys::reason;
 use dpdk_sys as c;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -11,10 +12,17 @@ thread_local! {
     static IS_FOR_INTERRUPTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From soon on, what DPDK's thread for interrupts unmaps is in no worker's hands. Call it once EAL has started.
-pub(in crate::dpdk) fn guard() {
+/// Has DPDK's thread for interrupts wait for the workers before it unmaps memory. Call it once EAL has started.
+///
+/// # Errors
+/// DPDK's reason.
+pub(in crate::dpdk) fn guard() -> Result<(), String> {
     // SAFETY: a function that lives as long as the process; alarms are called on the thread for interrupts.
-    unsafe { c::rte_eal_alarm_set(1, Some(mark), ptr::null_mut()) };
+    let code = unsafe { c::rte_eal_alarm_set(1, Some(mark), ptr::null_mut()) };
+    match code {
+        0 => Ok(()),
+        _ => Err(reason(code)),
+    }
 }
 
 unsafe extern "C" fn mark(_: *mut c_void) {
