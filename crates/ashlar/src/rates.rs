@@ -1,39 +1,31 @@
 //! Rates between two looks at a router's counts, as a table.
 
 use control::view::{CopyStats, DeviceUse, Element, ElementStats, Router, Stats};
+use elements::device::vlan::{self, Way};
 use std::fmt::Write;
 
-/// One way of a VLAN of a port: the element that has its packets, and by which output they leave it.
+/// A VLAN that a configuration has as a port (`eth0.100`), one way: the element that passes its packets on, by an output.
 pub(crate) struct Vlan {
     id: String,
-    element: String,
+    element: Element,
     output: usize,
-    /// What a VLAN is sent by leads to an element with a device; what it is received by names the port.
-    port: Result<String, String>,
 }
 
-/// The VLANs that a configuration has as ports (`eth0.100`), by the elements that take their places.
-pub(crate) fn vlans(elements: &[Element]) -> Vec<Vlan> {
+/// The VLANs of a configuration.
+pub(crate) fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
     let mut all = Vec::new();
     for element in elements {
+        let first = match vlan::way(&element.class, &element.name) {
+            Some(Way::In(_)) => 1,
+            Some(Way::Out(_)) => 0,
+            None => continue,
+        };
         let ids = element.configuration.split(',').map(str::trim);
-        if let ("VLANSplit", Some(port)) = (&*element.class, element.name.strip_suffix("/vlans")) {
-            all.extend(ids.zip(1..).map(|(id, output)| Vlan {
-                id: id.to_owned(),
-                element: element.name.clone(),
-                output,
-                port: Ok(port.to_owned()),
-            }));
-        } else if element.class == "VLANEncap"
-            && let Some((sender, "" | "1")) = element.name.rsplit_once("/vlan")
-        {
-            all.push(Vlan {
-                id: element.configuration.clone(),
-                element: element.name.clone(),
-                output: 0,
-                port: Err(sender.to_owned()),
-            });
-        }
+        all.extend(ids.zip(first..).map(|(id, output)| Vlan {
+            id: id.to_owned(),
+            element: element.clone(),
+            output,
+        }));
     }
     all
 }
@@ -168,22 +160,24 @@ impl Rates<'_> {
     /// A row for each worker of a VLAN's way; its queues and bytes are the port's.
     fn of_vlan(&self, vlan: &Vlan) -> Vec<[String; 8]> {
         let find = |name: &str| self.after.elements.iter().find(|e| e.name == name);
-        let port = match &vlan.port {
-            Ok(port) => Some(port.clone()),
-            Err(sender) => find(sender)
-                .and_then(|e| e.copies.iter().find_map(|copy| copy.device.as_ref()))
-                .map(|device| device.port.clone()),
+        let (port, way) = match vlan::way(&vlan.element.class, &vlan.element.name) {
+            Some(Way::In(port)) => (Some(port), "in"),
+            Some(Way::Out(sender)) => {
+                let copies = find(sender).map(|e| &e.copies).into_iter().flatten();
+                let mut devices = copies.filter_map(|copy| copy.device.as_ref());
+                (devices.next().map(|device| &*device.port), "out")
+            }
+            None => (None, ""),
         };
-        let (Some(port), Some(element)) = (port, find(&vlan.element)) else {
+        let (Some(port), Some(element)) = (port, find(&vlan.element.name)) else {
             return Vec::new();
         };
-        let way = if vlan.port.is_ok() { "in" } else { "out" };
         let sent = |copy: &CopyStats| copy.sent.get(vlan.output).copied().unwrap_or(0);
         let row = |copy: &CopyStats| {
             let was = sent(&self.earlier(element, copy.worker));
             [
                 format!("{port}.{}", vlan.id),
-                self.link(&port),
+                self.link(port),
                 way.to_owned(),
                 "-".to_owned(),
                 copy.worker.to_string(),
@@ -527,7 +521,7 @@ in :: Class      2.00k             20     0
             workers: vec![0],
             handlers: Vec::new(),
         };
-        let vlans = vlans(&[
+        let vlans = vlans(vec![
             element("eth0/vlans", "VLANSplit", "10, 20"),
             element("out/vlan", "VLANEncap", "7"),
             element("mine", "VLANEncap", "8"),

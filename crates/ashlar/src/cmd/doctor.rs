@@ -5,7 +5,7 @@ use crate::cli::Doctor;
 use control::Source;
 use control::file;
 use control::process::File;
-use elements::device::port_and_vlan;
+use elements::device::vlan::port_and_vlan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
 use machine::doctor::{Finding, Level, Mend, Wanted};
@@ -151,6 +151,7 @@ pub(super) fn interfaces(
     Ok(all)
 }
 
+/// Whether the kernel has an interface of this name.
 pub(super) fn is_there(interface: &str) -> bool {
     Path::new("/sys/class/net").join(interface).exists()
 }

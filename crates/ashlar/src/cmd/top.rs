@@ -21,14 +21,15 @@ pub(crate) fn top(top: &Top) -> Done {
         }
     }
     let look = || client.get_json::<Stats>("/v1/stats");
-    // Which VLANs there are changes with the configuration.
-    let mut of = (None, Vec::new());
+    // A reload changes which VLANs there are.
+    let (mut vlans, mut reloads) = (Vec::new(), None);
     watch(top, &client, "/v1/stats", look, |before, after, _| {
-        if of.0 != Some(after.reloads) {
-            let elements: Vec<Element> = client.get_json("/v1/elements").unwrap_or_default();
-            of = (Some(after.reloads), rates::vlans(&elements));
+        if reloads != Some(after.reloads)
+            && let Ok(elements) = client.get_json::<Vec<Element>>("/v1/elements")
+        {
+            (vlans, reloads) = (rates::vlans(elements), Some(after.reloads));
         }
-        rates::table(before, after, &of.1)
+        rates::table(before, after, &vlans)
     })
 }
 

@@ -10,14 +10,12 @@ mod rss;
 mod rx_queues;
 mod to_device;
 mod to_dpdk_device;
-mod vlan;
+pub mod vlan;
 mod vlan_split;
 
 use engine::element::{Class, Init};
 use lang::{Diagnostic, Router};
 use planner::Options;
-
-pub use vlan::port_and_vlan;
 
 /// Packets that devices take and give at a time unless told otherwise.
 pub(crate) const BURST: usize = 64;

@@ -22,6 +22,32 @@ pub fn port_and_vlan(device: &str) -> Option<(&str, u16)> {
     bare.then_some((port, id))
 }
 
+/// What the names of elements end with that [`rewrite`] adds: of a port's VLANSplit, and before an input of a sender.
+const SPLIT: &str = "/vlans";
+const ENCAP: &str = "/vlan";
+
+/// A way of packets of VLANs, by the element that `rewrite` has added for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way<'a> {
+    /// From this port: each VLAN has an output, from 1 on, in the order of the configuration.
+    In(&'a str),
+    /// By the port of this element.
+    Out(&'a str),
+}
+
+/// The way that an element of this class and name is; none of an element that somebody has written.
+pub fn way<'a>(class: &str, name: &'a str) -> Option<Way<'a>> {
+    match class {
+        "VLANSplit" => name.strip_suffix(SPLIT).map(Way::In),
+        "VLANEncap" => {
+            let (sender, input) = name.rsplit_once(ENCAP)?;
+            let is_added = input.is_empty() || input.parse::<usize>().is_ok();
+            is_added.then_some(Way::Out(sender))
+        }
+        _ => None,
+    }
+}
+
 /// Port and VLAN of a sub-interface's name.
 fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, u16)> {
     let (port, id) = port_and_vlan(device)?;
@@ -100,7 +126,7 @@ fn encapsulate(
     port: &str,
     id: u16,
 ) {
-    let name = format!("{}/vlan", router.elements[sender].name);
+    let name = format!("{}{ENCAP}", router.elements[sender].name);
     router.elements[sender].config = with_device(&router.elements[sender], range, port);
     let to_sender = |c: &&Connection| c.to.element == sender;
     let used = router.connections.iter().filter(to_sender);
@@ -130,7 +156,7 @@ fn encapsulate(
 
 /// `receiver` becomes a counter behind the port's VLANSplit.
 fn split(router: &mut Router, receiver: usize, range: std::ops::Range<usize>, port: &str, id: u16) {
-    let split_name = format!("{port}/vlans");
+    let split_name = format!("{port}{SPLIT}");
     let splitter = match router.find(&split_name) {
         Some(splitter) => splitter,
         None => {
