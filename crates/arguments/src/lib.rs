@@ -9,21 +9,22 @@
 
 use crate::router_wide::RouterWide;
 use crate::units::{Capacity, FromArg};
-use lang::{Config, Diagnostic, Router, Severity, Span, args as text};
+use lang::{Config, Diagnostic, Severity, Span, args as text};
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use std::sync::Arc;
 
+mod around;
 mod names;
 pub mod near;
 pub mod router_wide;
 pub mod text_file;
 pub mod units;
 
+pub use around::{Around, Named, Peer};
 pub use names::{Kind, Names, entries, port_entry};
 
 /// One argument, still as text.
@@ -72,76 +73,6 @@ fn convert<T: FromArg>(raw: &str, names: &Names) -> Result<T, String> {
     } else {
         T::from_arg(&text::unquote(raw), names)
     }
-}
-
-/// The router around elements, for configurations that look at others.
-pub struct Around<'a> {
-    router: &'a Router,
-    by_name: HashMap<&'a str, usize>,
-    by_class: HashMap<&'a str, Vec<usize>>,
-    /// See [`Args::once`].
-    once: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
-}
-
-impl<'a> Around<'a> {
-    /// A router as its elements see it.
-    pub fn new(router: &'a Router) -> Around<'a> {
-        let (mut by_name, mut by_class) = (HashMap::new(), HashMap::<_, Vec<usize>>::new());
-        for (at, element) in router.elements.iter().enumerate() {
-            by_name.entry(&*element.name).or_insert(at);
-            by_class.entry(&*element.class).or_default().push(at);
-        }
-        Around {
-            router,
-            by_name,
-            by_class,
-            once: RefCell::default(),
-        }
-    }
-}
-
-/// Another element of the router, as a configuration that names it sees it.
-#[derive(Clone, Copy)]
-pub struct Peer<'a> {
-    around: &'a Around<'a>,
-    index: usize,
-    names: &'a Names,
-    router_wide: &'a RouterWide,
-}
-
-impl<'a> Peer<'a> {
-    /// Its full name.
-    pub fn name(&self) -> &'a str {
-        &self.around.router.elements[self.index].name
-    }
-
-    /// Its class.
-    pub fn class(&self) -> &'a str {
-        &self.around.router.elements[self.index].class
-    }
-
-    /// Its arguments, to parse as its class does with these keywords.
-    pub fn args(&self, known: &[&'static str]) -> Args<'a> {
-        let element = &self.around.router.elements[self.index];
-        let title = (String::new(), element.span);
-        let mut args = Args::new(
-            title,
-            &element.config,
-            self.names,
-            self.router_wide,
-            known.to_vec(),
-        );
-        args.set_around(self.around, self.index);
-        args
-    }
-}
-
-/// What a name means.
-pub enum Named<'a> {
-    /// An element.
-    Element(&'a str),
-    /// A compound element: these are in it. If there are none, the name means nothing.
-    Within(Vec<&'a str>),
 }
 
 /// The arguments of one element.
@@ -268,78 +199,11 @@ impl<'a> Args<'a> {
             .map_or("", |(around, index)| &around.router.elements[index].name)
     }
 
-    /// Another element of the router: what `name` means within the compound element around this one, or
-    /// farther out. Mistakes in its arguments are its own; they are not recorded here.
-    pub fn peer(&self, name: &str) -> Option<Peer<'a>> {
-        let (around, index) = self.around?;
-        self.looked.borrow_mut().get_or_insert_default();
-        let mut scope = around.router.elements[index].name.as_str();
-        loop {
-            scope = scope.rsplit_once('/').map_or("", |(outer, _)| outer);
-            let full = if scope.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{scope}/{name}")
-            };
-            match around.by_name.get(&*full) {
-                Some(&index) => {
-                    let mut looked = self.looked.borrow_mut();
-                    looked.get_or_insert_default().push(index);
-                    return Some(Peer {
-                        around,
-                        index,
-                        names: self.all_names,
-                        router_wide: self.router_wide,
-                    });
-                }
-                None if scope.is_empty() => return None,
-                None => {}
-            }
-        }
-    }
-
-    /// The full names of the elements that `name` means within the compound element around this one.
-    pub fn named(&self, name: &str) -> Named<'a> {
-        let Some((around, _)) = self.around else {
-            return Named::Within(Vec::new());
-        };
-        self.looked.borrow_mut().get_or_insert_default();
-        let own = self.element();
-        let scope = own.rfind('/').map_or(0, |slash| slash + 1);
-        let full = format!("{}{name}", &own[..scope]);
-        if let Some(&index) = around.by_name.get(&*full) {
-            return Named::Element(&around.router.elements[index].name);
-        }
-        let elements = around.router.elements.iter().map(|e| e.name.as_str());
-        let within = |element: &&str| {
-            let rest = element.strip_prefix(&*full);
-            rest.is_some_and(|rest| rest.starts_with('/'))
-        };
-        Named::Within(elements.filter(within).collect())
-    }
-
     /// Has the plan check that there is such a handler to be written.
     pub fn will_write(&mut self, path: &str) {
         // An element of that name may come, go or change while this configuration stays the same.
         self.looked.borrow_mut().get_or_insert_default();
         self.calls.push(path.to_owned());
-    }
-
-    /// All elements of a class, in the order of the router.
-    pub fn peers(&self, class: &str) -> Vec<Peer<'a>> {
-        let Some((around, _)) = self.around else {
-            return Vec::new();
-        };
-        self.looked.borrow_mut().get_or_insert_default();
-        let found = around.by_class.get(class).into_iter().flatten();
-        found
-            .map(|&index| Peer {
-                around,
-                index,
-                names: self.all_names,
-                router_wide: self.router_wide,
-            })
-            .collect()
     }
 
     /// What `make` finds out about the router around, the same for each element that asks: it is found out once.
