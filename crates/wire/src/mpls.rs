@@ -73,6 +73,65 @@ impl Entry {
     }
 }
 
+/// Labels that are put on a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Labels {
+    /// The innermost first, each in network order.
+    labels: [[u8; 3]; Labels::MAX],
+    len: u8,
+}
+
+impl Labels {
+    /// So many they are at most.
+    pub const MAX: usize = 8;
+    /// None.
+    pub const NONE: Labels = Labels {
+        labels: [[0; 3]; Labels::MAX],
+        len: 0,
+    };
+
+    /// Of these, the outermost first; `None` if they are too many.
+    pub fn new(outermost_first: impl IntoIterator<Item = u32>) -> Option<Labels> {
+        let mut labels = Labels::NONE;
+        for label in outermost_first {
+            let len = labels.len();
+            let [_, bytes @ ..] = label.to_be_bytes();
+            *labels.labels.get_mut(len)? = bytes;
+            labels.len += 1;
+        }
+        let len = labels.len();
+        labels.labels.get_mut(..len)?.reverse();
+        Some(labels)
+    }
+
+    /// Of a stack as packets have it; `None` if they are too many, or it has no end.
+    pub fn of_stack(stack: &[u8]) -> Option<Labels> {
+        let whole = stack.get(..stack_len(stack).ok()?)?;
+        let entries = whole.as_chunks().0.iter();
+        Labels::new(entries.map(|entry| Entry::of(u32::from_be_bytes(*entry)).label))
+    }
+
+    /// How many they are.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Each of them.
+    #[inline]
+    pub fn outermost_first(&self) -> impl Iterator<Item = u32> {
+        let labels = self.labels.get(..self.len()).unwrap_or(&[]);
+        let each = labels.iter().rev();
+        each.map(|[a, b, c]| u32::from_be_bytes([0, *a, *b, *c]))
+    }
+}
+
 /// The length of the stack that `bytes` begin with: where the packet below it begins.
 #[inline]
 pub fn stack_len(bytes: &[u8]) -> Result<usize, BadHeader> {
@@ -144,6 +203,17 @@ mod tests {
     }
 
     #[test]
+    fn labels_are_read_from_a_stack_that_ends() {
+        let two = Labels::of_stack(&STACK).expect("it ends");
+        assert!(two.outermost_first().eq([1000, 16]));
+        assert_eq!(Labels::of_stack(&STACK[..4]), None);
+        assert_eq!(Labels::new(0..9), None);
+        let most = Labels::new(1..9).expect("room");
+        assert!(most.outermost_first().eq(1..9) && most.len() == 8 && !most.is_empty());
+        assert_eq!(Labels::new([]), Some(Labels::NONE));
+    }
+
+    #[test]
     fn the_extension_is_that_of_rfc_4950() {
         let (bytes, len) = extension(&STACK[..8]);
         assert_eq!(bytes[..2], [0x20, 0]);
@@ -155,6 +225,7 @@ mod tests {
     #[test]
     fn no_bytes_make_it_panic() {
         hammer(&STACK, |bytes| {
+            let _ = Labels::of_stack(bytes);
             if let Ok(len) = stack_len(bytes) {
                 assert!(len <= bytes.len());
                 let (extension, len) = extension(&bytes[..len]);

@@ -6,7 +6,7 @@ use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
 /// Whether labels and what is below them are one way or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// Each router on the way of the labels counts in the packet's time to live, and the class is that of the packet.
     Uniform,
     /// The way of the labels is one hop, and the packet keeps its class.
@@ -38,15 +38,15 @@ impl FromArg for Mode {
 
 /// Time to live and traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    pub(super) ttl: u8,
-    pub(super) exp: u8,
+pub(crate) struct Life {
+    pub(crate) ttl: u8,
+    pub(crate) exp: u8,
 }
 
 impl Life {
     /// Those of an IP packet; `None` if it is none.
     #[inline]
-    pub(super) fn of_ip(packet: &[u8]) -> Option<Life> {
+    pub(crate) fn of_ip(packet: &[u8]) -> Option<Life> {
         match packet.first()? >> 4 {
             4 => {
                 let ip = Ipv4::new_unchecked(packet.first_chunk::<{ ipv4::MIN_LEN }>()?);
@@ -69,7 +69,7 @@ impl Life {
     /// Gives an IP packet a time to live that is no longer than its own, and the class selector of the traffic class
     /// unless it has that class already. Other packets stay as they are.
     #[inline]
-    pub(super) fn into_ip(self, packet: &mut [u8]) {
+    pub(crate) fn into_ip(self, packet: &mut [u8]) {
         let Some(own) = Life::of_ip(packet) else {
             return;
         };

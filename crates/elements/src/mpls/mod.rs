@@ -1,12 +1,13 @@
 //! Classes of MPLS: labels on and off, and where packets with labels go.
 
-mod header;
-mod mpls_encap;
+pub(crate) mod header;
+pub(crate) mod mpls_encap;
 pub(crate) mod mpls_ether_encap;
 pub(crate) mod mpls_lookup;
 mod mpls_payload;
-mod syntax;
-mod table;
+pub(crate) mod switch;
+pub(crate) mod syntax;
+pub(crate) mod table;
 
 use engine::element::Class;
 

@@ -22,12 +22,12 @@
 //! - `TTL`: the time to live of the labels with `pipe`. Default 255.
 
 use super::header::{Life, Mode};
-use super::table::Labels;
+use super::syntax::Stack;
 use crate::prelude::*;
-use wire::mpls::{Entry, LEN};
+use wire::mpls::{Entry, LEN, Labels};
 
-const NOT_IP: u8 = 0;
-const NO_HEADROOM: u8 = 1;
+pub(crate) const NOT_IP: u8 = 0;
+pub(crate) const NO_HEADROOM: u8 = 1;
 
 #[derive(Clone, Copy)]
 pub(super) struct MplsEncap {
@@ -48,7 +48,7 @@ impl Element for MplsEncap {
     type Config = MplsEncap;
 
     fn configure(args: &mut Args) -> MplsEncap {
-        let labels = args.required("LABELS", "labels, the outermost first");
+        let Stack(labels) = args.required("LABELS", "labels, the outermost first");
         let mode = args.key("MODE", Mode::Uniform, "time to live: uniform or pipe");
         let exp: Option<u8> = args.key_maybe("EXP", "the traffic class");
         let ttl = args.key("TTL", 255, "time to live of the labels with MODE pipe");
@@ -75,28 +75,39 @@ impl Element for MplsEncap {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let Some(life) = Life::of_ip(packet.data()) else {
-            return Verdict::drop(NOT_IP);
-        };
-        packet.set_network_offset(0);
-        let Some(room) = packet.push(self.labels.len() * LEN) else {
-            return Verdict::drop(NO_HEADROOM);
-        };
-        let ttl = match self.mode {
-            Mode::Uniform => life.ttl,
-            Mode::Pipe => self.ttl,
-        };
-        for (i, label) in self.labels.outermost_first().enumerate() {
-            let entry = Entry {
-                label,
-                exp: self.exp.unwrap_or(life.exp),
-                bottom: i + 1 == self.labels.len(),
-                ttl,
-            };
-            entry.write(room, i * LEN);
+        match put(packet, &self.labels, self.mode, self.exp, self.ttl) {
+            Ok(()) => Verdict::ON,
+            Err(reason) => Verdict::drop(reason),
         }
-        Verdict::ON
     }
+}
+
+/// Puts labels on a packet that begins with its IP header.
+#[inline]
+pub(crate) fn put(
+    packet: &mut Packet,
+    labels: &Labels,
+    mode: Mode,
+    exp: Option<u8>,
+    ttl: u8,
+) -> Result<(), u8> {
+    let life = Life::of_ip(packet.data()).ok_or(NOT_IP)?;
+    packet.set_network_offset(0);
+    let room = packet.push(labels.len() * LEN).ok_or(NO_HEADROOM)?;
+    let ttl = match mode {
+        Mode::Uniform => life.ttl,
+        Mode::Pipe => ttl,
+    };
+    for (i, label) in labels.outermost_first().enumerate() {
+        let entry = Entry {
+            label,
+            exp: exp.unwrap_or(life.exp),
+            bottom: i + 1 == labels.len(),
+            ttl,
+        };
+        entry.write(room, i * LEN);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@
 //! - `EXPIRED`: output for packets whose time to live has expired.
 //! - `NOLABEL`: output for packets whose label has no entry.
 
-use super::header::{Life, Mode};
+use super::header::Mode;
+use super::switch::{self, Stop, Switch};
 use super::syntax;
 use super::table::{Entry as Known, Hop, LabelTable};
 use crate::prelude::*;
@@ -48,8 +49,6 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use wire::FlowKey;
-use wire::mpls::{self, Entry, LEN};
 
 const EXPIRED: u8 = 0;
 const NO_LABEL: u8 = 1;
@@ -60,16 +59,17 @@ const NO_NEXT_HOP: u8 = 4;
 const NOWHERE: u8 = u8::MAX;
 
 pub(crate) struct Config {
-    table: LabelTable,
-    mode: Mode,
+    switch: Switch,
     expired: u8,
     no_label: u8,
     names: Names,
     port_max: Option<u8>,
     /// Outputs of the running element; 0 until it runs.
     outputs: AtomicUsize,
-    /// Secret, and other than the next router's: else one polarises the flows of the other.
-    seed: u32,
+}
+
+fn show(entry: &Known) -> String {
+    syntax::show(entry.hops(), |port| port.to_string())
 }
 
 /// A change of the table.
@@ -111,7 +111,7 @@ impl Config {
             0 | 1 => wrong,
             _ => format!("line {}: {wrong}", i + 1),
         };
-        let mut known = self.table.lock();
+        let mut known = self.switch.table.lock();
         let mut there: BTreeSet<u32> = BTreeSet::new();
         let mut gone: BTreeSet<u32> = BTreeSet::new();
         let mut commands = Vec::new();
@@ -146,43 +146,34 @@ impl Config {
                 Command::Add(label, entry) | Command::Set(label, entry) => (label, Some(entry)),
                 Command::Remove(label) => (label, None),
             };
-            self.table.set(&mut known, label, entry.map(Arc::new));
+            self.switch
+                .table
+                .set(&mut known, label, entry.map(Arc::new));
         }
         Ok(String::new())
     }
 
     fn show(&self) -> String {
-        let known = self.table.lock();
+        let known = self.switch.table.lock();
         let entries = known.labels.iter().map(|&label| {
-            let entry = self.table.entry(label);
-            let entry = entry.map(|entry| syntax::show(&entry));
+            let entry = self.switch.table.entry(label);
+            let entry = entry.map(|entry| show(&entry));
             format!("{label} {}\n", entry.unwrap_or_default())
         });
         entries.collect()
     }
 
     fn lookup(&self, label: &str) -> Result<String, String> {
-        let entry = self.table.entry(syntax::label(label.trim())?);
-        Ok(entry.map_or("-1".to_owned(), |entry| syntax::show(&entry)))
+        let entry = self.switch.table.entry(syntax::label(label.trim())?);
+        Ok(entry.map_or("-1".to_owned(), |entry| show(&entry)))
     }
 
     fn flush(&self) {
-        let mut known = self.table.lock();
+        let mut known = self.switch.table.lock();
         for label in known.labels.clone() {
-            self.table.set(&mut known, label, None);
+            self.switch.table.set(&mut known, label, None);
         }
     }
-}
-
-/// What a packet's stack comes to.
-struct Found<'t> {
-    hop: &'t Hop,
-    /// Bytes of labels that go.
-    gone: usize,
-    /// The last of them.
-    last: Entry,
-    /// Time to live and class that the packet came with.
-    life: Life,
 }
 
 pub(crate) struct MplsLookup {
@@ -191,171 +182,40 @@ pub(crate) struct MplsLookup {
 }
 
 impl MplsLookup {
-    /// A hash of the flow that a packet below its labels belongs to.
-    #[inline(never)]
-    fn hash(&self, data: &[u8], stack: usize) -> u32 {
-        let (labels, payload) = data.split_at(stack);
-        match FlowKey::of_ip(payload) {
-            Some(flow) => flow.hash(self.config.seed),
-            None => labels.chunks(LEN).fold(self.config.seed, |hash, entry| {
-                // Label alone: class and time to live differ within a flow.
-                let label = Entry::read(entry, 0).map_or(0, |entry| entry.label);
-                let mixed =
-                    (u64::from(hash) << 20 ^ u64::from(label)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                (mixed >> 32) as u32
-            }),
-        }
-    }
-
-    /// Follows the labels that are for this router.
-    #[inline]
-    fn find<'t>(
-        &self,
-        data: &[u8],
-        stack: usize,
-        cx: &'t Cx,
-        table: &'t LabelTable,
-    ) -> Result<Found<'t>, Verdict> {
-        let uniform = self.config.mode == Mode::Uniform;
-        let mut carried: Option<Life> = None;
-        let mut at = 0;
-        while let Some(top) = Entry::read(data, at) {
-            let Some(entry) = table.find(top.label, cx.reader()) else {
-                return Err(Verdict::reject(NO_LABEL, self.config.no_label));
-            };
-            let own = Life {
-                ttl: top.ttl,
-                exp: top.exp,
-            };
-            let life = match carried {
-                Some(outer) if uniform => Life {
-                    ttl: outer.ttl.min(own.ttl),
-                    exp: outer.exp,
-                },
-                _ => own,
-            };
-            if life.ttl <= 1 {
-                return Err(Verdict::reject(EXPIRED, self.config.expired));
-            }
-            let hop = entry.hop(|| self.hash(data, stack));
-            let hop = hop.ok_or(Verdict::drop(NO_NEXT_HOP))?;
-            at += LEN;
-            if hop.labels.len() > 0 || hop.gateway.is_some() || top.bottom {
-                return Ok(Found {
-                    hop,
-                    gone: at,
-                    last: top,
-                    life,
-                });
-            }
-            carried = Some(life);
-        }
-        Err(Verdict::drop(BAD_STACK))
-    }
-
-    /// Does to the packet's labels what the hop says; false if there is no room.
-    #[inline]
-    fn relabel(&self, packet: &mut Packet, found: &Found) -> bool {
-        let (hop, last, life) = (found.hop, found.last, found.life);
-        let uniform = self.config.mode == Mode::Uniform;
-        let onward = Life {
-            ttl: life.ttl - 1,
-            exp: life.exp,
-        };
-        let new = hop.labels.len() * LEN;
-        if new == 0 {
-            if !packet.pull(found.gone) || !uniform {
-                return true;
-            }
-            let data = packet.data_mut();
-            match last.bottom {
-                // Where it is looked up next, its time to live is lowered.
-                true if hop.gateway.is_none() => life.into_ip(data),
-                true => onward.into_ip(data),
-                false => {
-                    if let Some(mut top) = Entry::read(data, 0) {
-                        (top.ttl, top.exp) = (onward.ttl.min(top.ttl), onward.exp);
-                        top.write(data, 0);
-                    }
-                }
-            }
-            return true;
-        }
-        let fits = match new.checked_sub(found.gone) {
-            None => packet.pull(found.gone - new),
-            Some(0) => true,
-            Some(more) => packet.push(more).is_some(),
-        };
-        if fits {
-            let data = packet.data_mut();
-            for (i, label) in hop.labels.outermost_first().enumerate() {
-                let entry = Entry {
-                    label,
-                    exp: onward.exp,
-                    bottom: last.bottom && i + 1 == hop.labels.len(),
-                    ttl: onward.ttl,
-                };
-                entry.write(data, i * LEN);
-            }
-        }
-        fits
+    #[inline(always)]
+    fn out(outputs: usize, port: u16) -> Option<Verdict> {
+        (usize::from(port) < outputs).then_some(Verdict::out(port as u8))
     }
 }
 
 impl Fuse for MplsLookup {
-    /// Swaps the only label of a packet, or the outermost one of two, for another.
     #[inline]
     fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let (table, reader, outputs) = (&self.config.table, cx.reader(), self.outputs);
+        let (table, reader, outputs) = (&*self.config.switch.table, cx.reader(), self.outputs);
         #[inline(always)]
-        move |packet| {
-            let data = packet.data_mut();
-            let mut top = Entry::read(data, 0)?;
-            let stack = match top.bottom {
-                true => LEN,
-                false if Entry::read(data, LEN)?.bottom => 2 * LEN,
-                false => return None,
-            };
-            let swap = table.swap(top.label, reader)?;
-            if top.ttl <= 1 || usize::from(swap.port) >= outputs {
-                return None;
-            }
-            (top.label, top.ttl) = (swap.label, top.ttl - 1);
-            top.write(data, 0);
-            packet.set_network_offset(stack);
-            if let Some(gateway) = swap.gateway {
-                packet.anno_mut().set_dst4(gateway);
-            }
-            Some(Verdict::out(swap.port))
-        }
+        move |packet| switch::swap(table, reader, packet, |port| MplsLookup::out(outputs, port))
     }
 
     fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let data = packet.data();
-        let Ok(stack) = mpls::stack_len(data) else {
-            return Verdict::drop(BAD_STACK);
-        };
-        let found = match self.find(data, stack, cx, &self.config.table) {
-            Ok(found) => found,
-            Err(verdict) => {
-                packet.set_network_offset(stack);
-                return verdict;
+        let config = &self.config;
+        let out =
+            |hop: &Hop| MplsLookup::out(self.outputs, hop.port).ok_or(Verdict::drop(NO_NEXT_HOP));
+        let reader = cx.reader();
+        match config.switch.slow(packet, reader, out) {
+            Ok((hop, verdict)) => {
+                match hop.gateway {
+                    Some(IpAddr::V4(gateway)) => packet.anno_mut().set_dst4(gateway.octets()),
+                    Some(IpAddr::V6(gateway)) => packet.anno_mut().set_dst6(gateway.octets()),
+                    None => {}
+                }
+                verdict // as the fast path, so that packets keep their order
             }
-        };
-        let hop = found.hop;
-        if usize::from(hop.port) >= self.outputs {
-            return Verdict::drop(NO_NEXT_HOP);
+            Err(Stop::Verdict(verdict)) => verdict,
+            Err(Stop::Expired) => Verdict::reject(EXPIRED, config.expired),
+            Err(Stop::NoLabel) => Verdict::reject(NO_LABEL, config.no_label),
+            Err(Stop::BadStack) => Verdict::drop(BAD_STACK),
+            Err(Stop::NoHeadroom) => Verdict::drop(NO_HEADROOM),
         }
-        packet.set_network_offset(stack);
-        if !self.relabel(packet, &found) {
-            return Verdict::drop(NO_HEADROOM);
-        }
-        match hop.gateway {
-            Some(IpAddr::V4(gateway)) => packet.anno_mut().set_dst4(gateway.octets()),
-            Some(IpAddr::V6(gateway)) => packet.anno_mut().set_dst6(gateway.octets()),
-            None => {}
-        }
-        Verdict::out(hop.port) // as the fast path, so that packets keep their order
     }
 }
 
@@ -389,25 +249,27 @@ impl Element for MplsLookup {
             args.error_in_whole("there is no port 255", "give a lower one");
         }
         let mut config = Config {
-            table: LabelTable::new(),
-            mode,
+            switch: Switch {
+                table: Arc::new(LabelTable::new()),
+                mode,
+                seed: RandomState::new().hash_one(0) as u32,
+            },
             expired: expired.unwrap_or(NOWHERE),
             no_label: no_label.unwrap_or(NOWHERE),
             names: args.names().clone(),
             port_max: expired.max(no_label).filter(|&port| port < NOWHERE),
             outputs: AtomicUsize::new(0),
-            seed: RandomState::new().hash_one(0) as u32,
         };
         for arg in &given {
             match syntax::entry(&arg.words().join(" "), &config.names) {
                 Ok((label, entry)) => {
                     let ports = entry.hops().iter().map(|hop| hop.port);
-                    config.port_max = config.port_max.max(ports.max());
-                    let mut known = config.table.lock();
+                    config.port_max = config.port_max.max(ports.max().map(|port| port as u8));
+                    let mut known = config.switch.table.lock();
                     if !known.configured.insert(label) {
                         args.error(arg, format!("label {label} has an entry already"));
                     }
-                    config.table.set(&mut known, label, Some(Arc::new(entry)));
+                    config.switch.table.set(&mut known, label, Some(Arc::new(entry)));
                 }
                 Err(wrong) => args.error_with_help(
                     arg,
@@ -433,13 +295,16 @@ impl Element for MplsLookup {
     }
 
     fn inherit(config: &mut Config, old: &Config) {
-        config.seed = old.seed; // flows stay on their next hops
-        let before = old.table.lock();
-        let mut known = config.table.lock();
+        config.switch.seed = old.switch.seed; // flows stay on their next hops
+        let before = old.switch.table.lock();
+        let mut known = config.switch.table.lock();
         // What handlers have added stays, unless the new text says something else.
         for &label in before.labels.difference(&before.configured) {
             if !known.configured.contains(&label) {
-                config.table.set(&mut known, label, old.table.entry(label));
+                config
+                    .switch
+                    .table
+                    .set(&mut known, label, old.switch.table.entry(label));
             }
         }
     }
@@ -452,7 +317,7 @@ impl Element for MplsLookup {
             |c: &Config, v| c.lookup(v),
         ),
         Handler::shared("length", "number of entries", |c: &Config, _| {
-            Ok(c.table.lock().labels.len().to_string())
+            Ok(c.switch.table.lock().labels.len().to_string())
         }),
         Handler::action(
             "add",

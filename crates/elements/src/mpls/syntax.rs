@@ -1,10 +1,10 @@
 //! Entries of a label table as text: `LABEL ACTION [GATEWAY] PORT [WEIGHT n] [| ...]`.
 
-use super::table::{Entry, Hop, Labels};
+use super::table::{Entry, Hop};
 use arguments::Names;
 use arguments::units::FromArg;
 use std::net::IpAddr;
-use wire::mpls;
+use wire::mpls::{self, Labels};
 
 /// Ports that a packet can be sent to; the engine keeps 255 for "none".
 const PORTS_MAX: u8 = 255;
@@ -12,7 +12,7 @@ const FORM: &str =
     "an entry is written LABEL pop [GATEWAY] PORT or LABEL swap LABELS [GATEWAY] PORT";
 
 /// A label that may stand in packets.
-pub(super) fn label(text: &str) -> Result<u32, String> {
+pub(crate) fn label(text: &str) -> Result<u32, String> {
     let label = text.parse().ok().filter(|&n| n <= mpls::LABEL_MAX);
     match label {
         Some(mpls::IMPLICIT_NULL) => Err(
@@ -27,26 +27,36 @@ pub(super) fn label(text: &str) -> Result<u32, String> {
     }
 }
 
-impl FromArg for Labels {
+/// Labels as a configuration writes them.
+#[derive(Clone, Copy)]
+pub(crate) struct Stack(pub(super) Labels);
+
+impl FromArg for Stack {
     const KIND: &'static str = "labels, the outermost first, such as 100/200";
 
-    fn from_arg(raw: &str, _: &Names) -> Result<Labels, String> {
+    fn from_arg(raw: &str, _: &Names) -> Result<Stack, String> {
         let all = raw.split('/').map(label).collect::<Result<Vec<u32>, _>>()?;
-        Labels::new(&all).ok_or_else(|| format!("there may be up to {} labels", Labels::MAX))
+        let labels = Labels::new(all).map(Stack);
+        labels.ok_or_else(|| format!("there may be up to {} labels", Labels::MAX))
     }
 
-    fn stand_in() -> Labels {
-        Labels::default()
+    fn stand_in() -> Stack {
+        Stack(Labels::NONE)
     }
 
     fn show(&self) -> String {
-        let each: Vec<String> = self.outermost_first().map(|l| l.to_string()).collect();
-        each.join("/")
+        labels(&self.0)
     }
 }
 
+/// Labels as they are written, the outermost first.
+pub(crate) fn labels(labels: &Labels) -> String {
+    let each: Vec<String> = labels.outermost_first().map(|l| l.to_string()).collect();
+    each.join("/")
+}
+
 /// An entry, and the label that it is for.
-pub(super) fn entry(text: &str, names: &Names) -> Result<(u32, Entry), String> {
+pub(crate) fn entry(text: &str, names: &Names) -> Result<(u32, Entry), String> {
     let text = text.trim();
     let (first, rest) = text.split_once(char::is_whitespace).ok_or(FORM)?;
     let hops = rest.split('|').map(|hop| hop_of(hop, names));
@@ -63,8 +73,8 @@ fn hop_of(text: &str, names: &Names) -> Result<Hop, String> {
         hop => (hop, "1"),
     };
     let (labels, way) = match words {
-        ["pop", way @ ..] => (Labels::default(), way),
-        ["swap", labels, way @ ..] => (Labels::from_arg(labels, names)?, way),
+        ["pop", way @ ..] => (Labels::NONE, way),
+        ["swap", labels, way @ ..] => (Stack::from_arg(labels, names)?.0, way),
         _ => return Err(FORM.to_owned()),
     };
     let (gateway, port) = match way {
@@ -77,7 +87,8 @@ fn hop_of(text: &str, names: &Names) -> Result<Hop, String> {
         }
         _ => return Err(FORM.to_owned()),
     };
-    let port = port.parse().ok().filter(|&port| port < PORTS_MAX);
+    let port = port.parse::<u8>().ok().filter(|&port| port < PORTS_MAX);
+    let port = port.map(u16::from);
     let weight = weight.parse().ok().filter(|&weight| weight > 0);
     Ok(Hop {
         labels,
@@ -87,19 +98,19 @@ fn hop_of(text: &str, names: &Names) -> Result<Hop, String> {
     })
 }
 
-/// The next hops of an entry as they are written.
-pub(super) fn show(entry: &Entry) -> String {
-    let each = entry.hops().iter().map(|hop| {
-        let action = match hop.labels.len() {
-            0 => "pop".to_owned(),
-            _ => format!("swap {}", hop.labels.show()),
+/// The next hops of an entry as they are written, with ports by a name.
+pub(crate) fn show(hops: &[Hop], port: impl Fn(u16) -> String) -> String {
+    let each = hops.iter().map(|hop| {
+        let action = match hop.labels.is_empty() {
+            true => "pop".to_owned(),
+            false => format!("swap {}", labels(&hop.labels)),
         };
         let gateway = hop.gateway.map_or("-".to_owned(), |g| g.to_string());
         let weight = match hop.weight {
             1 => String::new(),
             n => format!(" WEIGHT {n}"),
         };
-        format!("{action} {gateway} {}{weight}", hop.port)
+        format!("{action} {gateway} {}{weight}", port(hop.port))
     });
     each.collect::<Vec<_>>().join(" | ")
 }
@@ -116,7 +127,8 @@ mod tests {
             "pop 10.0.0.2 1 WEIGHT 3 | swap 17 - 2",
         ] {
             let (label, entry) = entry(&format!("100 {text}"), &Names::default()).unwrap();
-            assert_eq!((label, show(&entry).as_str()), (100, text));
+            let shown = show(entry.hops(), |port| port.to_string());
+            assert_eq!((label, shown.as_str()), (100, text));
         }
     }
 

@@ -7,78 +7,47 @@ use engine::publish::{Published, Reader, domain};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::mpls::LABEL_MAX;
+use wire::mpls::{LABEL_MAX, Labels};
 
 /// Labels of a block.
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = (LABEL_MAX as usize + 1) / BLOCK;
 
-/// Labels that are put on a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Labels {
-    /// The innermost first.
-    labels: [u32; Labels::MAX],
-    len: u8,
-}
-
-impl Labels {
-    pub(super) const MAX: usize = 8;
-
-    /// Of these, the outermost first; `None` if they are too many.
-    pub(super) fn new(outermost_first: &[u32]) -> Option<Labels> {
-        let mut labels = Labels::default();
-        let places = labels.labels.get_mut(..outermost_first.len())?;
-        for (place, label) in places.iter_mut().zip(outermost_first.iter().rev()) {
-            *place = *label;
-        }
-        labels.len = outermost_first.len() as u8;
-        Some(labels)
-    }
-
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        usize::from(self.len)
-    }
-
-    #[inline]
-    pub(super) fn outermost_first(&self) -> impl Iterator<Item = u32> {
-        self.labels[..self.len()].iter().rev().copied()
-    }
-}
-
 /// A next hop: what takes the place of the label, and where the packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hop {
+pub struct Hop {
     /// None: the label is popped.
-    pub(super) labels: Labels,
+    pub labels: Labels,
     /// None: the packet is for this router, or the link has one other end.
-    pub(super) gateway: Option<IpAddr>,
-    pub(super) port: u8,
-    pub(super) weight: u16,
+    pub gateway: Option<IpAddr>,
+    /// An output, or an interface's number.
+    pub port: u16,
+    /// Its share of the flows, relative to the others' weights; not 0.
+    pub weight: u16,
 }
 
 /// What becomes of packets with a label.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     hops: Box<[Hop]>,
     weights: u64,
 }
 
 impl Entry {
-    pub(super) fn new(hops: Vec<Hop>) -> Entry {
+    pub(crate) fn new(hops: Vec<Hop>) -> Entry {
         Entry {
             weights: hops.iter().map(|hop| u64::from(hop.weight)).sum(),
             hops: hops.into(),
         }
     }
 
-    pub(super) fn hops(&self) -> &[Hop] {
+    pub(crate) fn hops(&self) -> &[Hop] {
         &self.hops
     }
 
     /// The next hop of a flow; its hash is asked for only if there is a choice.
     #[inline]
-    pub(super) fn hop(&self, hash: impl FnOnce() -> u32) -> Option<&Hop> {
+    pub(crate) fn hop(&self, hash: impl FnOnce() -> u32) -> Option<&Hop> {
         if let [hop] = &*self.hops {
             return Some(hop);
         }
@@ -94,10 +63,10 @@ impl Entry {
 
 /// An entry in brief, if it has one next hop by IPv4 or none and swaps the label for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Swap {
-    pub(super) label: u32,
-    pub(super) port: u8,
-    pub(super) gateway: Option<[u8; 4]>,
+pub(crate) struct Swap {
+    pub(crate) label: u32,
+    pub(crate) port: u16,
+    pub(crate) gateway: Option<[u8; 4]>,
 }
 
 impl Swap {
@@ -131,20 +100,20 @@ struct Block {
 
 /// What the writer knows beside.
 #[derive(Default)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// Labels that have an entry.
-    pub(super) labels: BTreeSet<u32>,
+    pub(crate) labels: BTreeSet<u32>,
     /// Those of the configuration.
-    pub(super) configured: BTreeSet<u32>,
+    pub(crate) configured: BTreeSet<u32>,
 }
 
-pub(super) struct LabelTable {
+pub(crate) struct LabelTable {
     blocks: Box<[Published<Block>]>,
     known: Mutex<Known>,
 }
 
 impl LabelTable {
-    pub(super) fn new() -> LabelTable {
+    pub(crate) fn new() -> LabelTable {
         let block = |_| Published::new(domain(), Block::default());
         LabelTable {
             blocks: (0..BLOCKS).map(block).collect(),
@@ -154,31 +123,31 @@ impl LabelTable {
 
     /// What a label is swapped for, if that can be said in brief.
     #[inline]
-    pub(super) fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
+    pub(crate) fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
         *block.swaps.get(label as usize % BLOCK)?
     }
 
     /// The entry of a label.
     #[inline]
-    pub(super) fn find<'r>(&'r self, label: u32, reader: &'r Reader) -> Option<&'r Entry> {
+    pub(crate) fn find<'r>(&'r self, label: u32, reader: &'r Reader) -> Option<&'r Entry> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
         block.entries.get(label as usize % BLOCK)?.as_deref()
     }
 
     /// The same for control, which is no reader.
-    pub(super) fn entry(&self, label: u32) -> Option<Arc<Entry>> {
+    pub(crate) fn entry(&self, label: u32) -> Option<Arc<Entry>> {
         let block = self.blocks.get(label as usize / BLOCK)?.snapshot();
         block.entries.get(label as usize % BLOCK)?.clone()
     }
 
     /// The writer's half.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a label an entry or none.
-    pub(super) fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
+    pub(crate) fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
         let Some(block) = self.blocks.get(label as usize / BLOCK) else {
             return;
         };

@@ -50,6 +50,8 @@ pub const AF_INET: u8 = 2;
 pub const AF_BRIDGE: u8 = 7;
 /// Address family: IPv6.
 pub const AF_INET6: u8 = 10;
+/// Address family: MPLS.
+pub const AF_MPLS: u8 = 28;
 
 /// Flag: a request.
 pub const NLM_F_REQUEST: u16 = 1;

@@ -9,6 +9,7 @@ pub const NETCONF_ALL: u32 = u32::MAX;
 
 const NETCONFA_IFINDEX: u16 = 1;
 const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
+const NETCONFA_INPUT: u16 = 7;
 
 /// The settings of an interface for an address family, as far as they concern forwarding here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Netconf {
     pub interface: u32,
     /// Whether routes by way of it are not used while it has no carrier, if the message says.
     pub ignores_linkdown: Option<bool>,
+    /// Of MPLS: whether packets with labels are taken from it, if the message says.
+    pub input: Option<bool>,
 }
 
 impl Netconf {
@@ -29,6 +32,7 @@ impl Netconf {
             family: head[0],
             interface: 0,
             ignores_linkdown: None,
+            input: None,
         };
         for attribute in Attributes::new(rest) {
             let attribute = attribute?;
@@ -37,6 +41,7 @@ impl Netconf {
                 NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN => {
                     netconf.ignores_linkdown = Some(attribute.u32()? != 0);
                 }
+                NETCONFA_INPUT => netconf.input = Some(attribute.u32()? != 0),
                 _ => {}
             }
         }

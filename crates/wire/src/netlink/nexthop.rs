@@ -1,6 +1,7 @@
 //! Next-hop objects and groups of them (`struct nhmsg` and `NHA_*`).
 
 use crate::BadHeader;
+use crate::mpls::Labels;
 use core::net::IpAddr;
 
 use super::attr::{Attributes, ne32};
@@ -11,6 +12,7 @@ pub(super) const NHA_BLACKHOLE: u16 = 4;
 pub(super) const NHA_OIF: u16 = 5;
 pub(super) const NHA_GATEWAY: u16 = 6;
 const NHA_ENCAP_TYPE: u16 = 7;
+const NHA_ENCAP: u16 = 8;
 const NHA_FDB: u16 = 11;
 
 /// A next hop that routes name by its number, or a group of such.
@@ -26,8 +28,10 @@ pub struct Nexthop<'a> {
     pub gateway: Option<IpAddr>,
     /// It drops packets.
     pub blackhole: bool,
-    /// Packets get another header or label in front.
+    /// Packets get another header or labels in front.
     pub encapsulated: bool,
+    /// The labels that they get; `None`: they get something else, or more than [`Labels::MAX`].
+    pub labels: Option<Labels>,
     /// It serves a bridge's forwarding entries, not routes.
     pub bridge: bool,
     members: &'a [u8],
@@ -45,10 +49,12 @@ impl<'a> Nexthop<'a> {
             gateway: None,
             blackhole: false,
             encapsulated: false,
+            labels: Some(Labels::NONE),
             bridge: false,
             members: &[],
         };
-        for attribute in Attributes::new(rest) {
+        let attributes = Attributes::new(rest);
+        for attribute in attributes {
             let attribute = attribute?;
             match attribute.kind {
                 NHA_ID => hop.id = attribute.u32()?,
@@ -61,6 +67,9 @@ impl<'a> Nexthop<'a> {
                 NHA_FDB => hop.bridge = true,
                 _ => {}
             }
+        }
+        if hop.encapsulated {
+            hop.labels = super::route::labels(attributes, NHA_ENCAP_TYPE, NHA_ENCAP);
         }
         Ok(hop)
     }

@@ -1,10 +1,11 @@
 //! Routes (`struct rtmsg` and `RTA_*`).
 
+use crate::mpls::{self, Labels};
 use crate::{BadHeader, Prefix4, Prefix6};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::attr::{Attributes, ne32};
-use super::{AF_INET, AF_INET6, aligned};
+use super::{AF_INET, AF_INET6, AF_MPLS, aligned};
 
 /// The table of what is the host's own: its addresses, broadcast.
 pub const TABLE_LOCAL: u32 = 255;
@@ -28,6 +29,7 @@ pub(super) const RTA_TABLE: u16 = 15;
 pub(super) const RTA_VIA: u16 = 18;
 const RTA_NEWDST: u16 = 19;
 const RTA_ENCAP_TYPE: u16 = 21;
+const RTA_ENCAP: u16 = 22;
 pub(super) const RTA_NH_ID: u16 = 30;
 
 /// What a route does with packets (`RTN_*`).
@@ -77,9 +79,11 @@ impl RouteKind {
 /// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<'a> {
-    /// [`AF_INET`] or [`AF_INET6`]. Routes of other families (MPLS, multicast) have no hops here.
+    /// [`AF_INET`], [`AF_INET6`] or [`AF_MPLS`]. Routes of other families (multicast) have no hops here.
     pub family: u8,
-    /// The destination's address, as written; of another family than those two, 0.0.0.0.
+    /// Of [`AF_MPLS`]: the label that packets come with.
+    pub label: Option<u32>,
+    /// The destination's address, as written; of another family than the first two, 0.0.0.0.
     pub dst: IpAddr,
     /// Length of the destination in bits, at most the address's.
     pub dst_len: u8,
@@ -117,10 +121,12 @@ impl<'a> Route<'a> {
         let (none, most) = match family {
             AF_INET6 => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 128),
             AF_INET => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32),
+            AF_MPLS => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 20),
             _ => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), u8::MAX),
         };
         let mut route = Route {
             family,
+            label: None,
             dst: none,
             dst_len: head[1],
             src_len: head[2],
@@ -151,6 +157,10 @@ impl<'a> Route<'a> {
         for attribute in attributes {
             let attribute = attribute?;
             match attribute.kind {
+                RTA_DST if self.family == AF_MPLS => {
+                    let label = mpls::Entry::read(attribute.value, 0);
+                    self.label = Some(label.ok_or(BadHeader::BadOption)?.label);
+                }
                 RTA_DST => self.dst = attribute.ip(self.family)?,
                 RTA_TABLE => self.table = attribute.u32()?,
                 RTA_PRIORITY => self.priority = attribute.u32()?,
@@ -163,6 +173,7 @@ impl<'a> Route<'a> {
                 _ => self.hop.take(&attribute, self.family)?,
             }
         }
+        self.hop.see_encapsulation(attributes, self.family);
         Ok(())
     }
 
@@ -208,8 +219,11 @@ pub struct Hop {
     pub weight: u16,
     /// `RTNH_F_*`.
     pub flags: u8,
-    /// Packets get another header or label in front (`RTA_ENCAP`, `RTA_NEWDST`).
+    /// Packets get another header or labels in front (`RTA_ENCAP`, `RTA_NEWDST`).
     pub encapsulated: bool,
+    /// The labels that packets get, of a route of [`AF_MPLS`] in place of the one that they have. `None`: they get something
+    /// else, or more than [`Labels::MAX`], or the hop is named by its Ethernet address.
+    pub labels: Option<Labels>,
 }
 
 impl Hop {
@@ -219,6 +233,7 @@ impl Hop {
         weight: 1,
         flags: 0,
         encapsulated: false,
+        labels: Some(Labels::NONE),
     };
 
     #[inline]
@@ -226,12 +241,57 @@ impl Hop {
         match attribute.kind {
             RTA_OIF => self.interface = attribute.u32()?,
             RTA_GATEWAY => self.gateway = Some(attribute.ip(family)?),
+            RTA_VIA if family == AF_MPLS => match attribute.via() {
+                Ok(gateway) => self.gateway = Some(gateway),
+                Err(_) => self.labels = None,
+            },
             RTA_VIA => self.gateway = Some(attribute.via()?),
-            RTA_ENCAP_TYPE | RTA_NEWDST => self.encapsulated = true,
+            RTA_ENCAP_TYPE => self.encapsulated = true,
+            RTA_NEWDST => {
+                self.encapsulated = true;
+                self.labels = self.labels.and(Labels::of_stack(attribute.value));
+            }
             _ => {}
         }
         Ok(())
     }
+}
+
+impl Hop {
+    /// Notes what packets get in front.
+    #[inline]
+    fn see_encapsulation(&mut self, attributes: Attributes<'_>, family: u8) {
+        if self.encapsulated && family != AF_MPLS {
+            self.labels = labels(attributes, RTA_ENCAP_TYPE, RTA_ENCAP);
+        }
+    }
+}
+
+/// The labels that packets get, of attributes that tell the type of what is put in front, and what it is; none if it is
+/// something else (`linux/mpls_iptunnel.h`).
+pub(super) fn labels(attributes: Attributes<'_>, of_type: u16, of_what: u16) -> Option<Labels> {
+    /// `LWTUNNEL_ENCAP_MPLS`
+    const MPLS: u16 = 1;
+    const MPLS_IPTUNNEL_DST: u16 = 1;
+    let find = |kind| {
+        attributes
+            .flatten()
+            .find(|attribute| attribute.kind == kind)
+    };
+    if find(of_type)?.u16() != Ok(MPLS) {
+        return None;
+    }
+    let mut labels = None;
+    for attribute in Attributes::new(find(of_what)?.value) {
+        match attribute.ok()? {
+            attribute if attribute.kind == MPLS_IPTUNNEL_DST => {
+                labels = Labels::of_stack(attribute.value);
+            }
+            // A time to live of its own, or what is not known.
+            _ => return None,
+        }
+    }
+    labels
 }
 
 /// See [`Route::hops`].
@@ -279,8 +339,10 @@ fn next_hop(bytes: &[u8], family: u8) -> Result<(Hop, &[u8]), BadHeader> {
         flags: head[2],
         ..Hop::NONE
     };
-    for attribute in Attributes::new(attributes) {
+    let attributes = Attributes::new(attributes);
+    for attribute in attributes {
         hop.take(&attribute?, family)?;
     }
+    hop.see_encapsulation(attributes, family);
     Ok((hop, bytes.get(aligned(len)..).unwrap_or(&[])))
 }

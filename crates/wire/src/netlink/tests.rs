@@ -1,9 +1,11 @@
 //! What Linux 6.18 said after the commands of `ip` named here.
 
 use super::*;
+use crate::mpls::Labels;
 use crate::testing::hammer;
 use crate::{EtherAddr, Prefix4};
 use core::net::IpAddr;
+use std::vec;
 use std::vec::Vec;
 
 /// `ip link set v0 up, the attributes that are read`
@@ -114,6 +116,7 @@ fn hop(interface: u32, gateway: &str, weight: u16) -> Hop {
         weight,
         flags: 0,
         encapsulated: false,
+        labels: Some(Labels::NONE),
     }
 }
 
@@ -462,6 +465,7 @@ fn what_becomes_of_routes_without_carrier_is_told() {
             family: AF_INET,
             interface,
             ignores_linkdown,
+            input: None,
         };
         event(hex, |_, event| {
             assert_eq!(event, Event::Netconf(Change::New, netconf));
@@ -469,11 +473,117 @@ fn what_becomes_of_routes_without_carrier_is_told() {
     }
 }
 
+/// A message of a type about MPLS: what follows its family, and attributes.
+fn mpls(kind: u16, head: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut body = [&[AF_MPLS], head].concat();
+    for (kind, value) in attributes {
+        body.extend((4 + value.len() as u16).to_ne_bytes());
+        body.extend(kind.to_ne_bytes());
+        body.extend(*value);
+        body.resize(body.len().next_multiple_of(4), 0);
+    }
+    let mut message = (16 + body.len() as u32).to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.extend([0; 10]);
+    message.extend(body);
+    message
+}
+
+/// `ip route replace 10.2.0.0/24 encap mpls 210/200 via 10.0.2.2` (Linux 6.1)
+const ENCAP: &str = "5400000018000001155d076bd000000002180000fe0300010000000008000f00fe000000080001000a020000080005000a00020208000400\
+     03000000100016000c000100000d2000000c81000600150001000000";
+
+#[test]
+fn routes_put_labels_on_packets() {
+    route(ENCAP, |_, route| {
+        let hop = Hop {
+            labels: Labels::new([210, 200]),
+            encapsulated: true,
+            ..hop(3, "10.0.2.2", 1)
+        };
+        assert!(route.hops().eq([hop]));
+    });
+    // Another type, a time to live of its own, a stack without end: only the kernel knows what to do.
+    let odd = [
+        ("0600150001000000", "0600150002000000"),
+        ("000d2000000c8100", "000d2000000c8000"),
+        ("10001600", "10001700"),
+    ];
+    for (from, to) in odd {
+        route(&ENCAP.replace(from, to), |_, route| {
+            let hop = route.hops().next().unwrap();
+            assert_eq!((hop.labels, hop.encapsulated), (None, true));
+        });
+    }
+}
+
+#[test]
+fn routes_of_mpls_have_labels() {
+    const DST: &[u8] = &[0x00, 0x06, 0x41, 0x00]; // 100
+    const NEW: &[u8] = &[0x00, 0x0c, 0x80, 0x00, 0x00, 0x12, 0xc1, 0x00]; // 200/300
+    let via = [&AF_INET.to_ne_bytes()[..], &[0, 10, 0, 1, 2]].concat();
+    let head = [20, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0];
+    let route = |attributes: &[(u16, &[u8])], f: &dyn Fn(Route<'_>)| {
+        let bytes = mpls(RTM_NEWROUTE, &head, attributes);
+        match messages(&bytes).next().unwrap().unwrap().event().unwrap() {
+            Event::Route(Change::New, route) => f(route),
+            other => panic!("{other:?}"),
+        }
+    };
+    let oif = 3u32.to_ne_bytes();
+    let labels = |labels: &[u32]| Labels::new(labels.iter().copied());
+    let one = [(1, DST), (19, NEW), (18, &via[..]), (4, &oif[..])];
+    route(&one, &|route| {
+        assert_eq!((route.label, route.family), (Some(100), AF_MPLS));
+        assert_eq!((route.prefix4(), route.prefix6()), (None, None));
+        let hop = Hop {
+            labels: labels(&[200, 300]),
+            encapsulated: true,
+            ..hop(3, "10.0.1.2", 1)
+        };
+        assert!(route.hops().eq([hop]));
+    });
+    // A pop, and what stands here in no form: a next hop by its Ethernet address, nine labels.
+    route(&one[..1], &|route| assert_eq!(route.hops().count(), 0));
+    let packet = [17, 0, 2, 0, 0, 0, 0, 9];
+    route(&[(1, DST), (18, &packet), (4, &oif)], &|route| {
+        assert_eq!(route.hops().next().unwrap().labels, None);
+    });
+    let mut nine = [0, 1, 0, 0].repeat(9);
+    nine[34] |= 1;
+    route(&[(1, DST), (19, &nine), (18, &via), (4, &oif)], &|route| {
+        assert_eq!(route.hops().next().unwrap().labels, None);
+    });
+    let hop_of = |labels: &[u8]| {
+        let mut hop = vec![0, 0, 0, 1, 3, 0, 0, 0];
+        hop.extend([&[10, 0, 18, 0][..], &via, &[0, 0]].concat());
+        hop.extend([&[8, 0, 19, 0][..], labels].concat());
+        hop[0] = hop.len() as u8;
+        hop
+    };
+    let both = [hop_of(&[0, 0x0c, 0x81, 0]), hop_of(&[0, 0x0c, 0x91, 0])].concat();
+    route(&[(1, DST), (9, &both)], &|route| {
+        let each = route.hops().map(|hop| hop.labels);
+        assert!(each.eq([labels(&[200]), labels(&[201])]));
+    });
+    let bad = mpls(RTM_NEWROUTE, &head, &[(1, &DST[..3])]);
+    assert!(messages(&bad).next().unwrap().unwrap().event().is_err());
+    let input = [(1, &oif[..]), (7, &1u32.to_ne_bytes()[..])];
+    let netconf = mpls(RTM_NEWNETCONF, &[0; 3], &input);
+    match messages(&netconf).next().unwrap().unwrap().event() {
+        Ok(Event::Netconf(Change::New, netconf)) => {
+            assert_eq!((netconf.family, netconf.interface), (AF_MPLS, 3));
+            assert_eq!(netconf.input, Some(true));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn no_bytes_make_it_panic() {
     for hex in [
         LINK, ADDRESS, ROUTE, MULTIPATH, VIA, APPENDED, NEXTHOP, GROUP, BY_GROUP, NEIGHBOUR,
-        RULE_MARK, NETCONF,
+        RULE_MARK, NETCONF, ENCAP,
     ] {
         hammer(&bytes(hex), |bytes| {
             for message in messages(bytes).flatten() {

@@ -1,0 +1,201 @@
+//! What MPLSLookup and LinuxMPLSLookup do to packets with labels: swap, pop and push.
+
+use super::header::{Life, Mode};
+use super::table::{Hop, LabelTable};
+use crate::prelude::*;
+use engine::publish::Reader;
+use wire::FlowKey;
+use wire::mpls::{self, Entry, LEN};
+
+/// A table of labels, and how it is used.
+pub(crate) struct Switch {
+    pub(crate) table: Arc<LabelTable>,
+    pub(crate) mode: Mode,
+    /// Secret, and other than the next router's: else one polarises the flows of the other.
+    pub(crate) seed: u32,
+}
+
+/// Why a packet is not switched.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Its time to live has expired.
+    Expired,
+    /// Its label has no entry.
+    NoLabel,
+    /// Its stack does not end.
+    BadStack,
+    /// There is no room for further labels.
+    NoHeadroom,
+    /// Who switches wants it to go elsewhere, as it came.
+    Verdict(Verdict),
+}
+
+/// What a packet's stack comes to.
+struct Found<'t> {
+    hop: &'t Hop,
+    /// Bytes of labels that go.
+    gone: usize,
+    /// The last of them.
+    last: Entry,
+    /// Time to live and class that the packet came with.
+    life: Life,
+}
+
+/// Swaps the only label of a packet, or the outermost one of two, for another, if `out` knows where packets for its port go.
+#[inline(always)]
+pub(crate) fn swap(
+    table: &LabelTable,
+    reader: &Reader,
+    packet: &mut Packet,
+    out: impl FnOnce(u16) -> Option<Verdict>,
+) -> Option<Verdict> {
+    let data = packet.data_mut();
+    let mut top = Entry::read(data, 0)?;
+    let stack = match top.bottom {
+        true => LEN,
+        false if Entry::read(data, LEN)?.bottom => 2 * LEN,
+        false => return None,
+    };
+    let swap = table.swap(top.label, reader)?;
+    if top.ttl <= 1 {
+        return None;
+    }
+    let verdict = out(swap.port)?;
+    (top.label, top.ttl) = (swap.label, top.ttl - 1);
+    top.write(data, 0);
+    packet.set_network_offset(stack);
+    if let Some(gateway) = swap.gateway {
+        packet.anno_mut().set_dst4(gateway);
+    }
+    Some(verdict)
+}
+
+impl Switch {
+    /// Does what the table says, if `out` knows where packets of a hop go; else they stay as they are, as all that stop do.
+    pub(crate) fn slow<'r>(
+        &'r self,
+        packet: &mut Packet,
+        reader: &'r Reader,
+        out: impl FnOnce(&Hop) -> Result<Verdict, Verdict>,
+    ) -> Result<(&'r Hop, Verdict), Stop> {
+        let data = packet.data();
+        let stack = mpls::stack_len(data).map_err(|_| Stop::BadStack)?;
+        let found = self.find(data, stack, reader);
+        packet.set_network_offset(stack);
+        let found = found?;
+        let verdict = out(found.hop).map_err(Stop::Verdict)?;
+        match self.relabel(packet, &found) {
+            true => Ok((found.hop, verdict)),
+            false => Err(Stop::NoHeadroom),
+        }
+    }
+
+    /// A hash of the flow that a packet below its labels belongs to.
+    #[inline(never)]
+    fn hash(&self, data: &[u8], stack: usize) -> u32 {
+        let (labels, payload) = data.split_at(stack);
+        match FlowKey::of_ip(payload) {
+            Some(flow) => flow.hash(self.seed),
+            None => labels.chunks(LEN).fold(self.seed, |hash, entry| {
+                // Label alone: class and time to live differ within a flow.
+                let label = Entry::read(entry, 0).map_or(0, |entry| entry.label);
+                let mixed =
+                    (u64::from(hash) << 20 ^ u64::from(label)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (mixed >> 32) as u32
+            }),
+        }
+    }
+
+    /// Follows the labels that are for this router.
+    #[inline]
+    fn find<'t>(
+        &'t self,
+        data: &[u8],
+        stack: usize,
+        reader: &'t Reader,
+    ) -> Result<Found<'t>, Stop> {
+        let uniform = self.mode == Mode::Uniform;
+        let mut carried: Option<Life> = None;
+        let mut at = 0;
+        while let Some(top) = Entry::read(data, at) {
+            let Some(entry) = self.table.find(top.label, reader) else {
+                return Err(Stop::NoLabel);
+            };
+            let own = Life {
+                ttl: top.ttl,
+                exp: top.exp,
+            };
+            let life = match carried {
+                Some(outer) if uniform => Life {
+                    ttl: outer.ttl.min(own.ttl),
+                    exp: outer.exp,
+                },
+                _ => own,
+            };
+            if life.ttl <= 1 {
+                return Err(Stop::Expired);
+            }
+            let hop = entry.hop(|| self.hash(data, stack));
+            let hop = hop.ok_or(Stop::NoLabel)?;
+            at += LEN;
+            if !hop.labels.is_empty() || hop.gateway.is_some() || top.bottom {
+                return Ok(Found {
+                    hop,
+                    gone: at,
+                    last: top,
+                    life,
+                });
+            }
+            carried = Some(life);
+        }
+        Err(Stop::BadStack)
+    }
+
+    /// Does to the packet's labels what the hop says; false if there is no room.
+    #[inline]
+    fn relabel(&self, packet: &mut Packet, found: &Found) -> bool {
+        let (hop, last, life) = (found.hop, found.last, found.life);
+        let uniform = self.mode == Mode::Uniform;
+        let onward = Life {
+            ttl: life.ttl - 1,
+            exp: life.exp,
+        };
+        let new = hop.labels.len() * LEN;
+        if new == 0 {
+            if !packet.pull(found.gone) || !uniform {
+                return true;
+            }
+            let data = packet.data_mut();
+            match last.bottom {
+                // Where it is looked up next, its time to live is lowered.
+                true if hop.gateway.is_none() => life.into_ip(data),
+                true => onward.into_ip(data),
+                false => {
+                    if let Some(mut top) = Entry::read(data, 0) {
+                        (top.ttl, top.exp) = (onward.ttl.min(top.ttl), onward.exp);
+                        top.write(data, 0);
+                    }
+                }
+            }
+            return true;
+        }
+        let fits = match new.checked_sub(found.gone) {
+            None => packet.pull(found.gone - new),
+            Some(0) => true,
+            Some(more) => packet.push(more).is_some(),
+        };
+        if fits {
+            let data = packet.data_mut();
+            for (i, label) in hop.labels.outermost_first().enumerate() {
+                let entry = Entry {
+                    label,
+                    exp: onward.exp,
+                    bottom: last.bottom && i + 1 == hop.labels.len(),
+                    ttl: onward.ttl,
+                };
+                entry.write(data, i * LEN);
+            }
+        }
+        fits
+    }
+}
