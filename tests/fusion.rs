@@ -289,6 +289,7 @@ fn the_fused_linux_router_counts_and_sends_what_its_elements_do() {
                 [Member {
                     gateway,
                     port,
+                    labels: wire::mpls::Labels::NONE,
                     weight: 1,
                 }]
             };

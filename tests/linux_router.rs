@@ -82,6 +82,7 @@ impl Steered {
         Member {
             gateway: gateway.map(address),
             port: self.eth[port].number(),
+            labels: wire::mpls::Labels::NONE,
             weight: 1,
         }
     }
@@ -154,6 +155,7 @@ fn at(port: u16) -> Member {
     Member {
         gateway: None,
         port,
+        labels: wire::mpls::Labels::NONE,
         weight: 1,
     }
 }
@@ -449,6 +451,7 @@ fn workers_share_the_image_and_the_rates() {
     let hop = Member {
         gateway: None,
         port: eth1.number(),
+        labels: wire::mpls::Labels::NONE,
         weight: 1,
     };
     let [net, here] = [hop, at(LOCAL)].map(|hop| routes.add_group(&[hop]).expect("an id"));

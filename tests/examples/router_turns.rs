@@ -34,6 +34,7 @@ fn steer(router: &Whole) {
     let hop = Member {
         gateway: Some(GATEWAY.into()),
         port: eth1.number(),
+        labels: wire::mpls::Labels::NONE,
         weight: 1,
     };
     let routes = kernel.routes4().expect("memory");

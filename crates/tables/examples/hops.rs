@@ -38,6 +38,7 @@ fn main() {
     let hop = |n: u8| Member {
         gateway: Some(IpAddr::from([10, 0, 0, n])),
         port: u16::from(n),
+        labels: wire::mpls::Labels::NONE,
         weight: 1,
     };
     for width in [1, 8] {

@@ -42,6 +42,7 @@ counts! { Counts:
     "gauge" synced: "1 while all that the kernel says is known";
     "gauge" routes4: "IPv4 prefixes with a route";
     "gauge" routes6: "IPv6 prefixes with a route";
+    "gauge" labels: "MPLS labels with a route";
     "gauge" nexthops: "next-hop objects and groups";
     "gauge" links: "interfaces in the namespace";
     "gauge" links_used: "interfaces that the configuration names";

@@ -192,7 +192,7 @@ impl Session {
                 if matches!(event, Event::Route(..) | Event::Nexthop(..)) && first.is_none() {
                     *first = Some(now);
                     *syncing = true;
-                    for part in [Part::Nexthops, Part::Routes4, Part::Routes6] {
+                    for part in Part::ALL {
                         model.begin_sync(Source::Fpm, part);
                     }
                 }
@@ -228,7 +228,7 @@ impl Session {
         let told = self.due().is_some_and(|due| due <= now);
         if told {
             self.syncing = false;
-            for part in [Part::Routes4, Part::Routes6, Part::Nexthops] {
+            for part in Part::ALL.into_iter().rev() {
                 model.end_sync(Source::Fpm, part);
             }
         }

@@ -12,6 +12,8 @@ struct Known {
     carrier: bool,
     mac: [u8; 6],
     mtu: usize,
+    /// Whether the kernel takes packets with labels from it.
+    takes_labels: bool,
     /// The interface of this name, if the configuration has one.
     interface: Option<Arc<Interface>>,
     /// Of the dump that has told of it last.
@@ -45,6 +47,7 @@ impl Known {
     fn tell(&self) {
         if let Some(interface) = &self.interface {
             interface.set_state(self.up, self.mac, self.mtu);
+            interface.set_takes_labels(self.takes_labels);
         }
     }
 }
@@ -70,6 +73,7 @@ impl Links {
             if let Some(before) = std::mem::replace(&mut link.interface, interface) {
                 before.clear_neighbours();
                 before.set_state(false, [0; 6], before.mtu());
+                before.set_takes_labels(false);
             }
             changed.push(*index);
         }
@@ -112,6 +116,7 @@ impl Links {
                 0 => old.map_or(1500, |old| old.mtu),
                 mtu => mtu as usize,
             },
+            takes_labels: old.is_some_and(|old| old.takes_labels),
             name: name.into(),
             sync: self.sync,
         };
@@ -122,6 +127,14 @@ impl Links {
         }
         self.known.insert(link.index, known);
         Some(Some(state))
+    }
+
+    /// Whether the kernel takes packets with labels from a link.
+    pub(super) fn set_takes_labels(&mut self, index: u32, takes: bool) {
+        if let Some(link) = self.known.get_mut(&index) {
+            link.takes_labels = takes;
+            link.tell();
+        }
     }
 
     /// From now on all links there are will be told.
@@ -173,7 +186,7 @@ impl Links {
         match other {
             Some((_, other)) => other.tell(),
             None => {
-                link.up = false;
+                (link.up, link.takes_labels) = (false, false);
                 link.tell();
             }
         }

@@ -24,6 +24,7 @@
 mod candidates;
 mod family;
 mod hash;
+mod labels;
 mod paths;
 mod ways;
 mod world;
@@ -37,9 +38,11 @@ use wire::netlink::{TABLE_LOCAL, TABLE_MAIN};
 
 use candidates::How;
 use family::Family;
+use labels::LabelRoutes;
 use paths::Class;
 use world::World;
 
+pub use labels::LabelImage;
 pub use world::Link;
 
 /// `RTPROT_KERNEL`: made by the kernel itself, with an address.
@@ -97,6 +100,13 @@ pub enum Part {
     Routes4,
     /// Routes of IPv6.
     Routes6,
+    /// Routes of MPLS.
+    Labels,
+}
+
+impl Part {
+    /// In the order in which they are told: next hops before the routes that go by them.
+    pub const ALL: [Part; 4] = [Part::Nexthops, Part::Routes4, Part::Routes6, Part::Labels];
 }
 
 /// What the model cannot know without being told everything again.
@@ -108,6 +118,8 @@ pub struct Doubt {
     pub routes4: bool,
     /// Routes of IPv6.
     pub routes6: bool,
+    /// Routes of MPLS.
+    pub labels: bool,
 }
 
 impl Doubt {
@@ -116,6 +128,7 @@ impl Doubt {
         nexthops: true,
         routes4: true,
         routes6: true,
+        labels: true,
     };
 
     /// Whether there is any.
@@ -152,6 +165,7 @@ pub struct Model {
     world: World,
     v4: Family<4>,
     v6: Family<16>,
+    labels: LabelRoutes,
     /// Whether a daemon's routes take the place of the table `main`.
     fpm: bool,
     doubt: Doubt,
@@ -169,6 +183,7 @@ impl Model {
             world: World::default(),
             v4: Family::new(),
             v6: Family::new(),
+            labels: LabelRoutes::default(),
             fpm,
             doubt: Doubt::default(),
             leaving: false,
@@ -178,6 +193,14 @@ impl Model {
 
     /// A message about a route, with the flags of its header.
     pub fn route(&mut self, source: Source, flags: u16, change: Change, route: &Route<'_>) {
+        if let Some(label) = route.label {
+            // A daemon's routes take the place of the kernel's.
+            if (source == Source::Fpm) == self.fpm {
+                let world = &self.world;
+                self.labels.route(world, source, change, label, route);
+            }
+            return;
+        }
         let Some(class) = self.class(source, route) else {
             return;
         };
@@ -266,6 +289,11 @@ impl Model {
         }
     }
 
+    /// The kernel has learnt about MPLS: what it has said before is not all.
+    pub fn doubt_labels(&mut self) {
+        self.doubt.labels = true;
+    }
+
     /// An address of a link has gone (routes may have gone with it) or come (hops may live again).
     pub fn address(&mut self, change: Change, is4: bool) {
         if is4 {
@@ -283,6 +311,7 @@ impl Model {
         }
         self.v4.stale();
         self.v6.stale();
+        self.labels.stale();
     }
 
     /// From now on all there is of a part is told. May be called again instead of [`Model::end_sync`], if a
@@ -296,12 +325,14 @@ impl Model {
             }
             Part::Routes4 => self.v4.begin_sync(source),
             Part::Routes6 => self.v6.begin_sync(source),
+            Part::Labels => self.labels.begin_sync(source),
         }
         if source == Source::Kernel {
             match part {
                 Part::Nexthops => self.doubt.nexthops = false,
                 Part::Routes4 => self.doubt.routes4 = false,
                 Part::Routes6 => (self.doubt.routes6, self.leaving) = (false, false),
+                Part::Labels => self.doubt.labels = false,
             }
         }
     }
@@ -315,6 +346,7 @@ impl Model {
             }
             Part::Routes4 => self.v4.end_sync(source),
             Part::Routes6 => self.v6.end_sync(source),
+            Part::Labels => self.labels.end_sync(source),
         }
     }
 
@@ -348,6 +380,19 @@ impl Model {
         let first = self.v4.flush(&self.world, v4, &mut flushed);
         let second = self.v6.flush(&self.world, v6, &mut flushed);
         first.and(second).map(|()| flushed)
+    }
+
+    /// Brings a table of labels in step. `is_new`: it has not been told anything.
+    pub fn flush_labels(&mut self, image: &impl LabelImage, is_new: bool) {
+        if is_new {
+            self.labels.stale();
+        }
+        self.labels.flush(&self.world, image);
+    }
+
+    /// Labels that have a route.
+    pub fn labels_len(&self) -> usize {
+        self.labels.len()
     }
 
     /// Prefixes of IPv4 and of IPv6 that have a route.

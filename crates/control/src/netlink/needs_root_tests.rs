@@ -136,6 +136,7 @@ fn hop(gateway: &str, port: u16, weight: u16) -> Member {
     Member {
         gateway: gateway.parse().ok(),
         port,
+        labels: wire::mpls::Labels::NONE,
         weight,
     }
 }

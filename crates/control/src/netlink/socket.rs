@@ -18,8 +18,8 @@ use zeroize::Zeroize;
 const ROUTE: isize = 0;
 /// Links, neighbours; addresses, routes, rules and settings of both families (`RTNLGRP_*`).
 const GROUPS: [u32; 10] = [1, 3, 5, 9, 7, 11, 8, 19, 24, 25];
-/// Next-hop objects, since Linux 5.3.
-const NEXTHOPS: u32 = 32;
+/// Routes and settings of MPLS, since Linux 4.1 and 4.10; next-hop objects, since Linux 5.3.
+const NEWER: [u32; 3] = [27, 29, 32];
 /// Room for one receive: more than the kernel puts into a part of a dump (32 KiB), and than one message
 /// about a route of many hops takes.
 const RECEIVE: usize = 64 << 10;
@@ -69,8 +69,10 @@ impl Changes {
     /// kernel counts some hundred bytes for each beside its own.
     pub(super) fn open(room: usize) -> io::Result<Changes> {
         let changes = Changes::of(ROUTE, &GROUPS, room)?;
-        // A kernel that has none tells of none.
-        let _ = changes.0.add_membership(NEXTHOPS);
+        for group in NEWER {
+            // A kernel that has none tells of none.
+            let _ = changes.0.add_membership(group);
+        }
         Ok(changes)
     }
 

@@ -3,37 +3,56 @@
 //! A port is a compound element in which a LinuxInput names its interface. Before a configuration is planned, the names are
 //! written as the lookup's arguments.
 
-use super::lookup::OUT_FIRST;
+use super::{linux_mpls_encap, linux_mpls_lookup, lookup};
 use crate::route::attached::Ways;
 use lang::{Config, Router, args};
 use planner::Options;
 use std::collections::BTreeMap;
 
-const LOOKUPS: [&str; 2] = ["LinuxIPLookup", "LinuxIP6Lookup"];
+/// Classes of lookups, and the first output that leads to a port.
+const LOOKUPS: [(&str, usize); 4] = [
+    ("LinuxIPLookup", lookup::OUT_FIRST),
+    ("LinuxIP6Lookup", lookup::OUT_FIRST),
+    ("LinuxMPLSEncap", linux_mpls_encap::OUT_FIRST),
+    ("LinuxMPLSLookup", linux_mpls_lookup::OUT_FIRST),
+];
 
 /// Names the interfaces of lookups that have no arguments. Where a name is missing, the lookup itself complains.
 pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<lang::Diagnostic> {
+    let first_output = |class: &str| LOOKUPS.iter().find(|(known, _)| *known == class);
     if !router
         .elements
         .iter()
-        .any(|e| LOOKUPS.contains(&e.class.as_str()))
+        .any(|e| first_output(&e.class).is_some())
     {
         return Vec::new();
     }
     let ways = Ways::of(router);
     for index in 0..router.elements.len() {
         let element = &router.elements[index];
-        if LOOKUPS.contains(&element.class.as_str()) && element.config.text.trim().is_empty() {
-            let names = names(router, &ways, index);
+        let Some((_, first)) = first_output(&element.class) else {
+            continue;
+        };
+        // Keyword arguments may stand alone.
+        let given = args::split(&element.config.text);
+        let texts: Vec<&str> = given
+            .into_iter()
+            .map(|at| &element.config.text[at])
+            .collect();
+        let is_name = |text: &&str| !text.is_empty() && !text.contains(char::is_whitespace);
+        if !texts.iter().any(is_name) {
+            let keys = texts.iter().filter(|text| !text.is_empty());
+            let mut all = names(router, &ways, index, *first);
+            all.extend(keys.map(|text| (*text).to_owned()));
             let span = element.config.span();
-            router.elements[index].config = Config::verbatim(args::join(names), span);
+            router.elements[index].config = Config::verbatim(args::join(all), span);
         }
     }
     Vec::new()
 }
 
 /// The interfaces by output, from the first port on, without a gap.
-fn names(router: &Router, ways: &Ways, lookup: usize) -> Vec<String> {
+fn names(router: &Router, ways: &Ways, lookup: usize, first: usize) -> Vec<String> {
     let inputs = router.elements.iter().filter(|e| e.class == "LinuxInput");
     let ports: Vec<(&str, String)> = inputs
         .filter_map(|e| {
@@ -43,14 +62,14 @@ fn names(router: &Router, ways: &Ways, lookup: usize) -> Vec<String> {
         })
         .collect();
     let mut by_output = BTreeMap::new();
-    for &(output, to) in ways.from(lookup).iter().filter(|(o, _)| *o >= OUT_FIRST) {
+    for &(output, to) in ways.from(lookup).iter().filter(|(o, _)| *o >= first) {
         let mut to = ways.along(to).map(|to| &router.elements[to].name);
         let port = to.find_map(|to| ports.iter().find(|(place, _)| to.starts_with(place)));
         if let Some((_, name)) = port {
             by_output.insert(output, name.clone());
         }
     }
-    (OUT_FIRST..)
+    (first..)
         .map_while(|output| by_output.remove(&output))
         .collect()
 }

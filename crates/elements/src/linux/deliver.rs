@@ -12,6 +12,19 @@ const UNREACHABLE: u8 = 1;
 const FULL: usize = 2;
 const DOWN: usize = 3;
 const NO_HEADROOM: u8 = 4;
+/// Only of packets below labels.
+const TOO_LONG: u8 = 5;
+const NOT_IP: u8 = 6;
+/// Their names.
+pub(super) const DROPS: [&str; 7] = [
+    "no_address",
+    "unreachable",
+    "full",
+    "down",
+    "no_headroom",
+    "too_long",
+    "not_ip",
+];
 
 const OUT_UNREACHABLE: u8 = 1;
 /// Not a port: the packet waits.
@@ -27,6 +40,8 @@ pub(crate) trait Family: 'static {
     const PACKET: Facts;
     /// The packets' Ethernet type.
     const ETHERTYPE: u16;
+    /// Whether packets begin with labels, or with what was below the last of them.
+    const IS_LABELLED: bool = false;
 
     /// The next hop, in the form of an IPv6 address; as a number, which is compared at once.
     fn key(packet: &Packet) -> u128;
@@ -49,8 +64,10 @@ impl Sender {
         match event {
             Event::Ready(mac, mut packet) => match self.header::<F>(mac) {
                 Some(header) => {
-                    let put = encapsulate(&mut packet, &header);
-                    cx.send(packet, on_if(put, NO_HEADROOM));
+                    let last = std::mem::replace(&mut self.header, header);
+                    let verdict = encapsulate::<F>(&mut packet, self);
+                    self.header = last;
+                    cx.send(packet, verdict);
                 }
                 None => cx.drop(packet, DOWN),
             },
@@ -83,19 +100,44 @@ fn give_up<F: Family>(mut packet: Packet, cx: &mut Cx) {
     cx.send(packet, Verdict::reject(UNREACHABLE, OUT_UNREACHABLE));
 }
 
-/// Puts an Ethernet header directly before the IP header; false if there is no room.
+/// Puts an Ethernet header directly before the IP header, or before labels.
 #[inline]
-fn encapsulate(packet: &mut Packet, header: &[u8; ether::LEN]) -> bool {
-    if !packet.pull(packet.network_offset()) {
-        return false;
+fn encapsulate<F: Family>(packet: &mut Packet, sender: &Sender) -> Verdict {
+    let mut ethertype = F::ETHERTYPE;
+    if F::IS_LABELLED {
+        match labelled_type(packet, sender.interface.mtu()) {
+            Ok(found) => ethertype = found,
+            Err(reason) => return Verdict::drop(reason),
+        }
+    } else if !packet.pull(packet.network_offset()) {
+        return Verdict::drop(NO_HEADROOM);
     }
     let head = packet.push(ether::LEN).and_then(|h| h.first_chunk_mut());
     let Some(head) = head else {
-        return false;
+        return Verdict::drop(NO_HEADROOM);
     };
-    *head = *header;
+    *head = sender.header;
+    if ethertype != F::ETHERTYPE {
+        [head[12], head[13]] = ethertype.to_be_bytes();
+    }
     packet.set_mac_here();
-    true
+    Verdict::ON
+}
+
+/// The Ethernet type of a packet that begins with labels, or is what was below them.
+fn labelled_type(packet: &Packet, mtu: usize) -> Result<u16, u8> {
+    if packet.len() > mtu {
+        return Err(TOO_LONG);
+    }
+    match (
+        packet.network_offset(),
+        packet.data().first().map(|b| b >> 4),
+    ) {
+        (1.., _) => Ok(ether::MPLS),
+        (_, Some(4)) => Ok(ether::IPV4),
+        (_, Some(6)) => Ok(ether::IPV6),
+        _ => Err(NOT_IP),
+    }
 }
 
 pub(crate) struct Deliver<F> {
@@ -123,7 +165,7 @@ impl<F: Family> Sending<'_, '_, F> {
         {
             return verdict;
         }
-        on_if(encapsulate(packet, &self.sender.header), NO_HEADROOM)
+        encapsulate::<F>(packet, self.sender)
     }
 
     /// Finds where packets for an address go.
@@ -177,8 +219,10 @@ impl<F: Family> Element for Deliver<F> {
     const NEEDS: &'static [Facts] = &[F::PACKET];
     const GIVES: &'static [Facts] = &[Facts::ETHER, F::PACKET];
     const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] =
-        &["no_address", "unreachable", "full", "down", "no_headroom"];
+    const DROPS: &'static [&'static str] = match F::IS_LABELLED {
+        true => &DROPS,
+        false => DROPS.split_at(TOO_LONG as usize).0,
+    };
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
@@ -255,7 +299,9 @@ impl<F: Family> Element for Deliver<F> {
             "a line per neighbour that is known: address, Ethernet address, state",
             |interface: &Arc<Interface>, _| {
                 let mut known = interface.neighbours();
-                known.retain(|(address, _)| address.is_ipv6() == (F::ETHERTYPE == ether::IPV6));
+                known.retain(|(address, _)| {
+                    F::IS_LABELLED || address.is_ipv6() == (F::ETHERTYPE == ether::IPV6)
+                });
                 known.sort_unstable_by_key(|(address, _)| *address);
                 Ok(known
                     .iter()
@@ -275,7 +321,7 @@ impl<F: Family> Element for Deliver<F> {
 
 impl<F: Family> Resources for Deliver<F> {
     fn memory(interface: &Arc<Interface>) -> usize {
-        interface.link().memory() / 2 // a half each: both classes have the table
+        interface.link().memory() / 2 // a half each: LinuxARP and LinuxND have the table
     }
 }
 

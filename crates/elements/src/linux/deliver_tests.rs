@@ -224,6 +224,7 @@ fn an_ip4_packet_can_go_by_an_ip6_next_hop() {
     let hop = Member {
         gateway: Some("fe80::9".parse().expect("an address")),
         port: link.eth0.number(),
+        labels: wire::mpls::Labels::NONE,
         weight: 1,
     };
     let group = routes.add_group(&[hop]).expect("an id");

@@ -5,7 +5,7 @@ use crate::neighbour::{Bounds, Link};
 use engine::clock::Time;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tables::neighbours::{Refused, State, Timing};
 use wire::EtherAddr;
@@ -80,6 +80,7 @@ pub struct Interface {
     /// [`UP`] and the Ethernet address.
     state: AtomicU64,
     mtu: AtomicUsize,
+    takes_labels: AtomicBool,
     link: Arc<Link<Key>>,
     asks: Arc<Asks>,
 }
@@ -93,6 +94,7 @@ impl Interface {
             known_as: Mutex::new(name.to_owned()),
             state: AtomicU64::new(0),
             mtu: AtomicUsize::new(1500),
+            takes_labels: AtomicBool::new(false),
             link: Arc::new(Link::new(BOUNDS)),
             asks: Arc::clone(asks),
         }
@@ -138,6 +140,17 @@ impl Interface {
         let up = if up { UP } else { 0 };
         self.mtu.store(mtu, Relaxed);
         self.state.store(up | EtherAddr(mac).to_u64(), Relaxed);
+    }
+
+    /// Whether the kernel takes packets with labels from it (`net.mpls.conf.NAME.input`).
+    pub fn set_takes_labels(&self, takes: bool) {
+        self.takes_labels.store(takes, Relaxed);
+    }
+
+    /// As [`set_takes_labels`](Self::set_takes_labels) has said; false at first.
+    #[inline]
+    pub fn takes_labels(&self) -> bool {
+        self.takes_labels.load(Relaxed)
     }
 
     /// Whether it is up.

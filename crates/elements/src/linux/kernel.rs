@@ -2,6 +2,7 @@
 
 use super::asks::{Ask, Asks};
 use super::interface::Interface;
+use super::labels::LabelRoutes;
 use super::routes::Routes;
 use super::{INTERFACES, NoMemory};
 use std::os::fd::BorrowedFd;
@@ -15,6 +16,7 @@ pub struct Kernel {
     generation: AtomicU64,
     routes4: OnceLock<Result<Arc<Routes<4>>, NoMemory>>,
     routes6: OnceLock<Result<Arc<Routes<16>>, NoMemory>>,
+    labels: OnceLock<Arc<LabelRoutes>>,
     asks: Arc<Asks>,
     used: AtomicBool,
 }
@@ -39,6 +41,27 @@ impl Kernel {
     /// The routes of IPv6.
     pub fn routes6(&self) -> Result<&Routes<16>, NoMemory> {
         self.shared6().map(|routes| &**routes)
+    }
+
+    /// The routes of MPLS; none as long as no element uses them.
+    pub fn labels(&self) -> Option<&LabelRoutes> {
+        self.labels.get().map(|labels| &**labels)
+    }
+
+    /// The routes of MPLS, used from now on.
+    pub fn use_labels(&self) -> &Arc<LabelRoutes> {
+        self.used.store(true, Ordering::Release);
+        self.labels.get_or_init(|| {
+            // Who follows the kernel looks what there is now.
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            Arc::default()
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Interface>>> {
+        self.interfaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether some element has asked for anything of this: else nobody need follow the kernel.
@@ -94,12 +117,6 @@ impl Kernel {
     pub(super) fn shared6(&self) -> Result<&Arc<Routes<16>>, NoMemory> {
         let routes = self.routes6.get_or_init(|| Routes::new().map(Arc::new));
         routes.as_ref().map_err(|refused| *refused)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Interface>>> {
-        self.interfaces
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,8 +18,8 @@
 //!
 //! Output 1 gets packets that the kernel must handle, which has the same table: packets without route and those
 //! of `unreachable` and `prohibit` routes, for which the kernel sends the right ICMP error, and packets to
-//! interfaces that are not listed here, such as tunnels. Packets of `blackhole` routes are dropped
-//! (`blackhole`).
+//! interfaces that are not listed here, such as tunnels, or by routes that put MPLS labels on them (LinuxMPLSEncap behind
+//! output 1 does so without the kernel). Packets of `blackhole` routes are dropped (`blackhole`).
 //!
 //! All LinuxIPLookups of a router share one table, which is kept when the configuration is replaced.
 //!

@@ -80,23 +80,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     type Config = Config<N>;
 
     fn configure(args: &mut Args) -> Config<N> {
-        let mut interfaces: Vec<Arc<Interface>> = Vec::new();
-        for arg in args.rest("NAME", "interfaces' names", "an interface") {
-            let Some(name) = args.value::<String>("NAME", &arg.raw, &arg) else {
-                continue;
-            };
-            if interfaces.iter().any(|known| known.name() == name) {
-                args.error(&arg, format!("interface `{name}` is named twice"));
-            } else {
-                interfaces.push(super::interface(args, &name));
-            }
-        }
-        if interfaces.len() > usize::from(u8::MAX) - OUT_FIRST {
-            args.error_in_whole(
-                "more than 253 interfaces",
-                "leave some of them to the kernel",
-            );
-        }
+        let interfaces = super::interfaces(args, OUT_FIRST);
         let kernel = args.router_wide::<Kernel>();
         let routes = K::routes(&kernel).cloned().map_err(|refused| {
             let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
@@ -182,7 +166,8 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
             }
             let next_hop =
                 groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, self.seed));
-            let Some(hop) = next_hop else {
+            // Those that get labels find a LinuxMPLSEncap among the exceptions, or the kernel.
+            let Some(hop) = next_hop.filter(|hop| hop.labels.is_empty()) else {
                 return Verdict::out(OUT_EXCEPTION);
             };
             match hop.gateway {
@@ -217,6 +202,7 @@ mod tests {
         Member {
             gateway: gateway.map(|text| text.parse().expect("an address")),
             port,
+            labels: wire::mpls::Labels::NONE,
             weight,
         }
     }

@@ -11,10 +11,15 @@ mod control_plane_policer;
 mod deliver;
 mod interface;
 mod kernel;
+mod labels;
 mod linux_arp;
 pub(crate) mod linux_input;
 mod linux_ip6_lookup;
 pub(crate) mod linux_ip_lookup;
+mod linux_mpls_encap;
+mod linux_mpls_ether_encap;
+mod linux_mpls_input;
+pub(crate) mod linux_mpls_lookup;
 pub(crate) mod linux_mtu;
 mod linux_nd;
 pub(crate) mod lookup;
@@ -22,9 +27,11 @@ mod origin;
 mod routes;
 mod show;
 
+pub use crate::mpls::table::Hop as LabelHop;
 pub use asks::Ask;
 pub use interface::{Interface, Neighbour};
 pub use kernel::Kernel;
+pub use labels::LabelRoutes;
 pub use routes::Routes;
 pub use tables::fib::{Full, NoMemory, Prefix};
 pub use tables::groups::{GroupError, GroupId, MEMBERS_MAX, Member};
@@ -39,6 +46,10 @@ pub const CLASSES: &[Class] = &[
     Class::of::<linux_input::LinuxInput>(),
     Class::of::<lookup::Lookup<linux_ip6_lookup::Six, 16>>(),
     Class::of::<lookup::Lookup<linux_ip_lookup::Four, 4>>(),
+    Class::of::<deliver::Deliver<linux_mpls_ether_encap::Mpls>>(),
+    Class::of::<linux_mpls_encap::LinuxMPLSEncap>(),
+    Class::of::<linux_mpls_input::LinuxMPLSInput>(),
+    Class::of::<linux_mpls_lookup::LinuxMPLSLookup>(),
     Class::of::<linux_mtu::LinuxMTU>(),
     Class::of::<deliver::Deliver<linux_nd::Nd>>(),
 ];
@@ -75,6 +86,29 @@ pub(crate) fn interface(args: &mut Args, name: &str) -> Arc<Interface> {
             .interface(name)
             .expect("the first has a number")
     })
+}
+
+/// The arguments of a lookup: interfaces, to which its outputs from the `first` on lead.
+fn interfaces(args: &mut Args, first: usize) -> Vec<Arc<Interface>> {
+    let mut interfaces: Vec<Arc<Interface>> = Vec::new();
+    for arg in args.rest("NAME", "interfaces' names", "an interface") {
+        let Some(name) = args.value::<String>("NAME", &arg.raw, &arg) else {
+            continue;
+        };
+        if interfaces.iter().any(|known| known.name() == name) {
+            args.error(&arg, format!("interface `{name}` is named twice"));
+        } else {
+            interfaces.push(interface(args, &name));
+        }
+    }
+    let most = usize::from(u8::MAX) - first;
+    if interfaces.len() > most {
+        args.error_in_whole(
+            format!("more than {most} interfaces"),
+            "leave some of them to the kernel",
+        );
+    }
+    interfaces
 }
 
 /// The argument `NAME`.

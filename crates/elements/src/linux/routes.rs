@@ -36,6 +36,7 @@ impl<const N: usize> Routes<N> {
         let here = Member {
             gateway: None,
             port: LOCAL,
+            labels: wire::mpls::Labels::NONE,
             weight: 1,
         };
         let mut writer = routes.0.lock();
@@ -234,6 +235,7 @@ mod tests {
         Member {
             gateway: Some(IpAddr::from([192, 0, 2, n])),
             port: 3,
+            labels: wire::mpls::Labels::NONE,
             weight: 1,
         }
     }

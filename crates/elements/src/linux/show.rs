@@ -3,15 +3,16 @@
 
 use super::routes::Routes;
 use super::{BLACKHOLE, EXCEPTION, GroupId, Kernel, LOCAL, Member};
+use crate::mpls::syntax;
 use crate::route::family::Family;
 use crate::route::table::row;
 use std::collections::BTreeMap;
 
 /// Names of what next hops' ports mean.
-struct Names(BTreeMap<u16, String>);
+pub(super) struct Names(BTreeMap<u16, String>);
 
 impl Names {
-    fn of(kernel: &Kernel) -> Names {
+    pub(super) fn of(kernel: &Kernel) -> Names {
         let fixed = [
             (LOCAL, "local"),
             (EXCEPTION, "kernel"),
@@ -23,15 +24,23 @@ impl Names {
         Names(fixed.into_iter().chain(named).collect())
     }
 
+    pub(super) fn port(&self, port: u16) -> &str {
+        self.0.get(&port).map_or("?", String::as_str)
+    }
+
     fn hops(&self, hops: &[Member]) -> String {
         let each = hops.iter().map(|hop| {
             let gateway = hop.gateway.map_or("-".to_owned(), |g| g.to_string());
-            let name = self.0.get(&hop.port).map_or("?", String::as_str);
+            let name = self.port(hop.port);
             let weight = match hop.weight {
                 1 => String::new(),
                 n => format!(" WEIGHT {n}"),
             };
-            format!("{gateway} {name}{weight}")
+            let labels = match hop.labels.is_empty() {
+                true => String::new(),
+                false => format!(" MPLS {}", syntax::labels(&hop.labels)),
+            };
+            format!("{gateway} {name}{labels}{weight}")
         });
         each.collect::<Vec<_>>().join(" | ")
     }

@@ -129,6 +129,7 @@ fn hop_of<F: Family<N>, const N: usize>(text: &str, names: &Names) -> Result<Mem
     Ok(Member {
         gateway,
         port: number(port, "port", PORTS_MAX - 1)?,
+        labels: wire::mpls::Labels::NONE,
         weight,
     })
 }
@@ -160,6 +161,7 @@ mod tests {
         Member {
             gateway: gateway.map(IpAddr::from),
             port,
+            labels: wire::mpls::Labels::NONE,
             weight,
         }
     }

@@ -390,6 +390,7 @@ mod tests {
         let hop = Member {
             gateway: Some(IpAddr::from([192, 0, 2, n])),
             port: 0,
+            labels: wire::mpls::Labels::NONE,
             weight: 1,
         };
         Command::Set(Prefix::new([10, 0, 0, 0], 8), [hop].into())

@@ -19,6 +19,7 @@ fn hop(n: u32) -> Member {
     Member {
         gateway: Some(IpAddr::from((0x0a00_0000 + n).to_be_bytes())),
         port: 1,
+        labels: wire::mpls::Labels::NONE,
         weight: 1,
     }
 }

@@ -3,7 +3,7 @@
 use super::{Choice, Member};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Where packets of a group go, in one word, if that is easily said: by a port, and to an IPv4 address or to none.
+/// Where packets of a group go, in one word, if that is easily said: by a port, to an IPv4 address or to none, and without labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(align(8))]
 pub struct Brief {
@@ -27,9 +27,13 @@ impl Brief {
     }
 
     pub(super) fn of(choice: &Choice) -> Brief {
-        let Choice::One(Member { gateway, port, .. }) = *choice else {
+        let Choice::One(member) = choice else {
             return Brief::ASK;
         };
+        let Member { gateway, port, .. } = *member;
+        if !member.labels.is_empty() {
+            return Brief::ASK;
+        }
         let gateway = match gateway {
             None => 0,
             Some(IpAddr::V4(gateway)) if !gateway.is_unspecified() => {

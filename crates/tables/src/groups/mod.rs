@@ -22,6 +22,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use wire::mpls::Labels;
 
 /// Members that a group may have.
 pub const MEMBERS_MAX: usize = 256;
@@ -36,8 +37,17 @@ pub struct Member {
     pub gateway: Option<IpAddr>,
     /// The output that leads there.
     pub port: u16,
+    /// MPLS labels that packets get.
+    pub labels: Labels,
     /// Its share of the flows, relative to the others' weights; not 0.
     pub weight: u16,
+}
+
+impl Member {
+    /// Whether flows need not leave one for the other.
+    fn is_same_way(&self, other: &Member) -> bool {
+        (self.gateway, self.port, self.labels) == (other.gateway, other.port, other.labels)
+    }
 }
 
 /// Why a group cannot be.
@@ -338,7 +348,7 @@ fn normal_form(members: &[Member]) -> Result<Arc<[Member]>, GroupError> {
     let mut sorted = members.to_vec();
     sorted.sort_unstable();
     sorted.dedup_by(|b, a| {
-        let same = (a.gateway, a.port) == (b.gateway, b.port);
+        let same = a.is_same_way(b);
         if same {
             a.weight = a.weight.saturating_add(b.weight);
         }

@@ -61,11 +61,10 @@ pub(super) fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> S
             group.members.get(usize::from(*group.buckets.get(bucket)?))
         }
     };
-    let same = |a: &Member, b: &Member| (a.gateway, a.port) == (b.gateway, b.port);
     let mut left = quotas(&members, buckets);
     let mut owners: Vec<Option<usize>> = vec![None; buckets];
     for (bucket, owner) in owners.iter_mut().enumerate() {
-        let kept = owner_before(bucket).and_then(|m| members.iter().position(|n| same(n, m)));
+        let kept = owner_before(bucket).and_then(|m| members.iter().position(|n| m.is_same_way(n)));
         if let Some(i) = kept.filter(|i| left[*i] > 0) {
             left[i] -= 1;
             *owner = Some(i);
@@ -100,6 +99,7 @@ mod tests {
             .map(|n| Member {
                 gateway: None,
                 port: n,
+                labels: wire::mpls::Labels::NONE,
                 weight: if n == 0 { 65535 } else { 1 },
             })
             .collect();

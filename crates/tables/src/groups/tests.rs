@@ -5,6 +5,7 @@ fn hop(n: u8, weight: u16) -> Member {
     Member {
         gateway: Some(IpAddr::from([10, 0, 0, n])),
         port: u16::from(n),
+        labels: wire::mpls::Labels::NONE,
         weight,
     }
 }
@@ -191,6 +192,7 @@ fn mistakes_are_refused_and_ids_run_out_politely() {
         .map(|port| Member {
             gateway: None,
             port,
+            labels: wire::mpls::Labels::NONE,
             weight: 1,
         })
         .collect();
@@ -202,6 +204,7 @@ fn mistakes_are_refused_and_ids_run_out_politely() {
                 .intern(&[Member {
                     gateway: None,
                     port,
+                    labels: wire::mpls::Labels::NONE,
                     weight: 3
                 }])
                 .is_ok()
@@ -213,6 +216,7 @@ fn mistakes_are_refused_and_ids_run_out_politely() {
         .intern(&[Member {
             gateway: None,
             port: 7,
+            labels: wire::mpls::Labels::NONE,
             weight: 3,
         }])
         .unwrap();

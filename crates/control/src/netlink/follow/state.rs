@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tracing::warn;
 use wire::BadHeader;
-use wire::netlink::{AF_INET, AF_INET6, Change, Event, Message, NLM_F_MULTI, Netconf};
+use wire::netlink::{AF_INET, AF_INET6, AF_MPLS, Change, Event, Message, NLM_F_MULTI, Netconf};
 
 /// All that is known, and what is told of it.
 pub(super) struct State {
@@ -20,6 +20,10 @@ pub(super) struct State {
     pub(super) links: Links,
     pub(super) neighbours: Neighbours,
     pub(super) rules: Rules,
+    /// Whether the kernel has MPLS.
+    pub(super) has_mpls: bool,
+    /// Whether the image's labels are in step, but for what has changed since.
+    knows_labels: bool,
     /// Neighbours that the kernel has places for, of the family with fewer.
     pub(super) places: Option<u32>,
     /// Types of messages that could not be read, so that each is said once.
@@ -38,6 +42,8 @@ impl State {
             links: Links::default(),
             neighbours: Neighbours::default(),
             rules: Rules::default(),
+            has_mpls: false,
+            knows_labels: false,
             places: None,
             unread: HashSet::new(),
             full: false,
@@ -95,6 +101,14 @@ impl State {
             Change::New => netconf.ignores_linkdown,
             Change::Gone => Some(false),
         };
+        if netconf.family == AF_MPLS {
+            let input = netconf.input.filter(|_| change == Change::New);
+            self.links
+                .set_takes_labels(netconf.interface, input.unwrap_or(false));
+            if !std::mem::replace(&mut self.has_mpls, true) {
+                self.model.doubt_labels();
+            }
+        }
         if let (Some(ignores), AF_INET | AF_INET6) = (ignores, netconf.family) {
             let is4 = netconf.family == AF_INET;
             self.model.ignore_linkdown(is4, netconf.interface, ignores);
@@ -129,6 +143,10 @@ impl State {
 
     /// Brings the image in step.
     pub(super) fn flush(&mut self) {
+        if let Some(labels) = self.kernel.labels() {
+            let is_new = !std::mem::replace(&mut self.knows_labels, true);
+            self.model.flush_labels(labels, is_new);
+        }
         let (Ok(v4), Ok(v6)) = (self.kernel.routes4(), self.kernel.routes6()) else {
             return;
         };
@@ -151,6 +169,7 @@ impl State {
         let left_out = self.model.counts();
         counts.routes4.set(routes4);
         counts.routes6.set(routes6);
+        counts.labels.set(self.model.labels_len());
         counts.nexthops.set(self.model.objects_len());
         counts.links.set(links);
         counts.links_used.set(used);

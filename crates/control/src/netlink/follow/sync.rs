@@ -7,9 +7,9 @@ use std::io;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 use wire::netlink::{
-    AF_INET, AF_INET6, AF_UNSPEC, Message, RTM_DELNEXTHOP, RTM_DELROUTE, RTM_GETLINK, RTM_GETNEIGH,
-    RTM_GETNEIGHTBL, RTM_GETNETCONF, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE, RTM_NEWNEXTHOP,
-    RTM_NEWROUTE,
+    AF_INET, AF_INET6, AF_MPLS, AF_UNSPEC, Message, RTM_DELNEXTHOP, RTM_DELROUTE, RTM_GETLINK,
+    RTM_GETNEIGH, RTM_GETNEIGHTBL, RTM_GETNETCONF, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE,
+    RTM_NEWNEXTHOP, RTM_NEWROUTE,
 };
 
 /// Prefixes that may wait for the image during a dump.
@@ -93,7 +93,8 @@ impl Follower {
             for index in self.state.links.end_sync() {
                 self.state.link_gone(index);
             }
-            for family in [AF_INET, AF_INET6] {
+            self.state.has_mpls = false;
+            for family in [AF_INET, AF_INET6, AF_MPLS] {
                 self.dump(sockets, (RTM_GETNETCONF, family), None, stop)?;
             }
             // Before routes, which may take seconds: meanwhile the kernel forwards what has no route here, and
@@ -119,11 +120,15 @@ impl Follower {
             (doubt.nexthops, Part::Nexthops, (RTM_GETNEXTHOP, AF_UNSPEC)),
             (doubt.routes4, Part::Routes4, (RTM_GETROUTE, AF_INET)),
             (doubt.routes6, Part::Routes6, (RTM_GETROUTE, AF_INET6)),
+            (doubt.labels, Part::Labels, (RTM_GETROUTE, AF_MPLS)),
         ];
         for (wanted, part, question) in parts {
             if wanted {
                 self.state.model.begin_sync(Source::Kernel, part);
-                self.dump(sockets, question, Some(part), stop)?;
+                // Of a family that it does not have, the kernel would tell all routes of the others.
+                if part != Part::Labels || self.state.has_mpls {
+                    self.dump(sockets, question, Some(part), stop)?;
+                }
                 self.state.model.end_sync(Source::Kernel, part);
                 self.state.flush();
             }
@@ -206,6 +211,7 @@ pub(super) fn part(message: &Message<'_>) -> Option<Part> {
         (RTM_NEWNEXTHOP | RTM_DELNEXTHOP, _) => Some(Part::Nexthops),
         (RTM_NEWROUTE | RTM_DELROUTE, Some(&AF_INET)) => Some(Part::Routes4),
         (RTM_NEWROUTE | RTM_DELROUTE, Some(&AF_INET6)) => Some(Part::Routes6),
+        (RTM_NEWROUTE | RTM_DELROUTE, Some(&AF_MPLS)) => Some(Part::Labels),
         _ => None,
     }
 }

@@ -1,8 +1,11 @@
+use super::super::model::{Model, Source};
 use super::*;
-use elements::linux::Neighbour;
+use elements::linux::{EXCEPTION, LOCAL, Neighbour};
 use std::net::IpAddr;
 use wire::EtherAddr;
-use wire::netlink::{NUD_STALE, Writer};
+use wire::netlink::{
+    AF_MPLS, Event, NUD_STALE, RTM_DELROUTE, RTM_NEWNETCONF, RTM_NEWROUTE, Writer,
+};
 
 /// A message about a link `eth0` with the number 5.
 fn link(flags: u32) -> Vec<u8> {
@@ -89,4 +92,146 @@ fn room_for_what_was_heard_during_a_large_dump_is_given_back() {
     follower.heard.reserve(64 << 20);
     follower.forget_heard();
     assert!(follower.heard.capacity() <= 2 * BATCH);
+}
+
+/// A message about a route of MPLS: a label, and what attributes say of it.
+fn label_route(kind: u16, label: u8, attributes: &[u8]) -> Vec<u8> {
+    let body = [
+        &[AF_MPLS, 20, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0][..],
+        &[8, 0, 1, 0, 0, label >> 4, label << 4 | 1, 0],
+        attributes,
+    ];
+    let body = body.concat();
+    let mut message = (16 + body.len() as u32).to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.extend([0; 10]);
+    message.extend(body);
+    message
+}
+
+/// By link 5 to 192.0.2.9, with label 200 in place of the packet's, or none.
+fn by_link(swaps: bool) -> Vec<u8> {
+    let mut all = vec![
+        8, 0, 4, 0, 5, 0, 0, 0, 10, 0, 18, 0, 2, 0, 192, 0, 2, 9, 0, 0,
+    ];
+    if swaps {
+        all.extend([8, 0, 19, 0, 0, 0x0c, 0x81, 0]);
+    }
+    all
+}
+
+/// A message about whether link 5 takes labels.
+fn input(takes: u8) -> Vec<u8> {
+    let mut message = vec![36, 0, 0, 0, RTM_NEWNETCONF as u8, 0, 0, 0];
+    message.extend([0; 8]);
+    message.extend([AF_MPLS, 0, 0, 0]);
+    message.extend([8, 0, 1, 0, 5, 0, 0, 0, 8, 0, 7, 0, takes, 0, 0, 0]);
+    message
+}
+
+/// Labels, and their next hops: labels, gateway, port.
+type Table = Vec<(u32, Vec<(usize, Option<IpAddr>, u16)>)>;
+
+#[test]
+fn labels_follow_their_routes_and_links() {
+    let mut follower = follower();
+    let kernel = Arc::clone(&follower.state.kernel);
+    let table = |messages: &[Vec<u8>], follower: &mut Follower| -> Table {
+        heard(follower, messages);
+        follower.take_heard(None);
+        follower.forget_heard();
+        let Some(routes) = kernel.labels() else {
+            return Vec::new();
+        };
+        let labels = routes.labels().into_iter().filter(|label| *label >= 16);
+        let hops = |label| routes.hops(label).expect("it has some").into_iter();
+        let hops = |label| hops(label).map(|hop| (hop.labels.len(), hop.gateway, hop.port));
+        labels.map(|label| (label, hops(label).collect())).collect()
+    };
+    let gateway = Some(IpAddr::from([192, 0, 2, 9]));
+    let eth0 = kernel.interface("eth0").expect("room").number();
+    let local = label_route(RTM_NEWROUTE, 101, &[8, 0, 4, 0, 1, 0, 0, 0]);
+    let tunnel = label_route(RTM_NEWROUTE, 102, &[8, 0, 4, 0, 9, 0, 0, 0]);
+    let swap = label_route(RTM_NEWROUTE, 100, &by_link(true));
+    let said = [link(UP), swap, local, tunnel.clone()];
+    assert_eq!(table(&said, &mut follower), []);
+    // An element uses them from now on, and finds what was said before.
+    kernel.use_labels();
+    assert!(follower.state.links.is_outdated(&kernel));
+    follower.state.renumber();
+    let others = [
+        (101, vec![(0, None, LOCAL)]),
+        (102, vec![(0, None, EXCEPTION)]),
+    ];
+    let with = |first: (usize, Option<IpAddr>, u16)| [&[(100, vec![first])], &others[..]].concat();
+    assert_eq!(table(&[], &mut follower), with((1, gateway, eth0)));
+    // Without its link it is the kernel's business.
+    assert_eq!(table(&[link(0)], &mut follower), with((0, None, EXCEPTION)));
+    let pop = label_route(RTM_NEWROUTE, 100, &by_link(false));
+    assert_eq!(
+        table(&[link(UP), pop], &mut follower),
+        with((0, gateway, eth0))
+    );
+    // What is not told when all is told has gone.
+    follower
+        .state
+        .model
+        .begin_sync(Source::Kernel, Part::Labels);
+    table(&[tunnel], &mut follower);
+    follower.state.model.end_sync(Source::Kernel, Part::Labels);
+    follower.state.flush();
+    assert_eq!(table(&[], &mut follower), others[1..]);
+    let gone = label_route(RTM_DELROUTE, 102, &[]);
+    assert_eq!(table(&[gone], &mut follower), []);
+    assert_eq!(count(&follower, "labels"), 0);
+}
+
+#[test]
+fn labels_are_taken_from_links_where_the_kernel_takes_them() {
+    let mut follower = follower();
+    let eth0 = follower.state.kernel.interface("eth0").expect("room");
+    let mut told = |messages: &[Vec<u8>]| {
+        heard(&mut follower, messages);
+        follower.take_heard(None);
+        follower.forget_heard();
+        (eth0.takes_labels(), follower.state.model.doubt().labels)
+    };
+    assert_eq!(told(&[link(UP)]), (false, false));
+    // It learns by this that the kernel has MPLS, and asks for its routes.
+    assert_eq!(told(&[input(1)]), (true, true));
+    assert_eq!(told(&[link(UP)]), (true, true));
+    assert_eq!(told(&[input(0)]), (false, true));
+    assert_eq!(told(&[input(1)]), (true, true));
+    let mut gone = link(0);
+    gone[4] = RTM_DELLINK as u8;
+    assert_eq!(told(&[gone, link(UP)]), (false, true));
+}
+
+#[test]
+fn a_daemons_labels_and_the_kernels_do_not_count_for_each_other() {
+    let mut model = Model::new(true);
+    let routes = elements::linux::LabelRoutes::default();
+    let said = [100u8, 101].map(|label| label_route(RTM_NEWROUTE, label, &by_link(true)));
+    let tell = |model: &mut Model, source: Source, bytes: &[u8]| {
+        for message in messages(bytes).flatten() {
+            let Ok(Event::Route(change, route)) = message.event() else {
+                panic!("it is a route");
+            };
+            model.route(source, 0, change, &route);
+        }
+    };
+    model.begin_sync(Source::Fpm, Part::Labels);
+    tell(&mut model, Source::Fpm, &said[0]);
+    // Meanwhile the kernel is asked for its own.
+    model.begin_sync(Source::Kernel, Part::Labels);
+    tell(&mut model, Source::Kernel, &said[1]);
+    model.end_sync(Source::Kernel, Part::Labels);
+    model.end_sync(Source::Fpm, Part::Labels);
+    model.flush_labels(&routes, true);
+    assert_eq!(routes.labels(), [0, 2, 100]);
+    // The daemon has come back, and does not name it any more.
+    model.begin_sync(Source::Fpm, Part::Labels);
+    model.end_sync(Source::Fpm, Part::Labels);
+    model.flush_labels(&routes, false);
+    assert_eq!(routes.labels(), [0, 2]);
 }

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use elements::linux::{BLACKHOLE, EXCEPTION, Member};
+use wire::mpls::Labels;
 use wire::netlink::{NETCONF_ALL, Nexthop, RTNH_F_DEAD};
 
 use super::Source;
@@ -28,8 +29,8 @@ pub(super) struct Hop {
     pub(super) weight: u16,
     /// Though its link was up as far as we knew when we were told.
     pub(super) dead: bool,
-    /// Packets need another header in front, so the kernel does it.
-    pub(super) encapsulated: bool,
+    /// The labels that packets get; none: they get another header, which only the kernel can do.
+    pub(super) labels: Option<Labels>,
 }
 
 impl Hop {
@@ -42,7 +43,7 @@ impl Hop {
 /// As few words as there can be: every message about a route is hashed.
 impl Hash for Hop {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let flags = u64::from(self.dead) << 1 | u64::from(self.encapsulated);
+        let flags = u64::from(self.dead) << 1 | u64::from(self.labels.is_none());
         let rest = u64::from(self.interface) << 32 | u64::from(self.weight) << 2 | flags;
         state.write_u64(rest);
         match self.gateway {
@@ -52,6 +53,9 @@ impl Hash for Hop {
                 state.write_u64(ip.to_bits() as u64);
             }
             None => {}
+        }
+        if self.labels.is_some_and(|labels| !labels.is_empty()) {
+            self.labels.hash(state);
         }
     }
 }
@@ -144,7 +148,7 @@ impl World {
             gateway: hop.gateway,
             weight: hop.weight,
             dead: hop.flags & RTNH_F_DEAD != 0 && self.links.get(&index).is_some_and(awake),
-            encapsulated: hop.encapsulated,
+            labels: hop.labels,
         }
     }
 
@@ -169,7 +173,7 @@ impl World {
                 gateway: nexthop.gateway,
                 weight: 1,
                 dead: false,
-                encapsulated: nexthop.encapsulated,
+                labels: nexthop.labels,
             })
         };
         let id = (self.owner(source), nexthop.id);
@@ -297,6 +301,22 @@ impl World {
         best == Some(Health::Asleep)
     }
 
+    /// The number of the configuration's interface that goes by a link.
+    pub(super) fn number(&self, index: u32) -> Option<u16> {
+        self.links.get(&index).and_then(|link| link.number)
+    }
+
+    /// Those of a label's hops that are used.
+    pub(super) fn live<'h>(&self, hops: &'h [Hop]) -> impl Iterator<Item = &'h Hop> {
+        let health = |hop: &Hop| {
+            let is4 = !matches!(hop.gateway, Some(IpAddr::V6(_)));
+            self.health(is4, hop)
+        };
+        let best = hops.iter().map(health).max();
+        let best = best.filter(|best| *best > Health::Asleep);
+        hops.iter().filter(move |hop| Some(health(hop)) == best)
+    }
+
     /// The members of the group for these hops.
     pub(super) fn members(&self, is4: bool, hops: &[Hop], members: &mut Vec<Member>) {
         members.clear();
@@ -305,8 +325,8 @@ impl World {
             return members.push(to(EXCEPTION));
         };
         for hop in hops.iter().filter(|hop| self.health(is4, hop) == best) {
-            let number = self.links.get(&hop.interface).and_then(|link| link.number);
-            let Some(port) = number.filter(|_| !hop.encapsulated) else {
+            let number = self.number(hop.interface);
+            let (Some(port), Some(labels)) = (number, hop.labels) else {
                 // The kernel takes some of the flows elsewhere, so it must see all.
                 members.clear();
                 return members.push(to(EXCEPTION));
@@ -314,6 +334,7 @@ impl World {
             members.push(Member {
                 gateway: hop.gateway,
                 port,
+                labels,
                 weight: hop.weight,
             });
         }
@@ -351,6 +372,7 @@ pub(super) fn to(port: u16) -> Member {
     Member {
         gateway: None,
         port,
+        labels: Labels::NONE,
         weight: 1,
     }
 }

@@ -1,0 +1,149 @@
+//! Labels: what the routes of MPLS say. A label has one route, and a message about it says all of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use elements::linux::{EXCEPTION, LOCAL, LabelHop};
+use wire::mpls::Labels;
+use wire::netlink::{self, Change};
+
+use super::Source;
+use super::world::{Hop, World};
+
+/// The kernel's number of the loopback interface, in every namespace.
+const LOOPBACK: u32 = 1;
+
+/// A table of labels that follows the model.
+pub trait LabelImage {
+    /// Gives a label next hops, or none.
+    fn set(&self, label: u32, hops: Option<Vec<LabelHop>>);
+}
+
+impl LabelImage for elements::linux::LabelRoutes {
+    fn set(&self, label: u32, hops: Option<Vec<LabelHop>>) {
+        self.set(label, hops);
+    }
+}
+
+/// A label's route, and the number of the sync of its source that has seen it last.
+#[derive(Debug)]
+struct Told {
+    hops: Vec<Hop>,
+    source: Source,
+    sync: u32,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct LabelRoutes {
+    routes: BTreeMap<u32, Told>,
+    /// Labels that the image knows otherwise, perhaps.
+    stale: BTreeSet<u32>,
+    /// The numbers of the syncs by the kernel and by FPM.
+    syncs: [u32; 2],
+}
+
+impl Source {
+    fn index(self) -> usize {
+        match self {
+            Source::Kernel => 0,
+            Source::Fpm => 1,
+        }
+    }
+}
+
+impl LabelRoutes {
+    /// A message about a label.
+    pub(super) fn route(
+        &mut self,
+        world: &World,
+        source: Source,
+        change: Change,
+        label: u32,
+        route: &netlink::Route<'_>,
+    ) {
+        let hops = route.hops().map(|hop| {
+            let is4 = !matches!(hop.gateway, Some(IpAddr::V6(_)));
+            world.hop(is4, &hop)
+        });
+        match change {
+            Change::New => {
+                let told = Told {
+                    hops: hops.collect(),
+                    source,
+                    sync: self.syncs[source.index()],
+                };
+                self.routes.insert(label, told);
+            }
+            Change::Gone => drop(self.routes.remove(&label)),
+        }
+        self.stale.insert(label);
+    }
+
+    /// Links have changed, or the image is a new one.
+    pub(super) fn stale(&mut self) {
+        self.stale.extend(self.routes.keys());
+    }
+
+    pub(super) fn begin_sync(&mut self, source: Source) {
+        let sync = &mut self.syncs[source.index()];
+        *sync = sync.wrapping_add(1);
+    }
+
+    /// All that a source says has been told: the rest of it goes.
+    pub(super) fn end_sync(&mut self, source: Source) {
+        let (sync, stale) = (self.syncs[source.index()], &mut self.stale);
+        self.routes.retain(|label, told| {
+            let stays = told.source != source || told.sync == sync;
+            if !stays {
+                stale.insert(*label);
+            }
+            stays
+        });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Brings the image in step.
+    pub(super) fn flush(&mut self, world: &World, image: &impl LabelImage) {
+        for label in std::mem::take(&mut self.stale) {
+            let told = self.routes.get(&label);
+            image.set(label, told.map(|told| hops(world, &told.hops)));
+        }
+    }
+}
+
+/// Where packets of a label go at the moment.
+fn hops(world: &World, hops: &[Hop]) -> Vec<LabelHop> {
+    let to = |port| {
+        vec![LabelHop {
+            labels: Labels::NONE,
+            gateway: None,
+            port,
+            weight: 1,
+        }]
+    };
+    let mut all = Vec::with_capacity(hops.len());
+    for hop in world.live(hops) {
+        match (world.number(hop.interface), hop.labels) {
+            (_, Some(labels)) if hop.interface == LOOPBACK && labels.is_empty() => {
+                // The label was this router's, whatever else is said.
+                return to(LOCAL);
+            }
+            (Some(port), Some(labels)) if hop.gateway.is_some() => all.push(LabelHop {
+                labels,
+                gateway: hop.gateway,
+                port,
+                weight: hop.weight,
+            }),
+            // The kernel takes some of the flows elsewhere, so it must see all.
+            _ => return to(EXCEPTION),
+        }
+    }
+    match all.is_empty() {
+        true => to(EXCEPTION),
+        false => all,
+    }
+}

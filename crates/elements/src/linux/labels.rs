@@ -1,0 +1,57 @@
+//! The kernel's MPLS routes, as control changes them and workers read them.
+
+use super::LOCAL;
+use crate::mpls::table::{Entry, Hop, LabelTable};
+use std::fmt;
+use std::sync::Arc;
+use wire::mpls::{EXPLICIT_NULL4, EXPLICIT_NULL6, Labels};
+
+/// What becomes of packets by their outermost label. From the beginning, explicit null labels are the router's own.
+pub struct LabelRoutes {
+    table: Arc<LabelTable>,
+}
+
+impl Default for LabelRoutes {
+    fn default() -> LabelRoutes {
+        let routes = LabelRoutes {
+            table: Arc::new(LabelTable::new()),
+        };
+        let here = Hop {
+            labels: Labels::NONE,
+            gateway: None,
+            port: LOCAL,
+            weight: 1,
+        };
+        routes.set(EXPLICIT_NULL4, Some(vec![here]));
+        routes.set(EXPLICIT_NULL6, Some(vec![here]));
+        routes
+    }
+}
+
+impl LabelRoutes {
+    /// Gives a label next hops, whose ports are interfaces' numbers, [`LOCAL`] or [`EXCEPTION`](super::EXCEPTION); or none.
+    pub fn set(&self, label: u32, hops: Option<Vec<Hop>>) {
+        let entry = hops.map(|hops| Arc::new(Entry::new(hops)));
+        self.table.set(&mut self.table.lock(), label, entry);
+    }
+
+    /// The next hops of a label.
+    pub fn hops(&self, label: u32) -> Option<Vec<Hop>> {
+        Some(self.table.entry(label)?.hops().to_vec())
+    }
+
+    /// Labels that have next hops.
+    pub fn labels(&self) -> Vec<u32> {
+        self.table.lock().labels.iter().copied().collect()
+    }
+
+    pub(super) fn table(&self) -> &Arc<LabelTable> {
+        &self.table
+    }
+}
+
+impl fmt::Debug for LabelRoutes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} labels", self.table.lock().labels.len())
+    }
+}

@@ -1,0 +1,42 @@
+//! Puts Ethernet headers on what leaves an MPLS router by an interface of the kernel; the kernel finds the neighbours.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> mpls :: LinuxMPLSLookup(eth0);
+//! mpls[0], mpls[1], mpls[2] -> Discard;
+//! mpls[3] -> LinuxMPLSEtherEncap(eth0) -> q :: Queue -> ToDevice(null:64);
+//! ```
+//!
+//! The Ethertype says what follows: 0x8847 before labels, 0x0800 or 0x86dd before an IP packet whose last label was popped.
+//! LinuxMPLSLookup notes by the network header annotation which it is. The packet goes to the neighbour that the
+//! destination annotation names, an IPv4 or an IPv6 address; neighbours are found, and packets wait for them, as with
+//! LinuxARP. A packet that is longer than the interface's MTU, with its labels, is dropped (`too_long`).
+//!
+//! If a neighbour does not answer, packets leave by output 1, with labels as they would have been sent (without it:
+//! `unreachable`).
+//!
+//! Arguments:
+//!
+//! - `NAME`: the interface's name in the router's namespace.
+
+use super::deliver::Family;
+use super::interface::key4;
+use crate::prelude::*;
+use wire::ether;
+
+pub(crate) struct Mpls;
+
+impl Family for Mpls {
+    const CLASS: &'static str = "LinuxMPLSEtherEncap";
+    const MANUAL: &'static str = manual!();
+    const PACKET: Facts = Facts::NETWORK;
+    const ETHERTYPE: u16 = ether::MPLS;
+    const IS_LABELLED: bool = true;
+
+    #[inline]
+    fn key(packet: &Packet) -> u128 {
+        let anno = packet.anno();
+        anno.via6().unwrap_or_else(|| key4(anno.dst4()))
+    }
+
+    fn give_back(_: &mut Packet) {}
+}
