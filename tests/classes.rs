@@ -21,6 +21,7 @@ const WITHOUT_PACKETS: &[&str] = &[
     "KernelTun",
     // As ControlPlanePolicer.
     "LinuxARP",
+    "LinuxMPLSEtherEncap",
     "LinuxND",
     // Takes packets with labels that have come too far.
     "MPLSPayload",

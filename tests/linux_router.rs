@@ -17,9 +17,17 @@ const DEVICES: &[(&str, &str)] = &[("DEV0", "port0"), ("DEV1", "port1")];
 const TWIN: usize = 2;
 
 fn text() -> String {
-    let file = conf("linux-router.click");
+    of("linux-router.click")
+}
+
+/// A ready configuration.
+fn of(name: &str) -> String {
+    let file = conf(name);
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
+
+#[path = "linux_router/labels.rs"]
+mod labels;
 
 /// The Ethernet address of an interface.
 fn us(port: usize) -> String {
@@ -43,10 +51,6 @@ struct Steered {
 }
 
 impl Steered {
-    fn new(walker: Walker) -> Steered {
-        Steered::of(&text(), DEVICES, walker)
-    }
-
     fn of(text: &str, devices: &[(&str, &str)], walker: Walker) -> Steered {
         let router = Whole::new(text, devices, walker);
         let kernel = router.router_wide::<Kernel>();
@@ -160,9 +164,15 @@ fn at(port: u16) -> Member {
     }
 }
 
+/// On both walkers, and also where the router has labels, which changes nothing for IP packets.
 fn on_both(test: impl Fn(&mut Steered)) {
+    on_both_of("linux-router.click", &test);
+    on_both_of("linux-mpls.click", &test);
+}
+
+fn on_both_of(name: &str, test: impl Fn(&mut Steered)) {
     for walker in [Walker::Sweep, Walker::Strict] {
-        let mut steered = Steered::new(walker);
+        let mut steered = Steered::of(&of(name), DEVICES, walker);
         test(&mut steered);
         steered.router.check();
     }
@@ -416,7 +426,7 @@ fn a_flood_goes_up_at_its_classes_rate_only() {
 #[test]
 fn a_reload_keeps_what_the_kernel_said() {
     for walker in [Walker::Sweep, Walker::Strict] {
-        let mut steered = Steered::new(walker);
+        let mut steered = Steered::of(&text(), DEVICES, walker);
         let waits = to4("10.0.1.9");
         assert!(steered.send(0, &frame(&waits)).is_empty());
         let generation = steered.kernel.generation();

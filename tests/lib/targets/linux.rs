@@ -1,4 +1,4 @@
-//! `conf/linux-router.click`, steered by the model of a kernel: any netlink messages, states of links and neighbours between any
+//! `conf/linux-mpls.click`, which has all of `conf/linux-router.click`, steered by the model of a kernel: any netlink messages, states of links and neighbours between any
 //! frames, on either walker. Packets are forwarded, given to the kernel or dropped under a name, whatever the kernel says.
 //!
 //! Bytes are a first one that chooses the walker, then records: a byte of flags, a length, and a frame or what the kernel says.
@@ -61,7 +61,7 @@ pub fn run(data: &[u8]) {
 
 impl Steered {
     fn new(walker: Walker) -> Steered {
-        let file = conf("linux-router.click");
+        let file = conf("linux-mpls.click");
         let text = std::fs::read_to_string(file).expect("it is part of the project");
         let router = Whole::new(&text, &[("DEV0", "port0"), ("DEV1", "port1")], walker);
         let kernel = router.router_wide::<Kernel>();
@@ -85,7 +85,9 @@ impl Steered {
             up,
             carrier: up,
         };
-        self.model.link(1 + port as u32, Some(link));
+        eth.set_takes_labels(true);
+        // The first is the loopback interface.
+        self.model.link(2 + port as u32, Some(link));
     }
 
     fn feed(&mut self, mut choices: Choices) {
@@ -146,8 +148,10 @@ impl Steered {
                     self.model.address(change, address.family == AF_INET);
                 }
                 Ok(Event::Done(_)) => {
-                    self.model.begin_sync(Source::Kernel, Part::Routes4);
-                    self.model.end_sync(Source::Kernel, Part::Routes4);
+                    for part in [Part::Routes4, Part::Labels] {
+                        self.model.begin_sync(Source::Kernel, part);
+                        self.model.end_sync(Source::Kernel, part);
+                    }
                 }
                 _ => {}
             }
@@ -155,6 +159,8 @@ impl Steered {
         let routes = self.kernel.routes4().ok().zip(self.kernel.routes6().ok());
         let (v4, v6) = routes.expect("memory");
         let _ = self.model.flush(v4, v6);
+        let labels = self.kernel.labels().expect("the router uses them");
+        self.model.flush_labels(labels, false);
     }
 
     /// A neighbour is found, lost, or not known any more.
