@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from frr import Frr
 from guest import ASHLAR, MODELS, PROGRAM, ROOT, Guest
 from net import Failed, Lab, until
 
@@ -26,7 +27,7 @@ ip -n left link add eth0 type veth peer name p0 netns ports; ip -n right link ad
 for n in left right; do ip -n $n link set eth0 up; done
 for i in p0 p1; do ip -n ports link set $i up; done
 for n in left right; do
-    ip netns exec $n sysctl -qw net.mpls.platform_labels=1000 net.mpls.conf.eth0.input=1 net.mpls.conf.lo.input=1 net.ipv4.ip_forward=1
+    ip netns exec $n sysctl -qw net.mpls.platform_labels=100000 net.mpls.conf.eth0.input=1 net.mpls.conf.lo.input=1 net.ipv4.ip_forward=1
 done
 ip -n left address add 10.0.1.2/24 dev eth0; ip -n left address add 10.1.0.1/24 dev lo
 ip -n left address add 2001:db8:1::2/64 dev eth0; ip -n left address add 2001:db8:f1::1/64 dev lo
@@ -37,15 +38,23 @@ ROUTER = """
 ip -n routing link set lan up; ip -n routing link set wan up
 ip -n routing address add 10.0.1.1/24 dev lan; ip -n routing address add 10.0.2.1/24 dev wan
 ip -n routing address add 2001:db8:1::1/64 dev lan; ip -n routing address add 2001:db8:2::1/64 dev wan
-ip netns exec routing sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.mpls.platform_labels=1000
+ip netns exec routing sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.mpls.platform_labels=100000
 """
 # FRR: OSPF finds the ways to the loopback addresses, and LDP agrees on labels for them.
-FPM = "fpm address 127.0.0.1 port 2620"
 LOOPBACKS = {"left": "10.255.0.1", "routing": "10.255.0.2", "right": "10.255.0.3"}
 INTERFACES = {"left": ("eth0",), "routing": ("lan", "wan"), "right": ("eth0",)}
 OSPF = """router ospf
  ospf router-id {address}
  network 10.0.0.0/8 area 0
+"""
+SEGMENTS = """ capability opaque
+ mpls-te on
+ mpls-te router-address {address}
+ router-info area 0.0.0.0
+ segment-routing on
+ segment-routing global-block 16000 23999
+ segment-routing node-msd 8
+ segment-routing prefix {address}/32 index {index} no-php-flag
 """
 OSPF_INTERFACE = """interface {name}
  ip ospf network point-to-point
@@ -69,6 +78,7 @@ class Router:
 
     def __init__(self, guest: Guest):
         self.guest, self.run = guest, guest.run
+        self.frr: dict[str, Frr] = {}
         self.run(f"cp {ASHLAR} {PROGRAM}; for m in {MODULES}; do modprobe $m; done{SETUP}")
         self.start()
 
@@ -96,23 +106,10 @@ class Router:
         """Ends it."""
         self.run("kill $(cat /run/router.pid); timeout 60 tail --pid=$(cat /run/router.pid) -f /dev/null")
 
-    def frr(self, space: str, zebra: str = "", **configuration: str) -> None:
-        """Runs FRR's zebra and daemons in a namespace, with files of their own."""
-        folder = f"/tmp/frr-{space}"
-        self.run(f"mkdir -p {folder}/etc {folder}/run {folder}/tmp /run/frr; touch {folder}/etc/vtysh.conf")
-        for name, text in {"zebra": FPM, **configuration}.items():
-            self.run(f"cat > {folder}/etc/{name}.conf <<'END'\n{text}\nEND")
-        self.run(f"chown -R frr:frr {folder}")
-        mounts = " && ".join(f"mount --bind {folder}/{ours} {theirs}"
-                             for ours, theirs in (("etc", "/etc/frr"), ("run", "/run/frr"), ("tmp", "/var/tmp")))
-        for name in ("zebra", *configuration):
-            more = zebra if name == "zebra" else ""
-            self.run(f"ip netns exec {space} sh -c '{mounts} && exec setsid /usr/lib/frr/{name} -A 127.0.0.1 -P 0 {more}' "
-                     f"> {folder}/{name}.log 2>&1 & echo $! >> {folder}/pids")
-            until(lambda name=name: f"{name}.vty" in self.run(f"ls {folder}/run"), f"{name} of {space}", timeout=60)
-
-    def end_frr(self, space: str) -> None:
-        self.run(f"for p in $(cat /tmp/frr-{space}/pids); do kill $p; timeout 60 tail --pid=$p -f /dev/null; done; rm -r /tmp/frr-{space}")
+    def end_frr(self) -> None:
+        """Ends all of FRR: LDP waits long before it tries a neighbour again."""
+        while self.frr:
+            self.frr.popitem()[1].end()
 
     def show(self, handler: str) -> list[str]:
         return self.guest.get(f"/v1/handlers/{handler}").splitlines()
@@ -274,14 +271,19 @@ def test_a_router_that_starts_finds_what_there_is(router):
     router.crosses("10.1.0.1", "10.2.0.1")
 
 
+def ospf_of(router: Router, space: str) -> str:
+    """Configuration of OSPF in a namespace, which has a loopback address from now on."""
+    router.run(f"ip -n {space} address replace {LOOPBACKS[space]}/32 dev lo")
+    return "".join(OSPF_INTERFACE.format(name=name) for name in INTERFACES[space]) + OSPF.format(address=LOOPBACKS[space])
+
+
 def routed(router: Router, space: str, zebra: str = "") -> None:
     """Runs OSPF and LDP in a namespace. The last router wants a label on all that it gets: explicit null."""
     address, interfaces = LOOPBACKS[space], INTERFACES[space]
-    router.run(f"ip -n {space} address add {address}/32 dev lo", ok=False)
-    ospf = "".join(OSPF_INTERFACE.format(name=name) for name in interfaces) + OSPF.format(address=address)
+    ospf = ospf_of(router, space)
     label = "label local advertise explicit-null" if space == "right" else ""
     each = "\n  ".join(f"interface {name}\n  exit" for name in interfaces)
-    router.frr(space, zebra, ospfd=ospf, ldpd=LDP.format(address=address, label=label, interfaces=each))
+    router.frr[space] = Frr(router.guest, space, zebra, ospfd=ospf, ldpd=LDP.format(address=address, label=label, interfaces=each))
 
 
 def ldp_works(router: Router) -> None:
@@ -299,12 +301,26 @@ def test_ldp_of_frr_sets_the_labels(router):
     for space in LOOPBACKS:
         routed(router, space)
     ldp_works(router)
+    # A label-switched path that zebra's configuration has.
+    router.frr["routing"].vtysh("configure terminal", "mpls lsp 500 10.0.2.2 200")
+    until(lambda: "500 swap 200 10.0.2.2 wan" in router.show("mpls.table"), "the static label", timeout=30)
+    router.end_frr()
+
+
+def test_segment_routing_of_ospf_sets_the_labels(router):
+    for index, space in enumerate(LOOPBACKS, 1):
+        segments = SEGMENTS.format(address=LOOPBACKS[space], index=index)
+        router.frr[space] = Frr(router.guest, space, ospfd=ospf_of(router, space) + segments)
+    for line in ("16003 swap 16003 10.0.2.2 wan", "16001 swap 16001 10.0.1.2 lan", "16002 pop - local"):
+        until(lambda line=line: line in router.show("mpls.table"), line, timeout=120)
+    router.routes("rt4", "10.0.2.2\twan MPLS 16003")
+    until(lambda: "16003" in router.run("ip -n left route show 10.255.0.3"), "a label at the other end", timeout=120)
+    router.crosses("10.255.0.1", "10.255.0.3")
+    router.end_frr()
 
 
 def test_labels_come_by_fpm_as_well(router):
     """The kernel has routes of its own, which do not count then."""
-    for space in LOOPBACKS:
-        router.end_frr(space)       # LDP waits long before it tries a neighbour again
     router.stop()
     router.start("--fpm")
     for words in (LAN, WAN):

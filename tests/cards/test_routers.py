@@ -1,15 +1,50 @@
-"""A whole router on cards: conf/ip-router.click, DPDK's driver on both, and the kernel's hosts at the ends of the cables.
+"""A whole router on cards, DPDK's driver on both, and the kernel's hosts at the ends of the cables: conf/ip-router.click, and
+conf/linux-router.click with FRR in the guest and at the far end.
 
-    end eth0 --- n0 card0 |guest| card1 n1 --- far --- lo 10.77.0.1
+    end eth0 --- n0 card0 |guest| card1 n1 --- far --- lo 10.77.0.1, 10.88.0.1
 
-Shows: pings and traceroutes cross it, and a route that is added while it runs.
+Shows: pings and traceroutes cross it, and a route that is added while it runs; routes of OSPF and BGP reach the router by the
+kernel of its namespace, and one that is withdrawn goes.
 """
 
 from collections.abc import Iterator
 
+import frr
 import pytest
+from daemons import Frr
 from guest import MODELS, ROOT, Guest, Router
 from net import Lab, Namespace, until
+
+OSPF = """interface {name}
+ ip ospf area 0
+ ip ospf hello-interval 1
+ ip ospf dead-interval 40
+ ip ospf network point-to-point
+interface {other}
+ ip ospf area 0
+ ip ospf passive
+router ospf
+ ospf router-id {address}
+"""
+BGP = """router bgp {number}
+ bgp router-id {address}
+ no bgp ebgp-requires-policy
+ neighbor {neighbour} remote-as {other}
+ neighbor {neighbour} timers connect 1
+ address-family ipv4 unicast
+  network {network}
+ exit-address-family
+"""
+FAR = {
+    "zebra": "ip forwarding\n",
+    "ospfd": OSPF.format(name="n1", other="lo", address="10.0.2.2"),
+    "bgpd": BGP.format(number=65002, address="10.0.2.2", neighbour="10.0.2.1", other=65001, network="10.88.0.0/24"),
+}
+HERE = {
+    "ospfd": OSPF.format(name="wan", other="lan", address="10.0.2.1"),
+    "bgpd": BGP.format(number=65001, address="10.0.2.1", neighbour="10.0.2.2", other=65002, network="10.0.1.0/24"),
+}
+
 
 class Bed:
     """The guest's router, an end behind its first card, another router behind its second."""
@@ -22,7 +57,8 @@ class Bed:
         address(self.end, "n0", "10.0.1.2/24")
         self.end.ip("route add default via 10.0.1.1")
         address(cables, "n1", "10.0.2.2/24")
-        cables.ip("address add 10.77.0.1/24 dev lo")
+        for loopback in ("10.77.0.1/24", "10.88.0.1/24"):
+            cables.ip(f"address add {loopback} dev lo")
         cables.sysctl(net__ipv4__ip_forward=1)
         self.router.prepare()
 
@@ -53,3 +89,35 @@ def test_the_static_router_forwards_over_cards(bed):
         assert bed.ping("10.77.0.1", 20) == 20
         hops = bed.end.run("traceroute", "-n", "-q", "1", "-w", "5", "10.77.0.1", timeout=120).out
         assert hops.splitlines()[1].split()[1] == "10.0.1.1", hops
+
+
+def test_frr_routes_over_cards(bed):
+    guest, router = bed.router.guest, bed.router
+    bed.far.ip("route del 10.0.1.0/24")
+    guest.run("modprobe tun; modprobe af_packet; ip netns add routing; ip -n routing link set lo up")
+    a, b = router.addresses
+    with router.running(ROOT / "conf/linux-router.click", f"DEV0={a} IF0=lan DEV1={b} IF1=wan --netns routing --workers 1"):
+        guest.run("ip netns exec routing sysctl -qw net.ipv4.ip_forward=1; for i in lan wan; do ip -n routing link set $i up; done; "
+                  "ip -n routing address add 10.0.1.1/24 dev lan; ip -n routing address add 10.0.2.1/24 dev wan")
+        until(lambda: bed.ping("10.0.2.1") == 1, "the router's answer to a ping", timeout=120)
+        far, here = Frr(bed.far, FAR), frr.Frr(guest, "routing", **HERE)
+        far.start()
+
+        def table() -> str:
+            return guest.get("/v1/handlers/rt4.table") or ""
+        # 10.77.0.0/24 comes by OSPF; 10.88.0.0/24 by OSPF and BGP, of which BGP counts.
+        until(lambda: "10.77.0." in table() and "proto bgp" in guest.run("ip -n routing route show 10.88.0.0/24"),
+              "the routes of OSPF and BGP", timeout=180)
+        until(lambda: "10.88.0.0/24" in table(), "BGP's route in the router", timeout=60)
+        for to in ("10.77.0.1", "10.88.0.1"):
+            until(lambda to=to: bed.ping(to) == 1, f"an answer of {to}", timeout=60)
+            assert bed.ping(to, 20) == 20
+        hops = bed.end.run("traceroute", "-n", "-q", "1", "-w", "5", "10.77.0.1", timeout=120).out
+        assert hops.splitlines()[1].split()[1] == "10.0.1.1", hops
+        # What has crossed was sent by the card's driver.
+        assert router.counters(1)["tx_good_packets"] > 40 and router.port(1)["driver"] == "dpdk net_e1000_em"
+        far.configure("interface lo", "no ip ospf area 0")
+        until(lambda: "10.77.0." not in table(), "the withdrawn route to go", timeout=120)
+        assert bed.ping("10.88.0.1", 5) == 5
+        here.end()
+        far.kill()
