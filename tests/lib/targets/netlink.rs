@@ -1,6 +1,7 @@
 //! Netlink messages: any bytes are read to their end or refused, and a route that was read is written and read
 //! back as the same one.
 
+use wire::mpls::Labels;
 use wire::netlink::{Event, NewHop, NewRoute, RTM_NEWROUTE, Route, Target, Writer, messages};
 
 /// Reads bytes as what one receive brought.
@@ -60,6 +61,7 @@ fn again(route: &Route<'_>) {
     );
     let plain = route.hops().map(|hop| wire::netlink::Hop {
         encapsulated: false,
+        labels: Some(Labels::NONE),
         ..hop
     });
     assert!(read.hops().eq(plain), "the hops are the same");
