@@ -1,4 +1,5 @@
 use super::*;
+use crate::anno::{Anno, Cold};
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,0 +1,84 @@
+//! A walk through a batch in which some packets go aside.
+#![allow(unsafe_code)]
+
+use crate::{Batch, Packet, Verdict};
+
+impl Batch {
+    /// Asks `step` for a verdict on every packet, in order. Packets for output 0 stay, in order; the
+    /// others go to `aside`. With every packet for output 0 nothing is moved.
+    #[inline]
+    pub fn split<C>(
+        &mut self,
+        cx: &mut C,
+        mut step: impl FnMut(&mut Packet, &mut C) -> Verdict,
+        aside: impl FnMut(Packet, Verdict, &mut C),
+    ) {
+        let step = |packet: &mut Packet, cx: &mut C| {
+            let verdict = step(packet, cx);
+            (verdict != Verdict::ON).then_some(verdict)
+        };
+        self.part(cx, step, aside);
+    }
+
+    /// As [`split`](Self::split): packets without a verdict stay.
+    #[inline]
+    pub fn part<C>(
+        &mut self,
+        cx: &mut C,
+        mut step: impl FnMut(&mut Packet, &mut C) -> Option<Verdict>,
+        aside: impl FnMut(Packet, Verdict, &mut C),
+    ) {
+        let len = self.packets.len();
+        let first = self.changing().as_mut_ptr();
+        // SAFETY: the length is 0 while packets are moved, so a panic leaks packets and never frees
+        // one twice; those from `first` to `end` are looked at once each.
+        unsafe {
+            self.packets.set_len(0);
+            let (mut slot, end) = (first, first.add(len));
+            let mut gone = 0;
+            // Mostly all stay: a loop without an account of gaps.
+            while slot != end {
+                if let Some(verdict) = step(&mut *slot, cx) {
+                    gone = close(slot, end, verdict, cx, step, aside);
+                    break;
+                }
+                slot = slot.add(1);
+            }
+            self.packets.set_len(len - gone);
+        }
+    }
+}
+
+/// The rest of [`Batch::part`], from the first packet on that goes: those that stay are moved up. Returns how many have
+/// gone.
+///
+/// # Safety
+/// There are packets from `slot`, of which `step` has said `verdict`, to `end`, and nobody else has them.
+#[inline(never)] // a loop by itself, that the other has its registers
+unsafe fn close<C>(
+    mut slot: *mut Packet,
+    end: *mut Packet,
+    verdict: Verdict,
+    cx: &mut C,
+    mut step: impl FnMut(&mut Packet, &mut C) -> Option<Verdict>,
+    mut aside: impl FnMut(Packet, Verdict, &mut C),
+) -> usize {
+    let (mut gone, mut said) = (0, Some(verdict));
+    // SAFETY: `slot` goes through them once, and `gone` are fewer than it has passed.
+    unsafe {
+        loop {
+            match said {
+                Some(verdict) => {
+                    aside(slot.read(), verdict, cx);
+                    gone += 1;
+                }
+                None => std::ptr::copy_nonoverlapping(slot, slot.sub(gone), 1),
+            }
+            slot = slot.add(1);
+            if slot == end {
+                return gone;
+            }
+            said = step(&mut *slot, cx);
+        }
+    }
+}
