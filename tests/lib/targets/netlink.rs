@@ -60,7 +60,6 @@ fn again(route: &Route<'_>) {
         (route.table, route.kind, route.priority)
     );
     let plain = route.hops().map(|hop| wire::netlink::Hop {
-        encapsulated: false,
         labels: Some(Labels::NONE),
         ..hop
     });

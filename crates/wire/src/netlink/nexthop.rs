@@ -28,9 +28,7 @@ pub struct Nexthop<'a> {
     pub gateway: Option<IpAddr>,
     /// It drops packets.
     pub blackhole: bool,
-    /// Packets get another header or labels in front.
-    pub encapsulated: bool,
-    /// The labels that they get; `None`: they get something else, or more than [`Labels::MAX`].
+    /// The labels that packets get; `None`: they get something else in front, or more than [`Labels::MAX`].
     pub labels: Option<Labels>,
     /// It serves a bridge's forwarding entries, not routes.
     pub bridge: bool,
@@ -48,7 +46,6 @@ impl<'a> Nexthop<'a> {
             interface: 0,
             gateway: None,
             blackhole: false,
-            encapsulated: false,
             labels: Some(Labels::NONE),
             bridge: false,
             members: &[],
@@ -63,12 +60,12 @@ impl<'a> Nexthop<'a> {
                 NHA_BLACKHOLE => hop.blackhole = true,
                 NHA_OIF => hop.interface = attribute.u32()?,
                 NHA_GATEWAY => hop.gateway = Some(attribute.ip(hop.family)?),
-                NHA_ENCAP_TYPE => hop.encapsulated = true,
+                NHA_ENCAP_TYPE => hop.labels = None,
                 NHA_FDB => hop.bridge = true,
                 _ => {}
             }
         }
-        if hop.encapsulated {
+        if hop.labels.is_none() {
             hop.labels = super::route::labels(attributes, NHA_ENCAP_TYPE, NHA_ENCAP);
         }
         Ok(hop)

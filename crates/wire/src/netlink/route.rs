@@ -219,8 +219,6 @@ pub struct Hop {
     pub weight: u16,
     /// `RTNH_F_*`.
     pub flags: u8,
-    /// Packets get another header or labels in front (`RTA_ENCAP`, `RTA_NEWDST`).
-    pub encapsulated: bool,
     /// The labels that packets get, of a route of [`AF_MPLS`] in place of the one that they have. `None`: they get something
     /// else, or more than [`Labels::MAX`], or the hop is named by its Ethernet address.
     pub labels: Option<Labels>,
@@ -232,7 +230,6 @@ impl Hop {
         gateway: None,
         weight: 1,
         flags: 0,
-        encapsulated: false,
         labels: Some(Labels::NONE),
     };
 
@@ -246,11 +243,8 @@ impl Hop {
                 Err(_) => self.labels = None,
             },
             RTA_VIA => self.gateway = Some(attribute.via()?),
-            RTA_ENCAP_TYPE => self.encapsulated = true,
-            RTA_NEWDST => {
-                self.encapsulated = true;
-                self.labels = self.labels.and(Labels::of_stack(attribute.value));
-            }
+            RTA_ENCAP_TYPE => self.labels = None,
+            RTA_NEWDST => self.labels = self.labels.and(Labels::of_stack(attribute.value)),
             _ => {}
         }
         Ok(())
@@ -261,7 +255,7 @@ impl Hop {
     /// Notes what packets get in front.
     #[inline]
     fn see_encapsulation(&mut self, attributes: Attributes<'_>, family: u8) {
-        if self.encapsulated && family != AF_MPLS {
+        if self.labels.is_none() && family != AF_MPLS {
             self.labels = labels(attributes, RTA_ENCAP_TYPE, RTA_ENCAP);
         }
     }

@@ -115,7 +115,6 @@ fn hop(interface: u32, gateway: &str, weight: u16) -> Hop {
         gateway: Some(ip(gateway)),
         weight,
         flags: 0,
-        encapsulated: false,
         labels: Some(Labels::NONE),
     }
 }
@@ -174,7 +173,9 @@ fn next_hops_stand_alone_drop_or_make_groups_with_weights() {
     nexthop(NEXTHOP, |change, hop| {
         assert_eq!((change, hop.id, hop.interface), (Change::New, 8, 5));
         assert_eq!(hop.gateway, Some(ip("fe80::9")));
-        assert!(!hop.is_group() && !hop.blackhole && !hop.bridge && !hop.encapsulated);
+        assert!(
+            !hop.is_group() && !hop.blackhole && !hop.bridge && hop.labels == Some(Labels::NONE)
+        );
     });
     nexthop(BLACKHOLE, |_, hop| assert!(hop.blackhole && hop.id == 9));
     nexthop(GROUP, |_, group| {
@@ -498,7 +499,6 @@ fn routes_put_labels_on_packets() {
     route(ENCAP, |_, route| {
         let hop = Hop {
             labels: Labels::new([210, 200]),
-            encapsulated: true,
             ..hop(3, "10.0.2.2", 1)
         };
         assert!(route.hops().eq([hop]));
@@ -511,8 +511,7 @@ fn routes_put_labels_on_packets() {
     ];
     for (from, to) in odd {
         route(&ENCAP.replace(from, to), |_, route| {
-            let hop = route.hops().next().unwrap();
-            assert_eq!((hop.labels, hop.encapsulated), (None, true));
+            assert_eq!(route.hops().next().unwrap().labels, None);
         });
     }
 }
@@ -538,7 +537,6 @@ fn routes_of_mpls_have_labels() {
         assert_eq!((route.prefix4(), route.prefix6()), (None, None));
         let hop = Hop {
             labels: labels(&[200, 300]),
-            encapsulated: true,
             ..hop(3, "10.0.1.2", 1)
         };
         assert!(route.hops().eq([hop]));
