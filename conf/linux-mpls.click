@@ -86,8 +86,9 @@ mpls[1] -> CheckIP6Header -> rt6;
 // A packet to the kernel goes to the control-plane interface of the port that received it, with its Ethernet header.
 rt4[0], rt6[0] -> Unstrip(14) -> us :: PaintSwitch;
 // Packets of routes by `encap mpls` are exceptions there, and get their labels here. Outputs: 0 exceptions, then the ports.
-rt4[1], rt6[1] => push :: LinuxMPLSEncap;
-push[0], mpls[2] -> exceptions :: Unstrip(14) -> exception :: PaintSwitch;
+rt4[1] -> push :: LinuxMPLSEncap;
+rt6[1] -> scope :: CheckIP6Forward -> [1] push;     // link-local packets stay on their link
+push[0], scope[1], mpls[2] -> exceptions :: Unstrip(14) -> exception :: PaintSwitch;
 
 // The ports: each by a number of its own between the elements above. For a third port, add two lines with its
 // control-plane interface and its device:

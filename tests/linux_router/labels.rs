@@ -3,7 +3,7 @@
 use super::{Steered, TWIN, address, at, frame, host, on_both_of, onward, to4, to6, us};
 use elements::linux::{EXCEPTION, LOCAL, LabelHop, Member};
 use testkit::Build;
-use wire::mpls::{Entry, Labels};
+use wire::mpls::Labels;
 
 fn labels(of: &[u32]) -> Labels {
     Labels::new(of.iter().copied()).expect("room")
@@ -36,14 +36,7 @@ fn on_both(test: impl Fn(&mut Steered)) {
 /// A frame with labels above the packet of another frame.
 fn below(of: &[u32], ttl: u8, frame: &[u8]) -> Vec<u8> {
     let (head, packet) = frame.split_at(14);
-    let entries = of.iter().enumerate().map(|(i, &label)| Entry {
-        label,
-        exp: 0,
-        bottom: i + 1 == of.len(),
-        ttl,
-    });
-    let words: Vec<u8> = entries.flat_map(|e| e.word().to_be_bytes()).collect();
-    [&head[..12], &[0x88, 0x47], &words, packet].concat()
+    [&head[..12], &[0x88, 0x47], &testkit::below(of, ttl, packet)].concat()
 }
 
 /// As it leaves by port 1, to host 2, without a hop more.
@@ -121,6 +114,9 @@ fn routes_with_labels_put_them_on_and_the_kernel_answers_what_it_must() {
                 assert_eq!(steered.send(0, &up), [(TWIN, up)]);
             }
         }
+        // What has an address of its link only stays there, whatever the route.
+        let up = frame(&to6("2001:db8:ffff::7").src("fe80::2"));
+        assert_eq!(steered.send(0, &up), [(TWIN, up)]);
         // Other exceptions pass by.
         steered.route("203.0.113.0/24", &[at(EXCEPTION)]);
         let up = frame(&to4("203.0.113.1"));

@@ -13,5 +13,5 @@ pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan, plan_fu
 pub use demand::{root, until};
 pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
 pub use manuals::manual_errors;
-pub use packets::{Build, ip4, ip6};
+pub use packets::{Build, below, ip4, ip6, labelled};
 pub use rng::Rng;

@@ -6,6 +6,7 @@
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use wire::mpls::Entry;
 use wire::{EtherAddr, Icmp, Icmp6, Ipv4, Ipv6, Tcp, Udp};
 use wire::{checksum, ether, ext, icmp, icmp6, ipv4, ipv6, proto, tcp, vlan};
 
@@ -328,6 +329,27 @@ impl Build {
         self.padding = n;
         self
     }
+}
+
+/// A packet below labels: label, class and time to live of each, the outermost first.
+pub fn labelled(stack: &[(u32, u8, u8)], packet: &[u8]) -> Vec<u8> {
+    let entries = stack
+        .iter()
+        .enumerate()
+        .map(|(i, &(label, exp, ttl))| Entry {
+            label,
+            exp,
+            bottom: i + 1 == stack.len(),
+            ttl,
+        });
+    let words = entries.flat_map(|entry| entry.word().to_be_bytes());
+    words.chain(packet.iter().copied()).collect()
+}
+
+/// As [`labelled`], of class 0 and with one time to live.
+pub fn below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
+    let stack: Vec<_> = labels.iter().map(|&label| (label, 0, ttl)).collect();
+    labelled(&stack, packet)
 }
 
 /// Finishing.

@@ -29,14 +29,15 @@
 //! - `TTL`: the time to live of the labels with `pipe`. Default 255.
 
 use super::interface::Interface;
-use super::{Kernel, Member};
+use super::routes::Routes;
+use super::{Kernel, Member, NoMemory};
 use crate::mpls::header::Mode;
 use crate::mpls::mpls_encap;
 use crate::prelude::*;
+use crate::route::bulk::Bulk;
 use crate::route::family::{Family, V4, V6};
 use crate::route::lookup::flow_hash;
 use std::net::IpAddr;
-use tables::fib::NoMemory;
 use wire::mpls::LEN;
 use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
@@ -45,14 +46,25 @@ const EXCEPTION: Verdict = Verdict::ON;
 pub(super) const OUT_FIRST: usize = 1;
 
 pub(crate) struct Config {
-    kernel: Arc<Kernel>,
+    /// None if there was no memory for them; then nothing of the plan is built.
+    routes: Option<(Arc<Routes<4>>, Arc<Routes<16>>)>,
     interfaces: Vec<Arc<Interface>>,
     mode: Mode,
     ttl: u8,
 }
 
 pub(crate) struct LinuxMPLSEncap {
-    config: Arc<Config>,
+    routes: (Arc<Routes<4>>, Arc<Routes<16>>),
+    bulk: (Bulk<V4, 4>, Bulk<V6, 16>),
+    labels: Imposer,
+    /// Of the packets of a batch.
+    verdicts: Vec<Verdict>,
+}
+
+/// What puts labels on packets.
+struct Imposer {
+    mode: Mode,
+    ttl: u8,
     /// By interfaces' numbers.
     ways: Box<[Option<Way>]>,
 }
@@ -64,7 +76,7 @@ struct Way {
     output: Verdict,
 }
 
-impl LinuxMPLSEncap {
+impl Imposer {
     /// Puts a next hop's labels on a packet, if that is for us.
     fn put(&self, packet: &mut Packet, hop: &Member) -> Verdict {
         let way = self.ways.get(usize::from(hop.port));
@@ -72,14 +84,13 @@ impl LinuxMPLSEncap {
             return EXCEPTION;
         };
         let len = packet.network().len() + hop.labels.len() * LEN;
-        if len > way.interface.mtu() || !packet.pull(packet.network_offset()) || !lower(packet) {
+        if len > way.interface.mtu() || !lower(packet.network_mut()) {
             return EXCEPTION;
         }
-        let (mode, ttl) = (self.config.mode, self.config.ttl);
-        match mpls_encap::put(packet, &hop.labels, mode, None, ttl) {
-            Ok(()) => {}
-            Err(mpls_encap::NO_HEADROOM) => return Verdict::drop(NO_HEADROOM),
-            Err(_) => return EXCEPTION,
+        let at_network = packet.pull(packet.network_offset());
+        let put = mpls_encap::put(packet, &hop.labels, self.mode, None, self.ttl);
+        if !at_network || put.is_err() {
+            return Verdict::drop(NO_HEADROOM);
         }
         match hop.gateway {
             Some(IpAddr::V4(gateway)) => packet.anno_mut().set_dst4(gateway.octets()),
@@ -90,45 +101,42 @@ impl LinuxMPLSEncap {
         way.output
     }
 
-    fn step4(&self, packet: &mut Packet, cx: &Cx) -> Verdict {
-        let Ok(routes) = self.config.kernel.routes4() else {
-            return EXCEPTION;
-        };
-        let id = V4::look(routes.fib())(packet);
+    /// Looks the packets of a batch up once more, and puts labels on those that get some; their verdicts.
+    fn step<F: Family<N>, const N: usize>(
+        &self,
+        routes: &Routes<N>,
+        bulk: &mut Bulk<F, N>,
+        batch: &mut Batch,
+        cx: &Cx,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        let ids = bulk.look_up(routes.fib(), batch);
+        // After the look-up: groups of an earlier moment might lack an id that it gave.
         let groups = routes.groups().read(cx.reader()).view();
-        match groups.next_hop_with(id, || flow_hash::<V4, 4>(packet, 0)) {
-            Some(hop) => self.put(packet, hop),
-            None => EXCEPTION,
-        }
-    }
-
-    fn step6(&self, packet: &mut Packet, cx: &Cx) -> Verdict {
-        let Ok(routes) = self.config.kernel.routes6() else {
-            return EXCEPTION;
-        };
-        let id = V6::look(routes.fib())(packet);
-        let groups = routes.groups().read(cx.reader()).view();
-        match groups.next_hop_with(id, || flow_hash::<V6, 16>(packet, 0)) {
-            Some(hop) if hop.gateway.is_some() => self.put(packet, hop),
-            _ => EXCEPTION,
-        }
+        verdicts.extend(batch.iter_mut().zip(ids).map(|(packet, &id)| {
+            // The hash that LinuxIPLookup has stored: so the next hop is the one that it chose.
+            match groups.next_hop_with(id, || flow_hash::<F, N>(packet, 0)) {
+                // LinuxMPLSEtherEncap takes addresses of IPv6 as gateways only.
+                Some(hop) if N == 4 || hop.gateway.is_some() => self.put(packet, hop),
+                _ => EXCEPTION,
+            }
+        }));
     }
 }
 
-/// Takes one from the time to live of a packet that begins with its header; false, and nothing done, if it has none left.
-fn lower(packet: &mut Packet) -> bool {
-    let data = packet.data_mut();
-    match data.first().map(|first| first >> 4) {
-        Some(4) if data.len() >= ipv4::MIN_LEN => {
-            let mut ip = Ipv4::new_unchecked(data);
+/// Takes one from the time to live of an IP packet; false, and nothing done, if it has none left.
+fn lower(packet: &mut [u8]) -> bool {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.len() >= ipv4::MIN_LEN => {
+            let mut ip = Ipv4::new_unchecked(packet);
             let ttl = ip.ttl();
             if ttl > 1 {
                 ip.patch_ttl(ttl - 1);
             }
             ttl > 1
         }
-        Some(6) if data.len() >= ipv6::LEN => {
-            let mut ip = Ipv6::new_unchecked(data);
+        Some(6) if packet.len() >= ipv6::LEN => {
+            let mut ip = Ipv6::new_unchecked(packet);
             let hops = ip.hop_limit();
             if hops > 1 {
                 ip.set_hop_limit(hops - 1);
@@ -158,14 +166,14 @@ impl Element for LinuxMPLSEncap {
         }
         let interfaces = super::interfaces(args, OUT_FIRST);
         let kernel = args.router_wide::<Kernel>();
-        for refused in [kernel.routes4().err(), kernel.routes6().err()] {
-            refused.into_iter().for_each(|refused: NoMemory| {
-                let help = "let the process have more (`ulimit -v`)";
-                args.error_in_whole(refused.to_string(), help);
-            });
-        }
+        let mut refuse = |refused: NoMemory| {
+            let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
+            args.error_in_whole(refused.to_string(), help);
+        };
+        let four = kernel.shared4().cloned().map_err(&mut refuse).ok();
+        let six = kernel.shared6().cloned().map_err(&mut refuse).ok();
         Config {
-            kernel,
+            routes: four.zip(six),
             interfaces,
             mode,
             ttl,
@@ -182,17 +190,28 @@ impl Element for LinuxMPLSEncap {
                 output,
             });
         }
+        let routes = config.routes.clone();
         LinuxMPLSEncap {
-            config: Arc::clone(config),
-            ways: ways.into(),
+            routes: routes.expect("a plan with mistakes is not built"),
+            bulk: Default::default(),
+            labels: Imposer {
+                mode: config.mode,
+                ttl: config.ttl,
+                ways: ways.into(),
+            },
+            verdicts: Vec::new(),
         }
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
-        cx.sort(batch, |packet, cx| match input {
-            0 => self.step4(packet, cx),
-            _ => self.step6(packet, cx),
-        });
+        let (verdicts, (four, six)) = (&mut self.verdicts, &self.routes);
+        verdicts.clear();
+        match input {
+            0 => (self.labels).step(four, &mut self.bulk.0, batch, cx, verdicts),
+            _ => (self.labels).step(six, &mut self.bulk.1, batch, cx, verdicts),
+        }
+        let mut verdicts = verdicts.iter().copied();
+        cx.sort(batch, |_, _| verdicts.next().unwrap_or(EXCEPTION));
     }
 }
 
@@ -205,8 +224,8 @@ impl Resources for LinuxMPLSEncap {
 #[cfg(test)]
 mod tests {
     use super::super::{Kernel, Member, Prefix};
-    use testkit::{Bench, ip4, ip6};
-    use wire::mpls::{Entry, Labels};
+    use testkit::{Bench, below, ip4, ip6};
+    use wire::mpls::Labels;
 
     const TEXT: &str = "c :: CheckIPHeader -> rt :: LinuxIPLookup(eth0, eth1);
         d :: CheckIP6Header -> rt6 :: LinuxIP6Lookup(eth0, eth1);
@@ -221,17 +240,6 @@ mod tests {
             labels: Labels::new(labels.iter().copied()).expect("room"),
             weight,
         }
-    }
-
-    fn below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
-        let entries = labels.iter().enumerate().map(|(i, &label)| Entry {
-            label,
-            exp: 0,
-            bottom: i + 1 == labels.len(),
-            ttl,
-        });
-        let words = entries.flat_map(|entry| entry.word().to_be_bytes());
-        words.chain(packet.iter().copied()).collect()
     }
 
     #[test]

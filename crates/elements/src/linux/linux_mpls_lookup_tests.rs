@@ -1,8 +1,8 @@
 use super::super::{EXCEPTION, Kernel, LOCAL, LabelHop};
 use std::net::IpAddr;
 use std::sync::Arc;
-use testkit::{Bench, ip4, ip6};
-use wire::mpls::{Entry, Labels};
+use testkit::{Bench, below, ip4, ip6};
+use wire::mpls::Labels;
 
 const TEXT: &str = "m :: LinuxMPLSLookup(eth0, eth1);
     m[0] -> four :: Collect; m[1] -> six :: Collect; m[2] -> kernel :: Collect;
@@ -23,18 +23,7 @@ fn hop(labels: &[u32], gateway: Option<&str>, port: u16) -> LabelHop {
     }
 }
 
-fn below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
-    let entries = labels.iter().enumerate().map(|(i, &label)| Entry {
-        label,
-        exp: 0,
-        bottom: i + 1 == labels.len(),
-        ttl,
-    });
-    let words = entries.flat_map(|entry| entry.word().to_be_bytes());
-    words.chain(packet.iter().copied()).collect()
-}
-
-/// Gives labels 100 to 106 a route each.
+/// Gives labels 100 to 105 a route each.
 fn route(kernel: &Kernel) {
     let number = |name| kernel.interface(name).expect("room").number();
     let (eth0, eth1) = (number("eth0"), number("eth1"));

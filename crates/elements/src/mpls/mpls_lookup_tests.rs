@@ -1,24 +1,7 @@
 use std::collections::BTreeMap;
-use testkit::{Bench, Rng, ip4, ip6};
+use testkit::{Bench, Rng, ip4, ip6, labelled as below};
 use wire::mpls::Entry;
 use wire::{Ipv4, Ipv6};
-
-/// A packet below labels: label, class and time to live of each.
-fn below(stack: &[(u32, u8, u8)], packet: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0; stack.len() * 4];
-    for (i, &(label, exp, ttl)) in stack.iter().enumerate() {
-        let bottom = i + 1 == stack.len();
-        let entry = Entry {
-            label,
-            exp,
-            bottom,
-            ttl,
-        };
-        assert!(entry.write(&mut bytes, i * 4));
-    }
-    bytes.extend_from_slice(packet);
-    bytes
-}
 
 /// The labels of what comes out, and the packet below.
 fn read(mut bytes: &[u8], labels: usize) -> (Vec<(u32, u8, u8)>, Vec<u8>) {
