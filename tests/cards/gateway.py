@@ -9,7 +9,7 @@
 import re
 
 from guest import ASHLAR, PROGRAM, ROOT, Guest
-from net import Failed, until
+from net import until
 
 MODULES = ("xfrm_user esp4 esp6 drbg seqiv echainiv gcm ghash_generic ctr cbc hmac sha256_generic authenc authencesn af_packet "
            "veth tun bridge nft_masq nft_chain_nat nf_conntrack_netlink")
@@ -60,12 +60,7 @@ class Gateway:
         until(lambda: self.ping("192.0.2.2") == 1, "a packet that crosses in plain", timeout=60)
 
     def start(self) -> None:
-        self.run(f"ip netns exec ports setsid {PROGRAM} keep -- {PROGRAM} run {ROOT}/conf/ipsec-linux.click DEV0=p0 IF0=lan "
-                 "DEV1=p1 IF1=wan --netns gw --workers 1 --socket /run/router.sock > /run/log 2>&1 &")
-        try:
-            until(lambda: self.guest.get("/v1/info"), "the router's answer", timeout=120)
-        except Failed as late:
-            raise Failed(f"{late}\n{self.run('tail -n 20 /run/log')}") from None
+        self.guest.keep(f"{ROOT}/conf/ipsec-linux.click DEV0=p0 IF0=lan DEV1=p1 IF1=wan --netns gw --workers 1")
 
     def ping(self, to: str, count: int = 1, every: float = 0.2, source: str = "site", options: str = "") -> int:
         """How many of so many packets are answered."""

@@ -287,6 +287,15 @@ class Guest:
             raise Failed(f"`{command}` ended with {answer['status']} in the guest\n{answer['out']}\n{self.console()[-2000:]}")
         return answer["out"]
 
+    def keep(self, words: str) -> None:
+        """Has `ashlar keep` run a router in the namespace `ports`, and waits until it answers. /run/keep.pid has its number."""
+        self.run(f"ip netns exec ports setsid {PROGRAM} keep -- {PROGRAM} run {words} --socket /run/router.sock > /run/log 2>&1 & "
+                 "echo $! > /run/keep.pid")
+        try:
+            until(lambda: self.get("/v1/info"), "the router's answer", timeout=120)
+        except Failed as late:
+            raise Failed(f"{late}\n{self.run('tail -n 20 /run/log')}") from None
+
     def cards(self) -> list[dict]:
         """What `ashlar ports` says of the two cards, in their order."""
         found = json.loads(self.run(f"{PROGRAM} ports --json"))["cards"]

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 from frr import Frr
 from guest import ASHLAR, MODELS, PROGRAM, ROOT, Guest
-from net import Failed, Lab, until
+from net import Lab, until
 
 MODULES = "mpls_router mpls_iptunnel mpls_gso af_packet veth tun"
 SETUP = """
@@ -84,12 +84,7 @@ class Router:
 
     def start(self, options: str = "") -> None:
         """Starts it, and waits until it answers by its port."""
-        self.run(f"ip netns exec ports setsid {PROGRAM} keep -- {PROGRAM} run {ROOT}/conf/linux-mpls.click DEV0=p0 IF0=lan DEV1=p1 IF1=wan {options} "
-                 "--netns routing --workers 1 --socket /run/router.sock > /run/log 2>&1 & echo $! > /run/router.pid")
-        try:
-            until(lambda: self.guest.get("/v1/info"), "the router's answer", timeout=120)
-        except Failed as late:
-            raise Failed(f"{late}\n{self.run('tail -n 20 /run/log')}") from None
+        self.guest.keep(f"{ROOT}/conf/linux-mpls.click DEV0=p0 IF0=lan DEV1=p1 IF1=wan {options} --netns routing --workers 1")
         self.run(ROUTER)
         until(lambda: self.ping("10.0.1.1") == 1, "the router's own answer", timeout=60)
 
@@ -99,12 +94,12 @@ class Router:
             said = self.guest.get("/v1/info")
             return json.loads(said)["pid"] if said else None
         before = pid()
-        self.run("kill -USR2 $(cat /run/router.pid)")
+        self.run("kill -USR2 $(cat /run/keep.pid)")
         until(lambda: pid() not in (before, None), "the new router's answer", timeout=120)
 
     def stop(self) -> None:
         """Ends it."""
-        self.run("kill $(cat /run/router.pid); timeout 60 tail --pid=$(cat /run/router.pid) -f /dev/null")
+        self.run("kill $(cat /run/keep.pid); timeout 60 tail --pid=$(cat /run/keep.pid) -f /dev/null")
 
     def end_frr(self) -> None:
         """Ends all of FRR: LDP waits long before it tries a neighbour again."""
