@@ -224,9 +224,10 @@ def difference(before, after):
 
 
 def built(text, compiler, flags=()):
-    """The program of a file, built when it is older than its text."""
+    """The program of a file, built when it is older than its text or a header beside that."""
     program = WORK / text.stem
-    if not program.exists() or program.stat().st_mtime < text.stat().st_mtime:
+    newest = max(path.stat().st_mtime for path in (text, *text.parent.glob("*.h")))
+    if not program.exists() or program.stat().st_mtime < newest:
         done = subprocess.run([*compiler, "-o", program, text, *flags], capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(f"{text.name} does not build\n{done.stderr[-2000:]}")

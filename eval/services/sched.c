@@ -7,43 +7,21 @@
  * dequeue always finds what waits. It prints a line for each number of packets that wait: cycles for a packet in and out,
  * the median of many short times, of which few were interrupted.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include <rte_sched.h>
+#include "peer.h"
 
 #define SUBSCRIBERS 20000
-#define CLASSES 4
 #define GROUPS 4
 #define PIPES 8192 /* of a group, of which 5,000 are used: it must be a power of two */
 #define BURST 32
 #define SLICE 4096
 #define SLICES 512
 #define HELD_MAX 1000000
-#define LENGTH 700
 #define RATE 12500000000ull /* bytes a second */
 #define BEST_EFFORT RTE_SCHED_TRAFFIC_CLASS_BE
-
-static uint64_t state = 88172645463325252ull;
-
-static uint32_t random_below(uint32_t n)
-{
-	/* Xorshift (G. Marsaglia, 2003). */
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)((state >> 11) % n);
-}
-
-static void need(int holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "sched: %s\n", what);
-	exit(1);
-}
 
 static struct rte_sched_port *tree(void)
 {
@@ -96,12 +74,6 @@ static void empty(struct rte_sched_port *port)
 		spares += got;
 		left -= got;
 	}
-}
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
 }
 
 int main(int count, char **words)

@@ -9,41 +9,12 @@
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <x86intrin.h>
+#include "peer.h"
 
-#define CLASSES 4
 #define SLICE 512
 #define SLICES 1024
-#define LENGTH 700
-
-static uint64_t state = 88172645463325252ull;
-
-static uint32_t random_below(uint32_t n)
-{
-	/* Xorshift (G. Marsaglia, 2003). */
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)((state >> 11) % n);
-}
-
-static void need(int holds, const char *what)
-{
-	if (holds)
-		return;
-	perror(what);
-	exit(1);
-}
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
 
 int main(int count, char **words)
 {
