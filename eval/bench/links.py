@@ -23,14 +23,14 @@ HOUR = 3600
 
 
 class Fed:
-    """A peer between a source's memif and back; `start` makes it of a vdev, a core and a log."""
+    """A peer between a source's memif and back; `start` makes it of the source, a core and a log."""
 
     def __init__(self, start, core, log):
         self.folder, self.numbers = pathlib.Path(tempfile.mkdtemp(prefix="ashlar-bench-")), 0
         self.source = self.peer = None
         try:
             self.source = lab.Source(self, frames.fixed(64, FEW), 0, 32, HOUR, back=True, core=1 - core)
-            self.peer = start(self.source.vdev(), core, log)
+            self.peer = start(self.source, core, log)
         except BaseException:
             self.close()
             raise
@@ -58,16 +58,16 @@ class Fed:
 
 
 def testpmd_memif(folder, core, log):
-    def start(vdev, core, log):
+    def start(source, core, log):
         app = ["--forward-mode=io", "--port-topology=loop", "--auto-start", "--burst=32", "--no-flush-rx", "-i"]
-        return peers.Dpdk("dpdk-testpmd", peers.lcores(core), ["--vdev", vdev], app, log, port=0)
+        return peers.Dpdk("dpdk-testpmd", peers.lcores(core), ["--vdev", source.vdev()], app, log, port=0)
 
     return Fed(start, core, log)
 
 
 def forward_memif(folder, core, log):
-    def start(vdev, core, log):
-        values = ["--vdev", vdev, "IN=net_memif0", "OUT=net_memif0"]
+    def start(source, core, log):
+        values = [f"IN={source.port()}", f"OUT={source.port()}"]
         return peers.Ashlar(lab.ASHLAR, core, peers.CONF / "forward.click", values, log, "out", (), buffers=65_535)
 
     return Fed(start, core, log)

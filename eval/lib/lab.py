@@ -259,8 +259,12 @@ class Source(Process):
         finally:
             shutil.rmtree(RUNTIME / self.prefix, ignore_errors=True)  # which DPDK leaves
 
+    def port(self):
+        """The other end, as a configuration names it."""
+        return f'"memif:role=client,id=0,socket={self.memif}"'
+
     def vdev(self):
-        """The other end, for a router."""
+        """The other end, for a program with DPDK's driver."""
         return f"net_memif0,role=client,id=0,socket={self.memif},socket-abstract=no"
 
     def wait_measuring(self):

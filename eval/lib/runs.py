@@ -40,9 +40,10 @@ def fed(conf, capture, rate, burst=32, values=(), back=False, seconds=SECONDS, o
 
     def run(lab):
         source = lab.feed(capture, rate, burst, seconds + 0.8, back)
-        ports = [source.vdev()] if back else [source.vdev(), "net_null1,no-rx=1"]
-        out = "net_memif0" if back else "net_null1"
-        router = lab.router(conf, ["IN=net_memif0", f"OUT={out}", *values], ports, (MEASURED,), options=options)
+        memif = source.port()
+        vdevs = [] if back else ["net_null1,no-rx=1"]
+        out = memif if back else "net_null1"
+        router = lab.router(conf, [f"IN={memif}", f"OUT={out}", *values], vdevs, (MEASURED,), options=options)
         router.wait_running()
         source.wait_measuring()
         result = router.measure(seconds)

@@ -8,7 +8,7 @@ use crate::memory::{self, Memory};
 use crate::names::{devargs, identity};
 use crate::netns::Namespace;
 use crate::tap::Tap;
-use crate::{af_packet, null, pcap, ring, tap, tun, wrap};
+use crate::{af_packet, memif, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -373,6 +373,7 @@ impl Directory {
         match name.split_once(':') {
             Some(("af_packet", interface)) => af_packet::probe(interface),
             Some(("mem", _)) => Ok(memory::probe()),
+            Some(("memif", rest)) => memif::probe(rest),
             Some(("null", rest)) => null::probe(rest),
             Some(("pcap", rest)) => pcap::probe(rest),
             Some(("ring", _)) => Ok(ring::probe()),
@@ -401,6 +402,7 @@ impl Directory {
         match name.split_once(':') {
             Some(("af_packet", interface)) => af_packet::open(interface, request, &self.events),
             Some(("mem", rest)) => Ok(memory::open(&self.memory(rest), request)),
+            Some(("memif", rest)) => memif::open(rest, request, &self.events),
             Some(("null", rest)) => null::open(rest, request),
             Some(("pcap", rest)) => pcap::open(rest, request, &self.events),
             Some(("ring", rest)) => ring::open(rest, request),
@@ -557,7 +559,7 @@ mod tests {
             ("0000:01:00.0", Means::Card("0000:01:00.0".into())),
             ("dpdk:01:00.0,x=1", Means::Card("01:00.0".into())),
             ("net_null0", Means::Dpdk),
-            ("memif:id=0", Means::Dpdk),
+            ("memif:id=0", Means::Nothing),
             ("vhost:/run/vm.sock,queues=2", Means::Dpdk),
             ("eth0", Means::Interface("eth0".into())),
             ("pace:1k/af_xdp:eth0", Means::Xdp("eth0".into())),

@@ -1,6 +1,6 @@
 //! What the name of a port means.
 
-use crate::{af_packet, dpdk, memif, vhost, wrap};
+use crate::{af_packet, dpdk, vhost, wrap};
 
 /// What DPDK is to probe, if a name means a device of it, and remarks. Names that need a device of
 /// their own get one that is named after a digest of theirs, so that the same name means the same
@@ -12,7 +12,6 @@ pub(crate) fn devargs(name: &str) -> Option<Result<(String, Vec<String>), String
     };
     let devargs = match name.split_once(':') {
         Some(("dpdk", rest)) => rest.to_string(),
-        Some(("memif", rest)) => own("net_memif", &memif::words(rest)),
         Some(("vhost", rest)) => own("net_vhost", &vhost::words(rest)),
         Some(("af_xdp", interface)) => {
             return Some(af_packet::for_af_xdp(interface).map(|(queues, remarks)| {
@@ -73,7 +72,7 @@ pub fn means(name: &str) -> Means {
     match name.split_once(':') {
         Some(("dpdk", rest)) if dpdk::is_pci(rest) => Means::Card(first(rest)),
         _ if dpdk::is_pci(name) => Means::Card(first(name)),
-        Some(("dpdk" | "memif" | "vhost", _)) => Means::Dpdk,
+        Some(("dpdk" | "vhost", _)) => Means::Dpdk,
         _ if name.starts_with("net_") => Means::Dpdk,
         Some(("af_packet", interface)) => Means::Interface(interface.to_owned()),
         Some(("af_xdp", rest)) => Means::Xdp(first(rest)),

@@ -5,9 +5,7 @@ use engine::packet::pool;
 use engine::packet::{Batch, Packet};
 use engine::port::{Directed, Match, Port, PortDirectory, PortRequest};
 use ports::{Directory, DpdkSizes};
-use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
-use testkit::until;
 use wire::flow::Flow;
 use wire::{FlowKey, proto};
 
@@ -33,53 +31,8 @@ fn dpdk_ports_work_and_every_buffer_comes_home() {
     drivers_that_refuse_rules_say_why(&directory);
     ring_keeps_bytes_and_order(&directory);
     capture_file_crosses(&directory);
-    shared_memory_stays_while_a_worker_may_use_it(&directory);
     wrong_names_are_refused(&directory);
     assert_eq!(pool::made(), 0, "buffers in use after all ports are closed");
-}
-
-/// Mappings of memif's shared memory in this program.
-fn shared_memory() -> usize {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    maps.lines()
-        .filter(|line| line.contains("memif_region"))
-        .count()
-}
-
-/// Both ends of a memif are in this program. One goes, and the driver takes the memory of the other away.
-fn shared_memory_stays_while_a_worker_may_use_it(directory: &Directory) {
-    let folder = std::env::temp_dir().join(format!("ashlar-eal-{}", std::process::id()));
-    std::fs::create_dir_all(folder.join("x")).unwrap();
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
-    // The driver refuses two roles at one socket, so the client has another name for it.
-    let name = |role, folder: &std::path::Path| {
-        let socket = folder.join("m.sock");
-        format!("memif:role={role},id=0,socket={}", socket.display())
-    };
-    let names = [
-        name("server", &folder),
-        name("client", &folder.join("x/..")),
-    ];
-    let server = directory.open(&names[0], &request(1)).unwrap();
-    let client = directory.open(&names[1], &request(1)).unwrap();
-    until("the ends to connect", || {
-        server.port.link_up() && client.port.link_up()
-    });
-    assert!(shared_memory() >= 2);
-
-    let mut worker = engine::publish::register().unwrap();
-    drop(client);
-    directory.close(&names[1]);
-    until("the server to see it", || !server.port.link_up());
-    // The driver unmaps within a millisecond unless somebody holds it up.
-    std::thread::sleep(Duration::from_millis(50));
-    assert!(shared_memory() > 0, "unmapped while a worker may be in it");
-    worker.quiescent();
-    until("the memory to be unmapped", || shared_memory() == 0);
-
-    drop(server);
-    directory.close(&names[0]);
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 fn null_forwards(directory: &Directory) {

@@ -4,7 +4,7 @@
 //! no thread for packets, and is started on a thread of its own, because it ties the caller to a
 //! core. From then on all packets of the process come from one DPDK mempool.
 
-use super::{sys, unmap};
+use super::sys;
 use engine::packet::pool;
 use machine::Machine;
 use std::sync::{Mutex, PoisonError};
@@ -109,7 +109,6 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
         .join()
         .map_err(|_| failed("its thread died".into()))?
         .map_err(failed)?;
-    unmap::guard().map_err(failed)?;
     sys::make_pools(sizes.buffers, pool::data_bytes())
         .map_err(|e| failed(format!("no buffers: {e}")))?;
     let external = pool::External {

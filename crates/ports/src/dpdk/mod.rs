@@ -1,4 +1,4 @@
-//! DPDK devices: `net_null0,size=64` and other virtual ones, PCI addresses, `memif:`, `vhost:` and `af_xdp:`.
+//! DPDK devices: `net_null0,size=64` and other virtual ones, PCI addresses, `vhost:` and `af_xdp:`.
 //!
 //! Frames arrive in the mempool's buffers and leave in them; one C call moves a burst. A device is
 //! attached when it is first looked at, since only its driver knows its queues.
@@ -9,11 +9,9 @@ mod eal;
 mod flow;
 mod plug;
 mod sys;
-mod unmap;
 
 use crate::counts::Count;
 use crate::directory::{Events, Parts};
-use crate::memif::Memif;
 use crate::napi::{By, Napi};
 use crate::vhost::Vhost;
 use card::Card;
@@ -186,15 +184,16 @@ pub(crate) fn probe(devargs: &str, sizes: DpdkSizes) -> Result<PortInfo, String>
 }
 
 fn attach(devargs: &str) -> Result<(Device, Facts), String> {
-    let probe = || Device::probe(devargs);
-    let probed = match Memif::of(devargs) {
-        None => probe(),
-        Some(memif) => {
-            memif.check().map_err(|why| format!("{devargs}: {why}"))?;
-            memif.probe(probe)
-        }
-    };
-    let attached = probed.and_then(|device| Ok((device, device.facts()?)));
+    if ["net_memif", "eth_memif"]
+        .iter()
+        .any(|driver| devargs.starts_with(driver))
+    {
+        return Err(format!(
+            "{devargs}: DPDK's memif believes all that its peer writes: write memif:role=...,socket=PATH,id=N instead, which \
+             does not"
+        ));
+    }
+    let attached = Device::probe(devargs).and_then(|device| Ok((device, device.facts()?)));
     attached.map_err(|e| {
         // What a driver's failure has for a number is seldom its reason: -1 reads as "Operation not permitted".
         let name = devargs.split(',').next().unwrap_or(devargs);

@@ -224,9 +224,7 @@ fn queues(of: &Description, device: &str) -> &'static str {
 
 /// Whether it is shared memory.
 pub(crate) fn is_memory(device: &str) -> bool {
-    ["memif:", "net_memif"]
-        .iter()
-        .any(|start| device.trim_start_matches('"').starts_with(start))
+    device.trim_start_matches('"').starts_with("memif:")
 }
 
 /// A device as one argument, whatever commas and comment signs are in it.

@@ -1,0 +1,595 @@
+//! `memif:role=client,socket=PATH,id=0`: shared memory with another program that speaks memif 2.0: Ashlar, VPP, DPDK.
+//!
+//! Frames are copied into and out of memory that the client has made; the server listens at the socket. The other end need not be
+//! trusted: it can write anything into the memory and say anything by the socket, and what comes of it is frames that mean
+//! nothing, or the end of the connection, counted as `peer_mistakes` and said once. Only one thing needs trust: a client has made
+//! the event counters by which the server wakes it, and could have the server wait there. So let the one of the two that must not
+//! be stopped be the client, as the process of routers is (docs/routers.md). Only this user and root may
+//! connect to the socket of a server.
+//!
+//! It comes back: a client tries again until there is a server, and a server waits for the next client.
+
+mod message;
+mod ring;
+mod session;
+mod sys;
+mod words;
+
+use crate::counts::{Count, Counts};
+use crate::directory::{Events, Parts};
+use crate::sys as system;
+use engine::packet::Batch;
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use ring::{Mistake, Ring};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+use session::{Heard, Queues, Rings, Talk};
+use std::cell::Cell;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use words::Words;
+
+/// Regions of memory that a client may have.
+const REGIONS: usize = 256;
+/// Bytes of all of them: descriptors count 32 bits, and a hole that is looked at becomes memory of who looks.
+const MEMORY_MAX: usize = 1 << 30;
+/// Queues each way.
+const QUEUES_MAX: usize = 64;
+/// Frames that wait in a ring, as a logarithm, unless more are asked for.
+const RING: u8 = 10;
+/// Between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For how long nothing need happen.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Where a queue finds its ring.
+struct End {
+    /// Changes with the ring.
+    version: AtomicU32,
+    ring: Mutex<Option<Ring>>,
+    /// What a sleeping worker waits for: the ring's bell, and `kick`.
+    set: OwnedFd,
+    /// Says that there is something to look at: another ring, or frames that came before the worker was to be woken.
+    kick: OwnedFd,
+}
+
+impl End {
+    fn new() -> std::io::Result<Arc<End>> {
+        let (set, kick) = (system::epoll()?, system::eventfd()?);
+        system::epoll_add(&set, kick.as_raw_fd())?;
+        Ok(Arc::new(End {
+            version: AtomicU32::new(0),
+            ring: Mutex::new(None),
+            set,
+            kick,
+        }))
+    }
+
+    /// Has the queue take another ring, or none.
+    fn give(&self, ring: Option<Ring>) {
+        *lock(&self.ring) = ring;
+        self.version.fetch_add(1, Ordering::Release);
+        system::signal(&self.kick);
+    }
+}
+
+/// What the queues and the thread that connects have in common.
+struct Shared {
+    name: String,
+    words: Words,
+    events: Events,
+    queues: Queues,
+    rx: Vec<Arc<End>>,
+    tx: Vec<Arc<End>>,
+    is_connected: AtomicBool,
+    mistakes: Count,
+    /// What the other end did, for the thread, which `told` wakes.
+    mistake: Mutex<Option<Mistake>>,
+    told: OwnedFd,
+}
+
+impl Shared {
+    /// A queue has found that the other end cannot be dealt with.
+    #[cold]
+    fn tell(&self, mistake: Mistake) {
+        *lock(&self.mistake) = Some(mistake);
+        system::signal(&self.told);
+    }
+
+    fn say(&self, text: &str) {
+        self.events.say(format!("{}: {text}", self.name));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A queue's ring, as far as it has seen.
+struct Current {
+    end: Arc<End>,
+    version: u32,
+    ring: Option<Ring>,
+}
+
+impl Current {
+    fn new(end: &Arc<End>) -> Current {
+        Current {
+            end: Arc::clone(end),
+            version: 0,
+            ring: None,
+        }
+    }
+
+    /// Takes the ring that is there now. Returns whether it is another one.
+    #[inline]
+    fn follow(&mut self) -> bool {
+        let now = self.end.version.load(Ordering::Acquire);
+        now != self.version && self.change(now)
+    }
+
+    #[cold]
+    fn change(&mut self, now: u32) -> bool {
+        // Whoever gives rings has it for an instant.
+        let Ok(mut given) = self.end.ring.try_lock() else {
+            return false;
+        };
+        let ring = given.take();
+        drop(given);
+        self.leave();
+        (self.ring, self.version) = (ring, now);
+        true
+    }
+
+    /// Gives up the ring, which may be unmapped then.
+    #[cold]
+    fn leave(&mut self) {
+        if let Some(ring) = self.ring.take() {
+            // The other end may keep the bell open, and then it would stay in the set.
+            system::epoll_remove(&self.end.set, ring.bell().fd().as_raw_fd());
+        }
+    }
+}
+
+struct Rx {
+    current: Current,
+    shared: Arc<Shared>,
+    counts: Arc<Counts<2>>,
+    /// The worker is to be woken.
+    sleeps: Cell<bool>,
+}
+
+impl Rx {
+    #[cold]
+    fn awake(&self) {
+        self.sleeps.set(false);
+        system::clear(&self.current.end.kick);
+        if let Some(ring) = &self.current.ring {
+            ring.look();
+        }
+        // The bell is in the set by its edges: this look takes one out.
+        system::epoll_wait(&self.current.end.set, Duration::ZERO);
+    }
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        if self.sleeps.get() {
+            self.awake();
+        }
+        if self.current.follow()
+            && let Some(ring) = &self.current.ring
+            && let Err(e) = sys::epoll_add_edges(&self.current.end.set, ring.bell().fd())
+        {
+            self.shared
+                .say(&format!("packets are looked for every now and then: {e}"));
+        }
+        let Some(ring) = &mut self.current.ring else {
+            return 0;
+        };
+        match ring.receive(into, max, &self.counts) {
+            Ok(received) => received,
+            Err(mistake) => {
+                self.current.leave();
+                self.shared.tell(mistake);
+                0
+            }
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        if !self.sleeps.replace(true) {
+            let end = &self.current.end;
+            let ring = self.current.ring.as_ref();
+            ring.inspect(|ring| ring.wake_me());
+            let is_other = end.version.load(Ordering::Acquire) != self.current.version;
+            if is_other || ring.is_some_and(Ring::has_frames) {
+                system::signal(&end.kick);
+            }
+        }
+        Some(self.current.end.set.as_raw_fd())
+    }
+
+    fn fill(&self) -> Option<f64> {
+        self.current.ring.as_ref().map(Ring::fill)
+    }
+}
+
+struct Tx {
+    current: Current,
+    shared: Arc<Shared>,
+    counts: Arc<Counts<2>>,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        self.current.follow();
+        let Some(ring) = &mut self.current.ring else {
+            // Old frames do not wait for the other end.
+            let all = batch.len();
+            drop(batch.drain_front(all));
+            self.counts.at(ring::LINK_DOWN).add(all as u64);
+            return all;
+        };
+        match ring.send(batch, &self.counts) {
+            Ok(sent) => sent,
+            Err(mistake) => {
+                self.current.leave();
+                self.shared.tell(mistake);
+                0
+            }
+        }
+    }
+}
+
+/// The control side.
+struct Memif {
+    shared: Arc<Shared>,
+    info: PortInfo,
+    rx_counts: Vec<Arc<Counts<2>>>,
+    tx_counts: Vec<Arc<Counts<2>>>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Port for Memif {
+    fn info(&self) -> PortInfo {
+        self.info.clone()
+    }
+
+    fn link_up(&self) -> bool {
+        self.shared.is_connected.load(Ordering::Relaxed)
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        let mut all = vec![("peer_mistakes", None, self.shared.mistakes.get())];
+        for counts in [&self.rx_counts, &self.tx_counts] {
+            let each = counts.iter().enumerate();
+            each.for_each(|(queue, counts)| counts.report(queue, &mut all));
+        }
+        all
+    }
+}
+
+impl Drop for Memif {
+    fn drop(&mut self) {
+        system::signal(&self.stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the port offers.
+///
+/// # Errors
+/// A word is wrong; a sentence.
+pub(crate) fn probe(text: &str) -> Result<PortInfo, String> {
+    let words = words::read(text)?;
+    Ok(info(&words))
+}
+
+fn info(words: &Words) -> PortInfo {
+    PortInfo {
+        mac: words.mac,
+        mtu: crate::mtu().unwrap_or(1500),
+        ..PortInfo::of_process("memif", QUEUES_MAX)
+    }
+}
+
+/// Opens the port: the other end need not be there yet.
+///
+/// # Errors
+/// A sentence: a wrong word, no room for the server's socket, no descriptors left.
+pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result<Parts, String> {
+    let words = words::read(text)?;
+    let info = info(&words);
+    let name = format!("memif:{text}");
+    let failed = |e: std::io::Error| format!("cannot open {name}: {e}");
+    let listener = match words.is_server {
+        true => Some(listener(&words.socket).map_err(|why| format!("{name}: {why}"))?),
+        false => None,
+    };
+    let asked = request.descriptors.next_power_of_two().clamp(32, 1 << 14);
+    let ring = match (words.ring, request.descriptors) {
+        (0, 0) => RING,
+        (0, _) => asked.ilog2() as u8,
+        (log, _) => log,
+    };
+    let ends =
+        |queues| -> std::io::Result<Vec<Arc<End>>> { (0..queues).map(|_| End::new()).collect() };
+    let shared = Arc::new(Shared {
+        queues: Queues {
+            rx: request.rx_queues,
+            tx: request.tx_queues,
+            ring,
+        },
+        rx: ends(request.rx_queues).map_err(failed)?,
+        tx: ends(request.tx_queues).map_err(failed)?,
+        events: events.clone(),
+        is_connected: AtomicBool::new(false),
+        mistakes: Count::default(),
+        mistake: Mutex::default(),
+        told: system::eventfd().map_err(failed)?,
+        words,
+        name: name.clone(),
+    });
+    let counts = |names, queues: usize| -> Vec<Arc<Counts<2>>> {
+        (0..queues).map(|_| Arc::new(Counts::new(names))).collect()
+    };
+    let rx_counts = counts(ring::RX_NAMES, request.rx_queues);
+    let tx_counts = counts(ring::TX_NAMES, request.tx_queues);
+    let rx = shared.rx.iter().zip(&rx_counts).map(|(end, counts)| {
+        Box::new(Rx {
+            current: Current::new(end),
+            shared: Arc::clone(&shared),
+            counts: Arc::clone(counts),
+            sleeps: Cell::new(false),
+        }) as Box<dyn RxQueue>
+    });
+    let tx = shared.tx.iter().zip(&tx_counts).map(|(end, counts)| {
+        Box::new(Tx {
+            current: Current::new(end),
+            shared: Arc::clone(&shared),
+            counts: Arc::clone(counts),
+        }) as Box<dyn TxQueue>
+    });
+    let (rx, tx) = (rx.collect(), tx.collect());
+    let stop = Arc::new(system::eventfd().map_err(failed)?);
+    let connector = Connector {
+        shared: Arc::clone(&shared),
+        stop: Arc::clone(&stop),
+        listener,
+        said: String::new(),
+    };
+    let thread = std::thread::Builder::new().name("memif".into());
+    let thread = thread.spawn(move || connector.run()).map_err(failed)?;
+    let port = Memif {
+        shared,
+        info,
+        rx_counts,
+        tx_counts,
+        stop,
+        thread: Some(thread),
+    };
+    Ok(Parts {
+        port: Arc::new(port),
+        rx,
+        tx,
+    })
+}
+
+/// A socket at which clients connect. It goes with the value.
+struct Listener {
+    socket: OwnedFd,
+    path: std::path::PathBuf,
+    /// The file, so that nobody else's is removed.
+    file: (u64, u64),
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if file_at(&self.path) == Some(self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let seen = path.symlink_metadata().ok()?;
+    Some((seen.dev(), seen.ino()))
+}
+
+fn seqpacket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// Listens at a path, where a socket may be that nobody listens at any more. The error is a sentence.
+fn listener(path: &Path) -> Result<Listener, String> {
+    let shown = path.display();
+    let address = SocketAddrUnix::new(path).map_err(|e| format!("{shown}: {e}"))?;
+    if let Ok(seen) = path.symlink_metadata() {
+        if !seen.file_type().is_socket() {
+            return Err(format!(
+                "{shown} is there and no socket: name another place"
+            ));
+        }
+        let there = seqpacket().map_err(|e| e.to_string())?;
+        match connect(&there, &address) {
+            Err(rustix::io::Errno::CONNREFUSED) => {
+                let removed = fs::remove_file(path);
+                removed.map_err(|e| format!("{shown} is left over and cannot be removed: {e}"))?;
+            }
+            _ => {
+                return Err(format!(
+                    "another program listens at {shown}: end it, or name another place"
+                ));
+            }
+        }
+    }
+    let socket = seqpacket().map_err(|e| e.to_string())?;
+    let bound = system::privately(|| bind(&socket, &address));
+    let bound = bound.and_then(|bound| bound.map_err(Into::into));
+    bound.map_err(|e| format!("cannot listen at {shown}: {e}"))?;
+    listen(&socket, 16).map_err(|e| format!("cannot listen at {shown}: {e}"))?;
+    let file = file_at(path).ok_or_else(|| format!("{shown} is gone"))?;
+    let path = path.to_owned();
+    Ok(Listener { socket, path, file })
+}
+
+/// The thread that connects, and stays to hear of the end.
+struct Connector {
+    shared: Arc<Shared>,
+    stop: Arc<OwnedFd>,
+    listener: Option<Listener>,
+    /// What was said last of why there is no connection.
+    said: String,
+}
+
+impl Connector {
+    fn run(mut self) {
+        loop {
+            let socket = match &self.listener {
+                Some(listener) => self.accept(listener, LONG),
+                None => self.connect(),
+            };
+            if let Some(socket) = socket {
+                let ended = self.session(&socket);
+                self.complain(&ended);
+            }
+            // A client that cannot connect tries again, and so may one whose server refuses it.
+            let pause = if self.listener.is_some() {
+                Duration::ZERO
+            } else {
+                PAUSE
+            };
+            if let [true] = system::poll([self.stop.as_raw_fd()], pause) {
+                return;
+            }
+        }
+    }
+
+    /// Says why there is no connection, once as long as nothing else happens.
+    fn complain(&mut self, why: &str) {
+        if self.said != why {
+            self.shared.say(why);
+            why.clone_into(&mut self.said);
+        }
+    }
+
+    fn accept(&self, listener: &Listener, at_most: Duration) -> Option<OwnedFd> {
+        let fds = [listener.socket.as_raw_fd(), self.stop.as_raw_fd()];
+        let [came, _] = system::poll(fds, at_most);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        came.then(|| accept_with(&listener.socket, flags).ok())?
+    }
+
+    fn connect(&mut self) -> Option<OwnedFd> {
+        let path = &self.shared.words.socket;
+        let connected = SocketAddrUnix::new(path).and_then(|address| {
+            let socket = seqpacket()?;
+            connect(&socket, &address)?;
+            Ok(socket)
+        });
+        let why = connected
+            .as_ref()
+            .err()
+            .map(|e| format!("no server at {}: {e}; it tries again", path.display()));
+        if let Some(why) = why {
+            self.complain(&why);
+        }
+        connected.ok()
+    }
+
+    /// Has a connection as long as it lasts; why it ended.
+    fn session(&mut self, socket: &OwnedFd) -> String {
+        let stop = Arc::clone(&self.stop);
+        let talk = Talk {
+            socket,
+            stop: &stop,
+        };
+        let (words, queues) = (&self.shared.words, self.shared.queues);
+        let rings = match words.is_server {
+            true => session::server(&talk, words, queues),
+            false => session::client(&talk, words, queues),
+        };
+        match rings {
+            Ok(rings) => self.begin(rings),
+            Err(why) => return format!("not connected: {why}"),
+        }
+        self.said.clear();
+        self.shared.say("connected");
+        let why = loop {
+            if let Some(mistake) = lock(&self.shared.mistake).take() {
+                self.shared.mistakes.add(1);
+                talk.end(mistake);
+                break format!("the other end {mistake}, and is disconnected");
+            }
+            let listens = self.listener.as_ref().map_or(-1, |l| l.socket.as_raw_fd());
+            let fds = [
+                talk.socket.as_raw_fd(),
+                stop.as_raw_fd(),
+                self.shared.told.as_raw_fd(),
+                listens,
+            ];
+            let [spoke, stopped, told, another] = system::poll(fds, LONG);
+            if stopped {
+                talk.end("closed");
+                break "closed".into();
+            }
+            if told {
+                system::clear(&self.shared.told);
+            }
+            if another
+                && let Some(second) = self
+                    .listener
+                    .as_ref()
+                    .and_then(|l| self.accept(l, Duration::ZERO))
+            {
+                let second = Talk {
+                    socket: &second,
+                    stop: &stop,
+                };
+                second.end("another client is connected");
+            }
+            if spoke {
+                match talk.hear(Duration::ZERO) {
+                    // Nothing is left to be said.
+                    Heard::Message(..) => {
+                        break "the other end goes on talking, and is disconnected".into();
+                    }
+                    Heard::End(why) => break why,
+                    Heard::Nothing => {}
+                }
+            }
+        };
+        self.give(|| None, || None);
+        self.shared.is_connected.store(false, Ordering::Relaxed);
+        // What a queue found in the old rings says nothing of the next ones.
+        lock(&self.shared.mistake).take();
+        format!("disconnected: {why}")
+    }
+
+    fn begin(&self, rings: Rings) {
+        let (mut rx, mut tx) = (rings.rx.into_iter(), rings.tx.into_iter());
+        self.give(|| rx.next(), || tx.next());
+        self.shared.is_connected.store(true, Ordering::Relaxed);
+    }
+
+    fn give(&self, mut rx: impl FnMut() -> Option<Ring>, mut tx: impl FnMut() -> Option<Ring>) {
+        self.shared.rx.iter().for_each(|end| end.give(rx()));
+        self.shared.tx.iter().for_each(|end| end.give(tx()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,457 @@
+//! The rings of a memif, from either end.
+//!
+//! A ring has a head, a tail and descriptors of buffers, all of which the other end can write at any time. So each is read
+//! once, checked, and then used as it was read; and what this end knows it does not read back. The client made the memory
+//! and knows where its buffers are: it believes lengths only, within its buffers.
+
+use super::sys::{self, Region};
+use crate::counts::Counts;
+use crate::sys as system;
+use engine::packet::{Batch, Packet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
+
+#[cfg(target_endian = "big")]
+compile_error!("memif's descriptors are read as little-endian words");
+
+/// What a ring begins with.
+const COOKIE: u32 = 0x03E3_1F20;
+/// A flag of the receiver: it looks by itself, and need not be woken.
+const MASKED: u16 = 1;
+const FLAGS: usize = 4;
+const HEAD: usize = 6;
+const TAIL: usize = 64;
+const DESCRIPTORS: usize = 128;
+const DESCRIPTOR: usize = 16;
+/// A flag of a descriptor: the frame goes on in the next one.
+const NEXT: u16 = 1;
+/// How many descriptors ahead of its turn a buffer is fetched.
+const AHEAD: u16 = 4;
+
+/// Names of a receive queue's counters.
+pub(super) const RX_NAMES: [&str; 2] = ["rx_no_buffer", "too_long"];
+const NO_BUFFER: usize = 0;
+const TOO_LONG: usize = 1;
+/// Names of a transmit queue's counters.
+pub(super) const TX_NAMES: [&str; 2] = ["tx_link_down", "tx_too_long"];
+pub(super) const LINK_DOWN: usize = 0;
+const TX_TOO_LONG: usize = 1;
+
+/// What the other end did that no polite one does; a few words after "it".
+pub(super) type Mistake = &'static str;
+
+/// How a ring's sender wakes its receiver.
+pub(super) enum Bell {
+    /// An event counter: the client made it.
+    Event(OwnedFd),
+    /// A pair of sockets, of which the client has kept one: what the other end does with its own cannot hold this one up.
+    /// It carries datagrams, because whoever writes to a closed stream gets SIGPIPE.
+    Pair(OwnedFd),
+}
+
+impl Bell {
+    fn ring(&self) {
+        match self {
+            Bell::Event(fd) => system::signal(fd),
+            Bell::Pair(fd) => sys::nudge(fd),
+        }
+    }
+
+    /// Takes out what has rung. An event counter is left as it is: a peer can make reading it wait.
+    fn silence(&self) {
+        if let Bell::Pair(fd) = self {
+            sys::drain(fd);
+        }
+    }
+
+    /// What a sleeper waits for.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        match self {
+            Bell::Event(fd) | Bell::Pair(fd) => fd,
+        }
+    }
+}
+
+/// Whose memory a ring is in.
+#[derive(Clone, Copy)]
+pub(super) enum Memory {
+    /// The client's own, which this end is: where its buffers begin, in the same region, and bytes of each.
+    Own { buffers: usize, bytes: usize },
+    /// The peer's.
+    Peers,
+}
+
+/// One end of a ring.
+pub(super) struct Ring {
+    regions: Arc<[Region]>,
+    region: usize,
+    at: usize,
+    /// Descriptors.
+    size: u16,
+    memory: Memory,
+    /// The next descriptor of this end; it wraps around.
+    next: u16,
+    bell: Bell,
+}
+
+/// Bytes of a ring of so many descriptors.
+pub(super) fn bytes(size: usize) -> usize {
+    DESCRIPTORS + size * DESCRIPTOR
+}
+
+/// A descriptor as it was read.
+struct Buffer {
+    region: usize,
+    offset: usize,
+    bytes: usize,
+    goes_on: bool,
+}
+
+impl Ring {
+    /// One end of the ring at `at` in a region.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub(super) fn new(
+        regions: &Arc<[Region]>,
+        (region, at): (usize, usize),
+        log_size: u8,
+        memory: Memory,
+        bell: Bell,
+    ) -> Result<Ring, Mistake> {
+        let size = match log_size {
+            0..=14 => 1u16 << log_size,
+            _ => return Err("has a ring of more than 16,384 buffers"),
+        };
+        let inside = |region: &Region| region.has(at, bytes(size.into()));
+        if !regions.get(region).is_some_and(inside) || !at.is_multiple_of(8) {
+            return Err("has a ring outside of its memory");
+        }
+        let ring = Ring {
+            regions: Arc::clone(regions),
+            region,
+            at,
+            size,
+            memory,
+            next: 0,
+            bell,
+        };
+        Ok(ring)
+    }
+
+    /// Writes what a new ring begins with. `gives`: the other end sends, and gets all buffers.
+    pub(super) fn set_up(&self, gives: bool) {
+        for slot in 0..self.size {
+            self.offer(slot);
+        }
+        let flags = if gives { u64::from(MASKED) } else { 0 };
+        let head = if gives { u64::from(self.size) } else { 0 };
+        let first = u64::from(COOKIE) | flags << 32 | head << 48;
+        self.here().long(self.at).store(first, Release);
+    }
+
+    /// Both ends are connected: this one, which receives, looks by itself. A client gives its buffers once more, because
+    /// DPDK's server has set the indices to zero before it is connected.
+    pub(super) fn begin(&self) {
+        if self.own().is_some() {
+            self.here().short(self.at + HEAD).store(self.size, Release);
+        }
+        self.here().short(self.at + FLAGS).store(MASKED, Relaxed);
+    }
+
+    /// Whether a ring of the peer looks like one.
+    pub(super) fn is_one(&self) -> bool {
+        self.here().long(self.at).load(Acquire) as u32 == COOKIE
+    }
+
+    /// What wakes whoever receives.
+    pub(super) fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    fn here(&self) -> &Region {
+        &self.regions[self.region]
+    }
+
+    fn own(&self) -> Option<(usize, usize)> {
+        match self.memory {
+            Memory::Own { buffers, bytes } => Some((buffers, bytes)),
+            Memory::Peers => None,
+        }
+    }
+
+    fn descriptor(&self, slot: u16) -> usize {
+        self.at + DESCRIPTORS + usize::from(slot & (self.size - 1)) * DESCRIPTOR
+    }
+
+    /// Where the other end is: it has filled or taken all before.
+    fn there(&self, counter: usize) -> u16 {
+        self.here().short(self.at + counter).load(Acquire)
+    }
+
+    /// What the other end does with a ring from which this end receives is the head if the client sends, and the tail if the
+    /// server does.
+    fn filled(&self) -> Result<u16, Mistake> {
+        let counter = if self.own().is_some() { TAIL } else { HEAD };
+        let filled = self.there(counter).wrapping_sub(self.next);
+        match filled <= self.size {
+            true => Ok(filled),
+            false => Err("has put the index of a ring where it cannot be"),
+        }
+    }
+
+    fn free(&self) -> Result<u16, Mistake> {
+        let free = match self.own() {
+            Some(_) => {
+                let waiting = self.next.wrapping_sub(self.there(TAIL));
+                self.size.checked_sub(waiting)
+            }
+            None => {
+                let free = self.there(HEAD).wrapping_sub(self.next);
+                (free <= self.size).then_some(free)
+            }
+        };
+        free.ok_or("has put the index of a ring where it cannot be")
+    }
+
+    /// The buffer of a slot, within bounds.
+    fn buffer(&self, slot: u16) -> Result<Buffer, Mistake> {
+        let at = self.descriptor(slot);
+        let first = self.here().long(at).load(Relaxed);
+        let bytes = (first >> 32) as usize;
+        let goes_on = first as u16 & NEXT != 0;
+        if let Some((buffers, own)) = self.own() {
+            let offset = buffers + usize::from(slot & (self.size - 1)) * own;
+            let region = self.region;
+            return match bytes <= own {
+                true => Ok(Buffer {
+                    region,
+                    offset,
+                    bytes,
+                    goes_on,
+                }),
+                false => Err("has filled a buffer beyond its end"),
+            };
+        }
+        let region = usize::from((first >> 16) as u16);
+        let offset = self.here().long(at + 8).load(Relaxed) as u32 as usize;
+        match self.regions.get(region) {
+            Some(memory) if memory.has(offset, bytes) => Ok(Buffer {
+                region,
+                offset,
+                bytes,
+                goes_on,
+            }),
+            _ => Err("has named a buffer outside of its memory"),
+        }
+    }
+
+    /// Describes this end's own buffer as empty.
+    fn offer(&self, slot: u16) {
+        if let Some((_, bytes)) = self.own() {
+            self.describe(slot, self.region, bytes, false);
+        }
+    }
+
+    fn describe(&self, slot: u16, region: usize, bytes: usize, goes_on: bool) {
+        let at = self.descriptor(slot);
+        let flags = if goes_on { u64::from(NEXT) } else { 0 };
+        let first = flags | (region as u64) << 16 | (bytes as u64) << 32;
+        self.here().long(at).store(first, Relaxed);
+        if let Some((buffers, own)) = self.own() {
+            let offset = buffers + usize::from(slot & (self.size - 1)) * own;
+            self.here().long(at + 8).store(offset as u64, Relaxed);
+        }
+    }
+
+    /// Fetches what a slot's descriptor says; nobody believes it yet.
+    fn prefetch(&self, slot: u16) {
+        match self.own() {
+            Some((buffers, bytes)) => self
+                .here()
+                .prefetch(buffers + usize::from(slot & (self.size - 1)) * bytes),
+            None => {
+                if let Ok(buffer) = self.buffer(slot) {
+                    self.regions[buffer.region].prefetch(buffer.offset);
+                }
+            }
+        }
+    }
+
+    /// Receives at most `max` packets.
+    ///
+    /// # Errors
+    /// What the other end did; the ring is not to be used any more.
+    pub(super) fn receive(
+        &mut self,
+        into: &mut Batch,
+        max: usize,
+        counts: &Counts<2>,
+    ) -> Result<usize, Mistake> {
+        let filled = self.filled()?;
+        if filled == 0 {
+            return Ok(0);
+        }
+        let (first, before) = (self.next, into.len());
+        let end = first.wrapping_add(filled);
+        (0..AHEAD.min(filled)).for_each(|n| self.prefetch(first.wrapping_add(n)));
+        while self.next != end && into.len() - before < max {
+            let Some(packet) = Packet::new() else {
+                counts.at(NO_BUFFER).add(1);
+                break;
+            };
+            match self.take(packet, end)? {
+                Some(packet) => into.push(packet),
+                None => counts.at(TOO_LONG).add(1),
+            }
+        }
+        if self.next != first {
+            match self.own() {
+                Some(_) => {
+                    let mut slot = first;
+                    while slot != self.next {
+                        self.offer(slot);
+                        slot = slot.wrapping_add(1);
+                    }
+                    let head = self.next.wrapping_add(self.size);
+                    self.here().short(self.at + HEAD).store(head, Release);
+                }
+                None => {
+                    let tail = self.next;
+                    self.here().short(self.at + TAIL).store(tail, Release);
+                }
+            }
+        }
+        Ok(into.len() - before)
+    }
+
+    /// Takes a frame out, whose buffers end before `end`; `None` if it is too long.
+    fn take(&mut self, mut packet: Packet, end: u16) -> Result<Option<Packet>, Mistake> {
+        let mut fits = true;
+        loop {
+            if self.next == end {
+                return Err("has begun a frame that has no end");
+            }
+            let buffer = self.buffer(self.next)?;
+            let ahead = self.next.wrapping_add(AHEAD);
+            if end.wrapping_sub(ahead) < self.size {
+                self.prefetch(ahead);
+            }
+            self.next = self.next.wrapping_add(1);
+            match packet.put(buffer.bytes) {
+                Some(place) if fits => _ = self.regions[buffer.region].read(buffer.offset, place),
+                _ => fits = false,
+            }
+            if !buffer.goes_on {
+                break;
+            }
+        }
+        if !fits {
+            return Ok(None);
+        }
+        packet.arrived(crate::link_type);
+        Ok(Some(packet))
+    }
+
+    /// Sends packets from the front of a batch, as many as there is room for; returns how many were taken.
+    ///
+    /// # Errors
+    /// What the other end did; the ring is not to be used any more.
+    pub(super) fn send(&mut self, batch: &mut Batch, counts: &Counts<2>) -> Result<usize, Mistake> {
+        let free = self.free()?;
+        let first = self.next;
+        let end = first.wrapping_add(free);
+        let mut done = 0;
+        for packet in batch.iter() {
+            let before = self.next;
+            if !self.put(packet.data(), end)? {
+                self.next = before;
+                if free < self.size || before != first {
+                    break;
+                }
+                // All of the ring is too small for it.
+                counts.at(TX_TOO_LONG).add(1);
+            }
+            done += 1;
+        }
+        if self.next != first {
+            let counter = if self.own().is_some() { HEAD } else { TAIL };
+            let (here, at) = (self.here(), self.at);
+            here.short(at + counter).store(self.next, Release);
+            // Either the receiver sees the frames before it sleeps, or this end sees that it will.
+            fence(SeqCst);
+            if here.short(at + FLAGS).load(Relaxed) & MASKED == 0 {
+                self.bell.ring();
+            }
+        }
+        drop(batch.drain_front(done));
+        Ok(done)
+    }
+
+    /// Writes a frame into buffers before `end`; false if they do not suffice.
+    fn put(&mut self, mut frame: &[u8], end: u16) -> Result<bool, Mistake> {
+        loop {
+            if self.next == end {
+                return Ok(false);
+            }
+            let slot = self.next;
+            let (region, offset, room) = match self.own() {
+                Some((buffers, bytes)) => {
+                    let offset = buffers + usize::from(slot & (self.size - 1)) * bytes;
+                    (self.region, offset, bytes)
+                }
+                None => {
+                    let buffer = self.buffer(slot)?;
+                    (buffer.region, buffer.offset, buffer.bytes)
+                }
+            };
+            if room == 0 {
+                return Err("has given a buffer without room");
+            }
+            let (part, rest) = frame.split_at(frame.len().min(room));
+            self.regions[region].write(offset, part);
+            self.describe(slot, region, part.len(), !rest.is_empty());
+            self.next = slot.wrapping_add(1);
+            if rest.is_empty() {
+                return Ok(true);
+            }
+            frame = rest;
+        }
+    }
+
+    /// Whether frames wait; also if the other end made a mistake, so that it is found.
+    pub(super) fn has_frames(&self) -> bool {
+        self.filled() != Ok(0)
+    }
+
+    /// How full the ring is.
+    pub(super) fn fill(&self) -> f64 {
+        f64::from(self.filled().unwrap_or(0)) / f64::from(self.size)
+    }
+
+    /// The memory that it is in, to be spoilt.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> &Region {
+        self.here()
+    }
+
+    /// Where a part of it is in this memory.
+    #[cfg(test)]
+    pub(super) fn place_of(&self, part: usize) -> usize {
+        self.at + part
+    }
+
+    /// Has the other end wake this one from now on.
+    pub(super) fn wake_me(&self) {
+        self.here().short(self.at + FLAGS).store(0, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// This end looks by itself again.
+    pub(super) fn look(&self) {
+        self.here().short(self.at + FLAGS).store(MASKED, Relaxed);
+        self.bell.silence();
+    }
+}

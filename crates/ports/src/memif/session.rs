@@ -1,0 +1,364 @@
+//! How the two ends of a memif come to agree on memory and rings (memif 2.0).
+
+use super::message::{BYTES, Message, VERSION};
+use super::ring::{self, Bell, Memory, Ring};
+use super::sys::Region;
+use super::words::Words;
+use super::{MEMORY_MAX, QUEUES_MAX, REGIONS};
+use crate::sys;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the other end may take for all messages until both are connected.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Rings longer than this the other end may not have.
+const LONGEST_RING: u8 = 14;
+
+/// The rings of a connection, by queues of the port.
+pub(super) struct Rings {
+    pub(super) rx: Vec<Ring>,
+    pub(super) tx: Vec<Ring>,
+}
+
+/// A connection's socket, and what ends it early.
+pub(super) struct Talk<'a> {
+    pub(super) socket: &'a OwnedFd,
+    pub(super) stop: &'a OwnedFd,
+}
+
+/// What comes of a look at the socket.
+pub(super) enum Heard {
+    Message(Message, Option<OwnedFd>),
+    /// It is no message of memif, or the connection is over.
+    End(String),
+    /// Nothing in the time given.
+    Nothing,
+}
+
+impl Talk<'_> {
+    /// Waits for a message.
+    pub(super) fn hear(&self, at_most: Duration) -> Heard {
+        let fds = [self.socket.as_raw_fd(), self.stop.as_raw_fd()];
+        let [spoken, stopped] = sys::poll(fds, at_most);
+        if stopped {
+            return Heard::End("this end was closed".into());
+        }
+        if !spoken {
+            return Heard::Nothing;
+        }
+        let mut bytes = [0; BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let parts = &mut [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let got = match recvmsg(self.socket, parts, &mut control, flags) {
+            Ok(got) => got.bytes,
+            Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
+            Err(e) => return Heard::End(e.to_string()),
+        };
+        let mut files = control.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(files) => files.collect(),
+            _ => Vec::new(),
+        });
+        let file = files.next();
+        if got == 0 {
+            return Heard::End("the other end has closed the connection".into());
+        }
+        match Message::read(&bytes[..got]) {
+            Some(Message::Disconnect { why }) => {
+                Heard::End(format!("the other end says: {}", why.trim_end()))
+            }
+            Some(message) => Heard::Message(message, file),
+            None => Heard::End("the other end does not speak memif".into()),
+        }
+    }
+
+    /// Says something, with a descriptor. What the other end does not take at once is an end of the connection.
+    pub(super) fn say(&self, message: &Message, file: Option<BorrowedFd>) -> Result<(), String> {
+        let bytes = message.bytes();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files: Vec<BorrowedFd> = file.into_iter().collect();
+        if !files.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&files));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = sendmsg(self.socket, &[IoSlice::new(&bytes)], &mut control, flags);
+        sent.map(drop).map_err(|e| e.to_string())
+    }
+
+    /// Ends the connection, and says why.
+    pub(super) fn end(&self, why: &str) {
+        // It may have gone.
+        let _ = self.say(&Message::Disconnect { why: why.into() }, None);
+    }
+
+    /// The next message until `end`. The error is a sentence.
+    fn next(&self, end: Instant) -> Result<(Message, Option<OwnedFd>), String> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.hear(left) {
+                Heard::Message(message, file) => return Ok((message, file)),
+                Heard::End(why) => return Err(why),
+                Heard::Nothing if left.is_zero() => {
+                    return Err("the other end takes longer than 5 seconds to connect".into());
+                }
+                Heard::Nothing => {}
+            }
+        }
+    }
+
+    fn acknowledged(&self, end: Instant) -> Result<(), String> {
+        match self.next(end)? {
+            (Message::Ack, _) => Ok(()),
+            _ => Err("the other end says something else than that it has understood".into()),
+        }
+    }
+}
+
+/// What an end has: receive queues, transmit queues, and buffers of a ring as a logarithm.
+#[derive(Clone, Copy)]
+pub(super) struct Queues {
+    pub(super) rx: usize,
+    pub(super) tx: usize,
+    pub(super) ring: u8,
+}
+
+/// Connects as the client, which makes memory and rings.
+///
+/// # Errors
+/// A sentence.
+pub(super) fn client(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
+    let end = Instant::now() + PATIENCE;
+    let (
+        Message::Hello {
+            versions,
+            last_rings,
+            ring_size,
+        },
+        _,
+    ) = talk.next(end)?
+    else {
+        return Err("the other end does not begin as a server of memif".into());
+    };
+    if !(versions.0..=versions.1).contains(&VERSION) {
+        return Err("the other end does not speak memif 2.0".into());
+    }
+    // A port has a ring each way, whether it is used or not: others expect it.
+    let [to_server, to_client] = [queues.tx, queues.rx].map(|queues| queues.max(1));
+    for (rings, last) in [(to_client, last_rings.0), (to_server, last_rings.1)] {
+        if rings > usize::from(last) + 1 {
+            return Err(format!(
+                "the other end has {} queues this way, and {rings} are needed: use as many workers at both ends",
+                usize::from(last) + 1
+            ));
+        }
+    }
+    let ring = queues.ring.min(ring_size);
+    talk.say(
+        &Message::Init {
+            version: VERSION,
+            id: words.id,
+            is_ethernet: true,
+            secret: words.secret,
+        },
+        None,
+    )?;
+    talk.acknowledged(end)?;
+    let failed = |e: std::io::Error| format!("no memory for its rings: {e}");
+    let each = ring::bytes(1 << ring).next_multiple_of(64);
+    let count = to_server + to_client;
+    let buffers = words.buffer << ring;
+    let begin = (each * count).next_multiple_of(4096);
+    let bytes = begin + buffers * count;
+    if bytes > MEMORY_MAX {
+        return Err(format!(
+            "its rings would need {bytes} bytes: say a smaller bsize or rsize"
+        ));
+    }
+    let region = Region::new(bytes).map_err(failed)?;
+    let message = Message::AddRegion {
+        index: 0,
+        bytes: bytes as u64,
+    };
+    let regions: Arc<[Region]> = Arc::new([region]);
+    talk.say(&message, Some(regions[0].file().as_fd()))?;
+    talk.acknowledged(end)?;
+    let mut rings = Rings {
+        rx: Vec::new(),
+        tx: Vec::new(),
+    };
+    for number in 0..count {
+        let is_to_server = number < to_server;
+        let index = if is_to_server {
+            number
+        } else {
+            number - to_server
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
+        let (ours, theirs) = pair.map_err(|e| failed(e.into()))?;
+        let memory = Memory::Own {
+            buffers: begin + number * buffers,
+            bytes: words.buffer,
+        };
+        let made = Ring::new(&regions, (0, number * each), ring, memory, Bell::Pair(ours))?;
+        made.set_up(!is_to_server);
+        let message = Message::AddRing {
+            to_server: is_to_server,
+            index: index as u16,
+            region: 0,
+            offset: (number * each) as u32,
+            size: ring,
+        };
+        talk.say(&message, Some(theirs.as_fd()))?;
+        talk.acknowledged(end)?;
+        let list = if is_to_server {
+            &mut rings.tx
+        } else {
+            &mut rings.rx
+        };
+        list.push(made);
+    }
+    talk.say(&Message::Connect, None)?;
+    match talk.next(end)? {
+        (Message::Connected, _) => {
+            rings.rx.iter().for_each(Ring::begin);
+            Ok(rings)
+        }
+        _ => Err("the other end says something else than that it is connected".into()),
+    }
+}
+
+/// What a client has told of a ring.
+struct Told {
+    place: (usize, usize),
+    size: u8,
+    bell: OwnedFd,
+}
+
+/// Accepts a client: its memory and its rings.
+///
+/// # Errors
+/// A sentence, which the client was told, too.
+pub(super) fn server(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
+    let done = serve(talk, words, queues);
+    done.inspect_err(|why| talk.end(why))
+}
+
+fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
+    let end = Instant::now() + PATIENCE;
+    let last = |queues: usize| queues.saturating_sub(1) as u16;
+    talk.say(
+        &Message::Hello {
+            versions: (VERSION, VERSION),
+            last_rings: (last(queues.tx), last(queues.rx)),
+            ring_size: LONGEST_RING,
+        },
+        None,
+    )?;
+    let (
+        Message::Init {
+            version,
+            id,
+            is_ethernet,
+            secret,
+        },
+        _,
+    ) = talk.next(end)?
+    else {
+        return Err("the client does not begin as one of memif".into());
+    };
+    if version != VERSION || !is_ethernet {
+        return Err("memif 2.0 with Ethernet frames only".into());
+    }
+    if id != words.id {
+        return Err(format!("there is no id {id}, only {}", words.id));
+    }
+    if secret != words.secret {
+        return Err("it has another secret".into());
+    }
+    talk.say(&Message::Ack, None)?;
+    let mut regions: Vec<Region> = Vec::new();
+    let (mut to_server, mut to_client): (Vec<Told>, Vec<Told>) = Default::default();
+    loop {
+        match talk.next(end)? {
+            (Message::AddRegion { index, bytes }, Some(file)) => {
+                if usize::from(index) != regions.len() || regions.len() == REGIONS {
+                    return Err("its regions are not numbered from 0 to 255".into());
+                }
+                let all: usize = regions.iter().map(Region::bytes).sum();
+                if bytes > (MEMORY_MAX - all) as u64 {
+                    return Err(format!("it has more than {MEMORY_MAX} bytes of memory"));
+                }
+                regions.push(Region::of_peer(file, bytes)?);
+            }
+            (
+                Message::AddRing {
+                    to_server: is_to_server,
+                    index,
+                    region,
+                    offset,
+                    size,
+                },
+                Some(bell),
+            ) => {
+                let list = if is_to_server {
+                    &mut to_server
+                } else {
+                    &mut to_client
+                };
+                if usize::from(index) != list.len() {
+                    return Err("its rings are not numbered in order".into());
+                }
+                if list.len() == QUEUES_MAX {
+                    return Err(format!("it has more than {QUEUES_MAX} rings"));
+                }
+                list.push(Told {
+                    place: (region.into(), offset as usize),
+                    size,
+                    bell,
+                });
+            }
+            (Message::Connect, _) => break,
+            _ => return Err("it says what does not belong here".into()),
+        }
+        talk.say(&Message::Ack, None)?;
+    }
+    // What nobody would take from a ring, or nobody could send by one, would be lost without a word.
+    if to_server.len() > queues.rx.max(1) || to_client.len() < queues.tx {
+        return Err(format!(
+            "it sends by {} queues and receives by {}, here are {} and {}: use as many workers",
+            to_server.len(),
+            to_client.len(),
+            queues.rx,
+            queues.tx
+        ));
+    }
+    let regions: Arc<[Region]> = regions.into();
+    let open = |told: Told| {
+        let bell = Bell::Event(told.bell);
+        let ring = Ring::new(&regions, told.place, told.size, Memory::Peers, bell)?;
+        match ring.is_one() {
+            true => Ok(ring),
+            false => Err("has a ring that does not begin as one"),
+        }
+    };
+    let both: Result<_, ring::Mistake> = (|| {
+        let rx: Result<Vec<Ring>, _> = to_server.into_iter().map(open).collect();
+        let tx: Result<Vec<Ring>, _> = to_client.into_iter().map(open).collect();
+        Ok((rx?, tx?))
+    })();
+    let (rx, tx) = both.map_err(|mistake| format!("it {mistake}"))?;
+    rx.iter().for_each(Ring::begin);
+    talk.say(&Message::Connected, None)?;
+    Ok(Rings { rx, tx })
+}

@@ -1,0 +1,213 @@
+//! Memory that two programs share, either of which may write anywhere in it at any time.
+#![allow(unsafe_code)]
+
+use crate::sys::check;
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate,
+    memfd_create,
+};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, AtomicU64};
+
+/// What the kernel calls the file system of memory that is shared (statfs(2)), as it is without huge pages.
+const TMPFS: u64 = 0x0102_1994;
+
+/// Memory that is shared. It is never referred to by `&[u8]`: bytes are copied in and out, numbers are atomic.
+pub(super) struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
+    file: OwnedFd,
+}
+
+// SAFETY: the mapping belongs to the value and is there until it is dropped; all access goes through `&self` by atomics, or by
+// copies of bytes that mean nothing before they are checked.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// New memory, which nobody can shrink or grow.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn new(bytes: usize) -> io::Result<Region> {
+        let file = memfd_create(
+            "ashlar-memif",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?;
+        ftruncate(&file, bytes as u64)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Region::map(file, bytes)
+    }
+
+    /// The memory of another program.
+    ///
+    /// # Errors
+    /// A sentence: it could be taken away, and to look at it would end this program.
+    pub(super) fn of_peer(file: OwnedFd, bytes: u64) -> Result<Region, String> {
+        let failed = |e: rustix::io::Errno| format!("its memory cannot be looked at: {e}");
+        // Only memory has seals.
+        let seals = fcntl_get_seals(&file).map_err(|_| "its memory is no memfd")?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err("its memory may shrink (no F_SEAL_SHRINK)".into());
+        }
+        // There may be no huge page for a hole.
+        if fstatfs(&file).map_err(failed)?.f_type as u64 != TMPFS {
+            return Err("its memory is of huge pages: start it without zero-copy".into());
+        }
+        let has = fstat(&file).map_err(failed)?.st_size as u64;
+        if bytes == 0 || bytes > has {
+            return Err(format!("its memory has {has} bytes, and it says {bytes}"));
+        }
+        Region::map(file, bytes as usize).map_err(|e| format!("its memory cannot be mapped: {e}"))
+    }
+
+    fn map(file: OwnedFd, bytes: usize) -> io::Result<Region> {
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Region { start, bytes, file })
+    }
+
+    /// Its file, for the other end.
+    pub(super) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    /// Its length.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether so many bytes are there.
+    #[inline]
+    pub(super) fn has(&self, at: usize, bytes: usize) -> bool {
+        at <= self.bytes && bytes <= self.bytes - at
+    }
+
+    /// A place of a number.
+    ///
+    /// # Panics
+    /// It is not in the memory, or is not aligned: the caller has checked its ring.
+    #[inline]
+    fn place<T>(&self, at: usize) -> NonNull<T> {
+        assert!(self.has(at, size_of::<T>()) && at.is_multiple_of(align_of::<T>()));
+        // SAFETY: within the mapping, as just checked.
+        unsafe { self.start.add(at) }.cast()
+    }
+
+    /// A number of 16 bits.
+    #[inline]
+    pub(super) fn short(&self, at: usize) -> &AtomicU16 {
+        // SAFETY: mapped as long as `self` is there, aligned, and any bits are a value.
+        unsafe { self.place::<AtomicU16>(at).as_ref() }
+    }
+
+    /// A number of 64 bits.
+    #[inline]
+    pub(super) fn long(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: as for `short`.
+        unsafe { self.place::<AtomicU64>(at).as_ref() }
+    }
+
+    /// Copies bytes out; false if they are not in the memory.
+    #[inline]
+    pub(super) fn read(&self, at: usize, into: &mut [u8]) -> bool {
+        if !self.has(at, into.len()) {
+            return false;
+        }
+        // SAFETY: source and target have so many bytes and do not overlap. The other end may write meanwhile: then the
+        // bytes are a mixture, which is as good as any other. The copy is C's, so that nothing is concluded from it.
+        unsafe {
+            let from = self.start.add(at).as_ptr();
+            libc::memcpy(into.as_mut_ptr().cast(), from.cast(), into.len());
+        }
+        true
+    }
+
+    /// Copies bytes in; false if there is no room at this place.
+    #[inline]
+    pub(super) fn write(&self, at: usize, from: &[u8]) -> bool {
+        if !self.has(at, from.len()) {
+            return false;
+        }
+        // SAFETY: as for `read`.
+        unsafe {
+            let to = self.start.add(at).as_ptr();
+            libc::memcpy(to.cast(), from.as_ptr().cast(), from.len());
+        }
+        true
+    }
+
+    /// Has the processor fetch a place.
+    #[inline]
+    pub(super) fn prefetch(&self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if self.has(at, 1) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: within the mapping; to prefetch has no effect but on caches.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(at).as_ptr().cast::<i8>()) };
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: this mapping, of this length; nothing refers to it any more, since all borrows are of `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Sends a few bytes, or none if there is no room: it never waits, whatever the other end does with its descriptor.
+pub(super) fn nudge(socket: &OwnedFd) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: pointer and length describe `one`.
+    unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            one.as_ptr().cast(),
+            one.len(),
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+}
+
+/// Takes out what has been sent; it never waits.
+pub(super) fn drain(socket: &OwnedFd) {
+    let mut bytes = [0u8; 64];
+    // SAFETY: pointer and length describe `bytes`.
+    while unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT,
+        )
+    } > 0
+    {}
+}
+
+/// Adds a descriptor to an epoll set, which tells once of each thing that happens (edge-triggered).
+pub(super) fn epoll_add_edges(set: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
+    let mut event = libc::epoll_event {
+        events: (libc::EPOLLIN | libc::EPOLLET) as u32,
+        u64: 0,
+    };
+    let (set, fd) = (set.as_raw_fd(), fd.as_raw_fd());
+    // SAFETY: `event` outlives the call.
+    check(unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &mut event) }).map(drop)
+}

@@ -1,0 +1,463 @@
+use super::session::{self, Queues, Talk};
+use super::{Rings, seqpacket, words};
+use crate::waiter::{Waiter, Woken};
+use crate::{Directory, sys};
+use engine::packet::{Batch, Packet, pool};
+use engine::port::{OpenPort, PortDirectory, PortRequest};
+use rustix::net::{SocketAddrUnix, accept, bind, connect, listen};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+use testkit::until;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A folder that goes at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("ashlar-memif-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn port(&self, words: &str) -> String {
+        format!("memif:{words},socket={}", self.0.join("m.sock").display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn request(queues: usize) -> PortRequest {
+    PortRequest {
+        rx_queues: queues,
+        tx_queues: queues,
+        descriptors: 0,
+        promiscuous: true,
+    }
+}
+
+fn batch(frames: &[Vec<u8>]) -> Batch {
+    let mut batch = Batch::new();
+    let packets = frames.iter().map(|frame| Packet::from_bytes(frame));
+    packets.for_each(|packet| batch.push(packet.unwrap()));
+    batch
+}
+
+fn frames(from: usize, count: usize) -> Vec<Vec<u8>> {
+    let frame = |n: usize| vec![n as u8; 60 + n % 1400];
+    (from..from + count).map(frame).collect()
+}
+
+fn counter(port: &OpenPort, name: &str) -> u64 {
+    let all = port.port.counters();
+    let of = all.iter().filter(|(n, ..)| *n == name);
+    of.map(|(.., value)| value).sum()
+}
+
+/// Both ends, connected.
+fn pair(directory: &Directory, folder: &Folder, more: &str) -> [OpenPort; 2] {
+    let ends = ["server", "client"].map(|role| {
+        let name = folder.port(&format!("role={role}{more}"));
+        directory.open(&name, &request(1)).unwrap()
+    });
+    until("both ends to connect", || {
+        ends.iter().all(|end| end.port.link_up())
+    });
+    ends
+}
+
+fn send(port: &OpenPort, frames: &[Vec<u8>]) -> usize {
+    let mut tx = port.tx[0].take().unwrap();
+    let sent = tx.transmit(&mut batch(frames));
+    port.tx[0].give(tx);
+    sent
+}
+
+fn receive(port: &OpenPort) -> Vec<Vec<u8>> {
+    let mut rx = port.rx[0].take().unwrap();
+    let mut got = Batch::new();
+    while rx.receive(&mut got, 7) > 0 {}
+    port.rx[0].give(rx);
+    got.drain().map(|packet| packet.data().to_vec()).collect()
+}
+
+#[test]
+fn frames_cross_both_ways_in_order_and_more_than_a_ring_holds_wait() {
+    let (folder, directory) = (Folder::new("cross"), Directory::new());
+    for more in ["", ",rsize=5,bsize=128"] {
+        let ends = pair(&directory, &folder, more);
+        for (from, to) in [(0, 1), (1, 0)] {
+            let mut seen = 0;
+            for _ in 0..300 {
+                let all = frames(seen, 40);
+                let sent = send(&ends[from], &all);
+                assert!(
+                    sent > 0 && (!more.is_empty() || sent == all.len()),
+                    "{sent}"
+                );
+                assert_eq!(receive(&ends[to]), all[..sent]);
+                seen += sent;
+            }
+            // The indices of the rings have wrapped around.
+            assert!(seen > 1000);
+        }
+        let names = ends.map(|end| end.name);
+        names.iter().for_each(|name| directory.close(name));
+    }
+}
+
+#[test]
+fn a_ring_that_is_full_takes_no_more_until_it_is_read() {
+    let (folder, directory) = (Folder::new("full"), Directory::new());
+    let ends = pair(&directory, &folder, ",rsize=5");
+    for (from, to) in [(0, 1), (1, 0)] {
+        let all = frames(0, 50);
+        assert_eq!(send(&ends[from], &all), 32);
+        assert_eq!(send(&ends[from], &all), 0);
+        assert_eq!(receive(&ends[to]), all[..32]);
+        assert_eq!(send(&ends[from], &all), 32);
+        assert_eq!(receive(&ends[to]).len(), 32);
+    }
+}
+
+#[test]
+fn frames_that_no_buffer_or_ring_can_hold_are_counted() {
+    let (folder, directory) = (Folder::new("long"), Directory::new());
+    let ends = pair(&directory, &folder, ",rsize=5,bsize=128");
+    let whole = pool::data_bytes();
+    for (from, to) in [(0, 1), (1, 0)] {
+        // All buffers of the ring have 4,096 bytes.
+        let long = Packet::large(9000).map(|mut packet| {
+            packet.put(9000).unwrap().fill(1);
+            packet
+        });
+        let mut all = batch(&frames(3, 1));
+        all.push(long.unwrap());
+        all.push(Packet::from_bytes(&frames(4, 1)[0]).unwrap());
+        let mut tx = ends[from].tx[0].take().unwrap();
+        // The long one stops the others only until what was before has been read.
+        assert_eq!(tx.transmit(&mut all), 1);
+        assert_eq!(receive(&ends[to]), frames(3, 1));
+        assert_eq!(tx.transmit(&mut all), 2);
+        assert_eq!(counter(&ends[from], "tx_too_long"), 1);
+        assert_eq!(receive(&ends[to]), frames(4, 1));
+        // The ring can hold it and the packet cannot.
+        let mut long = Packet::large(whole + 1000).unwrap();
+        long.put(whole + 1000).unwrap().fill(1);
+        all.push(long);
+        assert_eq!(tx.transmit(&mut all), 1);
+        assert_eq!(receive(&ends[to]), Vec::<Vec<u8>>::new());
+        assert_eq!(counter(&ends[to], "too_long"), 1);
+        ends[from].tx[0].give(tx);
+    }
+}
+
+#[test]
+fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
+    let (folder, directory) = (Folder::new("wake"), Directory::new());
+    let ends = pair(&directory, &folder, "");
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut rx = ends[to].rx[0].take().unwrap();
+        let mut got = Batch::new();
+        rx.receive(&mut got, 32);
+        let (mut waiter, _waker) = Waiter::new().unwrap();
+        waiter.add(rx.wait_fd().unwrap()).unwrap();
+        for round in 0..200 {
+            // What came before it was to be woken counts, too.
+            if round % 2 == 0 {
+                send(&ends[from], &frames(round, 1));
+            }
+            rx.wait_fd();
+            let other = ends[from].clone();
+            let sender = (round % 2 != 0)
+                .then(|| std::thread::spawn(move || send(&other, &frames(round, 1))));
+            while got.is_empty() {
+                assert_eq!(waiter.wait(LONG), Woken::Ready);
+                rx.receive(&mut got, 32);
+                rx.wait_fd();
+            }
+            assert_eq!(got.drain().count(), 1);
+            sender.map(|sender| sender.join().unwrap());
+            // Not woken for nothing for long.
+            let mut wakes = 0;
+            while waiter.wait(Duration::ZERO) == Woken::Ready {
+                rx.receive(&mut got, 32);
+                rx.wait_fd();
+                wakes += 1;
+                assert!(wakes < 4);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_end_that_goes_and_comes_again_is_met_again() {
+    let (folder, directory) = (Folder::new("again"), Directory::new());
+    let [server, client] = pair(&directory, &folder, "");
+    let name = client.name.clone();
+    drop(client);
+    for _ in 0..3 {
+        directory.close(&name);
+        until("the server to see it", || !server.port.link_up());
+        assert_eq!(send(&server, &frames(0, 3)), 3);
+        let client = directory.open(&name, &request(1)).unwrap();
+        until("both to connect", || {
+            client.port.link_up() && server.port.link_up()
+        });
+        assert_eq!(receive(&client), Vec::<Vec<u8>>::new());
+        assert_eq!(send(&server, &frames(5, 3)), 3);
+        assert_eq!(receive(&client), frames(5, 3));
+    }
+    assert_eq!(counter(&server, "tx_link_down"), 9);
+    // The client is first, and then there is a server.
+    let named = server.name.clone();
+    drop(server);
+    directory.close(&named);
+    let client = directory.open(&name, &request(1)).unwrap();
+    until("it to be told", || {
+        directory
+            .events()
+            .iter()
+            .any(|e| e.contains("it tries again"))
+    });
+    let server = directory.open(&named, &request(1)).unwrap();
+    until("both to connect", || {
+        client.port.link_up() && server.port.link_up()
+    });
+}
+
+#[test]
+fn an_end_that_does_not_fit_is_told_why() {
+    let (folder, directory) = (Folder::new("fit"), Directory::new());
+    let server = folder.port("role=server,id=3,secret=abc");
+    let _server = directory.open(&server, &request(1)).unwrap();
+    for (words, queues, why) in [
+        ("role=client,id=4,secret=abc", 1, "there is no id 4, only 3"),
+        ("role=client,id=3", 1, "another secret"),
+        (
+            "role=client,id=3,secret=abc",
+            2,
+            "and 2 are needed: use as many workers",
+        ),
+    ] {
+        let name = folder.port(words);
+        let client = directory.open(&name, &request(queues)).unwrap();
+        let mut said = Vec::new();
+        until(why, || {
+            said.extend(directory.events());
+            let mine = |text: &&String| text.starts_with(&name);
+            said.iter().filter(mine).any(|text| text.contains(why))
+        });
+        assert!(!client.port.link_up());
+        drop(client);
+        directory.close(&name);
+    }
+    let twice = folder.port("role=server,id=5");
+    let refused = directory.open(&twice, &request(1)).err().unwrap();
+    assert!(refused.contains("another program listens"), "{refused}");
+}
+
+/// The other end of a port, in the hands of a test.
+struct Peer {
+    _socket: OwnedFd,
+    rings: Rings,
+}
+
+const QUEUES: Queues = Queues {
+    rx: 1,
+    tx: 1,
+    ring: 6,
+};
+
+fn peer(
+    folder: &Folder,
+    port: impl FnOnce() -> OpenPort,
+    port_is_server: bool,
+) -> (Peer, OpenPort) {
+    let path = folder.0.join("m.sock");
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let words = words::read(&format!("socket={}", path.display())).unwrap();
+    let stop = sys::eventfd().unwrap();
+    let (socket, port) = if port_is_server {
+        let port = port();
+        let socket = seqpacket().unwrap();
+        connect(&socket, &address).unwrap();
+        (socket, port)
+    } else {
+        let listener = seqpacket().unwrap();
+        bind(&listener, &address).unwrap();
+        listen(&listener, 1).unwrap();
+        let port = port();
+        let [came] = sys::poll([listener.as_raw_fd()], LONG);
+        assert!(came);
+        std::fs::remove_file(&path).unwrap();
+        (accept(&listener).unwrap(), port)
+    };
+    let talk = Talk {
+        socket: &socket,
+        stop: &stop,
+    };
+    let rings = match port_is_server {
+        true => session::client(&talk, &words, QUEUES),
+        false => session::server(&talk, &words, QUEUES),
+    };
+    let peer = Peer {
+        _socket: socket,
+        rings: rings.unwrap(),
+    };
+    until("the port to connect", || port.port.link_up());
+    (peer, port)
+}
+
+/// Numbers that are the same each time (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+}
+
+/// The other end writes anything into the memory, also while the port reads and writes there: the port goes on, and what goes beyond the rules ends the connection under a name.
+#[test]
+fn a_peer_that_writes_anything_does_no_harm() {
+    for port_is_server in [true, false] {
+        let mut mistakes = 0;
+        for seed in 0..60 {
+            let (folder, directory) = (Folder::new("hostile"), Directory::new());
+            let role = if port_is_server { "server" } else { "client" };
+            let name = folder.port(&format!("role={role}"));
+            let open = || directory.open(&name, &request(1)).unwrap();
+            let (peer, port) = peer(&folder, open, port_is_server);
+            let done = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut random = Random(seed);
+                    for _ in 0..3000 {
+                        let rings = [&peer.rings.rx[0], &peer.rings.tx[0]];
+                        let memory = rings[random.next() as usize & 1].memory();
+                        // Mostly where rings are, which is at the beginning.
+                        let end = if random.next().is_multiple_of(8) {
+                            memory.bytes()
+                        } else {
+                            2400
+                        };
+                        let at = random.next() as usize % end;
+                        let value = match random.next() % 3 {
+                            0 => random.next(),
+                            1 => random.next() % 70,
+                            _ => u64::MAX << (random.next() % 64),
+                        };
+                        let bytes = value.to_le_bytes();
+                        memory.write(at, &bytes[..1 + random.next() as usize % 8]);
+                    }
+                    done.store(true, std::sync::atomic::Ordering::Relaxed);
+                });
+                let (mut rx, mut tx) = (port.rx[0].take().unwrap(), port.tx[0].take().unwrap());
+                let mut got = Batch::new();
+                let out = frames(seed as usize, 8);
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    rx.receive(&mut got, 32);
+                    got.clear();
+                    rx.wait_fd();
+                    tx.transmit(&mut batch(&out));
+                }
+                port.rx[0].give(rx);
+                port.tx[0].give(tx);
+            });
+            mistakes += counter(&port, "peer_mistakes");
+            if counter(&port, "peer_mistakes") > 0 {
+                let mut said = Vec::new();
+                until("it to be said", || {
+                    said.extend(directory.events());
+                    said.iter().any(|text| text.contains("and is disconnected"))
+                });
+            }
+        }
+        assert!(mistakes > 10, "{mistakes}");
+    }
+}
+
+/// Each rule by itself.
+#[test]
+fn a_rule_that_is_broken_ends_the_connection_and_is_named() {
+    /// Where the ring lies from which the port receives, and what the peer writes there.
+    type Spoil = fn(&dyn Fn(usize, u64));
+    let server: [(Spoil, &str); 4] = [
+        (|write| write(6, 65), "index of a ring"),
+        (
+            |write| {
+                write(128, 60 << 32 | 9 << 16);
+                write(6, 1)
+            },
+            "outside of its memory",
+        ),
+        (
+            |write| {
+                write(128, u64::MAX << 32);
+                write(6, 1)
+            },
+            "outside of its memory",
+        ),
+        (
+            |write| {
+                write(128, 60 << 32 | 1);
+                write(6, 1)
+            },
+            "has no end",
+        ),
+    ];
+    let client: [(Spoil, &str); 3] = [
+        (|write| write(64, 65), "index of a ring"),
+        (
+            |write| {
+                write(128, 2049 << 32);
+                write(64, 1)
+            },
+            "beyond its end",
+        ),
+        (
+            |write| {
+                write(128, 60 << 32 | 1);
+                write(64, 1)
+            },
+            "has no end",
+        ),
+    ];
+    let all = server
+        .map(|case| (true, case))
+        .into_iter()
+        .chain(client.map(|case| (false, case)));
+    for (port_is_server, (spoil, why)) in all {
+        let (folder, directory) = (Folder::new("rules"), Directory::new());
+        let role = if port_is_server { "server" } else { "client" };
+        let name = folder.port(&format!("role={role},rsize=6"));
+        let open = || directory.open(&name, &request(1)).unwrap();
+        let (peer, port) = peer(&folder, open, port_is_server);
+        let ring = &peer.rings.tx[0];
+        spoil(&|at, value| {
+            let bytes = value.to_le_bytes();
+            let width = if at < 128 { 2 } else { 8 };
+            assert!(ring.memory().write(ring.place_of(at), &bytes[..width]));
+        });
+        assert_eq!(receive(&port), Vec::<Vec<u8>>::new());
+        until(why, || {
+            counter(&port, "peer_mistakes") == 1 && !port.port.link_up()
+        });
+        let mut said = Vec::new();
+        until(why, || {
+            said.extend(directory.events());
+            said.iter().any(|text| text.contains(why))
+        });
+    }
+}
