@@ -50,14 +50,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// For how long nothing need happen.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Where a queue finds its ring.
+/// Where a queue finds its rings. A transmit queue has one, a receive queue several if the other end has more queues.
 struct End {
-    /// Changes with the ring.
+    /// Changes with the rings.
     version: AtomicU32,
-    ring: Mutex<Option<Ring>>,
+    rings: Mutex<Vec<Ring>>,
     /// What a sleeping worker waits for: the ring's bell, and `kick`.
     set: OwnedFd,
-    /// Says that there is something to look at: another ring, or frames that came before the worker was to be woken.
+    /// Says that there is something to look at: other rings, or frames that came before the worker was to be woken.
     kick: OwnedFd,
 }
 
@@ -67,15 +67,15 @@ impl End {
         system::epoll_add(&set, kick.as_raw_fd())?;
         Ok(Arc::new(End {
             version: AtomicU32::new(0),
-            ring: Mutex::new(None),
+            rings: Mutex::default(),
             set,
             kick,
         }))
     }
 
-    /// Has the queue take another ring, or none.
-    fn give(&self, ring: Option<Ring>) {
-        *lock(&self.ring) = ring;
+    /// Has the queue take other rings, or none.
+    fn give(&self, rings: Vec<Ring>) {
+        *lock(&self.rings) = rings;
         self.version.fetch_add(1, Ordering::Release);
         system::signal(&self.kick);
     }
@@ -113,11 +113,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A queue's ring, as far as it has seen.
+/// A queue's rings, as far as it has seen.
 struct Current {
     end: Arc<End>,
     version: u32,
-    ring: Option<Ring>,
+    rings: Vec<Ring>,
 }
 
 impl Current {
@@ -125,11 +125,11 @@ impl Current {
         Current {
             end: Arc::clone(end),
             version: 0,
-            ring: None,
+            rings: Vec::new(),
         }
     }
 
-    /// Takes the ring that is there now. Returns whether it is another one.
+    /// Takes the rings that are there now. Returns whether they are others.
     #[inline]
     fn follow(&mut self) -> bool {
         let now = self.end.version.load(Ordering::Acquire);
@@ -139,20 +139,20 @@ impl Current {
     #[cold]
     fn change(&mut self, now: u32) -> bool {
         // Whoever gives rings has it for an instant.
-        let Ok(mut given) = self.end.ring.try_lock() else {
+        let Ok(mut given) = self.end.rings.try_lock() else {
             return false;
         };
-        let ring = given.take();
+        let rings = std::mem::take(&mut *given);
         drop(given);
         self.leave();
-        (self.ring, self.version) = (ring, now);
+        (self.rings, self.version) = (rings, now);
         true
     }
 
-    /// Gives up the ring, which may be unmapped then.
+    /// Gives up the rings, which may be unmapped then.
     #[cold]
     fn leave(&mut self) {
-        if let Some(ring) = self.ring.take() {
+        for ring in self.rings.drain(..) {
             // The other end may keep the bell open, and then it would stay in the set.
             system::epoll_remove(&self.end.set, ring.bell().fd().as_raw_fd());
         }
@@ -165,6 +165,8 @@ struct Rx {
     counts: Arc<Counts<2>>,
     /// The worker is to be woken.
     sleeps: Cell<bool>,
+    /// The ring that was looked at last.
+    turn: usize,
 }
 
 impl Rx {
@@ -172,9 +174,7 @@ impl Rx {
     fn awake(&self) {
         self.sleeps.set(false);
         system::clear(&self.current.end.kick);
-        if let Some(ring) = &self.current.ring {
-            ring.look();
-        }
+        self.current.rings.iter().for_each(Ring::look);
         // The bell is in the set by its edges: this look takes one out.
         system::epoll_wait(&self.current.end.set, Duration::ZERO);
     }
@@ -185,33 +185,43 @@ impl RxQueue for Rx {
         if self.sleeps.get() {
             self.awake();
         }
-        if self.current.follow()
-            && let Some(ring) = &self.current.ring
-            && let Err(e) = sys::epoll_add_edges(&self.current.end.set, ring.bell().fd())
-        {
-            self.shared
-                .say(&format!("packets are looked for every now and then: {e}"));
-        }
-        let Some(ring) = &mut self.current.ring else {
-            return 0;
-        };
-        match ring.receive(into, max, &self.counts) {
-            Ok(received) => received,
-            Err(mistake) => {
-                self.current.leave();
-                self.shared.tell(mistake);
-                0
+        if self.current.follow() {
+            for ring in &self.current.rings {
+                let added = sys::epoll_add_edges(&self.current.end.set, ring.bell().fd());
+                if let Err(e) = added {
+                    let text = format!("packets are looked for every now and then: {e}");
+                    self.shared.say(&text);
+                }
             }
         }
+        let rings = self.current.rings.len();
+        let mut received = 0;
+        for _ in 0..rings {
+            // The one after the last that filled a burst is the first in the next.
+            self.turn = (self.turn + 1) % rings;
+            let left = max - received;
+            match self.current.rings[self.turn].receive(into, left, &self.counts) {
+                Ok(more) => received += more,
+                Err(mistake) => {
+                    self.current.leave();
+                    self.shared.tell(mistake);
+                    break;
+                }
+            }
+            if received == max {
+                break;
+            }
+        }
+        received
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
         if !self.sleeps.replace(true) {
             let end = &self.current.end;
-            let ring = self.current.ring.as_ref();
-            ring.inspect(|ring| ring.wake_me());
+            let rings = &self.current.rings;
+            rings.iter().for_each(Ring::wake_me);
             let is_other = end.version.load(Ordering::Acquire) != self.current.version;
-            if is_other || ring.is_some_and(Ring::has_frames) {
+            if is_other || rings.iter().any(Ring::has_frames) {
                 system::signal(&end.kick);
             }
         }
@@ -219,7 +229,8 @@ impl RxQueue for Rx {
     }
 
     fn fill(&self) -> Option<f64> {
-        self.current.ring.as_ref().map(Ring::fill)
+        let fills = self.current.rings.iter().map(Ring::fill);
+        fills.reduce(f64::max)
     }
 }
 
@@ -232,7 +243,7 @@ struct Tx {
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         self.current.follow();
-        let Some(ring) = &mut self.current.ring else {
+        let Some(ring) = self.current.rings.first_mut() else {
             // Old frames do not wait for the other end.
             let all = batch.len();
             drop(batch.drain_front(all));
@@ -300,7 +311,7 @@ pub(crate) fn probe(text: &str) -> Result<PortInfo, String> {
 fn info(words: &Words) -> PortInfo {
     PortInfo {
         mac: words.mac,
-        mtu: crate::mtu().unwrap_or(1500),
+        mtu: words.mtu.or_else(crate::mtu).unwrap_or(1500),
         ..PortInfo::of_process("memif", QUEUES_MAX)
     }
 }
@@ -353,6 +364,7 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
             shared: Arc::clone(&shared),
             counts: Arc::clone(counts),
             sleeps: Cell::new(false),
+            turn: 0,
         }) as Box<dyn RxQueue>
     });
     let tx = shared.tx.iter().zip(&tx_counts).map(|(end, counts)| {
@@ -406,6 +418,13 @@ impl Drop for Listener {
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     let seen = path.symlink_metadata().ok()?;
     Some((seen.dev(), seen.ino()))
+}
+
+/// A socket that is connected to who listens at a path.
+fn to(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let (socket, address) = (seqpacket()?, SocketAddrUnix::new(path)?);
+    connect(&socket, &address)?;
+    Ok(socket)
 }
 
 fn seqpacket() -> rustix::io::Result<OwnedFd> {
@@ -494,20 +513,20 @@ impl Connector {
     }
 
     fn connect(&mut self) -> Option<OwnedFd> {
-        let path = &self.shared.words.socket;
-        let connected = SocketAddrUnix::new(path).and_then(|address| {
-            let socket = seqpacket()?;
-            connect(&socket, &address)?;
-            Ok(socket)
-        });
-        let why = connected
-            .as_ref()
-            .err()
-            .map(|e| format!("no server at {}: {e}; it tries again", path.display()));
-        if let Some(why) = why {
-            self.complain(&why);
-        }
-        connected.ok()
+        let words = &self.shared.words;
+        let path = words.socket.display();
+        let why = match to(&words.socket) {
+            Err(e) => format!("no server at {path}: {e}; it tries again"),
+            Ok(socket) => match (words.peer, system::peer(&socket)) {
+                (Some(user), Ok((_, found))) if found != user => {
+                    format!("user {found} listens at {path}, not user {user}; it tries again")
+                }
+                (Some(_), Err(e)) => format!("who listens at {path} cannot be told: {e}"),
+                _ => return Some(socket),
+            },
+        };
+        self.complain(&why);
+        None
     }
 
     /// Has a connection as long as it lasts; why it ended.
@@ -523,9 +542,10 @@ impl Connector {
             false => session::client(&talk, words, queues),
         };
         match rings {
-            Ok(rings) => self.begin(rings),
+            Ok(rings) => self.give(rings),
             Err(why) => return format!("not connected: {why}"),
         }
+        self.shared.is_connected.store(true, Ordering::Relaxed);
         self.said.clear();
         self.shared.say("connected");
         let why = loop {
@@ -572,22 +592,30 @@ impl Connector {
                 }
             }
         };
-        self.give(|| None, || None);
+        self.give(Rings::default());
         self.shared.is_connected.store(false, Ordering::Relaxed);
         // What a queue found in the old rings says nothing of the next ones.
         lock(&self.shared.mistake).take();
         format!("disconnected: {why}")
     }
 
-    fn begin(&self, rings: Rings) {
-        let (mut rx, mut tx) = (rings.rx.into_iter(), rings.tx.into_iter());
-        self.give(|| rx.next(), || tx.next());
-        self.shared.is_connected.store(true, Ordering::Relaxed);
-    }
-
-    fn give(&self, mut rx: impl FnMut() -> Option<Ring>, mut tx: impl FnMut() -> Option<Ring>) {
-        self.shared.rx.iter().for_each(|end| end.give(rx()));
-        self.shared.tx.iter().for_each(|end| end.give(tx()));
+    /// Deals the rings out to the queues.
+    fn give(&self, rings: Rings) {
+        let shared = &self.shared;
+        let mut rx: Vec<Vec<Ring>> = shared.rx.iter().map(|_| Vec::new()).collect();
+        for (number, ring) in rings.rx.into_iter().enumerate() {
+            if let Some(of) = number.checked_rem(rx.len()) {
+                rx[of].push(ring);
+            }
+        }
+        let mut tx = rings.tx.into_iter();
+        shared
+            .rx
+            .iter()
+            .zip(rx)
+            .for_each(|(end, rings)| end.give(rings));
+        let tx = shared.tx.iter().map(|end| (end, tx.next()));
+        tx.for_each(|(end, ring)| end.give(ring.into_iter().collect()));
     }
 }
 

@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_RING: u8 = 14;
 
 /// The rings of a connection, by queues of the port.
+#[derive(Default)]
 pub(super) struct Rings {
     pub(super) rx: Vec<Ring>,
     pub(super) tx: Vec<Ring>,
@@ -152,15 +153,16 @@ pub(super) fn client(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings
     if !(versions.0..=versions.1).contains(&VERSION) {
         return Err("the other end does not speak memif 2.0".into());
     }
-    // A port has a ring each way, whether it is used or not: others expect it.
-    let [to_server, to_client] = [queues.tx, queues.rx].map(|queues| queues.max(1));
-    for (rings, last) in [(to_client, last_rings.0), (to_server, last_rings.1)] {
-        if rings > usize::from(last) + 1 {
-            return Err(format!(
-                "the other end has {} queues this way, and {rings} are needed: use as many workers at both ends",
-                usize::from(last) + 1
-            ));
-        }
+    // A port has a ring each way, whether it is used or not: others expect it. Each queue of the server has one to send by; who
+    // has more than this port could have says only what it has room for.
+    let [last_to_client, last_to_server] = [last_rings.0, last_rings.1].map(usize::from);
+    let wanted = Some(last_to_client + 1).filter(|rings| *rings <= QUEUES_MAX);
+    let (to_server, to_client) = (queues.tx.max(1), wanted.unwrap_or(queues.rx.max(1)));
+    if to_server > last_to_server + 1 {
+        return Err(format!(
+            "the other end receives by {} queues at most, and {to_server} send: use fewer workers",
+            last_to_server + 1
+        ));
     }
     let ring = queues.ring.min(ring_size);
     talk.say(
@@ -260,7 +262,8 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
     talk.say(
         &Message::Hello {
             versions: (VERSION, VERSION),
-            last_rings: (last(queues.tx), last(queues.rx)),
+            // A queue receives from as many rings as there are.
+            last_rings: (last(queues.tx), QUEUES_MAX as u16 - 1),
             ring_size: LONGEST_RING,
         },
         None,
@@ -333,13 +336,10 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
         }
         talk.say(&Message::Ack, None)?;
     }
-    // What nobody would take from a ring, or nobody could send by one, would be lost without a word.
-    if to_server.len() > queues.rx.max(1) || to_client.len() < queues.tx {
+    if to_client.len() < queues.tx {
         return Err(format!(
-            "it sends by {} queues and receives by {}, here are {} and {}: use as many workers",
-            to_server.len(),
+            "it receives by {} rings, and {} workers send here: use fewer",
             to_client.len(),
-            queues.rx,
             queues.tx
         ));
     }

@@ -25,6 +25,10 @@ pub(super) struct Words {
     /// Buffers of a ring, as a logarithm; 0: as the port is asked for.
     pub ring: u8,
     pub mac: [u8; 6],
+    /// Whose the server must be, for a client.
+    pub peer: Option<u32>,
+    /// The largest network-layer packet; `None`: as of other ports.
+    pub mtu: Option<usize>,
 }
 
 /// Reads `role=client,id=0,socket=PATH,...`.
@@ -40,6 +44,8 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
         buffer: 2048,
         ring: 0,
         mac: [0; 6],
+        peer: None,
+        mtu: None,
     };
     let mut mac = None;
     for word in text.split(',').filter(|word| !word.trim().is_empty()) {
@@ -77,6 +83,14 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
                 Some(address) => mac = Some(address),
                 None => return wrong("mac=02:00:00:00:00:01"),
             },
+            "peer" => match value.parse() {
+                Ok(user) => words.peer = Some(user),
+                Err(_) => return wrong("peer=NUMBER, of the user that must listen at the socket"),
+            },
+            "mtu" => match value.parse() {
+                Ok(bytes @ 68..=65_535) => words.mtu = Some(bytes),
+                _ => return wrong("mtu=BYTES, from 68 to 65535"),
+            },
             "socket-abstract" if value == "no" => {}
             "socket-abstract" => {
                 return wrong(
@@ -86,7 +100,7 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
             "zero-copy" if value == "no" => {}
             _ => {
                 return wrong(
-                    "role, id, socket, secret, bsize, rsize and mac only, each as WORD=VALUE",
+                    "role, id, socket, secret, bsize, rsize, mac, mtu and peer only, each as WORD=VALUE",
                 );
             }
         }
@@ -150,6 +164,8 @@ mod tests {
             ("socket=/a,bsize=1", "bsize=BYTES"),
             ("socket=/a,rsize=30", "rsize=N"),
             ("socket=/a,mac=zz", "mac=02"),
+            ("socket=/a,peer=red", "peer=NUMBER"),
+            ("socket=/a,mtu=1", "mtu=BYTES"),
             ("socket=/a,socket-abstract=yes", "socket=PATH instead"),
             ("socket=/a,colour=red", "role, id, socket"),
         ] {

@@ -214,7 +214,7 @@ fn rate(bits: u64) -> String {
 
 /// How many receive queues a cable has. Ports spread frames over queues by IP addresses, and see none behind a tag's
 /// ethertype: all tagged frames come by one queue. So each cable asks for one, and cables are dealt out over workers.
-/// The queues of shared memory are the sender's, one for each of its workers, and do not connect if some are missing.
+/// The queues of shared memory are the sender's, one for each of its workers.
 fn queues(of: &Description, device: &str) -> &'static str {
     match of.tag() > 0 && !is_memory(device) {
         true => ", QUEUES 1",
