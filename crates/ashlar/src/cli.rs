@@ -35,6 +35,9 @@ pub(crate) enum Command {
     /// SIGINT end both, and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the
     /// program on disk has changed.
     Keep(Keep),
+    /// Run a program that is not trusted as another user that cannot leave its place
+    #[command(hide = true)]
+    Confine(Confine),
     /// Run a configuration as Click's user-level driver does
     ///
     /// One thread, one packet at a time, Click's options and messages: see `ashlar click --help`. The
@@ -139,6 +142,29 @@ pub(crate) enum Command {
     },
 }
 
+/// What a program that is not trusted has.
+#[derive(Args, Debug)]
+pub(crate) struct Confine {
+    /// Whose rights it has; not root's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: String,
+    /// Its network namespace, in which it has CAP_NET_ADMIN and CAP_NET_RAW; default is a new one, without these
+    #[arg(long, value_name = "PATH")]
+    pub(crate) netns: Option<String>,
+    /// The only folder in which it can write
+    #[arg(long, value_name = "PATH")]
+    pub(crate) folder: PathBuf,
+    /// Bytes of memory, and of each file that it writes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory: Option<u64>,
+    /// Processors on which it runs
+    #[arg(long, value_name = "LIST", value_parser = cores)]
+    pub(crate) cores: Option<Cores>,
+    /// The program and its words
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
 /// One of the routers of a process.
 #[derive(Args, Debug)]
 pub(crate) struct Router {
@@ -229,6 +255,17 @@ fn definition(word: &str) -> Result<(String, String), String> {
         .ok_or_else(|| format!("`{word}` is not a definition: write NAME=value"))
 }
 
+fn port(word: &str) -> Result<(String, String), String> {
+    match word.split_once('=') {
+        Some((name, device)) if !name.is_empty() && !device.is_empty() => {
+            Ok((name.to_owned(), device.to_owned()))
+        }
+        _ => Err(format!(
+            "`{word}` names no port: write NAME=DEVICE, such as wan=eth0"
+        )),
+    }
+}
+
 /// How many workers.
 #[derive(Args, Debug)]
 pub(crate) struct Workers {
@@ -266,6 +303,9 @@ pub(crate) struct Run {
     /// A virtual DPDK device, which the configuration names by NAME, such as net_null0,size=64
     #[arg(long, value_name = "NAME[,ARGUMENTS]")]
     pub(crate) vdev: Vec<String>,
+    /// What a port of the configuration is, such as wan=eth0
+    #[arg(long, value_name = "NAME=DEVICE", value_parser = port)]
+    pub(crate) port: Vec<(String, String)>,
     /// Packet buffers that DPDK ports share, in hugepages
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = buffers)]

@@ -4,6 +4,7 @@
 mod cli;
 mod click;
 mod cmd;
+mod confine;
 mod doc;
 #[cfg(test)]
 mod docs;
@@ -40,6 +41,10 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(run) => cmd::run::run(run, &registry),
         Command::Keep(keep) => match keep::keep(&keep) {
+            Ok(code) => return code,
+            Err(text) => Err(text),
+        },
+        Command::Confine(asked) => match confine::confine(&asked) {
             Ok(code) => return code,
             Err(text) => Err(text),
         },

@@ -20,6 +20,7 @@ mod cores;
 pub mod describe;
 pub mod file;
 mod handlers;
+pub mod isolated;
 pub mod log;
 mod memory;
 pub mod metrics;
@@ -37,6 +38,7 @@ mod tap_interfaces;
 pub mod terminal;
 pub mod trace;
 mod unreadable;
+pub mod user;
 pub mod view;
 
 mod state;

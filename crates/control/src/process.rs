@@ -6,6 +6,7 @@ mod take_up;
 use crate::balance::Keeper;
 use crate::books::Books;
 use crate::file::{self, Parsed, Section, twice_used};
+use crate::isolated::{self, Isolated, Tenants};
 use crate::memory::Spare;
 use crate::metrics;
 use crate::netlink::Listen;
@@ -23,7 +24,7 @@ use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::share::Share;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
@@ -54,6 +55,8 @@ pub struct File {
     pub source: Source,
     /// The namespace of routers that name none.
     pub netns: Option<String>,
+    /// Where isolated routers have their files.
+    pub folder: PathBuf,
 }
 
 /// A process and its routers.
@@ -69,6 +72,7 @@ pub struct Process {
     reloads: AtomicU64,
     pub(crate) stop: tokio::sync::Notify,
     keeper: Keeper,
+    pub(crate) tenants: Tenants,
     /// Set when routers have been planned, or are gone.
     pub(crate) spare: Spare,
     started: Instant,
@@ -80,8 +84,18 @@ pub struct Planned {
     pub section: Section,
     /// Its ports.
     pub ports: Arc<Directory>,
-    /// Its graph, read and planned as far as its mistakes allow.
+    /// Its graph, read and planned as far as its mistakes allow; an isolated router's gate.
     pub compiled: Compiled,
+    /// The router behind the gate, and what was said of its own graph.
+    pub isolated: Option<(Isolated, Compiled)>,
+}
+
+impl Planned {
+    /// Its graphs.
+    fn graphs(&self) -> impl Iterator<Item = &Compiled> {
+        let own = self.isolated.as_ref().map(|(_, own)| own);
+        own.into_iter().chain([&self.compiled])
+    }
 }
 
 /// Plans all routers of a file for so many workers. `ports` opens a router's directory; what it says if it cannot is a
@@ -106,13 +120,34 @@ pub fn plan_all(
                     devices_must_exist,
                     ..Options::new(workers, &*ports)
                 };
-                let mut compiled = compile(&section.source, registry, &options);
+                let own_options = Options {
+                    devices_must_exist,
+                    ..Options::new(section.own_workers(workers), &*ports)
+                };
+                let mut compiled = compile(&section.source, registry, &own_options);
                 compiled.check_definitions(&own, true);
                 variables.extend(compiled.router.variables.iter().cloned());
+                let mut isolated = None;
+                if let (Some(isolation), Some(plan)) = (&section.isolation, &compiled.plan) {
+                    match isolated::plan(&section, isolation, plan, (&ports, &file.folder)) {
+                        Ok((of, gate)) => {
+                            let own = compiled.without_text();
+                            compiled = compile(&gate, registry, &options);
+                            section.source = gate;
+                            isolated = Some((of, own));
+                        }
+                        Err(why) => {
+                            let help = "docs/routers.md tells what an isolated router needs";
+                            let mistake = Diagnostic::error("router-isolation", why);
+                            mistakes.push(mistake.at(section.place).help(help));
+                        }
+                    }
+                }
                 all.push(Planned {
                     section,
                     ports,
                     compiled: compiled.without_text(),
+                    isolated,
                 });
             }
             Err(why) => {
@@ -139,14 +174,14 @@ pub fn plan_all(
 
 /// The mistakes of a file and of the graphs that it names, as people read them.
 pub fn text_of_all(parsed: &Parsed, all: &[Planned]) -> String {
-    let graphs = all.iter().map(|planned| planned.compiled.text());
+    let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::text);
     std::iter::once(parsed.text()).chain(graphs).collect()
 }
 
 /// The same as a JSON array.
 pub fn json_of_all(parsed: &Parsed, all: &[Planned]) -> serde_json::Value {
     let own = lang::to_json(&parsed.diagnostics, &parsed.map);
-    let graphs = all.iter().map(|planned| planned.compiled.json());
+    let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::json);
     let lists = std::iter::once(own).chain(graphs);
     let each = lists.flat_map(|list| {
         let list = serde_json::from_str::<Vec<serde_json::Value>>(&list);
@@ -157,7 +192,7 @@ pub fn json_of_all(parsed: &Parsed, all: &[Planned]) -> serde_json::Value {
 
 /// Number of errors of both.
 pub fn errors_of_all(parsed: &Parsed, all: &[Planned]) -> usize {
-    let graphs = all.iter().map(|planned| planned.compiled.errors());
+    let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::errors);
     parsed.errors() + graphs.sum::<usize>()
 }
 
@@ -173,6 +208,7 @@ impl Process {
             reloads: AtomicU64::new(0),
             stop: tokio::sync::Notify::new(),
             keeper: Keeper::default(),
+            tenants: Tenants::default(),
             spare: Spare::default(),
             started: Instant::now(),
         }
@@ -221,6 +257,18 @@ impl Process {
             section.share,
         );
         control.map_err(|why| format!("router {}: {why}", section.name))
+    }
+
+    /// Starts the process of a router, if it has one, or has it take up what has changed; a router that is isolated no more
+    /// ends it. The error is a sentence.
+    pub fn follow_isolated(&self, planned: &Planned) -> Result<(), String> {
+        match &planned.isolated {
+            Some((isolated, _)) => self.tenants.follow(isolated),
+            None => {
+                self.tenants.end(&planned.section.name);
+                Ok(())
+            }
+        }
     }
 
     /// Closes queues of TAP interfaces that were held for this process and that no router has taken up.
@@ -289,6 +337,7 @@ impl Process {
         let Some(gone) = gone else {
             return false;
         };
+        self.tenants.end(name);
         gone.end(false);
         gone.take_down();
         self.spare.note();
@@ -326,6 +375,7 @@ impl Process {
     /// Nothing waits for the routers any more.
     pub(crate) fn end(&self) {
         self.keeper.end();
+        self.tenants.end_all();
         self.routers().iter().for_each(|router| router.end(true));
     }
 
@@ -381,6 +431,7 @@ impl Process {
                     .map(|d| d.name.clone())
                     .collect(),
                 ended: router.router.ended(),
+                isolated: self.tenants.view(router.name()),
                 busy_ns: busy_of(&busy, router),
             }
         };
@@ -398,7 +449,16 @@ impl Process {
         }
         let busy = self.workers().busy()?;
         for (n, router) in self.routers().iter().enumerate() {
-            text.router_of_many(&router.info(), &router.stats()?, n == 0);
+            let mut info = router.info();
+            if let Some(place) = self.tenants.place(router.name()) {
+                if let Some((own, stats)) = place.counts() {
+                    let name = router.name().to_owned();
+                    text.router_of_many(&Info { name, ..own }, &stats, false);
+                    text.end_router();
+                }
+                info.name.push_str(isolated::GATE);
+            }
+            text.router_of_many(&info, &router.stats()?, n == 0);
             text.kernel(&router.kernel_counts());
             text.busy(&busy_of(&busy, router));
             text.end_router();
@@ -432,6 +492,9 @@ impl Process {
         match (&self.file, router) {
             (Some(file), None) if asked.add.is_some() => self.add_described(file, asked),
             (Some(file), None) if asked.text.is_none() || described => self.reload_all(file, asked),
+            (Some(_), Some(name)) if self.tenants.place(name).is_some() => {
+                self.tenants.reload(name, asked)
+            }
             (None, _) if described => Err(Failure::new(
                 409,
                 "one router of a Click file runs here: to have routers of such a file, start `ashlar run` with it",

@@ -55,8 +55,22 @@ pub struct Router {
     pub ports: Vec<String>,
     /// Whether it has ended by itself.
     pub ended: bool,
+    /// Its process, if it has one of its own; then elements and ports here are its gate's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<Isolated>,
     /// By worker: nanoseconds of turns in which it moved something.
     pub busy_ns: Vec<u64>,
+}
+
+/// The process of a router that has one of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolated {
+    /// Whose rights it has.
+    pub user: String,
+    /// How often it was started.
+    pub starts: u64,
+    /// Whether it runs.
+    pub running: bool,
 }
 
 /// One of `GET /v1/elements`.

@@ -40,6 +40,8 @@ pub struct Directory {
     events: Events,
     dpdk: DpdkSizes,
     vdevs: Vec<String>,
+    /// What names mean.
+    names: BTreeMap<String, String>,
     namespace: Option<Arc<Namespace>>,
     taps: Mutex<BTreeMap<String, Weak<Tap>>>,
     inherited: Arc<Mutex<BTreeMap<String, Vec<OwnedFd>>>>,
@@ -79,6 +81,12 @@ impl Directory {
     /// Has the name before the first comma of each mean the DPDK device with the arguments after it.
     pub fn with_vdevs(mut self, vdevs: Vec<String>) -> Directory {
         self.vdevs = vdevs;
+        self
+    }
+
+    /// Has names mean devices.
+    pub fn with_names(mut self, names: BTreeMap<String, String>) -> Directory {
+        self.names = names;
         self
     }
 
@@ -137,7 +145,7 @@ impl Directory {
     /// each router.
     pub fn identity(&self, name: &str, namespace: Option<&str>) -> Option<String> {
         match self.joint(name) {
-            Ok(None) => identity(name, namespace),
+            Ok(None) => identity(self.meant(name), namespace),
             _ => None,
         }
     }
@@ -146,6 +154,7 @@ impl Directory {
     /// its own namespace.
     pub fn of_router(&self, router: &str, namespace: Option<Arc<Namespace>>) -> Directory {
         let mut own = Directory::with_dpdk_sizes(self.dpdk).with_vdevs(self.vdevs.clone());
+        own.names.clone_from(&self.names);
         own.namespace = namespace;
         own.inherited = Arc::clone(&self.inherited);
         own.router = Some(router.to_owned());
@@ -238,6 +247,7 @@ impl Directory {
         if !self.is_of_machine(name) {
             return None;
         }
+        let name = self.meant(name);
         if let Ok(Some((_, inside))) = wrap::parse(name) {
             return self.linux_interface(inside);
         }
@@ -357,7 +367,13 @@ impl Directory {
         self.probe_device(name)
     }
 
+    /// The device that a name stands for.
+    fn meant<'a>(&'a self, name: &'a str) -> &'a str {
+        self.names.get(name).map_or(name, |device| device)
+    }
+
     fn probe_device(&self, name: &str) -> Result<PortInfo, String> {
+        let name = self.meant(name);
         if let Some((info, _)) = self.own.get(name) {
             return Ok(info.clone());
         }
@@ -387,6 +403,7 @@ impl Directory {
         if let Some(joint) = self.joint(name)? {
             return joint.open(request, |device| self.probe_device(device));
         }
+        let name = self.meant(name);
         if let Some((info, open)) = self.own.get(name) {
             let (rx, tx) = open(request);
             let port = Arc::new(info.clone());
@@ -425,7 +442,7 @@ impl PortDirectory for Directory {
         if let Ok(Some(Joint::Link(_))) = self.joint(name) {
             return true; // packets count the links that they cross
         }
-        match wrap::parse(name) {
+        match wrap::parse(self.meant(name)) {
             Ok(Some((wrap::Wrap::Record(_), _))) => true,
             Ok(Some((_, inside))) => self.keeps_annotations(inside),
             _ => name.starts_with("pcap:"),
@@ -532,6 +549,34 @@ mod tests {
         for name in ["null:", "mem:0", "ring:a"] {
             assert_eq!(is(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_name_means_the_device_that_it_was_given() {
+        let names = [("wan", "null:64"), ("null:64", "wan")];
+        let names = names.map(|(name, device)| (name.to_owned(), device.to_owned()));
+        let directory = Directory::new().with_names(names.into());
+        assert_eq!(
+            directory.probe("wan").map(|info| info.driver),
+            Ok("null".to_owned())
+        );
+        let request = PortRequest {
+            rx_queues: 1,
+            tx_queues: 0,
+            descriptors: 0,
+            promiscuous: false,
+        };
+        assert_eq!(
+            directory
+                .open("wan", &request)
+                .map(|port| port.rx.len())
+                .ok(),
+            Some(1)
+        );
+        let eth0 =
+            Directory::new().with_names([("wan".to_owned(), "af_xdp:eth0".to_owned())].into());
+        assert_eq!(eth0.linux_interface("wan").as_deref(), Some("eth0"));
+        assert_eq!(eth0.identity("wan", None).as_deref(), Some("eth0"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use planner::{Options, Registry};
 
 pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
     let asked = &check.configuration;
-    if let Some((file, mut parsed)) = described(asked, None)? {
+    if let Some((file, mut parsed)) = described(asked, (None, None))? {
         if parsed.description.is_some() && !check.json {
             return cluster::check_as(asked, registry, &check.workers, file.source, parsed);
         }

@@ -110,6 +110,7 @@ fn names_of_all(
 ) -> Result<Vec<String>, String> {
     let source = Source::read(file, definitions.to_vec())?;
     let described = File {
+        folder: control::isolated::folder(&source.stem()),
         source,
         netns: None,
     };

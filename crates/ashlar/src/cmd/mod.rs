@@ -132,7 +132,7 @@ pub(crate) fn client(target: &Target) -> Result<Client, String> {
 /// The file of a command, if it describes routers or a cluster.
 pub(crate) fn described(
     configuration: &Configuration,
-    netns: Option<&str>,
+    (netns, name): (Option<&str>, Option<&str>),
 ) -> Result<Option<(File, Parsed)>, String> {
     if !file::is_described(&configuration.file) {
         return match configuration.server {
@@ -142,9 +142,11 @@ pub(crate) fn described(
             None => Ok(None),
         };
     }
+    let source = Source::read(&configuration.file, configuration.definitions.clone())?;
     let file = File {
-        source: Source::read(&configuration.file, configuration.definitions.clone())?,
+        folder: control::isolated::folder(name.unwrap_or(&source.stem())),
         netns: netns.map(str::to_owned),
+        source,
     };
     let parsed = file.parse();
     if configuration.server.is_some() && parsed.description.is_none() && parsed.errors() == 0 {

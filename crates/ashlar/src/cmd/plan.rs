@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 pub(crate) fn plan(asked: &Plan, registry: &Registry) -> Done {
     let (configuration, workers) = (&asked.configuration, &asked.workers);
-    let (source, workers) = match described(configuration, None)? {
+    let (source, workers) = match described(configuration, (None, None))? {
         Some((file, parsed)) if parsed.description.is_some() => {
             let which = (&*configuration.file, configuration.server.as_deref());
             cluster::one(which, workers, file.source, parsed)?

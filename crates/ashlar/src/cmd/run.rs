@@ -2,12 +2,13 @@
 
 use super::{Done, cluster, compile_source, described, print};
 use crate::cli::{Balance, LogFormat, Run};
-use crate::user::User;
+use crate::user;
 use control::file::Parsed;
 use control::log::Format;
 use control::netlink::Listen;
 use control::process::{Common, File, directory, errors_of_all, plan_all, text_of_all};
 use control::socket::{self, Socket};
+use control::user::User;
 use control::{Process, Runtime, Serve, Source};
 use planner::Registry;
 use ports::Directory;
@@ -36,7 +37,8 @@ type Read<'a> = Box<dyn FnOnce(&Run) -> Result<Source, String> + 'a>;
 type Begin = Box<dyn FnOnce(&Process) -> Done>;
 
 pub(crate) fn run(run: Run, registry: &Registry) -> Done {
-    match described(&run.configuration, run.netns.as_deref())? {
+    let names = (run.netns.as_deref(), run.name.as_deref());
+    match described(&run.configuration, names)? {
         None => {
             let source = |run: &Run| {
                 let asked = &run.configuration;
@@ -63,7 +65,7 @@ pub(crate) fn run_source(
 fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     let user = run.user.as_deref().map(User::named).transpose()?;
     // Before there is another thread.
-    user.as_ref().map_or(Ok(()), |_| User::no_more_rights())?;
+    user.as_ref().map_or(Ok(()), |_| user::no_more_rights())?;
     let format = match run.log_format {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
@@ -78,6 +80,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
     let mut ports = Directory::with_dpdk_sizes(sizes)
         .with_vdevs(run.vdev.clone())
+        .with_names(run.port.iter().cloned().collect())
         .with_queues(control::service::inherited());
     if !run.share_devices {
         ports = ports.with_claims();
@@ -110,7 +113,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         become_user(user, &each)
     };
     let (at_once, user) = match user {
-        Some(user) if user.is_ours() => (Some(user), None),
+        Some(user) if user::is_ours(&user) => (Some(user), None),
         user => (None, user),
     };
     // DPDK's threads, which begin with the first look at a port, would keep what they have.
@@ -149,7 +152,10 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
             }
             let begin = move |process: &Process| {
                 let mut each = planned.iter();
-                each.try_for_each(|one| process.add_planned(one).map(|_| ()))
+                each.try_for_each(|one| process.add_planned(one).map(|_| ()))?;
+                planned
+                    .iter()
+                    .try_for_each(|one| process.follow_isolated(one))
             };
             (file.source.stem(), Some(file), Box::new(begin))
         }
@@ -230,7 +236,7 @@ fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
     Ok(Listen {
         address,
         users: std::iter::once(0)
-            .chain(daemon.map(|user| user.id()))
+            .chain(daemon.map(|user| user.id))
             .collect(),
         from: run.fpm_from,
         stale: Duration::from_secs(run.fpm_stale),
@@ -240,7 +246,7 @@ fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
 /// Gives up what the process does not need once it has read its configuration. The threads in routers'
 /// namespaces open ports there, so they keep what this one keeps.
 fn become_user(user: &User, ports: &[&Directory]) -> Done {
-    user.become_for_good(|job| {
+    user::become_for_good(user, |job| {
         let mut namespaces = ports.iter().filter_map(|ports| ports.namespace());
         namespaces.try_for_each(|namespace| namespace.within(job))
     })

@@ -55,9 +55,17 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
     for r in &routers {
         let netns = r.netns.as_deref().map(|netns| format!(" in {netns}"));
         let ended = if r.ended { ", ended" } else { "" };
+        let isolated = r.isolated.as_ref().map(|own| {
+            let state = if own.running { "runs" } else { "does not run" };
+            format!(
+                ", isolated: user {}, {state}, started {}",
+                own.user,
+                times(own.starts)
+            )
+        });
         let _ = writeln!(
             text,
-            "{:width$}  {}{}, share {}, priority {}, {}, {}{ended}",
+            "{:width$}  {}{}, share {}, priority {}, {}, {}{ended}{}",
             r.name,
             r.configuration,
             netns.unwrap_or_default(),
@@ -65,10 +73,19 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
             r.priority,
             lang::count(r.elements, "element"),
             r.ports.join(" "),
+            isolated.unwrap_or_default(),
         );
     }
     print(&text)?;
     Ok(true)
+}
+
+fn times(n: u64) -> String {
+    if n == 1 {
+        "once".to_owned()
+    } else {
+        format!("{n} times")
+    }
 }
 
 /// A handler's text.

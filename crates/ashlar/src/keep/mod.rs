@@ -198,7 +198,7 @@ fn words(status: WaitStatus) -> String {
 }
 
 /// As a shell has it: 128 and the signal's number for a program that a signal ended.
-fn code(status: WaitStatus) -> ExitCode {
+pub(crate) fn code(status: WaitStatus) -> ExitCode {
     let code = match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => code,
         (_, signal) => 128 + signal.unwrap_or(0),

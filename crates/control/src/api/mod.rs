@@ -33,6 +33,7 @@ mod reply;
 pub mod request;
 
 use crate::describe::describe;
+use crate::isolated::remote::Place;
 use crate::process::Process;
 use crate::state::{Control, Failure};
 use crate::{capture, trace, view};
@@ -42,7 +43,7 @@ use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use patient::Patient;
-use reply::{Reply, json, refused, stream, text};
+use reply::{CAPTURE, JSON, Reply, TEXT, json, refused, stream, text};
 use request::Request;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -214,7 +215,16 @@ impl Api {
             }
             _ => {}
         }
-        let router = self.process.router(name.as_deref())?;
+        if let Some(place) = name
+            .as_deref()
+            .and_then(|name| self.process.tenants.place(name))
+        {
+            return self.hand_on(&place, request, &wanted).await;
+        }
+        let gate = name
+            .as_deref()
+            .and_then(|name| self.process.tenants.of_gate(name));
+        let router = self.process.router(gate.as_deref().or(name.as_deref()))?;
         match wanted {
             Request::Capture(spec) => self.capture(router, spec).await,
             Request::Trace(spec) => {
@@ -235,6 +245,30 @@ impl Api {
             }
             wanted => self.work(move |_| ask(&router, wanted)).await,
         }
+    }
+
+    /// Hands a request on to an isolated router's process.
+    async fn hand_on(
+        &self,
+        place: &Place,
+        request: hyper::Request<Incoming>,
+        wanted: &Request,
+    ) -> Result<Reply, Refusal> {
+        let method = request.method().clone();
+        let target = request::of_router(request.uri());
+        let is_endless = matches!(wanted, Request::Capture(_));
+        let kind = match wanted {
+            Request::Capture(_) => CAPTURE,
+            Request::Read { .. } | Request::Write { .. } | Request::Plan | Request::Saved => TEXT,
+            _ => JSON,
+        };
+        let seat = match wanted {
+            Request::Capture(_) | Request::Trace(_) => Some(self.watch()?),
+            _ => None,
+        };
+        let (body, _room) = self.body(request).await?;
+        let pieces = place.ask(method, &target, body, is_endless, seat).await?;
+        Ok(stream(kind, pieces))
     }
 
     /// A request's body, if it comes in time, is not too large, and there is room for it as long as it is kept.
@@ -322,7 +356,7 @@ impl Api {
         });
         let broken = |_| Refusal::new(500, "the capture failed inside the router");
         start.await.map_err(broken)??;
-        Ok(stream("application/x-pcapng", pieces))
+        Ok(stream(CAPTURE, pieces))
     }
 }
 

@@ -42,15 +42,19 @@ fn whole(body: impl Into<Bytes>) -> Either<Full<Bytes>, Pieces> {
     Either::Left(Full::new(body.into()))
 }
 
-/// Text; also the type that Prometheus wants.
+/// Types of answers; of text the one that Prometheus wants.
+pub(super) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
+pub(super) const CAPTURE: &str = "application/x-pcapng";
+
+/// Text.
 pub(super) fn text(text: String) -> Reply {
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    reply(StatusCode::OK, kind, whole(text))
+    reply(StatusCode::OK, TEXT, whole(text))
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<Reply, Refusal> {
     let body = serde_json::to_vec(value).map_err(|e| Refusal::new(500, e.to_string()))?;
-    Ok(reply(StatusCode::OK, "application/json", whole(body)))
+    Ok(reply(StatusCode::OK, JSON, whole(body)))
 }
 
 pub(super) fn stream(kind: &'static str, pieces: Receiver<Bytes>) -> Reply {
@@ -63,5 +67,5 @@ pub(super) fn refused(refusal: &Refusal) -> Reply {
         error: refusal.text.clone(),
     };
     let body = serde_json::to_vec(&wrong).unwrap_or_default();
-    reply(status, "application/json", whole(body))
+    reply(status, JSON, whole(body))
 }

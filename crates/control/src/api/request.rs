@@ -75,6 +75,14 @@ pub fn parse(
     ))
 }
 
+/// What is asked of a named router, as its own process is asked for it.
+pub(super) fn of_router(uri: &hyper::Uri) -> String {
+    let all = uri.path_and_query().map_or("/", |all| all.as_str());
+    let rest = all.strip_prefix("/v1/routers/").unwrap_or_default();
+    let (_, rest) = rest.split_once('/').unwrap_or((rest, "info"));
+    format!("/v1/{rest}")
+}
+
 fn parse_rest(method: &str, path: &str, query: Option<&str>) -> Result<Request, Refusal> {
     if path.len() + query.map_or(0, str::len) > TARGET_MAX {
         return Err(Refusal::new(414, "the path is too long"));
@@ -274,6 +282,20 @@ mod tests {
             status(&format!("/v1/routers/{}", "a".repeat(70_000))),
             Err(414)
         );
+    }
+
+    #[test]
+    fn a_process_of_a_router_is_asked_without_its_name() {
+        for (asked, right) in [
+            ("/v1/routers/red", "/v1/info"),
+            ("/v1/routers/red/stats", "/v1/stats"),
+            (
+                "/v1/routers/red/handlers/a%2Fb.c?argument=1%2F2",
+                "/v1/handlers/a%2Fb.c?argument=1%2F2",
+            ),
+        ] {
+            assert_eq!(of_router(&asked.parse().unwrap()), right);
+        }
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
             tickets: 1,
             priority,
         },
+        isolation: None,
         place,
     };
     let of = PortOf {

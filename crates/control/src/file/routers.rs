@@ -1,6 +1,7 @@
 //! The routers of a process: `[[router]]`. Fields are described in docs/routers.md.
 
 use super::reader::{Fields, Reader, Word};
+use crate::isolated::{GATE, Isolation};
 use crate::source::{Source, definition};
 use engine::plan::Plan;
 use lang::{Diagnostic, Span};
@@ -20,12 +21,28 @@ pub struct Section {
     pub netns: Option<String>,
     /// Its share of the workers.
     pub share: Share,
+    /// What it has as a process of its own, if it is one.
+    pub isolation: Option<Isolation>,
     /// Where the file names its graph.
     pub place: Span,
 }
 
+impl Section {
+    /// Workers that run its own graph, in a process that has so many.
+    pub(crate) fn own_workers(&self, of_process: usize) -> usize {
+        match &self.isolation {
+            Some(isolation) => isolation.workers.into(),
+            None => of_process,
+        }
+    }
+}
+
 /// Tickets at most: so many routers may share a worker evenly with room for shares between.
 const TICKETS_MAX: u32 = 1_000_000;
+
+/// MiB that an isolated router may have, and what it has if nothing is said.
+const MEMORY: std::ops::RangeInclusive<u32> = 64..=1 << 20;
+const MEMORY_USUAL: u32 = 1024;
 
 /// Reads the sections. Graphs are looked for from `folder`; if only one router is wanted, those of others are not read.
 /// Mistakes are noted.
@@ -61,6 +78,7 @@ fn section(
     let definitions = fields.pairs(r, "definitions");
     let tickets = fields.value::<u32>(r, "share");
     let priority = fields.value::<u8>(r, "priority");
+    let isolation = isolation(r, &mut fields);
     fields.end(r);
     let name = name.filter(|name| is_name(r, name));
     if let Some(name) = &name {
@@ -119,7 +137,66 @@ fn section(
             tickets: tickets.map_or(1, |(n, _)| n),
             priority: priority.map_or(0, |(n, _)| n),
         },
+        isolation,
         place: graph.span,
+    })
+}
+
+/// What an isolated router has; `None` for one that shares the process.
+fn isolation(r: &mut Reader, fields: &mut Fields) -> Option<Isolation> {
+    let kind = fields.word(r, "isolation");
+    let user = fields.word(r, "user");
+    let memory = fields.value::<u32>(r, "memory");
+    let cores = fields.word(r, "cores");
+    let workers = fields.value::<u8>(r, "workers");
+    match kind.as_ref().map_or("shared", |word| &word.text) {
+        "process" => {}
+        "shared" => {
+            let given = [
+                user.map(|word| word.span),
+                memory.map(|(_, span)| span),
+                cores.map(|word| word.span),
+                workers.map(|(_, span)| span),
+            ];
+            for span in given.into_iter().flatten() {
+                let wrong = "this is for a router that is a process of its own".to_owned();
+                let help = "add isolation = \"process\", or leave it out";
+                r.wrong("router-isolation", span, wrong, help);
+            }
+            return None;
+        }
+        other => {
+            let wrong = format!("there is no isolation `{other}`");
+            let help = "write \"shared\" or \"process\"; a virtual machine is given packets by a port `vhost:` (docs/cards.md)";
+            r.wrong("router-isolation", kind?.span, wrong, help);
+            return None;
+        }
+    }
+    let Some(user) = user else {
+        let wrong = "a router that is a process of its own needs a user".to_owned();
+        let help = "write user = \"...\", and make the user with `useradd --system`: it has its rights, and nobody else's";
+        r.wrong("router-isolation", kind?.span, wrong, help);
+        return None;
+    };
+    if let Some((_, span)) = memory.filter(|(mib, _)| !MEMORY.contains(mib)) {
+        let wrong = "there is no such bound of memory".to_owned();
+        let help = format!("write MiB, from {} to {}", MEMORY.start(), MEMORY.end());
+        r.wrong("router-isolation", span, wrong, &help);
+    }
+    if let Some((_, span)) = workers.filter(|(n, _)| !(1..=64).contains(n)) {
+        let wrong = "there is no such number of workers".to_owned();
+        r.wrong(
+            "router-isolation",
+            span,
+            wrong,
+            "write a number from 1 to 64",
+        );
+    }
+    Some(Isolation {
+        user: user.text,
+        memory: u64::from(memory.map_or(MEMORY_USUAL, |(mib, _)| mib)) << 20,
+        cores: cores.map(|word| word.text),
+        workers: workers.map_or(1, |(n, _)| n.clamp(1, 64)),
     })
 }
 
@@ -130,6 +207,12 @@ pub(super) fn is_name(r: &mut Reader, name: &Word) -> bool {
     let begins = name
         .text
         .starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    if name.text.ends_with(GATE) {
+        let wrong = format!("`{}` is the gate of an isolated router", name.text);
+        let help = "choose another end for the name";
+        r.wrong("router-name", name.span, wrong, help);
+        return false;
+    }
     let good = begins && name.text.chars().all(fits) && name.text.len() <= 64;
     if !good {
         let wrong = format!("`{}` is no name of a router, port or link", name.text);

@@ -17,6 +17,7 @@ use router::worker::share::Share;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use tracing::warn;
 
 impl Process {
     pub(super) fn reload_all(
@@ -43,7 +44,7 @@ impl Process {
                     ..file.source.clone()
                 },
             },
-            netns: file.netns.clone(),
+            ..file.clone()
         };
         next.source.define(&asked.definitions);
         let mut parsed = next.parse();
@@ -112,6 +113,12 @@ impl Process {
             service::ready();
             done?;
             joints.hold();
+            // Nothing of this process changes with them, so what fails here is told, and not undone.
+            for one in &planned {
+                if let Err(why) = self.follow_isolated(one) {
+                    warn!(router = one.section.name, why);
+                }
+            }
             self.reloads.fetch_add(1, Ordering::Relaxed);
             *lock(described) = next;
         }
@@ -135,7 +142,7 @@ impl Process {
         let file = lock(described).clone();
         let next = File {
             source: file.source.again(&asked.definitions).map_err(refused)?,
-            netns: file.netns,
+            ..file
         };
         let mut parsed = next.parse_for(Some(name));
         parsed.routers.retain(|section| section.name == name);
@@ -162,6 +169,7 @@ impl Process {
         };
         self.add_planned(one).map_err(refused)?;
         joints.hold();
+        self.follow_isolated(one).map_err(refused)?;
         Ok(reply)
     }
 

@@ -21,6 +21,7 @@ use crate::sys as system;
 use engine::packet::Batch;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use ring::{Mistake, Ring};
+use rustix::fs::{Mode, fchmod};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with,
@@ -175,8 +176,6 @@ impl Rx {
         self.sleeps.set(false);
         system::clear(&self.current.end.kick);
         self.current.rings.iter().for_each(Ring::look);
-        // The bell is in the set by its edges: this look takes one out.
-        system::epoll_wait(&self.current.end.set, Duration::ZERO);
     }
 }
 
@@ -187,7 +186,7 @@ impl RxQueue for Rx {
         }
         if self.current.follow() {
             for ring in &self.current.rings {
-                let added = sys::epoll_add_edges(&self.current.end.set, ring.bell().fd());
+                let added = system::epoll_add(&self.current.end.set, ring.bell().fd().as_raw_fd());
                 if let Err(e) = added {
                     let text = format!("packets are looked for every now and then: {e}");
                     self.shared.say(&text);
@@ -456,8 +455,8 @@ fn listener(path: &Path) -> Result<Listener, String> {
         }
     }
     let socket = seqpacket().map_err(|e| e.to_string())?;
-    let bound = system::privately(|| bind(&socket, &address));
-    let bound = bound.and_then(|bound| bound.map_err(Into::into));
+    // The file has the socket's own mode from when it is there.
+    let bound = fchmod(&socket, Mode::RUSR | Mode::WUSR).and_then(|()| bind(&socket, &address));
     bound.map_err(|e| format!("cannot listen at {shown}: {e}"))?;
     listen(&socket, 16).map_err(|e| format!("cannot listen at {shown}: {e}"))?;
     let file = file_at(path).ok_or_else(|| format!("{shown} is gone"))?;

@@ -8,10 +8,11 @@ use super::sys::{self, Region};
 use crate::counts::Counts;
 use crate::sys as system;
 use engine::packet::{Batch, Packet};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
+use std::time::Duration;
 
 #[cfg(target_endian = "big")]
 compile_error!("memif's descriptors are read as little-endian words");
@@ -59,10 +60,15 @@ impl Bell {
         }
     }
 
-    /// Takes out what has rung. An event counter is left as it is: a peer can make reading it wait.
+    /// Takes out what has rung. Of an event counter no more than is there: to read on might mean to wait.
     fn silence(&self) {
-        if let Bell::Pair(fd) = self {
-            sys::drain(fd);
+        match self {
+            Bell::Pair(fd) => sys::drain(fd),
+            Bell::Event(fd) => {
+                while let [true] = system::poll([fd.as_raw_fd()], Duration::ZERO)
+                    && system::read(fd.as_raw_fd(), &mut [0; 8]) > 0
+                {}
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! Memory that two programs share, either of which may write anywhere in it at any time.
 #![allow(unsafe_code)]
 
-use crate::sys::check;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate,
     memfd_create,
@@ -199,15 +198,4 @@ pub(super) fn drain(socket: &OwnedFd) {
         )
     } > 0
     {}
-}
-
-/// Adds a descriptor to an epoll set, which tells once of each thing that happens (edge-triggered).
-pub(super) fn epoll_add_edges(set: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
-    let mut event = libc::epoll_event {
-        events: (libc::EPOLLIN | libc::EPOLLET) as u32,
-        u64: 0,
-    };
-    let (set, fd) = (set.as_raw_fd(), fd.as_raw_fd());
-    // SAFETY: `event` outlives the call.
-    check(unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &mut event) }).map(drop)
 }

@@ -169,7 +169,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
         rx.receive(&mut got, 32);
         let (mut waiter, _waker) = Waiter::new().unwrap();
         waiter.add(rx.wait_fd().unwrap()).unwrap();
-        for round in 0..200 {
+        for round in 0..2000 {
             // What came before it was to be woken counts, too.
             if round % 2 == 0 {
                 send(&ends[from], &frames(round, 1));

@@ -1,0 +1,91 @@
+//! System calls that a confined program cannot make. What a router needs is allowed, and most else, too: this list takes away
+//! what changes namespaces, mounts and the kernel itself, what looks into other processes, what gets round the bounds, and
+//! parts of the kernel in which mistakes are found often.
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+use std::collections::BTreeMap;
+
+/// They fail as without permission.
+const FORBIDDEN: &[i64] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    // Namespaces, mounts and roots.
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    // The kernel and the machine.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // Memory that no bound counts, and processors of others.
+    libc::SYS_memfd_create,
+    libc::SYS_shmget,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setattr,
+];
+
+/// Forbids them to this thread and all that it starts from now on. The error is a sentence.
+pub(super) fn forbid() -> Result<(), String> {
+    let said = |e: seccompiler::Error| format!("cannot forbid system calls: {e}");
+    // A new user namespace gives root's rights inside; what clone3 is to do cannot be seen, so it seems not to be there, and C
+    // libraries take clone.
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
+    let new_user = libc::CLONE_NEWUSER as u64;
+    let condition = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Qword,
+        SeccompCmpOp::MaskedEq(new_user),
+        new_user,
+    );
+    let rule = condition.and_then(|condition| SeccompRule::new(vec![condition]));
+    let rule = rule.map_err(|e| said(e.into()))?;
+    rules.insert(libc::SYS_clone, vec![rule]);
+    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    for (rules, error) in [(rules, libc::EPERM), (absent, libc::ENOSYS)] {
+        let architecture = std::env::consts::ARCH.try_into();
+        let architecture = architecture.map_err(|e: seccompiler::BackendError| said(e.into()))?;
+        let refused = SeccompAction::Errno(error as u32);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture);
+        let program: Result<BpfProgram, _> = filter.and_then(BpfProgram::try_from);
+        apply_filter(&program.map_err(|e| said(e.into()))?).map_err(said)?;
+    }
+    Ok(())
+}

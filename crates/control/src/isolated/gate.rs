@@ -1,0 +1,216 @@
+//! What an isolated router's process is started with, and what the gate does for it.
+
+use super::remote::Place;
+use super::{GATE, Isolation};
+use crate::file::Section;
+use crate::source::Source;
+use crate::user::User;
+use engine::plan::Plan;
+use engine::port::PortDirectory;
+use lang::args::quote;
+use ports::Directory;
+use rustix::fs::{Gid, Uid, chown};
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A router that runs as a process of its own.
+#[derive(Clone, Debug)]
+pub struct Isolated {
+    /// Its name.
+    pub name: String,
+    /// Its own graph.
+    pub source: Source,
+    pub(super) user_name: String,
+    pub(super) user: User,
+    /// Its folder.
+    folder: PathBuf,
+    /// Where its graph is written for it.
+    graph: PathBuf,
+    isolation: Isolation,
+    netns: Option<String>,
+    /// What its shared ports and links are in its process.
+    ports: Vec<(String, String)>,
+}
+
+/// Of an isolated router whose own graph has this plan: what starts it, and the graph of its gate. Its folder is in `folder`.
+/// The error is a sentence.
+pub fn plan(
+    section: &Section,
+    isolation: &Isolation,
+    plan: &Plan,
+    (ports, folder): (&Directory, &Path),
+) -> Result<(Isolated, Source), String> {
+    let user = User::named(&isolation.user)?;
+    if user.id == 0 {
+        return Err("an isolated router cannot be root: name another user".to_owned());
+    }
+    let own = folder.join(&section.name);
+    let (mut text, mut inside) = (String::new(), Vec::new());
+    for device in &plan.devices {
+        if ports.is_of_machine(&device.name) {
+            // It opens that by itself.
+            continue;
+        }
+        let socket = own.join(format!("{}.sock", device.name));
+        let socket = socket.display();
+        let about = ports.probe(&device.name)?;
+        let mac = wire::EtherAddr(about.mac).to_string().to_lowercase();
+        let memory = format!(
+            "memif:role=server,socket={socket},mac={mac},mtu={}",
+            about.mtu
+        );
+        inside.push((device.name.clone(), memory));
+        let here = quote(&device.name);
+        let there = quote(&format!(
+            "memif:role=client,socket={socket},peer={}",
+            user.id
+        ));
+        if device.request.rx_queues > 0 {
+            let _ = writeln!(
+                text,
+                "FromDevice({here}, PROMISC true) -> ToDevice({there});"
+            );
+        }
+        if device.request.tx_queues > 0 {
+            let _ = writeln!(text, "FromDevice({there}) -> ToDevice({here});");
+        }
+    }
+    let gate = Source {
+        name: format!("{}{GATE}", section.name),
+        text: text.into(),
+        ..Source::default()
+    };
+    let isolated = Isolated {
+        name: section.name.clone(),
+        source: section.source.clone(),
+        user_name: isolation.user.clone(),
+        user,
+        graph: folder.join(format!("{}.click", section.name)),
+        folder: own,
+        isolation: isolation.clone(),
+        netns: section.netns.clone(),
+        ports: inside,
+    };
+    Ok((isolated, gate))
+}
+
+impl Isolated {
+    /// Where it answers.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            socket: self.folder.join("control.sock"),
+            user: self.user.id,
+        }
+    }
+
+    /// Whether a process that was started for this one does for `other`, too, once it has read its file again.
+    pub(super) fn starts_like(&self, other: &Isolated) -> bool {
+        self.user == other.user && self.words() == other.words()
+    }
+
+    /// The words that start it, after the program's name.
+    pub(super) fn words(&self) -> Vec<String> {
+        let program = program();
+        let mut words: Vec<String> = Vec::new();
+        let mut add = |all: &[&str]| words.extend(all.iter().map(|&word| word.to_owned()));
+        let memory = self.isolation.memory.to_string();
+        let folder = self.folder.display().to_string();
+        add(&[
+            "confine",
+            "--user",
+            &self.user_name,
+            "--folder",
+            &folder,
+            "--memory",
+            &memory,
+        ]);
+        if let Some(netns) = &self.netns {
+            let path = match netns.contains('/') {
+                true => netns.clone(),
+                false => format!("/run/netns/{netns}"),
+            };
+            add(&["--netns", &path]);
+        }
+        if let Some(cores) = &self.isolation.cores {
+            add(&["--cores", cores]);
+        }
+        let graph = self.graph.display().to_string();
+        let socket = self.place().socket.display().to_string();
+        let workers = self.isolation.workers.to_string();
+        add(&["--", &program, "keep", "--", &program, "run", &graph]);
+        add(&[
+            "--name",
+            &self.name,
+            "--socket",
+            &socket,
+            "--workers",
+            &workers,
+        ]);
+        for (name, device) in &self.ports {
+            add(&["--port", &format!("{name}={device}")]);
+        }
+        for (name, value) in &self.source.definitions {
+            add(&[&format!("{name}={value}")]);
+        }
+        words
+    }
+
+    /// Writes its graph where its process reads it: nobody but root can change it, and only its group can read it. The error is a
+    /// sentence.
+    pub(super) fn write(&self) -> Result<(), String> {
+        let folder = self.graph.parent().unwrap_or(Path::new("/"));
+        let failed = |e: io::Error| format!("cannot write {}: {e}", self.graph.display());
+        let mut all = DirBuilder::new();
+        all.recursive(true)
+            .mode(0o711)
+            .create(folder)
+            .map_err(failed)?;
+        // Who reads it meanwhile has the old one.
+        let fresh = self.graph.with_extension("new");
+        let _ = fs::remove_file(&fresh);
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o640)
+                .open(&fresh)?;
+            rustix::fs::fchown(&file, None, Some(Gid::from_raw(self.user.group)))?;
+            file.write_all(self.source.text.as_bytes())?;
+            fs::rename(&fresh, &self.graph)
+        };
+        write().map_err(failed)
+    }
+
+    /// Makes its folder anew, which only its user can enter. The error is a sentence.
+    pub(super) fn make_folder(&self) -> Result<(), String> {
+        let make = || {
+            match fs::remove_dir_all(&self.folder) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            DirBuilder::new().mode(0o700).create(&self.folder)?;
+            let (user, group) = (Uid::from_raw(self.user.id), Gid::from_raw(self.user.group));
+            Ok(chown(&self.folder, Some(user), Some(group))?)
+        };
+        make().map_err(|e| format!("cannot make the folder {}: {e}", self.folder.display()))
+    }
+
+    /// Removes what was made for it.
+    pub(super) fn clean(&self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(&self.graph);
+        // The last one's.
+        let _ = self.graph.parent().map(fs::remove_dir);
+    }
+}
+
+/// This program, as a file.
+pub(super) fn program() -> String {
+    let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ashlar"));
+    let path = path.display().to_string();
+    // After an upgrade there is a new one.
+    path.trim_end_matches(" (deleted)").to_owned()
+}

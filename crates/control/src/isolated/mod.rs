@@ -1,0 +1,133 @@
+//! Routers whose code is not trusted: each runs as a process of its own (`isolation = "process"`), confined by `ashlar confine`.
+//!
+//! The router's ports that it shares with others, and its links, are ports of shared memory in its process (memif). In this
+//! process a router with its name, the *gate*, takes packets from the shared port to the memory and back. Its share
+//! and priority are the router's, so that what comes too much for one is dropped before the others, and an isolated router that
+//! hangs only lets its own packets wait. Requests about the router are handed to its process; `NAME.gate` means the gate.
+
+mod gate;
+pub(crate) mod remote;
+mod supervisor;
+
+pub use gate::{Isolated, plan};
+
+use crate::state::Failure;
+use crate::view::{self, ReloadReply, ReloadRequest};
+use remote::Place;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use supervisor::Supervisor;
+use tracing::warn;
+
+/// What the name of a gate ends in.
+pub const GATE: &str = ".gate";
+
+/// What a file says of an isolated router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Isolation {
+    /// Whose rights it has.
+    pub user: String,
+    /// Bytes of memory that it may have.
+    pub memory: u64,
+    /// Processors that it may use; `None` = all.
+    pub cores: Option<String>,
+    /// Its workers.
+    pub workers: u8,
+}
+
+/// Where the isolated routers of a process have their files. Root alone writes there; what is a router's is below.
+pub fn folder(process: &str) -> PathBuf {
+    PathBuf::from("/run/ashlar-isolated").join(process)
+}
+
+/// The isolated routers that run.
+#[derive(Default)]
+pub(crate) struct Tenants(Mutex<BTreeMap<String, Supervisor>>);
+
+impl Tenants {
+    fn list(&self) -> MutexGuard<'_, BTreeMap<String, Supervisor>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a router, or has it take up what has changed. The error is a sentence.
+    pub(crate) fn follow(&self, isolated: &Isolated) -> Result<(), String> {
+        let name = &isolated.name;
+        isolated.write()?;
+        let place = match self.list().get(name) {
+            Some(running) if running.isolated.starts_like(isolated) => {
+                Some(running.isolated.place())
+            }
+            _ => None,
+        };
+        if let Some(place) = place {
+            // It reads its file again.
+            let asked = ReloadRequest::default();
+            let reply = remote::reload(&place, &asked).map_err(|failure| failure.text);
+            return match reply {
+                Ok(reply) if reply.good => Ok(()),
+                Ok(reply) => Err(format!("router {name} refuses it: {}", reply.text)),
+                // It takes it up when it starts again.
+                Err(why) => {
+                    warn!(router = name, why, "does not answer");
+                    Ok(())
+                }
+            };
+        }
+        // One at a time has the folder.
+        self.end(name);
+        let started = Supervisor::start(isolated.clone())?;
+        self.list().insert(name.clone(), started);
+        Ok(())
+    }
+
+    /// Ends a router, if it is an isolated one, and waits for it.
+    pub(crate) fn end(&self, name: &str) {
+        let gone = self.list().remove(name);
+        drop(gone);
+    }
+
+    /// Ends all.
+    pub(crate) fn end_all(&self) {
+        let all = std::mem::take(&mut *self.list());
+        all.values().for_each(Supervisor::stop);
+        drop(all);
+    }
+
+    /// Where an isolated router answers.
+    pub(crate) fn place(&self, name: &str) -> Option<Place> {
+        Some(self.list().get(name)?.isolated.place())
+    }
+
+    /// The router whose gate this is called.
+    pub(crate) fn of_gate(&self, name: &str) -> Option<String> {
+        let router = name.strip_suffix(GATE)?;
+        self.list().contains_key(router).then(|| router.to_owned())
+    }
+
+    /// What is to be told of a router, if it is isolated.
+    pub(crate) fn view(&self, name: &str) -> Option<view::Isolated> {
+        let list = self.list();
+        let running = list.get(name)?;
+        Some(view::Isolated {
+            user: running.isolated.user_name.clone(),
+            starts: running.starts(),
+            running: running.runs(),
+        })
+    }
+
+    /// Has an isolated router replace its configuration: by a text, or by its file, read again.
+    pub(crate) fn reload(&self, name: &str, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+        let found = self.list().get(name).map(|r| r.isolated.clone());
+        let gone = || Failure::new(404, format!("router {name} does not run"));
+        let isolated = found.ok_or_else(gone)?;
+        if asked.text.is_none() {
+            let refused = |why: String| Failure::new(409, why);
+            let source = isolated.source.again(&asked.definitions);
+            let mut again = isolated.clone();
+            again.source = source.map_err(refused)?;
+            again.write().map_err(refused)?;
+        }
+        remote::reload(&isolated.place(), asked)
+    }
+}

@@ -1,0 +1,138 @@
+//! Asking the process of an isolated router, which may answer anything, as much as it likes, or nothing.
+
+use crate::state::Failure;
+use crate::view::{Info, ReloadReply, ReloadRequest, Stats, Wrong};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// How long it may take to begin an answer, and each further piece.
+const PATIENCE: Duration = Duration::from_secs(65);
+/// How long metrics wait for it.
+const SOON: Duration = Duration::from_secs(1);
+/// Bytes of an answer that is no capture, and of an error.
+const ANSWER_MAX: usize = 64 << 20;
+const ERROR_MAX: usize = 64 << 10;
+/// Pieces that wait for who asked.
+const PIECES: usize = 16;
+
+/// Where a router's process answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(super) socket: PathBuf,
+    /// Whose process it must be.
+    pub(super) user: u32,
+}
+
+fn failed(why: impl std::fmt::Display) -> Failure {
+    Failure::new(502, format!("the router's process does not answer: {why}"))
+}
+
+impl Place {
+    /// Sends a request; the answer, whose head has come.
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+        let stream = UnixStream::connect(&self.socket).await.map_err(failed)?;
+        // The folder is its user's, who may have put somebody else's socket there.
+        if stream.peer_cred().map_err(failed)?.uid() != self.user {
+            return Err(failed("somebody else is at its socket"));
+        }
+        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = shaken.map_err(failed)?;
+        // It ends with the answer.
+        tokio::spawn(async {
+            let _ = connection.await;
+        });
+        sender.send_request(request).await.map_err(failed)
+    }
+
+    /// The pieces of an answer as they come; what is refused there is refused here. The seat is given back with the last.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        target: &str,
+        body: Bytes,
+        is_endless: bool,
+        seat: Option<OwnedSemaphorePermit>,
+    ) -> Result<mpsc::Receiver<Bytes>, Failure> {
+        let request = Request::builder().method(method).uri(target);
+        let request = request
+            .header("Host", "ashlar")
+            .body(Full::new(body))
+            .map_err(failed)?;
+        let late = |_| failed("it takes too long");
+        let sent = tokio::time::timeout(PATIENCE, self.send(request)).await;
+        let answer = sent.map_err(late)??;
+        let status = answer.status();
+        if !status.is_success() {
+            let body = Limited::new(answer.into_body(), ERROR_MAX).collect();
+            let body = tokio::time::timeout(PATIENCE, body).await.map_err(late)?;
+            let body = body.map_err(failed)?.to_bytes();
+            let wrong: Result<Wrong, _> = serde_json::from_slice(&body);
+            return Err(Failure::new(status.as_u16(), wrong.map_err(failed)?.error));
+        }
+        let (to, pieces) = mpsc::channel(PIECES);
+        let most = if is_endless { usize::MAX } else { ANSWER_MAX };
+        tokio::spawn(async move {
+            let mut body = Limited::new(answer.into_body(), most);
+            // Who asked may have left; a capture may have nothing to say for long.
+            while let Some(Ok(frame)) = body.frame().await {
+                if let Ok(data) = frame.into_data()
+                    && to.send(data).await.is_err()
+                {
+                    break;
+                }
+            }
+            drop(seat);
+        });
+        Ok(pieces)
+    }
+
+    /// A whole answer, for who is no part of the runtime.
+    pub(crate) fn ask_and_wait(
+        &self,
+        method: Method,
+        target: &str,
+        body: Bytes,
+        at_most: Duration,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_io().enable_time().build().map_err(failed)?;
+        runtime.block_on(async {
+            let whole = async {
+                let mut pieces = self.ask(method, target, body, false, None).await?;
+                let mut all = Vec::new();
+                while let Some(piece) = pieces.recv().await {
+                    all.extend_from_slice(&piece);
+                }
+                Ok(all)
+            };
+            let late = |_| failed("it takes too long");
+            tokio::time::timeout(at_most, whole).await.map_err(late)?
+        })
+    }
+}
+
+impl Place {
+    /// What it is and counts, if it says so soon.
+    pub(crate) fn counts(&self) -> Option<(Info, Stats)> {
+        let get = |target| {
+            self.ask_and_wait(Method::GET, target, Bytes::new(), SOON)
+                .ok()
+        };
+        let info = serde_json::from_slice(&get("/v1/info")?).ok()?;
+        Some((info, serde_json::from_slice(&get("/v1/stats")?).ok()?))
+    }
+}
+
+/// Has a router's process replace its configuration.
+pub(super) fn reload(place: &Place, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+    let body = serde_json::to_vec(asked).map_err(failed)?;
+    let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), PATIENCE)?;
+    serde_json::from_slice(&reply).map_err(failed)
+}

@@ -1,0 +1,263 @@
+//! A thread that has an isolated router's process run, until it is told otherwise.
+
+use super::gate::{Isolated, program};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tracing::{error, info};
+
+/// Pauses between starts grow from the first to the last while processes end sooner than that.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const SETTLED: Duration = Duration::from_secs(10);
+/// How long a process may take to end in order.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Lines of its log that are passed on in a second, and bytes of each.
+const LINES: u32 = 50;
+const LINE: usize = 1000;
+
+/// An isolated router's process, which ends with this value.
+pub(super) struct Supervisor {
+    pub(super) isolated: Isolated,
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct State {
+    stop: OwnedFd,
+    starts: AtomicU64,
+    runs: AtomicBool,
+}
+
+impl Supervisor {
+    /// Starts the router. The error is a sentence.
+    pub(super) fn start(isolated: Isolated) -> Result<Supervisor, String> {
+        let failed = |e: io::Error| format!("router {} cannot run: {e}", isolated.name);
+        if !rustix::process::geteuid().is_root() {
+            let text = format!(
+                "router {} is isolated, which takes root's rights",
+                isolated.name
+            );
+            return Err(text);
+        }
+        isolated.make_folder()?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let state = Arc::new(State {
+            stop: eventfd(0, flags).map_err(|e| failed(e.into()))?,
+            starts: AtomicU64::new(0),
+            runs: AtomicBool::new(false),
+        });
+        let life = Life {
+            isolated: isolated.clone(),
+            state: Arc::clone(&state),
+            log: Log::new(&isolated.name),
+        };
+        let thread = std::thread::Builder::new().name("isolated".to_owned());
+        let thread = thread.spawn(move || life.run()).map_err(failed)?;
+        Ok(Supervisor {
+            isolated,
+            state,
+            thread: Some(thread),
+        })
+    }
+
+    /// Has the process end, without waiting.
+    pub(super) fn stop(&self) {
+        // A counter that is full is readable already.
+        let _ = rustix::io::write(&self.state.stop, &1u64.to_ne_bytes());
+    }
+
+    /// How often it was started.
+    pub(super) fn starts(&self) -> u64 {
+        self.state.starts.load(Relaxed)
+    }
+
+    /// Whether it runs.
+    pub(super) fn runs(&self) -> bool {
+        self.state.runs.load(Relaxed)
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.isolated.clean();
+    }
+}
+
+/// The thread's own.
+struct Life {
+    isolated: Isolated,
+    state: Arc<State>,
+    log: Log,
+}
+
+impl Life {
+    fn run(mut self) {
+        let mut pause = Duration::ZERO;
+        loop {
+            let begun = Instant::now();
+            let ended = self.once();
+            self.state.runs.store(false, Relaxed);
+            match ended {
+                Ok(None) => return,
+                Ok(Some(status)) => {
+                    error!(
+                        router = self.isolated.name,
+                        "its process has ended ({status}); it starts again"
+                    );
+                }
+                Err(e) => error!(
+                    router = self.isolated.name,
+                    "cannot run: {e}; it is tried again"
+                ),
+            }
+            pause = match begun.elapsed() > SETTLED {
+                true => Duration::ZERO,
+                false => (pause * 2).clamp(PAUSES.0, PAUSES.1),
+            };
+            if self.stopped(pause) {
+                return;
+            }
+        }
+    }
+
+    /// Whether it is to stop within a time.
+    fn stopped(&self, within: Duration) -> bool {
+        let mut fds = [PollFd::new(&self.state.stop, PollFlags::IN)];
+        let limit = Timespec::try_from(within).ok();
+        poll(&mut fds, limit.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Runs the process once: its status, or `None` if it was told to end.
+    fn once(&mut self) -> io::Result<Option<ExitStatus>> {
+        let mut command = Command::new(program());
+        command.args(self.isolated.words());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        self.state.starts.fetch_add(1, Relaxed);
+        self.state.runs.store(true, Relaxed);
+        let watched = self.watch(&mut child);
+        if watched.is_err() {
+            let _ = child.kill();
+        }
+        let status = child.wait()?;
+        Ok(match watched? {
+            true => None,
+            false => Some(status),
+        })
+    }
+
+    /// Passes the log on until the process has ended; whether it was told to.
+    fn watch(&mut self, child: &mut Child) -> io::Result<bool> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let process = pidfd_open(pid.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
+        let mut said = child.stderr.take();
+        let mut end: Option<Instant> = None;
+        loop {
+            let mut fds = vec![PollFd::new(&process, PollFlags::IN)];
+            if end.is_none() {
+                fds.push(PollFd::new(&self.state.stop, PollFlags::IN));
+            }
+            let words = said.as_ref().map(AsFd::as_fd);
+            fds.extend(words.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let limit = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut fds, limit.as_ref()) {
+                Err(rustix::io::Errno::INTR) => continue,
+                other => _ = other?,
+            }
+            let has = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+            let (ended, stopped) = (has(0), end.is_none() && has(1));
+            let spoke = said.is_some() && has(fds.len() - 1);
+            drop(fds);
+            if spoke && !self.log.pass_on(said.as_mut()) {
+                said = None;
+            }
+            if ended {
+                // What it said last, as far as it is there; others may hold the pipe open.
+                if spoke {
+                    self.log.pass_on(said.as_mut());
+                }
+                return Ok(end.is_some());
+            }
+            if stopped {
+                end = Some(Instant::now() + PATIENCE);
+                pidfd_send_signal(&process, Signal::TERM)?;
+            } else if end.is_some_and(|end| end <= Instant::now()) {
+                pidfd_send_signal(&process, Signal::KILL)?;
+                end = Some(Instant::now() + PATIENCE);
+            }
+        }
+    }
+}
+
+/// What a process says on standard error, for our own log: anything, as much as it likes.
+struct Log {
+    router: String,
+    /// The beginning of a line.
+    line: Vec<u8>,
+    since: Instant,
+    lines: u32,
+}
+
+impl Log {
+    fn new(router: &str) -> Log {
+        Log {
+            router: router.to_owned(),
+            line: Vec::new(),
+            since: Instant::now(),
+            lines: 0,
+        }
+    }
+
+    /// Passes on what there is; false if there will be no more.
+    fn pass_on(&mut self, from: Option<&mut ChildStderr>) -> bool {
+        let mut bytes = [0; 4096];
+        let read = from.map_or(Ok(0), |from| from.read(&mut bytes));
+        let read = match read {
+            Ok(0) => return false,
+            Ok(read) => read,
+            Err(e) => return e.kind() == io::ErrorKind::Interrupted,
+        };
+        for byte in &bytes[..read] {
+            match byte {
+                b'\n' => self.end_of_line(),
+                byte if self.line.len() < LINE => self.line.push(*byte),
+                _ => {}
+            }
+        }
+        true
+    }
+
+    fn end_of_line(&mut self) {
+        if self.since.elapsed() >= Duration::from_secs(1) {
+            if self.lines > LINES {
+                let lost = self.lines - LINES;
+                info!(router = self.router, "it has said {lost} lines more");
+            }
+            (self.since, self.lines) = (Instant::now(), 0);
+        }
+        self.lines += 1;
+        if self.lines <= LINES {
+            let text = String::from_utf8_lossy(&self.line).into_owned();
+            let text: String = text
+                .chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .collect();
+            info!(router = self.router, "{text}");
+        }
+        self.line.clear();
+    }
+}
