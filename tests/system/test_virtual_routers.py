@@ -79,6 +79,7 @@ class Tenant:
 
     def __init__(self, lab: Lab, name: str, wan: Switch, lan: Switch):
         self.name, self.vlan = name, VLANS[name]
+        self.more = ""
         self.peer, self.host, self.routing = (lab.namespace(f"{kind}-{name}") for kind in ("peer", "host", "routing"))
         for space, side, switch in ((self.peer, CLIENT, wan), (self.host, SERVER, lan)):
             switch.connect(space, self.vlan)
@@ -87,9 +88,9 @@ class Tenant:
         self.host.ip(f"route add default via {SERVER.router[4]}")
         self.peer.ip(f"address add {FAR}/32 dev lo")
 
-    def section(self, extra: str = "") -> str:
+    def section(self) -> str:
         return (f'[[router]]\nname = "{self.name}"\ngraph = "{ROOT / "conf/linux-router.click"}"\n'
-                f'netns = "{self.routing}"\ndefinitions = {{ DEV0 = "wan", DEV1 = "lan" }}\n{extra}\n')
+                f'netns = "{self.routing}"\ndefinitions = {{ DEV0 = "wan", DEV1 = "lan" }}\n{self.more}\n')
 
     def steer(self) -> None:
         self.routing.ip("link set lo up")
@@ -113,7 +114,7 @@ class Tenant:
 class Bed:
     """Both tenants, and the process."""
 
-    def __init__(self, lab: Lab):
+    def __init__(self, lab: Lab, more: dict[str, str] | None = None):
         self.lab = lab
         self.ports = lab.namespace("ports")
         self.wan, self.lan = (Switch(lab, name, self.ports, f"p{n}") for n, name in enumerate(("wan", "lan")))
@@ -124,7 +125,9 @@ class Bed:
         self.lan.connect(self.nobody, 300)
         for switch in (self.wan, self.lan):
             switch.start()
-        self.file = lab.folder / "routers.toml"
+        for tenant in self.tenants:
+            tenant.more = (more or {}).get(tenant.name, "")
+        self.file = lab.folder / f"{lab.name}.toml"
         self.write(*self.tenants)
         self.router = AshlarRouter(self.ports, workers=2)
         self.router.definitions = list

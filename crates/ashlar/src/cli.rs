@@ -154,7 +154,10 @@ pub(crate) struct Confine {
     /// The only folder in which it can write
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: PathBuf,
-    /// Bytes of memory, and of each file that it writes
+    /// A program that the user need not be able to reach: it is `program` in that folder
+    #[arg(long, value_name = "PATH")]
+    pub(crate) program: Option<PathBuf>,
+    /// Bytes of memory
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory: Option<u64>,
     /// Processors on which it runs

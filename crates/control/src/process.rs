@@ -128,18 +128,37 @@ pub fn plan_all(
                 compiled.check_definitions(&own, true);
                 variables.extend(compiled.router.variables.iter().cloned());
                 let mut isolated = None;
-                if let (Some(isolation), Some(plan)) = (&section.isolation, &compiled.plan) {
-                    match isolated::plan(&section, isolation, plan, (&ports, &file.folder)) {
-                        Ok((of, gate)) => {
-                            let own = compiled.without_text();
-                            compiled = compile(&gate, registry, &options);
-                            section.source = gate;
-                            isolated = Some((of, own));
+                if let Some(isolation) = &section.isolation {
+                    let help =
+                        "docs/routers.md, \"Isolated routers\", tells what such a router needs";
+                    match (isolation.user(), &compiled.plan) {
+                        // A file may be checked on another machine.
+                        (Err(why), _) if !devices_must_exist => {
+                            let warning = Diagnostic::warning("router-user", why);
+                            mistakes.push(warning.at(section.place).help(help));
                         }
-                        Err(why) => {
-                            let help = "docs/routers.md tells what an isolated router needs";
-                            let mistake = Diagnostic::error("router-isolation", why);
+                        (Err(why), _) => {
+                            let mistake = Diagnostic::error("router-user", why);
                             mistakes.push(mistake.at(section.place).help(help));
+                        }
+                        (_, None) => {}
+                        (Ok(user), Some(plan)) => {
+                            // Those of the command line are for all graphs.
+                            let known = &compiled.router.variables;
+                            let definitions = &mut section.source.definitions;
+                            definitions.retain(|(name, _)| known.contains(name));
+                            match isolated::plan(&section, user, plan, (&ports, &file.folder)) {
+                                Ok((of, gate)) => {
+                                    let own = compiled.without_text();
+                                    compiled = compile(&gate, registry, &options);
+                                    section.source = gate;
+                                    isolated = Some((of, own));
+                                }
+                                Err(why) => {
+                                    let mistake = Diagnostic::error("router-isolation", why);
+                                    mistakes.push(mistake.at(section.place).help(help));
+                                }
+                            }
                         }
                     }
                 }
@@ -259,16 +278,10 @@ impl Process {
         control.map_err(|why| format!("router {}: {why}", section.name))
     }
 
-    /// Starts the process of a router, if it has one, or has it take up what has changed; a router that is isolated no more
-    /// ends it. The error is a sentence.
+    /// Starts the process of a router, if it has one, or has it take up what has changed. The error is a sentence.
     pub fn follow_isolated(&self, planned: &Planned) -> Result<(), String> {
-        match &planned.isolated {
-            Some((isolated, _)) => self.tenants.follow(isolated),
-            None => {
-                self.tenants.end(&planned.section.name);
-                Ok(())
-            }
-        }
+        let isolated = planned.isolated.as_ref();
+        isolated.map_or(Ok(()), |(isolated, _)| self.tenants.follow(isolated))
     }
 
     /// Closes queues of TAP interfaces that were held for this process and that no router has taken up.

@@ -68,16 +68,19 @@ pub(super) fn forbid() -> Result<(), String> {
     // libraries take clone.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
-    let new_user = libc::CLONE_NEWUSER as u64;
-    let condition = SeccompCondition::new(
-        0,
-        SeccompCmpArgLen::Qword,
-        SeccompCmpOp::MaskedEq(new_user),
-        new_user,
-    );
-    let rule = condition.and_then(|condition| SeccompRule::new(vec![condition]));
-    let rule = rule.map_err(|e| said(e.into()))?;
-    rules.insert(libc::SYS_clone, vec![rule]);
+    // Where in its arguments a call has flags, and the flags that it must not have together.
+    let with_flags = [
+        (libc::SYS_clone, 0, libc::CLONE_NEWUSER),
+        // Memory that no bound counts.
+        (libc::SYS_mmap, 3, libc::MAP_SHARED | libc::MAP_ANONYMOUS),
+    ];
+    for (call, argument, flags) in with_flags {
+        let flags = flags as u64;
+        let length = SeccompCmpArgLen::Qword;
+        let has = SeccompCondition::new(argument, length, SeccompCmpOp::MaskedEq(flags), flags);
+        let rule = has.and_then(|has| SeccompRule::new(vec![has]));
+        rules.insert(call, vec![rule.map_err(|e| said(e.into()))?]);
+    }
     let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     for (rules, error) in [(rules, libc::EPERM), (absent, libc::ENOSYS)] {
         let architecture = std::env::consts::ARCH.try_into();

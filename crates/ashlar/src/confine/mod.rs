@@ -30,6 +30,8 @@ use std::process::{Command, ExitCode};
 
 /// Addresses that it may have beyond its memory.
 const ROOM: u64 = 4 << 30;
+/// Bytes of each file that it writes.
+const FILE: u64 = 16 << 20;
 /// Files that it may have open, and processes and threads of its user.
 const FILES: u64 = 1024;
 const PROCESSES: u64 = 512;
@@ -118,6 +120,13 @@ fn prepare(asked: &Confine, user: &User) -> Result<(), String> {
             MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
         )?;
         mount_bind(&asked.folder, &asked.folder)?;
+        if let Some(program) = &asked.program {
+            let place = asked.folder.join("program");
+            // The folder is the user's: there may be anything.
+            let _ = std::fs::remove_file(&place);
+            File::create_new(&place)?;
+            mount_bind(program, &place)?;
+        }
         sys::read_only("/".as_ref(), true)?;
         sys::read_only(&asked.folder, false)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -132,7 +141,7 @@ fn prepare(asked: &Confine, user: &User) -> Result<(), String> {
             Resource::As,
             asked.memory.map(|bytes| bytes.saturating_add(ROOM)),
         ),
-        (Resource::Fsize, asked.memory),
+        (Resource::Fsize, Some(FILE)),
         (Resource::Nofile, Some(FILES)),
         (Resource::Nproc, Some(PROCESSES)),
         (Resource::Core, Some(0)),

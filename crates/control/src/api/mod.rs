@@ -33,7 +33,7 @@ mod reply;
 pub mod request;
 
 use crate::describe::describe;
-use crate::isolated::remote::Place;
+use crate::isolated::remote::{Answer, Place};
 use crate::process::Process;
 use crate::state::{Control, Failure};
 use crate::{capture, trace, view};
@@ -256,7 +256,11 @@ impl Api {
     ) -> Result<Reply, Refusal> {
         let method = request.method().clone();
         let target = request::of_router(request.uri());
-        let is_endless = matches!(wanted, Request::Capture(_));
+        let comes = match wanted {
+            Request::Capture(_) => Answer::Endless,
+            Request::Trace(_) => Answer::Late,
+            _ => Answer::Soon,
+        };
         let kind = match wanted {
             Request::Capture(_) => CAPTURE,
             Request::Read { .. } | Request::Write { .. } | Request::Plan | Request::Saved => TEXT,
@@ -267,7 +271,7 @@ impl Api {
             _ => None,
         };
         let (body, _room) = self.body(request).await?;
-        let pieces = place.ask(method, &target, body, is_endless, seat).await?;
+        let pieces = place.ask(method, &target, body, comes, seat).await?;
         Ok(stream(kind, pieces))
     }
 

@@ -178,6 +178,11 @@ fn isolation(r: &mut Reader, fields: &mut Fields) -> Option<Isolation> {
         r.wrong("router-isolation", kind?.span, wrong, help);
         return None;
     };
+    if user.text == "root" {
+        let wrong = "an isolated router cannot be root".to_owned();
+        let help = "name another user; `useradd --system` makes one";
+        r.wrong("router-isolation", user.span, wrong, help);
+    }
     if let Some((_, span)) = memory.filter(|(mib, _)| !MEMORY.contains(mib)) {
         let wrong = "there is no such bound of memory".to_owned();
         let help = format!("write MiB, from {} to {}", MEMORY.start(), MEMORY.end());

@@ -39,14 +39,11 @@ pub struct Isolated {
 /// The error is a sentence.
 pub fn plan(
     section: &Section,
-    isolation: &Isolation,
+    user: User,
     plan: &Plan,
     (ports, folder): (&Directory, &Path),
 ) -> Result<(Isolated, Source), String> {
-    let user = User::named(&isolation.user)?;
-    if user.id == 0 {
-        return Err("an isolated router cannot be root: name another user".to_owned());
-    }
+    let isolation = section.isolation.as_ref().ok_or("it is not isolated")?;
     let own = folder.join(&section.name);
     let (mut text, mut inside) = (String::new(), Vec::new());
     for device in &plan.devices {
@@ -98,6 +95,11 @@ pub fn plan(
 }
 
 impl Isolated {
+    /// Where all isolated routers of the process have their files.
+    pub(super) fn all(&self) -> &Path {
+        self.folder.parent().unwrap_or(Path::new("/"))
+    }
+
     /// Where it answers.
     pub(super) fn place(&self) -> Place {
         Place {
@@ -113,7 +115,7 @@ impl Isolated {
 
     /// The words that start it, after the program's name.
     pub(super) fn words(&self) -> Vec<String> {
-        let program = program();
+        let (program, inside) = (program(), self.folder.join("program").display().to_string());
         let mut words: Vec<String> = Vec::new();
         let mut add = |all: &[&str]| words.extend(all.iter().map(|&word| word.to_owned()));
         let memory = self.isolation.memory.to_string();
@@ -126,6 +128,8 @@ impl Isolated {
             &folder,
             "--memory",
             &memory,
+            "--program",
+            &program,
         ]);
         if let Some(netns) = &self.netns {
             let path = match netns.contains('/') {
@@ -140,7 +144,7 @@ impl Isolated {
         let graph = self.graph.display().to_string();
         let socket = self.place().socket.display().to_string();
         let workers = self.isolation.workers.to_string();
-        add(&["--", &program, "keep", "--", &program, "run", &graph]);
+        add(&["--", &inside, "keep", "--", &inside, "run", &graph]);
         add(&[
             "--name",
             &self.name,
@@ -161,7 +165,7 @@ impl Isolated {
     /// Writes its graph where its process reads it: nobody but root can change it, and only its group can read it. The error is a
     /// sentence.
     pub(super) fn write(&self) -> Result<(), String> {
-        let folder = self.graph.parent().unwrap_or(Path::new("/"));
+        let folder = self.all();
         let failed = |e: io::Error| format!("cannot write {}: {e}", self.graph.display());
         let mut all = DirBuilder::new();
         all.recursive(true)
@@ -203,7 +207,7 @@ impl Isolated {
         let _ = fs::remove_dir_all(&self.folder);
         let _ = fs::remove_file(&self.graph);
         // The last one's.
-        let _ = self.graph.parent().map(fs::remove_dir);
+        let _ = fs::remove_dir(self.all());
     }
 }
 

@@ -12,10 +12,15 @@ mod supervisor;
 pub use gate::{Isolated, plan};
 
 use crate::state::Failure;
+use crate::user::User;
 use crate::view::{self, ReloadReply, ReloadRequest};
 use remote::Place;
+use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use supervisor::Supervisor;
 use tracing::warn;
@@ -36,6 +41,17 @@ pub struct Isolation {
     pub workers: u8,
 }
 
+impl Isolation {
+    /// Its user. The error is a sentence.
+    pub(crate) fn user(&self) -> Result<User, String> {
+        let user = User::named(&self.user)?;
+        match user.id {
+            0 => Err("an isolated router cannot be root: name another user".to_owned()),
+            _ => Ok(user),
+        }
+    }
+}
+
 /// Where the isolated routers of a process have their files. Root alone writes there; what is a router's is below.
 pub fn folder(process: &str) -> PathBuf {
     PathBuf::from("/run/ashlar-isolated").join(process)
@@ -43,16 +59,53 @@ pub fn folder(process: &str) -> PathBuf {
 
 /// The isolated routers that run.
 #[derive(Default)]
-pub(crate) struct Tenants(Mutex<BTreeMap<String, Supervisor>>);
+pub(crate) struct Tenants {
+    running: Mutex<BTreeMap<String, Supervisor>>,
+    /// Says that the folder is this process's, once there has been one.
+    claim: Mutex<Option<File>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Tenants {
     fn list(&self) -> MutexGuard<'_, BTreeMap<String, Supervisor>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
+    }
+
+    /// Has no other process of the same name use the folder. The error is a sentence.
+    fn claim(&self, folder: &Path) -> Result<(), String> {
+        let mut claim = lock(&self.claim);
+        if claim.is_some() {
+            return Ok(());
+        }
+        let path = folder.with_extension("lock");
+        let failed = |e: io::Error| format!("cannot use {}: {e}", path.display());
+        let mut all = DirBuilder::new();
+        let base = folder.parent().unwrap_or(Path::new("/"));
+        all.recursive(true)
+            .mode(0o711)
+            .create(base)
+            .map_err(failed)?;
+        let file = File::create(&path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => *claim = Some(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(format!(
+                    "another process has isolated routers in {}: give this one another --name",
+                    folder.display()
+                ));
+            }
+            Err(e) => return Err(failed(e.into())),
+        }
+        Ok(())
     }
 
     /// Starts a router, or has it take up what has changed. The error is a sentence.
     pub(crate) fn follow(&self, isolated: &Isolated) -> Result<(), String> {
         let name = &isolated.name;
+        self.claim(isolated.all())?;
         isolated.write()?;
         let place = match self.list().get(name) {
             Some(running) if running.isolated.starts_like(isolated) => {
@@ -81,10 +134,10 @@ impl Tenants {
         Ok(())
     }
 
-    /// Ends a router, if it is an isolated one, and waits for it.
-    pub(crate) fn end(&self, name: &str) {
-        let gone = self.list().remove(name);
-        drop(gone);
+    /// Ends a router, if it is an isolated one, and waits for it; what it was.
+    pub(crate) fn end(&self, name: &str) -> Option<Isolated> {
+        let gone = self.list().remove(name)?;
+        Some(gone.isolated.clone())
     }
 
     /// Ends all.

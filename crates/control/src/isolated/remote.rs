@@ -12,8 +12,10 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// How long it may take to begin an answer, and each further piece.
-const PATIENCE: Duration = Duration::from_secs(65);
+/// How long a router may take to begin an answer, and each further piece of it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same of what takes its time: a trace, a reload.
+const LONG: Duration = Duration::from_secs(65);
 /// How long metrics wait for it.
 const SOON: Duration = Duration::from_secs(1);
 /// Bytes of an answer that is no capture, and of an error.
@@ -21,6 +23,17 @@ const ANSWER_MAX: usize = 64 << 20;
 const ERROR_MAX: usize = 64 << 10;
 /// Pieces that wait for who asked.
 const PIECES: usize = 16;
+
+/// How an answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Soon, and whole.
+    Soon,
+    /// After some time.
+    Late,
+    /// A piece now and then.
+    Endless,
+}
 
 /// Where a router's process answers.
 #[derive(Clone, Debug)]
@@ -57,7 +70,7 @@ impl Place {
         method: Method,
         target: &str,
         body: Bytes,
-        is_endless: bool,
+        kind: Answer,
         seat: Option<OwnedSemaphorePermit>,
     ) -> Result<mpsc::Receiver<Bytes>, Failure> {
         let request = Request::builder().method(method).uri(target);
@@ -66,7 +79,8 @@ impl Place {
             .body(Full::new(body))
             .map_err(failed)?;
         let late = |_| failed("it takes too long");
-        let sent = tokio::time::timeout(PATIENCE, self.send(request)).await;
+        let patience = if kind == Answer::Late { LONG } else { PATIENCE };
+        let sent = tokio::time::timeout(patience, self.send(request)).await;
         let answer = sent.map_err(late)??;
         let status = answer.status();
         if !status.is_success() {
@@ -77,11 +91,14 @@ impl Place {
             return Err(Failure::new(status.as_u16(), wrong.map_err(failed)?.error));
         }
         let (to, pieces) = mpsc::channel(PIECES);
-        let most = if is_endless { usize::MAX } else { ANSWER_MAX };
+        let (most, patience) = match kind {
+            Answer::Endless => (usize::MAX, Duration::MAX),
+            _ => (ANSWER_MAX, patience),
+        };
         tokio::spawn(async move {
             let mut body = Limited::new(answer.into_body(), most);
-            // Who asked may have left; a capture may have nothing to say for long.
-            while let Some(Ok(frame)) = body.frame().await {
+            // Who asked may have left.
+            while let Ok(Some(Ok(frame))) = tokio::time::timeout(patience, body.frame()).await {
                 if let Ok(data) = frame.into_data()
                     && to.send(data).await.is_err()
                 {
@@ -105,7 +122,7 @@ impl Place {
         let runtime = runtime.enable_io().enable_time().build().map_err(failed)?;
         runtime.block_on(async {
             let whole = async {
-                let mut pieces = self.ask(method, target, body, false, None).await?;
+                let mut pieces = self.ask(method, target, body, Answer::Late, None).await?;
                 let mut all = Vec::new();
                 while let Some(piece) = pieces.recv().await {
                     all.extend_from_slice(&piece);
@@ -133,6 +150,6 @@ impl Place {
 /// Has a router's process replace its configuration.
 pub(super) fn reload(place: &Place, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
     let body = serde_json::to_vec(asked).map_err(failed)?;
-    let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), PATIENCE)?;
+    let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), LONG)?;
     serde_json::from_slice(&reply).map_err(failed)
 }

@@ -16,7 +16,7 @@ use tracing::{error, info};
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 const SETTLED: Duration = Duration::from_secs(10);
 /// How long a process may take to end in order.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Lines of its log that are passed on in a second, and bytes of each.
 const LINES: u32 = 50;
 const LINE: usize = 1000;

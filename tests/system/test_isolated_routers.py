@@ -1,0 +1,369 @@
+"""Routers that run as processes of their own (docs/routers.md, "Isolated routers"), beside one that shares the process.
+
+The network is that of test_virtual_routers: two tenants by VLAN on the same ports, with the same addresses and BGP each. Red's
+router is isolated, as user `games`.
+
+Shows: an isolated router is driven by its FRR as any other; it is killed, hangs, is reloaded, removed and added, and
+answers requests with garbage, and the other tenant's traffic and session notice nothing; what its user may not do fails.
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from daemons import available
+from net import Lab, until
+from taps import mac_of
+from test_virtual_routers import FAR, Bed
+from topology import ASHLAR, ROOT, SERVER, Network
+from traffic import Pings, answered
+
+pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2")]
+
+USER, OTHER = "games", "news"
+ISOLATED = f'isolation = "process"\nuser = "{USER}"'
+RUN = Path("/run/ashlar-isolated")
+
+
+def number_of(user: str) -> int:
+    line = next(line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith(f"{user}:"))
+    return int(line.split(":")[2])
+
+
+def processes(lab: Lab) -> dict[str, list[int]]:
+    """Processes of isolated routers by what they do: `confine`, `keep` and `run`."""
+    found: dict[str, list[int]] = {"confine": [], "keep": [], "run": []}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().decode().split("\0") if entry.name.isdigit() else []
+            if any(str(RUN / lab.name) in word for word in words) and words[1] in found:
+                found[words[1]].append(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def bed(lab: Lab) -> Iterator[Bed]:
+    bed = Bed(lab, {"red": ISOLATED})
+    for tenant in bed.tenants:
+        # An isolated router makes its interfaces when its process has come up.
+        until(lambda t=tenant: t.routing.run("ip", "link", "show", "eth1", ok=None).status == 0, "its interfaces", 20)
+        tenant.steer()
+        tenant.begin()
+    for tenant in bed.tenants:
+        tenant.works()
+    yield bed
+    assert bed.router.stop() == 0
+    assert processes(lab) == {"confine": [], "keep": [], "run": []}
+    assert not (RUN / lab.name).exists()
+
+
+def isolated(bed: Bed) -> dict:
+    routers = json.loads(bed.router.get("/v1/routers"))
+    return next(r for r in routers if r["name"] == "red")["isolated"]
+
+
+def test_an_isolated_router_that_dies_hangs_and_changes_is_not_noticed_by_the_other(bed):
+    red, blue = bed.tenants
+    sessions = blue.bird.established()
+    pings = Pings(blue.host, FAR)
+    until(lambda: len(pings.answered()) > 10, "answers")
+    assert isolated(bed) == {"user": USER, "starts": 1, "running": True}
+    # The router itself: its keeper starts it again.
+    os.kill(processes(bed.lab)["run"][0], signal.SIGKILL)
+    red.works()
+    # All of it: started again from outside.
+    os.kill(processes(bed.lab)["confine"][0], signal.SIGKILL)
+    until(lambda: isolated(bed)["starts"] == 2, "another start", 20)
+    red.works()
+    # It hangs: what comes for it is dropped under a name.
+    [run] = processes(bed.lab)["run"]
+    os.kill(run, signal.SIGSTOP)
+    flood = red.peer.spawn("ping", "-f", "-s", "8", "10.0.2.2")
+    until(lambda: dropped(bed) > 0, "drops of the gate, or of the share", 30)
+    flood.stop()
+    os.kill(run, signal.SIGCONT)
+    red.works()
+    for _ in range(2):
+        bed.router.cli("router", "remove", "red")
+        assert processes(bed.lab)["run"] == []
+        bed.router.cli("router", "add", "red")
+        red.works()
+    # The file says that it is isolated no more, and then again.
+    red.more = ""
+    bed.write(*bed.tenants)
+    bed.router.cli("reload")
+    assert processes(bed.lab)["run"] == []
+    red.works()
+    red.more = ISOLATED
+    bed.write(*bed.tenants)
+    bed.router.cli("reload")
+    red.works()
+    sent, lost = pings.lost()
+    assert lost == 0, f"{lost} of {sent} lost"
+    assert blue.bird.established() == sessions, "the session has stood all the time"
+
+
+def dropped(bed: Bed) -> int:
+    """Packets for red that were dropped under a name, by its gate or at its share of the port."""
+    lines = bed.router.get("/metrics").decode().splitlines()
+    names = ("ashlar_element_drops_total", "ashlar_port_events_total")
+    of_red = [line for line in lines if line.startswith(names) and ('router="red.gate"' in line or '"rx_full"' in line)]
+    return sum(int(line.split()[-1]) for line in of_red)
+
+
+def test_commands_reach_an_isolated_router_by_its_name(bed):
+    red, _ = bed.tenants
+    cli = bed.router.cli
+    assert re.search(rf"^red .* isolated: user {USER}, runs, started once$", cli("show"), re.MULTILINE)
+    assert "rt4 " in cli("show", "--router", "red")
+    assert "198.51.100.0/24" in cli("show", "--router", "red", "rt4.table")
+    assert "ToDevice" in cli("show", "--router", "red.gate")
+    cli("set", "--router", "red", "port0/punt.rate", "icmp 99")
+    assert "wan " in cli("top", "--router", "red", "--once")
+    capture = bed.lab.spawn(ASHLAR, "capture", "--socket", str(bed.router.socket), "--router", "red", "-n", "2", "rt4")
+    until(lambda: answered(red.host, FAR) and not capture.running, "captured packets", 20)
+    assert FAR in capture.out, capture.said()
+    metrics = bed.router.get("/metrics").decode()
+    for router in ("red", "red.gate", "blue"):
+        assert f'router="{router}"' in metrics
+    # Its own graph, by its name and by the file.
+    refused = bed.lab.run(ASHLAR, "reload", "--socket", str(bed.router.socket), "--router", "red", "-", ok=None)
+    assert refused.status
+    wrong = bed.lab.run(ASHLAR, "show", "--socket", str(bed.router.socket), "--router", "red", "nothing.count", ok=None)
+    assert wrong.status and "nothing" in wrong.err, wrong.said
+    cli("reload", "--router", "red")
+    cli("reload", "--router", "red", str(ROOT / "conf/linux-router.click"), "DEV0=wan", "DEV1=lan")
+    red.works()
+
+
+def test_a_router_that_answers_anything_harms_nobody(bed):
+    """Its user listens where its router should, and says what it likes, endlessly, or nothing."""
+    red, blue = bed.tenants
+    path = RUN / bed.lab.name / "red" / "control.sock"
+    # Its keeper would start it again.
+    for kind in ("keep", "run"):
+        os.kill(processes(bed.lab)[kind][0], signal.SIGSTOP)
+    sentences = [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{",
+                 b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnull', b"HTTP/1.1 500 No\r\n\r\n\xff"]
+    asked = (["show"], ["show", "a.b"])
+    with listening(path, number_of(USER)) as listener:
+        for sentence in sentences:
+            with answering(listener, sentence):
+                # Who says nothing is waited for.
+                for words in asked[:None if sentence else 1]:
+                    line = [ASHLAR, *words, "--router", "red", "--socket", str(bed.router.socket)]
+                    said = bed.lab.run("timeout", "-s", "KILL", "30", *line, ok=None)
+                    assert said.status, f"{words}: {sentence!r} was taken for an answer: {said}"
+                # What is not about it is answered as ever.
+                assert 'router="blue"' in bed.router.get("/metrics").decode()
+                assert "blue" in bed.router.cli("show")
+    # Nor is it believed that somebody else is it.
+    path.unlink()
+    with listening(path, number_of(OTHER)):
+        refused = bed.lab.run(ASHLAR, "show", "--router", "red", "--socket", str(bed.router.socket), ok=None)
+        assert refused.status and "somebody else is at its socket" in refused.err, refused.err
+    answered(blue.host, FAR)
+    os.kill(processes(bed.lab)["confine"][0], signal.SIGKILL)
+    red.works()
+
+
+@contextlib.contextmanager
+def listening(path: Path, user: int) -> Iterator[socket.socket]:
+    """A socket of a user."""
+    path.unlink(missing_ok=True)
+    os.seteuid(0)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        # Whose it is says listen(2).
+        os.seteuid(user)
+        try:
+            listener.listen()
+        finally:
+            os.seteuid(0)
+        listener.settimeout(0.1)
+        yield listener
+
+
+@contextlib.contextmanager
+def answering(listener: socket.socket, sentence: bytes) -> Iterator[None]:
+    """All who connect get the same answer."""
+    done = threading.Event()
+
+    def answer() -> None:
+        kept = []
+        while not done.is_set():
+            with contextlib.suppress(OSError):
+                peer, _ = listener.accept()
+                kept.append(peer)
+                peer.settimeout(1)
+                if sentence:
+                    peer.recv(1000)
+                    peer.sendall(sentence)
+        for peer in kept:
+            peer.close()
+
+    talker = threading.Thread(target=answer)
+    talker.start()
+    try:
+        yield
+    finally:
+        done.set()
+        talker.join()
+
+
+def test_a_part_of_the_traffic_goes_through_an_isolated_router_and_comes_back(lab):
+    """conf/hybrid: DNS from the client to the server and back."""
+    network = Network(lab, workers=1)
+    for here, there in ((network.client, network.server), (network.server, network.client)):
+        here.ip(f"neigh replace {network.side(here).router[4]} lladdr {mac_of(there, 'eth0')} dev eth0 nud permanent")
+    for name in ("common.click", "dns.click"):
+        (lab.folder / name).write_text((ROOT / "conf/hybrid" / name).read_text())
+    file = lab.folder / f"{lab.name}.toml"
+    file.write_text((ROOT / "conf/hybrid/routers.toml").read_text().replace('user = "dns"', f'user = "{USER}"'))
+    network.router.definitions = lambda: ["DEV0=eth0", "DEV1=eth1"]
+    network.router.start(file, "DEV0=eth0", "DEV1=eth1")
+    answered(network.client, SERVER.host[4])
+    client, server = (space.socket(socket.AF_INET, socket.SOCK_DGRAM) for space in (network.client, network.server))
+    server.bind(("", 53))
+    for end in (client, server):
+        end.settimeout(1)
+
+    def asked() -> bool:
+        client.sendto(b"a question", (SERVER.host[4], 53))
+        with contextlib.suppress(TimeoutError):
+            question, sender = server.recvfrom(100)
+            server.sendto(b"an answer", sender)
+            return client.recv(100) == b"an answer"
+        return False
+
+    until(asked, "an answer through the isolated router", 20)
+    count = [int(network.router.cli("show", "--router", "dns", f"{name}.count")) for name in ("requests", "answers")]
+    assert min(count) > 0
+    # Without it all else goes on.
+    os.kill(processes(lab)["run"][0], signal.SIGSTOP)
+    answered(network.client, SERVER.host[4], count=20)
+    assert network.router.stop() == 0
+
+
+TRIES = """
+import ctypes, mmap, os, resource, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+plane, folder, other = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+
+def call(number, *words):
+    if libc.syscall(number, *words) < 0:
+        raise OSError(ctypes.get_errno(), "")
+
+def packets():
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3)
+
+def unix(path, kind=socket.SOCK_STREAM):
+    socket.socket(socket.AF_UNIX, kind).connect(path)
+
+def memory():
+    kept = []
+    while True:
+        kept.append(mmap.mmap(-1, 16 << 20))
+        kept[-1].write(bytes(16 << 20))
+        if len(kept) > 100:
+            return
+
+def files():
+    kept = [open("/dev/null") for _ in range(5000)]
+
+def large():
+    with open("large", "wb") as file:
+        file.truncate(2 << 30)
+
+tries = {
+    "a file of its own": lambda: open("mine", "w").write("x"),
+    "read the folder of another": lambda: os.listdir(other),
+    "read the graph of another": lambda: open(other + ".click").read(),
+    "connect to another's memory": lambda: unix(other + "/wan.sock", socket.SOCK_SEQPACKET),
+    "connect to the process": lambda: unix(sys.argv[4]),
+    "see the process": lambda: os.listdir(f"/proc/{plane}"),
+    "signal the process": lambda: os.kill(plane, 0),
+    "write elsewhere": lambda: open("/tmp/of-a-tenant", "w"),
+    "write to its own program": lambda: open("program", "r+b"),
+    "hear packets": packets,
+    "be root": lambda: os.setuid(0),
+    "have another network": lambda: call(272, 0x40000000),
+    "have a user namespace": lambda: call(272, 0x10000000),
+    "enter a network": lambda: call(308, os.open("/proc/self/ns/net", os.O_RDONLY), 0),
+    "mount": lambda: call(165, b"none", b"/mnt", b"tmpfs", 0, None),
+    "trace": lambda: call(101, 16, plane, 0, 0),
+    "read memory of the process": lambda: call(310, plane, None, 0, None, 0, 0),
+    "load a program into the kernel": lambda: call(321, 0, None, 0),
+    "have memory that nobody counts": lambda: call(319, b"x", 0),
+    "run on another processor": lambda: os.sched_setaffinity(0, {0}),
+    "have more memory": memory,
+    "have more files": files,
+    "have a large file": large,
+    "have a greater bound": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096)),
+}
+for name, attempt in tries.items():
+    try:
+        attempt()
+        print(name, "= done")
+    except (OSError, ValueError, MemoryError) as error:
+        print(name, "=", type(error).__name__)
+"""
+
+
+def test_what_an_isolated_router_may_not_do_fails(lab):
+    """A program with the rights of such a router tries it all."""
+    lab.folder.chmod(0o755)
+    own, other = lab.folder / "own", lab.folder / "other"
+    for folder, user in ((own, USER), (other, OTHER)):
+        folder.mkdir(mode=0o700)
+        os.chown(folder, number_of(user), -1)
+    graph = lab.folder / "other.click"
+    graph.touch(mode=0o640)
+    listeners = []
+    for path, kind in ((other / "wan.sock", socket.SOCK_SEQPACKET), (lab.folder / "plane.sock", socket.SOCK_STREAM)):
+        listener = socket.socket(socket.AF_UNIX, kind)
+        listeners.append(listener)
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen()
+    script = lab.folder / "tries.py"
+    script.write_text(TRIES)
+    words = ["--user", USER, "--folder", str(own), "--memory", str(256 << 20), "--program", ASHLAR, "--cores", "0"]
+    tries = ["/usr/bin/python3", str(script), str(os.getpid()), str(own), str(other), str(lab.folder / "plane.sock")]
+    done = lab.run(ASHLAR, "confine", *words, "--", *tries)
+    said = dict(line.split(" = ") for line in done.out.splitlines())
+    assert said.pop("a file of its own") == "done", done
+    assert len(said) == 23, done
+    assert "done" not in said.values(), said
+    for listener in listeners:
+        listener.close()
+
+
+def test_what_the_file_says_wrong_of_isolated_routers_is_told(lab):
+    (lab.folder / "a.click").write_text("FromDevice(wan) -> Discard;\n")
+    link = '[[link]]\nname = "wan"\nrouters = ["red", "blue"]\n'
+    blue = '[[router]]\nname = "blue"\ngraph = "a.click"\n'
+
+    def checked(section: str) -> str:
+        file = lab.folder / "routers.toml"
+        file.write_text(f'[[router]]\nname = "red"\ngraph = "a.click"\n{section}\n{blue}{link}')
+        return lab.run(ASHLAR, "check", str(file), ok=None).out
+
+    assert checked(ISOLATED) == ""
+    for section, why in (
+        ('isolation = "process"', "needs a user"),
+        ('isolation = "process"\nuser = "no-such-user"', "useradd --system no-such-user"),
+        ('isolation = "process"\nuser = "root"', "cannot be root"),
+        ('isolation = "cage"\nuser = "games"', "there is no isolation `cage`"),
+        ('memory = 512', "a process of its own"),
+        (f"{ISOLATED}\nmemory = 1", "no such bound of memory"),
+        (f"{ISOLATED}\nworkers = 100", "no such number of workers"),
+    ):
+        assert why in checked(section), (section, checked(section))
