@@ -9,6 +9,7 @@
 //!
 //! It comes back: a client tries again until there is a server, and a server waits for the next client.
 
+mod connector;
 mod message;
 mod ring;
 mod session;
@@ -18,24 +19,16 @@ mod words;
 use crate::counts::{Count, Counts};
 use crate::directory::{Events, Parts};
 use crate::sys as system;
+use connector::Connector;
 use engine::packet::Batch;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use ring::{Mistake, Ring};
-use rustix::fs::{Mode, fchmod};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    socket_with,
-};
-use session::{Heard, Queues, Rings, Talk};
+use session::Queues;
 use std::cell::Cell;
-use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use words::Words;
 
 /// Regions of memory that a client may have.
@@ -46,11 +39,6 @@ const MEMORY_MAX: usize = 1 << 30;
 const QUEUES_MAX: usize = 64;
 /// Frames that wait in a ring, as a logarithm, unless more are asked for.
 const RING: u8 = 10;
-/// Between two attempts to connect.
-const PAUSE: Duration = Duration::from_millis(100);
-/// For how long nothing need happen.
-const LONG: Duration = Duration::from_secs(3600);
-
 /// Where a queue finds its rings. A transmit queue has one, a receive queue several if the other end has more queues.
 struct End {
     /// Changes with the rings.
@@ -324,10 +312,7 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
     let info = info(&words);
     let name = format!("memif:{text}");
     let failed = |e: std::io::Error| format!("cannot open {name}: {e}");
-    let listener = match words.is_server {
-        true => Some(listener(&words.socket).map_err(|why| format!("{name}: {why}"))?),
-        false => None,
-    };
+    let listener = connector::listener(&words).map_err(|why| format!("{name}: {why}"))?;
     let asked = request.descriptors.next_power_of_two().clamp(32, 1 << 14);
     let ring = match (words.ring, request.descriptors) {
         (0, 0) => RING,
@@ -375,12 +360,7 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
     });
     let (rx, tx) = (rx.collect(), tx.collect());
     let stop = Arc::new(system::eventfd().map_err(failed)?);
-    let connector = Connector {
-        shared: Arc::clone(&shared),
-        stop: Arc::clone(&stop),
-        listener,
-        said: String::new(),
-    };
+    let connector = Connector::new(&shared, &stop, listener);
     let thread = std::thread::Builder::new().name("memif".into());
     let thread = thread.spawn(move || connector.run()).map_err(failed)?;
     let port = Memif {
@@ -396,226 +376,6 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
         rx,
         tx,
     })
-}
-
-/// A socket at which clients connect. It goes with the value.
-struct Listener {
-    socket: OwnedFd,
-    path: std::path::PathBuf,
-    /// The file, so that nobody else's is removed.
-    file: (u64, u64),
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if file_at(&self.path) == Some(self.file) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn file_at(path: &Path) -> Option<(u64, u64)> {
-    let seen = path.symlink_metadata().ok()?;
-    Some((seen.dev(), seen.ino()))
-}
-
-/// A socket that is connected to who listens at a path.
-fn to(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let (socket, address) = (seqpacket()?, SocketAddrUnix::new(path)?);
-    connect(&socket, &address)?;
-    Ok(socket)
-}
-
-fn seqpacket() -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-}
-
-/// Listens at a path, where a socket may be that nobody listens at any more. The error is a sentence.
-fn listener(path: &Path) -> Result<Listener, String> {
-    let shown = path.display();
-    let address = SocketAddrUnix::new(path).map_err(|e| format!("{shown}: {e}"))?;
-    if let Ok(seen) = path.symlink_metadata() {
-        if !seen.file_type().is_socket() {
-            return Err(format!(
-                "{shown} is there and no socket: name another place"
-            ));
-        }
-        let there = seqpacket().map_err(|e| e.to_string())?;
-        match connect(&there, &address) {
-            Err(rustix::io::Errno::CONNREFUSED) => {
-                let removed = fs::remove_file(path);
-                removed.map_err(|e| format!("{shown} is left over and cannot be removed: {e}"))?;
-            }
-            _ => {
-                return Err(format!(
-                    "another program listens at {shown}: end it, or name another place"
-                ));
-            }
-        }
-    }
-    let socket = seqpacket().map_err(|e| e.to_string())?;
-    // The file has the socket's own mode from when it is there.
-    let bound = fchmod(&socket, Mode::RUSR | Mode::WUSR).and_then(|()| bind(&socket, &address));
-    bound.map_err(|e| format!("cannot listen at {shown}: {e}"))?;
-    listen(&socket, 16).map_err(|e| format!("cannot listen at {shown}: {e}"))?;
-    let file = file_at(path).ok_or_else(|| format!("{shown} is gone"))?;
-    let path = path.to_owned();
-    Ok(Listener { socket, path, file })
-}
-
-/// The thread that connects, and stays to hear of the end.
-struct Connector {
-    shared: Arc<Shared>,
-    stop: Arc<OwnedFd>,
-    listener: Option<Listener>,
-    /// What was said last of why there is no connection.
-    said: String,
-}
-
-impl Connector {
-    fn run(mut self) {
-        loop {
-            let socket = match &self.listener {
-                Some(listener) => self.accept(listener, LONG),
-                None => self.connect(),
-            };
-            if let Some(socket) = socket {
-                let ended = self.session(&socket);
-                self.complain(&ended);
-            }
-            // A client that cannot connect tries again, and so may one whose server refuses it.
-            let pause = if self.listener.is_some() {
-                Duration::ZERO
-            } else {
-                PAUSE
-            };
-            if let [true] = system::poll([self.stop.as_raw_fd()], pause) {
-                return;
-            }
-        }
-    }
-
-    /// Says why there is no connection, once as long as nothing else happens.
-    fn complain(&mut self, why: &str) {
-        if self.said != why {
-            self.shared.say(why);
-            why.clone_into(&mut self.said);
-        }
-    }
-
-    fn accept(&self, listener: &Listener, at_most: Duration) -> Option<OwnedFd> {
-        let fds = [listener.socket.as_raw_fd(), self.stop.as_raw_fd()];
-        let [came, _] = system::poll(fds, at_most);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        came.then(|| accept_with(&listener.socket, flags).ok())?
-    }
-
-    fn connect(&mut self) -> Option<OwnedFd> {
-        let words = &self.shared.words;
-        let path = words.socket.display();
-        let why = match to(&words.socket) {
-            Err(e) => format!("no server at {path}: {e}; it tries again"),
-            Ok(socket) => match (words.peer, system::peer(&socket)) {
-                (Some(user), Ok((_, found))) if found != user => {
-                    format!("user {found} listens at {path}, not user {user}; it tries again")
-                }
-                (Some(_), Err(e)) => format!("who listens at {path} cannot be told: {e}"),
-                _ => return Some(socket),
-            },
-        };
-        self.complain(&why);
-        None
-    }
-
-    /// Has a connection as long as it lasts; why it ended.
-    fn session(&mut self, socket: &OwnedFd) -> String {
-        let stop = Arc::clone(&self.stop);
-        let talk = Talk {
-            socket,
-            stop: &stop,
-        };
-        let (words, queues) = (&self.shared.words, self.shared.queues);
-        let rings = match words.is_server {
-            true => session::server(&talk, words, queues),
-            false => session::client(&talk, words, queues),
-        };
-        match rings {
-            Ok(rings) => self.give(rings),
-            Err(why) => return format!("not connected: {why}"),
-        }
-        self.shared.is_connected.store(true, Ordering::Relaxed);
-        self.said.clear();
-        self.shared.say("connected");
-        let why = loop {
-            if let Some(mistake) = lock(&self.shared.mistake).take() {
-                self.shared.mistakes.add(1);
-                talk.end(mistake);
-                break format!("the other end {mistake}, and is disconnected");
-            }
-            let listens = self.listener.as_ref().map_or(-1, |l| l.socket.as_raw_fd());
-            let fds = [
-                talk.socket.as_raw_fd(),
-                stop.as_raw_fd(),
-                self.shared.told.as_raw_fd(),
-                listens,
-            ];
-            let [spoke, stopped, told, another] = system::poll(fds, LONG);
-            if stopped {
-                talk.end("closed");
-                break "closed".into();
-            }
-            if told {
-                system::clear(&self.shared.told);
-            }
-            if another
-                && let Some(second) = self
-                    .listener
-                    .as_ref()
-                    .and_then(|l| self.accept(l, Duration::ZERO))
-            {
-                let second = Talk {
-                    socket: &second,
-                    stop: &stop,
-                };
-                second.end("another client is connected");
-            }
-            if spoke {
-                match talk.hear(Duration::ZERO) {
-                    // Nothing is left to be said.
-                    Heard::Message(..) => {
-                        break "the other end goes on talking, and is disconnected".into();
-                    }
-                    Heard::End(why) => break why,
-                    Heard::Nothing => {}
-                }
-            }
-        };
-        self.give(Rings::default());
-        self.shared.is_connected.store(false, Ordering::Relaxed);
-        // What a queue found in the old rings says nothing of the next ones.
-        lock(&self.shared.mistake).take();
-        format!("disconnected: {why}")
-    }
-
-    /// Deals the rings out to the queues.
-    fn give(&self, rings: Rings) {
-        let shared = &self.shared;
-        let mut rx: Vec<Vec<Ring>> = shared.rx.iter().map(|_| Vec::new()).collect();
-        for (number, ring) in rings.rx.into_iter().enumerate() {
-            if let Some(of) = number.checked_rem(rx.len()) {
-                rx[of].push(ring);
-            }
-        }
-        let mut tx = rings.tx.into_iter();
-        shared
-            .rx
-            .iter()
-            .zip(rx)
-            .for_each(|(end, rings)| end.give(rings));
-        let tx = shared.tx.iter().map(|end| (end, tx.next()));
-        tx.for_each(|(end, ring)| end.give(ring.into_iter().collect()));
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-use super::session::{self, Queues, Talk};
-use super::{Rings, seqpacket, words};
+use super::connector::seqpacket;
+use super::session::{self, Queues, Rings, Talk};
+use super::words;
 use crate::waiter::{Waiter, Woken};
 use crate::{Directory, sys};
 use engine::packet::{Batch, Packet, pool};

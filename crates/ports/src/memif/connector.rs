@@ -1,0 +1,261 @@
+//! The thread of a port that connects, and stays to hear of the end.
+
+use super::ring::Ring;
+use super::session::{self, Heard, Rings, Talk};
+use super::words::Words;
+use super::{Shared, lock};
+use crate::sys as system;
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For how long nothing need happen.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A socket at which clients connect. It goes with the value.
+pub(super) struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// The file, so that nobody else's is removed.
+    file: (u64, u64),
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if file_at(&self.path) == Some(self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let seen = path.symlink_metadata().ok()?;
+    Some((seen.dev(), seen.ino()))
+}
+
+/// A socket that is connected to who listens at a path.
+fn to(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let (socket, address) = (seqpacket()?, SocketAddrUnix::new(path)?);
+    connect(&socket, &address)?;
+    Ok(socket)
+}
+
+pub(super) fn seqpacket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// Listens at a server's path, where a socket may be that nobody listens at any more. The error is a sentence.
+pub(super) fn listener(words: &Words) -> Result<Option<Listener>, String> {
+    if !words.is_server {
+        return Ok(None);
+    }
+    let path = &words.socket;
+    let shown = path.display();
+    let address = SocketAddrUnix::new(path).map_err(|e| format!("{shown}: {e}"))?;
+    if let Ok(seen) = path.symlink_metadata() {
+        if !seen.file_type().is_socket() {
+            return Err(format!(
+                "{shown} is there and no socket: name another place"
+            ));
+        }
+        let there = seqpacket().map_err(|e| e.to_string())?;
+        match connect(&there, &address) {
+            Err(rustix::io::Errno::CONNREFUSED) => {
+                let removed = fs::remove_file(path);
+                removed.map_err(|e| format!("{shown} is left over and cannot be removed: {e}"))?;
+            }
+            _ => {
+                return Err(format!(
+                    "another program listens at {shown}: end it, or name another place"
+                ));
+            }
+        }
+    }
+    let socket = seqpacket().map_err(|e| e.to_string())?;
+    // The file has the socket's own mode from when it is there.
+    let bound = fchmod(&socket, Mode::RUSR | Mode::WUSR).and_then(|()| bind(&socket, &address));
+    bound.map_err(|e| format!("cannot listen at {shown}: {e}"))?;
+    listen(&socket, 16).map_err(|e| format!("cannot listen at {shown}: {e}"))?;
+    let file = file_at(path).ok_or_else(|| format!("{shown} is gone"))?;
+    let path = path.clone();
+    Ok(Some(Listener { socket, path, file }))
+}
+
+/// What the thread has.
+pub(super) struct Connector {
+    shared: Arc<Shared>,
+    stop: Arc<OwnedFd>,
+    listener: Option<Listener>,
+    /// What was said last of why there is no connection.
+    said: String,
+}
+
+impl Connector {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        stop: &Arc<OwnedFd>,
+        listener: Option<Listener>,
+    ) -> Connector {
+        Connector {
+            shared: Arc::clone(shared),
+            stop: Arc::clone(stop),
+            listener,
+            said: String::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        loop {
+            let socket = match &self.listener {
+                Some(listener) => self.accept(listener, LONG),
+                None => self.connect(),
+            };
+            if let Some(socket) = socket {
+                let ended = self.session(&socket);
+                self.complain(&ended);
+            }
+            // A client that cannot connect tries again, and so may one whose server refuses it.
+            let pause = if self.listener.is_some() {
+                Duration::ZERO
+            } else {
+                PAUSE
+            };
+            if let [true] = system::poll([self.stop.as_raw_fd()], pause) {
+                return;
+            }
+        }
+    }
+
+    /// Says why there is no connection, once as long as nothing else happens.
+    fn complain(&mut self, why: &str) {
+        if self.said != why {
+            self.shared.say(why);
+            why.clone_into(&mut self.said);
+        }
+    }
+
+    fn accept(&self, listener: &Listener, at_most: Duration) -> Option<OwnedFd> {
+        let fds = [listener.socket.as_raw_fd(), self.stop.as_raw_fd()];
+        let [came, _] = system::poll(fds, at_most);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        came.then(|| accept_with(&listener.socket, flags).ok())?
+    }
+
+    fn connect(&mut self) -> Option<OwnedFd> {
+        let words = &self.shared.words;
+        let path = words.socket.display();
+        let why = match to(&words.socket) {
+            Err(e) => format!("no server at {path}: {e}; it tries again"),
+            Ok(socket) => match (words.peer, system::peer(&socket)) {
+                (Some(user), Ok((_, found))) if found != user => {
+                    format!("user {found} listens at {path}, not user {user}; it tries again")
+                }
+                (Some(_), Err(e)) => format!("who listens at {path} cannot be told: {e}"),
+                _ => return Some(socket),
+            },
+        };
+        self.complain(&why);
+        None
+    }
+
+    /// Has a connection as long as it lasts; why it ended.
+    fn session(&mut self, socket: &OwnedFd) -> String {
+        let stop = Arc::clone(&self.stop);
+        let talk = Talk {
+            socket,
+            stop: &stop,
+        };
+        let (words, queues) = (&self.shared.words, self.shared.queues);
+        let rings = match words.is_server {
+            true => session::server(&talk, words, queues),
+            false => session::client(&talk, words, queues),
+        };
+        match rings {
+            Ok(rings) => self.give(rings),
+            Err(why) => return format!("not connected: {why}"),
+        }
+        self.shared.is_connected.store(true, Ordering::Relaxed);
+        self.said.clear();
+        self.shared.say("connected");
+        let why = loop {
+            if let Some(mistake) = lock(&self.shared.mistake).take() {
+                self.shared.mistakes.add(1);
+                talk.end(mistake);
+                break format!("the other end {mistake}, and is disconnected");
+            }
+            let listens = self.listener.as_ref().map_or(-1, |l| l.socket.as_raw_fd());
+            let fds = [
+                talk.socket.as_raw_fd(),
+                stop.as_raw_fd(),
+                self.shared.told.as_raw_fd(),
+                listens,
+            ];
+            let [spoke, stopped, told, another] = system::poll(fds, LONG);
+            if stopped {
+                talk.end("closed");
+                break "closed".into();
+            }
+            if told {
+                system::clear(&self.shared.told);
+            }
+            if another
+                && let Some(second) = self
+                    .listener
+                    .as_ref()
+                    .and_then(|l| self.accept(l, Duration::ZERO))
+            {
+                let second = Talk {
+                    socket: &second,
+                    stop: &stop,
+                };
+                second.end("another client is connected");
+            }
+            if spoke {
+                match talk.hear(Duration::ZERO) {
+                    // Nothing is left to be said.
+                    Heard::Message(..) => {
+                        break "the other end goes on talking, and is disconnected".into();
+                    }
+                    Heard::End(why) => break why,
+                    Heard::Nothing => {}
+                }
+            }
+        };
+        self.give(Rings::default());
+        self.shared.is_connected.store(false, Ordering::Relaxed);
+        // What a queue found in the old rings says nothing of the next ones.
+        lock(&self.shared.mistake).take();
+        format!("disconnected: {why}")
+    }
+
+    /// Deals the rings out to the queues.
+    fn give(&self, rings: Rings) {
+        let shared = &self.shared;
+        let mut rx: Vec<Vec<Ring>> = shared.rx.iter().map(|_| Vec::new()).collect();
+        for (number, ring) in rings.rx.into_iter().enumerate() {
+            if let Some(of) = number.checked_rem(rx.len()) {
+                rx[of].push(ring);
+            }
+        }
+        let mut tx = rings.tx.into_iter();
+        shared
+            .rx
+            .iter()
+            .zip(rx)
+            .for_each(|(end, rings)| end.give(rings));
+        let tx = shared.tx.iter().map(|end| (end, tx.next()));
+        tx.for_each(|(end, ring)| end.give(ring.into_iter().collect()));
+    }
+}
