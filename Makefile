@@ -104,6 +104,7 @@ eval: deps deps-eval build
 # The long tests.
 soak: deps deps-test build miri stress soak-cluster soak-chaos fuzz deny
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync -p steer --lib --release --locked --target-dir target/loom -- loom
+	ASHLAR_SOAK=1 $(CARGO) test -p ports --lib --release --locked memif
 
 # Licences, known vulnerabilities, versions and sources of other people's crates (deny.toml). Not part of `make test`: it asks the
 # advisory database, and to build cargo-deny takes minutes.

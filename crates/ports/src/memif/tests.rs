@@ -381,9 +381,14 @@ fn spoil(rings: &Rings, random: &mut Random) {
 /// The other end writes anything into the memory, also while the port reads and writes there: the port goes on, and what goes beyond the rules ends the connection under a name.
 #[test]
 fn a_peer_that_writes_anything_does_no_harm() {
+    // `make soak` tries more of them.
+    let seeds = match std::env::var_os("ASHLAR_SOAK") {
+        Some(_) => 6000,
+        None => 60,
+    };
     for port_is_server in [true, false] {
         let mut mistakes = 0;
-        for seed in 0..60 {
+        for seed in 0..seeds {
             let (folder, directory) = (Folder::new("hostile"), Directory::new());
             let role = if port_is_server { "server" } else { "client" };
             let name = folder.port(&format!("role={role}"));
