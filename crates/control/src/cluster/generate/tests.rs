@@ -115,7 +115,7 @@ fn cables_whose_frames_show_no_flows_are_dealt_out_over_workers() {
 #[test]
 fn shared_memory_has_a_queue_for_each_worker_of_the_peer() {
     let two = TWO
-        .replace("\"to-b\"", "\"memif:role=server,id=0\"")
+        .replace("\"to-b\"", "\"memif:role=server,id=0,socket=/run/ab.sock\"")
         .replace("[[route]]", "mtu = 1530\n[[route]]")
         .replace(
             "name = \"two\"",
@@ -124,7 +124,9 @@ fn shared_memory_has_a_queue_for_each_worker_of_the_peer() {
     let of = description(&two);
     let a = text(&of, 0);
     assert!(
-        a.contains("FromDevice(\"memif:role=server,id=0\", PROMISC true) -> [0]"),
+        a.contains(
+            "FromDevice(\"memif:role=server,id=0,socket=/run/ab.sock\", PROMISC true) -> [0]"
+        ),
         "{a}"
     );
     assert!(text(&of, 1).contains("PROMISC true, QUEUES 1)"));
@@ -240,7 +242,7 @@ fn more_workers_than_packets_numbers_tell_apart_are_refused() {
 #[test]
 fn devices_of_links_may_have_commas_and_times_may_be_short() {
     let two = TWO
-        .replace("\"to-b\"", "\"memif:role=server,id=0\"")
+        .replace("\"to-b\"", "\"memif:role=server,id=0,socket=/run/ab.sock\"")
         .replace(
             "name = \"two\"",
             "name = \"two\"\ndelta = \"500ns\"\nheartbeat = \"100us\"",
@@ -249,8 +251,8 @@ fn devices_of_links_may_have_commas_and_times_may_be_short() {
     assert_eq!(mistakes(&of, 0), "");
     let a = text(&of, 0);
     for part in [
-        "FromDevice(\"memif:role=server,id=0\", PROMISC true) -> [0] transit;",
-        "link0 :: ToDevice(\"memif:role=server,id=0\");",
+        "FromDevice(\"memif:role=server,id=0,socket=/run/ab.sock\", PROMISC true) -> [0] transit;",
+        "link0 :: ToDevice(\"memif:role=server,id=0,socket=/run/ab.sock\");",
         "DELTA 500ns",
         "INTERVAL 100us, DEAD 40ms",
     ] {
