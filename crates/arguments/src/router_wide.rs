@@ -12,6 +12,12 @@ type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 pub struct RouterWide(Arc<Mutex<Values>>);
 
 impl RouterWide {
+    /// The router's value of this type, if anything has asked for it.
+    pub fn find<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(values.get(&TypeId::of::<T>())?).downcast().ok()
+    }
+
     /// The router's value of this type, made when it is first asked for.
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,8 +37,14 @@ mod tests {
     #[test]
     fn there_is_one_value_of_a_type() {
         let router_wide = RouterWide::default();
+        assert!(router_wide.find::<Mutex<u8>>().is_none());
         let (a, b) = (router_wide.get::<Mutex<u8>>(), router_wide.clone().get());
         assert!(Arc::ptr_eq(&a, &b));
+        assert!(
+            router_wide
+                .find()
+                .is_some_and(|found| Arc::ptr_eq(&a, &found))
+        );
         assert!(!Arc::ptr_eq(&a, &RouterWide::default().get()));
     }
 }

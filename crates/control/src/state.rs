@@ -192,11 +192,11 @@ impl Control {
     /// error is a sentence.
     pub(crate) fn follow_kernel(&self, plan: &Plan) -> Result<bool, String> {
         let routes = self.follow_routes(plan)?;
-        let table = plan.router_wide::<KernelTable>();
+        let table = plan.find_router_wide::<KernelTable>();
         let mut xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
-        if xfrm.is_some() || !table.in_use() {
+        let Some(table) = table.filter(|table| xfrm.is_none() && table.in_use()) else {
             return Ok(routes);
-        }
+        };
         match Xfrm::start(table, self.ports.namespace().cloned()) {
             Ok(started) => *xfrm = Some(started),
             Err(why) => {

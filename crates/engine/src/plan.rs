@@ -333,6 +333,11 @@ impl Plan {
         self.router_wide.get()
     }
 
+    /// The same, if there is such an element, or was one in a plan before.
+    pub fn find_router_wide<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.router_wide.find()
+    }
+
     /// An element's number.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()

@@ -6,7 +6,7 @@ use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
 use engine::wake::Wakers;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,11 +48,12 @@ impl Ringer {
     }
 }
 
-/// A direction.
+/// A direction. Its ring is made for who first has an end of it: a router that only receives by a port has none to send by.
 pub(super) struct Lane {
+    packets: usize,
     tail: Slot<Tail<Packet>>,
     head: Slot<Head<Packet>>,
-    level: Level,
+    level: OnceLock<Level>,
     /// How many take packets out, or could.
     open: AtomicUsize,
     pub(super) bell: Bell,
@@ -60,11 +61,11 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(packets: usize) -> Arc<Lane> {
-        let (tail, head) = ring(packets);
         Arc::new(Lane {
-            level: tail.level().clone(),
-            tail: Slot::new(tail),
-            head: Slot::new(head),
+            packets,
+            level: OnceLock::new(),
+            tail: Slot::default(),
+            head: Slot::default(),
             open: AtomicUsize::new(0),
             bell: Bell::default(),
         })
@@ -84,7 +85,13 @@ impl Lane {
     }
 
     pub(super) fn level(&self) -> &Level {
-        &self.level
+        self.level.get_or_init(|| {
+            let (tail, head) = ring(self.packets);
+            let level = tail.level().clone();
+            self.tail.give(tail);
+            self.head.give(head);
+            level
+        })
     }
 }
 
@@ -97,6 +104,7 @@ pub(super) struct Producer {
 
 impl Producer {
     pub(super) fn new(lane: &Arc<Lane>) -> Producer {
+        lane.level();
         Producer {
             lane: Arc::clone(lane),
             tail: None,
@@ -136,6 +144,7 @@ struct Consumer {
 
 impl Consumer {
     fn new(lane: &Arc<Lane>) -> Consumer {
+        lane.level();
         Consumer {
             lane: Arc::clone(lane),
             head: None,
