@@ -463,17 +463,16 @@ impl Process {
         let busy = self.workers().busy()?;
         for (n, router) in self.routers().iter().enumerate() {
             let mut info = router.info();
-            if let Some(place) = self.tenants.place(router.name()) {
-                if let Some((own, stats)) = place.counts() {
-                    let name = router.name().to_owned();
-                    text.router_of_many(&Info { name, ..own }, &stats, false);
-                    text.end_router();
-                }
+            if self.tenants.place(router.name()).is_some() {
                 info.name.push_str(isolated::GATE);
             }
             text.router_of_many(&info, &router.stats()?, n == 0);
             text.kernel(&router.kernel_counts());
             text.busy(&busy_of(&busy, router));
+            text.end_router();
+        }
+        for (name, (info, stats)) in self.tenants.counts() {
+            text.router_of_many(&Info { name, ..info }, &stats, false);
             text.end_router();
         }
         Ok(text.finish())

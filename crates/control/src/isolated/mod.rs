@@ -13,7 +13,7 @@ pub use gate::{Isolated, plan};
 
 use crate::state::Failure;
 use crate::user::User;
-use crate::view::{self, ReloadReply, ReloadRequest};
+use crate::view::{self, Info, ReloadReply, ReloadRequest, Stats};
 use remote::Place;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
@@ -116,7 +116,7 @@ impl Tenants {
         if let Some(place) = place {
             // It reads its file again.
             let asked = ReloadRequest::default();
-            let reply = remote::reload(&place, &asked).map_err(|failure| failure.text);
+            let reply = remote::reload(&place, &asked, true).map_err(|failure| failure.text);
             return match reply {
                 Ok(reply) if reply.good => Ok(()),
                 Ok(reply) => Err(format!("router {name} refuses it: {}", reply.text)),
@@ -152,6 +152,24 @@ impl Tenants {
         Some(self.list().get(name)?.isolated.place())
     }
 
+    /// What all isolated routers are and count, of those that say so soon.
+    pub(crate) fn counts(&self) -> BTreeMap<String, (Info, Stats)> {
+        let list = self.list();
+        let places = list
+            .iter()
+            .map(|(name, of)| (name.clone(), of.isolated.place()));
+        let places: Vec<(String, Place)> = places.collect();
+        drop(list);
+        // Those that hang are waited for together.
+        std::thread::scope(|scope| {
+            let ask =
+                |(name, place): (String, Place)| scope.spawn(move || Some((name, place.counts()?)));
+            let asked: Vec<_> = places.into_iter().map(ask).collect();
+            let answers = asked.into_iter().filter_map(|thread| thread.join().ok()?);
+            answers.collect()
+        })
+    }
+
     /// The router whose gate this is called.
     pub(crate) fn of_gate(&self, name: &str) -> Option<String> {
         let router = name.strip_suffix(GATE)?;
@@ -181,6 +199,6 @@ impl Tenants {
             again.source = source.map_err(refused)?;
             again.write().map_err(refused)?;
         }
-        remote::reload(&isolated.place(), asked)
+        remote::reload(&isolated.place(), asked, false)
     }
 }

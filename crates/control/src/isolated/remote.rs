@@ -147,9 +147,14 @@ impl Place {
     }
 }
 
-/// Has a router's process replace its configuration.
-pub(super) fn reload(place: &Place, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+/// Has a router's process replace its configuration; with `others` those are waited for who come after it.
+pub(super) fn reload(
+    place: &Place,
+    asked: &ReloadRequest,
+    others: bool,
+) -> Result<ReloadReply, Failure> {
     let body = serde_json::to_vec(asked).map_err(failed)?;
-    let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), LONG)?;
+    let patience = if others { PATIENCE } else { LONG };
+    let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), patience)?;
     serde_json::from_slice(&reply).map_err(failed)
 }

@@ -16,10 +16,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Between two attempts to connect.
+/// Between two attempts to connect; it grows while connections end sooner than that.
 const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+const SETTLED: Duration = Duration::from_secs(1);
 /// For how long nothing need happen.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -117,21 +119,24 @@ impl Connector {
     }
 
     pub(super) fn run(mut self) {
+        let mut pause = PAUSE;
         loop {
             let socket = match &self.listener {
                 Some(listener) => self.accept(listener, LONG),
                 None => self.connect(),
             };
             if let Some(socket) = socket {
+                let begun = Instant::now();
                 let ended = self.session(&socket);
                 self.complain(&ended);
+                pause = match begun.elapsed() < SETTLED {
+                    true => (pause * 2).min(PAUSE_MAX),
+                    false => PAUSE,
+                };
             }
-            // A client that cannot connect tries again, and so may one whose server refuses it.
-            let pause = if self.listener.is_some() {
-                Duration::ZERO
-            } else {
-                PAUSE
-            };
+            // Who listens waits for clients anyway.
+            let waits = self.listener.is_none();
+            let pause = if waits { pause } else { Duration::ZERO };
             if let [true] = system::poll([self.stop.as_raw_fd()], pause) {
                 return;
             }

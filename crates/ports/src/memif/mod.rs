@@ -39,6 +39,7 @@ const MEMORY_MAX: usize = 1 << 30;
 const QUEUES_MAX: usize = 64;
 /// Frames that wait in a ring, as a logarithm, unless more are asked for.
 const RING: u8 = 10;
+
 /// Where a queue finds its rings. A transmit queue has one, a receive queue several if the other end has more queues.
 struct End {
     /// Changes with the rings.
