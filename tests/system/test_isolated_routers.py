@@ -61,7 +61,7 @@ def bed(lab: Lab) -> Iterator[Bed]:
     yield bed
     assert bed.router.stop() == 0
     assert processes(lab) == {"confine": [], "keep": [], "run": []}
-    assert not (RUN / lab.name).exists()
+    assert not list(RUN.glob(f"{lab.name}*"))
 
 
 def isolated(bed: Bed) -> dict:

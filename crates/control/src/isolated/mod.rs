@@ -17,9 +17,9 @@ use crate::view::{self, Info, ReloadReply, ReloadRequest, Stats};
 use remote::Place;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use supervisor::Supervisor;
@@ -61,8 +61,51 @@ pub fn folder(process: &str) -> PathBuf {
 #[derive(Default)]
 pub(crate) struct Tenants {
     running: Mutex<BTreeMap<String, Supervisor>>,
-    /// Says that the folder is this process's, once there has been one.
-    claim: Mutex<Option<File>>,
+    claim: Mutex<Option<Claim>>,
+}
+
+/// Says that a folder is this process's, as long as it lives.
+struct Claim {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Claim {
+    fn of(folder: &Path) -> Result<Claim, String> {
+        let path = PathBuf::from(format!("{}.lock", folder.display()));
+        let failed = |e: io::Error| format!("cannot use {}: {e}", path.display());
+        let mut all = DirBuilder::new();
+        let base = folder.parent().unwrap_or(Path::new("/"));
+        let all = all.recursive(true).mode(0o711);
+        all.create(base).map_err(failed)?;
+        loop {
+            let file = File::create(&path).map_err(failed)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(format!(
+                        "another process has isolated routers in {}: give this one another --name",
+                        folder.display()
+                    ));
+                }
+                Err(e) => return Err(failed(e.into())),
+            }
+            // Who had it until now has removed it.
+            let ours = file.metadata().map_err(failed)?.ino();
+            if path.metadata().is_ok_and(|there| there.ino() == ours) {
+                return Ok(Claim {
+                    path,
+                    _locked: file,
+                });
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,27 +120,8 @@ impl Tenants {
     /// Has no other process of the same name use the folder. The error is a sentence.
     fn claim(&self, folder: &Path) -> Result<(), String> {
         let mut claim = lock(&self.claim);
-        if claim.is_some() {
-            return Ok(());
-        }
-        let path = folder.with_extension("lock");
-        let failed = |e: io::Error| format!("cannot use {}: {e}", path.display());
-        let mut all = DirBuilder::new();
-        let base = folder.parent().unwrap_or(Path::new("/"));
-        all.recursive(true)
-            .mode(0o711)
-            .create(base)
-            .map_err(failed)?;
-        let file = File::create(&path).map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => *claim = Some(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(format!(
-                    "another process has isolated routers in {}: give this one another --name",
-                    folder.display()
-                ));
-            }
-            Err(e) => return Err(failed(e.into())),
+        if claim.is_none() {
+            *claim = Some(Claim::of(folder)?);
         }
         Ok(())
     }
@@ -145,6 +169,7 @@ impl Tenants {
         let all = std::mem::take(&mut *self.list());
         all.values().for_each(Supervisor::stop);
         drop(all);
+        lock(&self.claim).take();
     }
 
     /// Where an isolated router answers.
