@@ -8,7 +8,7 @@ Ashlar runs in `ports`; red and blue are routers with shares of the ports `wan` 
 own. In `wan` and `lan` another Ashlar puts VLANs together and apart, as a switch does: not every kernel has VLANs.
 
 Shows: docs/routers.md as one follows it; one FRR is killed, one router is reloaded, ended and added, and the other's BGP
-session and traffic notice nothing; routers are linked inside the server.
+session and traffic notice nothing; fifty routers with FRR and BGP each; routers are linked inside the server.
 """
 
 import json
@@ -23,6 +23,8 @@ from traffic import Pings, answered
 pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2")]
 
 VLANS = {"red": 100, "blue": 200}
+# Of routers with a BGP daemon each; twice as many daemons, and as many peers.
+MANY = 50
 BEYOND, FAR = "198.51.100.0/24", "198.51.100.7"
 FRR_BGP = f"""
 router bgp 65001
@@ -77,8 +79,8 @@ class Switch:
 class Tenant:
     """A tenant's hosts, the namespace that steers its router, and the daemons."""
 
-    def __init__(self, lab: Lab, name: str, wan: Switch, lan: Switch):
-        self.name, self.vlan = name, VLANS[name]
+    def __init__(self, lab: Lab, name: str, vlan: int, wan: Switch, lan: Switch):
+        self.name, self.vlan = name, vlan
         self.more = ""
         self.peer, self.host, self.routing = (lab.namespace(f"{kind}-{name}") for kind in ("peer", "host", "routing"))
         for space, side, switch in ((self.peer, CLIENT, wan), (self.host, SERVER, lan)):
@@ -112,15 +114,15 @@ class Tenant:
 
 
 class Bed:
-    """Both tenants, and the process."""
+    """All tenants, and the process."""
 
-    def __init__(self, lab: Lab, more: dict[str, str] | None = None):
+    def __init__(self, lab: Lab, more: dict[str, str] | None = None, vlans: dict[str, int] = VLANS):
         self.lab = lab
         self.ports = lab.namespace("ports")
         self.wan, self.lan = (Switch(lab, name, self.ports, f"p{n}") for n, name in enumerate(("wan", "lan")))
         for number in range(2):
             self.ports.sysctl(**{f"net__ipv6__conf__p{number}__disable_ipv6": 1})
-        self.red, self.blue = self.tenants = [Tenant(lab, name, self.wan, self.lan) for name in VLANS]
+        self.tenants = [Tenant(lab, name, vlan, self.wan, self.lan) for name, vlan in vlans.items()]
         self.nobody = lab.namespace("nobody")
         self.lan.connect(self.nobody, 300)
         for switch in (self.wan, self.lan):
@@ -196,6 +198,30 @@ def test_a_neighbour_that_is_killed_reloaded_removed_and_added_is_not_noticed(be
     for tenant in bed.tenants:
         until(lambda t=tenant: "NO-CARRIER" in t.routing.ip("link show eth0").out, "the interface's loss of carrier")
         assert "NO-CARRIER" not in tenant.routing.ip("link show eth1").out
+    assert bed.router.stop() == 0
+
+
+def test_many_routers_live_each_with_its_own_bgp(lab):
+    bed = Bed(lab, vlans={f"t{number}": 100 + number for number in range(MANY)})
+    for tenant in bed.tenants:
+        tenant.steer()
+        tenant.begin()
+    for tenant in bed.tenants:
+        tenant.works()
+    killed, reloaded, removed, *others = bed.tenants
+    sessions = {tenant.name: tenant.bird.established() for tenant in others}
+    pings = [Pings(tenant.host, FAR) for tenant in others[:5]]
+    for row in pings:
+        until(lambda row=row: len(row.answered()) > 10, "answers", 10)
+    killed.frr.kill()
+    bed.router.cli("reload", "--router", reloaded.name, str(ROOT / "conf/linux-router.click"), "DEV0=wan", "DEV1=lan")
+    bed.router.cli("router", "remove", removed.name)
+    bed.router.cli("router", "add", removed.name)
+    removed.works()
+    killed.frr.start()
+    killed.works()
+    assert [row.lost()[1] for row in pings] == [0] * len(pings)
+    assert {tenant.name: tenant.bird.established() for tenant in others} == sessions
     assert bed.router.stop() == 0
 
 

@@ -242,6 +242,11 @@ fn an_end_that_does_not_fit_is_told_why() {
     for (words, queues, why) in [
         ("role=client,id=4,secret=abc", 1, "there is no id 4, only 3"),
         ("role=client,id=3", 1, "another secret"),
+        (
+            "role=client,id=3,secret=abc,peer=4000000",
+            1,
+            "not user 4000000",
+        ),
     ] {
         let name = folder.port(words);
         let client = directory.open(&name, &request(queues)).unwrap();
