@@ -1,7 +1,7 @@
 //! Tables of a router: routes, next hops, neighbours, rate limits, timers.
 //!
 //! Pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, no `unsafe` but
-//! in `fib/sys.rs`. What several workers read is made of atomics ([`exact`], [`fib`], [`neighbours`], [`bucket`]) or is
+//! in files named `sys.rs`. What several workers read is made of atomics ([`exact`], [`fib`], [`neighbours`], [`bucket`]) or is
 //! immutable and replaced as a whole ([`groups`]).
 
 pub mod bucket;
@@ -15,6 +15,8 @@ pub mod guarantee;
 pub mod neighbours;
 pub mod numbers;
 pub mod order;
+#[path = "pages/sys.rs"]
+mod pages;
 #[path = "prefetch/sys.rs"]
 pub mod prefetch;
 pub mod shares;

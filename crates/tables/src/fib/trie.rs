@@ -32,7 +32,7 @@ use super::default::DefaultRoute;
 use super::prefix::{Address, Prefix, bits};
 use super::rib::{Full, Limbo, NoMemory, Writer};
 use super::routes::{Route, Routes};
-use super::sys::Pages;
+use crate::pages::Pages;
 use crate::prefetch;
 
 /// 24 bits of the address at once, then 8 by 8.

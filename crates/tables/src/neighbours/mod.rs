@@ -17,16 +17,20 @@
 
 mod entry;
 mod slots;
+mod sys;
 #[cfg(test)]
 mod tests;
 
+use crate::pages::Pages;
+use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use entry::{Ask, Event, Neighbour, State, Timing};
 use entry::{Change, is_sure};
-use slots::{Bucket, Locked, WAYS, Words};
+use slots::{Locked, Words};
+use sys::{Bucket, WAYS};
 pub use wire::EtherAddr;
 
 /// Why the table did not take a change.
@@ -69,7 +73,8 @@ impl Key for [u8; 16] {
 
 /// The table. Everything takes `&self`; any thread may call anything at any time.
 pub struct Neighbours<K> {
-    buckets: Box<[Bucket]>,
+    /// Most links have few neighbours: what is not used takes no memory.
+    buckets: Pages<Bucket>,
     seed: u64,
     capacity: usize,
     timing: Timing,
@@ -85,7 +90,8 @@ impl<K: Key> Neighbours<K> {
     pub fn new(capacity: usize, timing: Timing, seed: u64) -> Self {
         let buckets = Self::buckets_for(capacity);
         Neighbours {
-            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            buckets: Pages::new(buckets)
+                .unwrap_or_else(|| handle_alloc_error(Layout::new::<Bucket>())),
             seed,
             capacity,
             timing,

@@ -10,26 +10,13 @@
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use super::sys::{Bucket, WAYS};
 use super::{EtherAddr, Neighbour, State};
 
-/// Entries of a bucket.
-pub(super) const WAYS: usize = 8;
 /// How often a reader or writer tries again when another one is writing, which takes some 50 ns.
 const TRIES: usize = 64;
 
 pub(super) type Words = [u64; 2];
-
-/// Its words lie by kind, so that looking for a key reads one cache line.
-#[derive(Default)]
-#[repr(align(64))]
-pub(super) struct Bucket {
-    key: [[AtomicU64; WAYS]; 2],
-    /// MAC address (48 bits), state (8), probes sent (8). 0: the slot is empty.
-    link: [AtomicU64; WAYS],
-    confirmed: [AtomicU64; WAYS],
-    probe_at: [AtomicU64; WAYS],
-    version: AtomicU64,
-}
 
 fn link(neighbour: &Neighbour) -> u64 {
     let [a, b, c, d, e, f] = neighbour.mac.0;

@@ -40,8 +40,9 @@ use self::arena::{WORDS_MAX, Words};
 use self::nodes::Nodes;
 use super::default::DefaultRoute;
 use super::prefix::Address;
-use super::sys::{self, Pages};
+use super::sys;
 use super::{NoMemory, Structure};
+use crate::pages::Pages;
 
 pub use writer::PoptrieWriter;
 
