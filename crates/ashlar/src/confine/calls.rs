@@ -37,6 +37,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_swapon,
     libc::SYS_swapoff,
@@ -61,6 +62,10 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_sched_setattr,
 ];
 
+/// What a call's number has for programs of the x32 ABI, and the numbers that only they have.
+const X32: i64 = 0x4000_0000;
+const X32_OWN: std::ops::RangeInclusive<i64> = 512..=547;
+
 /// Forbids them to this thread and all that it starts from now on. The error is a sentence.
 pub(super) fn forbid() -> Result<(), String> {
     let said = |e: seccompiler::Error| format!("cannot forbid system calls: {e}");
@@ -81,7 +86,14 @@ pub(super) fn forbid() -> Result<(), String> {
         let rule = has.and_then(|has| SeccompRule::new(vec![has]));
         rules.insert(call, vec![rule.map_err(|e| said(e.into()))?]);
     }
-    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    // The same calls have other numbers for programs of the x32 ABI, and some of them numbers of their own.
+    let of_x32 = rules
+        .keys()
+        .chain([&libc::SYS_clone3])
+        .map(|call| call | X32);
+    let of_x32: Vec<i64> = of_x32.chain(X32_OWN.map(|call| call | X32)).collect();
+    let absent = of_x32.into_iter().chain([libc::SYS_clone3]);
+    let absent = absent.map(|call| (call, Vec::new())).collect();
     for (rules, error) in [(rules, libc::EPERM), (absent, libc::ENOSYS)] {
         let architecture = std::env::consts::ARCH.try_into();
         let architecture = architecture.map_err(|e: seccompiler::BackendError| said(e.into()))?;

@@ -1,6 +1,8 @@
 //! What `memif:WORDS` says.
 
+use arguments::units::parse;
 use std::path::PathBuf;
+use wire::EtherAddr;
 
 /// The number of an interface at a socket.
 pub(super) type Id = u32;
@@ -79,9 +81,9 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
                     );
                 }
             },
-            "mac" => match address(value) {
-                Some(address) => mac = Some(address),
-                None => return wrong("mac=02:00:00:00:00:01"),
+            "mac" => match parse::<EtherAddr>(value) {
+                Ok(address) => mac = Some(address.0),
+                Err(_) => return wrong("mac=02:00:00:00:00:01"),
             },
             "peer" => match value.parse() {
                 Ok(user) => words.peer = Some(user),
@@ -112,15 +114,6 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
     }
     words.mac = mac.unwrap_or_else(|| address_of(text));
     Ok(words)
-}
-
-fn address(text: &str) -> Option<[u8; 6]> {
-    let mut bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16));
-    let mut mac = [0; 6];
-    for byte in &mut mac {
-        *byte = bytes.next()?.ok()?;
-    }
-    bytes.next().is_none().then_some(mac)
 }
 
 /// An address that is the same each time and another for each end: local, of one station.
