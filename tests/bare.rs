@@ -27,7 +27,7 @@ fn plan(text: &str, previous: Option<&Plan>, ports: &InMemory) -> Arc<Plan> {
 fn start(text: &str) -> (Graph, Arc<InMemory>) {
     let ports = Arc::new(InMemory::default());
     let plan = plan(text, None, &ports);
-    let clock = Clock::Virtual(Time(1_000_000_000));
+    let clock = Clock::at(Time(1_000_000_000));
     let graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7);
     (graph.unwrap_or_else(|e| panic!("{e}")), ports)
 }

@@ -133,7 +133,7 @@ fn on_walker(frames: &[Vec<u8>], walker: Walker) -> Flows {
     let before = engine::packet::pool::balance();
     let ports = Arc::new(Directory::new());
     let plan = plan(&text(), &folder.0, 1, &*ports);
-    let clock = Clock::Virtual(Time(1_000_000_000));
+    let clock = Clock::at(Time(1_000_000_000));
     let mut graph = single(&plan, ports, walker, clock, 1).expect("the files can be opened");
     while !graph.finished() {
         graph.turn();

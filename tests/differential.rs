@@ -105,7 +105,7 @@ fn run(graph: &RandomGraph, packets: &[(usize, Vec<u8>)], how: Run) -> Shown {
                 Run::One(walker) => walker,
                 _ => Walker::Sweep,
             };
-            let clock = Clock::Virtual(Time(1_000_000_000));
+            let clock = Clock::at(Time(1_000_000_000));
             let mut one =
                 single(&plan, directory, walker, clock, 7).unwrap_or_else(|e| panic!("{e}"));
             for (_, frame) in packets {

@@ -78,7 +78,7 @@ fn run_with(
     let ports = Arc::new(InMemory::default());
     let plan = plan(text, definitions, fuse, &ports);
     assert_eq!(fuse, !plan.loops.is_empty());
-    let clock = Clock::Virtual(Time(1_000_000_000));
+    let clock = Clock::at(Time(1_000_000_000));
     let mut graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7)
         .unwrap_or_else(|e| panic!("{e}"));
     for (path, value) in writes {

@@ -455,13 +455,7 @@ fn work(name: &str, text: String, is_right: bool) -> u64 {
     let one = Options::new(1, &*ports);
     if let Some(plan) = control::compile(&source, registry(), &one).plan {
         let before = Arc::clone(&ports) as _;
-        drop(single(
-            &plan,
-            before,
-            Walker::Sweep,
-            Clock::Virtual(Time(0)),
-            1,
-        ));
+        drop(single(&plan, before, Walker::Sweep, Clock::at(Time(0)), 1));
     }
     let end = clock_gettime(ClockId::ThreadCPUTime);
     let ns = |t: rustix::time::Timespec| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64;

@@ -131,7 +131,7 @@ fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
     }
     let far = plan.devices.iter().filter(|d| d.request.rx_queues > 0);
     let far: Vec<_> = far.map(|d| ports.far(&d.name)).collect();
-    let clock = Clock::Virtual(Time(1_000_000_000));
+    let clock = Clock::at(Time(1_000_000_000));
     let directory: Arc<dyn PortDirectory> = ports;
     let Ok(mut graph) = single(&plan, directory, Walker::Sweep, clock, 7) else {
         return false;

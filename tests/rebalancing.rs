@@ -187,7 +187,7 @@ impl Stand {
         let site = |worker| Site {
             worker,
             walker: Walker::Sweep,
-            clock: Clock::Virtual(Time(0)),
+            clock: Clock::at(Time(0)),
             ports: Arc::clone(&ports) as _,
             wakers: Arc::clone(&wakers),
             seed: 1.into(),

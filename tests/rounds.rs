@@ -19,7 +19,7 @@ fn start(text: &str) -> (Graph, Arc<InMemory>) {
         &plan,
         Arc::clone(&ports) as _,
         Walker::Sweep,
-        Clock::Virtual(NOW),
+        Clock::at(NOW),
         7,
     );
     (graph.unwrap_or_else(|e| panic!("{e}")), ports)

@@ -37,7 +37,7 @@ impl Stand {
             &plan,
             Arc::clone(&ports) as _,
             Walker::Sweep,
-            Clock::Virtual(now),
+            Clock::at(now),
             7,
         );
         let graph = graph.unwrap_or_else(|e| panic!("{e}"));

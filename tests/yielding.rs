@@ -32,7 +32,7 @@ impl Stand {
         let options = Options::new(1, &*ports);
         let plan = plan_with(registry(), text, &[], &options);
         let now = Time(1_000_000_000);
-        let clock = Clock::Virtual(now);
+        let clock = Clock::at(now);
         let graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7);
         ports.far("DEV0").limit(512, 0);
         ports.far("DEV1").limit(0, TAKES);

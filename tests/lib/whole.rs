@@ -176,7 +176,7 @@ impl Whole {
         let far = devices.iter().map(|d| ports.far(&d.name)).collect();
         let receives = devices.iter().filter(|d| d.request.rx_queues > 0);
         let receives = receives.map(|d| ports.far(&d.name)).collect();
-        let clock = Clock::Virtual(Time(1_000_000_000));
+        let clock = Clock::at(Time(1_000_000_000));
         let graph = single(&plan, Arc::clone(&ports) as _, walker, clock, 7);
         let graph = graph.unwrap_or_else(|e| panic!("{e}"));
         let let_in = vec![0; plan.elements.len()];

@@ -234,7 +234,7 @@ impl Simulated {
         ports: Arc<dyn PortDirectory>,
         seed: u64,
     ) -> Result<Simulated, String> {
-        let clock = Clock::Virtual(Time(GRAIN));
+        let clock = Clock::at(Time(GRAIN));
         let graph = single(plan, ports, Walker::Sweep, clock, seed)?;
         Ok(Simulated {
             stand: Arc::clone(stand),

@@ -4,7 +4,8 @@
 //! jumps to the next timer when nothing is due.
 
 use std::ops::{Add, Sub};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment: nanoseconds since the process started (or since 0 on a virtual clock).
@@ -42,8 +43,8 @@ pub enum Clock {
     Real(quanta::Clock),
     /// The machine's clock by the system's account, perhaps made faster or slower.
     Warped(Warp),
-    /// A clock that only its owner moves.
-    Virtual(Time),
+    /// A clock that only who has it moves; its clones show the same time.
+    Virtual(Arc<AtomicU64>),
 }
 
 /// How a clock's time follows from the machine's.
@@ -91,6 +92,22 @@ impl Clock {
         })
     }
 
+    /// A virtual clock that shows this time.
+    pub fn at(now: Time) -> Clock {
+        Clock::Virtual(Arc::new(AtomicU64::new(now.0)))
+    }
+
+    /// Moves a virtual clock to this time; false if it is none.
+    pub fn set(&self, now: Time) -> bool {
+        match self {
+            Clock::Virtual(time) => {
+                time.store(now.0, Ordering::Relaxed);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The time now.
     #[inline]
     pub fn now(&self) -> Time {
@@ -103,7 +120,7 @@ impl Clock {
                     speed => warp.shown + passed.mul_f64(speed),
                 }
             }
-            Clock::Virtual(now) => *now,
+            Clock::Virtual(now) => Time(now.load(Ordering::Relaxed)),
         }
     }
 
@@ -178,8 +195,11 @@ mod tests {
 
     #[test]
     fn a_virtual_clock_has_no_speed() {
-        let mut clock = Clock::Virtual(Time(5));
+        let mut clock = Clock::at(Time(5));
         clock.set_speed(2.0);
         assert_eq!((clock.now(), clock.speed()), (Time(5), 0.0));
+        assert!(clock.clone().set(Time(7)), "clones are one clock");
+        assert_eq!(clock.now(), Time(7));
+        assert!(!Clock::plain().set(Time(7)));
     }
 }

@@ -105,6 +105,8 @@ pub(crate) struct Core {
     pub(crate) more: u32,
     /// Rounds that the last turn needed.
     pub(crate) used: u32,
+    /// Packets that a task takes at a time, at most.
+    pub(crate) most: usize,
     /// Runs of a task that the one under way is measured for; 0 if it is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
@@ -280,6 +282,7 @@ impl Graph {
             fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
             more: 0,
             used: 0,
+            most: usize::MAX,
             stops: 0,
             interrupt: false,
             over: false,
@@ -357,7 +360,9 @@ impl Graph {
 
     /// Sets the clock of a graph with virtual time.
     pub fn set_time(&mut self, now: Time) {
-        self.core.clock = Clock::Virtual(now);
+        if !self.core.clock.set(now) {
+            self.core.clock = Clock::at(now);
+        }
         self.core.now = now;
     }
 

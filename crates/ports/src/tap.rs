@@ -357,12 +357,12 @@ mod tests {
             queue: Queue::new(queue.into()).expect("a set of descriptors"),
             counts: Arc::default(),
             layer: Layer::Ether,
-            clock: Clock::Virtual(Time(0)),
+            clock: Clock::at(Time(0)),
             look: Time(0),
         };
         let mut batch = Batch::new();
         let mut receive = |at: Duration| {
-            rx.clock = Clock::Virtual(Time(0) + at);
+            rx.clock = Clock::at(Time(0) + at);
             rx.receive(&mut batch, 64)
         };
         let send = |frames: usize| (0..frames).for_each(|_| drop(kernel.send(&[0; 60])));

@@ -238,7 +238,7 @@ impl Bench {
             &plan,
             Arc::clone(&ports),
             walker,
-            Clock::Virtual(Time(1_000_000_000)),
+            Clock::at(Time(1_000_000_000)),
             7,
         );
         let mut graph = graph.unwrap_or_else(|e| panic!("{e}"));

@@ -61,7 +61,7 @@ pub fn plan(text: &str) {
             peers: engine::graph::peers::Peers::new(WORKERS),
             worker,
             walker: Walker::Sweep,
-            clock: Clock::Virtual(Time(0)),
+            clock: Clock::at(Time(0)),
             ports: Arc::clone(&ports) as Arc<dyn PortDirectory>,
             wakers: Arc::new(Wakers::none(WORKERS)),
             seed: 1.into(),

@@ -95,7 +95,7 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
     let compiled = click.compiler.compile(&source, None)?;
     complain(&compiled.said);
     let clock = match options.simtime {
-        Some(begin) => Clock::Virtual(Time((begin * 1e9) as u64)),
+        Some(begin) => Clock::at(Time((begin * 1e9) as u64)),
         None => Clock::plain(),
     };
     let plan = Arc::clone(&compiled.plan);

@@ -75,7 +75,8 @@ fn want(graph: &Graph, signals: &mut Signals) {
 /// Nothing is to be done: time goes on to the next timer, or the driver waits for it.
 fn rest(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter) {
     let next = graph.next_timer();
-    if let Clock::Virtual(now) = *graph.clock() {
+    if let Clock::Virtual(_) = graph.clock() {
+        let now = graph.clock().now();
         match next {
             Some(at) => return graph.set_time(at.max(now)),
             None => wait(graph, signals, waiter, LONGEST),

@@ -46,7 +46,7 @@ impl Workers {
         let site = |worker| Site {
             worker,
             walker: Walker::Sweep,
-            clock: Clock::Virtual(Time(1)),
+            clock: Clock::at(Time(1)),
             ports: Arc::new(NoPorts),
             wakers: Arc::clone(&wakers),
             seed: 1.into(),

@@ -331,7 +331,7 @@ pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
     let site = |worker| Site {
         worker,
         walker: Walker::Sweep,
-        clock: Clock::Virtual(Time(1)),
+        clock: Clock::at(Time(1)),
         ports: ports.clone(),
         wakers: Arc::clone(&wakers),
         seed: 1.into(),

@@ -17,7 +17,7 @@ fn workers(plan: &Arc<Plan>) -> Vec<Graph> {
     let site = |worker| Site {
         worker,
         walker: Walker::Sweep,
-        clock: Clock::Virtual(Time(1)),
+        clock: Clock::at(Time(1)),
         ports: ports.clone(),
         wakers: Arc::clone(&wakers),
         seed: 1.into(),

@@ -3,7 +3,7 @@
 use super::extensions::StorageOfClass;
 use super::schedule::revive;
 use super::{Core, Nodes, Walker, put_back};
-use crate::clock::{Clock, Time};
+use crate::clock::Time;
 use crate::packet::Verdict;
 use crate::packet::{Batch, Packet};
 use crate::publish::Reader;
@@ -39,8 +39,15 @@ impl Cx<'_> {
     pub fn burst(&self) -> usize {
         match self.core.walker {
             Walker::Strict => 1,
-            Walker::Sweep => 32,
+            Walker::Sweep => self.at_most(32),
         }
+    }
+
+    /// How many packets a task moves at a time, of so many that it may: fewer while the router's packets take long and
+    /// other routers wait for the worker.
+    #[inline]
+    pub fn at_most(&self, burst: usize) -> usize {
+        burst.min(self.core.most)
     }
 
     /// The worker that runs this copy.
@@ -318,9 +325,8 @@ impl Cx<'_> {
 
     /// Holds the worker up for some time, as a test of overload: time passes, nothing moves.
     pub fn block(&mut self, time: Duration) {
-        if let Clock::Virtual(now) = &mut self.core.clock {
-            *now = *now + time;
-        } else {
+        let clock = &self.core.clock;
+        if !clock.set(clock.now() + time) {
             std::thread::sleep(time);
         }
         self.core.now = self.core.clock.now();
