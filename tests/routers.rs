@@ -24,7 +24,11 @@ fn process(count: usize) -> Arc<Workers> {
 }
 
 fn share(tickets: u32, priority: u8) -> Share {
-    Share { tickets, priority }
+    Share {
+        tickets,
+        priority,
+        group: None,
+    }
 }
 
 fn add(workers: &Arc<Workers>, text: &str, share: Share) -> (Router, Arc<Directory>) {

@@ -1,44 +1,17 @@
 //! Routers that share a port: each gets what is its own, whatever comes for its neighbours and whatever these do with it,
 //! and one that has nothing to do is not polled.
 
-use engine::port::PortDirectory;
 use ports::Directory;
-use ports::joint::{By, Joints, LinkOf, PortOf, ShareOf, Together};
+use ports::joint::{Joints, LinkOf, ShareOf, Together};
 use ports::memory::Memory;
 use router::worker::share::{AHEAD, IN_LINE, Share};
 use router::{Router, Workers};
+use router_tests::shared::{PORT, count, frame, number, port, share, vlan};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(20);
-const PORT: &str =
-    "FromDevice(mem:x) -> ToDevice(shares:wan); FromDevice(shares:wan) -> ToDevice(mem:x)";
 const BACK: &str = "FromDevice(wan) -> c :: Counter -> ToDevice(wan)";
-const QUEUE: usize = 128;
-
-fn share(router: &str, vlan: u16) -> ShareOf {
-    ShareOf {
-        router: router.to_owned(),
-        vlan: vec![vlan],
-        by: vec![By::Rest],
-        broadcast: true,
-        rate: None,
-        queue: QUEUE,
-        tickets: 1,
-    }
-}
-
-fn port(shares: Vec<ShareOf>) -> Together {
-    Together {
-        ports: vec![PortOf {
-            name: "wan".to_owned(),
-            device: "mem:x".to_owned(),
-            shares,
-        }],
-        links: Vec::new(),
-    }
-}
-
 /// A process of one worker with a shared port.
 struct Process {
     workers: Arc<Workers>,
@@ -62,37 +35,11 @@ impl Process {
         let share = Share {
             tickets: 1,
             priority,
+            group: None,
         };
         let router = Router::start_on(&self.workers, &plan, Arc::clone(&ports) as _, share, 1);
         (router.unwrap_or_else(|e| panic!("{e}")), ports)
     }
-}
-
-/// A frame of a VLAN with a number: IPv4, UDP.
-fn frame(vlan: u16, number: u32) -> Vec<u8> {
-    let mut frame = testkit::ip4().bytes();
-    frame.resize(60, 0);
-    let mut ether = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0];
-    ether.extend(vlan.to_be_bytes());
-    ether.extend([8, 0]);
-    ether.extend(frame);
-    let end = ether.len();
-    ether[end - 4..].copy_from_slice(&number.to_be_bytes());
-    ether
-}
-
-fn number(frame: &[u8]) -> u32 {
-    u32::from_be_bytes(frame[frame.len() - 4..].try_into().expect("four bytes"))
-}
-
-fn vlan(frame: &[u8]) -> u16 {
-    u16::from_be_bytes([frame[14], frame[15]])
-}
-
-fn count(ports: &Directory, port: &str, name: &str) -> u64 {
-    let port = ports.get(port).expect("it is open").port;
-    let all = port.counters().into_iter();
-    all.filter(|(n, ..)| *n == name).map(|(.., n)| n).sum()
 }
 
 fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -191,6 +138,33 @@ fn reloads_in_a_loop_and_routers_that_come_and_go_are_not_noticed() {
         router.reload(&next).expect("it is reloaded");
     });
     assert_eq!(red.read("c.count", "").as_deref(), Ok("100"));
+}
+
+#[test]
+fn a_neighbours_route_flaps_are_not_noticed() {
+    let process = Process::new(&port(vec![share("red", 100), share("blue", 200)]));
+    let (_port, ports) = process.add("wan", PORT, AHEAD);
+    let (red, _) = process.add("red", BACK, 0);
+    let text = "FromDevice(wan) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(0/0 0, 10.9.0.0/16 1) -> c :: Counter \
+         -> Discard; rt[1] -> Discard";
+    let (blue, _) = process.add("blue", text, 0);
+    red_among_blue(&ports.memory("x"), 100, 50, |round| {
+        for n in 0..20 {
+            let route = format!("10.{n}.{round}.0/24");
+            blue.write("rt.add", &format!("{route} 1"))
+                .expect("there is room");
+            if n % 2 == round % 2 {
+                blue.write("rt.remove", &route).expect("it is there");
+            }
+        }
+    });
+    assert_eq!(red.read("c.count", "").as_deref(), Ok("100"));
+    let table = blue.read("rt.table", "").expect("it answers");
+    assert_eq!(
+        table.lines().count(),
+        2 + 100 * 10,
+        "every second one stays"
+    );
 }
 
 #[test]

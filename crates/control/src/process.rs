@@ -432,6 +432,7 @@ impl Process {
                 configuration: info.configuration,
                 netns: namespace.map(|namespace| namespace.name().to_owned()),
                 share: share.tickets,
+                group_share: share.group.map(|group| group.tickets),
                 priority: share.priority,
                 uptime_ns: info.uptime_ns,
                 reloads: info.reloads,

@@ -43,6 +43,9 @@ pub struct Router {
     pub netns: Option<String>,
     /// Its tickets.
     pub share: u32,
+    /// Those of its group, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_share: Option<u32>,
     /// Its priority: routers of a greater one go first.
     pub priority: u8,
     /// Nanoseconds since it was started.

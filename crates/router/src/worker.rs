@@ -33,8 +33,10 @@ use stopwatch::Stopwatch;
 
 /// Rounds of a turn at most: the clock, the mail and timers are looked at once in so many.
 const ROUNDS: u32 = 16;
-/// A turn of several rounds is to take less than so many nanoseconds.
+/// A turn is to take less than so many nanoseconds, if it has several rounds or other routers wait.
 const TURN: u64 = 8_000;
+/// The greatest BURST: what tasks take at a time has no other bound.
+const BURST_MAX: u32 = 1024;
 
 /// How often a worker that moves no packets does what it has to do until it is done.
 const LONG_ASKS_EVERY: Duration = Duration::from_millis(1);
@@ -167,6 +169,8 @@ pub struct LocalRouter {
     account: Account,
     /// Rounds of its last turn at most.
     rounds: u32,
+    /// Packets that its tasks take at a time beside other routers, at most.
+    most: u32,
     /// Its last turn beside other routers: nanoseconds, and whether something moved.
     last: (u64, bool),
     /// Nanoseconds of turns in which something moved.
@@ -239,6 +243,17 @@ impl LocalRouter {
             worked = true;
         }
         worked
+    }
+
+    /// A turn beside other routers, after [`last`](Self::last). Returns whether there was work.
+    #[inline]
+    fn turn_beside(&mut self, now: Time) -> bool {
+        let (time, worked) = self.last;
+        let rounds = self.graph().rounds_used().max(1);
+        self.most = next_most(self.most, time / u64::from(rounds), worked);
+        let most = self.most;
+        self.graph().set_most(most);
+        self.turn(now, self.last)
     }
 
     /// Notes what came of a turn. Returns whether an element has stopped the router.
@@ -446,6 +461,20 @@ fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     }
 }
 
+/// Packets that a router's tasks take at a time at most, after a round in which that were `most` and which took so many
+/// nanoseconds: other routers are not to wait longer because its packets take long.
+#[inline]
+fn next_most(most: u32, round: u64, moved: bool) -> u32 {
+    if moved && round > TURN {
+        let fit = u64::from(most) * TURN / round;
+        (fit as u32).max(1)
+    } else if moved && round < TURN / 2 {
+        (2 * most).min(BURST_MAX)
+    } else {
+        most
+    }
+}
+
 /// One writer, so a load and a store do.
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
@@ -484,5 +513,22 @@ mod tests {
         // A turn without work says nothing of the next one's.
         assert_eq!(after(&[(10, true), (10, true), (10, false)]), 1);
         assert_eq!(after(&[(10, true), (10, true), (TURN, true)]), 1);
+    }
+
+    #[test]
+    fn bursts_are_as_large_as_fits_into_a_turn() {
+        // What bursts come to, from the greatest, of packets that take so long, where up to 64 are there.
+        let of = |packet: u64| {
+            let round = |most: u32| u64::from(most.min(64)) * packet;
+            (0..30).fold(BURST_MAX, |most, _| next_most(most, round(most), true))
+        };
+        assert_eq!(of(50), BURST_MAX);
+        assert_eq!(of(100), BURST_MAX);
+        assert!((20..=40).contains(&of(200)), "{}", of(200));
+        assert_eq!(of(8_000), 1);
+        assert_eq!(of(1_000_000), 1);
+        // A turn in which nothing moved says nothing.
+        assert_eq!(next_most(7, 1_000_000, false), 7);
+        assert_eq!(next_most(7, 10, false), 7);
     }
 }

@@ -65,11 +65,12 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
         });
         let _ = writeln!(
             text,
-            "{:width$}  {}{}, share {}, priority {}, {}, {}{ended}{}",
+            "{:width$}  {}{}, share {}{}, priority {}, {}, {}{ended}{}",
             r.name,
             r.configuration,
             netns.unwrap_or_default(),
             r.share,
+            of_group(r.group_share),
             r.priority,
             lang::count(r.elements, "element"),
             r.ports.join(" "),
@@ -78,6 +79,11 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
     }
     print(&text)?;
     Ok(true)
+}
+
+/// Says what a router's share is a part of.
+pub(crate) fn of_group(tickets: Option<u32>) -> String {
+    tickets.map_or(String::new(), |n| format!(" in a group of {n}"))
 }
 
 fn times(n: u64) -> String {

@@ -1,9 +1,10 @@
-//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[port]]`, `[[link]]`, `[ipsec]`), or
+//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[group]]`, `[[port]]`, `[[link]]`, `[ipsec]`), or
 //! the servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
 //!
 //! All mistakes are found at once; each has its place, says what is wrong and what to do.
 
 mod ipsec;
+mod isolation;
 mod ports;
 pub(crate) mod reader;
 mod routers;
@@ -14,6 +15,9 @@ use lang::{Diagnostic, SourceMap};
 use reader::{Fields, Reader};
 pub use routers::{Section, twice_used};
 use std::path::Path;
+
+/// What only a file of routers has.
+const OF_ROUTERS: [&str; 4] = ["router", "group", "port", "ipsec"];
 
 /// A file, read as far as its mistakes allow.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
 pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str>) -> Parsed {
     read(name, text, |reader, top| {
         let kinds = ["cluster", "server", "link", "route"];
-        let has_routers = ["router", "port", "ipsec"].iter().any(|kind| top.has(kind));
+        let has_routers = OF_ROUTERS.iter().any(|kind| top.has(kind));
         // Both may have links.
         let of_cluster = |kind: &str| !has_routers || kind != "link";
         let cluster = kinds.iter().any(|kind| of_cluster(kind) && top.has(kind));
@@ -74,14 +78,14 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
                 let mut reader = reader;
                 reader.wrong("file-kinds", top.span, wrong, help);
                 kinds.iter().for_each(|kind| top.skip(kind));
-                let others = ["router", "port", "ipsec"];
-                others.iter().for_each(|kind| top.skip(kind));
+                OF_ROUTERS.iter().for_each(|kind| top.skip(kind));
                 (reader, Vec::new(), Together::default(), None)
             }
             (true, false) => {
                 let (mut reader, mut routers) = routers::read(reader, top, folder, only);
                 ipsec::read(&mut reader, top, &mut routers, folder);
                 let together = ports::read(&mut reader, top, &mut routers);
+                routers::make_gates(&mut reader, &mut routers, &together);
                 (reader, routers, together, None)
             }
             (false, true) => {
@@ -131,5 +135,7 @@ fn read(name: &str, text: &str, sections: impl FnOnce(Reader, &mut Fields) -> Se
     }
 }
 
+#[cfg(test)]
+mod isolation_tests;
 #[cfg(test)]
 mod tests;

@@ -129,8 +129,10 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
         share: Share {
             tickets: 1,
             priority,
+            group: None,
         },
         isolation: None,
+        machine: None,
         place,
     };
     let of = PortOf {

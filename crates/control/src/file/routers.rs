@@ -1,14 +1,19 @@
 //! The routers of a process: `[[router]]`. Fields are described in docs/routers.md.
 
+use super::isolation::{self, Kind};
 use super::reader::{Fields, Reader, Word};
 use crate::isolated::{GATE, Isolation};
 use crate::source::{Source, definition};
 use engine::plan::Plan;
+use lang::args::quote;
 use lang::{Diagnostic, Span};
 use ports::Directory;
-use router::worker::share::{PRIORITIES, Share};
+use ports::joint::Together;
+use router::worker::share::{Group, PRIORITIES, Share};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::btree_map::Entry;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// A router of a process, as its file describes it.
 #[derive(Clone, Debug)]
@@ -23,6 +28,8 @@ pub struct Section {
     pub share: Share,
     /// What it has as a process of its own, if it is one.
     pub isolation: Option<Isolation>,
+    /// Where a virtual machine has the sockets of its cards, if this router is the gate of one.
+    pub machine: Option<PathBuf>,
     /// Where the file names its graph.
     pub place: Span,
 }
@@ -40,10 +47,6 @@ impl Section {
 /// Tickets at most: so many routers may share a worker evenly with room for shares between.
 const TICKETS_MAX: u32 = 1_000_000;
 
-/// MiB that an isolated router may have, and what it has if nothing is said.
-const MEMORY: std::ops::RangeInclusive<u32> = 64..=1 << 20;
-const MEMORY_USUAL: u32 = 1024;
-
 /// Reads the sections. Graphs are looked for from `folder`; if only one router is wanted, those of others are not read.
 /// Mistakes are noted.
 pub(super) fn read(
@@ -54,8 +57,9 @@ pub(super) fn read(
 ) -> (Reader, Vec<Section>) {
     let mut names: BTreeMap<String, Span> = BTreeMap::new();
     let mut sections = Vec::new();
+    let groups = groups(&mut reader, top);
     for fields in top.tables(&mut reader, "router", "[[router]]") {
-        let section = section(&mut reader, fields, (folder, only), &mut names);
+        let section = section(&mut reader, fields, (folder, only), &groups, &mut names);
         sections.extend(section);
     }
     (reader, sections)
@@ -65,6 +69,7 @@ fn section(
     r: &mut Reader,
     mut fields: Fields,
     (folder, only): (&Path, Option<&str>),
+    groups: &BTreeMap<String, Group>,
     names: &mut BTreeMap<String, Span>,
 ) -> Option<Section> {
     let name = fields.needed(
@@ -72,13 +77,23 @@ fn section(
         "name",
         "write name = \"...\": commands name the router by it",
     );
+    let kind = isolation::read(r, &mut fields);
+    let (isolation, machine) = match kind {
+        Kind::Shared => (None, None),
+        Kind::Process(isolation) => (Some(isolation), None),
+        Kind::Machine(sockets) => (None, Some(sockets)),
+    };
     let help = "write graph = \"edge.click\", a file in the Click language; its path is relative to this file";
-    let graph = fields.needed(r, "graph", help);
+    let graph = match &machine {
+        None => fields.needed(r, "graph", help),
+        // What it is has been said.
+        Some(sockets) => Some(sockets.clone()),
+    };
     let netns = fields.word(r, "netns");
     let definitions = fields.pairs(r, "definitions");
     let tickets = fields.value::<u32>(r, "share");
     let priority = fields.value::<u8>(r, "priority");
-    let isolation = isolation(r, &mut fields);
+    let group = fields.word(r, "group");
     fields.end(r);
     let name = name.filter(|name| is_name(r, name));
     if let Some(name) = &name {
@@ -95,13 +110,16 @@ fn section(
             None => _ = names.insert(name.text.clone(), name.span),
         }
     }
-    if let Some((_, place)) = tickets.filter(|(n, _)| !(1..=TICKETS_MAX).contains(n)) {
-        let wrong = "there is no such share".to_owned();
-        let help = format!(
-            "write a number from 1 to {TICKETS_MAX}; shares are in proportion to each other"
-        );
-        r.wrong("router-share", place, wrong, &help);
-    }
+    let tickets = checked(r, tickets);
+    let group = group.and_then(|group| {
+        let found = groups.get(&group.text).copied();
+        if found.is_none() {
+            let wrong = format!("there is no group `{}`", group.text);
+            let help = "describe it: [[group]] with a name and a share";
+            r.wrong("router-group", group.span, wrong, help);
+        }
+        found
+    });
     if let Some((_, place)) = priority.filter(|(n, _)| *n >= PRIORITIES) {
         let wrong = "there is no such priority".to_owned();
         let help = "write a number from 0 to 7; a router with a greater one goes first";
@@ -117,7 +135,7 @@ fn section(
     let graph = graph?;
     let path = folder.join(&graph.text);
     let is_wanted = only.is_none_or(|only| name.as_ref().is_some_and(|name| name.text == only));
-    let source = match is_wanted {
+    let source = match is_wanted && machine.is_none() {
         true => Source::read_at(&path, definitions),
         false => Ok(Source::default()),
     };
@@ -134,75 +152,99 @@ fn section(
         source,
         netns: netns.map(|netns| netns.text),
         share: Share {
-            tickets: tickets.map_or(1, |(n, _)| n),
+            tickets,
             priority: priority.map_or(0, |(n, _)| n),
+            group,
         },
         isolation,
+        machine: machine.map(|sockets| PathBuf::from(sockets.text)),
         place: graph.span,
     })
 }
 
-/// What an isolated router has; `None` for one that shares the process.
-fn isolation(r: &mut Reader, fields: &mut Fields) -> Option<Isolation> {
-    let kind = fields.word(r, "isolation");
-    let user = fields.word(r, "user");
-    let memory = fields.value::<u32>(r, "memory");
-    let cores = fields.word(r, "cores");
-    let workers = fields.value::<u8>(r, "workers");
-    match kind.as_ref().map_or("shared", |word| &word.text) {
-        "process" => {}
-        "shared" => {
-            let given = [
-                user.map(|word| word.span),
-                memory.map(|(_, span)| span),
-                cores.map(|word| word.span),
-                workers.map(|(_, span)| span),
-            ];
-            for span in given.into_iter().flatten() {
-                let wrong = "this is for a router that is a process of its own".to_owned();
-                let help = "add isolation = \"process\", or leave it out";
-                r.wrong("router-isolation", span, wrong, help);
+/// Makes the graphs of virtual machines' gates: from what they share, and their links, to cards of theirs with the same names.
+pub(super) fn make_gates(r: &mut Reader, routers: &mut [Section], together: &Together) {
+    for router in routers {
+        let Some(sockets) = &router.machine else {
+            continue;
+        };
+        let name = &router.name;
+        let shared = together.ports.iter();
+        let shared = shared.filter(|port| port.shares.iter().any(|share| share.router == *name));
+        let links = together.links.iter();
+        let links = links.filter(|link| link.routers.contains(name));
+        let ports = shared
+            .map(|port| &port.name)
+            .chain(links.map(|link| &link.name));
+        let mut text = String::new();
+        for port in ports {
+            let socket = sockets.join(format!("{port}.sock"));
+            let (here, there) = (quote(port), quote(&format!("vhost:{}", socket.display())));
+            for (from, to) in [(&here, &there), (&there, &here)] {
+                let _ = writeln!(text, "FromDevice({from}, PROMISC true) -> ToDevice({to});");
             }
-            return None;
         }
-        other => {
-            let wrong = format!("there is no isolation `{other}`");
-            let help = "write \"shared\" or \"process\"; a virtual machine is given packets by a port `vhost:` (docs/cards.md)";
-            r.wrong("router-isolation", kind?.span, wrong, help);
-            return None;
+        if text.is_empty() {
+            let wrong = format!("the virtual machine `{name}` has no card");
+            let help = "give it a share of a port, or a link: for each it has a card, with a socket of the same name";
+            r.wrong("router-isolation", router.place, wrong, help);
+        }
+        router.source = Source {
+            name: format!("gate of the virtual machine {name}"),
+            text: text.into(),
+            ..Source::default()
+        };
+    }
+}
+
+/// The groups, by name.
+fn groups(r: &mut Reader, top: &mut Fields) -> BTreeMap<String, Group> {
+    let mut groups = BTreeMap::new();
+    for mut fields in top.tables(r, "group", "[[group]]") {
+        let help = "write name = \"...\": routers name their group by it";
+        let name = fields.needed(r, "name", help);
+        let tickets = fields.value::<u32>(r, "share");
+        fields.end(r);
+        let tickets = checked(r, tickets);
+        let Some(name) = name else {
+            continue;
+        };
+        let group = Group {
+            number: groups.len() as u32,
+            tickets,
+        };
+        match groups.entry(name.text) {
+            Entry::Vacant(free) => _ = free.insert(group),
+            Entry::Occupied(taken) => {
+                let wrong = format!("there are two groups `{}`", taken.key());
+                r.wrong(
+                    "group-twice",
+                    name.span,
+                    wrong,
+                    "give each a name of its own",
+                );
+            }
         }
     }
-    let Some(user) = user else {
-        let wrong = "a router that is a process of its own needs a user".to_owned();
-        let help = "write user = \"...\", and make the user with `useradd --system`: it has its rights, and nobody else's";
-        r.wrong("router-isolation", kind?.span, wrong, help);
-        return None;
+    groups
+}
+
+/// A share that may be; 1 if none is given. Notes a mistake.
+fn checked(r: &mut Reader, tickets: Option<(u32, Span)>) -> u32 {
+    let (n, place) = match tickets {
+        None => return 1,
+        Some((n, _)) if (1..=TICKETS_MAX).contains(&n) => return n,
+        Some(wrong) => wrong,
     };
-    if user.text == "root" {
-        let wrong = "an isolated router cannot be root".to_owned();
-        let help = "name another user; `useradd --system` makes one";
-        r.wrong("router-isolation", user.span, wrong, help);
-    }
-    if let Some((_, span)) = memory.filter(|(mib, _)| !MEMORY.contains(mib)) {
-        let wrong = "there is no such bound of memory".to_owned();
-        let help = format!("write MiB, from {} to {}", MEMORY.start(), MEMORY.end());
-        r.wrong("router-isolation", span, wrong, &help);
-    }
-    if let Some((_, span)) = workers.filter(|(n, _)| !(1..=64).contains(n)) {
-        let wrong = "there is no such number of workers".to_owned();
-        r.wrong(
-            "router-isolation",
-            span,
-            wrong,
-            "write a number from 1 to 64",
-        );
-    }
-    Some(Isolation {
-        user: user.text,
-        memory: u64::from(memory.map_or(MEMORY_USUAL, |(mib, _)| mib)) << 20,
-        cores: cores.map(|word| word.text),
-        workers: workers.map_or(1, |(n, _)| n.clamp(1, 64)),
-    })
+    let help =
+        format!("write a number from 1 to {TICKETS_MAX}; shares are in proportion to each other");
+    r.wrong(
+        "router-share",
+        place,
+        format!("there is no share {n}"),
+        &help,
+    );
+    1
 }
 
 /// Names stand in paths of the API, where `..` means another place, in words of commands, where `-x` means an option, and in

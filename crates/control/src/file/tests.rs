@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 
 /// A folder with graphs, which goes when it is dropped.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(test: &str) -> Folder {
+    pub(super) fn new(test: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("ashlar-file-{}-{test}", std::process::id()));
         fs::create_dir_all(&path).expect("the temporary folder takes folders");
         fs::write(path.join("a.click"), "Idle -> Discard").expect("it takes files");
@@ -22,7 +22,7 @@ impl Drop for Folder {
 }
 
 /// Line and message of each mistake; all have a remedy.
-fn mistakes(parsed: &Parsed) -> Vec<String> {
+pub(super) fn mistakes(parsed: &Parsed) -> Vec<String> {
     let line = |d: &Diagnostic| d.span.map_or(0, |span| parsed.map.start(span).line);
     let all = parsed.diagnostics.iter();
     all.map(|d| {
@@ -60,7 +60,11 @@ fn a_file_becomes_routers() {
         red.source.definitions,
         [defined("DEV0", "eth0"), defined("N", "7")]
     );
-    let share = |tickets, priority| Share { tickets, priority };
+    let share = |tickets, priority| Share {
+        tickets,
+        priority,
+        group: None,
+    };
     assert_eq!((red.share, blue.share), (share(3, 2), share(1, 0)));
     assert_eq!(
         (blue.netns.as_deref(), blue.source.definitions.len()),
@@ -98,7 +102,7 @@ definitions = { "a-b" = "x", C = true }
             missing.display(),
             folder.0.join("a.click").display()
         ),
-        "8: there is no such share",
+        "8: there is no share 0",
         "10: `a b` is no name of a router, port or link",
         "11: `graph` must be a text, not integer",
         "12: there is no such priority",

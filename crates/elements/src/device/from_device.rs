@@ -250,7 +250,7 @@ impl<S: Style> Element for FromDevice<S> {
             cx.set_timer(until);
             return Did::Sleep;
         }
-        let (mut came, mut has_more, burst) = (0, false, self.burst);
+        let (mut came, mut has_more, burst) = (0, false, cx.at_most(self.burst));
         cx.run_to_completion(0, &mut self.batch, |batch, cx| {
             let bare = self.bare && !cx.watched();
             let received = self.queues.receive(|queue| match bare {

@@ -39,7 +39,7 @@ impl Unqueue {
     fn wanted(&self, cx: &Cx) -> usize {
         let burst = match self.burst {
             None => cx.burst(),
-            Some(n) => usize::try_from(n).unwrap_or(ALL),
+            Some(n) => cx.at_most(usize::try_from(n).unwrap_or(ALL)),
         };
         match u64::try_from(self.limit) {
             Err(_) => burst,

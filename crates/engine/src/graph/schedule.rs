@@ -138,6 +138,12 @@ impl Graph {
         self.core.inbox.as_ref().is_some_and(Inbox::any)
     }
 
+    /// Has tasks take so many packets at a time at most.
+    #[inline]
+    pub fn set_most(&mut self, most: u32) {
+        self.core.most = most as usize;
+    }
+
     /// Rounds that the last turn needed, of those that it was given.
     #[inline]
     pub fn rounds_used(&self) -> u32 {

@@ -2,7 +2,7 @@
 
 use super::rest::{Rest, Resting};
 use super::share::{Key, Order, Share};
-use super::{Idle, LocalRouter, LongAsk, Message, Progress, TURN};
+use super::{BURST_MAX, Idle, LocalRouter, LongAsk, Message, Progress, TURN};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site};
 use engine::plan::Plan;
@@ -72,7 +72,8 @@ fn no_reader() -> Reader {
 }
 
 impl Routers {
-    pub(super) fn new(reader: Reader, worker: usize, wakers: Arc<Wakers>) -> Routers {
+    /// A worker's, which has none yet.
+    pub fn new(reader: Reader, worker: usize, wakers: Arc<Wakers>) -> Routers {
         Routers {
             running: Vec::new(),
             halted: Vec::new(),
@@ -111,9 +112,15 @@ impl Routers {
 
     /// Runs messages.
     pub(super) fn read(&mut self, messages: impl Iterator<Item = Message>) {
+        self.change(|routers| messages.for_each(|message| message(routers)));
+    }
+
+    /// Changes something between turns.
+    pub fn change<R>(&mut self, what: impl FnOnce(&mut Routers) -> R) -> R {
         self.lend(false);
-        messages.for_each(|message| message(self));
+        let result = what(self);
         self.settle();
+        result
     }
 
     /// Gives the reader to the router that is alone, or takes it back.
@@ -136,6 +143,7 @@ impl Routers {
         self.lend(false);
         for mut halted in self.running.extract_if(.., |local| local.halted) {
             self.resting.end(&mut halted);
+            self.order.close(&mut halted.account);
             halted.progress.end();
             self.halted.push(halted);
         }
@@ -145,7 +153,10 @@ impl Routers {
         self.ready.clear();
         for at in 0..self.running.len() {
             if alone {
-                self.resting.end(&mut self.running[at]);
+                let local = &mut self.running[at];
+                self.resting.end(local);
+                local.most = BURST_MAX;
+                local.graph().set_most(BURST_MAX);
             }
             self.stand_in_line(at);
         }
@@ -187,6 +198,8 @@ impl Routers {
             progress,
             account: self.order.open(share),
             rounds: 1,
+            // What its packets take nobody knows yet.
+            most: 1,
             last: (0, false),
             busy: 0,
             halted: false,
@@ -202,6 +215,7 @@ impl Routers {
         let running = self.running.extract_if(.., is_it);
         for mut local in running.chain(self.halted.extract_if(.., is_it)) {
             self.resting.end(&mut local);
+            self.order.close(&mut local.account);
             let progress = Arc::clone(&local.progress);
             drop(local);
             progress.end();
@@ -219,7 +233,8 @@ impl Routers {
         self.running.iter_mut().chain(&mut self.halted)
     }
 
-    /// Runs `work` on what the worker has of a router; `None` if it has nothing of it. Within messages only.
+    /// Runs `work` on what the worker has of a router; `None` if it has nothing of it. Within messages and
+    /// [`change`](Self::change) only.
     pub fn within<R>(
         &mut self,
         router: u64,
@@ -249,9 +264,9 @@ impl Routers {
     }
 
     /// One turn of the worker, which ends when a router has had work. `last` is what the turn before took in
-    /// nanoseconds, and whether something moved.
+    /// nanoseconds, and whether something moved. Returns whether something moved.
     #[inline(always)] // into the packet loop
-    pub(super) fn turn(&mut self, clock: &Clock, now: Time, last: (u64, bool)) -> bool {
+    pub fn turn(&mut self, clock: &Clock, now: Time, last: (u64, bool)) -> bool {
         let (true, [only]) = (self.lent, &mut *self.running) else {
             return self.turn_of_one(clock, now);
         };
@@ -297,6 +312,8 @@ impl Routers {
             if is_over {
                 break;
             }
+            // What it brought to routers that rested is not to wait for others' turns.
+            self.wake_up(begin);
         }
         worked |= self.serve_others();
         let mut asked = std::mem::take(&mut self.asked);
@@ -315,7 +332,7 @@ impl Routers {
     fn run(&mut self, at: usize, now: Time) -> (bool, bool) {
         self.swap_reader(at);
         let local = &mut self.running[at];
-        let mut moved = local.turn(now, local.last);
+        let mut moved = local.turn_beside(now);
         if !moved && self.resting.begin(local, now) {
             // For what came just before nobody would have woken it.
             moved = local.turn(now, local.last);

@@ -1,5 +1,8 @@
 //! Shares of a worker: which of its routers runs next. Strict priority first, then stride scheduling by the time
-//! that each has had.
+//! that each has had. Routers of a group have the group's share together: what one has costs it the more, the more of them have
+//! work.
+
+use std::collections::HashMap;
 
 /// How many priorities there are: 0 to 7, as in IEEE 802.1Q.
 pub const PRIORITIES: u8 = 8;
@@ -18,6 +21,17 @@ pub struct Share {
     pub tickets: u32,
     /// A router runs only while no router of a greater priority has work. 0 to 7, [`IN_LINE`] or [`AHEAD`].
     pub priority: u8,
+    /// Whose share it has a part of, by its tickets.
+    pub group: Option<Group>,
+}
+
+/// Routers that have a share together, as far as their priority is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Which one.
+    pub number: u32,
+    /// Its tickets, 1 at least, beside those of other groups and of routers without one.
+    pub tickets: u32,
 }
 
 impl Default for Share {
@@ -25,6 +39,7 @@ impl Default for Share {
         Share {
             tickets: 1,
             priority: 0,
+            group: None,
         }
     }
 }
@@ -58,6 +73,8 @@ pub(super) struct Account {
     pass: u128,
     /// When it last ran, counted in runs: of two with the same pass the other one runs first.
     ran: u64,
+    /// Its group counts it: it had work in its last turn.
+    counted: bool,
 }
 
 /// The place of a router in the order.
@@ -73,6 +90,8 @@ pub(super) struct Order {
     /// it gets no time for the past.
     passes: [u128; LEVELS],
     runs: u64,
+    /// Tickets of routers that had work in their last turn, by group and level.
+    groups: HashMap<(u32, usize), u64>,
 }
 
 impl Order {
@@ -82,15 +101,45 @@ impl Order {
             share,
             pass: self.passes[share.level()],
             ran: self.runs,
+            counted: false,
         }
     }
 
     /// Changes a router's share from now on.
-    pub(super) fn change(&self, account: &mut Account, share: Share) {
+    pub(super) fn change(&mut self, account: &mut Account, share: Share) {
+        self.count(account, false);
         if share.level() != account.share.level() {
             account.pass = self.passes[share.level()];
         }
         account.share = share;
+    }
+
+    /// A router is no more on this worker.
+    pub(super) fn close(&mut self, account: &mut Account) {
+        self.count(account, false);
+    }
+
+    /// Has its group count a router, or not. Returns the tickets of all that the group counts.
+    fn count(&mut self, account: &mut Account, works: bool) -> u64 {
+        let Some(group) = account.share.group else {
+            return 0;
+        };
+        let (key, tickets) = (
+            (group.number, account.share.level()),
+            u64::from(account.share.tickets),
+        );
+        let all = self.groups.entry(key).or_default();
+        match (account.counted, works) {
+            (false, true) => *all += tickets,
+            (true, false) => *all -= tickets,
+            _ => {}
+        }
+        account.counted = works;
+        let all = *all;
+        if all == 0 {
+            self.groups.remove(&key);
+        }
+        all
     }
 
     /// What routers are sorted by: the first one runs first.
@@ -101,6 +150,10 @@ impl Order {
 
     /// A router has run for so many nanoseconds.
     pub(super) fn charge(&mut self, account: &mut Account, time: u64, worked: bool) {
+        let working = match (worked, account.counted) {
+            (false, false) => 0,
+            _ => self.count(account, worked),
+        };
         let at = &mut self.passes[account.share.level()];
         self.runs += 1;
         account.ran = self.runs;
@@ -108,7 +161,13 @@ impl Order {
             // Turns that the clock is too coarse for count, too.
             let time = u128::from(time.max(1)) << FRACTION;
             *at = account.pass.max(*at);
-            account.pass += time / u128::from(account.share.tickets.max(1));
+            let tickets = u128::from(account.share.tickets.max(1));
+            account.pass += match account.share.group {
+                None => time / tickets,
+                Some(group) => {
+                    time * u128::from(working) / (tickets * u128::from(group.tickets.max(1)))
+                }
+            };
         } else {
             account.pass = account.pass.max(*at);
         }
@@ -123,7 +182,11 @@ mod tests {
     /// has had after so many turns of the worker, in which routers are asked in order until one has work.
     fn after(turns: usize, routers: &[(u32, u8, u64)]) -> Vec<u64> {
         let mut order = Order::default();
-        let share = |&(tickets, priority, _): &(u32, u8, u64)| Share { tickets, priority };
+        let share = |&(tickets, priority, _): &(u32, u8, u64)| Share {
+            tickets,
+            priority,
+            group: None,
+        };
         let mut accounts: Vec<_> = routers.iter().map(|r| order.open(share(r))).collect();
         let mut had = vec![0; routers.len()];
         for _ in 0..turns {
@@ -216,132 +279,62 @@ mod tests {
         assert!(had[1].abs_diff(7_500) <= 30, "{had:?}");
     }
 
-    /// Nanoseconds of a look at a header, and of a router's work on a packet.
-    const LOOK: u64 = 4;
-    const WORK: u64 = 96;
-    /// What a port or a router takes at a time, and what waits before it at most.
-    const BURST: usize = 64;
-    const WAITING: usize = 512;
-    const SECONDS: u64 = 50_000_000;
-
-    /// How packets come to two routers on one worker.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Scheme {
-        /// From one queue, told apart by a port's router of this priority.
-        Software(u8),
-        /// Each from a queue of its own.
-        Queues,
-    }
-
-    /// Packets that each of two routers has forwarded in simulated time, as parts of what the worker could do without a
-    /// look at headers: the first of two tickets and the second of one, with 40 and 60 % of `offered` such parts.
-    fn forwarded(scheme: Scheme, offered: f64) -> [f64; 2] {
+    /// Time that routers have had after so many turns of 10 ns, by their tickets, group and its tickets, if `works` says when.
+    fn in_groups<const N: usize>(
+        routers: [(u32, Option<(u32, u32)>); N],
+        works: impl Fn(usize, usize) -> bool,
+    ) -> [u64; N] {
         let mut order = Order::default();
-        let share = |tickets, priority| Share { tickets, priority };
-        let shares = [share(2, 0), share(1, 0)];
-        let mut accounts: Vec<_> = shares.iter().map(|&share| order.open(share)).collect();
-        if let Scheme::Software(priority) = scheme {
-            accounts.push(order.open(share(1, priority)));
-        }
-        let (mut port, mut queues) = (Vec::<usize>::new(), [0usize; 2]);
-        let (mut now, mut came, mut done) = (0u64, 0u64, [0u64; 2]);
-        let mut arrive = |now: u64, port: &mut Vec<usize>, queues: &mut [usize; 2]| {
-            while (came as f64) < now as f64 * offered / WORK as f64 {
-                let to = [1, 0, 1, 0, 1][came as usize % 5];
-                came += 1;
-                if scheme != Scheme::Queues {
-                    if port.len() < 2 * WAITING {
-                        port.push(to);
-                    }
-                } else if queues[to] < WAITING {
-                    queues[to] += 1;
-                }
-            }
-        };
-        while now < SECONDS {
-            let mut all: Vec<usize> = (0..accounts.len()).collect();
-            all.sort_by_key(|&n| Order::key(&accounts[n]));
-            let mut worked = false;
-            for n in all {
-                let ahead = accounts[n].share.is_ahead();
-                let begin = now;
-                loop {
-                    arrive(now, &mut port, &mut queues);
-                    let (taken, each) = match n {
-                        2 => {
-                            let taken = port.len().min(BURST);
-                            for to in port.drain(..taken) {
-                                queues[to] = (queues[to] + 1).min(WAITING);
-                            }
-                            (taken, LOOK)
-                        }
-                        n => {
-                            let taken = queues[n].min(BURST);
-                            queues[n] -= taken;
-                            done[n] += taken as u64;
-                            (taken, WORK)
-                        }
-                    };
-                    let time = taken as u64 * each;
-                    now += time;
-                    order.charge(&mut accounts[n], time, taken > 0);
-                    worked |= taken > 0;
-                    if taken == 0 || !ahead || now - begin >= super::super::TURN {
-                        break;
-                    }
-                }
-                if worked && !ahead {
-                    break;
-                }
-            }
-            now += if worked { 0 } else { WORK };
-        }
-        done.map(|n| (n * WORK) as f64 / now as f64)
-    }
-
-    /// What each should have, where the worker can do so much.
-    fn ideal(capacity: f64, offered: f64) -> [f64; 2] {
-        let (high, low) = (0.4 * offered, 0.6 * offered);
-        let its = high.min((capacity * 2.0 / 3.0).max(capacity - low));
-        [its, low.min(capacity - its)]
-    }
-
-    /// How far the two are from that, at most, over loads from half to three times of what the worker can do.
-    fn error(scheme: Scheme) -> f64 {
-        let each = (5..=30).map(|tenths| {
-            let offered = f64::from(tenths) / 10.0;
-            let looks = match scheme {
-                Scheme::Software(_) => offered * LOOK as f64 / WORK as f64,
-                Scheme::Queues => 0.0,
-            };
-            let (is, ought) = (forwarded(scheme, offered), ideal(1.0 - looks, offered));
-            is.iter()
-                .zip(ought)
-                .map(|(is, ought)| (is - ought).abs())
-                .fold(0.0, f64::max)
+        let mut accounts = routers.map(|(tickets, group)| {
+            let group = group.map(|(number, tickets)| Group { number, tickets });
+            order.open(Share {
+                tickets,
+                group,
+                ..Share::default()
+            })
         });
-        each.fold(0.0, f64::max)
+        let mut had = [0; N];
+        for now in 0..12_000 {
+            turn(&mut order, &mut accounts, &mut had, |n| {
+                10 * u64::from(works(n, now))
+            });
+        }
+        accounts.iter_mut().for_each(|account| order.close(account));
+        assert!(order.groups.is_empty(), "nothing stays of groups");
+        had
+    }
+
+    fn is_near<const N: usize>(had: [u64; N], ought: [u64; N]) {
+        let near = |(had, ought): (u64, u64)| had.abs_diff(ought) <= 100;
+        assert!(
+            had.into_iter().zip(ought).all(near),
+            "{had:?}, not {ought:?}"
+        );
     }
 
     #[test]
-    fn queues_hold_two_to_one_whatever_is_offered_and_a_port_in_line_does_not() {
-        let [queues, hardware] = [Scheme::Software(AHEAD), Scheme::Queues].map(error);
-        assert!(queues <= 0.02, "{queues}");
-        assert!(hardware <= 0.02, "{hardware}");
-        let inline = error(Scheme::Software(IN_LINE));
-        assert!(inline > 0.2, "{inline}");
-        // As in the paper, what is forwarded follows what comes.
-        let [high, low] = forwarded(Scheme::Software(IN_LINE), 3.0);
-        assert!((high / low - 2.0 / 3.0).abs() < 0.02, "{high} {low}");
-    }
-
-    #[test]
-    fn ten_times_its_share_for_one_costs_the_other_nothing() {
-        // The second one is offered ten times what it may have, the first one what is within its share.
-        let offered = 0.33 / 0.4;
-        let alone = forwarded(Scheme::Software(AHEAD), offered)[0];
-        assert!((alone - 0.33).abs() < 0.01, "{alone}");
-        let [high, _] = forwarded(Scheme::Software(AHEAD), 1.5);
-        assert!((high - 0.6).abs() < 0.01, "all that comes: {high}");
+    fn a_group_has_its_share_however_many_of_its_routers_work() {
+        let (gold, iron) = (Some((0, 2)), Some((1, 1)));
+        // Two thirds for gold, which its two share 1:3; a third for iron's three.
+        let all = [(1, gold), (3, gold), (1, iron), (1, iron), (1, iron)];
+        let had = in_groups(all, |_, _| true);
+        is_near(had, [20_000, 60_000, 13_333, 13_333, 13_333]);
+        // What one does not use goes to the others of its group.
+        let had = in_groups(all, |n, _| n != 1 && n != 4);
+        is_near(had, [80_000, 0, 20_000, 20_000, 0]);
+        // Without the whole of gold all is iron's; a router without a group stands beside the groups.
+        is_near(
+            in_groups([(1, gold), (1, iron), (1, iron)], |n, _| n > 0),
+            [0, 60_000, 60_000],
+        );
+        is_near(
+            in_groups([(1, gold), (1, gold), (1, None)], |_, _| true),
+            [40_000, 40_000, 40_000],
+        );
+        // One that comes and goes takes no more than its part while it is there.
+        let had = in_groups([(1, gold), (1, gold), (2, None)], |n, now| {
+            n != 1 || now >= 6_000
+        });
+        is_near(had, [45_000, 15_000, 60_000]);
     }
 }

@@ -1,0 +1,126 @@
+//! Groups of routers, and routers that are kept apart from others, as files describe them.
+
+use super::parse;
+use super::tests::{Folder, mistakes};
+use router::worker::share::Group;
+
+#[test]
+fn groups_have_shares_and_routers_name_them() {
+    let folder = Folder::new("groups");
+    let text = r#"
+[[group]]
+name = "gold"
+share = 3
+[[group]]
+name = "iron"
+[[router]]
+name = "red"
+graph = "a.click"
+share = 2
+group = "iron"
+[[router]]
+name = "blue"
+graph = "a.click"
+"#;
+    let parsed = parse("routers.toml", text, &folder.0);
+    assert_eq!(mistakes(&parsed), [""; 0]);
+    let groups: Vec<_> = parsed.routers.iter().map(|r| r.share.group).collect();
+    let iron = Group {
+        number: 1,
+        tickets: 1,
+    };
+    assert_eq!(groups, [Some(iron), None]);
+
+    let text = r#"[[group]]
+share = 0
+[[group]]
+name = "gold"
+[[group]]
+name = "gold"
+[[router]]
+name = "red"
+graph = "a.click"
+group = "silver"
+"#;
+    let mut found = mistakes(&parse("routers.toml", text, &folder.0));
+    found.sort_unstable();
+    let right = [
+        "10: there is no group `silver`",
+        "1: [[group]] has no `name`",
+        "2: there is no share 0",
+        "6: there are two groups `gold`",
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn a_virtual_machine_has_a_card_for_each_share_and_link() {
+    let folder = Folder::new("machines");
+    std::fs::write(folder.0.join("a.click"), "FromDevice(between) -> Discard").expect("it is ours");
+    let text = r#"
+[[router]]
+name = "red"
+graph = "a.click"
+[[router]]
+name = "vm"
+isolation = "machine"
+sockets = "/run/vm"
+[[port]]
+name = "wan"
+device = "eth0"
+share = [{ router = "vm" }]
+[[link]]
+name = "between"
+routers = ["red", "vm"]
+"#;
+    let parsed = parse("routers.toml", text, &folder.0);
+    assert_eq!(mistakes(&parsed), [""; 0]);
+    let vm = parsed.routers.iter().find(|r| r.name == "vm");
+    let right = "\
+        FromDevice(wan, PROMISC true) -> ToDevice(vhost:/run/vm/wan.sock);\n\
+        FromDevice(vhost:/run/vm/wan.sock, PROMISC true) -> ToDevice(wan);\n\
+        FromDevice(between, PROMISC true) -> ToDevice(vhost:/run/vm/between.sock);\n\
+        FromDevice(vhost:/run/vm/between.sock, PROMISC true) -> ToDevice(between);\n";
+    assert_eq!(&*vm.expect("it is there").source.text, right);
+}
+
+#[test]
+fn what_a_kind_of_isolation_lacks_or_has_too_much_is_told() {
+    let folder = Folder::new("isolation");
+    let text = r#"[[router]]
+name = "a"
+isolation = "machine"
+graph = "a.click"
+sockets = "run/vm"
+[[router]]
+name = "b"
+isolation = "machine"
+sockets = "/run/vm"
+user = "nobody"
+[[router]]
+name = "c"
+graph = "a.click"
+sockets = "/run/vm"
+[[router]]
+name = "d"
+graph = "a.click"
+isolation = "process"
+[[router]]
+name = "e"
+graph = "a.click"
+isolation = "wall"
+"#;
+    let mut found = mistakes(&parse("routers.toml", text, &folder.0));
+    found.sort_unstable();
+    let right = [
+        "10: this is for a router that is a process of its own",
+        "14: this is for a virtual machine",
+        "18: a router that is a process of its own needs a user",
+        "22: there is no isolation `wall`",
+        "3: a virtual machine has no `graph`",
+        "3: a virtual machine needs a folder for the sockets of its cards",
+        "3: the virtual machine `a` has no card",
+        "9: the virtual machine `b` has no card",
+    ];
+    assert_eq!(found, right);
+}
