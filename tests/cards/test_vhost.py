@@ -1,4 +1,5 @@
-"""A port `vhost:`: a guest's virtio card is the port's other end (vhost-user). The router runs on this machine.
+"""A port `vhost:`: a guest's virtio card is the port's other end (vhost-user). The guest is a virtual machine of a file of routers
+(`isolation = "machine"`), with a share of a port; its gate runs on this machine.
 
 Shows: the link is up while a guest drives its card; packets, large ones and a stream of TCP pass both ways; a guest that is killed
 under traffic and another one in its place; a router that is killed and comes back while the guest goes on.
@@ -61,7 +62,7 @@ class Bed:
     """A router between a guest and a namespace."""
 
     def __init__(self, lab: Lab):
-        self.lab, self.control, self.vm = lab, lab.folder / "router.sock", lab.folder / "vm.sock"
+        self.lab, self.control, self.vm = lab, lab.folder / "router.sock", lab.folder / "wan.sock"
         self.space, self.host = lab.namespace("router"), lab.namespace("host")
         lab.link(self.host, "eth0", self.space, "v0")
         self.host.ip("address add 10.8.0.1/24 dev eth0")
@@ -70,10 +71,17 @@ class Bed:
         self.boot()
 
     def start(self) -> None:
-        # The guest has the address, so the router takes frames for others.
-        text = f"""FromDevice(v0, PROMISC true) -> in :: Counter -> send :: ToDevice("vhost:{self.vm}");
-                   FromDevice("vhost:{self.vm}", PROMISC true) -> out :: Counter -> ToDevice(v0);"""
-        file = self.lab.folder / "vhost.click"
+        text = f"""
+            [[router]]
+            name = "vm"
+            isolation = "machine"
+            sockets = "{self.lab.folder}"
+            [[port]]
+            name = "wan"
+            device = "v0"
+            share = [{{ router = "vm" }}]
+        """
+        file = self.lab.folder / "routers.toml"
         file.write_text(text)
         # That of a router that was killed is there, too.
         self.router = self.space.spawn(ASHLAR, "run", str(file), "--socket", str(self.control), "--workers", "1", "--buffers", "4096")
@@ -89,7 +97,7 @@ class Bed:
 
     def stats(self) -> dict:
         api = Api(self.control)
-        api.request("GET", "/v1/stats")
+        api.request("GET", "/v1/routers/vm/stats")
         return json.loads(api.getresponse().read())
 
     def port(self) -> dict:
@@ -97,8 +105,8 @@ class Bed:
 
     def dropped(self) -> int:
         """Packets for the guest that had no room."""
-        send = next(e for e in self.stats()["elements"] if e["name"] == "send")
-        return sum(copy["drops"][send["drop_names"].index("full")] for copy in send["copies"])
+        senders = [e for e in self.stats()["elements"] if e["class"] == "ToDevice"]
+        return sum(copy["drops"][e["drop_names"].index("full")] for e in senders for copy in e["copies"])
 
     def boot(self) -> None:
         self.guests += 1
