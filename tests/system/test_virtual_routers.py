@@ -8,7 +8,7 @@ Ashlar runs in `ports`; red and blue are routers with shares of the ports `wan` 
 own. In `wan` and `lan` another Ashlar puts VLANs together and apart, as a switch does: not every kernel has VLANs.
 
 Shows: docs/routers.md as one follows it; one FRR is killed, one router is reloaded, ended and added, and the other's BGP
-session and traffic notice nothing; fifty routers with FRR and BGP each; routers are linked inside the server.
+session and traffic notice nothing; fifty routers with FRR and BGP each; routers are linked inside the server, and chosen routes leak.
 """
 
 import json
@@ -248,28 +248,38 @@ def test_what_is_for_nobody_is_dropped_by_name(bed):
     assert bed.router.stop() == 0
 
 
-def test_routers_are_linked_and_a_loop_between_them_ends_by_the_time_to_live(lab):
-    """Both forward what is for nowhere to each other, by Linux's own default routes."""
-    ports = lab.namespace("ports")
-    tenant = {name: lab.namespace(f"routing-{name}") for name in VLANS}
-    host = lab.namespace("host")
-    lab.link(host, "eth0", ports, "p0")
-    ports.sysctl(net__ipv6__conf__p0__disable_ipv6=1)
+def linked(lab: Lab, devices: dict[str, str]) -> tuple[AshlarRouter, dict, dict]:
+    """Linux-driven routers, linked by `between` (10.9.0.1 and 10.9.0.2), each with one port; their namespaces, and those of hosts."""
+    ports, hosts = lab.namespace("ports"), {}
+    spaces = {name: lab.namespace(f"routing-{name}") for name in devices}
+    for name, device in devices.items():
+        if device.startswith("p"):
+            hosts[name] = lab.namespace(f"host-{name}")
+            lab.link(hosts[name], "eth0", ports, device)
+            ports.sysctl(**{f"net__ipv6__conf__{device}__disable_ipv6": 1})
     graph = ROOT / "conf/linux-router.click"
-    text = '[[link]]\nname = "between"\nrouters = ["red", "blue"]\n'
-    for name, device in (("red", "p0"), ("blue", "null:")):
-        text += (f'[[router]]\nname = "{name}"\ngraph = "{graph}"\nnetns = "{tenant[name]}"\n'
+    text = f'[[link]]\nname = "between"\nrouters = {json.dumps(list(devices))}\n'
+    for name, device in devices.items():
+        text += (f'[[router]]\nname = "{name}"\ngraph = "{graph}"\nnetns = "{spaces[name]}"\n'
                  f'definitions = {{ DEV0 = "{device}", DEV1 = "between" }}\n')
     file = lab.folder / "routers.toml"
     file.write_text(text)
     router = AshlarRouter(ports, workers=2)
     router.definitions = list
     router.start(file)
-    for number, (name, space) in enumerate(tenant.items()):
+    for number, space in enumerate(spaces.values()):
         space.sysctl(net__ipv4__ip_forward=1, net__ipv4__conf__all__rp_filter=0)
-        for interface in ("eth0", "eth1"):
+        for interface in ("lo", "eth0", "eth1"):
             space.ip(f"link set {interface} up")
         space.ip(f"address add 10.9.0.{number + 1}/24 dev eth1")
+    return router, spaces, hosts
+
+
+def test_routers_are_linked_and_a_loop_between_them_ends_by_the_time_to_live(lab):
+    """Both forward what is for nowhere to each other, by Linux's own default routes."""
+    router, tenant, hosts = linked(lab, {"red": "p0", "blue": "null:"})
+    host = hosts["red"]
+    for number, space in enumerate(tenant.values()):
         space.ip(f"route add default via 10.9.0.{2 - number}")
     tenant["red"].ip("address add 10.0.1.1/24 dev eth0")
     tenant["blue"].ip("route add 10.0.1.0/24 via 10.9.0.1")
@@ -279,4 +289,49 @@ def test_routers_are_linked_and_a_loop_between_them_ends_by_the_time_to_live(lab
     answered(host, "10.9.0.2")
     said = host.run("ping", "-c3", "-W2", "203.0.113.1", ok=None).out
     assert "Time to live exceeded" in said, said
+    assert router.stop() == 0
+
+
+def test_chosen_routes_leak_from_one_router_into_another(lab):
+    """docs/routers.md, "Leaking routes": BGP on the link, with a list of what the other one may know."""
+    router, tenant, hosts = linked(lab, {"red": "p0", "blue": "p1"})
+    daemons = []
+    for number, (name, space) in enumerate(tenant.items(), 1):
+        host, other = hosts[name], 3 - number
+        space.ip(f"address add 10.0.{number}.1/24 dev eth0")
+        # Both have this net, each its own.
+        space.ip(f"route add 10.66.0.0/24 via 10.0.{number}.2")
+        host.ip(f"address add 10.0.{number}.2/24 dev eth0")
+        host.ip("link set lo up")
+        host.ip("address add 10.66.0.1/24 dev lo")
+        host.ip(f"route add default via 10.0.{number}.1")
+        daemons.append(Frr(space, {"bgpd": f"""
+            ip prefix-list leaked permit 10.0.{number}.0/24
+            router bgp 6500{number}
+             no bgp ebgp-requires-policy
+             neighbor 10.9.0.{other} remote-as 6500{other}
+             neighbor 10.9.0.{other} timers connect 1
+             address-family ipv4 unicast
+              network 10.0.{number}.0/24
+              network 10.66.0.0/24
+              neighbor 10.9.0.{other} prefix-list leaked out
+             exit-address-family
+            """}))
+    for daemon in daemons:
+        daemon.start()
+    red, blue = hosts["red"], hosts["blue"]
+
+    def crosses() -> bool:
+        return red.run("ping", "-c1", "-W1", "10.0.2.2", ok=None).status == 0
+    wait_for(crosses, "packets by the route that leaked", lambda: "".join(daemon.said() for daemon in daemons), 60)
+    answered(blue, "10.0.1.2")
+    # Each still has its own 10.66.0.0/24, and only that.
+    for number, (name, space) in enumerate(tenant.items(), 1):
+        kept = space.ip("route show 10.66.0.0/24").out
+        assert f"via 10.0.{number}.2" in kept and kept.count("10.66.0.0/24") == 1, kept
+        table = router.get(f"/v1/routers/{name}/handlers/rt4.table").decode()
+        assert table.count("10.66.0.0/24") == 1 and f"10.0.{3 - number}.0/24" in table, table
+    # A session that ends takes the route with it.
+    daemons[1].stop("bgpd")
+    until(lambda: "10.0.2.0/24" not in tenant["red"].ip("route show").out, "the route to go", 30)
     assert router.stop() == 0
