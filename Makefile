@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers examples soak soak-cluster soak-chaos miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
+.PHONY: run cluster build install test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers examples soak soak-cluster soak-chaos soak-cards miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -102,7 +102,7 @@ eval: deps deps-eval build
 	$(PYTHON) eval/run
 
 # The long tests.
-soak: deps deps-test build miri stress soak-cluster soak-chaos fuzz deny
+soak: deps deps-test deps-cards build miri stress soak-cluster soak-chaos soak-cards fuzz deny
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync -p steer --lib --release --locked --target-dir target/loom -- loom
 	ASHLAR_SOAK=1 $(CARGO) test -p ports --lib --release --locked memif
 
@@ -125,6 +125,10 @@ soak-cluster: build
 # Ten minutes in which something happens to a router under load every second.
 soak-chaos: build
 	$(PYTHON) tests/system/chaos.py
+
+# Ten minutes in which cards and interfaces are unplugged, renamed, made anew and changed under a router, in a guest.
+soak-cards: build deps-cards
+	$(PYTHON) tests/cards/soak_cards.py
 
 fuzz:
 	scripts/nightly fuzz 600
