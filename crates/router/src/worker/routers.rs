@@ -319,6 +319,10 @@ impl Routers {
         let mut asked = std::mem::take(&mut self.asked);
         asked.drain(..).for_each(|at| self.stand_in_line(at));
         self.asked = asked;
+        debug_assert!(
+            self.ready.len() <= self.running.len(),
+            "each stands in line once"
+        );
         worked |= self.run_long_asks_of_halted();
         self.reader.quiescent();
         if stopped {
@@ -382,7 +386,10 @@ impl Routers {
             let is_over = woken || self.resting.is_over(local, now);
             if is_over && local.rest.is_some() {
                 self.resting.end(local);
-                self.stand_in_line(at);
+                // Those that have been asked in this turn stand in line after it.
+                if !self.asked.contains(&at) {
+                    self.stand_in_line(at);
+                }
             }
         }
     }
