@@ -110,6 +110,20 @@ def test_an_isolated_router_that_dies_hangs_and_changes_is_not_noticed_by_the_ot
     assert blue.bird.established() == sessions, "the session has stood all the time"
 
 
+def test_its_interfaces_follow_the_links_of_the_shared_ports(bed):
+    red, _ = bed.tenants
+
+    def carrier(interface: str) -> bool:
+        return "NO-CARRIER" not in red.routing.ip(f"link show {interface}").out
+    assert carrier("eth0") and carrier("eth1")
+    bed.wan.space.ip("link set eth0 down")
+    until(lambda: not carrier("eth0"), "the interface's loss of carrier", 20)
+    assert carrier("eth1")
+    bed.wan.space.ip("link set eth0 up")
+    until(lambda: carrier("eth0"), "its carrier", 20)
+    red.works()
+
+
 def dropped(bed: Bed) -> int:
     """Packets for red that were dropped under a name, by its gate or at its share of the port."""
     lines = bed.router.get("/metrics").decode().splitlines()

@@ -222,7 +222,11 @@ fn follow_addresses(process: &Process) {
 }
 
 fn follow_devices(process: &Process) {
-    process.routers().iter().for_each(|r| r.follow_devices());
+    let routers = process.routers();
+    routers.iter().for_each(|r| r.follow_devices());
+    let named = |name: &str| routers.iter().find(|router| router.name() == name);
+    let ports = |name: &str| named(name).map(|router| Arc::clone(&router.ports));
+    process.tenants.follow_links(ports);
 }
 
 /// Routers whose namespace has no name any more, so that this is said once.

@@ -153,6 +153,11 @@ pub trait Port: Send + Sync {
     /// Whether the link is up.
     fn link_up(&self) -> bool;
 
+    /// Has the other end see the link down, or as it is, if the port can do that.
+    fn hold_down(&self, down: bool) {
+        let _ = down;
+    }
+
     /// Has the port hash flows by this key and give them to its receive queues: what has hash `h` to queue
     /// `queues[h % queues.len()]`, as far as its own indirection table is large enough. Packets that wait in a
     /// queue when flows get another one may be overtaken. The error is a sentence; then nothing has changed.

@@ -33,6 +33,8 @@ pub struct Isolated {
     netns: Option<String>,
     /// What its shared ports and links are in its process.
     ports: Vec<(String, String)>,
+    /// What they are here: each, and the gate's end of the memory.
+    pub(super) gates: Vec<(String, String)>,
 }
 
 /// Of an isolated router whose own graph has this plan: what starts it, and the graph of its gate. Its folder is in `folder`.
@@ -45,7 +47,7 @@ pub fn plan(
 ) -> Result<(Isolated, Source), String> {
     let isolation = section.isolation.as_ref().ok_or("it is not isolated")?;
     let own = folder.join(&section.name);
-    let (mut text, mut inside) = (String::new(), Vec::new());
+    let (mut text, mut inside, mut gates) = (String::new(), Vec::new(), Vec::new());
     for device in &plan.devices {
         if ports.is_of_machine(&device.name) {
             // It opens that by itself.
@@ -61,10 +63,9 @@ pub fn plan(
         );
         inside.push((device.name.clone(), memory));
         let here = quote(&device.name);
-        let there = quote(&format!(
-            "memif:role=client,socket={socket},peer={}",
-            user.id
-        ));
+        let there = format!("memif:role=client,socket={socket},peer={}", user.id);
+        gates.push((device.name.clone(), there.clone()));
+        let there = quote(&there);
         if device.request.rx_queues > 0 {
             let _ = writeln!(
                 text,
@@ -90,6 +91,7 @@ pub fn plan(
         isolation: isolation.clone(),
         netns: section.netns.clone(),
         ports: inside,
+        gates,
     };
     Ok((isolated, gate))
 }

@@ -14,6 +14,8 @@ pub use gate::{Isolated, plan};
 use crate::state::Failure;
 use crate::user::User;
 use crate::view::{self, Info, ReloadReply, ReloadRequest, Stats};
+use engine::port::PortDirectory as _;
+use ports::Directory;
 use remote::Place;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use supervisor::Supervisor;
 use tracing::warn;
 
@@ -199,6 +201,20 @@ impl Tenants {
     pub(crate) fn of_gate(&self, name: &str) -> Option<String> {
         let router = name.strip_suffix(GATE)?;
         self.list().contains_key(router).then(|| router.to_owned())
+    }
+
+    /// Has isolated routers see the links of what they share, by the ports of their gates.
+    pub(crate) fn follow_links(&self, ports: impl Fn(&str) -> Option<Arc<Directory>>) {
+        for (name, running) in &*self.list() {
+            let Some(ports) = ports(name) else {
+                continue;
+            };
+            for (port, memory) in &running.isolated.gates {
+                if let (Some(port), Some(memory)) = (ports.get(port), ports.get(memory)) {
+                    memory.port.hold_down(!port.port.link_up());
+                }
+            }
+        }
     }
 
     /// What is to be told of a router, if it is isolated.

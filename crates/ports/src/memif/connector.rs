@@ -121,6 +121,15 @@ impl Connector {
     pub(super) fn run(mut self) {
         let mut pause = PAUSE;
         loop {
+            if self.shared.is_held.load(Ordering::SeqCst) {
+                let fds = [self.stop.as_raw_fd(), self.shared.told.as_raw_fd()];
+                let [stopped, _] = system::poll(fds, LONG);
+                if stopped {
+                    return;
+                }
+                system::clear(&self.shared.told);
+                continue;
+            }
             let socket = match &self.listener {
                 Some(listener) => self.accept(listener, LONG),
                 None => self.connect(),
@@ -214,6 +223,10 @@ impl Connector {
             }
             if told {
                 system::clear(&self.shared.told);
+            }
+            if self.shared.is_held.load(Ordering::SeqCst) {
+                talk.end("its link is down");
+                break "its link is to be down".into();
             }
             if another
                 && let Some(second) = self

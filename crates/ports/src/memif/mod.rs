@@ -80,6 +80,8 @@ struct Shared {
     rx: Vec<Arc<End>>,
     tx: Vec<Arc<End>>,
     is_connected: AtomicBool,
+    /// It is not to be connected; `told` wakes the thread when that changes.
+    is_held: AtomicBool,
     mistakes: Count,
     /// What the other end did, for the thread, which `told` wakes.
     mistake: Mutex<Option<Mistake>>,
@@ -268,6 +270,12 @@ impl Port for Memif {
         self.shared.is_connected.load(Ordering::Relaxed)
     }
 
+    fn hold_down(&self, down: bool) {
+        if self.shared.is_held.swap(down, Ordering::SeqCst) != down {
+            system::signal(&self.shared.told);
+        }
+    }
+
     fn counters(&self) -> Vec<PortCounter> {
         let mut all = vec![("peer_mistakes", None, self.shared.mistakes.get())];
         for counts in [&self.rx_counts, &self.tx_counts] {
@@ -332,6 +340,7 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
         tx: ends(request.tx_queues).map_err(failed)?,
         events: events.clone(),
         is_connected: AtomicBool::new(false),
+        is_held: AtomicBool::new(false),
         mistakes: Count::default(),
         mistake: Mutex::default(),
         told: system::eventfd().map_err(failed)?,

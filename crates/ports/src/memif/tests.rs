@@ -115,6 +115,31 @@ fn frames_cross_both_ways_in_order_and_more_than_a_ring_holds_wait() {
 }
 
 #[test]
+fn an_end_that_is_held_down_is_down_at_both_until_it_is_let_go() {
+    let (folder, directory) = (Folder::new("held"), Directory::new());
+    let ends = pair(&directory, &folder, "");
+    for held in [&ends[1], &ends[0]] {
+        held.port.hold_down(true);
+        until("both ends to be down", || {
+            !ends.iter().any(|end| end.port.link_up())
+        });
+        held.port.hold_down(true);
+        assert!(!held.port.link_up());
+        held.port.hold_down(false);
+        until("both ends to connect again", || {
+            ends.iter().all(|end| end.port.link_up())
+        });
+        let all = frames(0, 5);
+        assert_eq!(send(&ends[0], &all), 5);
+        assert_eq!(receive(&ends[1]), all);
+    }
+    // One that is closed while it is held ends.
+    ends[1].port.hold_down(true);
+    let names = ends.map(|end| end.name);
+    names.iter().for_each(|name| directory.close(name));
+}
+
+#[test]
 fn a_ring_that_is_full_takes_no_more_until_it_is_read() {
     let (folder, directory) = (Folder::new("full"), Directory::new());
     let ends = pair(&directory, &folder, ",rsize=5");
