@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(20);
 const BACK: &str = "FromDevice(wan) -> c :: Counter -> ToDevice(wan)";
+
 /// A process of one worker with a shared port.
 struct Process {
     workers: Arc<Workers>,
