@@ -173,3 +173,25 @@ def udp_echo(network: Network, version: int, sizes: list[int], window: int = 32)
                     raise Failed(f"datagram {number} of {len(data)} bytes came back changed")
         except TimeoutError:
             raise Failed(f"a datagram of {sizes[at:at + window]} bytes was lost") from None
+
+
+def plain_wires(network: Network) -> None:
+    """Makes links that carry what a wire would: whole checksums, and no frames longer than the MTU."""
+    router = network.router_space
+    for space, interface in ((network.client, "eth0"), (network.server, "eth0"), (router, "eth0"), (router, "eth1")):
+        space.run("ethtool", "-K", interface, "tx", "off", "tso", "off", "gso", "off", "sg", "off", "gro", "off")
+
+
+def answers(network: Network, version: int) -> None:
+    """Waits until the server answers a ping."""
+    until(lambda: network.client.run("ping", f"-{version}", "-c1", "-W1", SERVER.host[version], ok=None).status == 0,
+          f"an IPv{version} ping", timeout=10)
+
+
+def carries(network: Network, size: int) -> None:
+    """Ping, UDP, and TCP of so many bytes both ways at once, by both families; fails unless all arrives as it was."""
+    for version in (4, 6):
+        answers(network, version)
+        udp_echo(network, version, [1, 100, 1400])
+        for from_client in (True, False):
+            tcp_transfer(network, version, size, from_client=from_client)

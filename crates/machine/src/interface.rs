@@ -55,6 +55,15 @@ pub enum Xdp {
 }
 
 impl Xdp {
+    /// What a driver can do.
+    pub fn of(driver: Option<&str>) -> Xdp {
+        match driver {
+            Some(driver) if ZERO_COPY.contains(&driver) => Xdp::ZeroCopy,
+            Some(driver) if NATIVE.contains(&driver) => Xdp::Native,
+            _ => Xdp::Generic,
+        }
+    }
+
     /// For people.
     pub fn name(self) -> &'static str {
         match self {
@@ -100,14 +109,6 @@ const NATIVE: &[&str] = &[
     "vmxnet3",
     "xen-netfront",
 ];
-
-fn xdp(driver: Option<&str>) -> Xdp {
-    match driver {
-        Some(driver) if ZERO_COPY.contains(&driver) => Xdp::ZeroCopy,
-        Some(driver) if NATIVE.contains(&driver) => Xdp::Native,
-        _ => Xdp::Generic,
-    }
-}
 
 /// A Linux interface that carries Ethernet frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -189,7 +190,7 @@ impl Machine {
             .unwrap_or((count("rx-"), count("tx-")));
         let own = addresses.iter().filter(|(of, _)| *of == name);
         Interface {
-            xdp: xdp(driver.as_deref()),
+            xdp: Xdp::of(driver.as_deref()),
             pci: self.pci_of(&name),
             state: match (up, carrier) {
                 (false, _) => "down",

@@ -3,12 +3,13 @@
 use crate::claim::{self, Claim, Claimed};
 use crate::dpdk::{self, DpdkSizes};
 pub(crate) use crate::events::Events;
+use crate::interface::{self, By};
 use crate::joint::{Joint, Joints};
 use crate::memory::{self, Memory};
 use crate::names::{devargs, identity};
 use crate::netns::Namespace;
 use crate::tap::Tap;
-use crate::{af_packet, memif, null, pcap, ring, tap, tun, wrap};
+use crate::{memif, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -254,8 +255,7 @@ impl Directory {
         let first = |rest: &str| rest.split(',').next().map(str::to_owned);
         match name.split_once(':') {
             _ if self.own.contains_key(name) => None,
-            Some(("af_packet", interface)) => Some(interface.to_owned()),
-            Some(("af_xdp", rest)) => first(rest),
+            Some(("af_packet" | "af_xdp", interface)) => Some(interface.to_owned()),
             Some(("tap", rest)) => first(rest).map(|tap| format!("{TAP}{tap}")),
             Some(_) => None,
             None if self.devargs(name).is_some() => None,
@@ -339,12 +339,13 @@ impl Directory {
     }
 
     /// As [`devargs`], for names given to [`with_vdevs`](Self::with_vdevs) too.
-    fn devargs(&self, name: &str) -> Option<Result<(String, Vec<String>), String>> {
+    fn devargs(&self, name: &str) -> Option<String> {
         let is_it = |vdev: &&String| vdev.split(',').next() == Some(name);
-        match self.vdevs.iter().find(is_it) {
-            Some(vdev) => Some(Ok((vdev.clone(), Vec::new()))),
-            None => devargs(name),
-        }
+        self.vdevs
+            .iter()
+            .find(is_it)
+            .cloned()
+            .or_else(|| devargs(name))
     }
 
     /// What has happened to ports since the last call, one sentence each, oldest first.
@@ -381,13 +382,11 @@ impl Directory {
             return self.probe_driver(inside);
         }
         if let Some(devargs) = self.devargs(name) {
-            let (devargs, remarks) = devargs?;
-            let mut info = dpdk::probe(&devargs, self.dpdk)?;
-            info.remarks.extend(remarks);
-            return Ok(info);
+            return dpdk::probe(&devargs, self.dpdk);
         }
         match name.split_once(':') {
-            Some(("af_packet", interface)) => af_packet::probe(interface),
+            Some(("af_packet", rest)) => interface::probe(rest, By::Packet),
+            Some(("af_xdp", rest)) => interface::probe(rest, By::Xdp),
             Some(("mem", _)) => Ok(memory::probe()),
             Some(("memif", rest)) => memif::probe(rest),
             Some(("null", rest)) => null::probe(rest),
@@ -395,7 +394,7 @@ impl Directory {
             Some(("ring", _)) => Ok(ring::probe()),
             Some(("tap", _)) => Ok(tap::probe()),
             Some(("tun", rest)) => tun::probe(rest),
-            _ => af_packet::probe(name),
+            _ => interface::probe(name, By::Best),
         }
     }
 
@@ -413,11 +412,12 @@ impl Directory {
             return wrap.around(self.open_driver(inside, request)?, &self.events);
         }
         if let Some(devargs) = self.devargs(name) {
-            let (devargs, remarks) = devargs?;
-            return dpdk::open(&devargs, remarks, request, self.dpdk, &self.events);
+            return dpdk::open(&devargs, request, self.dpdk, &self.events);
         }
+        let by = |by, name| interface::open(name, by, request, &self.events);
         match name.split_once(':') {
-            Some(("af_packet", interface)) => af_packet::open(interface, request, &self.events),
+            Some(("af_packet", rest)) => by(By::Packet, rest),
+            Some(("af_xdp", rest)) => by(By::Xdp, rest),
             Some(("mem", rest)) => Ok(memory::open(&self.memory(rest), request)),
             Some(("memif", rest)) => memif::open(rest, request, &self.events),
             Some(("null", rest)) => null::open(rest, request),
@@ -425,7 +425,7 @@ impl Directory {
             Some(("ring", rest)) => ring::open(rest, request),
             Some(("tap", rest)) => self.open_tap(rest, request),
             Some(("tun", rest)) => tun::open(rest, request),
-            _ => af_packet::open(name, request, &self.events),
+            _ => by(By::Best, name),
         }
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! | name | port |
 //! |---|---|
-//! | `eth0`, `af_packet:eth0` | a Linux interface, by AF_PACKET |
-//! | `af_xdp:eth0` | a Linux interface, by AF_XDP (DPDK's net_af_xdp) |
+//! | `eth0` | a Linux interface, by AF_XDP or AF_PACKET |
+//! | `af_packet:eth0`, `af_xdp:eth0` | the same, by this one |
 //! | `0000:01:00.0`, `net_null0,size=64`, `dpdk:ARGS` | a DPDK device: PCI address, virtual device |
 //! | `memif:role=client,socket=PATH` | shared memory with another program, which need not be trusted |
 //! | `vhost:/run/vm.sock`, `vhost:/run/vm.sock,queues=2` | a virtual machine's virtio card (vhost-user, DPDK's net_vhost) |
@@ -20,12 +20,11 @@
 //! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
 //! | `pace:100k/PORT` | PORT, receiving no more than that many packets per second and queue |
 //!
-//! A bare interface name means AF_PACKET, also where a driver knows XDP: AF_XDP takes all frames of its
-//! queues away from the kernel, so that a name in a configuration could cut off who administers the
-//! machine by that interface; it costs a start of DPDK and makes its mempool the pool of the whole
-//! process; it receives nothing of queues that are not opened; and it passes unfinished checksums on
-//! (of veth peers with offloads, whose TCP does not cross; with `ethtool -K PEER tx off` it does). So it
-//! is asked for by name; the port's remarks tell where it may be worth it.
+//! A bare interface name means AF_XDP where that is safe and fast: the driver runs XDP programs, the kernel has no address
+//! on the interface (a router with the same address would not see its packets) and no other interface on top of it, and the
+//! interface has as many queues as are asked for. A veth is opened by AF_PACKET, since its peer may hand over frames with
+//! unfinished checksums, which AF_XDP cannot tell (with `ethtool -K PEER tx off` it does not). The port's remarks tell what
+//! was taken and why.
 //!
 //! Names with commas stand in quotes in a configuration: `FromDevice("memif:role=server,id=0")`.
 //!
@@ -34,11 +33,15 @@
 //! link, its interface, its file) is said once, by [`Directory::events`].
 
 mod af_packet;
+mod af_xdp;
 mod claim;
 mod counts;
 mod directory;
 mod dpdk;
+mod end;
+mod ethtool;
 mod events;
+mod interface;
 pub mod joint;
 mod memif;
 pub mod memory;
@@ -49,6 +52,7 @@ mod null;
 mod offload;
 pub use offload::{fold, unfold};
 pub mod pcap;
+mod region;
 mod ring;
 
 mod sys;
@@ -57,6 +61,7 @@ mod tun;
 mod unix_diag;
 mod vhost;
 pub mod waiter;
+mod watch;
 mod wrap;
 
 pub use claim::user_of;

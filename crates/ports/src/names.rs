@@ -1,28 +1,20 @@
 //! What the name of a port means.
 
-use crate::{af_packet, dpdk, vhost, wrap};
+use crate::{dpdk, vhost, wrap};
 
-/// What DPDK is to probe, if a name means a device of it, and remarks. Names that need a device of
-/// their own get one that is named after a digest of theirs, so that the same name means the same
-/// device.
-pub(crate) fn devargs(name: &str) -> Option<Result<(String, Vec<String>), String>> {
+/// What DPDK is to probe, if a name means a device of it. Names that need a device of their own get one that is named after a
+/// digest of theirs, so that the same name means the same device.
+pub(crate) fn devargs(name: &str) -> Option<String> {
     let own = |driver: &str, rest: &str| {
         let step = |d: u32, b: u8| d.wrapping_mul(31).wrapping_add(b.into());
         format!("{driver}{},{rest}", name.bytes().fold(0, step) % 1_000_000)
     };
-    let devargs = match name.split_once(':') {
-        Some(("dpdk", rest)) => rest.to_string(),
-        Some(("vhost", rest)) => own("net_vhost", &vhost::words(rest)),
-        Some(("af_xdp", interface)) => {
-            return Some(af_packet::for_af_xdp(interface).map(|(queues, remarks)| {
-                let args = format!("iface={interface},queue_count={queues}");
-                (own("net_af_xdp", &args), remarks)
-            }));
-        }
-        _ if name.starts_with("net_") || dpdk::is_pci(name) => name.to_string(),
-        _ => return None,
-    };
-    Some(Ok((devargs, Vec::new())))
+    match name.split_once(':') {
+        Some(("dpdk", rest)) => Some(rest.to_owned()),
+        Some(("vhost", rest)) => Some(own("net_vhost", &vhost::words(rest))),
+        _ if name.starts_with("net_") || dpdk::is_pci(name) => Some(name.to_owned()),
+        _ => None,
+    }
 }
 
 /// What a port's name stands for, the same for all names of one device: its interface, file or DPDK device. A TAP
@@ -36,8 +28,7 @@ pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
     match name.split_once(':') {
         Some(("null" | "mem" | "ring", _)) => None,
         Some(("tap", rest)) => Some(format!("tap:{rest} in {}", namespace.unwrap_or_default())),
-        Some(("af_packet", interface)) => Some(interface.to_owned()),
-        Some(("af_xdp", interface)) => Some(first(interface)),
+        Some(("af_packet" | "af_xdp", interface)) => Some(interface.to_owned()),
         Some(("dpdk", rest)) => Some(first(rest)),
         Some(("vhost", rest)) => Some(format!("vhost:{}", first(rest))),
         Some(_) if dpdk::is_pci(name) => Some(first(name)),
@@ -75,7 +66,7 @@ pub fn means(name: &str) -> Means {
         Some(("dpdk" | "vhost", _)) => Means::Dpdk,
         _ if name.starts_with("net_") => Means::Dpdk,
         Some(("af_packet", interface)) => Means::Interface(interface.to_owned()),
-        Some(("af_xdp", rest)) => Means::Xdp(first(rest)),
+        Some(("af_xdp", interface)) => Means::Xdp(interface.to_owned()),
         Some(("tap" | "tun", _)) => Means::Tap,
         Some(_) => Means::Nothing,
         None => Means::Interface(name.to_owned()),

@@ -12,7 +12,7 @@
 //!
 //! The interface gets back what it had when its last port is closed. What somebody else has set stays.
 
-use crate::sys;
+use crate::{ethtool, sys};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -105,7 +105,7 @@ impl Before {
         if self.gro
             && let Ok(socket) = sys::control_socket()
         {
-            _ = sys::set_gro(&socket, name, false);
+            _ = ethtool::set_gro(&socket, name, false);
         }
     }
 }
@@ -146,10 +146,12 @@ fn give_napi(name: &str) -> Result<bool, String> {
         )
     };
     let socket = sys::control_socket().map_err(refused)?;
-    if sys::kernel_driver(&socket, name).as_deref() != Some("veth") || sys::gro(&socket, name) {
+    if ethtool::kernel_driver(&socket, name).as_deref() != Some("veth")
+        || ethtool::gro(&socket, name)
+    {
         return Ok(false);
     }
-    sys::set_gro(&socket, name, true).map_err(refused)?;
+    ethtool::set_gro(&socket, name, true).map_err(refused)?;
     Ok(true)
 }
 

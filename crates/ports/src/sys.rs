@@ -5,7 +5,7 @@ use engine::waiter::Usage;
 use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::resume_unwind;
@@ -80,7 +80,7 @@ pub(crate) fn peer(socket: &OwnedFd) -> io::Result<(u32, u32)> {
 }
 
 /// An interface request that carries `name`; `None` if the name is too long.
-fn request(name: &str) -> Option<libc::ifreq> {
+pub(crate) fn request(name: &str) -> Option<libc::ifreq> {
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -139,6 +139,32 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
             ethernet: family == libc::ARPHRD_ETHER || family == libc::ARPHRD_LOOPBACK,
         })
     }
+}
+
+/// A packet socket that receives nothing yet.
+pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
+    // Protocol 0: nothing is received before it is bound.
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: plain system call.
+    owned(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })
+}
+
+/// Asks for frames to all groups, and if wanted to all stations, as long as the socket lives. A router
+/// is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
+pub(crate) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid packet_mreq.
+    let mut wish: libc::packet_mreq = unsafe { std::mem::zeroed() };
+    wish.mr_ifindex = index;
+    wish.mr_type = match all_stations {
+        true => libc::PACKET_MR_PROMISC as u16,
+        false => libc::PACKET_MR_ALLMULTI as u16,
+    };
+    set_option(
+        socket.as_raw_fd(),
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &wish,
+    )
 }
 
 /// Brings an interface up, or takes it down.
@@ -294,92 +320,12 @@ pub(crate) fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Not in libc for all targets.
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
-
-/// `struct ethtool_drvinfo` of linux/ethtool.h.
-#[repr(C)]
-struct DriverInfo {
-    cmd: u32,
-    driver: [u8; 32],
-    rest: [u8; 32 + 32 + 32 + 32 + 12 + 5 * 4],
-}
-
-/// The kernel driver behind an interface (`veth`, `ixgbe` ...), if it tells.
-pub(crate) fn kernel_driver(socket: &OwnedFd, name: &str) -> Option<String> {
-    const GET_DRIVER_INFO: u32 = 3;
-    let mut info = DriverInfo {
-        cmd: GET_DRIVER_INFO,
-        driver: [0; 32],
-        rest: [0; 160],
-    };
-    let mut r = request(name)?;
-    r.ifr_ifru.ifru_data = std::ptr::from_mut(&mut info).cast();
-    // SAFETY: `r` points to an ethtool_drvinfo that outlives the call.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut r) }).ok()?;
-    let text = CStr::from_bytes_until_nul(&info.driver).ok()?;
-    Some(text.to_string_lossy().into_owned())
-}
-
-/// `struct ethtool_value` of linux/ethtool.h: sent with a command, comes back with a value.
-fn ethtool_value(socket: &OwnedFd, name: &str, mut value: [u32; 2]) -> io::Result<u32> {
-    let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
-    r.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
-    // SAFETY: `r` points to an ethtool_value that outlives the call.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut r) })?;
-    Ok(value[1])
-}
-
-/// Whether the kernel merges packets that an interface receives (GRO).
-pub(crate) fn gro(socket: &OwnedFd, name: &str) -> bool {
-    const GET_GRO: u32 = 0x2b;
-    ethtool_value(socket, name, [GET_GRO, 0]).is_ok_and(|on| on != 0)
-}
-
-/// Has the kernel merge packets that an interface receives, or not.
-pub(crate) fn set_gro(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
-    const SET_GRO: u32 = 0x2c;
-    ethtool_value(socket, name, [SET_GRO, on.into()]).map(drop)
-}
-
-/// `struct ethtool_channels` of linux/ethtool.h.
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    cmd: u32,
-    max: [u32; 4],
-    rx: u32,
-    tx: u32,
-    other: u32,
-    combined: u32,
-}
-
-/// Receive queues that an interface has now, and how many of them are combined with a transmit
-/// queue; 1 each if it does not tell.
-pub(crate) fn rx_channels(socket: &OwnedFd, name: &str) -> (usize, usize) {
-    const GET_CHANNELS: u32 = 0x3c;
-    let mut channels = Channels {
-        cmd: GET_CHANNELS,
-        ..Channels::default()
-    };
-    let Some(mut r) = request(name) else {
-        return (1, 1);
-    };
-    r.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
-    // SAFETY: `r` points to an ethtool_channels that outlives the call.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut r) } != 0 {
-        return (1, 1);
-    }
-    let all = channels.rx + channels.combined;
-    (all.max(1) as usize, channels.combined.max(1) as usize)
-}
-
-/// Interfaces and whether each has an IP address that others can reach (not a link-local one).
-pub(crate) fn interfaces() -> Vec<(String, bool)> {
-    let mut found: Vec<(String, bool)> = Vec::new();
+/// Interfaces, and the IP addresses of each.
+pub(crate) fn interfaces() -> Vec<(String, Vec<IpAddr>)> {
+    let mut found: Vec<(String, Vec<IpAddr>)> = Vec::new();
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: getifaddrs makes a list that is walked once and freed below; names are terminated,
-    // addresses of family AF_INET6 are sockaddr_in6.
+    // SAFETY: getifaddrs makes a list that is walked once and freed below; names are terminated, addresses of family AF_INET are
+    // sockaddr_in, those of AF_INET6 sockaddr_in6.
     unsafe {
         if libc::getifaddrs(&mut list) != 0 {
             return found;
@@ -387,18 +333,25 @@ pub(crate) fn interfaces() -> Vec<(String, bool)> {
         let mut entry = list;
         while let Some(e) = entry.as_ref() {
             let name = CStr::from_ptr(e.ifa_name).to_string_lossy().into_owned();
-            let addressed = match e.ifa_addr.as_ref().map(|a| c_int::from(a.sa_family)) {
-                Some(libc::AF_INET) => true,
+            let address = match e.ifa_addr.as_ref().map(|a| c_int::from(a.sa_family)) {
+                Some(libc::AF_INET) => {
+                    let v4 = &*e.ifa_addr.cast::<libc::sockaddr_in>();
+                    Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
+                }
                 Some(libc::AF_INET6) => {
                     let v6 = &*e.ifa_addr.cast::<libc::sockaddr_in6>();
-                    v6.sin6_addr.s6_addr[..2] != [0xfe, 0x80]
+                    Some(IpAddr::from(v6.sin6_addr.s6_addr))
                 }
-                _ => false,
+                _ => None,
             };
-            match found.iter_mut().find(|(n, _)| *n == name) {
-                Some(known) => known.1 |= addressed,
-                None => found.push((name, addressed)),
-            }
+            let known = match found.iter().position(|(n, _)| *n == name) {
+                Some(known) => known,
+                None => {
+                    found.push((name, Vec::new()));
+                    found.len() - 1
+                }
+            };
+            found[known].1.extend(address);
             entry = e.ifa_next;
         }
         libc::freeifaddrs(list);
@@ -406,15 +359,25 @@ pub(crate) fn interfaces() -> Vec<(String, bool)> {
     found
 }
 
-/// A netlink socket that becomes readable when any link changes.
-pub(crate) fn link_events() -> io::Result<OwnedFd> {
+/// IP addresses of an interface.
+pub(crate) fn addresses(name: &str) -> Vec<IpAddr> {
+    let all = interfaces();
+    // An IPv4 address may have a label, which follows the name (ip-address(8)).
+    let is_own = |known: &str| known.split(':').next() == Some(name);
+    let own = all.into_iter().filter(|(known, _)| is_own(known));
+    own.flat_map(|(_, addresses)| addresses).collect()
+}
+
+/// A netlink socket that becomes readable when any link or address changes.
+pub(crate) fn interface_events() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: plain system call; then the address is a valid sockaddr_nl that outlives `bind`.
     unsafe {
         let socket = owned(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE))?;
         let mut address: libc::sockaddr_nl = std::mem::zeroed();
         address.nl_family = libc::AF_NETLINK as _;
-        address.nl_groups = libc::RTMGRP_LINK as u32;
+        let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
+        address.nl_groups = groups as u32;
         check(libc::bind(
             socket.as_raw_fd(),
             std::ptr::from_ref(&address).cast(),

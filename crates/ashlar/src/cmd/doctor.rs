@@ -175,7 +175,7 @@ fn wanted(names: &[String], buffers: usize) -> Wanted {
             }
             Means::Xdp(interface) => {
                 wanted.xdp.push(interface);
-                true
+                false
             }
             Means::Interface(interface) => {
                 wanted.interfaces.push(interface);

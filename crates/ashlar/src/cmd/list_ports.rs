@@ -165,10 +165,11 @@ fn names(interfaces: &[Interface], devices: &[Device]) -> String {
     for i in interfaces {
         rows.push([
             i.name.clone(),
-            "by AF_PACKET: the kernel keeps its copy of each frame".to_owned(),
+            "by AF_XDP where that is safe and fast, or by AF_PACKET: `ashlar plan` says which"
+                .to_owned(),
         ]);
         let how = format!(
-            "by AF_XDP ({}): the kernel sees nothing of it any more",
+            "by AF_XDP ({}): the kernel keeps what is for its own addresses there",
             i.xdp.name()
         );
         rows.push([format!("af_xdp:{}", i.name), how]);

@@ -75,11 +75,6 @@ impl Machine {
                 Mend::by_hand(format!("ip link set dev {quoted} nomaster")),
             );
         }
-        if xdp && interface.default_route {
-            let what = format!("the default route leads through {name}");
-            let why = "AF_XDP takes all frames away from the kernel: whoever is logged in by it is cut off";
-            say(Level::Warning, what, why, None);
-        }
         for family in ["ipv4", "ipv6"] {
             let path = format!("proc/sys/net/{family}/conf/{name}/forwarding");
             if !xdp && self.files.read(&path).as_deref() == Some("1") {
@@ -90,16 +85,26 @@ impl Machine {
                 say(Level::Warning, what, "packets leave twice", mend);
             }
         }
-        if !xdp && interface.is_addressed() {
+        if interface.is_addressed() {
             let list: Vec<String> = interface
                 .addresses
                 .iter()
                 .map(ToString::to_string)
                 .collect();
             let what = format!("{name} has addresses: {}", list.join(", "));
-            let why = "the kernel answers packets to them, too; if the router is to own them, remove them";
+            let (level, why) = match xdp {
+                false => (
+                    Level::Warning,
+                    "the kernel answers packets to them, too; if the router is to own them, remove them",
+                ),
+                true => (
+                    Level::Note,
+                    "packets to them, and who asks for them, go to the kernel, and none to the router; if the router is to own \
+                     them, remove them",
+                ),
+            };
             say(
-                Level::Warning,
+                level,
                 what,
                 why,
                 Mend::by_hand(format!("ip address flush dev {quoted}")),
@@ -197,8 +202,15 @@ mod tests {
             xdp: vec!["eth0".into()],
             ..Wanted::default()
         });
-        let mend = xdp[0].mend.as_ref().expect("a command");
+        let what: Vec<&str> = xdp.iter().map(|f| &*f.what).collect();
+        assert_eq!(what[0], "eth0 has addresses: 192.0.2.1");
+        assert_eq!(
+            xdp[0].level,
+            Level::Note,
+            "the kernel's packets stay the kernel's"
+        );
+        let mend = xdp[1].mend.as_ref().expect("a command");
         assert_eq!(mend.command, "ethtool -K eth0 gro off lro off");
-        assert!(xdp[1].what.contains("is a veth"));
+        assert!(what[2].contains("is a veth"));
     }
 }

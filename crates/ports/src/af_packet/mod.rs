@@ -17,17 +17,20 @@
 mod rx;
 
 mod sys;
+mod tie;
 mod tx;
-mod watch;
 
 use crate::counts::{Count, Counts};
 use crate::directory::{Events, Parts};
-use crate::sys::{self as system, Interface};
+use crate::interface::Facts;
+use crate::sys as system;
+use crate::watch::{Watched, Watcher};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tie::Tie;
 
 /// Sockets in a fan-out group, at most (the kernel's limit is 256 in old versions).
 const MAX_QUEUES: usize = 64;
@@ -64,19 +67,12 @@ impl Socket {
 
 /// What queues, watcher and control share.
 struct Shared {
-    name: String,
-    events: Events,
+    interface: Arc<Watched>,
     promiscuous: bool,
     buffer_bytes: usize,
     small_buffer: AtomicBool,
     /// Why the kernel receives as it did before, if it does.
     remark: Mutex<Option<String>>,
-    state: Mutex<Option<Interface>>,
-    /// As it was seen last, should it be gone now.
-    last: Mutex<Option<Interface>>,
-    running: AtomicBool,
-    /// Times that the interface went up, down, away or came back.
-    changes: Count,
     rx: Vec<Arc<Socket>>,
     tx: Vec<Arc<Socket>>,
 }
@@ -85,42 +81,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    fn link_up(&self) -> bool {
-        self.running.load(Relaxed)
-    }
-
-    fn say(&self, text: String) {
-        self.events.say(format!("{}: {text}", self.name));
-    }
-
-    fn last_state(&self) -> Option<Interface> {
-        lock(&self.last).clone()
-    }
-
-    fn swap_state(&self, now: Option<Interface>) -> Option<Interface> {
-        self.running
-            .store(now.as_ref().is_some_and(|n| n.running), Relaxed);
-        if now.is_some() {
-            lock(&self.last).clone_from(&now);
-        }
-        std::mem::replace(&mut lock(&self.state), now)
-    }
-}
-
 /// The control side of an open interface.
 struct AfPacket {
     shared: Arc<Shared>,
     info: PortInfo,
     rx_counts: Vec<Arc<Counts<5>>>,
     tx_counts: Vec<Arc<Counts<3>>>,
-    _watcher: watch::Watcher,
+    _watcher: Watcher,
 }
 
 impl Port for AfPacket {
     fn info(&self) -> PortInfo {
         let mut info = self.info.clone();
-        if let Some(now) = self.shared.last_state() {
+        if let Some(now) = self.shared.interface.last() {
             (info.mac, info.mtu) = (now.mac, now.mtu);
         }
         if self.shared.small_buffer.load(Relaxed) {
@@ -135,11 +108,11 @@ impl Port for AfPacket {
     }
 
     fn link_up(&self) -> bool {
-        self.shared.link_up()
+        self.shared.interface.link_up()
     }
 
     fn counters(&self) -> Vec<PortCounter> {
-        let mut all = vec![("link_changes", None, self.shared.changes.get())];
+        let mut all = vec![("link_changes", None, self.shared.interface.changes.get())];
         for (queue, socket) in self.shared.rx.iter().enumerate() {
             socket.count_drops();
             all.push(("kernel_drops", Some(queue), socket.drops.get()));
@@ -152,99 +125,15 @@ impl Port for AfPacket {
     }
 }
 
-/// What an interface offers.
-///
-/// # Errors
-/// There is no such interface, or it carries no Ethernet frames.
-pub(crate) fn probe(name: &str) -> Result<PortInfo, String> {
-    let control = system::control_socket().map_err(|e| format!("cannot look at {name}: {e}"))?;
-    let found = system::interface(&control, name).map_err(|e| match e.raw_os_error() {
-        Some(libc::ENODEV) => no_such(name),
-        _ => format!("cannot look at {name}: {e}"),
-    })?;
-    if !found.ethernet {
-        return Err(format!(
-            "{name} carries no Ethernet frames; name an Ethernet interface"
-        ));
-    }
-    let driver = system::kernel_driver(&control, name);
-    let mut remarks = kernel_remarks(name);
-    if driver.as_deref() == Some("veth") {
-        remarks.push(format!(
-            "{name} is a veth: it is opened by AF_PACKET, since its peer may hand over frames with \
-             unfinished checksums that AF_XDP cannot tell from finished ones"
-        ));
-    } else {
-        remarks.push(format!(
-            "{name} is opened by AF_PACKET; where its driver supports it, af_xdp:{name} is faster"
-        ));
-    }
-    if !found.up {
-        remarks.push(format!(
-            "{name} is down: bring it up with `ip link set {name} up`"
-        ));
-    }
-    Ok(PortInfo {
-        mac: found.mac,
-        mtu: found.mtu,
-        node: node(name),
-        remarks,
-        ..PortInfo::of_process("af_packet", MAX_QUEUES)
-    })
-}
-
-/// What to know about an interface that AF_XDP is to open, and its receive queues.
-///
-/// # Errors
-/// There is no such interface.
-pub(crate) fn for_af_xdp(name: &str) -> Result<(usize, Vec<String>), String> {
-    probe(name)?;
-    let mut remarks = kernel_remarks(name);
-    let Ok(control) = system::control_socket() else {
-        return Ok((1, remarks));
-    };
-    if system::kernel_driver(&control, name).as_deref() == Some("veth") {
-        remarks.push(format!(
-            "{name} is a veth: frames may carry unfinished checksums, which AF_XDP passes on; switch \
-             them off at its peer with `ethtool -K PEER tx off`, or name {name} without af_xdp:"
-        ));
-    }
-    let (all, usable) = system::rx_channels(&control, name);
-    if all > usable {
-        remarks.push(format!(
-            "{name} has {all} receive queues, of which DPDK's AF_XDP driver reaches {usable}: frames \
-             of the others stay with the kernel; name {name} without af_xdp:"
-        ));
-    } else if all > 1 {
-        remarks.push(format!(
-            "{name} has {all} receive queues: open all of them (CORES, QUEUES), or frames of the \
-             others stay with the kernel; `ethtool -L {name} combined N` changes their number"
-        ));
-    }
-    Ok((usable, remarks))
-}
-
-/// The sentence for a name that the kernel does not know.
-pub(crate) fn no_such(name: &str) -> String {
-    let known: Vec<String> = system::interfaces()
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
-    let known = if known.is_empty() {
-        "none".to_string()
-    } else {
-        known.join(", ")
-    };
-    format!("there is no interface {name}; this network namespace has: {known}")
-}
-
-fn node(name: &str) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?;
-    text.trim().parse().ok()
+/// What an interface offers by AF_PACKET.
+pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
+    let mut info = facts.info(name, "af_packet", MAX_QUEUES);
+    info.remarks.extend(kernel_remarks(name, facts));
+    info
 }
 
 /// Ways in which the kernel works on the same packets.
-fn kernel_remarks(name: &str) -> Vec<String> {
+fn kernel_remarks(name: &str, facts: &Facts) -> Vec<String> {
     let mut remarks = Vec::new();
     for family in ["ipv4", "ipv6"] {
         let path = format!("/proc/sys/net/{family}/conf/{name}/forwarding");
@@ -255,10 +144,7 @@ fn kernel_remarks(name: &str) -> Vec<String> {
             ));
         }
     }
-    if system::interfaces()
-        .iter()
-        .any(|(n, addressed)| n == name && *addressed)
-    {
+    if facts.is_addressed() {
         remarks.push(format!(
             "{name} has IP addresses, so the kernel answers packets to them too: \
              run `ip address flush dev {name}` if the router is to own them"
@@ -276,12 +162,16 @@ fn explain(name: &str, e: &io::Error) -> String {
     }
 }
 
-/// Opens an interface.
+/// Opens an interface, of which `info` is known.
 ///
 /// # Errors
-/// A sentence: no such interface, no permission, too many queues asked.
-pub(crate) fn open(name: &str, request: &PortRequest, events: &Events) -> Result<Parts, String> {
-    let info = probe(name)?;
+/// A sentence: no permission, too many queues asked.
+pub(crate) fn open(
+    name: &str,
+    info: PortInfo,
+    request: &PortRequest,
+    events: &Events,
+) -> Result<Parts, String> {
     let failed = |e: io::Error| explain(name, &e);
     let frames = if request.descriptors == 0 {
         MIN_FRAMES
@@ -297,23 +187,17 @@ pub(crate) fn open(name: &str, request: &PortRequest, events: &Events) -> Result
     for _ in 0..request.tx_queues {
         tx.push(Socket::new(sys::tx_socket(false).map_err(failed)?).map_err(failed)?);
     }
-    let control = system::control_socket().map_err(failed)?;
-    let state = system::interface(&control, name).ok();
     let shared = Arc::new(Shared {
-        name: name.to_string(),
-        events: events.clone(),
+        interface: Watched::new(name, events)?,
         promiscuous: request.promiscuous,
         buffer_bytes,
         small_buffer: AtomicBool::new(false),
         remark: Mutex::default(),
-        running: AtomicBool::new(state.as_ref().is_some_and(|s| s.running)),
-        last: Mutex::new(state.clone()),
-        state: Mutex::new(state),
-        changes: Count::default(),
         rx,
         tx,
     });
-    let watcher = watch::Watcher::start(Arc::clone(&shared))?;
+    let mut tie = Tie::new(&shared);
+    let watcher = Watcher::start(&shared.interface, move |now| tie.follow(now))?;
     let rx_counts: Vec<_> = shared
         .rx
         .iter()

@@ -3,7 +3,7 @@
 
 use crate::offload::merge::Head;
 use crate::offload::{VNET_LEN, VnetHeader};
-use crate::sys::{check, owned, set_option};
+use crate::sys::{check, packet_socket, set_option};
 use engine::packet::Packet;
 use libc::{c_int, iovec, mmsghdr, sockaddr_ll, tpacket_auxdata};
 use std::io;
@@ -19,13 +19,6 @@ const PACKET_FANOUT_FLAG_UNIQUEID: c_int = 0x2000;
 const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: c_int = 0x4000;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
-
-fn packet_socket() -> io::Result<OwnedFd> {
-    // Protocol 0: nothing is received before `bind` names the interface.
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: plain system call.
-    owned(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })
-}
 
 /// A socket for receiving: not bound yet. Gives the socket and whether its buffer holds `bytes`.
 pub(super) fn rx_socket(bytes: usize) -> io::Result<(OwnedFd, bool)> {
@@ -77,24 +70,6 @@ pub(super) fn bind(socket: &OwnedFd, index: c_int, receives: bool) -> io::Result
         ))
         .map(drop)
     }
-}
-
-/// Asks for frames to all groups, and if wanted to all stations, as long as the socket lives. A router
-/// is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
-pub(super) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool) -> io::Result<()> {
-    // SAFETY: all-zero bytes are a valid packet_mreq.
-    let mut wish: libc::packet_mreq = unsafe { zeroed() };
-    wish.mr_ifindex = index;
-    wish.mr_type = match all_stations {
-        true => libc::PACKET_MR_PROMISC as u16,
-        false => libc::PACKET_MR_ALLMULTI as u16,
-    };
-    set_option(
-        socket.as_raw_fd(),
-        libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
-        &wish,
-    )
 }
 
 /// Joins sockets into one fan-out group by flow hash, without reassembly of fragments. The kernel

@@ -40,7 +40,7 @@ impl Tx {
             // No room now. While the link is down there never will be, and old frames must not
             // wait for it.
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
-                (!self.shared.link_up()).then_some(LINK_DOWN)
+                (!self.shared.interface.link_up()).then_some(LINK_DOWN)
             }
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Some(LINK_DOWN),
             Some(libc::EMSGSIZE) => Some(TOO_LONG),

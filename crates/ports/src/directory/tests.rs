@@ -61,7 +61,7 @@ fn a_claim_lasts_as_long_as_its_device_is_open_by_any_name() {
     claim(&renamed);
     directory.give_device_back(&device);
     assert!(!is_free());
-    claim(&format!("af_xdp:{device},x=1"));
+    claim(&format!("af_xdp:{device}"));
     directory.give_device_back(&renamed);
     assert!(!is_free());
     directory.give_device_back(&format!("fault:loss=0.1/af_xdp:{device}"));

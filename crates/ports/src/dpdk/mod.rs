@@ -1,4 +1,4 @@
-//! DPDK devices: `net_null0,size=64` and other virtual ones, PCI addresses, `vhost:` and `af_xdp:`.
+//! DPDK devices: `net_null0,size=64` and other virtual ones, PCI addresses, and `vhost:`.
 //!
 //! Frames arrive in the mempool's buffers and leave in them; one C call moves a burst. A device is
 //! attached when it is first looked at, since only its driver knows its queues.
@@ -12,7 +12,6 @@ mod sys;
 
 use crate::counts::Count;
 use crate::directory::{Events, Parts};
-use crate::napi::{By, Napi};
 use crate::vhost::Vhost;
 use card::Card;
 use door::Visitor;
@@ -27,7 +26,6 @@ pub use eal::DpdkSizes;
 struct Dpdk {
     card: Arc<Card>,
     info: PortInfo,
-    _napi: Option<Napi>,
     _watcher: Option<Watcher>,
 }
 
@@ -184,14 +182,22 @@ pub(crate) fn probe(devargs: &str, sizes: DpdkSizes) -> Result<PortInfo, String>
 }
 
 fn attach(devargs: &str) -> Result<(Device, Facts), String> {
-    if ["net_memif", "eth_memif"]
-        .iter()
-        .any(|driver| devargs.starts_with(driver))
-    {
-        return Err(format!(
-            "{devargs}: DPDK's memif believes all that its peer writes: write memif:role=...,socket=PATH,id=N instead, which \
-             does not"
-        ));
+    let refused = [
+        (
+            "memif",
+            "DPDK's memif believes all that its peer writes: write memif:role=...,socket=PATH,id=N instead, which does not",
+        ),
+        (
+            "af_xdp",
+            "DPDK's AF_XDP takes all frames away from the kernel: write af_xdp:INTERFACE instead, which leaves the kernel its own",
+        ),
+    ];
+    for (driver, why) in refused {
+        let of = |prefix| devargs.strip_prefix(prefix);
+        let rest = of("net_").or_else(|| of("eth_"));
+        if rest.is_some_and(|rest| rest.starts_with(driver)) {
+            return Err(format!("{devargs}: {why}"));
+        }
     }
     let attached = Device::probe(devargs).and_then(|device| Ok((device, device.facts()?)));
     attached.map_err(|e| {
@@ -211,19 +217,17 @@ fn attach(devargs: &str) -> Result<(Device, Facts), String> {
     })
 }
 
-/// Opens a device; `remarks` go into what the port says of itself.
+/// Opens a device.
 ///
 /// # Errors
 /// As [`probe`], or the driver refuses the queues; a sentence.
 pub(crate) fn open(
     devargs: &str,
-    remarks: Vec<String>,
     request: &PortRequest,
     sizes: DpdkSizes,
     events: &Events,
 ) -> Result<Parts, String> {
-    let mut info = probe(devargs, sizes)?;
-    info.remarks.extend(remarks);
+    let info = probe(devargs, sizes)?;
     let card = match Vhost::of(devargs) {
         None => Card::open(devargs, request)?,
         Some(vhost) => {
@@ -248,10 +252,6 @@ pub(crate) fn open(
         }) as Box<dyn TxQueue>
     });
     let (rx, tx) = (rx.collect(), tx.collect());
-    let napi = busy_polled(devargs).and_then(|interface| {
-        let arranged = Napi::arrange(interface, By::Worker);
-        arranged.map_err(|why| info.remarks.push(why)).ok()
-    });
     let name = devargs.split(',').next().unwrap_or(devargs);
     let watcher = is_pci(name)
         .then(|| Watcher::start(&card, name, events))
@@ -259,7 +259,6 @@ pub(crate) fn open(
     let port = Dpdk {
         card,
         info,
-        _napi: napi,
         _watcher: watcher,
     };
     Ok(Parts {
@@ -267,17 +266,6 @@ pub(crate) fn open(
         rx,
         tx,
     })
-}
-
-/// The interface whose receive work a driver's polls do.
-fn busy_polled(devargs: &str) -> Option<&str> {
-    let words = devargs.strip_prefix("net_af_xdp")?.split(',');
-    let value = |word: &'static str| {
-        words
-            .clone()
-            .find_map(move |w| w.strip_prefix(word)?.strip_prefix('='))
-    };
-    (value("busy_budget") != Some("0")).then(|| value("iface"))?
 }
 
 /// Whether a name is a PCI address: `[0000:]01:00.0`.

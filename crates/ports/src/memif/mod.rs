@@ -18,6 +18,7 @@ mod words;
 
 use crate::counts::{Count, Counts};
 use crate::directory::{Events, Parts};
+use crate::end::{Current, End, Given};
 use crate::sys as system;
 use connector::Connector;
 use engine::packet::Batch;
@@ -26,7 +27,7 @@ use ring::{Mistake, Ring};
 use session::Queues;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use words::Words;
@@ -40,45 +41,15 @@ const QUEUES_MAX: usize = 64;
 /// Frames that wait in a ring, as a logarithm, unless more are asked for.
 const RING: u8 = 10;
 
-/// Where a queue finds its rings. A transmit queue has one, a receive queue several if the other end has more queues.
-struct End {
-    /// Changes with the rings.
-    version: AtomicU32,
-    rings: Mutex<Vec<Ring>>,
-    /// What a sleeping worker waits for: the ring's bell, and `kick`.
-    set: OwnedFd,
-    /// Says that there is something to look at: other rings, or frames that came before the worker was to be woken.
-    kick: OwnedFd,
-}
-
-impl End {
-    fn new() -> std::io::Result<Arc<End>> {
-        let (set, kick) = (system::epoll()?, system::eventfd()?);
-        system::epoll_add(&set, kick.as_raw_fd())?;
-        Ok(Arc::new(End {
-            version: AtomicU32::new(0),
-            rings: Mutex::default(),
-            set,
-            kick,
-        }))
-    }
-
-    /// Has the queue take other rings, or none.
-    fn give(&self, rings: Vec<Ring>) {
-        *lock(&self.rings) = rings;
-        self.version.fetch_add(1, Ordering::Release);
-        system::signal(&self.kick);
-    }
-}
-
 /// What the queues and the thread that connects have in common.
 struct Shared {
     name: String,
     words: Words,
     events: Events,
     queues: Queues,
-    rx: Vec<Arc<End>>,
-    tx: Vec<Arc<End>>,
+    /// A transmit queue has one ring, a receive queue several if the other end has more queues.
+    rx: Vec<Arc<End<Ring>>>,
+    tx: Vec<Arc<End<Ring>>>,
     is_connected: AtomicBool,
     /// It is not to be connected; `told` wakes the thread when that changes.
     is_held: AtomicBool,
@@ -105,54 +76,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A queue's rings, as far as it has seen.
-struct Current {
-    end: Arc<End>,
-    version: u32,
-    rings: Vec<Ring>,
-}
-
-impl Current {
-    fn new(end: &Arc<End>) -> Current {
-        Current {
-            end: Arc::clone(end),
-            version: 0,
-            rings: Vec::new(),
-        }
-    }
-
-    /// Takes the rings that are there now. Returns whether they are others.
-    #[inline]
-    fn follow(&mut self) -> bool {
-        let now = self.end.version.load(Ordering::Acquire);
-        now != self.version && self.change(now)
-    }
-
-    #[cold]
-    fn change(&mut self, now: u32) -> bool {
-        // Whoever gives rings has it for an instant.
-        let Ok(mut given) = self.end.rings.try_lock() else {
-            return false;
-        };
-        let rings = std::mem::take(&mut *given);
-        drop(given);
-        self.leave();
-        (self.rings, self.version) = (rings, now);
-        true
-    }
-
-    /// Gives up the rings, which may be unmapped then.
-    #[cold]
-    fn leave(&mut self) {
-        for ring in self.rings.drain(..) {
-            // The other end may keep the bell open, and then it would stay in the set.
-            system::epoll_remove(&self.end.set, ring.bell().fd().as_raw_fd());
-        }
+impl Given for Ring {
+    fn bell(&self) -> RawFd {
+        self.bell().fd().as_raw_fd()
     }
 }
 
 struct Rx {
-    current: Current,
+    current: Current<Ring>,
     shared: Arc<Shared>,
     counts: Arc<Counts<2>>,
     /// The worker is to be woken.
@@ -166,7 +97,7 @@ impl Rx {
     fn awake(&self) {
         self.sleeps.set(false);
         system::clear(&self.current.end.kick);
-        self.current.rings.iter().for_each(Ring::look);
+        self.current.all.iter().for_each(Ring::look);
     }
 }
 
@@ -175,22 +106,19 @@ impl RxQueue for Rx {
         if self.sleeps.get() {
             self.awake();
         }
-        if self.current.follow() {
-            for ring in &self.current.rings {
-                let added = system::epoll_add(&self.current.end.set, ring.bell().fd().as_raw_fd());
-                if let Err(e) = added {
-                    let text = format!("packets are looked for every now and then: {e}");
-                    self.shared.say(&text);
-                }
-            }
+        if self.current.follow()
+            && let Err(e) = self.current.listen()
+        {
+            let text = format!("packets are looked for every now and then: {e}");
+            self.shared.say(&text);
         }
-        let rings = self.current.rings.len();
+        let rings = self.current.all.len();
         let mut received = 0;
         for _ in 0..rings {
             // The one after the last that filled a burst is the first in the next.
             self.turn = (self.turn + 1) % rings;
             let left = max - received;
-            match self.current.rings[self.turn].receive(into, left, &self.counts) {
+            match self.current.all[self.turn].receive(into, left, &self.counts) {
                 Ok(more) => received += more,
                 Err(mistake) => {
                     self.current.leave();
@@ -208,10 +136,9 @@ impl RxQueue for Rx {
     fn wait_fd(&self) -> Option<RawFd> {
         if !self.sleeps.replace(true) {
             let end = &self.current.end;
-            let rings = &self.current.rings;
+            let rings = &self.current.all;
             rings.iter().for_each(Ring::wake_me);
-            let is_other = end.version.load(Ordering::Acquire) != self.current.version;
-            if is_other || rings.iter().any(Ring::has_frames) {
+            if self.current.is_behind() || rings.iter().any(Ring::has_frames) {
                 system::signal(&end.kick);
             }
         }
@@ -219,13 +146,13 @@ impl RxQueue for Rx {
     }
 
     fn fill(&self) -> Option<f64> {
-        let fills = self.current.rings.iter().map(Ring::fill);
+        let fills = self.current.all.iter().map(Ring::fill);
         fills.reduce(f64::max)
     }
 }
 
 struct Tx {
-    current: Current,
+    current: Current<Ring>,
     shared: Arc<Shared>,
     counts: Arc<Counts<2>>,
 }
@@ -233,7 +160,7 @@ struct Tx {
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         self.current.follow();
-        let Some(ring) = self.current.rings.first_mut() else {
+        let Some(ring) = self.current.all.first_mut() else {
             // Old frames do not wait for the other end.
             let all = batch.len();
             drop(batch.drain_front(all));
@@ -328,8 +255,9 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
         (0, _) => asked.ilog2() as u8,
         (log, _) => log,
     };
-    let ends =
-        |queues| -> std::io::Result<Vec<Arc<End>>> { (0..queues).map(|_| End::new()).collect() };
+    let ends = |queues| -> std::io::Result<Vec<Arc<End<Ring>>>> {
+        (0..queues).map(|_| End::new()).collect()
+    };
     let shared = Arc::new(Shared {
         queues: Queues {
             rx: request.rx_queues,

@@ -4,8 +4,9 @@
 //! once, checked, and then used as it was read; and what this end knows it does not read back. The client made the memory
 //! and knows where its buffers are: it believes lengths only, within its buffers.
 
-use super::sys::{self, Region};
+use super::sys;
 use crate::counts::Counts;
+use crate::region::Region;
 use crate::sys as system;
 use engine::packet::{Batch, Packet};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -2,9 +2,9 @@
 
 use super::message::{BYTES, Message, VERSION};
 use super::ring::{self, Bell, Memory, Ring};
-use super::sys::Region;
 use super::words::Words;
 use super::{MEMORY_MAX, QUEUES_MAX, REGIONS};
+use crate::region::Region;
 use crate::sys;
 use rustix::io::Errno;
 use rustix::net::{
@@ -186,13 +186,13 @@ pub(super) fn client(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings
             "its rings would need {bytes} bytes: say a smaller bsize or rsize"
         ));
     }
-    let region = Region::new(bytes).map_err(failed)?;
+    let region = Region::new("ashlar-memif", bytes).map_err(failed)?;
     let message = Message::AddRegion {
         index: 0,
         bytes: bytes as u64,
     };
     let regions: Arc<[Region]> = Arc::new([region]);
-    talk.say(&message, Some(regions[0].file().as_fd()))?;
+    talk.say(&message, regions[0].file().map(AsFd::as_fd))?;
     talk.acknowledged(end)?;
     let mut rings = Rings {
         rx: Vec::new(),

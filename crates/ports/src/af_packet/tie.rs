@@ -1,0 +1,91 @@
+//! Keeps a port's sockets tied to its interface while that goes down, disappears and comes back.
+
+use super::{Shared, lock, sys as packet};
+use crate::napi::{By, Napi};
+use crate::sys::{self, Interface};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What the sockets are tied to.
+pub(super) struct Tie {
+    shared: Arc<Shared>,
+    /// Index of the interface that the sockets are tied to.
+    bound: Option<i32>,
+    napi: Option<Napi>,
+    /// Index of the interface whose receive work was seen to, once it was up.
+    arranged: Option<i32>,
+}
+
+impl Tie {
+    pub(super) fn new(shared: &Arc<Shared>) -> Tie {
+        Tie {
+            shared: Arc::clone(shared),
+            bound: None,
+            napi: None,
+            arranged: None,
+        }
+    }
+
+    /// Ties the sockets to the interface, if they are not.
+    pub(super) fn follow(&mut self, now: Option<&Interface>) -> io::Result<()> {
+        let Some(now) = now else {
+            self.bound = None;
+            return Ok(());
+        };
+        // A veth has NAPI only while it is up.
+        if now.up && self.arranged != Some(now.index) {
+            self.arranged = Some(now.index);
+            self.arrange();
+        }
+        if self.bound == Some(now.index) {
+            return Ok(());
+        }
+        match self.tie(now.index) {
+            Ok(()) => self.bound = Some(now.index),
+            // Kernels before 6.13 let sockets join a fan-out group only while the interface is up:
+            // its coming up is an event, and then this is tried again.
+            Err(_) if !now.up => (),
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    /// Has the kernel receive by a thread. An interface that came back does not know of it.
+    fn arrange(&mut self) {
+        self.napi = None;
+        let arranged = Napi::arrange(&self.shared.interface.name, By::Thread);
+        let remark = arranged.map(|napi| self.napi = Some(napi)).err();
+        *lock(&self.shared.remark) = remark;
+    }
+
+    /// Makes fresh receive sockets in the place of the old ones: a socket that lost its interface
+    /// stays in a fan-out group that cannot be tied to another.
+    fn tie(&self, index: i32) -> io::Result<()> {
+        let shared = &self.shared;
+        let mut fresh = Vec::new();
+        for _ in &shared.rx {
+            let (socket, forced) = packet::rx_socket(shared.buffer_bytes)?;
+            shared.small_buffer.store(!forced, Relaxed);
+            packet::bind(&socket, index, true)?;
+            fresh.push(socket);
+        }
+        if fresh.len() > 1 {
+            packet::fan_out(fresh.iter())?;
+        }
+        if let Some(first) = fresh.first() {
+            sys::hear(first, index, shared.promiscuous)?;
+        }
+        for (old, new) in shared.rx.iter().zip(fresh) {
+            old.count_drops();
+            sys::replace(&old.fd, new)?;
+            // The set forgot the old socket when it was closed.
+            sys::epoll_add(&old.ready, old.fd.as_raw_fd())?;
+        }
+        for socket in &shared.tx {
+            packet::bind(&socket.fd, index, false)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! Linux interfaces by AF_XDP: frames go from the driver to the router's memory before the kernel makes anything of them.
+//!
+//! - **What is the kernel's stays with it**: IP packets to its own addresses on the interface, and what finds neighbours for
+//!   these ([`program`]). So a machine stays reachable by the interface that a router has. The watcher follows the addresses.
+//! - **Queues** of the interface have a socket each. A receive queue of the port has several of them where the interface has
+//!   more, so that none is left out.
+//! - **The worker does the kernel's receive work** in its polls (SO_PREFER_BUSY_POLL), so that overload costs no time.
+//! - **Frames are copied** between the socket's memory and packet buffers. Packets stay the pool's, whatever becomes of the
+//!   interface.
+//! - **Changes** of the interface are the watcher's task: it makes sockets for one that came back.
+//!
+//! DPDK's driver of the same name is not used: it takes all frames away from the kernel, wants hugepages, polls without
+//! sleep, and does not come back.
+
+mod plain;
+mod program;
+mod ring;
+mod socket;
+mod sys;
+mod tie;
+
+use crate::counts::Counts;
+use crate::directory::{Events, Parts};
+use crate::end::{Current, End};
+use crate::interface::Facts;
+use crate::sys as system;
+use crate::watch::{Watched, Watcher};
+use engine::packet::Batch;
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use socket::{Intake, Outlet, Socket};
+use std::cell::Cell;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tie::Tie;
+
+/// Queues of an interface, at most.
+const MAX_QUEUES: usize = 64;
+/// Frames that wait in a ring, unless more are asked for.
+const FRAMES: u32 = 1024;
+/// A frame's header and a VLAN tag, which the MTU does not count.
+const HEADERS: usize = 18;
+
+/// What queues, watcher and control share.
+struct Shared {
+    interface: Arc<Watched>,
+    promiscuous: bool,
+    frames: u32,
+    rx: Vec<Arc<End<Intake>>>,
+    tx: Vec<Arc<End<Outlet>>>,
+    told: Mutex<Told>,
+}
+
+/// What control is told.
+#[derive(Default)]
+struct Told {
+    sockets: Vec<Arc<Socket>>,
+    /// What sockets that are closed had counted: frames dropped for want of room, and frames that could not be sent.
+    before: (u64, u64),
+    remarks: Vec<String>,
+}
+
+impl Told {
+    fn counted(&self) -> (u64, u64) {
+        let each = self.sockets.iter().filter_map(|socket| socket.statistics());
+        each.fold(self.before, |(drops, errors), now| {
+            let full = now.rx_ring_full.unwrap_or(0);
+            (drops + now.rx_dropped + full, errors + now.tx_invalid_descs)
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Rx {
+    current: Current<Intake>,
+    interface: Arc<Watched>,
+    counts: Arc<Counts<2>>,
+    /// The worker is to be woken.
+    sleeps: Cell<bool>,
+    /// The socket that was looked at last.
+    turn: usize,
+}
+
+impl Rx {
+    #[inline]
+    fn burst(&mut self, into: &mut Batch, max: usize) -> usize {
+        if self.sleeps.replace(false) {
+            system::clear(&self.current.end.kick);
+        }
+        if self.current.follow()
+            && let Err(e) = self.current.listen()
+        {
+            let text = format!("packets are looked for every now and then: {e}");
+            self.interface.say(&text);
+        }
+        let sockets = self.current.all.len();
+        let mut received = 0;
+        for _ in 0..sockets {
+            // The one after the last that filled a burst is the first in the next.
+            self.turn = (self.turn + 1) % sockets;
+            let left = max - received;
+            received += self.current.all[self.turn].receive(into, left, &self.counts);
+            if received == max {
+                break;
+            }
+        }
+        received
+    }
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let before = into.len();
+        let received = self.burst(into, max);
+        let late = into.iter_mut().skip(before);
+        late.for_each(|packet| packet.arrived(crate::link_type));
+        received
+    }
+
+    fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.burst(into, max)
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        if !self.sleeps.replace(true) && self.current.is_behind() {
+            system::signal(&self.current.end.kick);
+        }
+        Some(self.current.end.set.as_raw_fd())
+    }
+
+    fn fill(&self) -> Option<f64> {
+        let fills = self.current.all.iter().map(Intake::fill);
+        fills.reduce(f64::max)
+    }
+}
+
+struct Tx {
+    current: Current<Outlet>,
+    interface: Arc<Watched>,
+    counts: Arc<Counts<3>>,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        self.current.follow();
+        let longest = self.interface.mtu() + HEADERS;
+        match self.current.all.first_mut() {
+            Some(outlet) if self.interface.link_up() => {
+                let sent = outlet.send(batch, longest, &self.counts);
+                // Nobody else would come for the last ones.
+                if batch.is_empty() && outlet.is_late() {
+                    self.interface.look_again();
+                }
+                sent
+            }
+            _ => {
+                // Old frames do not wait for the link.
+                let all = batch.len();
+                drop(batch.drain_front(all));
+                self.counts.at(socket::TX_LINK_DOWN).add(all as u64);
+                all
+            }
+        }
+    }
+}
+
+/// The control side of an open interface.
+struct AfXdp {
+    shared: Arc<Shared>,
+    info: PortInfo,
+    rx_counts: Vec<Arc<Counts<2>>>,
+    tx_counts: Vec<Arc<Counts<3>>>,
+    _watcher: Watcher,
+}
+
+impl Port for AfXdp {
+    fn info(&self) -> PortInfo {
+        let mut info = self.info.clone();
+        if let Some(now) = self.shared.interface.last() {
+            (info.mac, info.mtu) = (now.mac, now.mtu);
+        }
+        info.remarks
+            .extend(lock(&self.shared.told).remarks.iter().cloned());
+        info
+    }
+
+    fn link_up(&self) -> bool {
+        self.shared.interface.link_up()
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        let (drops, errors) = lock(&self.shared.told).counted();
+        let mut all = vec![
+            ("link_changes", None, self.shared.interface.changes.get()),
+            ("kernel_drops", None, drops),
+            ("kernel_tx_errors", None, errors),
+        ];
+        let rx = self.rx_counts.iter().enumerate();
+        rx.for_each(|(queue, counts)| counts.report(queue, &mut all));
+        let tx = self.tx_counts.iter().enumerate();
+        tx.for_each(|(queue, counts)| counts.report(queue, &mut all));
+        all
+    }
+}
+
+/// What an interface offers by AF_XDP.
+pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
+    let (rx, tx) = facts.channels;
+    let mut info = PortInfo {
+        max_rx_queues: rx.min(MAX_QUEUES),
+        max_tx_queues: tx.min(MAX_QUEUES),
+        ..facts.info(name, "af_xdp", MAX_QUEUES)
+    };
+    if facts.leaves_checksums() {
+        info.remarks.push(format!(
+            "frames of {name} may carry unfinished checksums, and VLAN tags beside, which AF_XDP does not see; switch this off at its \
+             peer with `ethtool -K PEER tx off txvlan off`, or name {name} without af_xdp:"
+        ));
+    }
+    if facts.is_addressed() {
+        let addresses: Vec<String> = facts.addresses.iter().map(ToString::to_string).collect();
+        info.remarks.push(format!(
+            "{name} leaves to the kernel what is for {}: give the router other addresses, or run `ip address flush dev {name}` if \
+             the router is to own them",
+            addresses.join(", ")
+        ));
+    }
+    info
+}
+
+/// Opens an interface, of which `info` is known.
+///
+/// # Errors
+/// A sentence: no permission, another program has it, too many queues asked.
+pub(crate) fn open(
+    name: &str,
+    info: PortInfo,
+    request: &PortRequest,
+    events: &Events,
+) -> Result<Parts, String> {
+    let failed = |e: std::io::Error| format!("cannot open af_xdp:{name}: {e}");
+    let frames = match request.descriptors {
+        0 => FRAMES,
+        asked => asked.next_power_of_two().clamp(64, 1 << 14) as u32,
+    };
+    let rx: std::io::Result<Vec<_>> = (0..request.rx_queues).map(|_| End::new()).collect();
+    let tx: std::io::Result<Vec<_>> = (0..request.tx_queues).map(|_| End::new()).collect();
+    let shared = Arc::new(Shared {
+        interface: Watched::new(name, events)?,
+        promiscuous: request.promiscuous,
+        frames,
+        rx: rx.map_err(failed)?,
+        tx: tx.map_err(failed)?,
+        told: Mutex::default(),
+    });
+    let mut tie = Tie::new(&shared).map_err(|e| tie::explain(name, &e))?;
+    let watcher = Watcher::start(&shared.interface, move |now| tie.follow(now))?;
+    let interface = &shared.interface;
+    let counts = shared.rx.iter().map(|_| Counts::new(socket::RX_NAMES));
+    let rx_counts: Vec<_> = counts.map(Arc::new).collect();
+    let counts = shared.tx.iter().map(|_| Counts::new(socket::TX_NAMES));
+    let tx_counts: Vec<_> = counts.map(Arc::new).collect();
+    let rx = shared.rx.iter().zip(&rx_counts).map(|(end, counts)| {
+        Box::new(Rx {
+            current: Current::new(end),
+            interface: Arc::clone(interface),
+            counts: Arc::clone(counts),
+            sleeps: Cell::new(false),
+            turn: 0,
+        }) as Box<dyn RxQueue>
+    });
+    let tx = shared.tx.iter().zip(&tx_counts).map(|(end, counts)| {
+        Box::new(Tx {
+            current: Current::new(end),
+            interface: Arc::clone(interface),
+            counts: Arc::clone(counts),
+        }) as Box<dyn TxQueue>
+    });
+    let (rx, tx) = (rx.collect(), tx.collect());
+    let port = AfXdp {
+        shared,
+        info,
+        rx_counts,
+        tx_counts,
+        _watcher: watcher,
+    };
+    Ok(Parts {
+        port: Arc::new(port),
+        rx,
+        tx,
+    })
+}

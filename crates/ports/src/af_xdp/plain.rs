@@ -1,0 +1,37 @@
+//! Frames as they come from the wire: a device that takes VLAN tags out, or merges packets, tells it by the kernel's metadata,
+//! which AF_XDP does not have.
+
+use crate::{ethtool, sys};
+use std::io;
+
+/// As long as it lives, a device leaves received frames as they are.
+pub(super) struct Plain {
+    name: String,
+    /// What it did before.
+    flags: u32,
+}
+
+impl Plain {
+    /// # Errors
+    /// The kernel's: the device does not let it be switched off.
+    pub(super) fn of(name: &str) -> io::Result<Plain> {
+        let control = sys::control_socket()?;
+        let flags = ethtool::rx_flags(&control, name);
+        if flags != 0 {
+            ethtool::set_rx_flags(&control, name, flags, false)?;
+        }
+        let name = name.to_owned();
+        Ok(Plain { name, flags })
+    }
+}
+
+impl Drop for Plain {
+    /// Nothing happens where the interface is gone.
+    fn drop(&mut self) {
+        if self.flags != 0
+            && let Ok(control) = sys::control_socket()
+        {
+            _ = ethtool::set_rx_flags(&control, &self.name, self.flags, true);
+        }
+    }
+}

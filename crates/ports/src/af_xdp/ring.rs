@@ -1,0 +1,156 @@
+//! The rings of a socket, which it shares with the kernel (the kernel's Documentation/networking/af_xdp.rst).
+
+use crate::region::Region;
+use rustix::net::xdp::XdpRingOffset;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// One end of a ring: the one that puts places in, or the one that takes them out. Numbers count on for ever, modulo 2^32.
+pub(super) struct Ring {
+    region: Region,
+    at: XdpRingOffset,
+    size: u32,
+    /// Bytes of a place.
+    step: usize,
+    /// What this end has put in or taken out, told or not.
+    next: u32,
+}
+
+/// A part of a frame in the memory of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) address: u64,
+    pub(super) bytes: usize,
+    /// Whether the frame has more parts, which follow.
+    pub(super) goes_on: bool,
+}
+
+/// Bytes of an address in the rings that fill and complete, and of a frame's part in those that receive and send.
+pub(super) const ADDRESS: usize = 8;
+pub(super) const PIECE: usize = 16;
+
+impl Ring {
+    /// A ring of `size` places, a power of two, of `step` bytes each.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn map(
+        socket: &OwnedFd,
+        from: u64,
+        at: XdpRingOffset,
+        size: u32,
+        step: usize,
+    ) -> io::Result<Ring> {
+        let bytes = at.desc as usize + size as usize * step;
+        Ok(Ring {
+            region: Region::map(socket, from, bytes)?,
+            at,
+            size,
+            step,
+            next: 0,
+        })
+    }
+
+    fn number(&self, at: u64) -> &AtomicU32 {
+        self.region.word(at as usize)
+    }
+
+    fn place(&self, number: u32) -> usize {
+        self.at.desc as usize + (number & (self.size - 1)) as usize * self.step
+    }
+
+    /// Places.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Whether the kernel must be told of what was put in.
+    #[inline]
+    pub(super) fn needs_call(&self) -> bool {
+        let flags = self.at.flags.map(|at| self.number(at).load(Relaxed));
+        flags.is_none_or(|flags| flags & libc::XDP_RING_NEED_WAKEUP != 0)
+    }
+
+    /// Places free to put something in.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.size.saturating_sub(self.waiting()) as usize
+    }
+
+    /// Places that were put in and not taken out.
+    #[inline]
+    pub(super) fn waiting(&self) -> u32 {
+        self.next
+            .wrapping_sub(self.number(self.at.consumer).load(Acquire))
+    }
+
+    /// Puts an address in, where there is room.
+    #[inline]
+    pub(super) fn put(&mut self, address: u64) {
+        let place = self.place(self.next);
+        self.region.long(place).store(address, Relaxed);
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Puts a part of a frame in, where there is room.
+    #[inline]
+    pub(super) fn put_piece(&mut self, piece: Piece) {
+        let place = self.place(self.next);
+        let more = if piece.goes_on {
+            libc::XDP_PKT_CONTD
+        } else {
+            0
+        };
+        self.put(piece.address);
+        let bytes = piece.bytes as u32;
+        self.region.word(place + 8).store(bytes, Relaxed);
+        self.region.word(place + 12).store(more, Relaxed);
+    }
+
+    /// Tells the kernel what was put in.
+    #[inline]
+    pub(super) fn publish(&self) {
+        self.number(self.at.producer).store(self.next, Release);
+    }
+
+    /// Places that can be taken out.
+    #[inline]
+    pub(super) fn filled(&self) -> u32 {
+        let put = self.number(self.at.producer).load(Acquire);
+        put.wrapping_sub(self.next).min(self.size)
+    }
+
+    /// Takes an address out, where there is one.
+    #[inline]
+    pub(super) fn take(&mut self) -> u64 {
+        let place = self.place(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.region.long(place).load(Relaxed)
+    }
+
+    /// Takes a part of a frame out, where there is one.
+    #[inline]
+    pub(super) fn take_piece(&mut self) -> Piece {
+        let piece = self.peek(0);
+        self.next = self.next.wrapping_add(1);
+        piece
+    }
+
+    /// The part of a frame so many places on.
+    #[inline]
+    pub(super) fn peek(&self, ahead: u32) -> Piece {
+        let place = self.place(self.next.wrapping_add(ahead));
+        Piece {
+            address: self.region.long(place).load(Relaxed),
+            bytes: self.region.word(place + 8).load(Relaxed) as usize,
+            goes_on: self.region.word(place + 12).load(Relaxed) & libc::XDP_PKT_CONTD != 0,
+        }
+    }
+
+    /// Tells the kernel what was taken out.
+    #[inline]
+    pub(super) fn release(&self) {
+        self.number(self.at.consumer).store(self.next, Release);
+    }
+}

@@ -1,0 +1,377 @@
+//! A socket of one queue, with its memory and its rings: the end that receives and the end that sends, which may belong to two
+//! workers.
+
+use super::ring::{ADDRESS, PIECE, Piece, Ring};
+use super::sys;
+use crate::counts::Counts;
+use crate::end::Given;
+use crate::region::Region;
+use engine::packet::{Batch, Packet};
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpStatistics, XdpUmemReg,
+    XdpUmemRegFlags,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// Names of the counters of a receive queue.
+pub(super) const RX_NAMES: [&str; 2] = ["too_long", "rx_no_buffer"];
+const TOO_LONG: usize = 0;
+const NO_BUFFER: usize = 1;
+/// Names of the counters of a transmit queue.
+pub(super) const TX_NAMES: [&str; 3] = ["tx_too_long", "tx_link_down", "tx_errors"];
+pub(super) const TX_TOO_LONG: usize = 0;
+pub(super) const TX_LINK_DOWN: usize = 1;
+pub(super) const TX_ERRORS: usize = 2;
+
+/// Frames whose bytes are fetched ahead.
+const AHEAD: u32 = 4;
+/// Calls for one batch that may bring nothing, before what the device has no room for is left to the watcher.
+const TRIES: usize = 64;
+/// Shortest frame: its header (IEEE 802.3 without the padding).
+const SHORTEST: usize = 14;
+
+/// What both ends and control share.
+pub(super) struct Socket {
+    pub(super) fd: OwnedFd,
+    /// Buffers of `bytes` each: the first ones are for receiving, the others for sending.
+    memory: Region,
+    bytes: usize,
+    /// Whether a frame may lie in several buffers.
+    takes_parts: bool,
+}
+
+impl Socket {
+    /// What the kernel has counted.
+    pub(super) fn statistics(&self) -> Option<XdpStatistics> {
+        sockopt::xdp_statistics(&self.fd).ok()
+    }
+}
+
+/// What a socket is opened for.
+#[derive(Clone, Copy)]
+pub(super) struct Wish {
+    pub(super) interface: i32,
+    pub(super) queue: u32,
+    /// Frames of each ring, a power of two.
+    pub(super) frames: u32,
+    pub(super) receives: bool,
+    pub(super) sends: bool,
+    /// Whether the program takes frames of several parts.
+    pub(super) takes_parts: bool,
+}
+
+/// The end that receives.
+pub(super) struct Intake {
+    pub(super) socket: Arc<Socket>,
+    filled: Ring,
+    empty: Ring,
+    /// There was no buffer for a packet last time: frames wait in the ring then.
+    short: bool,
+}
+
+/// The end that sends.
+pub(super) struct Outlet {
+    pub(super) socket: Arc<Socket>,
+    full: Ring,
+    sent: Ring,
+    free: Vec<u64>,
+}
+
+/// A socket with the ends that were wished.
+pub(super) struct Ends {
+    pub(super) socket: Arc<Socket>,
+    pub(super) intake: Option<Intake>,
+    pub(super) outlet: Option<Outlet>,
+}
+
+/// Opens a socket.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn open(wish: Wish) -> io::Result<Ends> {
+    // Kernels before 6.6 know no frames of several parts here.
+    let whole = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+    if wish.takes_parts
+        && let Ok(ends) = open_as(wish, whole | SocketAddrXdpFlags::XDP_USE_SG)
+    {
+        return Ok(ends);
+    }
+    open_as(wish, whole)
+}
+
+fn open_as(wish: Wish, flags: SocketAddrXdpFlags) -> io::Result<Ends> {
+    let takes_parts = flags.contains(SocketAddrXdpFlags::XDP_USE_SG);
+    // The kernel keeps room before a frame (XDP_PACKET_HEADROOM), 256 bytes, and a buffer is at most a page.
+    let bytes = if takes_parts { 2048 } else { 4096 };
+    let count = wish.frames as usize;
+    let flags_of_socket = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(AddressFamily::XDP, SocketType::RAW, flags_of_socket, None)?;
+    let memory = Region::for_kernel(2 * count * bytes)?;
+    sockopt::set_xdp_umem_reg(
+        &fd,
+        XdpUmemReg {
+            addr: memory.address(),
+            len: memory.bytes() as u64,
+            chunk_size: bytes as u32,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        },
+    )?;
+    let frames = wish.frames;
+    sockopt::set_xdp_umem_fill_ring_size(&fd, frames)?;
+    sockopt::set_xdp_umem_completion_ring_size(&fd, frames)?;
+    if wish.receives {
+        sockopt::set_xdp_rx_ring_size(&fd, frames)?;
+    }
+    if wish.sends {
+        sockopt::set_xdp_tx_ring_size(&fd, frames)?;
+    }
+    let places = sockopt::xdp_mmap_offsets(&fd)?;
+    let mut empty = Ring::map(&fd, XDP_UMEM_PGOFF_FILL_RING, places.fr, frames, ADDRESS)?;
+    let sent = Ring::map(
+        &fd,
+        XDP_UMEM_PGOFF_COMPLETION_RING,
+        places.cr,
+        frames,
+        ADDRESS,
+    )?;
+    let ring = |wished, from, at| match wished {
+        true => Ring::map(&fd, from, at, frames, PIECE).map(Some),
+        false => Ok(None),
+    };
+    let filled = ring(wish.receives, XDP_PGOFF_RX_RING, places.rx)?;
+    let full = ring(wish.sends, XDP_PGOFF_TX_RING, places.tx)?;
+    let buffers = |from: usize| (from..from + count).map(move |i| (i * bytes) as u64);
+    if wish.receives {
+        buffers(0).for_each(|address| empty.put(address));
+        empty.publish();
+    }
+    bind(
+        &fd,
+        &SocketAddrXdp::new(flags, wish.interface as u32, wish.queue),
+    )?;
+    sys::send_ahead(&fd, count * bytes);
+    let socket = Arc::new(Socket {
+        fd,
+        memory,
+        bytes,
+        takes_parts,
+    });
+    let intake = filled.map(|filled| Intake {
+        socket: Arc::clone(&socket),
+        filled,
+        empty,
+        short: false,
+    });
+    let outlet = full.map(|full| Outlet {
+        free: buffers(count).collect(),
+        socket: Arc::clone(&socket),
+        full,
+        sent,
+    });
+    Ok(Ends {
+        socket,
+        intake,
+        outlet,
+    })
+}
+
+impl Given for Intake {
+    fn bell(&self) -> RawFd {
+        self.socket.fd.as_raw_fd()
+    }
+}
+
+impl Given for Outlet {
+    fn bell(&self) -> RawFd {
+        self.socket.fd.as_raw_fd()
+    }
+}
+
+impl Intake {
+    /// Receives at most `max` packets; how many.
+    pub(super) fn receive(&mut self, into: &mut Batch, max: usize, counts: &Counts<2>) -> usize {
+        let mut filled = self.filled.filled();
+        if filled == 0 {
+            // The kernel's receive work is done in this call.
+            sys::ask(&self.socket.fd);
+            filled = self.filled.filled();
+            if filled == 0 {
+                return 0;
+            }
+        }
+        let before = into.len();
+        for ahead in 0..AHEAD.min(filled) {
+            self.fetch(ahead);
+        }
+        while filled > 0 && into.len() - before < max {
+            let Some(packet) = Packet::new() else {
+                if !self.short {
+                    counts.at(NO_BUFFER).add(1);
+                }
+                self.short = true;
+                break;
+            };
+            self.short = false;
+            if filled > AHEAD {
+                self.fetch(AHEAD);
+            }
+            let (packet, pieces) = self.take(packet, filled);
+            filled -= pieces;
+            match packet {
+                Some(packet) => into.push(packet),
+                None => counts.at(TOO_LONG).add(1),
+            }
+        }
+        self.filled.release();
+        self.empty.publish();
+        into.len() - before
+    }
+
+    /// How full the ring is, from 0 to 1.
+    pub(super) fn fill(&self) -> f64 {
+        f64::from(self.filled.filled()) / f64::from(self.filled.size())
+    }
+
+    fn fetch(&self, ahead: u32) {
+        let piece = self.filled.peek(ahead);
+        self.socket.memory.prefetch(piece.address as usize);
+    }
+
+    /// The next frame, if it fits into a packet, and of how many parts it was.
+    #[inline]
+    fn take(&mut self, mut packet: Packet, filled: u32) -> (Option<Packet>, u32) {
+        let mut pieces = 0;
+        let mut fits = true;
+        loop {
+            let piece = self.filled.take_piece();
+            pieces += 1;
+            let at = packet.len();
+            fits = fits && piece.bytes <= packet.tailroom();
+            if fits {
+                packet.put(piece.bytes);
+                let into = &mut packet.data_mut()[at..];
+                fits = self.socket.memory.read(piece.address as usize, into);
+            }
+            // Its buffer is free again.
+            let buffer = piece.address & !(self.socket.bytes as u64 - 1);
+            self.empty.put(buffer);
+            // The kernel puts in all parts of a frame or none.
+            if !piece.goes_on || pieces == filled {
+                return (fits.then_some(packet), pieces);
+            }
+        }
+    }
+}
+
+impl Outlet {
+    /// Sends packets from the front of a batch, frames of at most `longest` bytes; how many were taken.
+    pub(super) fn send(&mut self, batch: &mut Batch, longest: usize, counts: &Counts<3>) -> usize {
+        let mut done = 0;
+        while done < batch.len() {
+            self.reclaim();
+            let before = done;
+            for packet in batch.iter().skip(done) {
+                let frame = packet.data();
+                let drop_as = if frame.len() < SHORTEST {
+                    Some(TX_ERRORS)
+                } else if frame.len() > longest || !self.may_be(frame.len()) {
+                    Some(TX_TOO_LONG)
+                } else {
+                    None
+                };
+                match drop_as {
+                    Some(counter) => counts.at(counter).add(1),
+                    None if self.put(frame) => (),
+                    None => break,
+                }
+                done += 1;
+            }
+            self.full.publish();
+            let moved = self.call();
+            if done == before && !moved {
+                break;
+            }
+        }
+        drop(batch.drain_front(done));
+        done
+    }
+
+    fn may_be(&self, bytes: usize) -> bool {
+        bytes <= self.socket.bytes || self.socket.takes_parts
+    }
+
+    /// Puts a frame in; false if there is no room.
+    #[inline]
+    fn put(&mut self, frame: &[u8]) -> bool {
+        let parts = frame.len().div_ceil(self.socket.bytes);
+        if parts > self.free.len() || parts > self.full.room() {
+            return false;
+        }
+        let mut left = parts;
+        for part in frame.chunks(self.socket.bytes) {
+            let Some(address) = self.free.pop() else {
+                return false;
+            };
+            left -= 1;
+            self.socket.memory.write(address as usize, part);
+            self.full.put_piece(Piece {
+                address,
+                bytes: part.len(),
+                goes_on: left > 0,
+            });
+        }
+        true
+    }
+
+    /// Takes back the buffers of what was sent.
+    #[inline]
+    fn reclaim(&mut self) {
+        let sent = self.sent.filled();
+        if sent > 0 {
+            for _ in 0..sent {
+                let address = self.sent.take();
+                self.free.push(address);
+            }
+            self.sent.release();
+        }
+    }
+
+    /// Has the kernel send what waits; whether it took some.
+    fn call(&mut self) -> bool {
+        let before = self.full.waiting();
+        if before == 0 {
+            return false;
+        }
+        let mut waiting = before;
+        let mut tries = TRIES;
+        while waiting > 0 && self.full.needs_call() && tries > 0 {
+            let result = sys::send(&self.socket.fd);
+            let now = self.full.waiting();
+            match result {
+                Ok(()) => break,
+                Err(e) => match e.raw_os_error() {
+                    // There is more than it takes at once, or the device has no room, or has dropped one.
+                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => (),
+                    _ => break,
+                },
+            }
+            if now == waiting {
+                tries -= 1;
+            }
+            waiting = now;
+        }
+        self.full.waiting() < before
+    }
+
+    /// Whether something waits that the device had no room for.
+    pub(super) fn is_late(&self) -> bool {
+        self.full.needs_call() && self.full.waiting() > 0
+    }
+}

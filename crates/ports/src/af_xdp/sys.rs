@@ -1,0 +1,277 @@
+//! The system call bpf(2), and what of sockets has no safe name.
+#![allow(unsafe_code)]
+
+use super::program;
+use crate::sys::{check, owned, set_option};
+use std::collections::BTreeSet;
+use std::ffi::{c_int, c_long};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Commands, kinds and flags (linux/bpf.h).
+const MAP_CREATE: c_int = 0;
+const MAP_UPDATE: c_int = 2;
+const MAP_DELETE: c_int = 3;
+const PROG_LOAD: c_int = 5;
+const LINK_CREATE: c_int = 28;
+const MAP_HASH: u32 = 1;
+const MAP_XSK: u32 = 17;
+const PROG_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+const NO_PREALLOC: u32 = 1;
+const HAS_FRAGS: u32 = 1 << 5;
+/// For drivers without XDP (linux/if_link.h).
+const SKB_MODE: u32 = 1 << 1;
+
+/// Addresses that an interface may have in the kernel.
+const ADDRESSES: u32 = 4096;
+
+fn bpf<T>(command: c_int, attributes: &T) -> io::Result<c_int> {
+    let pointer = std::ptr::from_ref(attributes);
+    // SAFETY: pointer and length describe the command's attributes; where they hold pointers, these are to memory that outlives the
+    // call, and the kernel only reads it.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            c_long::from(command),
+            pointer,
+            size_of::<T>(),
+        )
+    };
+    check(result as c_int)
+}
+
+#[repr(C)]
+struct NewMap {
+    kind: u32,
+    key: u32,
+    value: u32,
+    entries: u32,
+    flags: u32,
+}
+
+fn map(kind: u32, key: usize, entries: u32, flags: u32) -> io::Result<OwnedFd> {
+    owned(bpf(
+        MAP_CREATE,
+        &NewMap {
+            kind,
+            key: key as u32,
+            value: 4,
+            entries,
+            flags,
+        },
+    )?)
+}
+
+#[repr(C)]
+struct Entry {
+    map: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+fn set(map: &OwnedFd, key: &[u8], value: u32) -> io::Result<()> {
+    let attributes = Entry {
+        map: map.as_raw_fd() as u32,
+        pad: 0,
+        key: key.as_ptr().addr() as u64,
+        value: std::ptr::from_ref(&value).addr() as u64,
+        flags: 0,
+    };
+    bpf(MAP_UPDATE, &attributes).map(drop)
+}
+
+fn delete(map: &OwnedFd, key: &[u8]) -> io::Result<()> {
+    let attributes = Entry {
+        map: map.as_raw_fd() as u32,
+        pad: 0,
+        key: key.as_ptr().addr() as u64,
+        value: 0,
+        flags: 0,
+    };
+    bpf(MAP_DELETE, &attributes).map(drop)
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct NewProgram {
+    kind: u32,
+    instructions: u32,
+    text: u64,
+    license: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attaches_to: u32,
+}
+
+#[repr(C)]
+struct NewLink {
+    program: u32,
+    interface: c_int,
+    kind: u32,
+    flags: u32,
+}
+
+/// The program with its maps, not attached yet.
+pub(super) struct Filter {
+    program: OwnedFd,
+    addresses: OwnedFd,
+    sockets: OwnedFd,
+    /// Whether frames may have several parts, as where they are longer than a page.
+    pub(super) takes_parts: bool,
+    /// The kernel's addresses, as the map has them.
+    known: BTreeSet<IpAddr>,
+}
+
+/// The program at an interface; it is taken off when this is dropped, and when the process ends.
+pub(super) struct Attached(#[expect(dead_code, reason = "held open")] OwnedFd);
+
+impl Filter {
+    /// Has the kernel check and compile the program, for an interface of so many queues.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn new(queues: usize) -> io::Result<Filter> {
+        let addresses = map(MAP_HASH, program::KEY, ADDRESSES, NO_PREALLOC)?;
+        let sockets = map(MAP_XSK, 4, queues as u32, 0)?;
+        let text = program::text(addresses.as_raw_fd(), sockets.as_raw_fd());
+        let mut attributes = NewProgram {
+            kind: PROG_XDP,
+            instructions: text.len() as u32,
+            text: text.as_ptr().addr() as u64,
+            license: c"Apache-2.0".as_ptr().addr() as u64,
+            flags: HAS_FRAGS,
+            name: *b"ashlar_port\0\0\0\0\0",
+            attaches_to: ATTACH_XDP,
+            ..NewProgram::default()
+        };
+        let mut takes_parts = true;
+        let loaded = bpf(PROG_LOAD, &attributes).or_else(|_| {
+            // Kernels before 5.18 know no frames of several parts.
+            (attributes.flags, takes_parts) = (0, false);
+            bpf(PROG_LOAD, &attributes)
+        });
+        Ok(Filter {
+            program: owned(loaded?)?,
+            addresses,
+            sockets,
+            takes_parts,
+            known: BTreeSet::new(),
+        })
+    }
+
+    /// Attaches it; whether the driver runs it. If it does not, the kernel does, after it has made its own structures of a frame.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn attach(&self, index: c_int) -> io::Result<(Attached, bool)> {
+        let link = |flags| {
+            let attributes = NewLink {
+                program: self.program.as_raw_fd() as u32,
+                interface: index,
+                kind: ATTACH_XDP,
+                flags,
+            };
+            owned(bpf(LINK_CREATE, &attributes)?)
+        };
+        match link(0) {
+            Ok(link) => Ok((Attached(link), true)),
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => Err(e),
+            Err(e) => match link(SKB_MODE) {
+                Ok(link) => Ok((Attached(link), false)),
+                Err(_) => Err(e),
+            },
+        }
+    }
+
+    /// Has frames of a queue go to a socket.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn serve(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
+        let socket = socket.as_raw_fd() as u32;
+        set(&self.sockets, &queue.to_ne_bytes(), socket)
+    }
+
+    /// Leaves to the kernel what is for these addresses, and nothing else.
+    ///
+    /// # Errors
+    /// The kernel's: there are too many.
+    pub(super) fn leave(&mut self, addresses: &BTreeSet<IpAddr>) -> io::Result<()> {
+        let old: Vec<IpAddr> = self.known.difference(addresses).copied().collect();
+        for address in old {
+            delete(&self.addresses, &program::key(address))?;
+            self.known.remove(&address);
+        }
+        let new: Vec<IpAddr> = addresses.difference(&self.known).copied().collect();
+        for address in new {
+            set(&self.addresses, &program::key(address), 1)?;
+            self.known.insert(address);
+        }
+        Ok(())
+    }
+}
+
+/// Has the kernel's receive work for a socket be done when the socket is polled. It works without, too.
+pub(super) fn poll_by_worker(socket: &OwnedFd) -> io::Result<()> {
+    /// Microseconds that a poll may take, and frames that it may bring.
+    const TIME: c_int = 20;
+    const FRAMES: c_int = 64;
+    // As on all machines that have asm-generic/socket.h's numbers; libc does not name them.
+    const SO_PREFER_BUSY_POLL: c_int = 69;
+    const SO_BUSY_POLL_BUDGET: c_int = 70;
+    let fd = socket.as_raw_fd();
+    set_option(fd, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1)?;
+    set_option(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &TIME)?;
+    set_option(fd, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &FRAMES)
+}
+
+/// Lets so many bytes be on their way at once, as far as this process may.
+pub(super) fn send_ahead(socket: &OwnedFd, bytes: usize) {
+    let bytes = bytes.min(i32::MAX as usize / 2) as c_int;
+    let forced = set_option(
+        socket.as_raw_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_SNDBUFFORCE,
+        &bytes,
+    );
+    if forced.is_err() {
+        _ = set_option(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            &bytes,
+        );
+    }
+}
+
+/// Has the kernel look for frames now.
+pub(super) fn ask(socket: &OwnedFd) {
+    // SAFETY: nothing is received into no bytes.
+    unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            std::ptr::null_mut(),
+            0,
+            libc::MSG_DONTWAIT,
+        )
+    };
+}
+
+/// Has the kernel send what lies in the ring.
+///
+/// # Errors
+/// The kernel's: EAGAIN if there is more than it takes at once, or no room at the device.
+pub(super) fn send(socket: &OwnedFd) -> io::Result<()> {
+    // SAFETY: no bytes are sent but those of the ring.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+    check(sent as c_int).map(drop)
+}

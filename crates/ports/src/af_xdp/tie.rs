@@ -1,0 +1,271 @@
+//! Gives the queues of a port sockets of its interface, while that goes down, disappears, comes back, and gets more queues.
+
+use super::plain::Plain;
+use super::socket::{self, Ends, Socket, Wish};
+use super::sys::{self as xdp, Attached, Filter};
+use super::{MAX_QUEUES, Shared, lock};
+use crate::ethtool;
+use crate::napi::{By, Napi};
+use crate::sys::{self, Interface};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the watcher waits for a device to have room, and how often.
+const LATE: (Duration, usize) = (Duration::from_millis(1), 50);
+
+/// What the sockets are tied to.
+pub(super) struct Tie {
+    shared: Arc<Shared>,
+    control: OwnedFd,
+    /// What sorts frames; `None` for a port that only sends.
+    filter: Option<Filter>,
+    bound: Option<Bound>,
+    napi: Option<Napi>,
+    /// Index of the interface whose receive work was seen to, once it was up.
+    arranged: Option<i32>,
+}
+
+struct Bound {
+    index: i32,
+    /// Queues of the interface that have a socket.
+    queues: usize,
+    attached: Option<Attached>,
+    /// Has the interface hear all groups.
+    _hears: Option<OwnedFd>,
+    _plain: Option<Plain>,
+}
+
+impl Tie {
+    /// # Errors
+    /// The kernel's: it refuses the program.
+    pub(super) fn new(shared: &Arc<Shared>) -> io::Result<Tie> {
+        let filter = match shared.rx.is_empty() {
+            true => None,
+            false => Some(Filter::new(MAX_QUEUES)?),
+        };
+        Ok(Tie {
+            shared: Arc::clone(shared),
+            control: sys::control_socket()?,
+            filter,
+            bound: None,
+            napi: None,
+            arranged: None,
+        })
+    }
+
+    /// Ties sockets to the interface, if they are not.
+    pub(super) fn follow(&mut self, now: Option<&Interface>) -> io::Result<()> {
+        let Some(now) = now else {
+            // What is tied ends with the interface. If it has another name only, it is taken up again by the old one.
+            return Ok(());
+        };
+        let name = Arc::clone(&self.shared.interface);
+        let name = &*name.name;
+        if let Some(filter) = &mut self.filter {
+            filter.leave(&sys::addresses(name).into_iter().collect())?;
+        }
+        if self.bound.as_ref().is_none_or(|b| b.index != now.index) {
+            match self.tie(now.index) {
+                Ok(bound) => self.bound = Some(bound),
+                // Some drivers open queues only while the interface is up, which is an event.
+                Err(_) if !now.up => return Ok(()),
+                Err(e) => return Err(io::Error::other(explain(name, &e))),
+            }
+        }
+        self.take_more_queues()?;
+        if now.up && self.arranged != Some(now.index) && self.filter.is_some() {
+            self.arranged = Some(now.index);
+            self.napi = None;
+            match Napi::arrange(name, By::Worker) {
+                Ok(napi) => self.napi = Some(napi),
+                Err(why) => self.remark(why),
+            }
+        }
+        self.send_late();
+        Ok(())
+    }
+
+    fn remark(&self, text: String) {
+        let remarks = &mut lock(&self.shared.told).remarks;
+        if !remarks.contains(&text) {
+            remarks.push(text);
+        }
+    }
+
+    /// Opens sockets in the place of those of an interface that is gone.
+    fn tie(&mut self, index: i32) -> io::Result<Bound> {
+        self.bound = None;
+        let shared = Arc::clone(&self.shared);
+        let name = &*shared.interface.name;
+        let (mut remarks, mut plain) = (Vec::new(), None);
+        if self.filter.is_some() {
+            match Plain::of(name) {
+                Ok(is_plain) => plain = Some(is_plain),
+                Err(e) => remarks.push(format!(
+                    "VLAN tags may be missing from what {name} receives, since its driver takes them out and does not let that be \
+                     switched off ({e}): name {name} without af_xdp: if there are VLANs"
+                )),
+            }
+        }
+        let queues = self.queues();
+        let sockets =
+            (0..queues.max(shared.tx.len())).map(|queue| self.open(index, queue, queue < queues));
+        let sockets: Vec<Ends> = sockets.collect::<io::Result<_>>()?;
+        let (attached, by_driver) = self.attach(index)?;
+        if !by_driver {
+            remarks.push(format!(
+                "the driver of {name} runs no XDP program here, so the kernel copies each frame before: name {name} without \
+                 af_xdp:, which may be faster"
+            ));
+        }
+        let hears = match shared.rx.is_empty() {
+            true => None,
+            false => {
+                let hears = sys::packet_socket()?;
+                sys::hear(&hears, index, shared.promiscuous)?;
+                Some(hears)
+            }
+        };
+        let mut told = lock(&shared.told);
+        told.before = told.counted();
+        told.sockets.clear();
+        told.remarks = remarks;
+        drop(told);
+        shared.rx.iter().for_each(|end| end.give(Vec::new()));
+        shared.tx.iter().for_each(|end| end.give(Vec::new()));
+        for (queue, ends) in sockets.into_iter().enumerate() {
+            self.give(queue, ends);
+        }
+        Ok(Bound {
+            index,
+            queues,
+            attached,
+            _hears: hears,
+            _plain: plain,
+        })
+    }
+
+    /// Has the interface run the program, if there is one; whether the driver does it.
+    fn attach(&self, index: i32) -> io::Result<(Option<Attached>, bool)> {
+        match &self.filter {
+            None => Ok((None, true)),
+            Some(filter) => {
+                let (attached, by_driver) = filter.attach(index)?;
+                Ok((Some(attached), by_driver))
+            }
+        }
+    }
+
+    /// Queues from which the port receives.
+    fn queues(&self) -> usize {
+        match &self.filter {
+            None => 0,
+            Some(_) => {
+                let (rx, _) = ethtool::channels(&self.control, &self.shared.interface.name);
+                rx.min(MAX_QUEUES)
+            }
+        }
+    }
+
+    /// Serves queues that the interface did not have before.
+    fn take_more_queues(&mut self) -> io::Result<()> {
+        let now = self.queues();
+        let Some((index, had)) = self.bound.as_ref().map(|b| (b.index, b.queues)) else {
+            return Ok(());
+        };
+        if now <= had {
+            return Ok(());
+        }
+        // A queue that is sent by has a socket already, which does not receive: its frames stay with the kernel.
+        for queue in had.max(self.shared.tx.len())..now {
+            let ends = self.open(index, queue, true)?;
+            self.give(queue, ends);
+        }
+        if let Some(bound) = &mut self.bound {
+            bound.queues = now;
+            // veth runs a program on those queues only that it had when the program came.
+            bound.attached = None;
+        }
+        let (attached, _) = self.attach(index)?;
+        if let Some(bound) = &mut self.bound {
+            bound.attached = attached;
+        }
+        Ok(())
+    }
+
+    /// Opens the socket of a queue.
+    fn open(&self, index: i32, queue: usize, receives: bool) -> io::Result<Ends> {
+        let filter = self.filter.as_ref();
+        let ends = socket::open(Wish {
+            interface: index,
+            queue: queue as u32,
+            frames: self.shared.frames,
+            receives,
+            sends: queue < self.shared.tx.len(),
+            takes_parts: filter.is_none_or(|filter| filter.takes_parts),
+        })?;
+        if let Some(filter) = filter.filter(|_| receives) {
+            filter.serve(queue as u32, &ends.socket.fd)?;
+        }
+        Ok(ends)
+    }
+
+    /// Gives the queues of the port the socket of a queue.
+    fn give(&self, queue: usize, ends: Ends) {
+        let shared = &self.shared;
+        if let Some(intake) = ends.intake {
+            if let Err(e) = xdp::poll_by_worker(&ends.socket.fd) {
+                self.remark(format!(
+                    "overload may leave workers no time, since they may not do the kernel's receive work ({e}): run as root, or \
+                     give the program CAP_NET_ADMIN"
+                ));
+            }
+            shared.rx[queue % shared.rx.len()].add(intake);
+        }
+        if let Some(outlet) = ends.outlet {
+            shared.tx[queue].add(outlet);
+        }
+        lock(&shared.told).sockets.push(ends.socket);
+    }
+
+    /// Sends what devices had no room for, if no later packets do.
+    fn send_late(&self) {
+        let sockets: Vec<Arc<Socket>> = lock(&self.shared.told).sockets.clone();
+        let (pause, times) = LATE;
+        for socket in sockets.iter().take(self.shared.tx.len()) {
+            for _ in 0..times {
+                let sent = xdp::send(&socket.fd);
+                let full = |e: &io::Error| e.raw_os_error() == Some(libc::EAGAIN);
+                if !sent.as_ref().is_err_and(full) {
+                    break;
+                }
+                std::thread::sleep(pause);
+            }
+        }
+    }
+}
+
+/// What a failure means to people.
+pub(super) fn explain(name: &str, e: &io::Error) -> String {
+    match e.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => format!(
+            "no permission to open af_xdp:{name}: run as root or give the program CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
+        ),
+        Some(libc::EBUSY) => format!(
+            "another program has {name} by AF_XDP, or has attached an XDP program to it: end that one, or run `ip link set dev \
+             {name} xdp off`"
+        ),
+        Some(libc::ENOBUFS) => format!(
+            "af_xdp:{name} needs more memory than this user may lock: run `ulimit -l unlimited`, or give the program CAP_IPC_LOCK"
+        ),
+        Some(libc::EAFNOSUPPORT) => {
+            format!("this kernel has no AF_XDP: name {name} without af_xdp:")
+        }
+        _ => format!(
+            "{name} cannot be opened by AF_XDP ({e}): its MTU may be too large for XDP programs, or its driver merges packets \
+             (`ethtool -K {name} lro off`); without af_xdp: it is opened by AF_PACKET"
+        ),
+    }
+}

@@ -1,0 +1,207 @@
+//! Linux interfaces: what AF_PACKET and AF_XDP must know of one, and which of them a bare name takes.
+
+use crate::directory::{Events, Parts};
+use crate::sys::{self, Interface};
+use crate::{af_packet, af_xdp, ethtool};
+use engine::port::{PortInfo, PortRequest};
+use machine::Xdp;
+use std::net::IpAddr;
+
+/// What is known of an interface before it is opened.
+pub(crate) struct Facts {
+    pub(crate) now: Interface,
+    /// The kernel's driver.
+    pub(crate) driver: Option<String>,
+    /// The kernel's addresses on it.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Receive and transmit queues.
+    pub(crate) channels: (usize, usize),
+}
+
+impl Facts {
+    /// Looks at an interface.
+    ///
+    /// # Errors
+    /// There is no such interface, or it carries no Ethernet frames.
+    pub(crate) fn of(name: &str) -> Result<Facts, String> {
+        let control = sys::control_socket().map_err(|e| format!("cannot look at {name}: {e}"))?;
+        let now = sys::interface(&control, name).map_err(|e| match e.raw_os_error() {
+            Some(libc::ENODEV) => no_such(name),
+            _ => format!("cannot look at {name}: {e}"),
+        })?;
+        if !now.ethernet {
+            return Err(format!(
+                "{name} carries no Ethernet frames; name an Ethernet interface"
+            ));
+        }
+        Ok(Facts {
+            now,
+            driver: ethtool::kernel_driver(&control, name),
+            addresses: sys::addresses(name),
+            channels: ethtool::channels(&control, name),
+        })
+    }
+
+    /// What the interface is as a port.
+    pub(crate) fn info(&self, name: &str, driver: &str, queues: usize) -> PortInfo {
+        let down = format!("{name} is down: bring it up with `ip link set {name} up`");
+        PortInfo {
+            mac: self.now.mac,
+            mtu: self.now.mtu,
+            node: node(name),
+            remarks: (!self.now.up).then_some(down).into_iter().collect(),
+            ..PortInfo::of_process(driver, queues)
+        }
+    }
+
+    /// Whether the kernel has an address on it that others can reach.
+    pub(crate) fn is_addressed(&self) -> bool {
+        self.addresses.iter().any(|address| match address {
+            IpAddr::V4(_) => true,
+            IpAddr::V6(address) => !address.is_unicast_link_local(),
+        })
+    }
+
+    /// Whether the peer may be a system on this machine, which leaves checksums to a card that there is none of. A virtio card
+    /// is told not to when an XDP program comes.
+    pub(crate) fn leaves_checksums(&self) -> bool {
+        const DRIVERS: [&str; 5] = ["veth", "tun", "vmxnet3", "xen-netfront", "hv_netvsc"];
+        let driver = self.driver.as_deref();
+        driver.is_some_and(|driver| DRIVERS.contains(&driver))
+    }
+
+    /// Whether AF_XDP is safe and fast on an interface; otherwise why it is not.
+    fn suits_xdp(&self, name: &str, request: Option<&PortRequest>) -> Result<(), String> {
+        let driver = self.driver.as_deref();
+        if self.leaves_checksums() {
+            return Err(
+                "its peer may hand over frames with unfinished checksums that AF_XDP cannot tell from finished ones"
+                    .into(),
+            );
+        }
+        if Xdp::of(driver) == Xdp::Generic {
+            return Err(format!(
+                "{} runs no XDP programs, as far as is known",
+                driver.unwrap_or("its driver")
+            ));
+        }
+        if self.is_addressed() {
+            return Err(format!(
+                "it has addresses, and the router may have the same; af_xdp:{name} leaves these to the kernel and is faster"
+            ));
+        }
+        let (rx, tx) = self.channels;
+        if let Some(asked) = request.filter(|r| r.rx_queues > rx || r.tx_queues > tx) {
+            return Err(format!(
+                "{} receive and {} transmit queues are asked, and it has {rx} and {tx}",
+                asked.rx_queues, asked.tx_queues
+            ));
+        }
+        if stacked(name) {
+            return Err(
+                "other interfaces of the kernel (VLAN, bridge, bond, macvlan) are on it, which AF_XDP would keep frames from"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether the kernel has other interfaces on this one, or does not show that.
+fn stacked(name: &str) -> bool {
+    let folder = format!("/sys/class/net/{name}");
+    let Ok(files) = std::fs::read_dir(folder) else {
+        return true;
+    };
+    let mut names = files.flatten().map(|file| file.file_name());
+    names.any(|file| file == "master" || file.to_string_lossy().starts_with("upper_"))
+}
+
+fn node(name: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The sentence for a name that the kernel does not know.
+pub(crate) fn no_such(name: &str) -> String {
+    let known: Vec<String> = sys::interfaces()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let known = match known.is_empty() {
+        true => "none".to_string(),
+        false => known.join(", "),
+    };
+    format!("there is no interface {name}; this network namespace has: {known}")
+}
+
+/// How an interface is to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// As is best.
+    Best,
+    /// By AF_PACKET, whatever else it may be.
+    Packet,
+    /// By AF_XDP, whatever else it may be.
+    Xdp,
+}
+
+/// How an interface is opened, and what it offers then.
+fn choose(name: &str, facts: &Facts, by: By, request: Option<&PortRequest>) -> (By, PortInfo) {
+    match by {
+        By::Xdp => (By::Xdp, af_xdp::info(name, facts)),
+        By::Packet => (By::Packet, af_packet::info(name, facts)),
+        By::Best => match facts.suits_xdp(name, request) {
+            Err(why) => (By::Packet, by_af_packet(name, facts, &why)),
+            Ok(()) => {
+                let mut info = af_xdp::info(name, facts);
+                // For more queues AF_PACKET is taken.
+                let any = af_packet::info(name, facts);
+                (info.max_rx_queues, info.max_tx_queues) = (any.max_rx_queues, any.max_tx_queues);
+                info.remarks.push(format!(
+                    "{name} is opened by AF_XDP, since its driver runs XDP programs and the kernel has no address on it"
+                ));
+                (By::Xdp, info)
+            }
+        },
+    }
+}
+
+fn by_af_packet(name: &str, facts: &Facts, why: &str) -> PortInfo {
+    let mut info = af_packet::info(name, facts);
+    info.remarks
+        .push(format!("{name} is opened by AF_PACKET, since {why}"));
+    info
+}
+
+/// What an interface offers.
+///
+/// # Errors
+/// There is no such interface, or it carries no Ethernet frames.
+pub(crate) fn probe(name: &str, by: By) -> Result<PortInfo, String> {
+    let facts = Facts::of(name)?;
+    Ok(choose(name, &facts, by, None).1)
+}
+
+/// Opens an interface.
+///
+/// # Errors
+/// A sentence: no such interface, no permission, too many queues asked.
+pub(crate) fn open(
+    name: &str,
+    by: By,
+    request: &PortRequest,
+    events: &Events,
+) -> Result<Parts, String> {
+    let facts = Facts::of(name)?;
+    match choose(name, &facts, by, Some(request)) {
+        (By::Xdp, info) => match af_xdp::open(name, info, request, events) {
+            Err(why) if by == By::Best => {
+                let info = by_af_packet(name, &facts, &why);
+                af_packet::open(name, info, request, events)
+            }
+            opened => opened,
+        },
+        (_, info) => af_packet::open(name, info, request, events),
+    }
+}

@@ -1,0 +1,175 @@
+//! Watches a Linux interface while it goes down, disappears, comes back, and gets other addresses.
+//!
+//! Runs on a thread of its own, beside the packet path: it sleeps on netlink and looks at the interface when any link or
+//! address changes, so it needs to understand no message and can miss none.
+
+use crate::counts::Count;
+use crate::directory::Events;
+use crate::sys::{self, Interface};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time after which the interface is looked at even if netlink was silent.
+const FALLBACK: Duration = Duration::from_secs(1);
+
+/// An interface as the watcher sees it.
+pub(crate) struct Watched {
+    pub(crate) name: String,
+    events: Events,
+    /// As it is now, and as it was seen last, should it be gone now.
+    seen: Mutex<(Option<Interface>, Option<Interface>)>,
+    running: AtomicBool,
+    mtu: AtomicUsize,
+    /// Times that the interface went up, down, away or came back.
+    pub(crate) changes: Count,
+    /// Has the watcher look again.
+    bell: OwnedFd,
+}
+
+impl Watched {
+    /// # Errors
+    /// A sentence: no descriptors left.
+    pub(crate) fn new(name: &str, events: &Events) -> Result<Arc<Watched>, String> {
+        let failed = |e: io::Error| format!("cannot watch {name}: {e}");
+        let control = sys::control_socket().map_err(failed)?;
+        let now = sys::interface(&control, name).ok();
+        Ok(Arc::new(Watched {
+            name: name.to_owned(),
+            events: events.clone(),
+            running: AtomicBool::new(now.as_ref().is_some_and(|now| now.running)),
+            mtu: AtomicUsize::new(now.as_ref().map_or(0, |now| now.mtu)),
+            seen: Mutex::new((now.clone(), now)),
+            changes: Count::default(),
+            bell: sys::eventfd().map_err(failed)?,
+        }))
+    }
+
+    /// Whether it is there, up, and has a carrier.
+    pub(crate) fn link_up(&self) -> bool {
+        self.running.load(Relaxed)
+    }
+
+    /// Its MTU now.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu.load(Relaxed)
+    }
+
+    /// As it was seen last.
+    pub(crate) fn last(&self) -> Option<Interface> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.1.clone()
+    }
+
+    /// Tells people something about it.
+    pub(crate) fn say(&self, text: &str) {
+        self.events.say(format!("{}: {text}", self.name));
+    }
+
+    /// Has the watcher look again now.
+    pub(crate) fn look_again(&self) {
+        sys::signal(&self.bell);
+    }
+
+    /// Compares the interface with what is known, and says what has changed.
+    fn look(&self, control: &OwnedFd) -> Option<Interface> {
+        let now = sys::interface(control, &self.name).ok();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut seen.0, now.clone());
+        if let Some(now) = &now {
+            self.mtu.store(now.mtu, Relaxed);
+            seen.1 = Some(now.clone());
+        }
+        drop(seen);
+        let running = now.as_ref().is_some_and(|now| now.running);
+        self.running.store(running, Relaxed);
+        if let Some(text) = change(before.as_ref(), now.as_ref()) {
+            self.changes.add_shared(1);
+            self.say(&text);
+        }
+        now
+    }
+}
+
+/// Watches until it is dropped.
+pub(crate) struct Watcher {
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Watches from here on, in the network namespace of the caller. `follow` is told what is there, now and whenever that may
+    /// have changed.
+    ///
+    /// # Errors
+    /// A sentence: `follow` failed now, or the process has no descriptors or threads left.
+    pub(crate) fn start(
+        watched: &Arc<Watched>,
+        mut follow: impl FnMut(Option<&Interface>) -> io::Result<()> + Send + 'static,
+    ) -> Result<Watcher, String> {
+        let text = |e: io::Error| format!("cannot watch {}: {e}", watched.name);
+        let events = sys::interface_events().map_err(text)?;
+        let control = sys::control_socket().map_err(text)?;
+        let stop = Arc::new(sys::eventfd().map_err(text)?);
+        follow(watched.look(&control).as_ref())
+            .map_err(|e| format!("cannot receive from {}: {e}", watched.name))?;
+        let (bell, own) = (Arc::clone(&stop), Arc::clone(watched));
+        let run = move || {
+            let mut bytes = [0; 8192];
+            let mut complained = false;
+            loop {
+                let fds = [&events, &own.bell, &*bell].map(AsRawFd::as_raw_fd);
+                let [_, called, stopped] = sys::poll(fds, FALLBACK);
+                if stopped {
+                    return;
+                }
+                if called {
+                    sys::clear(&own.bell);
+                }
+                while sys::read(events.as_raw_fd(), &mut bytes) > 0 {}
+                match follow(own.look(&control).as_ref()) {
+                    Ok(()) => complained = false,
+                    Err(e) if !complained => {
+                        complained = true;
+                        own.say(&format!("cannot tie sockets to it again: {e}"));
+                    }
+                    Err(_) => (),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("watch {}", watched.name));
+        Ok(Watcher {
+            stop,
+            thread: Some(thread.spawn(run).map_err(text)?),
+        })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        sys::signal(&self.stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What to say about a change, once.
+fn change(before: Option<&Interface>, now: Option<&Interface>) -> Option<String> {
+    match (before, now) {
+        (Some(_), None) => Some("the interface is gone; waiting for it to come back".into()),
+        (None, Some(n)) => Some(format!("the interface is there, with index {}", n.index)),
+        (Some(b), Some(n)) if b.index != n.index => Some(format!(
+            "the interface was replaced: index {} became {}",
+            b.index, n.index
+        )),
+        (Some(b), Some(n)) if b.running != n.running => Some(format!(
+            "the link is {}",
+            if n.running { "up" } else { "down" }
+        )),
+        _ => None,
+    }
+}
