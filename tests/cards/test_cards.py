@@ -130,6 +130,26 @@ def test_frames_for_others_are_seen_if_they_are_asked_for(router):
         assert not [f for f in there.take() if f[:6] == frame(0)[:6]]
 
 
+def test_a_reload_changes_what_a_card_hears(router):
+    router.write("own", OWN)
+    here, there = router.guest.cables
+    ours = frame(1, to=mac(1))
+    with router.running("own"):
+        until(lambda: here.offer(ours) and router.number("a.count") > 0, "a frame of its own", timeout=240)
+        for text, hears in ((PROMISC, True), (OWN, False), (PROMISC, True)):
+            router.write("own", text)
+            router.cli("reload --socket /run/router.sock")
+
+            def comes() -> bool:
+                """Whether a frame for another station does, when one for this one has."""
+                there.take()
+                here.send(frame(7), ours)
+                until(lambda: ours in there.received, "its own frame", timeout=180)
+                return frame(7) in there.take()
+
+            until(lambda h=hears: comes() == h, f"frames for others to be {'seen' if hears else 'left out'}", timeout=180)
+
+
 def test_what_the_card_drops_has_a_name(forwarding):
     before = forwarding.counters(0)
     assert {"rx_missed", "rx_errors", "rx_no_buffer", "tx_errors", "too_long"} <= set(before)

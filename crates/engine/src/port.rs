@@ -158,6 +158,12 @@ pub trait Port: Send + Sync {
         let _ = down;
     }
 
+    /// Has the port receive frames for other stations, too, or no longer: what [`PortRequest`] said when it was opened may have
+    /// changed by a reload.
+    fn hear_others(&self, promiscuous: bool) {
+        let _ = promiscuous;
+    }
+
     /// Has the port hash flows by this key and give them to its receive queues: what has hash `h` to queue
     /// `queues[h % queues.len()]`, as far as its own indirection table is large enough. Packets that wait in a
     /// queue when flows get another one may be overtaken. The error is a sentence; then nothing has changed.

@@ -149,9 +149,9 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     owned(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })
 }
 
-/// Asks for frames to all groups, and if wanted to all stations, as long as the socket lives. A router
+/// Asks for frames to all groups, or if wanted to all stations, as long as the socket lives, or no longer (`on`). A router
 /// is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
-pub(crate) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool) -> io::Result<()> {
+pub(crate) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool, on: bool) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid packet_mreq.
     let mut wish: libc::packet_mreq = unsafe { std::mem::zeroed() };
     wish.mr_ifindex = index;
@@ -162,7 +162,10 @@ pub(crate) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool) -> io::Re
     set_option(
         socket.as_raw_fd(),
         libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
+        match on {
+            true => libc::PACKET_ADD_MEMBERSHIP,
+            false => libc::PACKET_DROP_MEMBERSHIP,
+        },
         &wish,
     )
 }

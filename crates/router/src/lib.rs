@@ -450,6 +450,11 @@ impl Router {
         let late = told.filter_map(|(worker, told)| (!told.is_ok_and(in_time)).then_some(worker));
         let late = late.collect();
         *self.lock() = Arc::clone(plan);
+        for device in &plan.devices {
+            if let Some(open) = self.ports.get(&device.name) {
+                open.port.hear_others(device.request.promiscuous);
+            }
+        }
         self.close_others(|name| plan.devices.iter().any(|d| d.name == name));
         Ok(late)
     }

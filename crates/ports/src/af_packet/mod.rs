@@ -68,7 +68,7 @@ impl Socket {
 /// What queues, watcher and control share.
 struct Shared {
     interface: Arc<Watched>,
-    promiscuous: bool,
+    promiscuous: AtomicBool,
     buffer_bytes: usize,
     small_buffer: AtomicBool,
     /// Why the kernel receives as it did before, if it does.
@@ -109,6 +109,12 @@ impl Port for AfPacket {
 
     fn link_up(&self) -> bool {
         self.shared.interface.link_up()
+    }
+
+    fn hear_others(&self, promiscuous: bool) {
+        if self.shared.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
+            self.shared.interface.look_again();
+        }
     }
 
     fn counters(&self) -> Vec<PortCounter> {
@@ -189,7 +195,7 @@ pub(crate) fn open(
     }
     let shared = Arc::new(Shared {
         interface: Watched::new(name, events)?,
-        promiscuous: request.promiscuous,
+        promiscuous: AtomicBool::new(request.promiscuous),
         buffer_bytes,
         small_buffer: AtomicBool::new(false),
         remark: Mutex::default(),

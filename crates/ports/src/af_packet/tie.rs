@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What the sockets are tied to.
 pub(super) struct Tie {
     shared: Arc<Shared>,
-    /// Index of the interface that the sockets are tied to.
-    bound: Option<i32>,
+    /// Index of the interface that the sockets are tied to, and whether they hear other stations.
+    bound: Option<(i32, bool)>,
     napi: Option<Napi>,
     /// Index of the interface whose receive work was seen to, once it was up.
     arranged: Option<i32>,
@@ -39,11 +39,21 @@ impl Tie {
             self.arranged = Some(now.index);
             self.arrange();
         }
-        if self.bound == Some(now.index) {
+        let promiscuous = self.shared.promiscuous.load(Relaxed);
+        if let Some((index, before)) = self.bound
+            && index == now.index
+        {
+            if let Some(first) = self.shared.rx.first()
+                && promiscuous != before
+            {
+                sys::hear(&first.fd, index, promiscuous, true)?;
+                sys::hear(&first.fd, index, before, false)?;
+                self.bound = Some((index, promiscuous));
+            }
             return Ok(());
         }
-        match self.tie(now.index) {
-            Ok(()) => self.bound = Some(now.index),
+        match self.tie(now.index, promiscuous) {
+            Ok(()) => self.bound = Some((now.index, promiscuous)),
             // Kernels before 6.13 let sockets join a fan-out group only while the interface is up:
             // its coming up is an event, and then this is tried again.
             Err(_) if !now.up => (),
@@ -62,7 +72,7 @@ impl Tie {
 
     /// Makes fresh receive sockets in the place of the old ones: a socket that lost its interface
     /// stays in a fan-out group that cannot be tied to another.
-    fn tie(&self, index: i32) -> io::Result<()> {
+    fn tie(&self, index: i32, promiscuous: bool) -> io::Result<()> {
         let shared = &self.shared;
         let mut fresh = Vec::new();
         for _ in &shared.rx {
@@ -75,7 +85,7 @@ impl Tie {
             packet::fan_out(fresh.iter())?;
         }
         if let Some(first) = fresh.first() {
-            sys::hear(first, index, shared.promiscuous)?;
+            sys::hear(first, index, promiscuous, true)?;
         }
         for (old, new) in shared.rx.iter().zip(fresh) {
             old.count_drops();

@@ -4,7 +4,8 @@
 //!   these ([`program`]). So a machine stays reachable by the interface that a router has. The watcher follows the addresses.
 //! - **Queues** of the interface have a socket each. A receive queue of the port has several of them where the interface has
 //!   more, so that none is left out.
-//! - **The worker does the kernel's receive work** in its polls (SO_PREFER_BUSY_POLL), so that overload costs no time.
+//! - **The worker does the kernel's receive work** in its polls (SO_PREFER_BUSY_POLL) where the kernel can do that, so that overload
+//!   costs no time.
 //! - **Frames are copied** between the socket's memory and packet buffers. Packets stay the pool's, whatever becomes of the
 //!   interface.
 //! - **Changes** of the interface are the watcher's task: it makes sockets for one that came back.
@@ -30,20 +31,25 @@ use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use socket::{Intake, Outlet, Socket};
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tie::Tie;
 
 /// Queues of an interface, at most.
 const MAX_QUEUES: usize = 64;
 /// Frames that wait in a ring, unless more are asked for.
 const FRAMES: u32 = 1024;
+/// After the last frame polls go on for so long, though the worker may sleep between them: the kernel puts interrupts off for 200 us
+/// after each poll, and three times if nothing comes, so that a sleeping worker would be woken later than it polls.
+const POLLED_ON: Duration = Duration::from_millis(2);
 /// A frame's header and a VLAN tag, which the MTU does not count.
 const HEADERS: usize = 18;
 
 /// What queues, watcher and control share.
 struct Shared {
     interface: Arc<Watched>,
-    promiscuous: bool,
+    promiscuous: AtomicBool,
     frames: u32,
     rx: Vec<Arc<End<Intake>>>,
     tx: Vec<Arc<End<Outlet>>>,
@@ -77,8 +83,11 @@ struct Rx {
     current: Current<Intake>,
     interface: Arc<Watched>,
     counts: Arc<Counts<2>>,
-    /// The worker is to be woken.
-    sleeps: Cell<bool>,
+    /// Whether the worker is to be woken, once it has asked since the last poll.
+    sleeps: Cell<Option<bool>>,
+    /// Frames have come since the worker was about to sleep, and when that was.
+    came: Cell<bool>,
+    quiet: Cell<Instant>,
     /// The socket that was looked at last.
     turn: usize,
 }
@@ -86,7 +95,7 @@ struct Rx {
 impl Rx {
     #[inline]
     fn burst(&mut self, into: &mut Batch, max: usize) -> usize {
-        if self.sleeps.replace(false) {
+        if self.sleeps.take() == Some(true) {
             system::clear(&self.current.end.kick);
         }
         if self.current.follow()
@@ -106,7 +115,22 @@ impl Rx {
                 break;
             }
         }
+        if received > 0 {
+            self.came.set(true);
+        }
         received
+    }
+
+    /// Whether an interrupt would wake the worker in time.
+    fn may_sleep(&self) -> bool {
+        if self.came.take() {
+            self.quiet.set(Instant::now());
+        }
+        if self.current.is_behind() {
+            system::signal(&self.current.end.kick);
+        }
+        let mut sockets = self.current.all.iter();
+        !sockets.any(Intake::receives_in_polls) || self.quiet.get().elapsed() >= POLLED_ON
     }
 }
 
@@ -124,10 +148,10 @@ impl RxQueue for Rx {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        if !self.sleeps.replace(true) && self.current.is_behind() {
-            system::signal(&self.current.end.kick);
-        }
-        Some(self.current.end.set.as_raw_fd())
+        // It is asked twice, and must not answer in two ways.
+        let sleeps = self.sleeps.get().unwrap_or_else(|| self.may_sleep());
+        self.sleeps.set(Some(sleeps));
+        sleeps.then(|| self.current.end.set.as_raw_fd())
     }
 
     fn fill(&self) -> Option<f64> {
@@ -190,6 +214,12 @@ impl Port for AfXdp {
         self.shared.interface.link_up()
     }
 
+    fn hear_others(&self, promiscuous: bool) {
+        if self.shared.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
+            self.shared.interface.look_again();
+        }
+    }
+
     fn counters(&self) -> Vec<PortCounter> {
         let (drops, errors) = lock(&self.shared.told).counted();
         let mut all = vec![
@@ -249,7 +279,7 @@ pub(crate) fn open(
     let tx: std::io::Result<Vec<_>> = (0..request.tx_queues).map(|_| End::new()).collect();
     let shared = Arc::new(Shared {
         interface: Watched::new(name, events)?,
-        promiscuous: request.promiscuous,
+        promiscuous: AtomicBool::new(request.promiscuous),
         frames,
         rx: rx.map_err(failed)?,
         tx: tx.map_err(failed)?,
@@ -267,7 +297,9 @@ pub(crate) fn open(
             current: Current::new(end),
             interface: Arc::clone(interface),
             counts: Arc::clone(counts),
-            sleeps: Cell::new(false),
+            sleeps: Cell::new(None),
+            came: Cell::new(false),
+            quiet: Cell::new(Instant::now()),
             turn: 0,
         }) as Box<dyn RxQueue>
     });

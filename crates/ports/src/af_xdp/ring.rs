@@ -154,3 +154,70 @@ impl Ring {
         self.number(self.at.consumer).store(self.next, Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: XdpRingOffset = XdpRingOffset {
+        producer: 0,
+        consumer: 64,
+        desc: 192,
+        flags: Some(128),
+    };
+    const SIZE: u32 = 4;
+
+    /// Both ends of a ring, as of a socket and the kernel.
+    fn both() -> (Ring, Ring) {
+        let memory = Region::new("ring", 4096).expect("memory");
+        let file = memory.file().expect("its file");
+        let end = || Ring::map(file, 0, AT, SIZE, PIECE).expect("a mapping");
+        (end(), end())
+    }
+
+    #[test]
+    fn pieces_come_out_as_they_were_put_in_however_often_the_ring_is_full() {
+        let (mut ours, mut theirs) = both();
+        // Numbers of places wrap like those of real rings, only sooner.
+        for ring in [&mut ours, &mut theirs] {
+            ring.next = u32::MAX - 5;
+        }
+        ours.publish();
+        theirs.release();
+        for round in 0..10u64 {
+            let pieces: Vec<Piece> = (0..u64::from(SIZE))
+                .map(|n| Piece {
+                    address: round * 100 + n,
+                    bytes: n as usize + 1,
+                    goes_on: n % 2 == 0,
+                })
+                .collect();
+            assert_eq!((ours.room(), theirs.filled()), (4, 0));
+            pieces.iter().for_each(|&piece| ours.put_piece(piece));
+            assert_eq!((ours.room(), theirs.filled()), (0, 0), "not told yet");
+            ours.publish();
+            assert_eq!((theirs.filled(), theirs.peek(3)), (4, pieces[3]));
+            let taken: Vec<Piece> = (0..SIZE).map(|_| theirs.take_piece()).collect();
+            assert_eq!((taken, ours.waiting()), (pieces, 4));
+            theirs.release();
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_called_where_it_asks_for_that() {
+        let (ours, theirs) = both();
+        assert!(!ours.needs_call());
+        theirs
+            .number(128)
+            .store(libc::XDP_RING_NEED_WAKEUP, Relaxed);
+        assert!(ours.needs_call());
+    }
+
+    #[test]
+    fn a_ring_without_flags_is_always_told() {
+        let memory = Region::new("ring", 4096).expect("memory");
+        let at = XdpRingOffset { flags: None, ..AT };
+        let ring = Ring::map(memory.file().expect("its file"), 0, at, SIZE, ADDRESS);
+        assert!(ring.expect("a mapping").needs_call());
+    }
+}

@@ -17,6 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Names of the counters of a receive queue.
 pub(super) const RX_NAMES: [&str; 2] = ["too_long", "rx_no_buffer"];
@@ -43,6 +44,8 @@ pub(super) struct Socket {
     bytes: usize,
     /// Whether a frame may lie in several buffers.
     takes_parts: bool,
+    /// Whether polls do the kernel's receive work.
+    pub(super) receives_in_polls: AtomicBool,
 }
 
 impl Socket {
@@ -162,6 +165,7 @@ fn open_as(wish: Wish, flags: SocketAddrXdpFlags) -> io::Result<Ends> {
         memory,
         bytes,
         takes_parts,
+        receives_in_polls: AtomicBool::new(false),
     });
     let intake = filled.map(|filled| Intake {
         socket: Arc::clone(&socket),
@@ -199,7 +203,9 @@ impl Intake {
     pub(super) fn receive(&mut self, into: &mut Batch, max: usize, counts: &Counts<2>) -> usize {
         let mut filled = self.filled.filled();
         if filled == 0 {
-            // The kernel's receive work is done in this call.
+            if !self.receives_in_polls() && !self.empty.needs_call() {
+                return 0;
+            }
             sys::ask(&self.socket.fd);
             filled = self.filled.filled();
             if filled == 0 {
@@ -232,6 +238,11 @@ impl Intake {
         self.filled.release();
         self.empty.publish();
         into.len() - before
+    }
+
+    /// Whether polls do the kernel's receive work.
+    pub(super) fn receives_in_polls(&self) -> bool {
+        self.socket.receives_in_polls.load(Relaxed)
     }
 
     /// How full the ring is, from 0 to 1.

@@ -234,6 +234,23 @@ pub(super) fn poll_by_worker(socket: &OwnedFd) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &FRAMES)
 }
 
+/// Whether the kernel knows whose receive work polls of a socket are to do. Some learn it with the first frame; for some drivers
+/// (veth) Linux has not known it since 6.13.
+pub(super) fn knows_receive_work(socket: &OwnedFd) -> bool {
+    let (mut id, mut bytes): (u32, _) = (0, size_of::<u32>() as libc::socklen_t);
+    // SAFETY: pointer and length describe `id`.
+    let got = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_INCOMING_NAPI_ID,
+            std::ptr::from_mut(&mut id).cast(),
+            &raw mut bytes,
+        )
+    };
+    got == 0 && id != 0
+}
+
 /// Lets so many bytes be on their way at once, as far as this process may.
 pub(super) fn send_ahead(socket: &OwnedFd, bytes: usize) {
     let bytes = bytes.min(i32::MAX as usize / 2) as c_int;

@@ -10,6 +10,7 @@ use crate::sys::{self, Interface};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// How long the watcher waits for a device to have room, and how often.
@@ -23,8 +24,8 @@ pub(super) struct Tie {
     filter: Option<Filter>,
     bound: Option<Bound>,
     napi: Option<Napi>,
-    /// Index of the interface whose receive work was seen to, once it was up.
-    arranged: Option<i32>,
+    /// Index of the interface whose receive work was seen to, once it was up, and who does it.
+    arranged: Option<(i32, By)>,
 }
 
 struct Bound {
@@ -32,8 +33,8 @@ struct Bound {
     /// Queues of the interface that have a socket.
     queues: usize,
     attached: Option<Attached>,
-    /// Has the interface hear all groups.
-    _hears: Option<OwnedFd>,
+    /// Has the interface hear all groups, or all stations (`true`).
+    hears: Option<(OwnedFd, bool)>,
     _plain: Option<Plain>,
 }
 
@@ -75,16 +76,34 @@ impl Tie {
             }
         }
         self.take_more_queues()?;
-        if now.up && self.arranged != Some(now.index) && self.filter.is_some() {
-            self.arranged = Some(now.index);
+        self.hear_others()?;
+        let by = match self.receives_in_polls() {
+            true => By::Worker,
+            false => By::Timer,
+        };
+        if now.up && self.filter.is_some() && self.arranged != Some((now.index, by)) {
+            self.arranged = Some((now.index, by));
             self.napi = None;
-            match Napi::arrange(name, By::Worker) {
+            match Napi::arrange(name, by) {
                 Ok(napi) => self.napi = Some(napi),
                 Err(why) => self.remark(why),
             }
         }
         self.send_late();
         Ok(())
+    }
+
+    /// Finds out of which sockets polls do the kernel's receive work; whether they do of all that receive.
+    fn receives_in_polls(&self) -> bool {
+        let told = lock(&self.shared.told);
+        let queues = self.bound.as_ref().map_or(0, |bound| bound.queues);
+        let mut all = queues > 0;
+        for socket in told.sockets.iter().take(queues) {
+            let does = xdp::knows_receive_work(&socket.fd);
+            socket.receives_in_polls.store(does, Relaxed);
+            all &= does;
+        }
+        all
     }
 
     fn remark(&self, text: String) {
@@ -122,11 +141,7 @@ impl Tie {
         }
         let hears = match shared.rx.is_empty() {
             true => None,
-            false => {
-                let hears = sys::packet_socket()?;
-                sys::hear(&hears, index, shared.promiscuous)?;
-                Some(hears)
-            }
+            false => Some(self.hear(index)?),
         };
         let mut told = lock(&shared.told);
         told.before = told.counted();
@@ -142,7 +157,7 @@ impl Tie {
             index,
             queues,
             attached,
-            _hears: hears,
+            hears,
             _plain: plain,
         })
     }
@@ -156,6 +171,28 @@ impl Tie {
                 Ok((Some(attached), by_driver))
             }
         }
+    }
+
+    /// A socket that has the interface hear what is wanted.
+    fn hear(&self, index: i32) -> io::Result<(OwnedFd, bool)> {
+        let promiscuous = self.shared.promiscuous.load(Relaxed);
+        let socket = sys::packet_socket()?;
+        sys::hear(&socket, index, promiscuous, true)?;
+        Ok((socket, promiscuous))
+    }
+
+    /// Has the interface hear other stations, or no longer, if that has changed.
+    fn hear_others(&mut self) -> io::Result<()> {
+        let wanted = self.shared.promiscuous.load(Relaxed);
+        let bound = self.bound.as_ref();
+        let other = bound.filter(|b| b.hears.as_ref().is_some_and(|(_, now)| *now != wanted));
+        if let Some(index) = other.map(|bound| bound.index) {
+            let hears = self.hear(index)?;
+            if let Some(bound) = &mut self.bound {
+                bound.hears = Some(hears);
+            }
+        }
+        Ok(())
     }
 
     /// Queues from which the port receives.

@@ -43,7 +43,7 @@ struct Last {
 /// An open device; the last queue or port that holds it takes it away from EAL.
 pub(super) struct Card {
     devargs: String,
-    request: PortRequest,
+    request: Mutex<PortRequest>,
     driver: String,
     pub(super) door: Arc<Door>,
     present: Mutex<Option<Present>>,
@@ -99,7 +99,7 @@ impl Card {
         let (present, descriptors) = start(devargs, request)?;
         Ok(Card {
             devargs: devargs.to_owned(),
-            request: request.clone(),
+            request: Mutex::new(request.clone()),
             driver: present.facts.driver.clone(),
             door: Arc::new(Door::to(present.device)),
             present: Mutex::new(Some(present)),
@@ -150,7 +150,7 @@ impl Card {
     /// # Errors
     /// A sentence.
     pub(super) fn come_back(&self) -> Result<(), String> {
-        let (present, descriptors) = start(&self.devargs, &self.request)?;
+        let (present, descriptors) = start(&self.devargs, &lock(&self.request))?;
         let (device, table) = (present.device, lock(&self.last).table.clone());
         let key = lock(&self.key).take();
         if let Some(key) = key {
@@ -219,6 +219,15 @@ impl Card {
         // Who finds it changed finds the key, too.
         self.key_changes.fetch_add(1, Release);
         Ok(())
+    }
+
+    /// Has the card receive frames for other stations, too, or no longer; also when it comes back.
+    pub(super) fn hear_others(&self, promiscuous: bool) {
+        let mut request = lock(&self.request);
+        if request.promiscuous != promiscuous {
+            request.promiscuous = promiscuous;
+            self.ask(|p| p.device.hear_others(promiscuous));
+        }
     }
 
     pub(super) fn spreading(&self) -> Vec<u16> {

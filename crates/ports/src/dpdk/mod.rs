@@ -38,6 +38,10 @@ impl Port for Dpdk {
         self.card.link_up()
     }
 
+    fn hear_others(&self, promiscuous: bool) {
+        self.card.hear_others(promiscuous);
+    }
+
     fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
         self.card.set_rss(key, queues)
     }

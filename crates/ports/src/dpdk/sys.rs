@@ -361,6 +361,7 @@ impl Device {
         mtu: Option<usize>,
         promiscuous: bool,
     ) -> Result<u16, String> {
+        let (mut rx, mut tx) = (descriptors, descriptors);
         // SAFETY: all-zero bytes are a valid default configuration; the pool was made before.
         unsafe {
             let mut conf: c::rte_eth_conf = zeroed();
@@ -372,7 +373,6 @@ impl Device {
                 conf.rxmode.mtu = mtu as u32;
             }
             check(c::rte_eth_dev_configure(self.0, queues.0, queues.1, &conf))?;
-            let (mut rx, mut tx) = (descriptors, descriptors);
             check(c::rte_eth_dev_adjust_nb_rx_tx_desc(
                 self.0, &mut rx, &mut tx,
             ))?;
@@ -394,13 +394,21 @@ impl Device {
                 ))?;
             }
             check(c::rte_eth_dev_start(self.0))?;
-            if promiscuous {
-                // Virtual devices often cannot, and do not need to.
-                c::rte_eth_promiscuous_enable(self.0);
-            } else {
-                c::rte_eth_allmulticast_enable(self.0);
-            }
-            Ok(rx)
+        }
+        self.hear_others(promiscuous);
+        Ok(rx)
+    }
+
+    /// Has the device receive frames for all groups, and for other stations, too, if wanted. Virtual devices often cannot, and do
+    /// not need to.
+    pub(super) fn hear_others(self, promiscuous: bool) {
+        // SAFETY: functions of a device that is there; they set it by its own means.
+        unsafe {
+            c::rte_eth_allmulticast_enable(self.0);
+            match promiscuous {
+                true => c::rte_eth_promiscuous_enable(self.0),
+                false => c::rte_eth_promiscuous_disable(self.0),
+            };
         }
     }
 
