@@ -1,7 +1,7 @@
 """Cards that Linux's own drivers have, by AF_XDP: virtio, whose driver runs XDP programs, and e1000e, for which the kernel does.
 
 Shows for each: frames of all sizes cross both ways unchanged, in order, with their VLAN tags; what is for the guest's own
-address goes to its kernel, and the guest stays reachable while the router runs; a cable that is pulled out; a card that is unplugged
+address goes to its kernel, and the guest stays reachable while the router runs; a cable that is pulled out (virtio); a card that is unplugged
 under traffic works again when it has come back. A bare name takes AF_XDP on virtio, and AF_PACKET on e1000e, and says why.
 """
 
@@ -79,6 +79,8 @@ def test_the_guest_stays_reachable_by_its_own_address(forwarding):
 
 
 def test_a_cable_that_is_pulled_out_comes_back(forwarding):
+    if forwarding.guest.model == "e1000e":
+        pytest.skip("QEMU's e1000e does not tell Linux's driver of its cable: the kernel's carrier stays, too")
     forwarding.guest.link(0, False)
     until(lambda: not forwarding.port(0)["up"], "the link to be down", timeout=180)
     assert forwarding.port(1)["up"]
