@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Time after which the interface is looked at even if netlink was silent.
 const FALLBACK: Duration = Duration::from_secs(1);
 
+/// Time between two attempts to tie sockets to an interface.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// An interface as the watcher sees it.
 pub(crate) struct Watched {
     pub(crate) name: String,
@@ -132,11 +135,16 @@ impl Watcher {
                 while sys::read(events.as_raw_fd(), &mut bytes) > 0 {}
                 match follow(own.look(&control).as_ref()) {
                     Ok(()) => complained = false,
-                    Err(e) if !complained => {
-                        complained = true;
-                        own.say(&format!("cannot tie sockets to it again: {e}"));
+                    Err(e) => {
+                        if !complained {
+                            complained = true;
+                            own.say(&format!("cannot tie sockets to it again: {e}"));
+                        }
+                        // What has failed may have made events, too.
+                        if sys::poll([bell.as_raw_fd()], PAUSE) == [true] {
+                            return;
+                        }
                     }
-                    Err(_) => (),
                 }
             }
         };

@@ -23,6 +23,8 @@ pub(super) struct Tie {
     /// What sorts frames; `None` for a port that only sends.
     filter: Option<Filter>,
     bound: Option<Bound>,
+    /// Of the interface of this index; it stays while sockets cannot be tied, since each change of it is an event.
+    plain: Option<(i32, Plain)>,
     napi: Option<Napi>,
     /// Index of the interface whose receive work was seen to, once it was up, and who does it.
     arranged: Option<(i32, By)>,
@@ -35,7 +37,6 @@ struct Bound {
     attached: Option<Attached>,
     /// Has the interface hear all groups, or all stations (`true`).
     hears: Option<(OwnedFd, bool)>,
-    _plain: Option<Plain>,
 }
 
 impl Tie {
@@ -51,6 +52,7 @@ impl Tie {
             control: sys::control_socket()?,
             filter,
             bound: None,
+            plain: None,
             napi: None,
             arranged: None,
         })
@@ -118,10 +120,12 @@ impl Tie {
         self.bound = None;
         let shared = Arc::clone(&self.shared);
         let name = &*shared.interface.name;
-        let (mut remarks, mut plain) = (Vec::new(), None);
-        if self.filter.is_some() {
+        let mut remarks = Vec::new();
+        if self.filter.is_some() && self.plain.as_ref().is_none_or(|(of, _)| *of != index) {
+            // The former one would switch on again what this one switches off.
+            self.plain = None;
             match Plain::of(name) {
-                Ok(is_plain) => plain = Some(is_plain),
+                Ok(plain) => self.plain = Some((index, plain)),
                 Err(e) => remarks.push(format!(
                     "VLAN tags may be missing from what {name} receives, since its driver takes them out and does not let that be \
                      switched off ({e}): name {name} without af_xdp: if there are VLANs"
@@ -158,7 +162,6 @@ impl Tie {
             queues,
             attached,
             hears,
-            _plain: plain,
         })
     }
 
