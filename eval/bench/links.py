@@ -77,6 +77,7 @@ class Veth:
     """A router in a namespace between a source and a sink, all joined by veth pairs. What the kernel does for the router
     runs on the router's core, the source on the other."""
 
+    CORES = 1  # of the router; the second one is the source's, too
     MACS = {"r0": "02:70:63:61:70:00", "r1": "02:00:00:00:00:01", "d0": "02:00:00:00:00:02"}
 
     def __init__(self, folder, core, log):
@@ -106,8 +107,9 @@ class Veth:
 
     def connect(self, core):
         source, router, sink = self.spaces.values()
-        self.lab.link(source, "s0", router, "r0", queues=1)
-        self.lab.link(router, "r1", sink, "d0", queues=1)
+        self.cores = [core, 1 - core][:self.CORES]
+        self.lab.link(source, "s0", router, "r0", queues=self.CORES)
+        self.lab.link(router, "r1", sink, "d0", queues=self.CORES)
         for name, mac in self.MACS.items():
             (sink if name == "d0" else router).ip(f"link set {name} address {mac}")
         router.ip("addr add 10.0.0.1/24 dev r0")
@@ -171,7 +173,8 @@ class LinuxVeth(Veth):
 
     def start_router(self, folder, core, log):
         router = self.spaces["router"]
-        router.run("sh", "-c", f"mount -t sysfs none /sys; echo {1 << core:x} > /sys/class/net/r0/queues/rx-0/rps_cpus")
+        mask = sum(1 << core for core in self.cores)
+        router.run("sh", "-c", f"mount -t sysfs none /sys; for q in /sys/class/net/r0/queues/rx-*; do echo {mask:x} > $q/rps_cpus; done")
         router.sysctl(net__ipv4__ip_forward=1, net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__r0__rp_filter=0)
         routes = self.lab.folder / "routes"
         with open(routes, "w") as out:
@@ -197,15 +200,15 @@ class RouteVeth(Veth):
         others = polling_threads()
         values = [f"{side}={port}" for side, port in zip(("IN", "OUT"), self.PORTS)] + [f"ROUTES={folder}/routes4"]
         self.router = peers.Ashlar(
-            lab.ASHLAR, core, peers.CONF / "route.click", values, log, "out", (), buffers=65_535,
+            lab.ASHLAR, ",".join(map(str, self.cores)), peers.CONF / "route.click", values, log, "out", (), buffers=65_535,
             before=["ip", "netns", "exec", self.spaces["router"].name])
         net.until(lambda: self.router.sent() is not None, "the router's first answer", lab.STARTUP)
         for thread in polling_threads() - others:
-            os.sched_setaffinity(thread, {core})
+            os.sched_setaffinity(thread, set(self.cores))
 
 
 class XdpVeth(RouteVeth):
-    """The same by AF_XDP, for which the worker itself receives."""
+    """The same by AF_XDP."""
 
     PORTS = "af_xdp:r0", "af_xdp:r1"
 

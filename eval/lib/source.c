@@ -1,10 +1,10 @@
 /* A source of frames that other programs are measured with: it sends the frames of a capture to its
- * first port, a memif, at a steady rate, and takes back what comes out again.
+ * first port, such as a memif, at a steady rate, and takes back what comes out again.
  *
  *     source EAL... -- FRAMES RATE BURST SECONDS WAY
  *
  * RATE is in packets per second, 0 = as fast as the other side takes them; packets leave in groups of
- * BURST, evenly spaced. WAY is `back` if packets come back by the same port, else `gone`. Every frame
+ * BURST, evenly spaced. WAY is `back` if packets come back, by the last port, else `gone`. Every frame
  * carries the time-stamp counter at its sending in the last eight of its first 50 bytes, where frames of
  * UDP over IPv4 have payload that nobody reads. After a second for warming up it measures for SECONDS and
  * prints one JSON object: what was sent, refused (the ring was full) and received, and how long packets
@@ -126,17 +126,17 @@ static void take_back(uint16_t port) {
 }
 
 /* Sends and takes back for some seconds; gives the cycles it took. */
-static uint64_t go(uint16_t port, double rate, unsigned burst, double seconds, int back) {
+static uint64_t go(uint16_t last, double rate, unsigned burst, double seconds, int back) {
     static uint32_t next;
     uint64_t hz = rte_get_tsc_hz(), start = rte_rdtsc(), now = start, groups = 0;
     double each = rate > 0 ? burst * (double)hz / rate : 0;
     while (!over && now - start < seconds * hz) {
         if (now - start >= groups * each) {
-            send_burst(port, &next, burst);
+            send_burst(0, &next, burst);
             groups++;
         }
         if (back)
-            take_back(port);
+            take_back(last);
         now = rte_rdtsc();
         if (rate > 0 && now - start > (groups + 64) * each) /* what the machine missed is not made up for */
             groups = (now - start) / each;
@@ -149,9 +149,7 @@ static void start(uint16_t port, struct rte_mempool *pool) {
     struct rte_eth_link link = {0};
     if (rte_eth_dev_configure(port, 1, 1, &conf) || rte_eth_tx_queue_setup(port, 0, 1024, SOCKET_ID_ANY, NULL)
         || rte_eth_rx_queue_setup(port, 0, 1024, SOCKET_ID_ANY, NULL, pool) || rte_eth_dev_start(port))
-        fail("the memif does not start");
-    printf("waiting\n");
-    fflush(stdout);
+        fail("a port does not start");
     while (!over && !link.link_status) {
         rte_delay_us_sleep(1000);
         rte_eth_link_get_nowait(port, &link);
@@ -165,7 +163,7 @@ int main(int count, char **words) {
     if (!rte_eth_dev_count_avail())
         fail("there is no port; start with --vdev net_memif0,...");
     words += used;
-    uint16_t port = 0;
+    uint16_t last = rte_eth_dev_count_avail() - 1;
     double rate = atof(words[2]), seconds = atof(words[4]), hz = rte_get_tsc_hz();
     unsigned burst = atoi(words[3]);
     int back = !strcmp(words[5], "back");
@@ -177,13 +175,16 @@ int main(int count, char **words) {
     if (!pool)
         fail("no memory for frames");
     load(words[1], pool);
-    start(port, pool);
-    go(port, rate, burst, 1, back);
+    printf("waiting\n");
+    fflush(stdout);
+    for (uint16_t port = 0; port <= last; port++)
+        start(port, pool);
+    go(last, rate, burst, 1, back);
     printf("measuring\n");
     fflush(stdout);
     sent = refused = received = strange = 0;
     memset(under_way, 0, sizeof under_way);
-    double took = go(port, rate, burst, seconds, back) / hz;
+    double took = go(last, rate, burst, seconds, back) / hz;
     printf("{\"seconds\": %f, \"sent\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"received\": %" PRIu64
            ", \"strange\": %" PRIu64 ", \"p50_us\": %.2f, \"p90_us\": %.2f, \"p95_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f}\n",
            took, sent, refused, received, strange, percentile(0.5), percentile(0.9), percentile(0.95), percentile(0.99),

@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+"""Linux, AF_PACKET and AF_XDP on the same veth pairs: what comes out, what is lost and how long it takes, by load."""
+
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, lab as labs  # noqa: E402
+from lib.figure import Figure, median, table  # noqa: E402
+from lib.machine import WORK  # noqa: E402
+import links  # noqa: E402  found by lib.frames
+
+RATES = [25, 50, 100, 150, 200, 300, 400]  # thousands of packets a second
+KINDS = {"Linux": links.LinuxVeth, "AF_PACKET": links.RouteVeth, "AF_XDP": links.XdpVeth}
+CORES = {"one core": 1, "two cores": 2}
+SECONDS = 1.0
+# Longest rate of which this share is lost at most still counts as carried.
+LOST = 0.005
+
+
+def between(veth, cores):
+    """A router of a kind whose both sides are in the hands of one source, which measures how long frames take."""
+
+    class Between(veth):
+        CORES = cores
+
+        def connect(self, core):
+            # One program holds both ends.
+            self.spaces["sink"] = self.spaces["source"]
+            super().connect(core)
+
+        def start_source(self, folder, core):
+            """It is started for each rate."""
+
+        def close(self):
+            try:
+                super().close()
+            finally:
+                shutil.rmtree(labs.RUNTIME / self.prefix, ignore_errors=True)
+
+    return Between
+
+
+class Source(labs.Process):
+    """Sends to s0 and takes back from d0."""
+
+    def __init__(self, veth, folder, rate, core):
+        ports = ["net_af_packet0,iface=s0,qdisc_bypass=1", "net_af_packet1,iface=d0,framecnt=8192"]
+        eal = [word for port in ports for word in ("--vdev", port)]
+        # On the router's second core it waits for the router, as a card would.
+        command = ["ip", "netns", "exec", veth.spaces["source"].name, "nice", "-n", "19", labs.source_program(), "-l", core, "--no-pci", "--in-memory",
+                   "--no-telemetry", "--file-prefix", veth.prefix, "--log-level", "*:error", *eal,
+                   "--", frames.fixed(64), int(rate), 8, SECONDS, "back"]
+        super().__init__(command, folder / f"{veth.prefix}-{int(rate)}.log")
+
+    result = labs.Source.result
+
+
+def run(kind, cores):
+    """A step: the router at each rate."""
+
+    def step(lab):
+        core = labs.MEASURED
+        folder = lab.folder / str(lab.number())
+        folder.mkdir()
+        (folder / "routes4").symlink_to(frames.routes())
+        veth = between(KINDS[kind], cores)(folder, core, folder / "router.log")
+        found = {}
+        try:
+            for rate in RATES:
+                source = Source(veth, folder, 1000 * rate, 1 - core)
+                try:
+                    found[str(rate)] = source.result()
+                finally:
+                    source.close()
+        finally:
+            veth.close()
+        return found
+
+    return step
+
+
+def steps():
+    for cores, count in CORES.items():
+        for kind in KINDS:
+            yield f"{kind}, {cores}", run(kind, count)
+
+
+def seen(raw, label, rate, field):
+    """A field of what the source saw at a rate, the median of the rounds."""
+    return median({label: [one[str(rate)] for one in raw["results"][label]]}, label, field)
+
+
+def offered(raw, label, rate):
+    """Thousands of packets a second that the source had sent."""
+    return seen(raw, label, rate, "sent") / seen(raw, label, rate, "seconds") / 1e3
+
+
+def came(raw, label, rate):
+    return seen(raw, label, rate, "received") / seen(raw, label, rate, "seconds") / 1e3
+
+
+def lost(raw, label, rate):
+    return max(0.0, 1 - seen(raw, label, rate, "received") / seen(raw, label, rate, "sent"))
+
+
+def carried(raw, label):
+    """The highest rate that came out, and the highest with hardly any loss."""
+    most = max(came(raw, label, rate) for rate in RATES)
+    whole = [came(raw, label, rate) for rate in RATES if lost(raw, label, rate) <= LOST]
+    return most, max(whole, default=0.0)
+
+
+def values(raw):
+    rows = []
+    for cores in CORES:
+        for kind in KINDS:
+            label = f"{kind}, {cores}"
+            for rate in RATES:
+                share = lost(raw, label, rate)
+                rows.append([kind, cores, f"{offered(raw, label, rate):.0f}", f"{came(raw, label, rate):.0f}",
+                             "0" if share < 0.0005 else f"{100 * share:.1f} %",
+                             *(f"{seen(raw, label, rate, field):.0f}" for field in ("p50_us", "p99_us"))])
+    best = []
+    for cores in CORES:
+        linux, linux_whole = carried(raw, f"Linux, {cores}")
+        for kind in KINDS:
+            most, whole = carried(raw, f"{kind}, {cores}")
+            best.append([kind, cores, f"{most:.0f}", f"{most / linux:.2f}", f"{whole:.0f}", f"{whole / max(linux_whole, 1):.2f}"])
+    head = ["router", "on", "most, kpps", "of Linux", f"at most {100 * LOST:g} % lost, kpps", "of Linux"]
+    return {"table": table(["router", "on", "offered, kpps", "came out", "lost", "50 %, us", "99 %, us"], rows),
+            "best": table(head, best)}
+
+
+def draw(axes, raw):
+    for cores, style in zip(CORES, ("o-", "s--")):
+        for kind, color in zip(KINDS, ("#777777", "#c9a227", "#2a6f97")):
+            label = f"{kind}, {cores}"
+            loads = [offered(raw, label, rate) for rate in RATES]
+            axes[0].plot(loads, [came(raw, label, rate) for rate in RATES], style, color=color, label=label)
+            axes[1].plot(loads, [seen(raw, label, rate, "p99_us") for rate in RATES], style, color=color)
+    most = max(RATES)
+    axes[0].plot([0, most], [0, most], ":", color="#999999")
+    axes[0].set(xlabel="offered, kpps", ylabel="came out, kpps", title="rate")
+    axes[1].set(xlabel="offered, kpps", ylabel="us", title="99 % of packets", yscale="log")
+    axes[0].legend(fontsize=7)
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.8), panels=2)
+
+if __name__ == "__main__":
+    figure.main()
