@@ -3,7 +3,7 @@
 use crate::claim::{self, Claim, Claimed};
 use crate::dpdk::{self, DpdkSizes};
 pub(crate) use crate::events::Events;
-use crate::interface::{self, By};
+use crate::interface::{self, Kind};
 use crate::joint::{Joint, Joints};
 use crate::memory::{self, Memory};
 use crate::names::{devargs, identity};
@@ -385,8 +385,8 @@ impl Directory {
             return dpdk::probe(&devargs, self.dpdk);
         }
         match name.split_once(':') {
-            Some(("af_packet", rest)) => interface::probe(rest, By::Packet),
-            Some(("af_xdp", rest)) => interface::probe(rest, By::Xdp),
+            Some(("af_packet", rest)) => interface::probe(rest, Kind::Packet),
+            Some(("af_xdp", rest)) => interface::probe(rest, Kind::Xdp),
             Some(("mem", _)) => Ok(memory::probe()),
             Some(("memif", rest)) => memif::probe(rest),
             Some(("null", rest)) => null::probe(rest),
@@ -394,7 +394,7 @@ impl Directory {
             Some(("ring", _)) => Ok(ring::probe()),
             Some(("tap", _)) => Ok(tap::probe()),
             Some(("tun", rest)) => tun::probe(rest),
-            _ => interface::probe(name, By::Best),
+            _ => interface::probe(name, Kind::Best),
         }
     }
 
@@ -414,10 +414,10 @@ impl Directory {
         if let Some(devargs) = self.devargs(name) {
             return dpdk::open(&devargs, request, self.dpdk, &self.events);
         }
-        let by = |by, name| interface::open(name, by, request, &self.events);
+        let linux = |kind, name| interface::open(name, kind, request, &self.events);
         match name.split_once(':') {
-            Some(("af_packet", rest)) => by(By::Packet, rest),
-            Some(("af_xdp", rest)) => by(By::Xdp, rest),
+            Some(("af_packet", rest)) => linux(Kind::Packet, rest),
+            Some(("af_xdp", rest)) => linux(Kind::Xdp, rest),
             Some(("mem", rest)) => Ok(memory::open(&self.memory(rest), request)),
             Some(("memif", rest)) => memif::open(rest, request, &self.events),
             Some(("null", rest)) => null::open(rest, request),
@@ -425,7 +425,7 @@ impl Directory {
             Some(("ring", rest)) => ring::open(rest, request),
             Some(("tap", rest)) => self.open_tap(rest, request),
             Some(("tun", rest)) => tun::open(rest, request),
-            _ => by(By::Best, name),
+            _ => linux(Kind::Best, name),
         }
     }
 }

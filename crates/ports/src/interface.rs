@@ -137,7 +137,7 @@ pub(crate) fn no_such(name: &str) -> String {
 
 /// How an interface is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum Kind {
     /// As is best.
     Best,
     /// By AF_PACKET, whatever else it may be.
@@ -147,12 +147,17 @@ pub(crate) enum By {
 }
 
 /// How an interface is opened, and what it offers then.
-fn choose(name: &str, facts: &Facts, by: By, request: Option<&PortRequest>) -> (By, PortInfo) {
-    match by {
-        By::Xdp => (By::Xdp, af_xdp::info(name, facts)),
-        By::Packet => (By::Packet, af_packet::info(name, facts)),
-        By::Best => match facts.suits_xdp(name, request) {
-            Err(why) => (By::Packet, by_af_packet(name, facts, &why)),
+fn choose(
+    name: &str,
+    facts: &Facts,
+    kind: Kind,
+    request: Option<&PortRequest>,
+) -> (Kind, PortInfo) {
+    match kind {
+        Kind::Xdp => (Kind::Xdp, af_xdp::info(name, facts)),
+        Kind::Packet => (Kind::Packet, af_packet::info(name, facts)),
+        Kind::Best => match facts.suits_xdp(name, request) {
+            Err(why) => (Kind::Packet, by_af_packet(name, facts, &why)),
             Ok(()) => {
                 let mut info = af_xdp::info(name, facts);
                 // For more queues AF_PACKET is taken.
@@ -161,7 +166,7 @@ fn choose(name: &str, facts: &Facts, by: By, request: Option<&PortRequest>) -> (
                 info.remarks.push(format!(
                     "{name} is opened by AF_XDP, since its driver runs XDP programs and the kernel has no address on it"
                 ));
-                (By::Xdp, info)
+                (Kind::Xdp, info)
             }
         },
     }
@@ -178,9 +183,9 @@ fn by_af_packet(name: &str, facts: &Facts, why: &str) -> PortInfo {
 ///
 /// # Errors
 /// There is no such interface, or it carries no Ethernet frames.
-pub(crate) fn probe(name: &str, by: By) -> Result<PortInfo, String> {
+pub(crate) fn probe(name: &str, kind: Kind) -> Result<PortInfo, String> {
     let facts = Facts::of(name)?;
-    Ok(choose(name, &facts, by, None).1)
+    Ok(choose(name, &facts, kind, None).1)
 }
 
 /// Opens an interface.
@@ -189,14 +194,15 @@ pub(crate) fn probe(name: &str, by: By) -> Result<PortInfo, String> {
 /// A sentence: no such interface, no permission, too many queues asked.
 pub(crate) fn open(
     name: &str,
-    by: By,
+    kind: Kind,
     request: &PortRequest,
     events: &Events,
 ) -> Result<Parts, String> {
     let facts = Facts::of(name)?;
-    match choose(name, &facts, by, Some(request)) {
-        (By::Xdp, info) => match af_xdp::open(name, info, request, events) {
-            Err(why) if by == By::Best => {
+    match choose(name, &facts, kind, Some(request)) {
+        (Kind::Xdp, info) => match af_xdp::open(name, info, request, events) {
+            Err(why) if kind == Kind::Best => {
+                let why = format!("AF_XDP failed: {why}");
                 let info = by_af_packet(name, &facts, &why);
                 af_packet::open(name, info, request, events)
             }

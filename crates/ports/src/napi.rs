@@ -7,7 +7,7 @@
 //! - **AF_XDP**: the worker does it, within its own polls (SO_PREFER_BUSY_POLL). That takes interrupts that are put off for
 //!   a while after each poll: `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface. Where the kernel cannot do it in
 //!   polls (a veth since Linux 6.13), a timer does it every 50 us: packets come in groups, and it happens on the worker's core.
-//!   With 20 us a veth forwarded 1.28 times what Linux did, with 50 us 1.5 times, with 200 us no more (xdp-veth of eval/bench).
+//!   A longer time made packets later and brought no more of them through; a shorter one brought fewer.
 //! - **AF_PACKET** has no such polls. A thread of the kernel does the work (`threaded`), and the scheduler shares the core
 //!   between that and the worker. What exceeds both is lost where it costs least, in the queue of the device. A veth has
 //!   NAPI only while it merges packets (GRO).

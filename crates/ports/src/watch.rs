@@ -6,6 +6,7 @@
 use crate::counts::Count;
 use crate::directory::Events;
 use crate::sys::{self, Interface};
+use engine::port::PortInfo;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -27,6 +28,8 @@ pub(crate) struct Watched {
     seen: Mutex<(Option<Interface>, Option<Interface>)>,
     running: AtomicBool,
     mtu: AtomicUsize,
+    /// Frames for other stations are wanted, too.
+    promiscuous: AtomicBool,
     /// Times that the interface went up, down, away or came back.
     pub(crate) changes: Count,
     /// Has the watcher look again.
@@ -36,7 +39,11 @@ pub(crate) struct Watched {
 impl Watched {
     /// # Errors
     /// A sentence: no descriptors left.
-    pub(crate) fn new(name: &str, events: &Events) -> Result<Arc<Watched>, String> {
+    pub(crate) fn new(
+        name: &str,
+        promiscuous: bool,
+        events: &Events,
+    ) -> Result<Arc<Watched>, String> {
         let failed = |e: io::Error| format!("cannot watch {name}: {e}");
         let control = sys::control_socket().map_err(failed)?;
         let now = sys::interface(&control, name).ok();
@@ -45,6 +52,7 @@ impl Watched {
             events: events.clone(),
             running: AtomicBool::new(now.as_ref().is_some_and(|now| now.running)),
             mtu: AtomicUsize::new(now.as_ref().map_or(0, |now| now.mtu)),
+            promiscuous: AtomicBool::new(promiscuous),
             seen: Mutex::new((now.clone(), now)),
             changes: Count::default(),
             bell: sys::eventfd().map_err(failed)?,
@@ -61,10 +69,26 @@ impl Watched {
         self.mtu.load(Relaxed)
     }
 
-    /// As it was seen last.
-    pub(crate) fn last(&self) -> Option<Interface> {
+    /// What a port of it is now: with the address and the MTU that it has, or had last.
+    pub(crate) fn info(&self, info: &PortInfo) -> PortInfo {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.1.clone()
+        let mut info = info.clone();
+        if let Some(last) = &seen.1 {
+            (info.mac, info.mtu) = (last.mac, last.mtu);
+        }
+        info
+    }
+
+    /// Whether frames for other stations are wanted, too.
+    pub(crate) fn is_promiscuous(&self) -> bool {
+        self.promiscuous.load(Relaxed)
+    }
+
+    /// Has the watcher see to it that they are heard, or no longer.
+    pub(crate) fn hear_others(&self, promiscuous: bool) {
+        if self.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
+            self.look_again();
+        }
     }
 
     /// Tells people something about it.

@@ -12,6 +12,7 @@ use machine::doctor::{Finding, Level, Mend, Wanted};
 use planner::Registry;
 use ports::joint::Joints;
 use ports::{Directory, DpdkSizes, Means};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -139,17 +140,16 @@ fn names_of_all(
     Ok(names)
 }
 
-/// The Linux interfaces that a configuration opens.
+/// The Linux interfaces that a configuration opens, and whether the kernel keeps what is its own there (AF_XDP).
 pub(super) fn interfaces(
     file: &str,
     definitions: &[(String, String)],
     registry: &Registry,
-) -> Result<Vec<String>, String> {
+) -> Result<BTreeMap<String, bool>, String> {
     let wanted = wanted(&names(file, definitions, registry)?, 0);
-    let mut all: Vec<String> = wanted.interfaces.into_iter().chain(wanted.xdp).collect();
-    all.sort();
-    all.dedup();
-    Ok(all)
+    let plain = wanted.interfaces.into_iter().map(|name| (name, false));
+    let xdp = wanted.xdp.into_iter().map(|name| (name, true));
+    Ok(plain.chain(xdp).collect())
 }
 
 /// Whether the kernel has an interface of this name.

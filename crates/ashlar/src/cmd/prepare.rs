@@ -29,7 +29,7 @@ pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done 
     let Run { configuration, .. } = run;
     let names = interfaces(&configuration.file, &configuration.definitions, registry)?;
     let until = Instant::now() + Duration::from_secs(wait.into());
-    for name in names {
+    for (name, keeps_its_own) in names {
         while !is_there(&name) {
             if Instant::now() >= until {
                 return Err(format!(
@@ -37,6 +37,11 @@ pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done 
                 ));
             }
             std::thread::sleep(AGAIN);
+        }
+        if keeps_its_own {
+            ip(&["link", "set", "dev", &name, "up"])?;
+            print(&format!("{name}: up; the kernel keeps its addresses\n"))?;
+            continue;
         }
         ip(&["address", "flush", "dev", &name])?;
         for (family, key, value) in SETTINGS {

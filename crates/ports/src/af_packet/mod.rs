@@ -68,7 +68,6 @@ impl Socket {
 /// What queues, watcher and control share.
 struct Shared {
     interface: Arc<Watched>,
-    promiscuous: AtomicBool,
     buffer_bytes: usize,
     small_buffer: AtomicBool,
     /// Why the kernel receives as it did before, if it does.
@@ -92,10 +91,7 @@ struct AfPacket {
 
 impl Port for AfPacket {
     fn info(&self) -> PortInfo {
-        let mut info = self.info.clone();
-        if let Some(now) = self.shared.interface.last() {
-            (info.mac, info.mtu) = (now.mac, now.mtu);
-        }
+        let mut info = self.shared.interface.info(&self.info);
         if self.shared.small_buffer.load(Relaxed) {
             info.remarks.push(format!(
                 "the receive buffer may hold less than {MIN_FRAMES} frames: run with CAP_NET_ADMIN \
@@ -112,9 +108,7 @@ impl Port for AfPacket {
     }
 
     fn hear_others(&self, promiscuous: bool) {
-        if self.shared.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
-            self.shared.interface.look_again();
-        }
+        self.shared.interface.hear_others(promiscuous);
     }
 
     fn counters(&self) -> Vec<PortCounter> {
@@ -194,8 +188,7 @@ pub(crate) fn open(
         tx.push(Socket::new(sys::tx_socket(false).map_err(failed)?).map_err(failed)?);
     }
     let shared = Arc::new(Shared {
-        interface: Watched::new(name, events)?,
-        promiscuous: AtomicBool::new(request.promiscuous),
+        interface: Watched::new(name, request.promiscuous, events)?,
         buffer_bytes,
         small_buffer: AtomicBool::new(false),
         remark: Mutex::default(),

@@ -39,7 +39,7 @@ impl Tie {
             self.arranged = Some(now.index);
             self.arrange();
         }
-        let promiscuous = self.shared.promiscuous.load(Relaxed);
+        let promiscuous = self.shared.interface.is_promiscuous();
         if let Some((index, before)) = self.bound
             && index == now.index
         {

@@ -31,7 +31,6 @@ use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use socket::{Intake, Outlet, Socket};
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tie::Tie;
@@ -49,7 +48,6 @@ const HEADERS: usize = 18;
 /// What queues, watcher and control share.
 struct Shared {
     interface: Arc<Watched>,
-    promiscuous: AtomicBool,
     frames: u32,
     rx: Vec<Arc<End<Intake>>>,
     tx: Vec<Arc<End<Outlet>>>,
@@ -201,10 +199,7 @@ struct AfXdp {
 
 impl Port for AfXdp {
     fn info(&self) -> PortInfo {
-        let mut info = self.info.clone();
-        if let Some(now) = self.shared.interface.last() {
-            (info.mac, info.mtu) = (now.mac, now.mtu);
-        }
+        let mut info = self.shared.interface.info(&self.info);
         info.remarks
             .extend(lock(&self.shared.told).remarks.iter().cloned());
         info
@@ -215,9 +210,7 @@ impl Port for AfXdp {
     }
 
     fn hear_others(&self, promiscuous: bool) {
-        if self.shared.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
-            self.shared.interface.look_again();
-        }
+        self.shared.interface.hear_others(promiscuous);
     }
 
     fn counters(&self) -> Vec<PortCounter> {
@@ -278,8 +271,7 @@ pub(crate) fn open(
     let rx: std::io::Result<Vec<_>> = (0..request.rx_queues).map(|_| End::new()).collect();
     let tx: std::io::Result<Vec<_>> = (0..request.tx_queues).map(|_| End::new()).collect();
     let shared = Arc::new(Shared {
-        interface: Watched::new(name, events)?,
-        promiscuous: AtomicBool::new(request.promiscuous),
+        interface: Watched::new(name, request.promiscuous, events)?,
         frames,
         rx: rx.map_err(failed)?,
         tx: tx.map_err(failed)?,

@@ -73,26 +73,26 @@ struct Entry {
     flags: u64,
 }
 
+impl Entry {
+    /// One whose value is at this address; 0 where the command takes none.
+    fn of(map: &OwnedFd, key: &[u8], value: u64) -> Entry {
+        Entry {
+            map: map.as_raw_fd() as u32,
+            pad: 0,
+            key: key.as_ptr().addr() as u64,
+            value,
+            flags: 0,
+        }
+    }
+}
+
 fn set(map: &OwnedFd, key: &[u8], value: u32) -> io::Result<()> {
-    let attributes = Entry {
-        map: map.as_raw_fd() as u32,
-        pad: 0,
-        key: key.as_ptr().addr() as u64,
-        value: std::ptr::from_ref(&value).addr() as u64,
-        flags: 0,
-    };
-    bpf(MAP_UPDATE, &attributes).map(drop)
+    let at = std::ptr::from_ref(&value).addr() as u64;
+    bpf(MAP_UPDATE, &Entry::of(map, key, at)).map(drop)
 }
 
 fn delete(map: &OwnedFd, key: &[u8]) -> io::Result<()> {
-    let attributes = Entry {
-        map: map.as_raw_fd() as u32,
-        pad: 0,
-        key: key.as_ptr().addr() as u64,
-        value: 0,
-        flags: 0,
-    };
-    bpf(MAP_DELETE, &attributes).map(drop)
+    bpf(MAP_DELETE, &Entry::of(map, key, 0)).map(drop)
 }
 
 #[repr(C)]

@@ -32,7 +32,7 @@ pub(super) struct Tie {
 
 struct Bound {
     index: i32,
-    /// Queues of the interface that have a socket.
+    /// Receive queues that the interface had when the program came.
     queues: usize,
     attached: Option<Attached>,
     /// Has the interface hear all groups, or all stations (`true`).
@@ -67,7 +67,11 @@ impl Tie {
         let name = Arc::clone(&self.shared.interface);
         let name = &*name.name;
         if let Some(filter) = &mut self.filter {
-            filter.leave(&sys::addresses(name).into_iter().collect())?;
+            let left = filter.leave(&sys::addresses(name).into_iter().collect());
+            left.map_err(|e| {
+                let text = format!("the XDP program cannot be told the kernel's addresses: {e}");
+                io::Error::other(text)
+            })?;
         }
         if self.bound.as_ref().is_none_or(|b| b.index != now.index) {
             match self.tie(now.index) {
@@ -98,9 +102,8 @@ impl Tie {
     /// Finds out of which sockets polls do the kernel's receive work; whether they do of all that receive.
     fn receives_in_polls(&self) -> bool {
         let told = lock(&self.shared.told);
-        let queues = self.bound.as_ref().map_or(0, |bound| bound.queues);
-        let mut all = queues > 0;
-        for socket in told.sockets.iter().take(queues) {
+        let mut all = !told.sockets.is_empty();
+        for socket in &told.sockets {
             let does = xdp::knows_receive_work(&socket.fd);
             socket.receives_in_polls.store(does, Relaxed);
             all &= does;
@@ -133,8 +136,7 @@ impl Tie {
             }
         }
         let queues = self.queues();
-        let sockets =
-            (0..queues.max(shared.tx.len())).map(|queue| self.open(index, queue, queue < queues));
+        let sockets = (0..queues.max(shared.tx.len())).map(|queue| self.open(index, queue));
         let sockets: Vec<Ends> = sockets.collect::<io::Result<_>>()?;
         let (attached, by_driver) = self.attach(index)?;
         if !by_driver {
@@ -178,7 +180,7 @@ impl Tie {
 
     /// A socket that has the interface hear what is wanted.
     fn hear(&self, index: i32) -> io::Result<(OwnedFd, bool)> {
-        let promiscuous = self.shared.promiscuous.load(Relaxed);
+        let promiscuous = self.shared.interface.is_promiscuous();
         let socket = sys::packet_socket()?;
         sys::hear(&socket, index, promiscuous, true)?;
         Ok((socket, promiscuous))
@@ -186,7 +188,7 @@ impl Tie {
 
     /// Has the interface hear other stations, or no longer, if that has changed.
     fn hear_others(&mut self) -> io::Result<()> {
-        let wanted = self.shared.promiscuous.load(Relaxed);
+        let wanted = self.shared.interface.is_promiscuous();
         let bound = self.bound.as_ref();
         let other = bound.filter(|b| b.hears.as_ref().is_some_and(|(_, now)| *now != wanted));
         if let Some(index) = other.map(|bound| bound.index) {
@@ -218,9 +220,9 @@ impl Tie {
         if now <= had {
             return Ok(());
         }
-        // A queue that is sent by has a socket already, which does not receive: its frames stay with the kernel.
-        for queue in had.max(self.shared.tx.len())..now {
-            let ends = self.open(index, queue, true)?;
+        let open = lock(&self.shared.told).sockets.len();
+        for queue in open..now {
+            let ends = self.open(index, queue)?;
             self.give(queue, ends);
         }
         if let Some(bound) = &mut self.bound {
@@ -235,18 +237,18 @@ impl Tie {
         Ok(())
     }
 
-    /// Opens the socket of a queue.
-    fn open(&self, index: i32, queue: usize, receives: bool) -> io::Result<Ends> {
+    /// Opens the socket of a queue. It receives also where the queue only sends now, for that may change.
+    fn open(&self, index: i32, queue: usize) -> io::Result<Ends> {
         let filter = self.filter.as_ref();
         let ends = socket::open(Wish {
             interface: index,
             queue: queue as u32,
             frames: self.shared.frames,
-            receives,
+            receives: filter.is_some(),
             sends: queue < self.shared.tx.len(),
             takes_parts: filter.is_none_or(|filter| filter.takes_parts),
         })?;
-        if let Some(filter) = filter.filter(|_| receives) {
+        if let Some(filter) = filter {
             filter.serve(queue as u32, &ends.socket.fd)?;
         }
         Ok(ends)
