@@ -160,7 +160,7 @@ impl Simulated {
             share: Share {
                 tickets,
                 priority,
-                group: None,
+                ..Share::default()
             },
             progress: Arc::new(Progress::default()),
         };

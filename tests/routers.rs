@@ -27,7 +27,7 @@ fn share(tickets: u32, priority: u8) -> Share {
     Share {
         tickets,
         priority,
-        group: None,
+        ..Share::default()
     }
 }
 
@@ -269,5 +269,41 @@ fn more_routers_than_published_tables_have_readers() {
         router.write("r.add", "11.0.0.0/8 0").expect("a route");
         assert!(ports.memory("a").inject(0, &frame));
         assert_eq!(ports.memory("b").collect_at_least(1, LONG).len(), 1);
+    }
+}
+
+#[test]
+fn a_router_holds_no_more_packets_than_it_may_and_loses_none_of_them() {
+    const BURST: u64 = 8;
+    let text = "FromDevice(mem:a, BURST 8) -> q :: Queue(1000) -> u :: Unqueue(ACTIVE false) -> c :: Counter -> Discard";
+    for beside in [false, true] {
+        for (most, at_most) in [(Some(20), 20 + BURST - 1), (None, 200)] {
+            let workers = process(1);
+            let other = beside.then(|| add(&workers, FORWARD, Share::default()));
+            let buffers = Share {
+                buffers: most,
+                ..Share::default()
+            };
+            let (router, ports) = add(&workers, text, buffers);
+            let frames: Vec<Vec<u8>> = (0..200).map(|n| vec![n; 60]).collect();
+            let wire = ports.memory("a");
+            assert_eq!(wire.inject_all(0, frames.iter().map(|frame| &**frame)), 200);
+            let number = |path: &str| -> u64 {
+                let text = router.read(path, "").expect("it answers");
+                text.parse().expect("a number")
+            };
+            let wanted = most.map_or(200, u64::from);
+            wait("packets wait", || number("q.length") >= wanted);
+            router
+                .write("u.active", "true")
+                .expect("it has the handler");
+            wait("all packets go", || number("c.count") == 200);
+            let highest = number("q.highwater_length");
+            assert!(
+                (wanted..=at_most).contains(&highest),
+                "{highest} of {most:?}"
+            );
+            drop((router, other));
+        }
     }
 }

@@ -34,9 +34,8 @@ impl Process {
         let plan = testkit::plan(elements::CLASSES, text, 1, &*ports, None);
         let plan = plan.unwrap_or_else(|e| panic!("{e}"));
         let share = Share {
-            tickets: 1,
             priority,
-            group: None,
+            ..Share::default()
         };
         let router = Router::start_on(&self.workers, &plan, Arc::clone(&ports) as _, share, 1);
         (router.unwrap_or_else(|e| panic!("{e}")), ports)

@@ -6,7 +6,7 @@
                      routing-red routing-blue                    where a test is the operator.
 
 Shows: what one namespace says is what happens to that router's packets only; a router that is reloaded, removed and
-added again costs the other one's traffic nothing; all mistakes of the file are told at once.
+added again costs the other one's traffic nothing; a bound of routes holds; all mistakes of the file are told at once.
 """
 
 import json
@@ -188,6 +188,43 @@ def test_a_router_is_reloaded_removed_and_added_and_the_other_loses_nothing(bed)
 
 def kept(bed, half) -> str:
     return str(len(json.loads(bed.router.get(f"/v1/routers/{half.name}/elements"))))
+
+
+def test_a_router_has_no_more_routes_than_it_may_and_the_other_notices_nothing(bed):
+    red, blue = bed.halves
+
+    def known(half, which: str = "routes4") -> int:
+        metrics = bed.router.get("/metrics").decode()
+        return int(re.search(rf'^ashlar_netlink_{which}{{router="{half.name}"}} (\d+)$', metrics, re.MULTILINE)[1])
+
+    def add(half, numbers) -> None:
+        half.routing.run("sh", "-ec", "".join(f"ip route add 203.0.{n}.0/24 via {SERVER.host[4]}\n" for n in numbers))
+
+    for half in bed.halves:
+        half.server.ip("address add 203.0.99.1/32 dev lo")
+    own = known(red)
+    assert own == known(blue)
+    most = own + 20
+    bed.write(red.section(f"routes = {most}"), blue.section("share = 3"))
+    assert "change router red" in bed.router.cli("reload", "--dry-run")
+    bed.router.cli("reload")
+    add(red, range(100))
+    add(blue, range(100))
+    until(lambda: known(blue) == own + 100, "blue's routes")
+    until(lambda: known(red, "left_out_total") >= 80 and known(red) == most, "red's bound")
+    for half, has in (red, False), (blue, True):
+        assert ("203.0.99.0/24" in bed.of(half, "show", "rt4.table")) == has
+        until(lambda half=half: half.crosses("203.0.99.1"), "a packet; red's goes by the kernel")
+    # Where one goes, another comes that was left out.
+    for n in range(20):
+        red.routing.ip(f"route del 203.0.{n}.0/24")
+    until(lambda: known(red) == most, "others in their place", timeout=10)
+    # More may come, and do so.
+    bed.write(red.section(), blue.section("share = 3"))
+    bed.router.cli("reload")
+    until(lambda: known(red) == own + 80, "all of red's routes", timeout=10)
+    assert "203.0.99.0/24" in bed.of(red, "show", "rt4.table")
+    assert bed.router.stop() == 0
 
 
 def test_all_mistakes_of_a_file_are_told_before_it_runs(lab):

@@ -434,6 +434,8 @@ impl Process {
                 share: share.tickets,
                 group_share: share.group.map(|group| group.tickets),
                 priority: share.priority,
+                buffers: share.buffers,
+                routes: router.source().routes,
                 uptime_ns: info.uptime_ns,
                 reloads: info.reloads,
                 elements: router.router.plan().elements.len(),

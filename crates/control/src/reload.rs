@@ -5,6 +5,7 @@ use crate::service;
 use crate::source::{Compiled, Source, compile};
 use crate::state::{Control, Failure};
 use crate::view::{Changes, ReloadReply, ReloadRequest, RouterChange};
+use elements::route::RouteBound;
 use engine::plan::Plan;
 use planner::Options;
 use router::worker::share::Share;
@@ -52,7 +53,8 @@ impl Control {
     ) -> Result<RouterChange, Failure> {
         let _change = self.change();
         let changes = self.replace(source.clone(), None, true)?.changes;
-        let same = changes.are_none() && share == self.share();
+        let same =
+            changes.are_none() && share == self.share() && source.routes == self.source().routes;
         Ok(RouterChange {
             name: self.name().to_owned(),
             what: if same { "keep" } else { "change" }.to_owned(),
@@ -78,6 +80,21 @@ impl Control {
     /// Definitions that were `given` with it must have their variables; of earlier ones it is a warning if the text has
     /// lost them.
     fn replace(
+        &self,
+        source: Source,
+        given: Option<&[(String, String)]>,
+        dry_run: bool,
+    ) -> Result<ReloadReply, Failure> {
+        let before = self.source().routes;
+        let replaced = self.try_to_replace(source, given, dry_run);
+        if !replaced.as_ref().is_ok_and(|reply| reply.good) {
+            self.router.plan().router_wide::<RouteBound>().set(before);
+        }
+        replaced
+    }
+
+    /// As [`replace`](Self::replace), but the bounds are those of what could not be taken up.
+    fn try_to_replace(
         &self,
         source: Source,
         given: Option<&[(String, String)]>,
@@ -166,6 +183,7 @@ fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
         definitions: running.definitions.clone(),
         server: asked.server.clone(),
         numbers: asked.numbers.clone(),
+        routes: running.routes,
     };
     source.define(&asked.definitions);
     source

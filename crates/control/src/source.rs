@@ -4,7 +4,9 @@ use crate::cluster::{Description, Numbers, generate};
 use crate::consequences;
 use crate::file;
 use crate::unreadable::{cannot_read, not_text};
+use arguments::router_wide::RouterWide;
 use arguments::text_file;
+use elements::route::RouteBound;
 use engine::plan::Plan;
 use lang::{Diagnostic, SourceMap};
 use planner::{Options, Registry};
@@ -27,6 +29,8 @@ pub struct Source {
     pub server: Option<String>,
     /// What frames between the cluster's servers name by numbers.
     pub numbers: Option<Numbers>,
+    /// Routes that each routing table may have; `None` = no bound.
+    pub routes: Option<u32>,
 }
 
 impl Source {
@@ -75,6 +79,7 @@ impl Source {
             definitions,
             server: None,
             numbers: None,
+            routes: None,
         })
     }
 
@@ -208,7 +213,7 @@ pub(crate) fn unknown_variable(name: &str, known: &BTreeSet<String>, is_error: b
     make("unknown-variable", text).help(help)
 }
 
-/// Reads a configuration and plans it. Libraries that it requires are looked up beside its file.
+/// Reads a configuration and plans it; what runs has its bounds from now on. Libraries that it requires are looked up beside its file.
 pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compiled {
     let mut map = SourceMap::new();
     let file = map.add(source.name.clone(), &*source.text);
@@ -216,7 +221,12 @@ pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compi
     let mut library = |name: &str| text_file::named_text(&folder?.join(name)).ok();
     let (router, mut diagnostics) =
         lang::parse_with_libraries(&mut map, file, &source.definitions, &mut library);
-    let (mut plan, more) = planner::make(&router, registry, options);
+    let prepare = |wide: &RouterWide| wide.get::<RouteBound>().set(source.routes);
+    let options = Options {
+        prepare: Some(&prepare),
+        ..options.clone()
+    };
+    let (mut plan, more) = planner::make(&router, registry, &options);
     diagnostics.extend(more);
     if router.elements.is_empty() && diagnostics.is_empty() {
         let text = format!("{} has no elements", source.name);

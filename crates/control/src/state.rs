@@ -9,6 +9,7 @@ use crate::view;
 use crate::{books, handlers};
 use elements::ipsec::KernelTable;
 use elements::linux::Kernel;
+use elements::route::RouteBound;
 use engine::clock::{Clock, wall};
 use engine::handler::AskError;
 use engine::plan::Plan;
@@ -217,7 +218,12 @@ impl Control {
             Some(netlink) => netlink.look(),
             None if kernel.in_use() => {
                 let namespace = self.ports.namespace().cloned();
-                *netlink = Some(Netlink::start(kernel, namespace, self.fpm.clone())?);
+                let bound = plan.router_wide::<RouteBound>();
+                *netlink = Some(Netlink::start(
+                    (kernel, bound),
+                    namespace,
+                    self.fpm.clone(),
+                )?);
                 return Ok(true);
             }
             None => {}

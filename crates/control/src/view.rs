@@ -48,6 +48,12 @@ pub struct Router {
     pub group_share: Option<u32>,
     /// Its priority: routers of a greater one go first.
     pub priority: u8,
+    /// Packets that it may hold on each worker; none = no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffers: Option<u32>,
+    /// Routes that each of its tables may have; none = no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routes: Option<u32>,
     /// Nanoseconds since it was started.
     pub uptime_ns: u64,
     /// Configurations taken up since the start, the first not counted.

@@ -137,6 +137,9 @@ pub(crate) struct Core {
     driver: Option<usize>,
     /// Sources rest, so that what is under way can arrive before a hot swap.
     paused: bool,
+    /// Packets that elements may hold, and whether they do.
+    holds_most: Option<usize>,
+    full: bool,
     /// How often elements have begun back-pressure and not ended it: all together, and by node.
     pub(crate) pressure: usize,
     pub(crate) pressures: Vec<usize>,
@@ -291,6 +294,8 @@ impl Graph {
                 driver.is_some_and(|driver| (driver.drives)(&e.config))
             }),
             paused: false,
+            holds_most: None,
+            full: false,
             pressure: 0,
             pressures: vec![0; n],
             running: 0,

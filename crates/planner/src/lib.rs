@@ -114,6 +114,8 @@ pub struct Options<'a> {
     pub as_click: bool,
     /// Names for addresses that hold where the configuration gives no others.
     pub names: Names,
+    /// Sets what all elements have in common before they are configured; what runs has it from then on.
+    pub prepare: Option<&'a dyn Fn(&RouterWide)>,
     /// The plan that runs now: configurations that stay the same are kept, tables with them.
     pub previous: Option<&'a Plan>,
     /// The plan that is to be replaced: anonymous elements keep the names that they have there.
@@ -130,6 +132,7 @@ impl<'a> Options<'a> {
             open_inputs: false,
             as_click: false,
             names: Names::default(),
+            prepare: None,
             previous: None,
             replaces: None,
         }
@@ -210,6 +213,9 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let (names, addressed) = names::of(router, registry, options);
     let previous = options.previous;
     let router_wide = previous.map_or_else(RouterWide::default, |plan| plan.router_wide.clone());
+    if let Some(prepare) = options.prepare {
+        prepare(&router_wide);
+    }
     let (configs, calls) = configure(
         router,
         &classes,

@@ -69,12 +69,13 @@ fn routers(all: &[control::process::Planned], json: bool) -> Done {
             .map(|netns| format!(", namespace {netns}"));
         let _ = writeln!(
             text,
-            "router {}: {}, share {}{}, priority {}{}\n{view}",
+            "router {}: {}, share {}{}, priority {}{}{}\n{view}",
             section.name,
             section.source.name,
             section.share.tickets,
             super::show::of_group(section.share.group.map(|group| group.tickets)),
             section.share.priority,
+            super::show::bounds(section.share.buffers, section.source.routes),
             netns.unwrap_or_default()
         );
     }

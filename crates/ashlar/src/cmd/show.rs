@@ -65,13 +65,14 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
         });
         let _ = writeln!(
             text,
-            "{:width$}  {}{}, share {}{}, priority {}, {}, {}{ended}{}",
+            "{:width$}  {}{}, share {}{}, priority {}{}, {}, {}{ended}{}",
             r.name,
             r.configuration,
             netns.unwrap_or_default(),
             r.share,
             of_group(r.group_share),
             r.priority,
+            bounds(r.buffers, r.routes),
             lang::count(r.elements, "element"),
             r.ports.join(" "),
             isolated.unwrap_or_default(),
@@ -84,6 +85,13 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
 /// Says what a router's share is a part of.
 pub(crate) fn of_group(tickets: Option<u32>) -> String {
     tickets.map_or(String::new(), |n| format!(" in a group of {n}"))
+}
+
+/// Says what a router may have at most.
+pub(crate) fn bounds(buffers: Option<u32>, routes: Option<u32>) -> String {
+    let all = [(buffers, "buffers"), (routes, "routes")].into_iter();
+    let each = all.filter_map(|(most, what)| Some(format!(", {} {what} at most", most?)));
+    each.collect()
 }
 
 fn times(n: u64) -> String {

@@ -97,6 +97,7 @@ name = "b"
 isolation = "machine"
 sockets = "/run/vm"
 user = "nobody"
+routes = 5
 [[router]]
 name = "c"
 graph = "a.click"
@@ -114,9 +115,10 @@ isolation = "wall"
     found.sort_unstable();
     let right = [
         "10: this is for a router that is a process of its own",
-        "14: this is for a virtual machine",
-        "18: a router that is a process of its own needs a user",
-        "22: there is no isolation `wall`",
+        "11: this is for a router that shares the process",
+        "15: this is for a virtual machine",
+        "19: a router that is a process of its own needs a user",
+        "23: there is no isolation `wall`",
         "3: a virtual machine has no `graph`",
         "3: a virtual machine needs a folder for the sockets of its cards",
         "3: the virtual machine `a` has no card",

@@ -127,9 +127,8 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
         source,
         netns: None,
         share: Share {
-            tickets: 1,
             priority,
-            group: None,
+            ..Share::default()
         },
         isolation: None,
         machine: None,

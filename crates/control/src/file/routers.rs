@@ -94,6 +94,7 @@ fn section(
     let tickets = fields.value::<u32>(r, "share");
     let priority = fields.value::<u8>(r, "priority");
     let group = fields.word(r, "group");
+    let (buffers, routes) = (fields.value(r, "buffers"), fields.value(r, "routes"));
     fields.end(r);
     let name = name.filter(|name| is_name(r, name));
     if let Some(name) = &name {
@@ -111,6 +112,8 @@ fn section(
         }
     }
     let tickets = checked(r, tickets);
+    let is_shared = isolation.is_none() && machine.is_none();
+    let [buffers, routes] = [buffers, routes].map(|most| bound(r, most, is_shared));
     let group = group.and_then(|group| {
         let found = groups.get(&group.text).copied();
         if found.is_none() {
@@ -140,7 +143,7 @@ fn section(
         false => Ok(Source::default()),
     };
     let source = match source {
-        Ok(source) => source,
+        Ok(source) => Source { routes, ..source },
         Err(why) => {
             let help = "its path is relative to this file";
             r.wrong("router-graph", graph.span, why, help);
@@ -155,6 +158,7 @@ fn section(
             tickets,
             priority: priority.map_or(0, |(n, _)| n),
             group,
+            buffers,
         },
         isolation,
         machine: machine.map(|sockets| PathBuf::from(sockets.text)),
@@ -227,6 +231,25 @@ fn groups(r: &mut Reader, top: &mut Fields) -> BTreeMap<String, Group> {
         }
     }
     groups
+}
+
+/// A bound that may be, of a router that shares the process. Notes a mistake.
+fn bound(r: &mut Reader, most: Option<(u32, Span)>, is_shared: bool) -> Option<u32> {
+    let (most, place) = most?;
+    if !is_shared {
+        let wrong = "this is for a router that shares the process".to_owned();
+        let help = "leave it out: `memory` bounds a router that is a process of its own, and its machine a virtual one";
+        r.wrong("router-bound", place, wrong, help);
+    } else if !(1..u32::MAX).contains(&most) {
+        let wrong = format!("there is no bound of {most}");
+        r.wrong(
+            "router-bound",
+            place,
+            wrong,
+            "write a greater number, or leave it out: then there is no bound",
+        );
+    }
+    Some(most)
 }
 
 /// A share that may be; 1 if none is given. Notes a mistake.

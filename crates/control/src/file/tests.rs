@@ -43,6 +43,8 @@ fn a_file_becomes_routers() {
         definitions = { DEV0 = "eth0", N = 7 }
         share = 3
         priority = 2
+        buffers = 4096
+        routes = 1_000
 
         [[router]]
         name = "blue"
@@ -60,12 +62,17 @@ fn a_file_becomes_routers() {
         red.source.definitions,
         [defined("DEV0", "eth0"), defined("N", "7")]
     );
-    let share = |tickets, priority| Share {
+    let share = |tickets, priority, buffers| Share {
         tickets,
         priority,
-        group: None,
+        buffers,
+        ..Share::default()
     };
-    assert_eq!((red.share, blue.share), (share(3, 2), share(1, 0)));
+    assert_eq!(
+        (red.share, blue.share),
+        (share(3, 2, Some(4096)), share(1, 0, None))
+    );
+    assert_eq!((red.source.routes, blue.source.routes), (Some(1000), None));
     assert_eq!(
         (blue.netns.as_deref(), blue.source.definitions.len()),
         (None, 0)
@@ -83,6 +90,7 @@ shares = 3
 name = "red"
 graph = "b.click"
 share = 0
+buffers = 0
 [[router]]
 name = "a b"
 graph = 7
@@ -103,15 +111,16 @@ definitions = { "a-b" = "x", C = true }
             folder.0.join("a.click").display()
         ),
         "8: there is no share 0",
-        "10: `a b` is no name of a router, port or link",
-        "11: `graph` must be a text, not integer",
-        "12: there is no such priority",
-        "13: `netns` is empty",
-        "14: [[router]] has no `graph`",
-        "14: [[router]] has no `name`",
-        "15: `C` must be a text, not boolean",
-        "15: `a-b` is no name of a variable",
-        "16: the file has no field `router-groups`",
+        "9: there is no bound of 0",
+        "11: `a b` is no name of a router, port or link",
+        "12: `graph` must be a text, not integer",
+        "13: there is no such priority",
+        "14: `netns` is empty",
+        "15: [[router]] has no `graph`",
+        "15: [[router]] has no `name`",
+        "16: `C` must be a text, not boolean",
+        "16: `a-b` is no name of a variable",
+        "17: the file has no field `router-groups`",
     ];
     let mut found = mistakes(&parsed);
     right.sort_unstable();

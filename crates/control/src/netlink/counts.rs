@@ -63,6 +63,7 @@ counts! { Counts:
     "counter" selective: "messages about routes for some sources or traffic classes only";
     "counter" no_group: "times that a way of routes found no group, so that the kernel forwards";
     "counter" no_room: "times that a route did not fit";
+    "counter" left_out: "routes, labels and next-hop objects beyond those that the router may have, left out";
     "gauge" fpm_connected: "1 while a routing daemon is connected by FPM";
     "counter" fpm_connections: "times that a routing daemon has connected by FPM";
     "counter" fpm_messages: "messages heard by FPM";

@@ -16,6 +16,7 @@ use super::model::Part;
 use super::neighbours::Place;
 use super::socket::{Changes, Requests, is_loss};
 use elements::linux::Kernel;
+use elements::route::RouteBound;
 use state::State;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -77,10 +78,14 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(kernel: Arc<Kernel>, counts: Arc<Counts>, fpm: Option<Fpm>) -> Follower {
+    pub(super) fn new(
+        (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
+        counts: Arc<Counts>,
+        fpm: Option<Fpm>,
+    ) -> Follower {
         let now = Instant::now();
         Follower {
-            state: State::new(kernel, counts, fpm.is_some()),
+            state: State::new((kernel, bound), counts, fpm.is_some()),
             limits: Limits::default(),
             asked: Vec::new(),
             heard: Vec::with_capacity(BATCH + (64 << 10)),
@@ -108,6 +113,7 @@ impl Follower {
         sockets: &mut Sockets,
         stop: &dyn Fn() -> bool,
     ) -> io::Result<bool> {
+        self.state.follow_bound();
         if self.state.links.is_outdated(&self.state.kernel) {
             self.state.renumber();
         }

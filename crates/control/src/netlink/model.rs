@@ -148,6 +148,8 @@ pub struct Counts {
     pub no_group: u64,
     /// Routes that did not fit into the model.
     pub no_room: u64,
+    /// Routes and next-hop objects beyond those that there may be.
+    pub left_out: u64,
 }
 
 /// What a [`Model::flush`] did.
@@ -172,6 +174,9 @@ pub struct Model {
     /// A link went down with IPv6 routes: the kernel says of each that it is gone, unless the operator does not
     /// want that (`net.ipv6.route.skip_notify_on_dev_down`).
     leaving: bool,
+    /// Next-hop objects that there may be, and whether some were left out that the kernel has told.
+    most: usize,
+    lacks_objects: bool,
     counts: Counts,
 }
 
@@ -187,8 +192,19 @@ impl Model {
             fpm,
             doubt: Doubt::default(),
             leaving: false,
+            most: usize::MAX,
+            lacks_objects: false,
             counts: Counts::default(),
         }
+    }
+
+    /// Sets how many routes of each family there may be, how many labels and how many next-hop objects. What is here stays;
+    /// what comes beyond is left out, and asked for again when there is room.
+    pub fn set_most(&mut self, most: usize) {
+        self.most = most;
+        self.v4.set_most(most);
+        self.v6.set_most(most);
+        self.labels.set_most(most);
     }
 
     /// A message about a route, with the flags of its header.
@@ -249,10 +265,26 @@ impl Model {
             return;
         }
         match change {
+            Change::New if self.is_beyond(source, nexthop) => {
+                self.counts.left_out += 1;
+                self.lacks_objects |= source == Source::Kernel;
+                return;
+            }
             Change::New => self.world.set_object(source, nexthop),
             Change::Gone => self.world.remove_object(source, nexthop.id),
         }
         self.follow_world();
+    }
+
+    /// Whether everything may have one more.
+    pub fn has_room(&self) -> bool {
+        let most = [self.v4.count(), self.v6.count(), self.labels.len()];
+        let most = most.into_iter().chain([self.world.objects_len()]).max();
+        most < Some(self.most)
+    }
+
+    fn is_beyond(&self, source: Source, nexthop: &Nexthop<'_>) -> bool {
+        self.world.objects_len() >= self.most && !self.world.has_object(source, nexthop.id)
     }
 
     /// What is known of the link with this index now; `None`: it is gone. Tell it whenever the kernel does,
@@ -329,7 +361,7 @@ impl Model {
         }
         if source == Source::Kernel {
             match part {
-                Part::Nexthops => self.doubt.nexthops = false,
+                Part::Nexthops => (self.doubt.nexthops, self.lacks_objects) = (false, false),
                 Part::Routes4 => self.doubt.routes4 = false,
                 Part::Routes6 => (self.doubt.routes6, self.leaving) = (false, false),
                 Part::Labels => self.doubt.labels = false,
@@ -352,9 +384,12 @@ impl Model {
 
     /// What has to be asked for again; it is forgotten when that begins ([`Model::begin_sync`]).
     pub fn doubt(&self) -> Doubt {
+        let lacks_objects = self.lacks_objects && self.world.objects_len() < self.most;
         Doubt {
-            routes6: self.doubt.routes6 || self.leaving,
-            ..self.doubt
+            nexthops: self.doubt.nexthops || lacks_objects,
+            routes4: self.doubt.routes4 || self.v4.lacks(),
+            routes6: self.doubt.routes6 || self.leaving || self.v6.lacks(),
+            labels: self.doubt.labels || self.labels.lacks(),
         }
     }
 
@@ -415,6 +450,10 @@ impl Model {
         Counts {
             no_group: self.v4.no_group() + self.v6.no_group(),
             no_room: self.v4.no_room() + self.v6.no_room(),
+            left_out: self.counts.left_out
+                + self.v4.left_out()
+                + self.v6.left_out()
+                + self.labels.left_out(),
             ..self.counts
         }
     }

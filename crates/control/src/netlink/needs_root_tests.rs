@@ -49,8 +49,10 @@ impl Bed {
     fn follow(&mut self) {
         let namespace = Namespace::open(&self.name).expect("it was made");
         let kernel = Arc::clone(&self.kernel);
-        self.netlink =
-            Some(Netlink::start(kernel, Some(Arc::new(namespace)), None).expect("it starts"));
+        self.netlink = Some(
+            Netlink::start((kernel, Arc::default()), Some(Arc::new(namespace)), None)
+                .expect("it starts"),
+        );
     }
 
     fn ip(&self, words: &str) {

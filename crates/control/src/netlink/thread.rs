@@ -5,6 +5,7 @@ use super::follow::{Follower, Sockets};
 use super::fpm::{Fpm, Listen};
 use super::watched::{Follow, Post, Watched, room_or, within};
 use elements::linux::Kernel;
+use elements::route::RouteBound;
 use ports::Namespace;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
@@ -41,7 +42,7 @@ impl Netlink {
     /// Begins to follow what the kernel says in a namespace; without one, in that of the process. The error is
     /// a sentence.
     pub(crate) fn start(
-        kernel: Arc<Kernel>,
+        (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
         namespace: Option<Arc<Namespace>>,
         fpm: Option<Listen>,
     ) -> Result<Netlink, String> {
@@ -58,7 +59,7 @@ impl Netlink {
         let counts: Arc<Counts> = Arc::default();
         let of_thread = Arc::clone(&counts);
         let thread = Watched::start("netlink", move |post| {
-            let follower = Follower::new(Arc::clone(&kernel), Arc::clone(&of_thread), fpm);
+            let follower = Follower::new((Arc::clone(&kernel), bound), Arc::clone(&of_thread), fpm);
             let mut following = Following {
                 place,
                 kernel,
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_hangs_is_noticed() {
-        let mut netlink = Netlink::start(Arc::default(), None, None).expect("it starts");
+        let mut netlink = Netlink::start(Default::default(), None, None).expect("it starts");
         assert!(netlink.is_alive());
         for _ in 0..3 {
             testkit::until("it does something", || netlink.is_alive());

@@ -1,5 +1,6 @@
 //! Route lookup, the element behind all its class names.
 
+use super::bound::RouteBound;
 use super::bulk::Bulk;
 use super::family::Family;
 use super::syntax::{Hops, PORTS_MAX, Parser, show_hops};
@@ -244,7 +245,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             .iter()
             .flat_map(|(_, hops)| hops.iter().map(|h| h.port));
         let port_max = ports.chain(no_route.map(u16::from)).max();
-        let table = Table::new().map_err(|refused| {
+        let table = Table::new(args.router_wide::<RouteBound>()).map_err(|refused| {
             let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
             args.error_in_whole(refused.to_string(), help);
         });

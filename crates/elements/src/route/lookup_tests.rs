@@ -431,3 +431,35 @@ fn plans_say_what_tables_take() {
     assert!((80 << 10..200 << 10).contains(&bytes("arp")));
     assert_eq!(bytes("q"), 800);
 }
+
+#[test]
+fn no_more_routes_come_than_the_router_may_have() {
+    use super::super::RouteBound;
+    for class in ALL {
+        let mut bench = Bench::new(crate::CLASSES, &text(class, "10.0.0.0/8 0, 10.1.0.0/16 1"));
+        bench.router_wide::<RouteBound>().set(Some(3));
+        bench.write("rt.add", "10.2.0.0/16 1");
+        let refused = bench.try_write("rt.add", "10.3.0.0/16 1");
+        let why = "each table of the router may have 3 routes at most (`routes`), and this makes 4";
+        assert_eq!(refused, Err(why.to_owned()), "{class}");
+        // A route may change, and one come for one that goes.
+        bench.write("rt.set", "10.2.0.0/16 2");
+        bench.write("rt.ctrl", "add 10.3.0.0/16 1\nremove 10.2.0.0/16");
+        let refused = bench.try_write("rt.ctrl", "add 10.4.0.0/16 1\nset 10.3.0.0/16 2");
+        assert!(refused.is_err(), "{class}");
+        assert_eq!(
+            lookup(&mut bench, "10.3.0.1"),
+            "1",
+            "none of it was carried out"
+        );
+        // What is there stays when there may be fewer, also over a reload.
+        bench.router_wide::<RouteBound>().set(Some(2));
+        let changed = text(class, "10.0.0.0/8 0, 10.1.0.0/16 2");
+        bench.reload(&changed).expect("it is right");
+        assert_eq!(lookup(&mut bench, "10.3.0.1"), "1", "{class}");
+        assert_eq!(lookup(&mut bench, "10.1.0.1"), "2", "{class}");
+        bench.write("rt.remove", "10.3.0.0/16");
+        bench.router_wide::<RouteBound>().set(None);
+        bench.write("rt.add", "10.3.0.0/16 1");
+    }
+}

@@ -1,4 +1,5 @@
 pub(crate) mod attached;
+mod bound;
 pub(crate) mod bulk;
 pub(crate) mod direct_ip_lookup;
 pub(crate) mod family;
@@ -13,6 +14,7 @@ mod syntax;
 pub(crate) mod table;
 mod words;
 
+pub use bound::RouteBound;
 use engine::element::Class;
 use lookup::{Kind, Lookup};
 

@@ -1,5 +1,6 @@
 //! Routes and their next hops, as a configuration and handlers bring them.
 
+use super::bound::RouteBound;
 use super::store::{self, Store};
 use super::syntax::{Command, Hops, show_hops};
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,8 @@ pub(super) struct Known<const N: usize> {
     /// What was said of next hops going down and up, the last word last: it counts for routes to
     /// come too.
     said: Vec<(Which, bool)>,
+    /// How many routes there may be.
+    bound: Arc<RouteBound>,
 }
 
 type Writer<const N: usize, S> = store::Writer<N, Known<N>, S>;
@@ -65,10 +68,11 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// A table without routes.
-    pub(super) fn new() -> Result<Table<N, S>, NoMemory> {
+    pub(super) fn new(bound: Arc<RouteBound>) -> Result<Table<N, S>, NoMemory> {
         let known = Known {
             configured: Vec::new(),
             said: Vec::new(),
+            bound,
         };
         Store::new(known).map(Table)
     }
@@ -76,6 +80,17 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     /// Carries out all commands, or none. `show` writes a prefix.
     pub(super) fn apply(
         &self,
+        commands: &[Command<N>],
+        show: impl Fn(Prefix<N>) -> String,
+    ) -> Result<(), Refused> {
+        let most = self.lock().more.bound.get();
+        self.apply_within(most, commands, show)
+    }
+
+    /// As [`apply`](Self::apply), up to so many routes.
+    fn apply_within(
+        &self,
+        most: usize,
         commands: &[Command<N>],
         show: impl Fn(Prefix<N>) -> String,
     ) -> Result<(), Refused> {
@@ -89,7 +104,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
             writer.follow_said();
             self.groups().replace(writer.groups.groups());
         }
-        writer.change(commands, &ids?, show)
+        writer.change(most, commands, &ids?, show)
     }
 
     /// Removes all routes.
@@ -224,8 +239,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         }
         let said = old.more.said.clone();
         drop((old, writer));
-        // Routes that fitted the old table fit this one, which has no more of them.
-        let _ = self.apply(&commands, |_| String::new());
+        // Routes that fitted the old table fit this one, which has no more of them; those beyond the bound stay.
+        let _ = self.apply_within(usize::MAX, &commands, |_| String::new());
         for (which, up) in said {
             self.set_up(up, which);
         }
@@ -280,12 +295,14 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
 
     fn change(
         &mut self,
+        most: usize,
         commands: &[Command<N>],
         ids: &[Option<GroupId>],
         show: impl Fn(Prefix<N>) -> String,
     ) -> Result<(), Refused> {
         let mut before: Vec<(Prefix<N>, Option<GroupId>)> = Vec::with_capacity(commands.len());
         let mut wrong = None;
+        let had = self.rib.len();
         for (i, (command, id)) in commands.iter().zip(ids).enumerate() {
             match self.change_one(command, *id, &show) {
                 Ok(change) => before.push(change),
@@ -294,6 +311,14 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
                     break;
                 }
             }
+        }
+        // Also one that has more than it may, since that has changed, can do with fewer.
+        let has = self.rib.len();
+        if wrong.is_none() && has > had && has > most {
+            let why = format!(
+                "each table of the router may have {most} routes at most (`routes`), and this makes {has}"
+            );
+            wrong = Some((commands.len() - 1, why));
         }
         if wrong.is_none()
             && let Err(full) = self.rib.publish()
@@ -408,7 +433,7 @@ mod tests {
 
     #[test]
     fn an_id_that_readers_may_still_find_is_not_used_again() {
-        let table = Table::<4>::new().expect("memory");
+        let table = Table::<4>::new(Arc::default()).expect("memory");
         let mut writer = table.lock();
         let first = id_of(&mut writer, 1);
         // The route is gone, but the table had no room to say so.

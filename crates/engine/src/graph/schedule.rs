@@ -102,7 +102,11 @@ impl Graph {
         self.start();
         let is_due = |&Reverse((at, _)): &Reverse<(Time, u32)>| at <= self.core.now;
         worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
+        self.look_what_is_held();
         if let [only] = &*self.core.tasks {
+            // What may hold so much only is looked at after each burst.
+            let bounded = self.core.holds_most.is_some();
+            let rounds = if bounded { 1 } else { rounds };
             self.core.more = rounds.saturating_sub(1);
             worked |= self.core.may_run(only) && self.run_task(0) == Did::Work;
             self.core.used = rounds - self.core.more;
@@ -142,6 +146,21 @@ impl Graph {
     #[inline]
     pub fn set_most(&mut self, most: u32) {
         self.core.most = most as usize;
+    }
+
+    /// Has sources rest while elements hold so many packets, or more; with `None` no more. One burst of each source may
+    /// come beyond that.
+    pub fn hold_at_most(&mut self, packets: Option<usize>) {
+        (self.core.holds_most, self.core.full) = (packets, false);
+        self.look_what_is_held();
+    }
+
+    /// Looks whether elements hold as many packets as they may.
+    #[inline]
+    fn look_what_is_held(&mut self) {
+        if let Some(most) = self.core.holds_most {
+            self.core.full = self.held() >= most;
+        }
     }
 
     /// Rounds that the last turn needed, of those that it was given.
@@ -253,6 +272,7 @@ impl Graph {
 
     #[inline(never)]
     fn run_next(&mut self) -> Option<Did> {
+        self.look_what_is_held();
         let index = self.core.next_task()?;
         self.core.schedule.charge(&mut self.core.tasks[index]);
         Some(self.run_task(index))
@@ -382,7 +402,8 @@ impl Core {
 
     #[inline]
     fn rests(&self, task: &Task) -> bool {
-        (self.paused || self.pressure > 0) && self.plan.elements[task.node].inputs.is_empty()
+        (self.paused || self.full || self.pressure > 0)
+            && self.plan.elements[task.node].inputs.is_empty()
     }
 
     /// Whether the driver has something to do before the next task.

@@ -24,6 +24,7 @@ impl Graph {
         next.core.taps.move_to(plan);
         next.core.random = core.random;
         next.core.inbox = core.inbox;
+        next.core.holds_most = core.holds_most;
         let tasks_of = |graph: &[Task]| -> HashMap<usize, usize> {
             let each = graph.iter().enumerate();
             each.map(|(at, task)| (task.node, at)).collect()

@@ -189,7 +189,8 @@ impl Routers {
             share,
             progress,
         } = arrival;
-        let graph = Graph::build(&plan, &site, no_reader());
+        let mut graph = Graph::build(&plan, &site, no_reader());
+        graph.hold_at_most(share.buffers());
         self.running.push(LocalRouter {
             router,
             graph: Some(graph),
@@ -254,6 +255,7 @@ impl Routers {
     pub fn set_share(&mut self, router: u64, share: Share) {
         let mut all = self.running.iter_mut().chain(&mut self.halted);
         if let Some(local) = all.find(|local| local.router == router) {
+            local.graph().hold_at_most(share.buffers());
             self.order.change(&mut local.account, share);
         }
     }

@@ -23,6 +23,8 @@ pub struct Share {
     pub priority: u8,
     /// Whose share it has a part of, by its tickets.
     pub group: Option<Group>,
+    /// Packets that it may hold: while it does, its sources bring no more. `None` = no bound.
+    pub buffers: Option<u32>,
 }
 
 /// Routers that have a share together, as far as their priority is the same.
@@ -40,6 +42,7 @@ impl Default for Share {
             tickets: 1,
             priority: 0,
             group: None,
+            buffers: None,
         }
     }
 }
@@ -51,6 +54,10 @@ impl Share {
             AHEAD => LEVELS - 1,
             priority => 1 + usize::from(priority.min(PRIORITIES - 1)),
         }
+    }
+
+    pub(super) fn buffers(self) -> Option<usize> {
+        self.buffers.map(|most| most as usize)
     }
 
     /// Whether it polls a shared port.
@@ -185,7 +192,7 @@ mod tests {
         let share = |&(tickets, priority, _): &(u32, u8, u64)| Share {
             tickets,
             priority,
-            group: None,
+            ..Share::default()
         };
         let mut accounts: Vec<_> = routers.iter().map(|r| order.open(share(r))).collect();
         let mut had = vec![0; routers.len()];

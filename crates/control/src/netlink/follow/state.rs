@@ -6,6 +6,7 @@ use super::super::model::{Model, Source};
 use super::super::neighbours::Neighbours;
 use super::super::rules::Rules;
 use elements::linux::Kernel;
+use elements::route::RouteBound;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tracing::warn;
@@ -15,6 +16,8 @@ use wire::netlink::{AF_INET, AF_INET6, AF_MPLS, Change, Event, Message, NLM_F_MU
 /// All that is known, and what is told of it.
 pub(super) struct State {
     pub(super) kernel: Arc<Kernel>,
+    /// How many routes there may be.
+    bound: Arc<RouteBound>,
     pub(super) counts: Arc<Counts>,
     pub(super) model: Model,
     pub(super) links: Links,
@@ -30,13 +33,20 @@ pub(super) struct State {
     unread: HashSet<u16>,
     /// Whether a table was full, so that it is said once.
     full: bool,
+    /// What has been left out beyond the bound, and whether that was said.
+    left_out: (u64, bool),
 }
 
 impl State {
     /// Nothing is known. With `daemon`, one tells routes by FPM.
-    pub(super) fn new(kernel: Arc<Kernel>, counts: Arc<Counts>, daemon: bool) -> State {
+    pub(super) fn new(
+        (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
+        counts: Arc<Counts>,
+        daemon: bool,
+    ) -> State {
         State {
             kernel,
+            bound,
             counts,
             model: Model::new(daemon),
             links: Links::default(),
@@ -47,7 +57,13 @@ impl State {
             places: None,
             unread: HashSet::new(),
             full: false,
+            left_out: (0, false),
         }
+    }
+
+    /// Takes up how many routes there may be.
+    pub(super) fn follow_bound(&mut self) {
+        self.model.set_most(self.bound.get());
     }
 
     /// Takes a message up; whether it could be read.
@@ -160,6 +176,22 @@ impl State {
             }
         }
         self.count();
+        self.say_left_out();
+    }
+
+    /// Says that routes are left out: once, until there is room again.
+    fn say_left_out(&mut self) {
+        let (before, said) = self.left_out;
+        let now = self.model.counts().left_out;
+        if now > before && !said {
+            let most = self.bound.get();
+            warn!(
+                most,
+                "the router has as many routes as it may have (`routes`): others are left out, and packets to them take the \
+                 way of a shorter prefix, or go to the kernel"
+            );
+        }
+        self.left_out = (now, now > before || said && !self.model.has_room());
     }
 
     fn count(&self) {
@@ -179,5 +211,6 @@ impl State {
         counts.selective.set(left_out.selective as usize);
         counts.no_group.set(left_out.no_group as usize);
         counts.no_room.set(left_out.no_room as usize);
+        counts.left_out.set(left_out.left_out as usize);
     }
 }

@@ -33,7 +33,7 @@ const UP: u32 = 0x1_0041;
 fn follower() -> Follower {
     let kernel = Arc::<Kernel>::default();
     kernel.interface("eth0").expect("room");
-    let mut follower = Follower::new(kernel, Arc::default(), None);
+    let mut follower = Follower::new((kernel, Arc::default()), Arc::default(), None);
     let state = &mut follower.state;
     state.links.renumber(&state.kernel);
     follower.all_at = None;

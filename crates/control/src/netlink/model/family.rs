@@ -37,6 +37,13 @@ pub(super) struct Family<const N: usize> {
     no_room: u64,
     /// Whether the image had no room to tell workers of everything.
     full: bool,
+    /// Routes that there are, those of one prefix counted apart.
+    count: usize,
+    /// Routes that there may be. Addresses of the machine count, and are never left out.
+    most: usize,
+    left_out: u64,
+    /// Whether some that the kernel has told are not here.
+    lacks: bool,
     hops: Vec<Hop>,
     list: Vec<Entry>,
 }
@@ -72,6 +79,10 @@ impl<const N: usize> Family<N> {
             exception,
             no_room: 0,
             full: false,
+            count: 0,
+            most: usize::MAX,
+            left_out: 0,
+            lacks: false,
             hops: Vec::new(),
             list: Vec::new(),
         }
@@ -91,11 +102,18 @@ impl<const N: usize> Family<N> {
         }
         let path = self.path(world, class, route);
         let mark = self.marks[class as usize];
+        if self.is_beyond(how, &prefix, &path) {
+            self.left_out += 1;
+            // A daemon cannot be asked.
+            self.lacks |= class == Class::Main;
+            return true;
+        }
         match self.table.entry(prefix) {
             Place::Vacant(_) if how == How::Gone => true,
             Place::Vacant(place) => {
                 match self.paths.retain(&path, &mut self.ways) {
                     Some(id) => {
+                        self.count += 1;
                         place.insert(Entry::new(id, mark));
                         self.staged.push(prefix);
                     }
@@ -113,6 +131,48 @@ impl<const N: usize> Family<N> {
                 self.edit(&prefix, mark, |list| list.tell(how, &path))
             }
         }
+    }
+
+    /// Whether there would be more routes than there may be with this one. One that is here, or takes the place of one,
+    /// is none more.
+    fn is_beyond(&self, how: How, prefix: &Prefix<N>, path: &Path) -> bool {
+        if self.count < self.most || path.class == Class::Local || how == How::Gone {
+            return false;
+        }
+        let here = |entry: &Entry| {
+            let known = self.paths.get(entry.id());
+            let gives_way = how == How::Replace || (path.joins && known.joins);
+            // A daemon has one route to a prefix.
+            let is_daemons = known.class == Class::Fpm && path.class == Class::Fpm;
+            known == path || is_daemons || (gives_way && known.rank() == path.rank())
+        };
+        !self.routes(prefix).iter().any(here)
+    }
+
+    /// Sets how many routes there may be. Those that are here stay.
+    pub(super) fn set_most(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Whether there is room for routes that the kernel has told and that were left out.
+    pub(super) fn lacks(&self) -> bool {
+        self.lacks && self.count < self.most
+    }
+
+    /// Routes whose prefix has others, and those whose has not, counted anew.
+    #[cfg(test)]
+    pub(super) fn counted(&self) -> usize {
+        let all = self.table.keys();
+        all.map(|prefix| self.routes(prefix).len()).sum()
+    }
+
+    /// Routes, those of one prefix counted apart.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// What a message is about.
@@ -205,6 +265,7 @@ impl<const N: usize> Family<N> {
         if count > 1 && list.len() < 2 {
             self.several.remove(prefix);
         }
+        self.count = self.count + list.len() - count;
         self.list = list;
         result
     }
@@ -216,12 +277,14 @@ impl<const N: usize> Family<N> {
             paths,
             ways,
             staged,
+            count,
             ..
         } = self;
         table.retain(|prefix, entry| {
             let Some(id) = entry.path() else { return true };
             let gone = gone(paths.get(id), *entry, ways);
             if gone {
+                *count -= 1;
                 paths.release(id, ways);
                 staged.push(*prefix);
             }
@@ -281,6 +344,7 @@ impl<const N: usize> Family<N> {
     }
 
     pub(super) fn begin_sync(&mut self, source: Source) {
+        self.lacks &= source == Source::Fpm;
         for class in classes(source) {
             let at = *class as usize;
             if self.syncing[at] {

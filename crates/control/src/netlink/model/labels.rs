@@ -34,9 +34,14 @@ struct Told {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LabelRoutes {
     routes: BTreeMap<u32, Told>,
+    /// Labels that may have a route.
+    most: usize,
+    left_out: u64,
+    /// Whether some that the kernel has told are not here.
+    lacks: bool,
     /// Labels that the image knows otherwise, perhaps.
     stale: BTreeSet<u32>,
     /// The numbers of the syncs by the kernel and by FPM.
@@ -52,7 +57,34 @@ impl Source {
     }
 }
 
+impl Default for LabelRoutes {
+    fn default() -> Self {
+        LabelRoutes {
+            routes: BTreeMap::new(),
+            most: usize::MAX,
+            left_out: 0,
+            lacks: false,
+            stale: BTreeSet::new(),
+            syncs: [0; 2],
+        }
+    }
+}
+
 impl LabelRoutes {
+    /// Sets how many labels may have a route. Those that have one keep it.
+    pub(super) fn set_most(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Whether there is room for what the kernel has told and that was left out.
+    pub(super) fn lacks(&self) -> bool {
+        self.lacks && self.routes.len() < self.most
+    }
+
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     /// A message about a label.
     pub(super) fn route(
         &mut self,
@@ -67,6 +99,11 @@ impl LabelRoutes {
             world.hop(is4, &hop)
         });
         match change {
+            Change::New if self.routes.len() >= self.most && !self.routes.contains_key(&label) => {
+                self.left_out += 1;
+                self.lacks |= source == Source::Kernel;
+                return;
+            }
             Change::New => {
                 let told = Told {
                     hops: hops.collect(),
@@ -86,6 +123,7 @@ impl LabelRoutes {
     }
 
     pub(super) fn begin_sync(&mut self, source: Source) {
+        self.lacks &= source == Source::Fpm;
         let sync = &mut self.syncs[source.index()];
         *sync = sync.wrapping_add(1);
     }

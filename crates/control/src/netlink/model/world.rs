@@ -180,6 +180,11 @@ impl World {
         self.objects.insert(id, (object, self.sync));
     }
 
+    /// Whether an object is known.
+    pub(super) fn has_object(&self, source: Source, id: u32) -> bool {
+        self.objects.contains_key(&(self.owner(source), id))
+    }
+
     /// Removes an object; those groups that had it as their last member go with it.
     pub(super) fn remove_object(&mut self, source: Source, id: u32) {
         self.remove_all(HashSet::from([(self.owner(source), id)]));

@@ -221,3 +221,54 @@ fn what_happens_during_a_sync_is_not_lost() {
         }
     }
 }
+
+#[test]
+fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
+    let mut left_out = 0;
+    for seed in 0..40 {
+        let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
+        bench.model().set_most(3);
+        let mut allowed = [3; 2];
+        for step in 0..300 {
+            let mut chance = Chance {
+                random: &mut random,
+                plain: false,
+            };
+            let (what, tells_all) = chance.happen(&mut bench);
+            bench.hear();
+            let (most, model) = (bench.model().most, bench.model());
+            let count = [model.v4.count(), model.v6.count()];
+            assert_eq!(
+                count,
+                [model.v4.counted(), model.v6.counted()],
+                "{seed} {step} {what}"
+            );
+            let own = bench.kernel.routes.iter();
+            let own = own.filter(|route| route.table == TABLE_LOCAL).count();
+            for (allowed, count) in allowed.iter_mut().zip(count) {
+                assert!(
+                    count <= *allowed + own,
+                    "{seed} {step} {what}: {count} of {allowed}"
+                );
+                // Those that are there stay when the bound falls.
+                *allowed = most.max(count).min(*allowed);
+            }
+            if random.below(10) > 0 {
+                continue;
+            }
+            left_out += bench.model().counts().left_out;
+            bench.model().set_most(usize::MAX);
+            for _ in 0..3 {
+                if bench.model().doubt().any() || !tells_all {
+                    bench.sync(|_| {});
+                }
+            }
+            bench.agree(&(seed, step, what));
+            let most = random.below(6);
+            bench.model().set_most(most);
+            let model = bench.model();
+            allowed = [model.v4.count(), model.v6.count()].map(|count| count.max(most));
+        }
+    }
+    assert!(left_out > 1000, "the bound was met: {left_out}");
+}
