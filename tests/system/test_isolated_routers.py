@@ -4,7 +4,8 @@ The network is that of test_virtual_routers: two tenants by VLAN on the same por
 router is isolated, as user `games`.
 
 Shows: an isolated router is driven by its FRR as any other; it is killed, hangs, is reloaded, removed and added, and
-answers requests with garbage, and the other tenant's traffic and session notice nothing; what its user may not do fails.
+answers requests with garbage, and the other tenant's traffic and session notice nothing; what is saved of it counts again;
+what its user may not do fails.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from daemons import available
 from net import Lab, until
 from taps import mac_of
 from test_virtual_routers import FAR, Bed
-from topology import ASHLAR, ROOT, SERVER, Network
+from topology import ASHLAR, ROOT, SERVER, AshlarRouter, Network
 from traffic import Pings, answered
 
 pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2")]
@@ -178,6 +179,13 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
                 # What is not about it is answered as ever.
                 assert 'router="blue"' in bed.router.get("/metrics").decode()
                 assert "blue" in bed.router.cli("show")
+        # Where the operator's `ashlar save` writes it does not choose.
+        info = {"name": "red", "version": "0", "pid": 1, "uptime_ns": 1, "clock_ns": 1, "configuration": "x", "own": "x",
+                "saved": "/etc/cron.d/red", "reloads": 0}
+        body = json.dumps(info).encode()
+        with answering(listener, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body):
+            told = json.loads(bed.router.get("/v1/routers/red/info"))
+            assert told == info | {"saved": str(ROOT / "conf/linux-router.red.saved")}
     # Nor is it believed that somebody else is it.
     path.unlink()
     with listening(path, number_of(OTHER)):
@@ -230,6 +238,44 @@ def answering(listener: socket.socket, sentence: bytes) -> Iterator[None]:
     finally:
         done.set()
         talker.join()
+
+
+def test_what_is_saved_counts_after_a_crash_and_a_start(lab):
+    graph = lab.folder / "red.click"
+    graph.write_text("FromDevice(between) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.0.0.0/8 0) -> Discard;\n"
+                     "Idle -> ToDevice(between);\n")
+    (lab.folder / "blue.click").write_text("FromDevice(between) -> ToDevice(between);\n")
+    file = lab.folder / f"{lab.name}.toml"
+    file.write_text(f'[[router]]\nname = "red"\ngraph = "red.click"\n{ISOLATED}\n[[router]]\nname = "blue"\n'
+                    'graph = "blue.click"\n[[link]]\nname = "between"\nrouters = ["red", "blue"]\n')
+    router = AshlarRouter(lab.namespace("ports"), workers=1)
+    router.definitions = list
+
+    def routes() -> str:
+        asked = lab.run(ASHLAR, "show", "--socket", str(router.socket), "--router", "red", "rt.table", ok=None)
+        return asked.out if asked.status == 0 else ""
+
+    router.start(file)
+    until(lambda: "10.0.0.0/8" in routes(), "its table", 20)
+    router.cli("set", "--router", "red", "rt.add", "192.0.2.0/24 0")
+    said = router.cli("save", "--router", "red")
+    saved = lab.folder / "red.red.saved"
+    assert str(saved) in said and saved.exists(), said
+    inside = RUN / lab.name / "red.saved"
+    until(lambda: inside.exists() and inside.read_text() == saved.read_text(), "what was saved, inside")
+    for kind in ("run", "confine"):
+        [before] = processes(lab)["run"]
+        os.kill(processes(lab)[kind][0], signal.SIGKILL)
+        until(lambda gone=before: gone not in processes(lab)["run"] and "192.0.2.0/24" in routes(), "its table", 20)
+    assert router.stop() == 0
+    assert not list(RUN.glob(f"{lab.name}*"))
+    router.start(file)
+    until(lambda: "192.0.2.0/24" in routes(), "its table", 20)
+    # All is again as the graph says.
+    router.cli("set", "--router", "red", "rt.remove", "192.0.2.0/24")
+    router.cli("save", "--router", "red")
+    until(lambda: not saved.exists() and not inside.exists(), "nothing that is saved")
+    assert router.stop() == 0
 
 
 def test_a_part_of_the_traffic_goes_through_an_isolated_router_and_comes_back(lab):

@@ -51,6 +51,14 @@ impl Control {
         let lines: Vec<(&str, &str)> = text.lines().filter_map(|l| l.split_once(' ')).collect();
         for lines in lines.chunk_by(|a, b| a.0 == b.0) {
             let path = lines[0].0;
+            // What is in the file may come from a router that was isolated, and is not trusted.
+            if !path.ends_with(".ctrl") {
+                warn!(
+                    file = shown,
+                    "{path}: this is no `ctrl`, so it does not count"
+                );
+                continue;
+            }
             let each: Vec<&str> = lines.iter().map(|(_, line)| *line).collect();
             if self.write(path, &each.join("\n")).is_ok() {
                 continue;

@@ -3,6 +3,7 @@
 use super::remote::Place;
 use super::{GATE, Isolation};
 use crate::file::Section;
+use crate::saved::file_for;
 use crate::source::Source;
 use crate::user::User;
 use engine::plan::Plan;
@@ -27,7 +28,7 @@ pub struct Isolated {
     pub(super) user: User,
     /// Its folder.
     folder: PathBuf,
-    /// Where its graph is written for it.
+    /// Where its graph is written for it, and beside it what was saved of it.
     graph: PathBuf,
     isolation: Isolation,
     netns: Option<String>,
@@ -164,18 +165,43 @@ impl Isolated {
         words
     }
 
-    /// Writes its graph where its process reads it: nobody but root can change it, and only its group can read it. The error is a
-    /// sentence.
+    /// Where `ashlar save` keeps what was changed: beside the graph that its file names.
+    pub(super) fn saved(&self) -> Option<PathBuf> {
+        let path = self.source.path.as_deref()?;
+        Some(file_for(path, Some(&self.name)))
+    }
+
+    /// Gives the process that starts what was saved. Nobody else than it reads what is in there.
+    pub(super) fn bring_saved(&self) -> Result<(), String> {
+        let (Some(from), to) = (self.saved(), file_for(&self.graph, None)) else {
+            return Ok(());
+        };
+        match fs::read(&from) {
+            Ok(text) => self.hand(&to, &text),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let _ = fs::remove_file(&to);
+                Ok(())
+            }
+            Err(e) => Err(format!("cannot read {}: {e}", from.display())),
+        }
+    }
+
+    /// Writes its graph where its process reads it. The error is a sentence.
     pub(super) fn write(&self) -> Result<(), String> {
-        let folder = self.all();
-        let failed = |e: io::Error| format!("cannot write {}: {e}", self.graph.display());
         let mut all = DirBuilder::new();
         all.recursive(true)
             .mode(0o711)
-            .create(folder)
-            .map_err(failed)?;
-        // Who reads it meanwhile has the old one.
-        let fresh = self.graph.with_extension("new");
+            .create(self.all())
+            .map_err(|e| format!("cannot make {}: {e}", self.all().display()))?;
+        self.hand(&self.graph, self.source.text.as_bytes())
+    }
+
+    /// Writes a file for its process: nobody but root can change it, and only its group can read it. Who reads it meanwhile
+    /// has the old one. The error is a sentence.
+    fn hand(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
+        let mut fresh = path.as_os_str().to_owned();
+        fresh.push(".new");
+        let fresh = PathBuf::from(fresh);
         let _ = fs::remove_file(&fresh);
         let write = || {
             let mut file = OpenOptions::new()
@@ -184,10 +210,10 @@ impl Isolated {
                 .mode(0o640)
                 .open(&fresh)?;
             rustix::fs::fchown(&file, None, Some(Gid::from_raw(self.user.group)))?;
-            file.write_all(self.source.text.as_bytes())?;
-            fs::rename(&fresh, &self.graph)
+            file.write_all(bytes)?;
+            fs::rename(&fresh, path)
         };
-        write().map_err(failed)
+        write().map_err(|e| format!("cannot write {}: {e}", path.display()))
     }
 
     /// Makes its folder anew, which only its user can enter. The error is a sentence.
@@ -208,6 +234,7 @@ impl Isolated {
     pub(super) fn clean(&self) {
         let _ = fs::remove_dir_all(&self.folder);
         let _ = fs::remove_file(&self.graph);
+        let _ = fs::remove_file(file_for(&self.graph, None));
         // The last one's.
         let _ = fs::remove_dir(self.all());
     }

@@ -179,6 +179,11 @@ impl Tenants {
         Some(self.list().get(name)?.isolated.place())
     }
 
+    /// Where what is changed in an isolated router is saved.
+    pub(crate) fn saved(&self, name: &str) -> Option<PathBuf> {
+        self.list().get(name)?.isolated.saved()
+    }
+
     /// What all isolated routers are and count, of those that say so soon.
     pub(crate) fn counts(&self) -> BTreeMap<String, (Info, Stats)> {
         let list = self.list();

@@ -122,17 +122,22 @@ impl Place {
         let runtime = runtime.enable_io().enable_time().build().map_err(failed)?;
         runtime.block_on(async {
             let whole = async {
-                let mut pieces = self.ask(method, target, body, Answer::Late, None).await?;
-                let mut all = Vec::new();
-                while let Some(piece) = pieces.recv().await {
-                    all.extend_from_slice(&piece);
-                }
-                Ok(all)
+                let pieces = self.ask(method, target, body, Answer::Late, None).await?;
+                Ok(whole(pieces).await)
             };
             let late = |_| failed("it takes too long");
             tokio::time::timeout(at_most, whole).await.map_err(late)?
         })
     }
+}
+
+/// All pieces of an answer.
+pub(crate) async fn whole(mut pieces: mpsc::Receiver<Bytes>) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(piece) = pieces.recv().await {
+        all.extend_from_slice(&piece);
+    }
+    all
 }
 
 impl Place {

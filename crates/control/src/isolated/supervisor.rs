@@ -9,14 +9,16 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tracing::{error, info};
+use std::time::{Duration, Instant, SystemTime};
+use tracing::{error, info, warn};
 
 /// Pauses between starts grow from the first to the last while processes end sooner than that.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 const SETTLED: Duration = Duration::from_secs(10);
 /// How long a process may take to end in order.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked whether something was saved.
+const LOOK: Duration = Duration::from_secs(1);
 /// Lines of its log that are passed on in a second, and bytes of each.
 const LINES: u32 = 50;
 const LINE: usize = 1000;
@@ -56,6 +58,7 @@ impl Supervisor {
             isolated: isolated.clone(),
             state: Arc::clone(&state),
             log: Log::new(&isolated.name),
+            saved: None,
         };
         let thread = std::thread::Builder::new().name("isolated".to_owned());
         let thread = thread.spawn(move || life.run()).map_err(failed)?;
@@ -98,6 +101,8 @@ struct Life {
     isolated: Isolated,
     state: Arc<State>,
     log: Log,
+    /// When that was saved which the process has; `None` while that is not known.
+    saved: Option<Option<SystemTime>>,
 }
 
 impl Life {
@@ -139,6 +144,8 @@ impl Life {
 
     /// Runs the process once: its status, or `None` if it was told to end.
     fn once(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.saved = None;
+        self.follow_saved();
         let mut command = Command::new(program());
         command.args(self.isolated.words());
         command
@@ -159,6 +166,20 @@ impl Life {
         })
     }
 
+    /// Brings what was saved to the process, if that has changed: it may start again by itself.
+    fn follow_saved(&mut self) {
+        let file = self.isolated.saved();
+        let now = file.and_then(|file| file.metadata().ok()?.modified().ok());
+        if self.saved == Some(now) {
+            return;
+        }
+        self.saved = Some(now);
+        if let Err(why) = self.isolated.bring_saved() {
+            let router = &self.isolated.name;
+            warn!(router, "what was saved does not count: {why}");
+        }
+    }
+
     /// Passes the log on until the process has ended; whether it was told to.
     fn watch(&mut self, child: &mut Child) -> io::Result<bool> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -172,10 +193,15 @@ impl Life {
             }
             let words = said.as_ref().map(AsFd::as_fd);
             fds.extend(words.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let limit = left.and_then(|left| Timespec::try_from(left).ok());
+            let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+            let limit = Timespec::try_from(left).ok();
             match poll(&mut fds, limit.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
+                Ok(0) if end.is_none() => {
+                    drop(fds);
+                    self.follow_saved();
+                    continue;
+                }
                 other => _ = other?,
             }
             let has = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
