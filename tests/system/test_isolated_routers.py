@@ -5,7 +5,7 @@ router is isolated, as user `games`.
 
 Shows: an isolated router is driven by its FRR as any other; it is killed, hangs, is reloaded, removed and added, and
 answers requests with garbage, and the other tenant's traffic and session notice nothing; what is saved of it counts again;
-what its user may not do fails.
+its folder has room for little; what its user may not do fails.
 """
 
 import contextlib
@@ -36,6 +36,11 @@ RUN = Path("/run/ashlar-isolated")
 def number_of(user: str) -> int:
     line = next(line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith(f"{user}:"))
     return int(line.split(":")[2])
+
+
+def folder_of(lab: Lab, router: AshlarRouter, name: str) -> Path:
+    """The folder of an isolated router as the common process sees it, which has mounted it."""
+    return Path(f"/proc/{router.process.pid}/root{RUN / lab.name / name}")
 
 
 def processes(lab: Lab) -> dict[str, list[int]]:
@@ -161,7 +166,7 @@ def test_commands_reach_an_isolated_router_by_its_name(bed):
 def test_a_router_that_answers_anything_harms_nobody(bed):
     """Its user listens where its router should, and says what it likes, endlessly, or nothing."""
     red, blue = bed.tenants
-    path = RUN / bed.lab.name / "red" / "control.sock"
+    path = folder_of(bed.lab, bed.router, "red") / "control.sock"
     # Its keeper would start it again.
     for kind in ("keep", "run"):
         os.kill(processes(bed.lab)[kind][0], signal.SIGSTOP)
@@ -240,7 +245,7 @@ def answering(listener: socket.socket, sentence: bytes) -> Iterator[None]:
         talker.join()
 
 
-def test_what_is_saved_counts_after_a_crash_and_a_start(lab):
+def test_what_is_saved_counts_after_a_crash_and_a_start_and_its_folder_is_bounded(lab):
     graph = lab.folder / "red.click"
     graph.write_text("FromDevice(between) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.0.0.0/8 0) -> Discard;\n"
                      "Idle -> ToDevice(between);\n")
@@ -267,8 +272,17 @@ def test_what_is_saved_counts_after_a_crash_and_a_start(lab):
         [before] = processes(lab)["run"]
         os.kill(processes(lab)[kind][0], signal.SIGKILL)
         until(lambda gone=before: gone not in processes(lab)["run"] and "192.0.2.0/24" in routes(), "its table", 20)
+    folder = folder_of(lab, router, "red")
+    with pytest.raises(OSError, match="No space left"):
+        for n in range(3):
+            (folder / f"large{n}").write_bytes(bytes(8 << 20))
+    for large in folder.glob("large*"):
+        large.unlink()
+    with pytest.raises(OSError, match="No space left"):
+        for n in range(2000):
+            (folder / f"many{n}").touch()
     assert router.stop() == 0
-    assert not list(RUN.glob(f"{lab.name}*"))
+    assert not list(RUN.glob(f"{lab.name}*")) and f"{RUN / lab.name}/" not in Path("/proc/mounts").read_text()
     router.start(file)
     until(lambda: "192.0.2.0/24" in routes(), "its table", 20)
     # All is again as the graph says.

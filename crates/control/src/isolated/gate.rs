@@ -10,12 +10,18 @@ use engine::plan::Plan;
 use engine::port::PortDirectory;
 use lang::args::quote;
 use ports::Directory;
-use rustix::fs::{Gid, Uid, chown};
+use rustix::fs::Gid;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// Bytes and files that a router's folder has room for.
+const ROOM: u32 = 16 << 20;
+const FILES: u32 = 1024;
 
 /// A router that runs as a process of its own.
 #[derive(Clone, Debug)]
@@ -216,23 +222,34 @@ impl Isolated {
         write().map_err(|e| format!("cannot write {}: {e}", path.display()))
     }
 
-    /// Makes its folder anew, which only its user can enter. The error is a sentence.
+    /// Makes its folder anew, which only its user can enter. It has a file system of its own, so that there is a bound for all
+    /// files in it. The error is a sentence.
     pub(super) fn make_folder(&self) -> Result<(), String> {
-        let make = || {
-            match fs::remove_dir_all(&self.folder) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
+        let User { id, group, .. } = &self.user;
+        let options = format!("size={ROOM},nr_inodes={FILES},mode=0700,uid={id},gid={group}");
+        let options = CString::new(options).unwrap_or_default();
+        let make = || -> io::Result<()> {
+            self.remove_folder()?;
             DirBuilder::new().mode(0o700).create(&self.folder)?;
-            let (user, group) = (Uid::from_raw(self.user.id), Gid::from_raw(self.user.group));
-            Ok(chown(&self.folder, Some(user), Some(group))?)
+            let flags = MountFlags::NOSUID | MountFlags::NODEV;
+            Ok(mount("ashlar", &self.folder, "tmpfs", flags, &*options)?)
         };
         make().map_err(|e| format!("cannot make the folder {}: {e}", self.folder.display()))
     }
 
+    /// Removes its folder, if there is one; also one that a process has left which was killed.
+    fn remove_folder(&self) -> io::Result<()> {
+        // It need not be a mount.
+        let _ = unmount(&self.folder, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        match fs::remove_dir_all(&self.folder) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes what was made for it.
     pub(super) fn clean(&self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        let _ = self.remove_folder();
         let _ = fs::remove_file(&self.graph);
         let _ = fs::remove_file(file_for(&self.graph, None));
         // The last one's.
