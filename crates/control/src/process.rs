@@ -6,7 +6,7 @@ mod take_up;
 use crate::balance::Keeper;
 use crate::books::Books;
 use crate::file::{self, Parsed, Section, twice_used};
-use crate::isolated::{self, Isolated, Tenants};
+use crate::isolated::{self, Isolated, IsolatedRouters};
 use crate::memory::Spare;
 use crate::metrics;
 use crate::netlink::Listen;
@@ -72,7 +72,7 @@ pub struct Process {
     reloads: AtomicU64,
     pub(crate) stop: tokio::sync::Notify,
     keeper: Keeper,
-    pub(crate) tenants: Tenants,
+    pub(crate) isolated: IsolatedRouters,
     /// Set when routers have been planned, or are gone.
     pub(crate) spare: Spare,
     started: Instant,
@@ -227,7 +227,7 @@ impl Process {
             reloads: AtomicU64::new(0),
             stop: tokio::sync::Notify::new(),
             keeper: Keeper::default(),
-            tenants: Tenants::default(),
+            isolated: IsolatedRouters::default(),
             spare: Spare::default(),
             started: Instant::now(),
         }
@@ -281,7 +281,7 @@ impl Process {
     /// Starts the process of a router, if it has one, or has it take up what has changed. The error is a sentence.
     pub fn follow_isolated(&self, planned: &Planned) -> Result<(), String> {
         let isolated = planned.isolated.as_ref();
-        isolated.map_or(Ok(()), |(isolated, _)| self.tenants.follow(isolated))
+        isolated.map_or(Ok(()), |(isolated, _)| self.isolated.follow(isolated))
     }
 
     /// Closes queues of TAP interfaces that were held for this process and that no router has taken up.
@@ -350,7 +350,7 @@ impl Process {
         let Some(gone) = gone else {
             return false;
         };
-        self.tenants.end(name);
+        self.isolated.end(name);
         gone.end(false);
         gone.take_down();
         self.spare.note();
@@ -388,7 +388,7 @@ impl Process {
     /// Nothing waits for the routers any more.
     pub(crate) fn end(&self) {
         self.keeper.end();
-        self.tenants.end_all();
+        self.isolated.end_all();
         self.routers().iter().for_each(|router| router.end(true));
     }
 
@@ -447,7 +447,7 @@ impl Process {
                     .map(|d| d.name.clone())
                     .collect(),
                 ended: router.router.ended(),
-                isolated: self.tenants.view(router.name()),
+                isolated: self.isolated.view(router.name()),
                 busy_ns: busy_of(&busy, router),
             }
         };
@@ -466,7 +466,7 @@ impl Process {
         let busy = self.workers().busy()?;
         for (n, router) in self.routers().iter().enumerate() {
             let mut info = router.info();
-            if self.tenants.place(router.name()).is_some() {
+            if self.isolated.place(router.name()).is_some() {
                 info.name.push_str(isolated::GATE);
             }
             text.router_of_many(&info, &router.stats()?, n == 0);
@@ -474,7 +474,7 @@ impl Process {
             text.busy(&busy_of(&busy, router));
             text.end_router();
         }
-        for (name, (info, stats)) in self.tenants.counts() {
+        for (name, (info, stats)) in self.isolated.counts() {
             text.router_of_many(&Info { name, ..info }, &stats, false);
             text.end_router();
         }
@@ -507,8 +507,8 @@ impl Process {
         match (&self.file, router) {
             (Some(file), None) if asked.add.is_some() => self.add_described(file, asked),
             (Some(file), None) if asked.text.is_none() || described => self.reload_all(file, asked),
-            (Some(_), Some(name)) if self.tenants.place(name).is_some() => {
-                self.tenants.reload(name, asked)
+            (Some(_), Some(name)) if self.isolated.place(name).is_some() => {
+                self.isolated.reload(name, asked)
             }
             (None, _) if described => Err(Failure::new(
                 409,

@@ -226,7 +226,7 @@ fn follow_devices(process: &Process) {
     routers.iter().for_each(|r| r.follow_devices());
     let named = |name: &str| routers.iter().find(|router| router.name() == name);
     let ports = |name: &str| named(name).map(|router| Arc::clone(&router.ports));
-    process.tenants.follow_links(ports);
+    process.isolated.follow_links(ports);
 }
 
 /// Routers whose namespace has no name any more, so that this is said once.

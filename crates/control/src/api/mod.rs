@@ -215,23 +215,23 @@ impl Api {
             }
             _ => {}
         }
-        let tenants = &self.process.tenants;
+        let isolated = &self.process.isolated;
         if let Some((name, place)) = name
             .as_deref()
-            .and_then(|name| Some((name, tenants.place(name)?)))
+            .and_then(|name| Some((name, isolated.place(name)?)))
         {
             let pieces = self.hand_on(&place, request, &wanted).await?;
             if wanted == Request::Info {
                 let mut info = info_of(pieces).await?;
                 // Clients write where this says: the router must not choose.
-                info.saved = tenants.saved(name);
+                info.saved = isolated.saved(name);
                 return json(&info);
             }
             return Ok(stream(kind_of(&wanted), pieces));
         }
         let gate = name
             .as_deref()
-            .and_then(|name| self.process.tenants.of_gate(name));
+            .and_then(|name| self.process.isolated.of_gate(name));
         let router = self.process.router(gate.as_deref().or(name.as_deref()))?;
         match wanted {
             Request::Capture(spec) => self.capture(router, spec).await,

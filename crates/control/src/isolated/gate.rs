@@ -38,10 +38,19 @@ pub struct Isolated {
     graph: PathBuf,
     isolation: Isolation,
     netns: Option<String>,
-    /// What its shared ports and links are in its process.
-    ports: Vec<(String, String)>,
-    /// What they are here: each, and the gate's end of the memory.
-    pub(super) gates: Vec<(String, String)>,
+    /// Its shared ports and links.
+    pub(super) passages: Vec<Passage>,
+}
+
+/// A shared port or link of an isolated router: shared memory of which its process has one end and the gate the other.
+#[derive(Clone, Debug)]
+pub(super) struct Passage {
+    /// What it is called in both.
+    pub(super) name: String,
+    /// The device in its process.
+    inside: String,
+    /// The device of the gate.
+    pub(super) outside: String,
 }
 
 /// Of an isolated router whose own graph has this plan: what starts it, and the graph of its gate. Its folder is in `folder`.
@@ -54,7 +63,7 @@ pub fn plan(
 ) -> Result<(Isolated, Source), String> {
     let isolation = section.isolation.as_ref().ok_or("it is not isolated")?;
     let own = folder.join(&section.name);
-    let (mut text, mut inside, mut gates) = (String::new(), Vec::new(), Vec::new());
+    let (mut text, mut passages) = (String::new(), Vec::new());
     for device in &plan.devices {
         if ports.is_of_machine(&device.name) {
             // It opens that by itself.
@@ -64,15 +73,17 @@ pub fn plan(
         let socket = socket.display();
         let about = ports.probe(&device.name)?;
         let mac = wire::EtherAddr(about.mac).to_string().to_lowercase();
-        let memory = format!(
+        let inside = format!(
             "memif:role=server,socket={socket},mac={mac},mtu={}",
             about.mtu
         );
-        inside.push((device.name.clone(), memory));
-        let here = quote(&device.name);
-        let there = format!("memif:role=client,socket={socket},peer={}", user.id);
-        gates.push((device.name.clone(), there.clone()));
-        let there = quote(&there);
+        let outside = format!("memif:role=client,socket={socket},peer={}", user.id);
+        let (here, there) = (quote(&device.name), quote(&outside));
+        passages.push(Passage {
+            name: device.name.clone(),
+            inside,
+            outside,
+        });
         if device.request.rx_queues > 0 {
             let _ = writeln!(
                 text,
@@ -97,8 +108,7 @@ pub fn plan(
         folder: own,
         isolation: isolation.clone(),
         netns: section.netns.clone(),
-        ports: inside,
-        gates,
+        passages,
     };
     Ok((isolated, gate))
 }
@@ -162,8 +172,8 @@ impl Isolated {
             "--workers",
             &workers,
         ]);
-        for (name, device) in &self.ports {
-            add(&["--port", &format!("{name}={device}")]);
+        for Passage { name, inside, .. } in &self.passages {
+            add(&["--port", &format!("{name}={inside}")]);
         }
         for (name, value) in &self.source.definitions {
             add(&[&format!("{name}={value}")]);

@@ -61,7 +61,7 @@ pub fn folder(process: &str) -> PathBuf {
 
 /// The isolated routers that run.
 #[derive(Default)]
-pub(crate) struct Tenants {
+pub(crate) struct IsolatedRouters {
     running: Mutex<BTreeMap<String, Supervisor>>,
     claim: Mutex<Option<Claim>>,
 }
@@ -114,7 +114,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Tenants {
+impl IsolatedRouters {
     fn list(&self) -> MutexGuard<'_, BTreeMap<String, Supervisor>> {
         lock(&self.running)
     }
@@ -214,8 +214,9 @@ impl Tenants {
             let Some(ports) = ports(name) else {
                 continue;
             };
-            for (port, memory) in &running.isolated.gates {
-                if let (Some(port), Some(memory)) = (ports.get(port), ports.get(memory)) {
+            for passage in &running.isolated.passages {
+                let (port, memory) = (ports.get(&passage.name), ports.get(&passage.outside));
+                if let (Some(port), Some(memory)) = (port, memory) {
                     memory.port.hold_down(!port.port.link_up());
                 }
             }

@@ -111,13 +111,13 @@ impl Process {
             let goes = running.iter().filter(|router| !kept(router)).cloned();
             // This process opens what those have that are isolated no more.
             let shared = planned.iter().filter(|one| one.isolated.is_none());
-            let ended = shared.filter_map(|one| self.tenants.end(&one.section.name));
+            let ended = shared.filter_map(|one| self.isolated.end(&one.section.name));
             let ended: Vec<_> = ended.collect();
             let done = self.take_up(&planned, &stays, goes.collect());
             service::ready();
             if done.is_err() {
                 for isolated in &ended {
-                    self.tenants.follow(isolated).map_err(refused)?;
+                    self.isolated.follow(isolated).map_err(refused)?;
                 }
             }
             done?;

@@ -25,7 +25,7 @@
 //!   port itself also does what it can of this, so that fewer packets change worker (see the handler `rss`).
 //!   Default is none: packets stay on the worker that receives them.
 //! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 if no
-//!   element behind reads annotations (`ashlar plan` says so).
+//!   element behind reads annotations (`ashlar plan` says so). Beside other routers it is fewer if packets take long.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `TIMESTAMP`: whether packets get the time at which they are taken from the port as their timestamp.
 //!   Default false, but true in `ashlar click`.
