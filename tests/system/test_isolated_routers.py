@@ -43,13 +43,13 @@ def folder_of(lab: Lab, router: AshlarRouter, name: str) -> Path:
     return Path(f"/proc/{router.process.pid}/root{RUN / lab.name / name}")
 
 
-def processes(lab: Lab) -> dict[str, list[int]]:
-    """Processes of isolated routers by what they do: `confine`, `keep` and `run`."""
+def processes(lab: Lab, router: str = "") -> dict[str, list[int]]:
+    """Processes of isolated routers, or of one, by what they do: `confine`, `keep` and `run`."""
     found: dict[str, list[int]] = {"confine": [], "keep": [], "run": []}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().decode().split("\0") if entry.name.isdigit() else []
-            if any(str(RUN / lab.name) in word for word in words) and words[1] in found:
+            if any(str(RUN / lab.name / router) in word for word in words) and words[1] in found:
                 found[words[1]].append(int(entry.name))
     return found
 
@@ -250,18 +250,24 @@ def test_what_is_saved_counts_after_a_crash_and_a_start_and_its_folder_is_bounde
     graph.write_text("FromDevice(between) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.0.0.0/8 0) -> Discard;\n"
                      "Idle -> ToDevice(between);\n")
     (lab.folder / "blue.click").write_text("FromDevice(between) -> ToDevice(between);\n")
+    # It has nothing together with others.
+    (lab.folder / "alone.click").write_text("TimedSource(0.01) -> c :: Counter -> Discard;\n")
     file = lab.folder / f"{lab.name}.toml"
     file.write_text(f'[[router]]\nname = "red"\ngraph = "red.click"\n{ISOLATED}\n[[router]]\nname = "blue"\n'
-                    'graph = "blue.click"\n[[link]]\nname = "between"\nrouters = ["red", "blue"]\n')
+                    'graph = "blue.click"\n[[link]]\nname = "between"\nrouters = ["red", "blue"]\n[[router]]\nname = "alone"\n'
+                    f'graph = "alone.click"\nisolation = "process"\nuser = "{OTHER}"\n')
     router = AshlarRouter(lab.namespace("ports"), workers=1)
     router.definitions = list
 
-    def routes() -> str:
-        asked = lab.run(ASHLAR, "show", "--socket", str(router.socket), "--router", "red", "rt.table", ok=None)
+    def shown(name: str, path: str) -> str:
+        asked = lab.run(ASHLAR, "show", "--socket", str(router.socket), "--router", name, path, ok=None)
         return asked.out if asked.status == 0 else ""
 
+    def routes() -> str:
+        return shown("red", "rt.table")
+
     router.start(file)
-    until(lambda: "10.0.0.0/8" in routes(), "its table", 20)
+    until(lambda: "10.0.0.0/8" in routes() and int(shown("alone", "c.count") or 0) > 0, "both", 20)
     router.cli("set", "--router", "red", "rt.add", "192.0.2.0/24 0")
     said = router.cli("save", "--router", "red")
     saved = lab.folder / "red.red.saved"
@@ -269,9 +275,9 @@ def test_what_is_saved_counts_after_a_crash_and_a_start_and_its_folder_is_bounde
     inside = RUN / lab.name / "red.saved"
     until(lambda: inside.exists() and inside.read_text() == saved.read_text(), "what was saved, inside")
     for kind in ("run", "confine"):
-        [before] = processes(lab)["run"]
-        os.kill(processes(lab)[kind][0], signal.SIGKILL)
-        until(lambda gone=before: gone not in processes(lab)["run"] and "192.0.2.0/24" in routes(), "its table", 20)
+        [before] = processes(lab, "red")["run"]
+        os.kill(processes(lab, "red")[kind][0], signal.SIGKILL)
+        until(lambda gone=before: gone not in processes(lab, "red")["run"] and "192.0.2.0/24" in routes(), "its table", 20)
     folder = folder_of(lab, router, "red")
     with pytest.raises(OSError, match="No space left"):
         for n in range(3):

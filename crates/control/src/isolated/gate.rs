@@ -94,6 +94,10 @@ pub fn plan(
             let _ = writeln!(text, "FromDevice({there}) -> ToDevice({here});");
         }
     }
+    if text.is_empty() {
+        // All its ports are its own.
+        text.push_str("Idle -> Discard;\n");
+    }
     let gate = Source {
         name: format!("{}{GATE}", section.name),
         text: text.into(),
