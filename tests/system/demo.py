@@ -60,8 +60,10 @@ def ping(network: Network, version: int) -> str:
     count = re.search(r"(\d+) received", done.out)
     if done.status != 0 or count[1] != "5":
         raise Failed(str(done))
+    # The first ones have waited for neighbours to answer.
+    done = network.client.run("ping", f"-{version}", "-c5", "-i0.2", "-W2", "server")
     times = re.search(r"= [\d.]+/([\d.]+)/", done.out)
-    return f"5 of 5 answered, {times[1]} ms on average"
+    return f"5 of 5 answered, {times[1]} ms on average when neighbours are known"
 
 
 def traceroute(network: Network, version: int) -> str:
