@@ -267,7 +267,7 @@ impl Model {
         match change {
             Change::New if self.is_beyond(source, nexthop) => {
                 self.counts.left_out += 1;
-                self.lacks_objects |= source == Source::Kernel;
+                self.lacks_objects = true;
                 return;
             }
             Change::New => self.world.set_object(source, nexthop),
@@ -283,8 +283,12 @@ impl Model {
         most < Some(self.most)
     }
 
+    /// Whether there would be more objects than there may be with this one. A daemon's are not counted: when it connects again,
+    /// its old ones are here until it has told all.
     fn is_beyond(&self, source: Source, nexthop: &Nexthop<'_>) -> bool {
-        self.world.objects_len() >= self.most && !self.world.has_object(source, nexthop.id)
+        source == Source::Kernel
+            && self.world.objects_len() >= self.most
+            && !self.world.has_object(source, nexthop.id)
     }
 
     /// What is known of the link with this index now; `None`: it is gone. Tell it whenever the kernel does,

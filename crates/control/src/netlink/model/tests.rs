@@ -321,7 +321,7 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
     bench.hear();
     assert_eq!(bench.v4.members("10.1.0.0/16"), Some(vec![(3, None, 1)]));
     assert_eq!(bench.v4.members("10.2.0.0/16"), None);
-    let mut fpm = |routes: &[(&str, &str)], gone: bool| {
+    let fpm = |bench: &mut Bench, routes: &[(&str, &str)], gone: bool| {
         let mut kernel = Simulated::default();
         for (dst, gateway) in routes {
             kernel.add(Verb::Replace, route(dst, 20, &[(2, gateway)]));
@@ -342,20 +342,32 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
         model.flush(&bench.v4, &bench.v6).unwrap();
     };
     fpm(
+        &mut bench,
         &[("10.2.0.0/16", "1.1.1.7"), ("10.1.0.0/16", "1.1.1.7")],
         false,
     );
     fpm(
+        &mut bench,
         &[("10.3.0.0/16", "1.1.1.7"), ("10.2.0.0/16", "1.1.1.8")],
         false,
     );
-    fpm(&[("10.3.0.0/16", "1.1.1.7")], true);
+    fpm(&mut bench, &[("10.3.0.0/16", "1.1.1.7")], true);
     assert_eq!(bench.v4.members("10.1.0.0/16"), Some(vec![(3, None, 1)]));
     assert_eq!(
         bench.v4.members("10.2.0.0/16"),
         Some(vec![hop("1.1.1.8", 4)])
     );
     assert_eq!(bench.v4.members("10.3.0.0/16"), None);
+    // Of routes beyond a bound the kernel cannot be asked; one that changes is none more.
+    let mut bounded = |most: usize, routes: &[(&str, &str)]| {
+        bench.model().set_most(most);
+        fpm(&mut bench, routes, false);
+        assert!(!bench.model().doubt().any());
+    };
+    bounded(2, &[("10.2.0.0/16", "1.1.1.9"), ("10.4.0.0/16", "1.1.1.9")]);
+    bounded(9, &[("10.2.0.0/16", "1.1.1.8")]);
+    assert_eq!(bench.v4.members("10.4.0.0/16"), None);
+    assert_eq!(bench.model().counts().left_out, 1);
     // The kernel's syncs and the daemon's know nothing of each other.
     bench.sync(|_| {});
     assert_eq!(
