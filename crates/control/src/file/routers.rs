@@ -240,14 +240,10 @@ fn bound(r: &mut Reader, most: Option<(u32, Span)>, is_shared: bool) -> Option<u
         let wrong = "this is for a router that shares the process".to_owned();
         let help = "leave it out: `memory` bounds a router that is a process of its own, and its machine a virtual one";
         r.wrong("router-bound", place, wrong, help);
-    } else if !(1..u32::MAX).contains(&most) {
-        let wrong = format!("there is no bound of {most}");
-        r.wrong(
-            "router-bound",
-            place,
-            wrong,
-            "write a greater number, or leave it out: then there is no bound",
-        );
+    } else if most == 0 {
+        let wrong = "there is no bound of 0".to_owned();
+        let help = "write a greater number, or leave it out: then there is no bound";
+        r.wrong("router-bound", place, wrong, help);
     }
     Some(most)
 }

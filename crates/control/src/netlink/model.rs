@@ -21,6 +21,7 @@
 //! only what differs reaches the image. Give messages that other sockets received during a dump after
 //! it: what they say is then newer than, or contained in, what the dump said.
 
+mod bound;
 mod candidates;
 mod family;
 mod hash;
@@ -36,6 +37,7 @@ use elements::linux::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{Change, NLM_F_APPEND, NLM_F_MULTI, NLM_F_REPLACE, Nexthop, Route};
 use wire::netlink::{TABLE_LOCAL, TABLE_MAIN};
 
+use bound::Bound;
 use candidates::How;
 use family::Family;
 use labels::LabelRoutes;
@@ -174,9 +176,8 @@ pub struct Model {
     /// A link went down with IPv6 routes: the kernel says of each that it is gone, unless the operator does not
     /// want that (`net.ipv6.route.skip_notify_on_dev_down`).
     leaving: bool,
-    /// Next-hop objects that there may be, and whether some were left out that the kernel has told.
-    most: usize,
-    lacks_objects: bool,
+    /// How many next-hop objects there may be.
+    objects: Bound,
     counts: Counts,
 }
 
@@ -192,8 +193,7 @@ impl Model {
             fpm,
             doubt: Doubt::default(),
             leaving: false,
-            most: usize::MAX,
-            lacks_objects: false,
+            objects: Bound::default(),
             counts: Counts::default(),
         }
     }
@@ -201,10 +201,10 @@ impl Model {
     /// Sets how many routes of each family there may be, how many labels and how many next-hop objects. What is here stays;
     /// what comes beyond is left out, and asked for again when there is room.
     pub fn set_most(&mut self, most: usize) {
-        self.most = most;
-        self.v4.set_most(most);
-        self.v6.set_most(most);
-        self.labels.set_most(most);
+        let [v4, v6] = [&mut self.v4.bound, &mut self.v6.bound];
+        for bound in [v4, v6, &mut self.labels.bound, &mut self.objects] {
+            bound.set(most);
+        }
     }
 
     /// A message about a route, with the flags of its header.
@@ -266,8 +266,7 @@ impl Model {
         }
         match change {
             Change::New if self.is_beyond(source, nexthop) => {
-                self.counts.left_out += 1;
-                self.lacks_objects = true;
+                self.objects.leave_out(true);
                 return;
             }
             Change::New => self.world.set_object(source, nexthop),
@@ -276,18 +275,19 @@ impl Model {
         self.follow_world();
     }
 
-    /// Whether everything may have one more.
+    /// Whether there may be one more of everything.
     pub fn has_room(&self) -> bool {
-        let most = [self.v4.count(), self.v6.count(), self.labels.len()];
-        let most = most.into_iter().chain([self.world.objects_len()]).max();
-        most < Some(self.most)
+        self.v4.bound.has_room(self.v4.count())
+            && self.v6.bound.has_room(self.v6.count())
+            && self.labels.bound.has_room(self.labels.len())
+            && self.objects.has_room(self.world.objects_len())
     }
 
     /// Whether there would be more objects than there may be with this one. A daemon's are not counted: when it connects again,
     /// its old ones are here until it has told all.
     fn is_beyond(&self, source: Source, nexthop: &Nexthop<'_>) -> bool {
         source == Source::Kernel
-            && self.world.objects_len() >= self.most
+            && !self.objects.has_room(self.world.objects_len())
             && !self.world.has_object(source, nexthop.id)
     }
 
@@ -365,7 +365,10 @@ impl Model {
         }
         if source == Source::Kernel {
             match part {
-                Part::Nexthops => (self.doubt.nexthops, self.lacks_objects) = (false, false),
+                Part::Nexthops => {
+                    self.doubt.nexthops = false;
+                    self.objects.asked();
+                }
                 Part::Routes4 => self.doubt.routes4 = false,
                 Part::Routes6 => (self.doubt.routes6, self.leaving) = (false, false),
                 Part::Labels => self.doubt.labels = false,
@@ -388,7 +391,7 @@ impl Model {
 
     /// What has to be asked for again; it is forgotten when that begins ([`Model::begin_sync`]).
     pub fn doubt(&self) -> Doubt {
-        let lacks_objects = self.lacks_objects && self.world.objects_len() < self.most;
+        let lacks_objects = self.objects.lacks(self.world.objects_len());
         Doubt {
             nexthops: self.doubt.nexthops || lacks_objects,
             routes4: self.doubt.routes4 || self.v4.lacks(),
@@ -454,10 +457,11 @@ impl Model {
         Counts {
             no_group: self.v4.no_group() + self.v6.no_group(),
             no_room: self.v4.no_room() + self.v6.no_room(),
-            left_out: self.counts.left_out
-                + self.v4.left_out()
-                + self.v6.left_out()
-                + self.labels.left_out(),
+            left_out: [&self.v4.bound, &self.v6.bound]
+                .into_iter()
+                .chain([&self.labels.bound, &self.objects])
+                .map(Bound::left_out)
+                .sum(),
             ..self.counts
         }
     }

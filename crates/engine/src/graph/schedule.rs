@@ -104,7 +104,7 @@ impl Graph {
         worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
         self.look_what_is_held();
         if let [only] = &*self.core.tasks {
-            // What may hold so much only is looked at after each burst.
+            // With a bound, what is held is looked at before each burst.
             let bounded = self.core.holds_most.is_some();
             let rounds = if bounded { 1 } else { rounds };
             self.core.more = rounds.saturating_sub(1);
@@ -148,8 +148,8 @@ impl Graph {
         self.core.most = most as usize;
     }
 
-    /// Has sources rest while elements hold so many packets, or more; with `None` no more. One burst of each source may
-    /// come beyond that.
+    /// Has sources rest while elements hold so many packets, or more; `None` = no bound. One burst of each source may come
+    /// beyond the bound.
     pub fn hold_at_most(&mut self, packets: Option<usize>) {
         (self.core.holds_most, self.core.full) = (packets, false);
         self.look_what_is_held();

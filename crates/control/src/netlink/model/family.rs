@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use elements::linux::{BLACKHOLE, EXCEPTION, LOCAL, Prefix};
 use wire::netlink::{Route, RouteKind};
 
+use super::bound::Bound;
 use super::candidates::{Candidates, Entry, How};
 use super::hash::Seeded;
 use super::paths::{Class, Path, Paths};
@@ -39,11 +40,8 @@ pub(super) struct Family<const N: usize> {
     full: bool,
     /// Routes that there are, those of one prefix counted apart.
     count: usize,
-    /// Routes that there may be. Addresses of the machine count, and are never left out.
-    most: usize,
-    left_out: u64,
-    /// Whether some that the kernel has told are not here.
-    lacks: bool,
+    /// How many there may be. Addresses of the machine count, and are never left out.
+    pub(super) bound: Bound,
     hops: Vec<Hop>,
     list: Vec<Entry>,
 }
@@ -80,9 +78,7 @@ impl<const N: usize> Family<N> {
             no_room: 0,
             full: false,
             count: 0,
-            most: usize::MAX,
-            left_out: 0,
-            lacks: false,
+            bound: Bound::default(),
             hops: Vec::new(),
             list: Vec::new(),
         }
@@ -103,9 +99,8 @@ impl<const N: usize> Family<N> {
         let path = self.path(world, class, route);
         let mark = self.marks[class as usize];
         if self.is_beyond(how, &prefix, &path) {
-            self.left_out += 1;
             // A daemon cannot be asked.
-            self.lacks |= class == Class::Main;
+            self.bound.leave_out(class == Class::Main);
             return true;
         }
         match self.table.entry(prefix) {
@@ -133,10 +128,10 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// Whether there would be more routes than there may be with this one. One that is here, or takes the place of one,
-    /// is none more.
+    /// Whether there would be more routes than there may be with this one. One that is here, or takes the place of another,
+    /// does not count as one more.
     fn is_beyond(&self, how: How, prefix: &Prefix<N>, path: &Path) -> bool {
-        if self.count < self.most || path.class == Class::Local || how == How::Gone {
+        if self.bound.has_room(self.count) || path.class == Class::Local || how == How::Gone {
             return false;
         }
         let here = |entry: &Entry| {
@@ -149,17 +144,12 @@ impl<const N: usize> Family<N> {
         !self.routes(prefix).iter().any(here)
     }
 
-    /// Sets how many routes there may be. Those that are here stay.
-    pub(super) fn set_most(&mut self, most: usize) {
-        self.most = most;
-    }
-
-    /// Whether there is room for routes that the kernel has told and that were left out.
+    /// Whether there is room for routes that were left out.
     pub(super) fn lacks(&self) -> bool {
-        self.lacks && self.count < self.most
+        self.bound.lacks(self.count)
     }
 
-    /// Routes whose prefix has others, and those whose has not, counted anew.
+    /// All routes, counted anew.
     #[cfg(test)]
     pub(super) fn counted(&self) -> usize {
         let all = self.table.keys();
@@ -169,10 +159,6 @@ impl<const N: usize> Family<N> {
     /// Routes, those of one prefix counted apart.
     pub(super) fn count(&self) -> usize {
         self.count
-    }
-
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     /// What a message is about.
@@ -344,7 +330,9 @@ impl<const N: usize> Family<N> {
     }
 
     pub(super) fn begin_sync(&mut self, source: Source) {
-        self.lacks &= source == Source::Fpm;
+        if source == Source::Kernel {
+            self.bound.asked();
+        }
         for class in classes(source) {
             let at = *class as usize;
             if self.syncing[at] {

@@ -8,6 +8,7 @@ use wire::mpls::Labels;
 use wire::netlink::{self, Change};
 
 use super::Source;
+use super::bound::Bound;
 use super::world::{Hop, World};
 
 /// The kernel's number of the loopback interface, in every namespace.
@@ -34,14 +35,11 @@ struct Told {
 }
 
 /// All of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LabelRoutes {
     routes: BTreeMap<u32, Told>,
-    /// Labels that may have a route.
-    most: usize,
-    left_out: u64,
-    /// Whether some that the kernel has told are not here.
-    lacks: bool,
+    /// How many labels may have a route.
+    pub(super) bound: Bound,
     /// Labels that the image knows otherwise, perhaps.
     stale: BTreeSet<u32>,
     /// The numbers of the syncs by the kernel and by FPM.
@@ -57,32 +55,10 @@ impl Source {
     }
 }
 
-impl Default for LabelRoutes {
-    fn default() -> Self {
-        LabelRoutes {
-            routes: BTreeMap::new(),
-            most: usize::MAX,
-            left_out: 0,
-            lacks: false,
-            stale: BTreeSet::new(),
-            syncs: [0; 2],
-        }
-    }
-}
-
 impl LabelRoutes {
-    /// Sets how many labels may have a route. Those that have one keep it.
-    pub(super) fn set_most(&mut self, most: usize) {
-        self.most = most;
-    }
-
-    /// Whether there is room for what the kernel has told and that was left out.
+    /// Whether there is room for labels that were left out.
     pub(super) fn lacks(&self) -> bool {
-        self.lacks && self.routes.len() < self.most
-    }
-
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
+        self.bound.lacks(self.routes.len())
     }
 
     /// A message about a label.
@@ -99,9 +75,10 @@ impl LabelRoutes {
             world.hop(is4, &hop)
         });
         match change {
-            Change::New if self.routes.len() >= self.most && !self.routes.contains_key(&label) => {
-                self.left_out += 1;
-                self.lacks |= source == Source::Kernel;
+            Change::New
+                if !self.bound.has_room(self.routes.len()) && !self.routes.contains_key(&label) =>
+            {
+                self.bound.leave_out(source == Source::Kernel);
                 return;
             }
             Change::New => {
@@ -123,7 +100,9 @@ impl LabelRoutes {
     }
 
     pub(super) fn begin_sync(&mut self, source: Source) {
-        self.lacks &= source == Source::Fpm;
+        if source == Source::Kernel {
+            self.bound.asked();
+        }
         let sync = &mut self.syncs[source.index()];
         *sync = sync.wrapping_add(1);
     }

@@ -227,7 +227,8 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
     let mut left_out = 0;
     for seed in 0..40 {
         let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
-        bench.model().set_most(3);
+        let mut most = 3;
+        bench.model().set_most(most);
         let mut allowed = [3; 2];
         for step in 0..300 {
             let mut chance = Chance {
@@ -236,7 +237,7 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
             };
             let (what, tells_all) = chance.happen(&mut bench);
             bench.hear();
-            let (most, model) = (bench.model().most, bench.model());
+            let model = bench.model();
             let count = [model.v4.count(), model.v6.count()];
             assert_eq!(
                 count,
@@ -264,7 +265,7 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
                 }
             }
             bench.agree(&(seed, step, what));
-            let most = random.below(6);
+            most = random.below(6);
             bench.model().set_most(most);
             let model = bench.model();
             allowed = [model.v4.count(), model.v6.count()].map(|count| count.max(most));

@@ -1,0 +1,54 @@
+//! How many of something there may be.
+
+/// A bound, and what it has left out.
+#[derive(Debug)]
+pub(super) struct Bound {
+    most: usize,
+    left_out: u64,
+    /// Whether some that the kernel has told were left out since it was last asked.
+    lacks: bool,
+}
+
+impl Default for Bound {
+    /// No bound.
+    fn default() -> Self {
+        Bound {
+            most: usize::MAX,
+            left_out: 0,
+            lacks: false,
+        }
+    }
+}
+
+impl Bound {
+    /// Sets it. Those that are here stay.
+    pub(super) fn set(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Whether there is room for one more beside so many.
+    pub(super) fn has_room(&self, count: usize) -> bool {
+        count < self.most
+    }
+
+    /// Leaves one out; whether it can be asked for again.
+    pub(super) fn leave_out(&mut self, again: bool) {
+        self.left_out += 1;
+        self.lacks |= again;
+    }
+
+    /// How many were left out, each as often as it was told.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Whether beside so many there is room for some that were left out and can be asked for.
+    pub(super) fn lacks(&self, count: usize) -> bool {
+        self.lacks && self.has_room(count)
+    }
+
+    /// The kernel is asked for all.
+    pub(super) fn asked(&mut self) {
+        self.lacks = false;
+    }
+}
