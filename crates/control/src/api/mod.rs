@@ -379,8 +379,12 @@ fn kind_of(wanted: &Request) -> &'static str {
 /// What an isolated router says of itself.
 async fn info_of(pieces: mpsc::Receiver<Bytes>) -> Result<view::Info, Refusal> {
     let text = remote::whole(pieces).await;
-    serde_json::from_slice(&text)
-        .map_err(|e| Refusal::new(502, format!("the router's process says nonsense: {e}")))
+    serde_json::from_slice(&text).map_err(|e| {
+        Refusal::new(
+            502,
+            format!("the answer of the router's process cannot be read: {e}"),
+        )
+    })
 }
 
 fn ask(router: &Control, wanted: Request) -> Result<Reply, Refusal> {

@@ -191,7 +191,7 @@ impl Isolated {
         Some(file_for(path, Some(&self.name)))
     }
 
-    /// Gives the process that starts what was saved. Nobody else than it reads what is in there.
+    /// Gives what was saved to the router's process. This process does not read what the file says.
     pub(super) fn bring_saved(&self) -> Result<(), String> {
         let (Some(from), to) = (self.saved(), file_for(&self.graph, None)) else {
             return Ok(());

@@ -59,6 +59,7 @@ impl Supervisor {
             state: Arc::clone(&state),
             log: Log::new(&isolated.name),
             saved: None,
+            looked: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("isolated".to_owned());
         let thread = thread.spawn(move || life.run()).map_err(failed)?;
@@ -103,6 +104,8 @@ struct Life {
     log: Log,
     /// When that was saved which the process has; `None` while that is not known.
     saved: Option<Option<SystemTime>>,
+    /// When that was looked at.
+    looked: Instant,
 }
 
 impl Life {
@@ -168,6 +171,7 @@ impl Life {
 
     /// Brings what was saved to the process, if that has changed: it may start again by itself.
     fn follow_saved(&mut self) {
+        self.looked = Instant::now();
         let file = self.isolated.saved();
         let now = file.and_then(|file| file.metadata().ok()?.modified().ok());
         if self.saved == Some(now) {
@@ -187,6 +191,9 @@ impl Life {
         let mut said = child.stderr.take();
         let mut end: Option<Instant> = None;
         loop {
+            if self.looked.elapsed() >= LOOK {
+                self.follow_saved();
+            }
             let mut fds = vec![PollFd::new(&process, PollFlags::IN)];
             if end.is_none() {
                 fds.push(PollFd::new(&self.state.stop, PollFlags::IN));
@@ -197,11 +204,6 @@ impl Life {
             let limit = Timespec::try_from(left).ok();
             match poll(&mut fds, limit.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
-                Ok(0) if end.is_none() => {
-                    drop(fds);
-                    self.follow_saved();
-                    continue;
-                }
                 other => _ = other?,
             }
             let has = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
