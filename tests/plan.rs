@@ -17,13 +17,8 @@ impl PortDirectory for Paper {
             _ => return Err(format!("there is no device `{name}`")),
         };
         Ok(PortInfo {
-            driver: "paper".into(),
-            max_rx_queues: queues,
-            max_tx_queues: queues,
             mac: [2, 0, 0, 0, 0, queues as u8],
-            mtu: 1500,
-            node: None,
-            remarks: Vec::new(),
+            ..PortInfo::of_process("paper", queues)
         })
     }
 

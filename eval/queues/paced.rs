@@ -389,13 +389,8 @@ fn frame(size: usize) -> Result<Vec<u8>, String> {
 
 fn info(last: u8) -> PortInfo {
     PortInfo {
-        driver: "paced".into(),
-        max_rx_queues: 64,
-        max_tx_queues: 64,
         mac: [2, 0, 0, 0, 0, last],
-        mtu: 1500,
-        node: None,
-        remarks: Vec::new(),
+        ..PortInfo::of_process("paced", 64)
     }
 }
 

@@ -163,7 +163,7 @@ impl Books {
                 class: element.class.name,
                 law,
                 outputs: element.outputs.len().max(1),
-                came: came[node],
+                came: came[node] + stats.cut,
                 left: stats.sent.iter().sum(),
                 drops: drops.filter(|d| d.1 > 0).collect(),
                 held: held[node] as u64,

@@ -165,7 +165,18 @@ impl Whole {
     /// Builds a router; `definitions` are as on the command line. Panics with the mistakes if the
     /// text is refused.
     pub fn new(text: &str, definitions: &[(&str, &str)], walker: Walker) -> Whole {
+        Whole::with_ports(text, definitions, walker, |_| ())
+    }
+
+    /// As [`new`](Self::new), with ports that `prepare` has seen before.
+    pub fn with_ports(
+        text: &str,
+        definitions: &[(&str, &str)],
+        walker: Walker,
+        prepare: impl FnOnce(&InMemory),
+    ) -> Whole {
         let ports = Arc::new(InMemory::default());
+        prepare(&ports);
         let options = Options {
             open_inputs: true,
             ..Options::new(1, &*ports)
@@ -253,6 +264,12 @@ impl Whole {
             let far = &self.receives[device % self.receives.len()];
             self.injected += far.inject_all(0, frames) as u64;
         }
+    }
+
+    /// As [`receive`](Self::receive), a super-frame: see [`Memory::inject_super_frame`].
+    pub fn receive_super_frame(&mut self, device: usize, frame: &[u8], segment: u16) {
+        let far = &self.receives[device % self.receives.len()];
+        self.injected += u64::from(far.inject_super_frame(0, frame, segment));
     }
 
     /// The far end of a device, numbered by name.

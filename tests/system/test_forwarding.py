@@ -122,6 +122,25 @@ def test_segments_leave_as_super_frames(network, version, from_client):
     assert max(len(frame.data) for frame in tap.take() if not frame.outgoing) > 1514
 
 
+@pytest.mark.ashlar
+@both_versions
+@both_ways
+def test_super_frames_cross_the_router_whole(network, version, from_client):
+    """The router receives far fewer packets than there are segments."""
+    port_name = "eth0" if from_client else "eth1"
+
+    def received() -> int:
+        copies = [copy for e in network.router.stats()["elements"] for copy in e["copies"]]
+        devices = [copy["device"] for copy in copies if copy.get("device")]
+        return sum(d["packets"] for d in devices if d["receives"] and d["port"] == port_name)
+
+    network.meet()
+    before = received()
+    tcp_send(network, version, 16_000_000, from_client=from_client)
+    segments = 16_000_000 // 1460
+    assert 0 < received() - before < segments // 2
+
+
 @both_versions
 def test_udp_datagrams_arrive_as_they_were(network, version):
     largest = 1472 if version == 4 else 1452

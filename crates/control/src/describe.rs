@@ -22,6 +22,8 @@ pub struct Description {
     pub loops: Vec<Vec<String>>,
     /// Names of receivers whose packets come without annotations, since nobody looks at any.
     pub bare: Vec<String>,
+    /// Names of receivers whose super-frames (TCP that nobody has cut yet) are carried whole, as far as elements do.
+    pub super_frames: Vec<String>,
     /// Elements.
     pub elements: Vec<Element>,
     /// Connections, as the language spells them.
@@ -149,6 +151,7 @@ pub fn describe(plan: &Plan) -> Description {
             .collect(),
         loops: loops(plan),
         bare: plan.bare_sources().map(str::to_owned).collect(),
+        super_frames: plan.whole_sources().map(str::to_owned).collect(),
         elements: plan
             .elements
             .iter()
@@ -279,6 +282,12 @@ impl fmt::Display for Description {
             writeln!(
                 f,
                 "without annotations, which nobody looks at: packets from {name}"
+            )?;
+        }
+        for name in &self.super_frames {
+            writeln!(
+                f,
+                "carried whole as far as elements do: TCP super-frames from {name}"
             )?;
         }
         let copied = self.elements.iter().filter(|e| e.workers.len() > 1).count();

@@ -48,6 +48,10 @@ pub trait Element: Sized + 'static {
     /// downstream of a device does, the port skips initialising them. The annotations that `NEEDS` guarantees, and the
     /// hash, are always valid.
     const READS_ANNOTATIONS: bool = false;
+    /// True if the class works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it changes
+    /// nothing behind the network header, needs no checksum of TCP, keeps no packets, and where a length decides it asks for
+    /// [`Packet::segment_len`]. Other classes get segments.
+    const CARRIES_SUPER_FRAMES: bool = false;
     /// When an element starts work by itself.
     const RUNS: Runs = Runs::OnPackets;
     /// Handlers beside those that every element has.
@@ -144,6 +148,7 @@ impl Class {
             drops: E::DROPS,
             copies: E::COPIES,
             reads_annotations: E::READS_ANNOTATIONS,
+            carries_super_frames: E::CARRIES_SUPER_FRAMES,
             runs: E::RUNS,
             extensions: E::EXTENSIONS,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),

@@ -58,6 +58,8 @@ pub struct PlanElement {
     /// Outputs by which packets that may come without annotations must leave with some; see
     /// `Annotates`.
     pub annotated: Vec<usize>,
+    /// Whether packets that come to it, or from it if it receives them, may be super-frames.
+    pub super_frames: bool,
     /// Set by a pass for an element whose state has one owner ([`Copies::Owner`]): each worker owns the part of the state
     /// that its packets need. Elements with the same number are split alike.
     pub split: Option<usize>,
@@ -76,6 +78,11 @@ pub struct PlanElement {
 }
 
 impl PlanElement {
+    /// Whether super-frames that come to it are cut before.
+    pub fn cuts(&self) -> bool {
+        self.super_frames && !self.class.carries_super_frames && !self.inputs.is_empty()
+    }
+
     /// Whether input 0 is pull.
     pub fn input_pull(&self) -> bool {
         self.inputs.first().copied().unwrap_or(false)
@@ -139,6 +146,7 @@ impl PlanElement {
             && self.bare == before.bare
             && self.handled == before.handled
             && self.annotated == before.annotated
+            && self.super_frames == before.super_frames
             && self.split == before.split
     }
 }
@@ -295,6 +303,12 @@ impl Plan {
     pub fn bare_sources(&self) -> impl Iterator<Item = &str> {
         let bare = |e: &&PlanElement| e.bare && e.inputs.is_empty();
         self.elements.iter().filter(bare).map(|e| e.name.as_str())
+    }
+
+    /// Names of elements whose packets come from a device as super-frames, if some do.
+    pub fn whole_sources(&self) -> impl Iterator<Item = &str> {
+        let whole = |e: &&PlanElement| e.super_frames && e.inputs.is_empty();
+        self.elements.iter().filter(whole).map(|e| e.name.as_str())
     }
 
     /// Elements that hand each packet to one of several workers ([`Placement::gathers`]): name, workers that bring packets,

@@ -23,6 +23,12 @@ pub trait RxQueue: Send {
         self.receive(into, max)
     }
 
+    /// As [`receive`](Self::receive), for who takes super-frames as they are, too: see
+    /// [`super_frame`](crate::packet::super_frame).
+    fn receive_whole(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.receive(into, max)
+    }
+
     /// A descriptor that becomes readable when packets wait; `None` if the port must be polled.
     fn wait_fd(&self) -> Option<RawFd> {
         None
@@ -57,6 +63,16 @@ pub trait TxQueue: Send {
     /// Sends packets from the front of `batch` and takes them out; what the queue has no room for
     /// stays. Returns how many packets were taken.
     fn transmit(&mut self, batch: &mut Batch) -> usize;
+
+    /// Whether it sends super-frames whole; see [`super_frame`](crate::packet::super_frame).
+    fn takes_super_frames(&self) -> bool {
+        false
+    }
+
+    /// As [`transmit`](Self::transmit), where some of the packets may be super-frames: for a queue that takes them.
+    fn transmit_whole(&mut self, batch: &mut Batch) -> usize {
+        self.transmit(batch)
+    }
 }
 
 /// What a port is and offers, as known before it is opened.
@@ -74,6 +90,8 @@ pub struct PortInfo {
     pub mtu: usize,
     /// NUMA node, if known.
     pub node: Option<u32>,
+    /// Whether it brings super-frames to who takes them; see [`super_frame`](crate::packet::super_frame).
+    pub super_frames: bool,
     /// Things the user should know: a fallback taken, a kernel that routes the same packets.
     pub remarks: Vec<String>,
 }
@@ -88,6 +106,7 @@ impl PortInfo {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
             node: None,
+            super_frames: false,
             remarks: Vec::new(),
         }
     }

@@ -9,13 +9,16 @@ use crate::ports::Ports;
 pub struct NodeStats {
     /// Packets that came in (or were pulled from it).
     pub packets: u64,
+    /// How many of them are segments beyond the super-frames that came; see [`Cx::cut`](crate::graph::Cx::cut).
+    pub cut: u64,
     /// Batches in which they came.
     pub batches: u64,
     /// Cycles spent in the element itself (with what it pulls from), estimated from a sample of its runs.
     pub cycles: u64,
     /// Packets that left, by output.
     pub sent: Vec<u64>,
-    /// Packets dropped: the class's reasons, then one per output (unconnected), then `loop`.
+    /// Packets dropped: the class's reasons, then one per output (unconnected), `no_segment` where
+    /// super-frames may come, then `loop`.
     pub drops: Vec<u64>,
 }
 
@@ -45,6 +48,7 @@ impl NodeStats {
     /// Adds the counts of another worker's copy.
     pub fn add(&mut self, other: &NodeStats) {
         self.packets += other.packets;
+        self.cut += other.cut;
         self.batches += other.batches;
         self.cycles += other.cycles;
         add(&mut self.sent, &other.sent);
@@ -62,7 +66,10 @@ pub fn drop_names(element: &PlanElement) -> Vec<String> {
     let outputs = 0..element.outputs.len().max(1);
     let ports = outputs.map(|p| Ports::port_name(element.class.ports.outputs, p));
     let reasons = element.class.drops.iter().map(|&d| d.to_owned());
-    reasons.chain(ports).chain(["loop".to_owned()]).collect()
+    let may_cut = element.super_frames && !element.inputs.is_empty();
+    let cuts = may_cut.then(|| "no_segment".to_owned());
+    let last = cuts.into_iter().chain(["loop".to_owned()]);
+    reasons.chain(ports).chain(last).collect()
 }
 
 /// What elements have dropped on one worker, zeros left out: element, name, packets.

@@ -23,7 +23,8 @@ pub struct Anno {
     pub trace: u16,
     /// Links between routers of this process that the packet has crossed.
     pub hops: u16,
-    spare: u16,
+    /// Payload of a super-frame behind its first segment, in bytes; 0 = the packet is none. See [`super_frame`](crate::super_frame).
+    pub tail: u16,
     dst: [u8; 16],
 }
 
@@ -60,7 +61,7 @@ impl Anno {
         packet_type: PacketType::Host,
         trace: 0,
         hops: 0,
-        spare: 0,
+        tail: 0,
         dst: [0; 16],
     };
 

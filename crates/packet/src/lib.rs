@@ -37,6 +37,7 @@ mod partition;
 pub mod pool;
 #[path = "split/sys.rs"]
 mod split;
+pub mod super_frame;
 mod sys;
 mod verdict;
 

@@ -8,7 +8,7 @@ fn packet(bytes: &[u8]) -> Packet {
 }
 
 /// Large buffers are few, and one test takes all: those that need some take turns.
-fn large_ones() -> MutexGuard<'static, ()> {
+pub(crate) fn large_ones() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -44,7 +44,7 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
     let kept = |device: &Device| ports.keeps_annotations(&device.name);
     let looks = elements.iter().zip(&devices).map(|(element, device)| {
         let sends = device.as_ref().filter(|device| !device.receives);
-        element.class.reads_annotations || sends.is_some_and(kept)
+        element.class.reads_annotations || element.super_frames || sends.is_some_and(kept)
     });
     let mut looked_at: Vec<bool> = looks.collect();
     let notes = devices.iter().map(|device| {

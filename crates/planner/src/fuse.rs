@@ -35,10 +35,14 @@ pub(super) fn find(
     let kinds: Vec<_> = loops.iter().map(|c| (c, (c.kinds)())).collect();
     let begins = |node: usize| {
         let fit = kinds.iter().filter_map(|(code, kinds)| {
-            let is = |step: Step, at: usize| (elements[step.node].class.kind)() == kinds[at];
+            // A loop does not cut what comes to an element within it.
+            let is = |step: Step, at: usize| {
+                let element = &elements[step.node];
+                (element.class.kind)() == kinds[at] && !element.cuts()
+            };
             let counts = |node: usize| {
                 let counts: Option<&CountsOfClass> = elements[node].class.extension();
-                counts.is_some()
+                counts.is_some() && !elements[node].cuts()
             };
             let mut ways = Vec::new();
             let first = Step {

@@ -15,6 +15,7 @@ mod placement;
 mod ports;
 mod processing;
 mod queues;
+mod super_frames;
 mod to_do;
 
 use arguments::near::nearest;
@@ -262,6 +263,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             bare: false,
             handled: true,
             annotated: Vec::new(),
+            super_frames: false,
             split: None,
             attached: Attached::default(),
             queues: Vec::new(),
@@ -297,6 +299,9 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
     notify::connect(&mut plan);
+    if registry.optimizes() && !options.as_click {
+        super_frames::mark(&mut plan, options.ports);
+    }
     plan.loops = fuse::find(registry.loops, &plan.elements, &plan.edges, &plan.rank);
     if registry.optimizes() {
         bare::mark(&mut plan, options.ports);

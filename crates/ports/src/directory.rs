@@ -387,7 +387,7 @@ impl Directory {
         match name.split_once(':') {
             Some(("af_packet", rest)) => interface::probe(rest, Kind::Packet),
             Some(("af_xdp", rest)) => interface::probe(rest, Kind::Xdp),
-            Some(("mem", _)) => Ok(memory::probe()),
+            Some(("mem", rest)) => Ok(self.memory(rest).info()),
             Some(("memif", rest)) => memif::probe(rest),
             Some(("null", rest)) => null::probe(rest),
             Some(("pcap", rest)) => pcap::probe(rest),

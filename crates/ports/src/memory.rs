@@ -6,6 +6,7 @@
 use crate::directory::Parts;
 use crate::sys;
 use engine::packet::anno::PacketType;
+use engine::packet::super_frame::{Shape, cut_all};
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::collections::VecDeque;
@@ -25,15 +26,23 @@ pub struct Sent {
     pub frame: Vec<u8>,
 }
 
+/// A frame that the router has not received yet.
+struct Frame {
+    bytes: Vec<u8>,
+    /// Of a super-frame: payload of each segment; else 0.
+    segment: u16,
+}
+
 #[derive(Default)]
 struct State {
     /// Frames under way to each receive queue; it grows with the queues used.
-    rx: Vec<VecDeque<Vec<u8>>>,
+    rx: Vec<VecDeque<Frame>>,
     bells: Vec<Arc<OwnedFd>>,
     sent: VecDeque<Sent>,
     rx_limit: usize,
     tx_limit: usize,
     up: bool,
+    super_frames: bool,
     ended: bool,
     too_long: u64,
     rx_full: u64,
@@ -90,16 +99,36 @@ impl Memory {
         queue: usize,
         frames: impl IntoIterator<Item = &'a [u8]>,
     ) -> usize {
+        self.inject_each(queue, frames.into_iter().map(|frame| (frame, 0)))
+    }
+
+    /// Has the port bring and take super-frames from now on, or cut them.
+    pub fn carry_super_frames(&self, on: bool) {
+        self.lock().super_frames = on;
+    }
+
+    /// Sends a super-frame with so many bytes of payload in each segment: TCP, whose checksum has the pseudo-header's sum only.
+    /// False as [`inject`](Self::inject) says.
+    pub fn inject_super_frame(&self, queue: usize, frame: &[u8], segment: u16) -> bool {
+        self.inject_each(queue, [(frame, segment)].into_iter()) == 1
+    }
+
+    fn inject_each<'a>(
+        &self,
+        queue: usize,
+        frames: impl Iterator<Item = (&'a [u8], u16)>,
+    ) -> usize {
         let mut state = self.lock();
         state.grow(queue + 1);
         let mut taken = 0;
-        for frame in frames {
+        for (frame, segment) in frames {
             if !state.up {
                 state.link_down += 1;
             } else if state.rx[queue].len() >= state.rx_limit {
                 state.rx_full += 1;
             } else {
-                state.rx[queue].push_back(frame.to_vec());
+                let bytes = frame.to_vec();
+                state.rx[queue].push_back(Frame { bytes, segment });
                 taken += 1;
             }
         }
@@ -172,7 +201,10 @@ impl State {
 
 impl Port for Memory {
     fn info(&self) -> PortInfo {
-        probe()
+        PortInfo {
+            super_frames: self.lock().super_frames,
+            ..probe()
+        }
     }
 
     fn link_up(&self) -> bool {
@@ -203,11 +235,11 @@ impl Rx {
         while n < max
             && let Some(frame) = state.rx[self.queue].pop_front()
         {
-            if frame.len() > engine::packet::pool::data_bytes() {
+            if frame.segment == 0 && frame.bytes.len() > engine::packet::pool::data_bytes() {
                 state.too_long += 1;
                 continue;
             }
-            let Some(mut packet) = Packet::from_bytes(&frame) else {
+            let Some(mut packet) = frame.packet() else {
                 // The pool has run dry: the frame waits, as it would in a device.
                 state.rx[self.queue].push_front(frame);
                 break;
@@ -228,23 +260,51 @@ impl Rx {
     }
 }
 
+impl Frame {
+    fn packet(&self) -> Option<Packet> {
+        if self.segment == 0 {
+            return Packet::from_bytes(&self.bytes);
+        }
+        let mut packet = Packet::large(self.bytes.len())?;
+        packet.put(self.bytes.len())?.copy_from_slice(&self.bytes);
+        if let Some(shape) = Shape::of_frame(&self.bytes, self.bytes.len()) {
+            packet.set_super_frame(&shape, self.segment);
+        }
+        Some(packet)
+    }
+}
+
+fn note(packet: &mut Packet) {
+    packet.set_mac_here();
+    packet.anno_mut().packet_type = crate::link_type(packet.data());
+}
+
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
-        self.take(into, max, |packet| {
-            packet.set_mac_here();
-            packet.anno_mut().packet_type = crate::link_type(packet.data());
-        })
+        let mut came = Batch::new();
+        self.take(&mut came, max, note);
+        cut_all(&mut came, |_| self.memory.lock().too_long += 1);
+        let packets = came.len();
+        into.append(&mut came);
+        packets
+    }
+
+    fn receive_whole(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.take(into, max, note)
     }
 
     /// With wrong annotations on purpose: who looks at them all the same does so in every test.
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
-        self.take(into, max, |packet| {
+        let before = into.len();
+        let came = self.receive(into, max);
+        for packet in into.iter_mut().skip(before) {
             packet.set_network_offset(0);
             packet.cold_mut().timestamp = 0xbad;
             let anno = packet.anno_mut();
-            (anno.mac, anno.paint, anno.trace) = (1, 0xba, 0xbad);
+            (anno.mac, anno.paint, anno.trace, anno.tail) = (1, 0xba, 0xbad, 0xbad);
             anno.packet_type = PacketType::OtherHost;
-        })
+        }
+        came
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -272,6 +332,10 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
+    fn takes_super_frames(&self) -> bool {
+        self.memory.lock().super_frames
+    }
+
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let mut state = self.memory.lock();
         if !state.up {

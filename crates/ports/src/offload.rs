@@ -10,6 +10,7 @@
 pub(crate) mod merge;
 
 use engine::packet::Packet;
+use engine::packet::super_frame::{Shape, TCP_CSUM, UDP_CSUM};
 use wire::checksum;
 
 const NEEDS_CSUM: u8 = 1;
@@ -25,7 +26,7 @@ const GSO_ECN: u8 = 0x80;
 pub(crate) struct VnetHeader {
     flags: u8,
     kind: u8,
-    segment: u16,
+    pub(crate) segment: u16,
     csum_start: u16,
     csum_offset: u16,
 }
@@ -93,10 +94,6 @@ impl VnetHeader {
     }
 }
 
-const UDP_CSUM: usize = 6;
-const TCP_CSUM: usize = 16;
-const TCP_FLAGS: usize = 13;
-
 /// Why a super-frame could not be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CutError {
@@ -108,104 +105,65 @@ pub(crate) enum CutError {
     TooLong,
 }
 
-/// Where the headers of a super-frame lie.
-struct Shape {
-    network: usize,
-    transport: usize,
-    payload: usize,
-    v6: bool,
-    tcp: bool,
+/// Where the headers of a super-frame lie; `None` if they do not fit what its virtio-net header says.
+fn shape(vnet: &VnetHeader, head: &[u8]) -> Option<Shape> {
+    let mut at = 12;
+    while matches!(head.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
+        at += 4;
+    }
+    let v6 = head[at..at + 2] == [0x86, 0xdd];
+    let network = at + 2;
+    let tcp = vnet.kind != GSO_UDP_L4;
+    let known = match vnet.kind {
+        GSO_TCPV4 => !v6,
+        GSO_TCPV6 => v6,
+        GSO_UDP_L4 => true,
+        _ => false,
+    };
+    let ip_len = if v6 {
+        40
+    } else {
+        usize::from(head.get(network)? & 0xf) * 4
+    };
+    // With an unfinished checksum, which GSO frames have, its start is the transport header,
+    // behind IPv6 extension headers too.
+    let transport = if vnet.flags & NEEDS_CSUM != 0 {
+        usize::from(vnet.csum_start)
+    } else {
+        network + ip_len
+    };
+    if !known || transport < network + ip_len.max(20) {
+        return None;
+    }
+    let payload = if tcp {
+        let len = usize::from(head.get(transport + 12)? >> 4) * 4;
+        (len >= 20).then_some(transport + len)?
+    } else {
+        transport + 8
+    };
+    (payload <= head.len() && vnet.segment > 0).then_some(Shape {
+        network,
+        transport,
+        payload,
+        v6,
+        tcp,
+    })
 }
 
-impl Shape {
-    fn of(vnet: &VnetHeader, head: &[u8]) -> Option<Shape> {
-        let mut at = 12;
-        while matches!(head.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
-            at += 4;
-        }
-        let v6 = head[at..at + 2] == [0x86, 0xdd];
-        let network = at + 2;
-        let tcp = vnet.kind != GSO_UDP_L4;
-        let known = match vnet.kind {
-            GSO_TCPV4 => !v6,
-            GSO_TCPV6 => v6,
-            GSO_UDP_L4 => true,
-            _ => false,
-        };
-        let ip_len = if v6 {
-            40
-        } else {
-            usize::from(head.get(network)? & 0xf) * 4
-        };
-        // With an unfinished checksum, which GSO frames have, its start is the transport header,
-        // behind IPv6 extension headers too.
-        let transport = if vnet.flags & NEEDS_CSUM != 0 {
-            usize::from(vnet.csum_start)
-        } else {
-            network + ip_len
-        };
-        if !known || transport < network + ip_len.max(20) {
-            return None;
-        }
-        let payload = if tcp {
-            let len = usize::from(head.get(transport + 12)? >> 4) * 4;
-            (len >= 20).then_some(transport + len)?
-        } else {
-            transport + 8
-        };
-        (payload <= head.len() && vnet.segment > 0).then_some(Shape {
-            network,
-            transport,
-            payload,
-            v6,
-            tcp,
-        })
-    }
-
-    /// Rewrites the headers of the segment in `frame`, the `index`th with `start` payload bytes
-    /// before it.
-    fn finish(&self, frame: &mut [u8], index: usize, start: usize, last: bool) {
-        let (headers, transport) = frame.split_at_mut(self.transport);
-        let ip = &mut headers[self.network..];
-        let ip_len = ip.len() + transport.len();
-        let pseudo = if self.v6 {
-            ip[4..6].copy_from_slice(&((ip_len - 40) as u16).to_be_bytes());
-            checksum::sum(&ip[8..40])
-        } else {
-            let id = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
-            ip[2..4].copy_from_slice(&(ip_len as u16).to_be_bytes());
-            ip[4..6].copy_from_slice(&id.to_be_bytes());
-            ip[10..12].fill(0);
-            let check = checksum::checksum(ip);
-            ip[10..12].copy_from_slice(&check.to_be_bytes());
-            checksum::sum(&ip[12..20])
-        };
-        let pseudo = pseudo + transport.len() as u64;
-        if self.tcp {
-            finish_tcp(transport, pseudo + 6, index, start, last);
-        } else {
-            let len = transport.len() as u16;
-            transport[4..6].copy_from_slice(&len.to_be_bytes());
-            transport[UDP_CSUM..UDP_CSUM + 2].fill(0);
-            let check = checksum::finish_udp(pseudo + 17 + checksum::sum(transport));
-            transport[UDP_CSUM..UDP_CSUM + 2].copy_from_slice(&check.to_be_bytes());
-        }
-    }
-}
-
-fn finish_tcp(tcp: &mut [u8], pseudo: u64, index: usize, start: usize, last: bool) {
-    use wire::tcp::{CWR, FIN, PSH};
-    let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(start as u32);
-    tcp[4..8].copy_from_slice(&seq.to_be_bytes());
-    if !last {
-        tcp[TCP_FLAGS] &= !(FIN | PSH);
-    }
-    if index > 0 {
-        tcp[TCP_FLAGS] &= !CWR;
-    }
-    tcp[TCP_CSUM..TCP_CSUM + 2].fill(0);
-    let check = checksum::finish(pseudo + checksum::sum(tcp));
-    tcp[TCP_CSUM..TCP_CSUM + 2].copy_from_slice(&check.to_be_bytes());
+/// Where the headers of a super-frame of `len` bytes lie, if it can be carried whole and its segments fit into `room` bytes. All
+/// headers must lie in `head`.
+pub(crate) fn whole(vnet: &VnetHeader, head: &[u8], len: usize, room: usize) -> Option<Shape> {
+    let shape = Shape::of_frame(head, len)?;
+    let kind = if shape.v6 { GSO_TCPV6 } else { GSO_TCPV4 };
+    let checksum = (usize::from(vnet.csum_start), usize::from(vnet.csum_offset));
+    let first = shape.payload + usize::from(vnet.segment);
+    let carried = vnet.kind == kind
+        && vnet.flags & NEEDS_CSUM != 0
+        && checksum == (shape.transport, TCP_CSUM)
+        && vnet.segment > 0
+        && first < len
+        && first <= room;
+    carried.then_some(shape)
 }
 
 /// Cuts the super-frame that lies in `head` and then `tail` into packets, in order. All headers must
@@ -219,7 +177,7 @@ pub(crate) fn cut(
     tail: &[u8],
     mut deliver: impl FnMut(Packet),
 ) -> Result<(), CutError> {
-    let shape = Shape::of(vnet, head).ok_or(CutError::Unknown)?;
+    let shape = shape(vnet, head).ok_or(CutError::Unknown)?;
     let size = usize::from(vnet.segment);
     let total = head.len() - shape.payload + tail.len();
     let (mut start, mut index) = (0, 0);

@@ -23,15 +23,7 @@ struct AnyPort;
 
 impl PortDirectory for AnyPort {
     fn probe(&self, _: &str) -> Result<PortInfo, String> {
-        Ok(PortInfo {
-            driver: "any".to_owned(),
-            max_rx_queues: 64,
-            max_tx_queues: 64,
-            mac: [2, 0, 0, 0, 0, 1],
-            mtu: 1500,
-            node: None,
-            remarks: Vec::new(),
-        })
+        Ok(PortInfo::of_process("any", 64))
     }
 
     fn open(&self, name: &str, _: &PortRequest) -> Result<OpenPort, String> {

@@ -285,8 +285,12 @@ impl Sending<'_, '_> {
             Some(reason) => sender.drop(packet, reason, cx),
             None if verdict == WAIT => {
                 let (key, now) = (u32::from_be_bytes(packet.anno().dst4()), cx.now());
-                self.resolver
-                    .hold(key, packet, now, &mut |event| sender.act(event, cx));
+                let mut segments = cx.segments(packet);
+                for packet in segments.drain() {
+                    self.resolver
+                        .hold(key, packet, now, &mut |event| sender.act(event, cx));
+                }
+                cx.keep_spare(segments);
             }
             None => sender.give_up(packet, cx),
         }
@@ -369,6 +373,7 @@ impl Element for ArpQuerier {
     ];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 

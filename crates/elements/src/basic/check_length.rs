@@ -17,6 +17,8 @@ const LONGER: u8 = 1;
 
 pub(super) struct CheckLength {
     length: usize,
+    /// Super-frames may come.
+    whole: bool,
 }
 
 impl Element for CheckLength {
@@ -24,6 +26,7 @@ impl Element for CheckLength {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
     const DROPS: &'static [&'static str] = &["too_long"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 
@@ -31,13 +34,16 @@ impl Element for CheckLength {
         args.required("LENGTH", "bytes of the longest packet that passes")
     }
 
-    fn new(length: &Arc<usize>, _: &Init) -> CheckLength {
-        CheckLength { length: **length }
+    fn new(length: &Arc<usize>, init: &Init) -> CheckLength {
+        CheckLength {
+            length: **length,
+            whole: init.super_frames,
+        }
     }
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if packet.len() <= self.length {
+        if packet.len() <= self.length || (self.whole && packet.segment_len() <= self.length) {
             Verdict::ON
         } else {
             Verdict::reject(TOO_LONG, LONGER)

@@ -12,6 +12,7 @@ impl Element for Null {
     const CLASS: &'static str = "Null";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = ();
 

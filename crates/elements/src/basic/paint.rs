@@ -51,6 +51,7 @@ impl Element for Paint {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Color;
 

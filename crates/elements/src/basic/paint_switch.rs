@@ -32,6 +32,7 @@ impl Element for PaintSwitch {
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["no_output"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Anno<1>;
 

@@ -31,6 +31,7 @@ impl Element for PaintTee {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "copies"]);
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Color;
 

@@ -83,6 +83,7 @@ impl Element for Classifier {
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["no_match"];
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 

@@ -189,6 +189,8 @@ pub(crate) struct FromDevice<S = Click> {
     timestamp: bool,
     /// Nobody looks at annotations, and none are noted.
     bare: bool,
+    /// What is behind takes super-frames.
+    whole: bool,
     only: Option<Only>,
     /// What a poll brings; empty between polls.
     batch: Batch,
@@ -231,6 +233,7 @@ impl<S: Style> Element for FromDevice<S> {
             burst: config.burst.unwrap_or(super::burst(init)).max(1),
             timestamp,
             bare: init.bare && !timestamp && config.only.is_none(),
+            whole: init.super_frames,
             only: config.only,
             batch: Batch::new(),
             count: 0,
@@ -253,9 +256,10 @@ impl<S: Style> Element for FromDevice<S> {
         let (mut came, mut has_more, burst) = (0, false, cx.at_most(self.burst));
         cx.run_to_completion(0, &mut self.batch, |batch, cx| {
             let bare = self.bare && !cx.watched();
-            let received = self.queues.receive(|queue| match bare {
-                true => queue.receive_bare(batch, burst),
-                false => queue.receive(batch, burst),
+            let received = self.queues.receive(|queue| match (bare, self.whole) {
+                (true, _) => queue.receive_bare(batch, burst),
+                (_, true) => queue.receive_whole(batch, burst),
+                _ => queue.receive(batch, burst),
             });
             self.count += received as u64;
             self.bytes += batch.bytes();

@@ -436,15 +436,7 @@ mod tests {
     #[test]
     fn a_port_that_cannot_be_told_is_not_asked_to_follow() {
         let rss = rss(None);
-        let port: Arc<dyn Port> = Arc::new(engine::port::PortInfo {
-            driver: String::new(),
-            max_rx_queues: 2,
-            max_tx_queues: 2,
-            mac: [0; 6],
-            mtu: 1500,
-            node: None,
-            remarks: Vec::new(),
-        });
+        let port: Arc<dyn Port> = Arc::new(engine::port::PortInfo::of_process("", 2));
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
         rss.table.give(&[0, 2], 1);

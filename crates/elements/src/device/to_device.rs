@@ -32,6 +32,7 @@ use crate::prelude::*;
 use arguments::units::Cores;
 use engine::external::{self, External};
 use engine::packet::anno::Anno;
+use engine::packet::super_frame::cut_all;
 use engine::port::{Slot, TxQueue};
 use engine::ring::reached;
 use engine::storage::{self, Storage};
@@ -112,6 +113,8 @@ pub(crate) struct ToDevice<S = Click> {
     room: usize,
     /// Packets may come without annotations.
     bare: bool,
+    /// Super-frames may come.
+    whole: bool,
     waiting: Batch,
     /// How many of them, the first, have come by the second input.
     ahead: usize,
@@ -189,20 +192,41 @@ impl<S> ToDevice<S> {
         self.waiting.len() - self.ahead
     }
 
-    /// Hands packets to the port. False if it did not take all of them.
-    #[inline(always)] // once where packets come, once where they have waited
-    fn send(&mut self, batch: &mut Batch) -> bool {
+    /// Takes the port's queue, which somebody else may still have.
+    #[inline(always)]
+    fn take_queue(&mut self) {
         if self.queue.is_none() {
             self.queue = self.slot.as_ref().and_then(Slot::take);
         }
+    }
+
+    /// Cuts super-frames, if the port does not take them.
+    #[inline(never)]
+    fn fit(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        self.take_queue();
+        let queue = self.queue.as_ref();
+        if !queue.is_some_and(|queue| queue.takes_super_frames()) {
+            cx.cut(batch);
+        }
+    }
+
+    /// Hands packets to the port. False if it did not take all of them.
+    #[inline(always)] // once where packets come, once where they have waited
+    fn send(&mut self, batch: &mut Batch) -> bool {
+        let whole = self.whole;
+        self.take_queue();
         let Some(queue) = &mut self.queue else {
             return false;
         };
+        let mut transmit = |batch: &mut Batch| match whole {
+            true => queue.transmit_whole(batch),
+            false => queue.transmit(batch),
+        };
         let (packets, bytes) = (batch.len(), batch.bytes());
         let sent = if packets <= self.burst {
-            queue.transmit(batch)
+            transmit(batch)
         } else {
-            in_bursts(&mut **queue, batch, &mut self.part, self.burst)
+            in_bursts(transmit, batch, &mut self.part, self.burst)
         };
         self.count += sent as u64;
         self.bytes += bytes;
@@ -251,7 +275,7 @@ impl<S> ToDevice<S> {
 
 /// Hands packets to the port, `burst` at a time, until it does not take them; how many it took.
 fn in_bursts(
-    queue: &mut dyn TxQueue,
+    mut transmit: impl FnMut(&mut Batch) -> usize,
     waiting: &mut Batch,
     part: &mut Batch,
     burst: usize,
@@ -259,7 +283,7 @@ fn in_bursts(
     let mut sent = 0;
     while part.is_empty() && !waiting.is_empty() {
         part.extend(waiting.drain_front(burst));
-        sent += queue.transmit(part);
+        sent += transmit(part);
     }
     part.append(waiting);
     std::mem::swap(part, waiting);
@@ -272,6 +296,7 @@ impl<S: Style> Element for ToDevice<S> {
     const PORTS: Ports = Ports::coded(&["in", "first?"], &[], "ah");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["full"];
+    const CARRIES_SUPER_FRAMES: bool = true;
     const RUNS: Runs = Runs::AsTaskIfPull;
     const EXTENSIONS: Extensions = &[
         &resources::of::<Self>(),
@@ -295,6 +320,7 @@ impl<S: Style> Element for ToDevice<S> {
             timeout: config.timeout,
             room: config.room,
             bare: init.bare,
+            whole: init.super_frames,
             waiting: Batch::new(),
             ahead: 0,
             part: Batch::new(),
@@ -308,6 +334,9 @@ impl<S: Style> Element for ToDevice<S> {
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        if self.whole {
+            self.fit(batch, cx);
+        }
         if input != 0 {
             return self.precede(batch, cx);
         }
@@ -344,10 +373,18 @@ impl<S: Style> Element for ToDevice<S> {
     }
 
     fn take(&mut self, mut old: ToDevice<S>) {
-        self.waiting.append(&mut old.waiting);
         (self.ahead, self.preceded) = (old.ahead, old.preceded);
+        if old.whole && !self.whole {
+            let mut others = old.waiting.split_off(old.ahead);
+            for part in [&mut old.waiting, &mut others] {
+                cut_all(part, |_| self.lost += 1);
+            }
+            self.ahead = old.waiting.len();
+            old.waiting.append(&mut others);
+        }
+        self.waiting.append(&mut old.waiting);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
-        (self.lost, self.begun) = (old.lost, old.begun);
+        (self.lost, self.begun) = (self.lost + old.lost, old.begun);
     }
 
     const HANDLERS: &'static [Handler<ToDevice<S>>] = &[
@@ -440,7 +477,10 @@ mod tests {
     fn a_port_is_handed_a_burst_at_a_time() {
         let (mut waiting, mut part) = (lengths(5), Batch::new());
         let mut port = Takes(vec![2, 2, 1], Vec::new());
-        assert_eq!(in_bursts(&mut port, &mut waiting, &mut part, 2), 5);
+        assert_eq!(
+            in_bursts(|batch| port.transmit(batch), &mut waiting, &mut part, 2),
+            5
+        );
         assert_eq!(port.1, [2, 2, 1]);
         assert!(waiting.is_empty() && part.is_empty());
     }
@@ -455,6 +495,7 @@ mod tests {
             timeout: Duration::ZERO,
             room: 64,
             bare: false,
+            whole: false,
             waiting: lengths((ahead + behind) as u8),
             ahead,
             part: Batch::new(),
@@ -517,7 +558,10 @@ mod tests {
     fn what_a_busy_port_leaves_waits_in_order() {
         let (mut waiting, mut part) = (lengths(5), Batch::new());
         let mut port = Takes(vec![2, 1], Vec::new());
-        assert_eq!(in_bursts(&mut port, &mut waiting, &mut part, 2), 3);
+        assert_eq!(
+            in_bursts(|batch| port.transmit(batch), &mut waiting, &mut part, 2),
+            3
+        );
         assert_eq!(port.1, [2, 2]);
         let left: Vec<usize> = waiting.iter().map(Packet::len).collect();
         assert_eq!(left, [4, 5]);

@@ -30,6 +30,7 @@ impl Element for DropBroadcasts {
     const PORTS: Ports = Ports::new(&["in"], &["out", "broadcasts?"]);
     const DROPS: &'static [&'static str] = &["broadcast"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = ();
 

@@ -60,6 +60,7 @@ impl Element for EtherEncap {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Fields;
 

@@ -28,6 +28,7 @@ impl Element for EtherRewrite {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["too_short"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = EtherRewrite;
 

@@ -47,6 +47,7 @@ impl Element for HostEtherFilter {
     const PORTS: Ports = Ports::new(&["in"], &["out", "filtered?"]);
     const DROPS: &'static [&'static str] = &["own", "other", "too_short"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = HostEtherFilter;
 

@@ -31,6 +31,7 @@ impl Element for Strip {
         .and(Facts::IP4)
         .and(Facts::IP6);
     const DROPS: &'static [&'static str] = &["too_short"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 

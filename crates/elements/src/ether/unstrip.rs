@@ -27,6 +27,7 @@ impl Element for Unstrip {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 

@@ -216,6 +216,7 @@ impl Element for CheckIPHeader {
         "bad_source",
         "bad_destination",
     ];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 

@@ -41,6 +41,7 @@ impl Element for DecIPTTL {
     const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["expired", "no_header"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = DecIPTTL;
 

@@ -35,6 +35,7 @@ impl Element for DropDirectedBroadcasts {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["directed_broadcast", "no_header"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Interfaces;
 

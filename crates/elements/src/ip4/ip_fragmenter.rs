@@ -69,6 +69,7 @@ impl Element for IPFragmenter {
     const DROPS: &'static [&'static str] =
         &["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -115,11 +116,13 @@ impl Element for IPFragmenter {
         let mtu = self.config.mtu;
         let long = |p: &Packet| {
             // One whose header lies behind its end counts as long: `cut` refuses it.
-            p.len() > mtu && (p.len().checked_sub(p.network_offset())).is_none_or(|len| len > mtu)
+            let len = || p.segment_len().checked_sub(p.network_offset());
+            p.len() > mtu && len().is_none_or(|len| len > mtu)
         };
         if !batch.iter().any(long) {
             return;
         }
+        cx.cut(batch);
         let mut out = cx.spare();
         let mut rest = cx.spare();
         for mut packet in batch.drain() {

@@ -53,6 +53,7 @@ impl Element for IPGWOptions {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["bad_option", "source_route", "no_header"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 

@@ -39,6 +39,7 @@ impl Element for CheckIP6Forward {
         "not_to_router",
     ];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = ();
 

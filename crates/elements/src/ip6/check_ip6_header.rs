@@ -90,6 +90,7 @@ impl Element for CheckIP6Header {
         "bad_source",
         "bad_destination",
     ];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 

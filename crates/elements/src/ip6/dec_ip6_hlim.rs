@@ -25,6 +25,7 @@ impl Element for DecIP6HLIM {
     const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const DROPS: &'static [&'static str] = &["expired"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = bool;
 

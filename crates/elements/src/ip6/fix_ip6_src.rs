@@ -48,6 +48,7 @@ impl Element for FixIP6Src {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Vec<Ipv6Addr>;
 

@@ -108,6 +108,7 @@ impl Element for ICMP6Redirect {
         Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
     ];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 

@@ -73,6 +73,7 @@ impl Element for IP6HopByHop {
     const DROPS: &'static [&'static str] =
         &["bad_header", "bad_option", "unreported", "too_many_options"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 

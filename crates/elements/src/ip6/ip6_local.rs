@@ -52,6 +52,7 @@ impl Element for IP6Local {
     const PORTS: Ports = Ports::new(&["in"], &["out", "local"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const DROPS: &'static [&'static str] = &["too_short", "multicast"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     /// Everything listened to, sorted.
     type Config = Vec<Ipv6Addr>;

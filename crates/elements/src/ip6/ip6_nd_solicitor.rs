@@ -207,8 +207,12 @@ impl IP6NDSolicitor {
     fn hold(&mut self, packet: Packet, cx: &mut Cx) {
         let (face, counts, now) = (self.face, &mut self.counts, cx.now());
         let key = packet.anno().dst6();
-        let out = &mut |event| face.act(event, counts, cx);
-        self.resolver.hold(key, packet, now, out);
+        let mut segments = cx.segments(packet);
+        for packet in segments.drain() {
+            let out = &mut |event| face.act(event, counts, cx);
+            self.resolver.hold(key, packet, now, out);
+        }
+        cx.keep_spare(segments);
     }
 
     /// Learns from a message of the link.
@@ -311,6 +315,7 @@ impl Element for IP6NDSolicitor {
     ];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 

@@ -204,8 +204,12 @@ impl<F: Family> Sending<'_, '_, F> {
             Some(reason) => cx.drop(packet, reason),
             None if verdict == WAIT => {
                 let (key, now) = (F::key(&packet).to_be_bytes(), cx.now());
-                self.resolver
-                    .hold(key, packet, now, &mut |event| sender.act::<F>(event, cx));
+                let mut segments = cx.segments(packet);
+                for packet in segments.drain() {
+                    self.resolver
+                        .hold(key, packet, now, &mut |event| sender.act::<F>(event, cx));
+                }
+                cx.keep_spare(segments);
             }
             None => give_up::<F>(packet, cx),
         }
@@ -225,6 +229,7 @@ impl<F: Family> Element for Deliver<F> {
     };
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CARRIES_SUPER_FRAMES: bool = !F::IS_LABELLED;
 
     type Config = Arc<Interface>;
 

@@ -38,6 +38,7 @@ impl Element for LinuxInput {
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["down", "other_host", "too_short"];
     const READS_ANNOTATIONS: bool = true;
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Arc<Interface>;
 

@@ -18,13 +18,18 @@ use crate::prelude::*;
 const TOO_LONG: u8 = 0;
 const LONGER: u8 = 1;
 
-pub(crate) struct LinuxMTU(Arc<Interface>);
+pub(crate) struct LinuxMTU {
+    interface: Arc<Interface>,
+    /// Super-frames may come.
+    whole: bool,
+}
 
 impl Element for LinuxMTU {
     const CLASS: &'static str = "LinuxMTU";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
     const DROPS: &'static [&'static str] = &["too_long"];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Arc<Interface>;
 
@@ -32,8 +37,11 @@ impl Element for LinuxMTU {
         super::named(args)
     }
 
-    fn new(interface: &Arc<Arc<Interface>>, _: &Init) -> LinuxMTU {
-        LinuxMTU(Arc::clone(interface))
+    fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> LinuxMTU {
+        LinuxMTU {
+            interface: Arc::clone(interface),
+            whole: init.super_frames,
+        }
     }
 
     #[inline]
@@ -51,14 +59,15 @@ impl Element for LinuxMTU {
 impl Fuse for LinuxMTU {
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let mtu = self.0.mtu();
+        let (mtu, whole) = (self.interface.mtu(), self.whole);
         #[inline(always)]
         move |packet| {
-            let verdict = match packet.network().len() <= mtu {
+            let len = packet.network().len();
+            let fits = len <= mtu || (whole && packet.segment_len() + len <= mtu + packet.len());
+            Some(match fits {
                 true => Verdict::ON,
                 false => Verdict::reject(TOO_LONG, LONGER),
-            };
-            Some(verdict)
+            })
         }
     }
 }

@@ -76,6 +76,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const DROPS: &'static [&'static str] = &["blackhole"];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config<N>;
 

@@ -205,6 +205,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const DROPS: &'static [&'static str] = &["no_route", "no_next_hop"];
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &outputs::of::<Self>()];
+    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config<N, K::Structure>;
 

@@ -129,13 +129,8 @@ impl Paced {
 
 fn info() -> PortInfo {
     PortInfo {
-        driver: "paced".to_owned(),
-        max_rx_queues: 2,
-        max_tx_queues: 2,
         mac: [2; 6],
-        mtu: 1500,
-        node: None,
-        remarks: Vec::new(),
+        ..PortInfo::of_process("paced", 2)
     }
 }
 

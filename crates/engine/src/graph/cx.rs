@@ -5,6 +5,7 @@ use super::schedule::revive;
 use super::{Core, Nodes, Walker, put_back};
 use crate::clock::Time;
 use crate::packet::Verdict;
+use crate::packet::super_frame::cut_all;
 use crate::packet::{Batch, Packet};
 use crate::publish::Reader;
 use crate::search::nearest_queues;
@@ -77,6 +78,31 @@ impl Cx<'_> {
     pub fn is_pulled(&self, output: usize) -> bool {
         let mut edges = self.core.plan.edges.from_port((self.this, output));
         edges.any(|e| e.pull)
+    }
+
+    /// Puts their segments in the place of super-frames that have come. Each counts as a packet that has come; a super-frame
+    /// that lacks buffers for some is dropped as `no_segment`.
+    pub fn cut(&mut self, batch: &mut Batch) {
+        let (core, this) = (&mut *self.core, self.this);
+        if !core.plan.elements[this].super_frames {
+            return;
+        }
+        let (came, mut lost) = (batch.len() as u64, 0);
+        cut_all(batch, |packet| {
+            lost += 1;
+            core.drop_uncut(this, packet);
+        });
+        let stats = &mut core.stats[this];
+        let more = batch.len() as u64 + lost - came;
+        (stats.packets, stats.cut) = (stats.packets + more, stats.cut + more);
+    }
+
+    /// A packet that has come, or its segments, if it is a super-frame; see [`cut`](Self::cut).
+    pub fn segments(&mut self, packet: Packet) -> Batch {
+        let mut batch = self.spare();
+        batch.push(packet);
+        self.cut(&mut batch);
+        batch
     }
 
     /// Sends a packet where a verdict says.

@@ -30,6 +30,8 @@ pub struct Init<'a> {
     pub bare: bool,
     /// Whether a class behind it changes what is known of packets, so that their bytes are looked at.
     pub handled: bool,
+    /// Whether packets that come to it, or from it if it receives them, may be super-frames.
+    pub super_frames: bool,
     /// See [`annotates`](Self::annotates).
     pub(crate) annotated: &'a [usize],
     /// See [`attached`](Self::attached).

@@ -54,6 +54,7 @@ pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared)
         bare: element.bare && site.walker == Walker::Sweep,
         handled: element.handled,
         annotated: &element.annotated,
+        super_frames: element.super_frames,
         queues: element.queues_of(site.worker),
         pushers: &element.pushers,
         pullers: &element.pullers,
@@ -65,5 +66,67 @@ pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared)
         timestamp: site.clock.wall(site.clock.now()),
         plan,
     };
-    NodeMaker::of(element.class).0(&element.config, &init)
+    let node = NodeMaker::of(element.class).0(&element.config, &init);
+    match element.cuts() {
+        true => Box::new(Cutting(node)),
+        false => node,
+    }
+}
+
+/// An element to which segments come in the place of super-frames.
+struct Cutting(Box<dyn Node>);
+
+impl Node for Cutting {
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        cx.cut(batch);
+        self.0.process(input, batch, cx);
+    }
+
+    fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        self.0.pull(output, max, into, cx);
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        self.0.task(cx)
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.0.start(cx);
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        self.0.timer(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.0.held()
+    }
+
+    fn read(&self, handler: usize, argument: &str) -> Result<String, String> {
+        self.0.read(handler, argument)
+    }
+
+    fn job(&self, handler: usize, value: &str) -> Option<Job> {
+        self.0.job(handler, value)
+    }
+
+    fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String> {
+        self.0.write(handler, value, cx)
+    }
+
+    fn take(&mut self, old: Box<dyn Any>) {
+        self.0.take(old);
+    }
+
+    fn element(&self) -> &dyn Any {
+        self.0.element()
+    }
+
+    fn element_mut(&mut self) -> &mut dyn Any {
+        self.0.element_mut()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.0.into_any()
+    }
 }

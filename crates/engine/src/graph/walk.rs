@@ -339,6 +339,13 @@ impl Core {
         self.drop_all(node, reason, batch);
     }
 
+    /// Drops a super-frame of which segments are missing, as there was no buffer for them.
+    #[cold]
+    pub(crate) fn drop_uncut(&mut self, node: usize, packet: Packet) {
+        let reason = self.stats[node].drops.len() - 2;
+        self.drop_one(node, reason, packet);
+    }
+
     pub(crate) fn drop_all(&mut self, node: usize, reason: usize, batch: &mut Batch) {
         if batch.is_empty() {
             return;

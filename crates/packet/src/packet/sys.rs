@@ -295,10 +295,20 @@ impl Packet {
         self.copy_with_room(self.len())
     }
 
+    /// A copy of the first `len` bytes, or all, as [`copy`](Self::copy) makes one of all.
+    pub(crate) fn copy_front(&self, len: usize) -> Option<Packet> {
+        self.copy_of(len.min(self.len()), 0)
+    }
+
     /// A copy that can grow to `len` bytes, if these are more than it has: in a large buffer, with less headroom if need
     /// be, where a usual one is too small. `None` if the pool has run dry, or no buffer is so large.
     pub fn copy_with_room(&self, len: usize) -> Option<Packet> {
-        let len = len.max(self.len());
+        self.copy_of(self.len(), len)
+    }
+
+    /// A copy of the first `taken` bytes, which must be there, that can grow to `len`.
+    fn copy_of(&self, taken: usize, len: usize) -> Option<Packet> {
+        let len = len.max(taken);
         let (mut twin, mut headroom) = (Packet::new()?, self.headroom());
         let room = usize::from(twin.mbuf().buf_len).checked_sub(headroom);
         if room.is_none_or(|room| len > room) {
@@ -307,11 +317,12 @@ impl Packet {
         }
         let removed = REMOVED.min(headroom).min(self.headroom());
         // SAFETY: `headroom + len` bytes fit into the buffer: of a usual one this was checked, and a large one has its
-        // headroom beside `len` bytes. The packet is not longer than `len`, and `removed` is a part of the headroom.
-        unsafe { twin.set_place(headroom - removed, self.len() + removed) };
-        twin.data_mut().copy_from_slice(self.data_from(removed));
+        // headroom beside `len` bytes. What is copied is not longer than `len`, and `removed` is a part of the headroom.
+        unsafe { twin.set_place(headroom - removed, taken + removed) };
+        let copied = &self.data_from(removed)[..taken + removed];
+        twin.data_mut().copy_from_slice(copied);
         // SAFETY: as above.
-        unsafe { twin.set_place(headroom, self.len()) };
+        unsafe { twin.set_place(headroom, taken) };
         // Nearer to the data there is what was copied.
         if headroom > HEADROOM + REMOVED {
             twin.blank_before(headroom - removed.min(self.own_before()));

@@ -128,6 +128,7 @@ impl Port for AfPacket {
 /// What an interface offers by AF_PACKET.
 pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
     let mut info = facts.info(name, "af_packet", MAX_QUEUES);
+    info.super_frames = true;
     info.remarks.extend(kernel_remarks(name, facts));
     info
 }

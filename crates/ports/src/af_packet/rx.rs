@@ -37,6 +37,8 @@ pub(super) struct Rx {
     /// Frames to make room for first: a little more than came last time, so that an empty poll
     /// does not take and give back a burst of buffers.
     guess: usize,
+    /// Whether super-frames are wanted whole.
+    carries: bool,
     /// There was no buffer last time. Frames wait in the kernel then, which counts those that it drops; here it counts
     /// how often buffers run out, not how often one looks.
     short: bool,
@@ -52,6 +54,7 @@ impl Rx {
             hold,
             held,
             guess: 4,
+            carries: false,
             short: false,
             counts,
         }
@@ -95,6 +98,7 @@ impl Rx {
     /// Makes a received frame into packets.
     fn frame(&mut self, i: usize, mut packet: Packet, into: &mut Batch, limit: usize) {
         let message = self.intake.message(i);
+        let room = packet.len();
         let beyond = self
             .intake
             .beyond(i, message.len.saturating_sub(packet.len()));
@@ -102,6 +106,12 @@ impl Rx {
         if message.truncated || (!message.vnet.is_gso() && !beyond.is_empty()) {
             return self.counts.at(TOO_LONG).add(1);
         }
+        // Those that have to wait here are cut: whoever takes them may want them so.
+        let carries = self.carries && into.len() < limit && message.tag.is_none();
+        let len = packet.len() + beyond.len();
+        let whole = (carries && message.vnet.is_gso())
+            .then(|| offload::whole(&message.vnet, packet.data(), len, room))
+            .flatten();
         let counts = &self.counts;
         let hold = &mut self.hold;
         let mut deliver = |packet: Packet| {
@@ -120,6 +130,15 @@ impl Rx {
             }
             return deliver(packet);
         }
+        if let Some(shape) = whole {
+            match joined(packet, beyond) {
+                Ok(mut whole) => {
+                    whole.set_super_frame(&shape, message.vnet.segment);
+                    return deliver(whole);
+                }
+                Err(head) => packet = head,
+            }
+        }
         match offload::cut(&message.vnet, packet.data(), beyond, deliver) {
             Ok(()) => (),
             Err(CutError::Unknown) => counts.at(GSO_UNKNOWN).add(1),
@@ -127,6 +146,24 @@ impl Rx {
             Err(CutError::TooLong) => counts.at(TOO_LONG).add(1),
         }
     }
+}
+
+/// A super-frame in one buffer; else its head as it was, as there are few buffers so large.
+fn joined(head: Packet, beyond: &[u8]) -> Result<Packet, Packet> {
+    if beyond.is_empty() {
+        return Ok(head);
+    }
+    let len = head.len() + beyond.len();
+    let Some(mut packet) = Packet::large(len) else {
+        return Err(head);
+    };
+    let Some(room) = packet.put(len) else {
+        return Err(head);
+    };
+    let (first, rest) = room.split_at_mut(head.len());
+    first.copy_from_slice(head.data());
+    rest.copy_from_slice(beyond);
+    Ok(packet)
 }
 
 /// Puts the VLAN tag back and sets the annotations; `None` if the frame has no room for the tag.
@@ -145,8 +182,8 @@ fn describe(mut packet: Packet, message: &Message) -> Option<Packet> {
     Some(packet)
 }
 
-impl RxQueue for Rx {
-    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+impl Rx {
+    fn take(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
         let limit = before + max;
         if self.held.pop_each(max, |packet| into.push(packet)) > 0 {
@@ -163,6 +200,18 @@ impl RxQueue for Rx {
         let received = into.len() - before;
         self.guess = received + 4;
         received
+    }
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.carries = false;
+        self.take(into, max)
+    }
+
+    fn receive_whole(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.carries = true;
+        self.take(into, max)
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

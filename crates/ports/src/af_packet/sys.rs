@@ -281,6 +281,17 @@ impl Intake {
 /// Pieces of memory of one `sendmmsg`: of each message a virtio-net header with the headers of a super-frame, and its frames.
 const PIECES: usize = 4 * BURST;
 
+/// How frames are sent.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// Whether the interface takes super-frames made of frames.
+    pub(super) merges: bool,
+    /// Whether some may be super-frames already.
+    pub(super) whole: bool,
+    /// The longest frame that the interface takes. Of a super-frame's segments the kernel would not tell that they are longer.
+    pub(super) longest: usize,
+}
+
 /// The vectors of `sendmmsg`.
 pub(super) struct Outlet {
     heads: Box<[Head; BURST]>,
@@ -306,8 +317,7 @@ impl Outlet {
         }
     }
 
-    /// Sends frames without waiting, those that `merges` allows as super-frames. Returns how many of the first ones
-    /// were taken, at least one.
+    /// Sends frames without waiting. Returns how many of the first ones were taken, at least one.
     ///
     /// # Errors
     /// It concerns the first frames, so many of them.
@@ -315,18 +325,21 @@ impl Outlet {
         &mut self,
         fd: RawFd,
         frames: impl Iterator<Item = &'a Packet> + Clone,
-        merges: bool,
+        way: Way,
     ) -> Result<usize, (io::Error, usize)> {
         let mut left = frames.peekable();
         let (mut n, mut used) = (0, 0);
         while n < BURST && used + 2 <= PIECES && left.peek().is_some() {
             let head = &mut self.heads[n];
-            // A frame takes one piece, and the headers another.
-            let some = left.clone().take(PIECES - used - 1).map(Packet::data);
-            let run = if merges {
-                head.merge(some)
-            } else {
-                head.merge([].into_iter())
+            let is_whole = |packet: &Packet| way.whole && packet.is_super_frame();
+            let run = match left.peek() {
+                Some(packet) if is_whole(packet) => usize::from(head.carry(packet, way.longest)),
+                Some(packet) if way.merges && packet.len() <= way.longest => {
+                    // A frame takes one piece, and the headers another.
+                    let some = left.clone().take(PIECES - used - 1);
+                    head.merge(some.take_while(|p| !is_whole(p)).map(Packet::data))
+                }
+                _ => head.merge([].into_iter()),
             };
             let run = run.max(1);
             let pieces = &mut self.pieces[used..=used + run];

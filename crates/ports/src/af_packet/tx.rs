@@ -1,12 +1,13 @@
 //! The sending side of a Linux interface.
 
-use super::sys::Outlet;
+use super::sys::{Outlet, Way};
 use super::{Shared, Socket};
 use crate::counts::Counts;
 use engine::packet::Batch;
 use engine::port::TxQueue;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use wire::ether;
 
 /// Names of the counters of a transmit queue.
 pub(super) const NAMES: [&str; 3] = ["tx_too_long", "tx_link_down", "tx_errors"];
@@ -49,12 +50,18 @@ impl Tx {
     }
 }
 
-impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+impl Tx {
+    fn send(&mut self, batch: &mut Batch, whole: bool) -> usize {
+        let longest = self.shared.interface.mtu() + ether::LEN;
         let mut done = 0;
         while done < batch.len() {
             let (fd, left) = (self.socket.fd.as_raw_fd(), batch.iter().skip(done));
-            match self.outlet.send(fd, left, self.merges) {
+            let way = Way {
+                merges: self.merges,
+                whole,
+                longest,
+            };
+            match self.outlet.send(fd, left, way) {
                 // Fewer than there are: the next one met an error, which the next call will tell.
                 Ok(n) => done += n,
                 Err((e, frames)) => match self.fate(e.raw_os_error()) {
@@ -70,5 +77,19 @@ impl TxQueue for Tx {
         }
         drop(batch.drain_front(done));
         done
+    }
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        self.send(batch, false)
+    }
+
+    fn takes_super_frames(&self) -> bool {
+        self.merges
+    }
+
+    fn transmit_whole(&mut self, batch: &mut Batch) -> usize {
+        self.send(batch, true)
     }
 }

@@ -181,6 +181,7 @@ pub(crate) fn probe(devargs: &str, sizes: DpdkSizes) -> Result<PortInfo, String>
         mac: device.mac(),
         mtu: device.mtu(),
         node: device.node(),
+        super_frames: false,
         remarks,
     })
 }

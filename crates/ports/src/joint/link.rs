@@ -72,6 +72,7 @@ impl End {
             mac: [2, 0, 0, 0, 0, 1 + self.side as u8],
             mtu: engine::packet::pool::data_bytes() - wire::ether::LEN,
             node: None,
+            super_frames: false,
             remarks: Vec::new(),
         }
     }

@@ -425,6 +425,7 @@ impl Shared {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: engine::packet::pool::data_bytes() - ether::LEN,
             node: None,
+            super_frames: false,
             remarks: Vec::new(),
         }
     }

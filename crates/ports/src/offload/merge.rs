@@ -4,8 +4,10 @@
 //! A run of segments is merged only if cutting the super-frame gives back the same bytes: all headers are equal but for
 //! what counts up, and all checksums hold, since the kernel takes a super-frame's for granted.
 
-use super::{GSO_TCPV4, GSO_TCPV6, NEEDS_CSUM, TCP_CSUM, TCP_FLAGS, VNET_LEN, VnetHeader};
-use wire::tcp::{ACK, PSH};
+use super::{GSO_ECN, GSO_TCPV4, GSO_TCPV6, NEEDS_CSUM, VNET_LEN, VnetHeader};
+use engine::packet::Packet;
+use engine::packet::super_frame::{Shape, TCP_CSUM, TCP_FLAGS};
+use wire::tcp::{ACK, CWR, PSH};
 use wire::{checksum, ether};
 
 /// Ethernet, IPv6, and TCP with all its options.
@@ -59,6 +61,29 @@ impl Head {
             self.write(&first, len, pushes);
         }
         n
+    }
+
+    /// Has it stand before a super-frame that is carried whole: all of the frame follows. False if its segments are frames of more
+    /// than `longest` bytes, or its headers are not sound; then it is that of any frame.
+    pub(crate) fn carry(&mut self, packet: &Packet, longest: usize) -> bool {
+        *self = Head::PLAIN;
+        let shape = Shape::of(packet).filter(|_| packet.segment_len() <= longest);
+        let Some(shape) = shape else {
+            return false;
+        };
+        let mut kind = if shape.v6 { GSO_TCPV6 } else { GSO_TCPV4 };
+        if packet.data()[shape.transport + TCP_FLAGS] & CWR != 0 {
+            kind |= GSO_ECN;
+        }
+        let header = VnetHeader {
+            flags: NEEDS_CSUM,
+            kind,
+            segment: (packet.segment_len() - shape.payload) as u16,
+            csum_start: shape.transport as u16,
+            csum_offset: TCP_CSUM as u16,
+        };
+        self.bytes[..VNET_LEN].copy_from_slice(&header.bytes(shape.payload));
+        true
     }
 
     /// Writes the headers of a super-frame with `len` bytes of payload.

@@ -166,3 +166,104 @@ fn a_tag_goes_behind_the_addresses() {
         1
     ));
 }
+
+/// What is carried whole leaves with the header that it came with.
+#[test]
+fn a_super_frame_that_is_carried_leaves_as_it_came() {
+    for v6 in [false, true] {
+        for (flags, payload, size) in [(0x10, 64_000, 1448), (0x99, 2001, 1000), (0x18, 101, 100)] {
+            let (mut f, transport) = frame(v6, true, flags, payload);
+            let len = (f.len() - 14 - if v6 { 40 } else { 0 }) as u16;
+            f[if v6 { 18..20 } else { 16..18 }].copy_from_slice(&len.to_be_bytes());
+            let kind = if v6 { GSO_TCPV6 } else { GSO_TCPV4 };
+            let came = vnet(kind, size, transport, TCP_CSUM);
+            let head = &f[..120.min(f.len())];
+            let shape = whole(&came, head, f.len(), 2048).expect("it can be carried");
+            let mut packet = Packet::large(f.len()).expect("there is a buffer");
+            packet.put(f.len()).expect("it fits").copy_from_slice(&f);
+            packet.set_super_frame(&shape, size);
+            let mut left = merge::Head::PLAIN;
+            let longest = shape.payload + usize::from(size);
+            assert!(!left.carry(&packet, longest - 1));
+            assert!(left.carry(&packet, longest));
+            assert_eq!(left.replaces(), 0);
+            let bytes = left.bytes().first_chunk().expect("a header");
+            assert_eq!(VnetHeader::parse(bytes), came);
+            assert_eq!(bytes[1] & GSO_ECN != 0, flags & 0x80 != 0);
+            assert_eq!(
+                usize::from(u16::from_ne_bytes([bytes[2], bytes[3]])),
+                shape.payload
+            );
+            // What does not fit its segments, or is none.
+            let other = |vnet: VnetHeader, room| whole(&vnet, head, f.len(), room).is_none();
+            assert!(other(came, shape.payload + usize::from(size) - 1));
+            assert!(other(
+                VnetHeader {
+                    segment: payload as u16,
+                    ..came
+                },
+                65_535
+            ));
+            assert!(other(VnetHeader { segment: 0, ..came }, 2048));
+            assert!(other(VnetHeader { flags: 0, ..came }, 2048));
+            assert!(other(
+                VnetHeader {
+                    kind: GSO_UDP_L4,
+                    ..came
+                },
+                2048
+            ));
+            assert!(other(
+                VnetHeader {
+                    csum_start: came.csum_start + 4,
+                    ..came
+                },
+                2048
+            ));
+            assert!(whole(&came, head, f.len() - 1, 2048).is_none());
+            packet.truncate(shape.payload);
+            assert!(!left.carry(&packet, longest), "it is no longer sound");
+        }
+    }
+}
+
+/// Any bytes: what is carried whole has segments that can be cut.
+#[test]
+fn any_frame_is_refused_or_can_be_cut() {
+    let mut rng = testkit::Rng::seed(11);
+    let mut carried = 0;
+    for _ in 0..20_000 {
+        let v6 = rng.one_in(2);
+        let (mut f, transport) = frame(v6, true, 0x10, rng.range(0..4000));
+        let len = (f.len() - 14 - if v6 { 40 } else { 0 }) as u16;
+        f[if v6 { 18..20 } else { 16..18 }].copy_from_slice(&len.to_be_bytes());
+        for _ in 0..rng.below(3) {
+            let at = rng.below(f.len().min(80));
+            f[at] = rng.below(256) as u8;
+        }
+        let kind = *rng.pick(&[GSO_TCPV4, GSO_TCPV6]);
+        let vnet = vnet(kind, rng.range(1..2000) as u16, transport, TCP_CSUM);
+        let head = &f[..rng.range(14..f.len() + 1)];
+        let Some(shape) = whole(&vnet, head, f.len(), 2048) else {
+            continue;
+        };
+        carried += 1;
+        let mut packet = Packet::large(f.len()).expect("there is a buffer");
+        packet.put(f.len()).expect("it fits").copy_from_slice(&f);
+        packet.set_super_frame(&shape, vnet.segment);
+        let mut batch = engine::packet::Batch::from(vec![packet]);
+        engine::packet::super_frame::cut_all(&mut batch, |_| panic!("it can be cut"));
+        let mut segments = Vec::new();
+        cut(&vnet, &f, &[], |segment| {
+            segments.push(segment.data().to_vec())
+        })
+        .expect("as before");
+        assert!(
+            batch
+                .iter()
+                .map(Packet::data)
+                .eq(segments.iter().map(Vec::as_slice))
+        );
+    }
+    assert!(carried > 2000, "{carried}");
+}

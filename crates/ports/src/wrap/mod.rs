@@ -75,6 +75,7 @@ impl<C: Fn() -> Vec<PortCounter> + Send + Sync> Port for Wrapped<C> {
     fn info(&self) -> PortInfo {
         let mut info = self.inner.info();
         info.driver = format!("{} over {}", self.what, info.driver);
+        info.super_frames = false;
         info
     }
 

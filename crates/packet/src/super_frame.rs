@@ -1,0 +1,300 @@
+//! Super-frames: TCP of up to 64 KiB in one frame, as Linux hands it on where nobody has cut it into segments yet (GSO).
+//!
+//! A packet is a super-frame if its annotation [`tail`](crate::anno::Anno::tail) says so. Then it lies in a large buffer, its
+//! network and transport header annotations are set, IP's length is that of the whole, and TCP's checksum field holds the
+//! pseudo-header's sum only. An element class either works on it as on any packet, or gets its segments
+//! (`Element::CARRIES_SUPER_FRAMES`).
+
+use crate::{Batch, Packet};
+use wire::tcp::{CWR, FIN, PSH};
+use wire::{checksum, ether, proto};
+
+/// Place of UDP's checksum in its header.
+pub const UDP_CSUM: usize = 6;
+/// Place of TCP's checksum in its header.
+pub const TCP_CSUM: usize = 16;
+/// Place of TCP's flags in its header.
+pub const TCP_FLAGS: usize = 13;
+
+/// Where the headers of a super-frame lie, from the start of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// The IP header.
+    pub network: usize,
+    /// The header of TCP or UDP.
+    pub transport: usize,
+    /// What is cut.
+    pub payload: usize,
+    /// Whether it is IPv6; else IPv4.
+    pub v6: bool,
+    /// Whether it is TCP; else UDP.
+    pub tcp: bool,
+}
+
+impl Shape {
+    /// Makes the headers of one segment of those of the super-frame, the `index`th, with `start` bytes of payload before it.
+    pub fn finish(&self, segment: &mut [u8], index: usize, start: usize, last: bool) {
+        let (headers, transport) = segment.split_at_mut(self.transport);
+        let ip = &mut headers[self.network..];
+        let ip_len = ip.len() + transport.len();
+        let pseudo = if self.v6 {
+            ip[4..6].copy_from_slice(&((ip_len - 40) as u16).to_be_bytes());
+            checksum::sum(&ip[8..40])
+        } else {
+            let id = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
+            ip[2..4].copy_from_slice(&(ip_len as u16).to_be_bytes());
+            ip[4..6].copy_from_slice(&id.to_be_bytes());
+            ip[10..12].fill(0);
+            let check = checksum::checksum(ip);
+            ip[10..12].copy_from_slice(&check.to_be_bytes());
+            checksum::sum(&ip[12..20])
+        };
+        let pseudo = pseudo + transport.len() as u64;
+        if self.tcp {
+            finish_tcp(transport, pseudo + 6, index, start, last);
+        } else {
+            let len = transport.len() as u16;
+            transport[4..6].copy_from_slice(&len.to_be_bytes());
+            transport[UDP_CSUM..UDP_CSUM + 2].fill(0);
+            let check = checksum::finish_udp(pseudo + 17 + checksum::sum(transport));
+            transport[UDP_CSUM..UDP_CSUM + 2].copy_from_slice(&check.to_be_bytes());
+        }
+    }
+
+    /// That of an Ethernet frame of `len` bytes, if it is one of TCP without VLAN tags, IPv6 extension headers, or bytes behind
+    /// the IP packet, and all its headers lie in `head`.
+    pub fn of_frame(head: &[u8], len: usize) -> Option<Shape> {
+        let network = ether::LEN;
+        let ip = head.get(network..network + 20)?;
+        let word = |at: usize| usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]));
+        let (v6, header, ip_len, protocol) = match (ip[0] >> 4, &head[12..14]) {
+            (4, [8, 0]) => (false, usize::from(ip[0] & 0xf) * 4, word(2), ip[9]),
+            (6, [0x86, 0xdd]) => (true, 40, 40 + word(4), ip[6]),
+            _ => return None,
+        };
+        let transport = network + header;
+        let payload = transport + usize::from(head.get(transport + 12)? >> 4) * 4;
+        let sound = header >= 20
+            && network + ip_len == len
+            && protocol == proto::TCP
+            && payload >= transport + 20
+            && payload <= head.len();
+        sound.then_some(Shape {
+            network,
+            transport,
+            payload,
+            v6,
+            tcp: true,
+        })
+    }
+
+    /// That of a packet; `None` if it is no super-frame, or no longer a sound one.
+    pub fn of(packet: &Packet) -> Option<Shape> {
+        let anno = packet.anno();
+        let place = |place: u16| usize::from(place).checked_sub(packet.headroom());
+        let (network, transport) = (place(anno.network)?, place(anno.transport)?);
+        let data = packet.data();
+        let v6 = data.get(network)? >> 4 == 6;
+        let payload = transport + usize::from(data.get(transport + 12)? >> 4) * 4;
+        let room = if v6 { 40 } else { 20 };
+        let tail = usize::from(anno.tail);
+        let sound = tail > 0
+            && transport >= network + room
+            && payload >= transport + 20
+            && payload + tail < data.len();
+        sound.then_some(Shape {
+            network,
+            transport,
+            payload,
+            v6,
+            tcp: true,
+        })
+    }
+}
+
+fn finish_tcp(tcp: &mut [u8], pseudo: u64, index: usize, start: usize, last: bool) {
+    let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(start as u32);
+    tcp[4..8].copy_from_slice(&seq.to_be_bytes());
+    if !last {
+        tcp[TCP_FLAGS] &= !(FIN | PSH);
+    }
+    if index > 0 {
+        tcp[TCP_FLAGS] &= !CWR;
+    }
+    tcp[TCP_CSUM..TCP_CSUM + 2].fill(0);
+    let check = checksum::finish(pseudo + checksum::sum(tcp));
+    tcp[TCP_CSUM..TCP_CSUM + 2].copy_from_slice(&check.to_be_bytes());
+}
+
+impl Packet {
+    /// Whether it is a super-frame. Nobody may ask where packets come without annotations.
+    #[inline]
+    pub fn is_super_frame(&self) -> bool {
+        self.anno().tail != 0
+    }
+
+    /// Makes a super-frame of it, of this shape and with so many bytes of payload in each segment but the last.
+    pub fn set_super_frame(&mut self, shape: &Shape, segment: u16) {
+        let tail = self
+            .len()
+            .saturating_sub(shape.payload + usize::from(segment));
+        self.set_network_offset(shape.network);
+        self.set_transport_offset(shape.transport);
+        self.anno_mut().tail = tail as u16;
+    }
+
+    /// Length of the longest packet that it becomes when it is cut: its own, if it is no super-frame.
+    #[inline]
+    pub fn segment_len(&self) -> usize {
+        self.len().saturating_sub(usize::from(self.anno().tail))
+    }
+
+    /// Appends the segments of a super-frame, with its annotations. False if buffers have run out, or the super-frame is not
+    /// sound any more; then it has appended those before.
+    fn cut(&self, into: &mut Batch) -> bool {
+        let Some(shape) = Shape::of(self) else {
+            return false;
+        };
+        let payload = &self.data()[shape.payload..];
+        let size = payload.len() - usize::from(self.anno().tail);
+        let count = payload.len().div_ceil(size);
+        for (index, part) in payload.chunks(size).enumerate() {
+            let Some(mut segment) = self.copy_front(shape.payload) else {
+                return false;
+            };
+            segment.anno_mut().tail = 0;
+            let Some(room) = segment.put(part.len()) else {
+                return false;
+            };
+            room.copy_from_slice(part);
+            shape.finish(segment.data_mut(), index, index * size, index + 1 == count);
+            into.push(segment);
+        }
+        true
+    }
+}
+
+/// Puts their segments in the place of super-frames. `failed` gets a super-frame of which segments are missing.
+pub fn cut_all(batch: &mut Batch, mut failed: impl FnMut(Packet)) {
+    if !batch.iter().any(Packet::is_super_frame) {
+        return;
+    }
+    for packet in std::mem::take(batch).drain() {
+        if !packet.is_super_frame() {
+            batch.push(packet);
+        } else if !packet.cut(batch) {
+            failed(packet);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A super-frame with so many bytes of payload, segments of `size`.
+    fn super_frame(v6: bool, payload: usize, size: u16) -> Packet {
+        let mut f = vec![2; 12];
+        let tcp_len = 32 + payload;
+        if v6 {
+            f.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            f.extend((tcp_len as u16).to_be_bytes());
+            f.extend([proto::TCP, 63]);
+            f.extend([0xfd; 32]);
+        } else {
+            f.extend([8, 0, 0x45, 0]);
+            f.extend((20 + tcp_len as u16).to_be_bytes());
+            f.extend([
+                0xff,
+                0xff,
+                0x40,
+                0,
+                63,
+                proto::TCP,
+                0,
+                0,
+                10,
+                0,
+                0,
+                1,
+                10,
+                0,
+                1,
+                1,
+            ]);
+        }
+        f.extend([
+            0, 80, 0, 81, 0xff, 0xff, 0xf0, 0, 0, 0, 0, 9, 0x80, 0x99, 1, 0, 0, 0, 0, 0,
+        ]);
+        f.extend([1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+        f.extend((0..payload).map(|i| (i * 7 + i / 251) as u8));
+        let shape = Shape::of_frame(&f[..120.min(f.len())], f.len()).expect("it is plain TCP");
+        let mut packet = Packet::large(f.len()).expect("there is a buffer");
+        packet.put(f.len()).expect("it fits").copy_from_slice(&f);
+        packet.set_mac_here();
+        packet.set_super_frame(&shape, size);
+        packet.anno_mut().paint = 7;
+        packet
+    }
+
+    #[test]
+    fn segments_stand_alone_wherever_the_data_begins() {
+        let _turn = crate::tests::large_ones();
+        for (v6, payload, size) in [(false, 64_000, 1448), (true, 2001, 1000), (false, 101, 100)] {
+            let headers = if v6 { 86 } else { 66 };
+            for pulled in [0, 14] {
+                let mut packet = super_frame(v6, payload, size);
+                let bytes = packet.data().to_vec();
+                assert_eq!(packet.segment_len(), headers + usize::from(size));
+                assert!(packet.pull(pulled));
+                let mut batch = Batch::from(vec![packet, Packet::from_bytes(b"x").expect("room")]);
+                cut_all(&mut batch, |_| panic!("there are buffers"));
+                assert_eq!(batch.len(), payload.div_ceil(usize::from(size)) + 1);
+                let (mut at, mut left) = (headers, batch.iter().peekable());
+                while let Some(packet) = left.next_if(|p| p.len() > 1) {
+                    assert_eq!((packet.anno().paint, packet.is_super_frame()), (7, false));
+                    // What was pulled can be put back.
+                    let frame = packet.mac().expect("it is set");
+                    assert_eq!(frame.len(), packet.len() + pulled);
+                    assert_eq!(frame[..14], bytes[..14]);
+                    assert_eq!(frame[headers..], bytes[at..at + frame.len() - headers]);
+                    let (ip, tcp) = frame[14..].split_at(headers - 14 - 32);
+                    let addresses = if v6 { &ip[8..40] } else { &ip[12..20] };
+                    let pseudo = checksum::sum(addresses) + 6 + tcp.len() as u64;
+                    assert!(checksum::is_valid(pseudo + checksum::sum(tcp)));
+                    assert_eq!(packet.network(), &frame[14..]);
+                    let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
+                    assert_eq!(seq, 0xffff_f000u32.wrapping_add((at - headers) as u32));
+                    let (first, last) = (at == headers, at + frame.len() - headers == bytes.len());
+                    let flags = 0x10 | if first { 0x80 } else { 0 } | if last { 0x09 } else { 0 };
+                    assert_eq!(tcp[TCP_FLAGS], flags);
+                    at += frame.len() - headers;
+                }
+                assert_eq!(
+                    (at, left.next().map(Packet::data)),
+                    (bytes.len(), Some(&b"x"[..]))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_longer_sound_fails_and_harms_nothing() {
+        let _turn = crate::tests::large_ones();
+        let mangle: [fn(&mut Packet); 5] = [
+            |p| p.truncate(60),
+            |p| p.anno_mut().tail = u16::MAX,
+            |p| p.anno_mut().transport = 0,
+            |p| p.data_mut()[46] = 0xf0,
+            |p| assert!(p.pull(40)),
+        ];
+        for mangle in mangle {
+            let mut packet = super_frame(false, 300, 100);
+            mangle(&mut packet);
+            let mut batch = Batch::from(vec![packet]);
+            let mut failed = 0;
+            cut_all(&mut batch, |_| failed += 1);
+            assert_eq!(failed, usize::from(batch.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The optimiser's pass for super-frames: finds where they may come, and so which ports need not cut them.
+//!
+//! A port brings them whole if a way from it to another port leads through classes only that carry them
+//! (`Element::CARRIES_SUPER_FRAMES`). Where one of the ways ends at another class they are cut there.
+
+use super::to_do::ToDo;
+use engine::plan::{Plan, PlanElement};
+use engine::port::PortDirectory;
+
+/// Marks sources that may bring super-frames, and all elements to which these may come.
+pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
+    let leads = leads(plan);
+    let brings = |element: &PlanElement| {
+        let device = element.device().filter(|device| device.receives);
+        let info = device.and_then(|device| ports.probe(&device.name).ok());
+        info.is_some_and(|info| info.super_frames)
+    };
+    let count = plan.elements.len();
+    let sources = (0..count).filter(|&source| {
+        let mut next = plan.edges.from(source).filter(|edge| !edge.pull);
+        next.any(|edge| leads[edge.to.0]) && brings(&plan.elements[source])
+    });
+    let sources: Vec<usize> = sources.collect();
+    for &source in &sources {
+        plan.elements[source].super_frames = true;
+    }
+    let mut to_do = ToDo::new(sources.into_iter(), count);
+    while let Some(from) = to_do.next() {
+        for edge in plan.edges.from(from).filter(|edge| !edge.pull) {
+            let to = &mut plan.elements[edge.to.0];
+            if !std::mem::replace(&mut to.super_frames, true) && to.class.carries_super_frames {
+                to_do.add(edge.to.0);
+            }
+        }
+    }
+}
+
+/// For each element, whether it carries super-frames on to a port.
+fn leads(plan: &Plan) -> Vec<bool> {
+    let elements = &plan.elements;
+    let carries = |element: usize| elements[element].class.carries_super_frames;
+    let sends = |&element: &usize| {
+        let device = elements[element].device();
+        carries(element) && device.is_some_and(|device| !device.receives)
+    };
+    let ends: Vec<usize> = (0..elements.len()).filter(sends).collect();
+    let mut leads = vec![false; elements.len()];
+    for &end in &ends {
+        leads[end] = true;
+    }
+    let mut to_do = ToDo::new(ends.into_iter(), elements.len());
+    while let Some(to) = to_do.next() {
+        for edge in plan.edges.to(to).filter(|edge| !edge.pull) {
+            let from = edge.from.0;
+            if carries(from) && !std::mem::replace(&mut leads[from], true) {
+                to_do.add(from);
+            }
+        }
+    }
+    leads
+}
