@@ -19,6 +19,8 @@ pub struct External {
     pub alloc: fn() -> Option<Buffer>,
     /// Takes one large buffer, for 65,535 bytes; `None` if all are in use.
     pub alloc_large: fn() -> Option<Buffer>,
+    /// Large buffers in use now.
+    pub large_in_use: fn() -> usize,
     /// Gives one buffer back, usual or large.
     pub free: fn(Buffer),
     /// Buffers in use now.
@@ -48,6 +50,8 @@ const CHUNK: usize = 64;
 pub const LARGE_BYTES: usize = u16::MAX as usize;
 /// Large buffers that may exist: 8 MiB of them.
 pub const LARGE_MAX: usize = 127;
+/// Those of them that may be in use when one more is given to who can do without ([`Packet::large_if_many`](crate::Packet::large_if_many)).
+pub const LARGE_MANY: usize = LARGE_MAX * 3 / 4;
 /// Free large heap buffers, and how many exist.
 static LARGE: Mutex<(Vec<Buffer>, usize)> = Mutex::new((Vec::new(), 0));
 
@@ -131,6 +135,17 @@ fn free_elsewhere(buffer: Buffer) {
 
 fn large() -> std::sync::MutexGuard<'static, (Vec<Buffer>, usize)> {
     LARGE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Large buffers in use now.
+pub(crate) fn large_in_use() -> usize {
+    match EXTERNAL.get() {
+        Some(pool) => (pool.large_in_use)(),
+        None => {
+            let (free, made) = &*large();
+            made - free.len()
+        }
+    }
 }
 
 /// Takes a large buffer; `None` if all are in use.

@@ -316,7 +316,14 @@ fn a_copy_may_grow_to_the_longest_datagram_in_a_large_buffer() {
 fn large_buffers_are_few_and_come_back() {
     let _turn = large_ones();
     // Other tests of this process may hold some.
-    let all: Vec<Packet> = std::iter::from_fn(|| Packet::large(65_535)).collect();
+    let many: Vec<Packet> = std::iter::from_fn(|| Packet::large_if_many(65_535)).collect();
+    assert!(many.len() <= pool::LARGE_MANY);
+    let mut all: Vec<Packet> = std::iter::from_fn(|| Packet::large(65_535)).collect();
+    assert!(
+        all.len() >= pool::LARGE_MAX - pool::LARGE_MANY,
+        "some are left for others"
+    );
+    all.extend(many);
     assert!((1..=pool::LARGE_MAX).contains(&all.len()));
     assert!(Packet::new().is_some(), "usual ones are not touched");
     drop(all);

@@ -166,6 +166,13 @@ impl RxQueue for Kept {
         }
     }
 
+    fn receive_whole(&mut self, into: &mut Batch, max: usize) -> usize {
+        match &mut self.queue {
+            Some(queue) if self.packets.is_empty() => queue.receive_whole(into, max),
+            _ => self.receive(into, max),
+        }
+    }
+
     fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
         let queue = self.queue.as_mut();
         queue.is_some_and(|queue| queue.wakes(wakers, worker))

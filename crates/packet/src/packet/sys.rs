@@ -276,6 +276,14 @@ impl Packet {
         Some(packet)
     }
 
+    /// As [`large`](Self::large), for who can do without: a quarter of the buffers stays for others, who cannot.
+    pub fn large_if_many(len: usize) -> Option<Packet> {
+        match pool::large_in_use() < pool::LARGE_MANY {
+            true => Packet::large(len),
+            false => None,
+        }
+    }
+
     /// Moves what no longer needs a large buffer to a usual one with full headroom, if there is one: large
     /// ones are few, and the longest packets leave no headroom in them.
     #[inline]

@@ -154,7 +154,7 @@ fn joined(head: Packet, beyond: &[u8]) -> Result<Packet, Packet> {
         return Ok(head);
     }
     let len = head.len() + beyond.len();
-    let Some(mut packet) = Packet::large(len) else {
+    let Some(mut packet) = Packet::large_if_many(len) else {
         return Err(head);
     };
     let Some(room) = packet.put(len) else {

@@ -114,6 +114,7 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     let external = pool::External {
         alloc: sys::alloc,
         alloc_large: sys::alloc_large,
+        large_in_use: sys::large_in_use,
         free: sys::free,
         in_use: sys::in_use,
     };

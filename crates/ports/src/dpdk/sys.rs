@@ -228,11 +228,21 @@ pub(super) fn free(buffer: Buffer) {
 
 /// Buffers that are not in the pool: with packets, in devices.
 pub(super) fn in_use() -> usize {
-    let pools = [&POOL, &LARGE].map(|p| p.load(Relaxed));
-    let made = pools.into_iter().filter(|pool| !pool.is_null());
+    [&POOL, &LARGE].map(in_use_of).iter().sum()
+}
+
+/// Large buffers that are not in the pool.
+pub(super) fn large_in_use() -> usize {
+    in_use_of(&LARGE)
+}
+
+fn in_use_of(pool: &AtomicPtr<c::rte_mempool>) -> usize {
+    let pool = pool.load(Relaxed);
+    if pool.is_null() {
+        return 0;
+    }
     // SAFETY: a pool that was made is never freed.
-    made.map(|pool| unsafe { c::rte_mempool_in_use_count(pool) as usize })
-        .sum()
+    unsafe { c::rte_mempool_in_use_count(pool) as usize }
 }
 
 /// A name that lasts as long as the process. Drivers have a limited number of them.
