@@ -85,8 +85,8 @@ pub struct Class {
     pub copies: Copies,
     /// See `Element::READS_ANNOTATIONS`.
     pub reads_annotations: bool,
-    /// See `Element::CARRIES_SUPER_FRAMES`.
-    pub carries_super_frames: bool,
+    /// See `Element::carries_super_frames`.
+    pub carries_super_frames: fn(&AnyConfig) -> bool,
     /// See `Element::RUNS`.
     pub runs: Runs,
     /// See `Element::EXTENSIONS`.

@@ -48,10 +48,6 @@ pub trait Element: Sized + 'static {
     /// downstream of a device does, the port skips initialising them. The annotations that `NEEDS` guarantees, and the
     /// hash, are always valid.
     const READS_ANNOTATIONS: bool = false;
-    /// True if the class works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it changes
-    /// nothing behind the network header, needs no checksum of TCP, keeps no packets, and where a length decides it asks for
-    /// [`Packet::segment_len`]. Other classes get segments.
-    const CARRIES_SUPER_FRAMES: bool = false;
     /// When an element starts work by itself.
     const RUNS: Runs = Runs::OnPackets;
     /// Handlers beside those that every element has.
@@ -66,6 +62,14 @@ pub trait Element: Sized + 'static {
     /// Parses the configuration. It never fails: `args` records mistakes and returns a stand-in.
     /// It runs on control, sometimes only to describe itself, so it opens and changes nothing.
     fn configure(args: &mut Args) -> Self::Config;
+
+    /// Whether an element works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it does with it
+    /// what it would do with each of its segments, changes nothing behind the network header, needs no checksum of TCP, and
+    /// keeps no packets; where a length decides it asks for [`Packet::segment_len`]. Others get segments.
+    fn carries_super_frames(config: &Self::Config) -> bool {
+        let _ = config;
+        false
+    }
 
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;
@@ -148,7 +152,7 @@ impl Class {
             drops: E::DROPS,
             copies: E::COPIES,
             reads_annotations: E::READS_ANNOTATIONS,
-            carries_super_frames: E::CARRIES_SUPER_FRAMES,
+            carries_super_frames: |config| E::carries_super_frames(&config_of::<E>(config)),
             runs: E::RUNS,
             extensions: E::EXTENSIONS,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),

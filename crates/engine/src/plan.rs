@@ -78,9 +78,14 @@ pub struct PlanElement {
 }
 
 impl PlanElement {
+    /// Whether it works on super-frames as on any packet.
+    pub fn carries_super_frames(&self) -> bool {
+        (self.class.carries_super_frames)(&self.config)
+    }
+
     /// Whether super-frames that come to it are cut before.
     pub fn cuts(&self) -> bool {
-        self.super_frames && !self.class.carries_super_frames && !self.inputs.is_empty()
+        self.super_frames && !self.inputs.is_empty() && !self.carries_super_frames()
     }
 
     /// Whether input 0 is pull.

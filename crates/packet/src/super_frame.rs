@@ -2,8 +2,8 @@
 //!
 //! A packet is a super-frame if its annotation [`tail`](crate::anno::Anno::tail) says so. Then it lies in a large buffer, its
 //! network and transport header annotations are set, IP's length is that of the whole, and TCP's checksum field holds the
-//! pseudo-header's sum only. An element class either works on it as on any packet, or gets its segments
-//! (`Element::CARRIES_SUPER_FRAMES`).
+//! pseudo-header's sum only. An element either works on it as on any packet, or gets its segments
+//! (`Element::carries_super_frames`).
 
 use crate::{Batch, Packet};
 use wire::tcp::{CWR, FIN, PSH};

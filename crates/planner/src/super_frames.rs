@@ -1,7 +1,7 @@
 //! The optimiser's pass for super-frames: finds where they may come, and so which ports need not cut them.
 //!
-//! A port brings them whole if a way from it to another port leads through classes only that carry them
-//! (`Element::CARRIES_SUPER_FRAMES`). Where one of the ways ends at another class they are cut there.
+//! A port brings them whole if a way from it to another port leads through elements only that carry them
+//! (`Element::carries_super_frames`). Where one of the ways ends at another element they are cut there.
 
 use super::to_do::ToDo;
 use engine::plan::{Plan, PlanElement};
@@ -28,7 +28,7 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     while let Some(from) = to_do.next() {
         for edge in plan.edges.from(from).filter(|edge| !edge.pull) {
             let to = &mut plan.elements[edge.to.0];
-            if !std::mem::replace(&mut to.super_frames, true) && to.class.carries_super_frames {
+            if !std::mem::replace(&mut to.super_frames, true) && to.carries_super_frames() {
                 to_do.add(edge.to.0);
             }
         }
@@ -38,7 +38,7 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
 /// For each element, whether it carries super-frames on to a port.
 fn leads(plan: &Plan) -> Vec<bool> {
     let elements = &plan.elements;
-    let carries = |element: usize| elements[element].class.carries_super_frames;
+    let carries = |element: usize| elements[element].carries_super_frames();
     let sends = |&element: &usize| {
         let device = elements[element].device();
         carries(element) && device.is_some_and(|device| !device.receives)

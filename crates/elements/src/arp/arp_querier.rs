@@ -373,7 +373,6 @@ impl Element for ArpQuerier {
     ];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -410,6 +409,10 @@ impl Element for ArpQuerier {
             table,
             named: OnceLock::new(),
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpQuerier {

@@ -26,12 +26,15 @@ impl Element for CheckLength {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
     const DROPS: &'static [&'static str] = &["too_long"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         args.required("LENGTH", "bytes of the longest packet that passes")
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(length: &Arc<usize>, init: &Init) -> CheckLength {

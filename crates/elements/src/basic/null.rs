@@ -12,11 +12,14 @@ impl Element for Null {
     const CLASS: &'static str = "Null";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = ();
 
     fn configure(_: &mut Args) {}
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
+    }
 
     fn new(_: &Arc<()>, _: &Init) -> Null {
         Null

@@ -32,12 +32,15 @@ impl Element for PaintSwitch {
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["no_output"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Anno<1>;
 
     fn configure(args: &mut Args) -> Anno<1> {
         super::paint::anno(args)
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(anno: &Arc<Anno<1>>, init: &Init) -> PaintSwitch {

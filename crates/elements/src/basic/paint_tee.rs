@@ -31,12 +31,15 @@ impl Element for PaintTee {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "copies"]);
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Color;
 
     fn configure(args: &mut Args) -> Color {
         Color::argument(args, "the paint of which copies are made")
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(color: &Arc<Color>, _: &Init) -> PaintTee {

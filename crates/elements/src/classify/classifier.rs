@@ -27,7 +27,7 @@
 //! - `PATTERN`: one per output, at most 255.
 
 use super::compiled::{Compiled, HEADER, Headers};
-use super::expr::View;
+use super::expr::{Expr, View, Within};
 use super::pattern;
 use super::program::{Outcome, Program};
 use crate::prelude::*;
@@ -35,6 +35,19 @@ use crate::prelude::*;
 pub(crate) struct Config {
     program: Compiled,
     patterns: Vec<String>,
+    /// Whether they look only at bytes that all segments of a super-frame have alike.
+    alike: bool,
+}
+
+/// Whether these bytes are the same in all segments of a super-frame, if data begins with an Ethernet or an IP header.
+fn is_alike(within: &Within) -> bool {
+    let bytes = within.mask.to_be_bytes();
+    let mut looked_at = (0..).zip(bytes).filter(|(_, mask)| *mask != 0);
+    looked_at.all(|(i, _)| {
+        // Lengths, identifications and checksums, and all from TCP's header on, differ.
+        let at = within.word.offset + i;
+        at < 24 && !matches!(at, 2..=5 | 10 | 11 | 16..=19)
+    })
 }
 
 pub(crate) struct Classifier {
@@ -83,7 +96,6 @@ impl Element for Classifier {
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["no_match"];
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -103,13 +115,25 @@ impl Element for Classifier {
             );
             patterns.truncate(255);
         }
+        let mut alike = true;
+        for pattern in &patterns {
+            pattern.map(&mut |within| {
+                alike &= is_alike(within);
+                Expr::<Within>::TRUE
+            });
+        }
         let rules: Vec<_> = (0..).map(Some).zip(patterns).collect();
         let program = Compiled::new(&rules);
         program.warn(args, rules.len());
         Config {
             program,
+            alike,
             patterns: given.into_iter().map(|arg| arg.raw).collect(),
         }
+    }
+
+    fn carries_super_frames(config: &Self::Config) -> bool {
+        config.alike
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> Classifier {

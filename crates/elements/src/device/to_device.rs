@@ -296,7 +296,6 @@ impl<S: Style> Element for ToDevice<S> {
     const PORTS: Ports = Ports::coded(&["in", "first?"], &[], "ah");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["full"];
-    const CARRIES_SUPER_FRAMES: bool = true;
     const RUNS: Runs = Runs::AsTaskIfPull;
     const EXTENSIONS: Extensions = &[
         &resources::of::<Self>(),
@@ -308,6 +307,10 @@ impl<S: Style> Element for ToDevice<S> {
 
     fn configure(args: &mut Args) -> Config {
         S::configure(args)
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ToDevice<S> {

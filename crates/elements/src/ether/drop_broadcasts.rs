@@ -30,11 +30,14 @@ impl Element for DropBroadcasts {
     const PORTS: Ports = Ports::new(&["in"], &["out", "broadcasts?"]);
     const DROPS: &'static [&'static str] = &["broadcast"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = ();
 
     fn configure(_: &mut Args) {}
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
+    }
 
     fn new(_: &Arc<()>, _: &Init) -> DropBroadcasts {
         DropBroadcasts { drops: 0 }

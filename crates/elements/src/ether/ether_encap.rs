@@ -60,7 +60,6 @@ impl Element for EtherEncap {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Fields;
 
@@ -70,6 +69,10 @@ impl Element for EtherEncap {
             src: args.required("SRC", "the source address"),
             dst: args.required("DST", "the destination address"),
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(fields: &Arc<Fields>, _: &Init) -> EtherEncap {

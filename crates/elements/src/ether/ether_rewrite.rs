@@ -28,7 +28,6 @@ impl Element for EtherRewrite {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["too_short"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = EtherRewrite;
 
@@ -37,6 +36,10 @@ impl Element for EtherRewrite {
             src: args.required("SRC", "the source address"),
             dst: args.required("DST", "the destination address"),
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<EtherRewrite>, _: &Init) -> EtherRewrite {

@@ -47,7 +47,6 @@ impl Element for HostEtherFilter {
     const PORTS: Ports = Ports::new(&["in"], &["out", "filtered?"]);
     const DROPS: &'static [&'static str] = &["own", "other", "too_short"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = HostEtherFilter;
 
@@ -60,6 +59,10 @@ impl Element for HostEtherFilter {
             drop_other: args.optional("DROP_OTHER", true, "whether to refuse what is for others"),
             offset: args.key("OFFSET", 0, "where the header starts"),
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<HostEtherFilter>, _: &Init) -> HostEtherFilter {

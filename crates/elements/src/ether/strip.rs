@@ -31,12 +31,16 @@ impl Element for Strip {
         .and(Facts::IP4)
         .and(Facts::IP6);
     const DROPS: &'static [&'static str] = &["too_short"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         args.required("LENGTH", "bytes to remove")
+    }
+
+    /// Where the headers go, too, there is nothing to cut by.
+    fn carries_super_frames(length: &Self::Config) -> bool {
+        *length <= wire::ether::LEN
     }
 
     fn new(length: &Arc<usize>, _: &Init) -> Strip {

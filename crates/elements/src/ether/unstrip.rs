@@ -27,12 +27,15 @@ impl Element for Unstrip {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         args.required("LENGTH", "bytes to put back")
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(length: &Arc<usize>, _: &Init) -> Unstrip {

@@ -216,12 +216,15 @@ impl Element for CheckIPHeader {
         "bad_source",
         "bad_destination",
     ];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
         Config::behind_offset(args, true)
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> CheckIPHeader {

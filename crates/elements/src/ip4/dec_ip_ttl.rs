@@ -41,7 +41,6 @@ impl Element for DecIPTTL {
     const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["expired", "no_header"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = DecIPTTL;
 
@@ -55,6 +54,10 @@ impl Element for DecIPTTL {
             ),
             drops: 0,
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<DecIPTTL>, _: &Init) -> DecIPTTL {

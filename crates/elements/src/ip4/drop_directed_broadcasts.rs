@@ -35,12 +35,15 @@ impl Element for DropDirectedBroadcasts {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["directed_broadcast", "no_header"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Interfaces;
 
     fn configure(args: &mut Args) -> Interfaces {
         args.required("INTERFACES", "addresses of interfaces with prefix lengths")
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(interfaces: &Arc<Interfaces>, _: &Init) -> DropDirectedBroadcasts {

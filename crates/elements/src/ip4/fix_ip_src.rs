@@ -25,12 +25,15 @@ impl Element for FixIPSrc {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Ipv4Addr;
 
     fn configure(args: &mut Args) -> Ipv4Addr {
         args.required("IPADDR", "the interface's address")
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(address: &Arc<Ipv4Addr>, _: &Init) -> FixIPSrc {

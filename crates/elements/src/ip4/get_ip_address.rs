@@ -41,7 +41,6 @@ impl Element for GetIPAddress {
     const SPOILS: Facts = Facts::DST6;
     const DROPS: &'static [&'static str] = &["too_short"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = GetIPAddress;
 

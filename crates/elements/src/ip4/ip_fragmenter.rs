@@ -69,7 +69,6 @@ impl Element for IPFragmenter {
     const DROPS: &'static [&'static str] =
         &["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -93,6 +92,10 @@ impl Element for IPFragmenter {
             headroom: headroom.map(usize::from),
             verbose,
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> IPFragmenter {

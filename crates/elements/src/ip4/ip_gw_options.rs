@@ -53,7 +53,6 @@ impl Element for IPGWOptions {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["bad_option", "source_route", "no_header"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -71,6 +70,10 @@ impl Element for IPGWOptions {
                 .0,
             source_routes,
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> IPGWOptions {

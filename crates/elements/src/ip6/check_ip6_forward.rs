@@ -39,11 +39,14 @@ impl Element for CheckIP6Forward {
         "not_to_router",
     ];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = ();
 
     fn configure(_: &mut Args) {}
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
+    }
 
     fn new(_: &Arc<()>, _: &Init) -> CheckIP6Forward {
         CheckIP6Forward

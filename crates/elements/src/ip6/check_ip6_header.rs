@@ -90,7 +90,6 @@ impl Element for CheckIP6Header {
         "bad_source",
         "bad_destination",
     ];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -100,6 +99,10 @@ impl Element for CheckIP6Header {
             bad: bad.unwrap_or_default().plain(),
             offset: args.optional("OFFSET", 0, "bytes before the header"),
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> CheckIP6Header {

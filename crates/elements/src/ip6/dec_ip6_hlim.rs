@@ -25,12 +25,15 @@ impl Element for DecIP6HLIM {
     const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const DROPS: &'static [&'static str] = &["expired"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
         args.key("ACTIVE", true, "if false, packets pass unchanged")
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(active: &Arc<bool>, _: &Init) -> DecIP6HLIM {

@@ -48,13 +48,16 @@ impl Element for FixIP6Src {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Vec<Ipv6Addr>;
 
     fn configure(args: &mut Args) -> Vec<Ipv6Addr> {
         let addresses: Addresses6 = args.required("IP6", "addresses of the interface");
         addresses.plain()
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(addresses: &Arc<Vec<Ipv6Addr>>, _: &Init) -> FixIP6Src {

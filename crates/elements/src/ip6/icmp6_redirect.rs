@@ -108,7 +108,6 @@ impl Element for ICMP6Redirect {
         Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
     ];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -128,6 +127,10 @@ impl Element for ICMP6Redirect {
             prefixes: prefixes.collect(),
             limit,
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> ICMP6Redirect {

@@ -73,12 +73,15 @@ impl Element for IP6HopByHop {
     const DROPS: &'static [&'static str] =
         &["bad_header", "bad_option", "unreported", "too_many_options"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         args.key("OPTIONS", 8, "options in a header")
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(options: &Arc<usize>, _: &Init) -> IP6HopByHop {

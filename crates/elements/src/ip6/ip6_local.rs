@@ -52,7 +52,6 @@ impl Element for IP6Local {
     const PORTS: Ports = Ports::new(&["in"], &["out", "local"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const DROPS: &'static [&'static str] = &["too_short", "multicast"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     /// Everything listened to, sorted.
     type Config = Vec<Ipv6Addr>;
@@ -79,6 +78,10 @@ impl Element for IP6Local {
         mine.sort_unstable();
         mine.dedup();
         mine
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(mine: &Arc<Vec<Ipv6Addr>>, _: &Init) -> IP6Local {

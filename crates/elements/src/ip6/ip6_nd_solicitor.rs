@@ -315,7 +315,6 @@ impl Element for IP6NDSolicitor {
     ];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config;
 
@@ -337,6 +336,10 @@ impl Element for IP6NDSolicitor {
             entries: entries.unwrap_or_else(Entries::stand_in),
             link: Arc::new(Link::new(bounds)),
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> IP6NDSolicitor {

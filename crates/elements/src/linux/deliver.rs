@@ -229,12 +229,15 @@ impl<F: Family> Element for Deliver<F> {
     };
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
-    const CARRIES_SUPER_FRAMES: bool = !F::IS_LABELLED;
 
     type Config = Arc<Interface>;
 
     fn configure(args: &mut Args) -> Arc<Interface> {
         super::named(args)
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        !F::IS_LABELLED
     }
 
     fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> Deliver<F> {

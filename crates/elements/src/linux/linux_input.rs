@@ -38,7 +38,6 @@ impl Element for LinuxInput {
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["down", "other_host", "too_short"];
     const READS_ANNOTATIONS: bool = true;
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Arc<Interface>;
 
@@ -47,6 +46,10 @@ impl Element for LinuxInput {
         let device: String = args.required("DEVICE", "the interface's port");
         interface.set_device(&device);
         interface
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(interface: &Arc<Arc<Interface>>, _: &Init) -> LinuxInput {

@@ -29,12 +29,15 @@ impl Element for LinuxMTU {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
     const DROPS: &'static [&'static str] = &["too_long"];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Arc<Interface>;
 
     fn configure(args: &mut Args) -> Arc<Interface> {
         super::named(args)
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> LinuxMTU {

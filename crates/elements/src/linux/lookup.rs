@@ -76,7 +76,6 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const DROPS: &'static [&'static str] = &["blackhole"];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config<N>;
 
@@ -93,6 +92,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             kernel,
             seed: RandomState::new().hash_one(0) as u32,
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config<N>>, _: &Init) -> Self {

@@ -205,7 +205,6 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const DROPS: &'static [&'static str] = &["no_route", "no_next_hop"];
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &outputs::of::<Self>()];
-    const CARRIES_SUPER_FRAMES: bool = true;
 
     type Config = Config<N, K::Structure>;
 
@@ -263,6 +262,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             outputs: AtomicUsize::new(0),
             seed: RandomState::new().hash_one(0) as u32,
         }
+    }
+
+    fn carries_super_frames(_: &Self::Config) -> bool {
+        true
     }
 
     fn new(config: &Arc<Config<N, K::Structure>>, init: &Init) -> Self {
