@@ -50,7 +50,7 @@ const CHUNK: usize = 64;
 pub const LARGE_BYTES: usize = u16::MAX as usize;
 /// Large buffers that may exist: 8 MiB of them.
 pub const LARGE_MAX: usize = 127;
-/// Those of them that may be in use when one more is given to who can do without ([`Packet::large_if_many`](crate::Packet::large_if_many)).
+/// While fewer than so many are in use, [`Packet::large_if_many`](crate::Packet::large_if_many) gives one more.
 pub const LARGE_MANY: usize = LARGE_MAX * 3 / 4;
 /// Free large heap buffers, and how many exist.
 static LARGE: Mutex<(Vec<Buffer>, usize)> = Mutex::new((Vec::new(), 0));

@@ -1,7 +1,7 @@
 //! The optimiser's pass for super-frames: finds where they may come, and so which ports need not cut them.
 //!
-//! A port brings them whole if a way from it to another port leads through elements only that carry them
-//! (`Element::carries_super_frames`). Where one of the ways ends at another element they are cut there.
+//! A port brings them whole if some way from it to another port consists of elements that all carry them
+//! (`Element::carries_super_frames`). On other ways they are cut before the first element that does not.
 
 use super::to_do::ToDo;
 use engine::plan::{Plan, PlanElement};

@@ -4,7 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> CheckLength(1500) -> Discard;
 //! ```
 //!
-//! Such packets leave by output 1, or are dropped (`too_long`).
+//! Such packets leave by output 1, or are dropped (`too_long`). Of a super-frame (see FromDevice) the length is that of its
+//! longest segment.
 //!
 //! Arguments:
 //!

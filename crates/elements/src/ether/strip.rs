@@ -38,7 +38,7 @@ impl Element for Strip {
         args.required("LENGTH", "bytes to remove")
     }
 
-    /// Where the headers go, too, there is nothing to cut by.
+    /// A super-frame without its IP header cannot be cut.
     fn carries_super_frames(length: &Self::Config) -> bool {
         *length <= wire::ether::LEN
     }

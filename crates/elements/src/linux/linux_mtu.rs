@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Longer packets leave by output 1. The length is that from the network header on. The MTU is the interface's
-//! current one in the kernel: `ip link set mtu` takes effect at once.
+//! current one in the kernel: `ip link set mtu` takes effect at once. Of a super-frame (see FromDevice) the length is that of its longest
+//! segment.
 //!
 //! Arguments:
 //!

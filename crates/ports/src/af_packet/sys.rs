@@ -288,7 +288,7 @@ pub(super) struct Way {
     pub(super) merges: bool,
     /// Whether some may be super-frames already.
     pub(super) whole: bool,
-    /// The longest frame that the interface takes. Of a super-frame's segments the kernel would not tell that they are longer.
+    /// The longest frame that the interface takes. If segments of a super-frame are longer, the kernel reports no error.
     pub(super) longest: usize,
 }
 
