@@ -1,8 +1,8 @@
 //! The TAP interfaces by which a kernel and its daemons know the router's devices.
 //!
 //! A TAP interface looks like its device (address, MTU, carrier), also after either has changed, and outlives
-//! the router, as does what operators and daemons have set on it. Of what a device decides they may set one
-//! thing, a lesser MTU. They may rename it: who it is is known by its queues.
+//! the router, as does what operators and daemons have set on it. Of what a device decides they may set a lesser MTU, and,
+//! of a card that is the router's alone (DPDK), the address, which the card then takes over until the router ends. They may rename it: who it is is known by its queues.
 
 use crate::service;
 use elements::linux::Kernel;
@@ -47,10 +47,11 @@ impl Look {
     }
 }
 
-/// The port behind a TAP interface. A VLAN (`eth0.100`) is none of its own: it looks like the port that has it.
-fn port_of(ports: &Directory, device: &str) -> Option<OpenPort> {
-    let of_vlan = || ports.get(device.rsplit_once('.')?.0);
-    ports.get(device).or_else(of_vlan)
+/// The port behind a TAP interface, and whether it is the interface's own. A VLAN (`eth0.100`) looks like the port that has it.
+fn port_of(ports: &Directory, device: &str) -> Option<(OpenPort, bool)> {
+    let own = ports.get(device).map(|port| (port, true));
+    let of_vlan = || Some((ports.get(device.rsplit_once('.')?.0)?, false));
+    own.or_else(of_vlan)
 }
 
 impl TapInterfaces {
@@ -64,7 +65,7 @@ impl TapInterfaces {
             let device = interface
                 .device()
                 .and_then(|device| port_of(ports, &device));
-            let (Some(tap), Some(device)) = (ports.tap(name), device) else {
+            let (Some(tap), Some((device, own))) = (ports.tap(name), device) else {
                 // Another may be known by the name that its TAP interface had.
                 kernel.renamed(&interface, name);
                 continue;
@@ -87,7 +88,7 @@ impl TapInterfaces {
             }
             let mut one =
                 known.unwrap_or_else(|| TapInterface::adopted(&tap, &ports.kept_as(name)));
-            one.follow(&tap, Look::of(&*device.port));
+            one.follow(&tap, &*device.port, own);
             self.open.insert(name.to_owned(), one);
         }
         let gone = before.keys().map(|name| ports.kept_as(name));
@@ -137,8 +138,9 @@ impl TapInterface {
 
     /// Makes it look like its device, if one of them has changed. What is right already is not set again, as
     /// daemons would hear of a change, and what cannot be set is not tried again before there is another one.
-    fn follow(&mut self, tap: &Tap, device: Look) {
-        let found = Look::of(tap);
+    /// Whoever changes the address may change that of a device that is `own` to the TAP interface.
+    fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
+        let (device, found) = (Look::of(port), Look::of(tap));
         if (self.shown, self.found) == (Some(device), Some(found)) {
             return;
         }
@@ -154,11 +156,17 @@ impl TapInterface {
         };
         // A device without an address leaves the TAP interface the kernel's address.
         if found.mac != device.mac && device.mac != [0; 6] {
-            if before.is_some_and(|before| before.mac == device.mac) {
-                meddled("address");
+            let by_others = before.is_some_and(|before| before.mac == device.mac);
+            if by_others && own && port.set_mac(found.mac).is_ok() {
+                info!(interface = tap.name(), "its device takes over its address");
+                self.shown = Some(Look::of(port));
+            } else {
+                if by_others {
+                    meddled("address");
+                }
+                let done = tap.set_mac(device.mac);
+                said(tap, "take over the address of its device", done);
             }
-            let done = tap.set_mac(device.mac);
-            said(tap, "take over the address of its device", done);
         }
         let device_changed = before.is_some_and(|before| before.mtu != device.mtu);
         let less = found.mtu < device.mtu;

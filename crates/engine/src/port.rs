@@ -183,6 +183,12 @@ pub trait Port: Send + Sync {
         let _ = promiscuous;
     }
 
+    /// Gives the port another Ethernet address, if that is nobody else's to do. The error is a sentence.
+    fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
+        let _ = mac;
+        Err("its address cannot be changed by a router".into())
+    }
+
     /// Has the port hash flows by this key and give them to its receive queues: what has hash `h` to queue
     /// `queues[h % queues.len()]`, as far as its own indirection table is large enough. Packets that wait in a
     /// queue when flows get another one may be overtaken. The error is a sentence; then nothing has changed.

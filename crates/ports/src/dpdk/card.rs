@@ -53,6 +53,8 @@ pub(super) struct Card {
     pub(super) too_long: Count,
     /// Frames that were to be sent while the device was away.
     pub(super) not_there: Count,
+    /// The address that the device was given, if it was.
+    mac: Mutex<Option<[u8; 6]>>,
     /// The key that the device hashes by, once it was told.
     key: Mutex<Option<[u8; 40]>>,
     key_changes: AtomicU64,
@@ -107,6 +109,7 @@ impl Card {
             descriptors: AtomicU16::new(descriptors),
             too_long: Count::default(),
             not_there: Count::default(),
+            mac: Mutex::default(),
             key: Mutex::default(),
             key_changes: AtomicU64::new(0),
         })
@@ -152,6 +155,10 @@ impl Card {
     pub(super) fn come_back(&self) -> Result<(), String> {
         let (present, descriptors) = start(&self.devargs, &lock(&self.request))?;
         let (device, table) = (present.device, lock(&self.last).table.clone());
+        if let Some(mac) = *lock(&self.mac) {
+            // It is the same model, which took it before; `info` tells if it does not now.
+            let _ = device.set_mac(mac);
+        }
         let key = lock(&self.key).take();
         if let Some(key) = key {
             let spread = device.set_reta(&table);
@@ -218,6 +225,15 @@ impl Card {
         *lock(&self.key) = Some(*key);
         // Who finds it changed finds the key, too.
         self.key_changes.fetch_add(1, Release);
+        Ok(())
+    }
+
+    /// Gives the card another address; it has it when it comes back, too.
+    pub(super) fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
+        let set = self.ask(|p| p.device.set_mac(mac));
+        let set = set.unwrap_or_else(|| Err("it is unplugged".to_owned()));
+        set.map_err(|why| format!("dpdk {} refuses the address: {why}", self.driver))?;
+        *lock(&self.mac) = Some(mac);
         Ok(())
     }
 

@@ -38,6 +38,10 @@ impl Port for Dpdk {
         self.card.link_up()
     }
 
+    fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
+        self.card.set_mac(mac)
+    }
+
     fn hear_others(&self, promiscuous: bool) {
         self.card.hear_others(promiscuous);
     }

@@ -341,6 +341,13 @@ impl Device {
         }
     }
 
+    /// Gives it another address; its driver may refuse.
+    pub(super) fn set_mac(self, mac: [u8; 6]) -> Result<(), String> {
+        let mut address = c::rte_ether_addr { addr_bytes: mac };
+        // SAFETY: a function of a device that is there, which copies the address.
+        check(unsafe { c::rte_eth_dev_default_mac_addr_set(self.0, &mut address) })
+    }
+
     pub(super) fn mtu(self) -> usize {
         let mut mtu = 1500;
         // SAFETY: a place for the result.
