@@ -1,8 +1,9 @@
 //! The TAP interfaces by which a kernel and its daemons know the router's devices.
 //!
 //! A TAP interface looks like its device (address, MTU, carrier), also after either has changed, and outlives
-//! the router, as does what operators and daemons have set on it. Of what a device decides they may set a lesser MTU, and,
-//! of a card that is the router's alone (DPDK), the address, which the card then takes over until the router ends. They may rename it: who it is is known by its queues.
+//! the router, as does what operators and daemons have set on it. Of what a device decides they may set a lesser MTU
+//! and, if it is a card that DPDK drives, the address, which the card then takes over until the router ends. They may rename
+//! it: who it is is known by its queues.
 
 use crate::service;
 use elements::linux::Kernel;

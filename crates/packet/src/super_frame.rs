@@ -72,20 +72,8 @@ impl Shape {
             (6, [0x86, 0xdd]) => (true, 40, 40 + word(4), ip[6]),
             _ => return None,
         };
-        let transport = network + header;
-        let payload = transport + usize::from(head.get(transport + 12)? >> 4) * 4;
-        let sound = header >= 20
-            && network + ip_len == len
-            && protocol == proto::TCP
-            && payload >= transport + 20
-            && payload <= head.len();
-        sound.then_some(Shape {
-            network,
-            transport,
-            payload,
-            v6,
-            tcp: true,
-        })
+        let shape = Shape::of_tcp(head, network, network + header, v6)?;
+        (network + ip_len == len && protocol == proto::TCP).then_some(shape)
     }
 
     /// That of a packet; `None` if it is no super-frame, or no longer a sound one.
@@ -95,13 +83,17 @@ impl Shape {
         let (network, transport) = (place(anno.network)?, place(anno.transport)?);
         let data = packet.data();
         let v6 = data.get(network)? >> 4 == 6;
-        let payload = transport + usize::from(data.get(transport + 12)? >> 4) * 4;
-        let room = if v6 { 40 } else { 20 };
+        let shape = Shape::of_tcp(data, network, transport, v6)?;
         let tail = usize::from(anno.tail);
-        let sound = tail > 0
-            && transport >= network + room
+        (tail > 0 && shape.payload + tail < data.len()).then_some(shape)
+    }
+
+    /// That of bytes with headers of IP and TCP at these places; `None` if they do not hold them.
+    fn of_tcp(bytes: &[u8], network: usize, transport: usize, v6: bool) -> Option<Shape> {
+        let payload = transport + usize::from(bytes.get(transport + 12)? >> 4) * 4;
+        let sound = transport >= network + if v6 { 40 } else { 20 }
             && payload >= transport + 20
-            && payload + tail < data.len();
+            && payload <= bytes.len();
         sound.then_some(Shape {
             network,
             transport,

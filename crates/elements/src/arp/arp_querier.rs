@@ -285,12 +285,10 @@ impl Sending<'_, '_> {
             Some(reason) => sender.drop(packet, reason, cx),
             None if verdict == WAIT => {
                 let (key, now) = (u32::from_be_bytes(packet.anno().dst4()), cx.now());
-                let mut segments = cx.segments(packet);
-                for packet in segments.drain() {
+                cx.each_segment(packet, |packet, cx| {
                     self.resolver
                         .hold(key, packet, now, &mut |event| sender.act(event, cx));
-                }
-                cx.keep_spare(segments);
+                });
             }
             None => sender.give_up(packet, cx),
         }

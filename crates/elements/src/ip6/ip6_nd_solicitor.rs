@@ -207,12 +207,10 @@ impl IP6NDSolicitor {
     fn hold(&mut self, packet: Packet, cx: &mut Cx) {
         let (face, counts, now) = (self.face, &mut self.counts, cx.now());
         let key = packet.anno().dst6();
-        let mut segments = cx.segments(packet);
-        for packet in segments.drain() {
+        cx.each_segment(packet, |packet, cx| {
             let out = &mut |event| face.act(event, counts, cx);
             self.resolver.hold(key, packet, now, out);
-        }
-        cx.keep_spare(segments);
+        });
     }
 
     /// Learns from a message of the link.

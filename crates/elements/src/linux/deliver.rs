@@ -204,12 +204,10 @@ impl<F: Family> Sending<'_, '_, F> {
             Some(reason) => cx.drop(packet, reason),
             None if verdict == WAIT => {
                 let (key, now) = (F::key(&packet).to_be_bytes(), cx.now());
-                let mut segments = cx.segments(packet);
-                for packet in segments.drain() {
+                cx.each_segment(packet, |packet, cx| {
                     self.resolver
                         .hold(key, packet, now, &mut |event| sender.act::<F>(event, cx));
-                }
-                cx.keep_spare(segments);
+                });
             }
             None => give_up::<F>(packet, cx),
         }

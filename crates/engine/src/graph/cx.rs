@@ -97,12 +97,17 @@ impl Cx<'_> {
         (stats.packets, stats.cut) = (stats.packets + more, stats.cut + more);
     }
 
-    /// A packet that has come, or its segments, if it is a super-frame; see [`cut`](Self::cut).
-    pub fn segments(&mut self, packet: Packet) -> Batch {
-        let mut batch = self.spare();
-        batch.push(packet);
-        self.cut(&mut batch);
-        batch
+    /// Has `each` take a packet that has come, or its segments one by one, if it is a super-frame; see [`cut`](Self::cut).
+    #[inline]
+    pub fn each_segment(&mut self, packet: Packet, mut each: impl FnMut(Packet, &mut Cx)) {
+        if !(self.core.plan.elements[self.this].super_frames && packet.is_super_frame()) {
+            return each(packet, self);
+        }
+        let mut segments = self.spare();
+        segments.push(packet);
+        self.cut(&mut segments);
+        segments.drain().for_each(|segment| each(segment, self));
+        self.keep_spare(segments);
     }
 
     /// Sends a packet where a verdict says.
