@@ -310,9 +310,8 @@ class Chaos:
         self.start()
 
     def stands_still(self) -> None:
-        self.router.process.signal(signal.SIGSTOP)
-        time.sleep(self.rng.uniform(0.05, 0.5))
-        self.router.process.signal(signal.SIGCONT)
+        with self.router.process.still():
+            time.sleep(self.rng.uniform(0.05, 0.5))
 
     def link_down(self) -> None:
         name = self.rng.choice(("eth0", "eth1"))

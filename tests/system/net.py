@@ -118,6 +118,15 @@ class Process:
         if self.running:
             self._popen.send_signal(number)
 
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """The program gets no processor meanwhile."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def stop(self, timeout: float = 5.0) -> int:
         """Ends the program by SIGTERM, by SIGKILL if that takes too long; returns its status."""
         self.signal(signal.SIGTERM)
