@@ -13,7 +13,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eal_cleanup",
     "rte_eal_init",
     "rte_eth_dev_(close|configure|count_avail|get_mtu|get_port_by_name|info_get|start|stop)",
-    "rte_eth_dev_(adjust_nb_rx_tx_desc|default_mac_addr_set|rx_intr_.*|socket_id)",
+    "rte_eth_dev_(adjust_nb_rx_tx_desc|default_mac_addr_set|socket_id)",
     "rte_eth_(allmulticast_enable|promiscuous_(disable|enable))",
     "rte_eth_dev_rss_(hash_update|reta_query|reta_update)",
     "rte_eth_link_get_nowait",

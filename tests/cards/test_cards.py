@@ -3,17 +3,18 @@
 Shows for each: frames of all sizes cross both ways unchanged, in order; a cable that is pulled out and plugged in; frames
 for others with and without PROMISC; VLAN tags; what the card drops has a name; a reload and a SIGKILL while the card is in
 use; a second program that wants the same card is told who has it; a card that is unplugged under traffic is let go, and
-works again when it has come back.
+works again when it has come back; a card takes over the address and the MTU of its control-plane interface.
 """
 
 import contextlib
+import json
 import re
 import threading
 
 import pytest
-from guest import MODELS, PROGRAM, mac
+from guest import MODELS, PROGRAM, ROOT, mac
 from net import until
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
 FORWARD = """
@@ -75,7 +76,7 @@ def quiet(router) -> None:
     counts = None
     def same() -> bool:
         nonlocal counts
-        before, counts = counts, (router.number("a.count"), router.number("b.count"))
+        before, counts = counts, [router.counters(number)["rx_good_packets"] for number in (0, 1)]
         return before == counts
     until(same, "no frame to be under way", timeout=180)
     for cable in router.guest.cables:
@@ -229,6 +230,60 @@ def test_a_router_ends_and_starts_while_a_card_is_away(router):
     with router.running("forward"):
         ready(router)
         crosses(router, [frame(n) for n in range(64)])
+
+
+def test_a_card_takes_over_the_address_and_the_mtu_of_its_interface(router):
+    """Whoever operates the kernel changes them there; the card has them again after it was unplugged."""
+    guest, (a, b), cable = router.guest, router.addresses, router.guest.cables[0]
+    peer = "02:00:00:00:99:02"
+    guest.run("modprobe -a tun af_packet; ip netns add kernel; ip -n kernel link set lo up")
+
+    def echo(to: str, number: int, size: int = 100) -> bytes:
+        packet = IP(src="192.0.2.2", dst="192.0.2.1") / ICMP(id=number) / bytes(size - 28)
+        return bytes(Ether(dst=to, src=peer) / packet)
+
+    def answered(to: str, number: int, size: int = 100) -> None:
+        wanted = (bytes.fromhex(peer.replace(":", "") + to.replace(":", "")), number.to_bytes(2, "big"), size)
+
+        def came() -> bool:
+            cable.offer(echo(to, number, size))
+            return wanted in [(f[:12], f[38:40], len(f) - 14) for f in cable.take()]
+        until(came, f"an answer of {size} bytes from {to}", timeout=180)
+
+    def becomes(name: str, value: str | int) -> None:
+        until(lambda: router.port(0)[name] == value, f"{name} {value}", timeout=60)
+        told = json.loads(guest.run("ip -n kernel -json link show lan"))[0]
+        assert told["address" if name == "mac" else name] == value, told
+
+    with router.running(ROOT / "conf/linux-router.click", f"DEV0={a} IF0=lan DEV1={b} IF1=wan --netns kernel --workers 1"):
+        # The kernel forgets it with each change of the address.
+        neighbour = f"ip -n kernel neigh replace 192.0.2.2 lladdr {peer} dev lan"
+        guest.run(f"ip -n kernel link set lan up; ip -n kernel address add 192.0.2.1/24 dev lan; {neighbour}")
+        old = router.port(0)["mac"]
+        answered(old, 1)
+        for new in ("02:00:00:00:aa:01", "02:00:00:00:aa:02"):
+            guest.run(f"ip -n kernel link set lan address {new}; {neighbour}")
+            becomes("mac", new)
+            answered(new, 2)
+            quiet(router)
+            heard = router.counters(0)["rx_good_packets"]
+            cable.send(*[echo(old, 3)] * 4, echo(new, 4))
+            until(lambda: any(f[38:40] == (4).to_bytes(2, "big") for f in cable.take()), "an answer", timeout=60)
+            assert router.counters(0)["rx_good_packets"] == heard + 1
+            old = new
+        guest.run("ip -n kernel link set lan mtu 1600")
+        becomes("mtu", 1600)
+        answered(new, 5, 1600)
+        guest.run("ip -n kernel link set lan mtu 5000")
+        until(lambda: "start the router with larger --frame-bytes" in router.log(), "the reason", timeout=60)
+        becomes("mtu", 1600)
+        guest.unplug(0)
+        until(lambda: not guest.has_card(0), "the card to be gone", timeout=240)
+        guest.plug(0)
+        until(lambda: is_up(router, 0), "the card to work again", timeout=240)
+        becomes("mac", new)
+        becomes("mtu", 1600)
+        answered(new, 6, 1600)
 
 
 @contextlib.contextmanager

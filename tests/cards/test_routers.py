@@ -121,22 +121,3 @@ def test_frr_routes_over_cards(bed):
         assert bed.ping("10.88.0.1", 5) == 5
         here.end()
         far.kill()
-
-
-def test_a_card_takes_over_the_address_of_its_interface(bed):
-    """An operator changes the Ethernet address in the kernel: the card hears frames to the new one, and no others."""
-    guest, router = bed.router.guest, bed.router
-    guest.run("modprobe tun; modprobe af_packet; ip netns add moved; ip -n moved link set lo up")
-    a, b = router.addresses
-    with router.running(ROOT / "conf/linux-router.click", f"DEV0={a} IF0=lan DEV1={b} IF1=wan --netns moved --workers 1"):
-        guest.run("for i in lan wan; do ip -n moved link set $i up; done; ip -n moved address add 10.0.1.1/24 dev lan")
-        until(lambda: bed.ping("10.0.1.1") == 1, "the router's answer to a ping", timeout=120)
-        for number in (1, 2):
-            new = f"02:00:00:00:aa:0{number}"
-            guest.run(f"ip -n moved link set lan address {new}")
-            until(lambda new=new: router.port(0)["mac"] == new, "the card's new address", timeout=60)
-            bed.end.ip("neigh flush dev n0")
-            until(lambda: bed.ping("10.0.1.1") == 1, "an answer", timeout=60)
-            assert bed.ping("10.0.1.1", 10) == 10
-            assert new in bed.end.ip("neigh show dev n0").out
-            assert new in guest.run("ip -n moved link show lan")

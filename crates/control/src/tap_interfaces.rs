@@ -1,9 +1,9 @@
 //! The TAP interfaces by which a kernel and its daemons know the router's devices.
 //!
 //! A TAP interface looks like its device (address, MTU, carrier), also after either has changed, and outlives
-//! the router, as does what operators and daemons have set on it. Of what a device decides they may set a lesser MTU
-//! and, if it is a card that DPDK drives, the address, which the card then takes over until the router ends. They may rename
-//! it: who it is is known by its queues.
+//! the router, as does what operators and daemons have set on it. Of what a device decides they may set a lesser MTU. A card
+//! that is the router's alone (DPDK) takes over an address and a larger MTU that they set, until the router ends. They may
+//! rename it: who it is is known by its queues.
 
 use crate::service;
 use elements::linux::Kernel;
@@ -150,33 +150,49 @@ impl TapInterface {
         if is_new {
             said(tap, "be taken down", tap.set_up(false));
         }
-        let before = self.shown.replace(device);
-        let meddled = |what: &str| {
-            let remedy = "it gets its device's again, which is to be changed instead";
-            warn!(interface = tap.name(), "its {what} was changed: {remedy}");
+        let before = self.shown;
+        let (mut device_now, mut found_now) = (device, found);
+        // Whether the device takes over what others have changed.
+        let taken = |what: &str, set: &dyn Fn() -> Result<(), String>| {
+            let set = match own {
+                true => set(),
+                false => Err("its device has other interfaces, too".into()),
+            };
+            match &set {
+                Ok(()) => info!(interface = tap.name(), "its device takes over its {what}"),
+                Err(why) => {
+                    let back = format!("it gets its device's again: {why}");
+                    warn!(interface = tap.name(), "its {what} was changed: {back}");
+                }
+            }
+            set.is_ok()
         };
         // A device without an address leaves the TAP interface the kernel's address.
         if found.mac != device.mac && device.mac != [0; 6] {
             let by_others = before.is_some_and(|before| before.mac == device.mac);
-            if by_others && own && port.set_mac(found.mac).is_ok() {
-                info!(interface = tap.name(), "its device takes over its address");
-                self.shown = Some(Look::of(port));
-            } else {
-                if by_others {
-                    meddled("address");
-                }
-                let done = tap.set_mac(device.mac);
-                said(tap, "take over the address of its device", done);
+            if by_others && taken("address", &|| port.set_mac(found.mac)) {
+                device_now.mac = found.mac;
+            } else if said(
+                tap,
+                "take over the address of its device",
+                tap.set_mac(device.mac),
+            ) {
+                found_now.mac = device.mac;
             }
         }
         let device_changed = before.is_some_and(|before| before.mtu != device.mtu);
         let less = found.mtu < device.mtu;
         if found.mtu > device.mtu || less && (device_changed || is_new) {
-            if before.is_some() && !device_changed {
-                meddled("MTU");
+            let by_others = before.is_some() && !device_changed;
+            if by_others && taken("MTU", &|| port.set_mtu(found.mtu)) {
+                device_now.mtu = found.mtu;
+            } else if said(
+                tap,
+                "take over the MTU of its device",
+                tap.set_mtu(device.mtu),
+            ) {
+                found_now.mtu = device.mtu;
             }
-            let done = tap.set_mtu(device.mtu);
-            said(tap, "take over the MTU of its device", done);
         }
         // The carrier of the TAP cannot be asked for.
         if before.is_none_or(|before| before.up != device.up) {
@@ -187,13 +203,16 @@ impl TapInterface {
         if is_new {
             said(tap, "be brought up", tap.set_up(true));
         }
-        self.found = Some(Look::of(tap));
+        // What either has become meanwhile counts as a change, the next time.
+        found_now.up = tap.link_up();
+        (self.shown, self.found) = (Some(device_now), Some(found_now));
     }
 }
 
-/// Says what a TAP interface cannot do.
-fn said(tap: &Tap, what: &str, done: io::Result<()>) {
-    if let Err(e) = done {
+/// Says what a TAP interface cannot do; whether it could.
+fn said(tap: &Tap, what: &str, done: io::Result<()>) -> bool {
+    if let Err(e) = &done {
         warn!(interface = tap.name(), "it cannot {what}: {e}");
     }
+    done.is_ok()
 }

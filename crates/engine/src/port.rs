@@ -186,7 +186,13 @@ pub trait Port: Send + Sync {
     /// Gives the port another Ethernet address, if that is nobody else's to do. The error is a sentence.
     fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
         let _ = mac;
-        Err("its address cannot be changed by a router".into())
+        Err("that of its device is to be changed instead".into())
+    }
+
+    /// Gives the port another MTU in bytes, likewise.
+    fn set_mtu(&self, mtu: usize) -> Result<(), String> {
+        let _ = mtu;
+        Err("that of its device is to be changed instead".into())
     }
 
     /// Has the port hash flows by this key and give them to its receive queues: what has hash `h` to queue

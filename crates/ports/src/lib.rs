@@ -95,9 +95,13 @@ static LONGEST: AtomicUsize = AtomicUsize::new(USUAL);
 
 /// The MTU that links need for the longest frame that was asked for; `None` if they stay as they are.
 fn mtu() -> Option<usize> {
+    (LONGEST.load(Relaxed) > USUAL).then(longest_mtu)
+}
+
+/// The largest MTU for which buffers hold all frames.
+fn longest_mtu() -> usize {
     const ETHERNET: usize = 14;
-    let longest = LONGEST.load(Relaxed);
-    (longest > USUAL).then(|| longest - CRC - ETHERNET)
+    LONGEST.load(Relaxed) - CRC - ETHERNET
 }
 
 /// Buffers of the heap that may exist, as without [`carry_frames`].

@@ -40,6 +40,13 @@ struct Last {
     counted: BTreeMap<&'static str, u64>,
 }
 
+/// What the device was given while its port was open; it gets this again when it comes back.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    mac: Option<[u8; 6]>,
+    mtu: Option<usize>,
+}
+
 /// An open device; the last queue or port that holds it takes it away from EAL.
 pub(super) struct Card {
     devargs: String,
@@ -53,8 +60,9 @@ pub(super) struct Card {
     pub(super) too_long: Count,
     /// Frames that were to be sent while the device was away.
     pub(super) not_there: Count,
-    /// The address that the device was given, if it was.
-    mac: Mutex<Option<[u8; 6]>>,
+    given: Mutex<Given>,
+    /// Held by whoever takes the device away from EAL, or gives it back.
+    moving: Mutex<()>,
     /// The key that the device hashes by, once it was told.
     key: Mutex<Option<[u8; 40]>>,
     key_changes: AtomicU64,
@@ -64,8 +72,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Attaches a device and starts it; how many descriptors a receive queue has, too.
-fn start(devargs: &str, request: &PortRequest) -> Result<(Present, u16), String> {
+/// Attaches a device and starts it; how many descriptors a receive queue has, too. Without an `mtu` it has its driver's.
+fn start(
+    devargs: &str,
+    request: &PortRequest,
+    mtu: Option<usize>,
+) -> Result<(Present, u16), String> {
     let (device, facts) = attach(devargs)?;
     let mut present = Present {
         device,
@@ -83,7 +95,7 @@ fn start(devargs: &str, request: &PortRequest) -> Result<(Present, u16), String>
         n => n.min(usize::from(u16::MAX)) as u16,
     };
     let facts = &present.facts;
-    let mtu = crate::mtu().map(|mtu| mtu.min(facts.max_mtu));
+    let mtu = mtu.map(|mtu| mtu.min(facts.max_mtu));
     let descriptors = device
         .start(facts, queues, descriptors, mtu, request.promiscuous)
         .map_err(|e| format!("{devargs} cannot start with {queues:?} queues: {e}"))?;
@@ -98,7 +110,7 @@ impl Card {
     /// # Errors
     /// A sentence.
     pub(super) fn open(devargs: &str, request: &PortRequest) -> Result<Card, String> {
-        let (present, descriptors) = start(devargs, request)?;
+        let (present, descriptors) = start(devargs, request, crate::mtu())?;
         Ok(Card {
             devargs: devargs.to_owned(),
             request: Mutex::new(request.clone()),
@@ -109,7 +121,8 @@ impl Card {
             descriptors: AtomicU16::new(descriptors),
             too_long: Count::default(),
             not_there: Count::default(),
-            mac: Mutex::default(),
+            given: Mutex::default(),
+            moving: Mutex::default(),
             key: Mutex::default(),
             key_changes: AtomicU64::new(0),
         })
@@ -126,6 +139,11 @@ impl Card {
     /// Takes the device away from workers and from EAL, so that the kernel can let it go. False if this kernel lacks
     /// what that needs.
     pub(super) fn leave(&self) -> bool {
+        let _moving = lock(&self.moving);
+        self.take_away()
+    }
+
+    fn take_away(&self) -> bool {
         let Some((device, facts)) = self.ask(|p| (p.device, p.facts.reta)) else {
             return true;
         };
@@ -153,12 +171,20 @@ impl Card {
     /// # Errors
     /// A sentence.
     pub(super) fn come_back(&self) -> Result<(), String> {
-        let (present, descriptors) = start(&self.devargs, &lock(&self.request))?;
-        let (device, table) = (present.device, lock(&self.last).table.clone());
-        if let Some(mac) = *lock(&self.mac) {
-            // It is the same model, which took it before; `info` tells if it does not now.
-            let _ = device.set_mac(mac);
+        let _moving = lock(&self.moving);
+        match self.is_there() {
+            true => Ok(()),
+            false => self.take_up(),
         }
+    }
+
+    fn take_up(&self) -> Result<(), String> {
+        let given = *lock(&self.given);
+        let mtu = given.mtu.or(crate::mtu());
+        let (present, descriptors) = start(&self.devargs, &lock(&self.request), mtu)?;
+        let (device, table) = (present.device, lock(&self.last).table.clone());
+        // It is the same model, which took it before; `info` tells if it does not now.
+        let _ = given.mac.map(|mac| device.set_mac(mac));
         let key = lock(&self.key).take();
         if let Some(key) = key {
             let spread = device.set_reta(&table);
@@ -202,7 +228,7 @@ impl Card {
     pub(super) fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
         let present = lock(&self.present);
         let Some(Present { device, facts, .. }) = present.as_ref() else {
-            return Err(format!("{} is unplugged", self.devargs));
+            return Err(self.unplugged());
         };
         if facts.rss == 0 || facts.reta == 0 || queues.is_empty() {
             return Err(format!("dpdk {} does not hash flows", self.driver));
@@ -231,10 +257,44 @@ impl Card {
     /// Gives the card another address; it has it when it comes back, too.
     pub(super) fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
         let set = self.ask(|p| p.device.set_mac(mac));
-        let set = set.unwrap_or_else(|| Err("it is unplugged".to_owned()));
+        let set = set.ok_or_else(|| self.unplugged())?;
         set.map_err(|why| format!("dpdk {} refuses the address: {why}", self.driver))?;
-        *lock(&self.mac) = Some(mac);
+        lock(&self.given).mac = Some(mac);
         Ok(())
+    }
+
+    /// Gives the card another MTU; it has it when it comes back, too. It starts anew, as most drivers want, and some do by themselves.
+    pub(super) fn set_mtu(&self, mtu: usize) -> Result<(), String> {
+        if !super::is_pci(&self.devargs) {
+            return Err("it is no network card".into());
+        }
+        let room = crate::longest_mtu();
+        if mtu > room {
+            return Err(format!(
+                "buffers hold packets of {room} bytes; start the router with larger --frame-bytes"
+            ));
+        }
+        let _moving = lock(&self.moving);
+        let most = self.ask(|p| p.facts.max_mtu);
+        let most = most.ok_or_else(|| self.unplugged())?;
+        if mtu > most {
+            return Err(format!("dpdk {} has at most {most}", self.driver));
+        }
+        if !self.take_away() {
+            return Err("this kernel has no membarrier".into());
+        }
+        let before = lock(&self.given).mtu.replace(mtu);
+        let done = self.take_up();
+        if done.is_err() {
+            lock(&self.given).mtu = before;
+            // It is taken up as one that comes back.
+            super::plug::look_at(super::name_of(&self.devargs));
+        }
+        done
+    }
+
+    fn unplugged(&self) -> String {
+        format!("{} is unplugged", self.devargs)
     }
 
     /// Has the card receive frames for other stations, too, or no longer; also when it comes back.

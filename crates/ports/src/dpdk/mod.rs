@@ -42,6 +42,10 @@ impl Port for Dpdk {
         self.card.set_mac(mac)
     }
 
+    fn set_mtu(&self, mtu: usize) -> Result<(), String> {
+        self.card.set_mtu(mtu)
+    }
+
     fn hear_others(&self, promiscuous: bool) {
         self.card.hear_others(promiscuous);
     }
@@ -211,7 +215,7 @@ fn attach(devargs: &str) -> Result<(Device, Facts), String> {
     let attached = Device::probe(devargs).and_then(|device| Ok((device, device.facts()?)));
     attached.map_err(|e| {
         // What a driver's failure has for a number is seldom its reason: -1 reads as "Operation not permitted".
-        let name = devargs.split(',').next().unwrap_or(devargs);
+        let name = name_of(devargs);
         match is_pci(name).then(|| machine::doctor::why_not(&machine::Machine::here(), name)) {
             Some(Some(why)) => format!("DPDK cannot take {devargs}: {why}"),
             Some(None) => format!(
@@ -261,7 +265,7 @@ pub(crate) fn open(
         }) as Box<dyn TxQueue>
     });
     let (rx, tx) = (rx.collect(), tx.collect());
-    let name = devargs.split(',').next().unwrap_or(devargs);
+    let name = name_of(devargs);
     let watcher = is_pci(name)
         .then(|| Watcher::start(&card, name, events))
         .transpose()?;
@@ -277,9 +281,14 @@ pub(crate) fn open(
     })
 }
 
+/// A device's name, before its settings.
+fn name_of(devargs: &str) -> &str {
+    devargs.split(',').next().unwrap_or(devargs)
+}
+
 /// Whether a name is a PCI address: `[0000:]01:00.0`.
 pub(crate) fn is_pci(name: &str) -> bool {
-    let name = name.split(',').next().unwrap_or(name);
+    let name = name_of(name);
     let Some((rest, function)) = name.split_once('.') else {
         return false;
     };

@@ -27,6 +27,21 @@ fn bells() -> MutexGuard<'static, BTreeMap<String, Arc<OwnedFd>>> {
     BELLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Has whoever watches the card at a PCI address see what has become of it.
+pub(super) fn look_at(name: &str) {
+    if let Some(bell) = bells().get(&address(name)) {
+        sys::signal(bell);
+    }
+}
+
+/// A PCI address in full.
+fn address(name: &str) -> String {
+    match name.matches(':').count() {
+        1 => format!("0000:{name}"),
+        _ => name.to_owned(),
+    }
+}
+
 /// Watches while it lives.
 pub(super) struct Watcher {
     address: String,
@@ -40,10 +55,7 @@ impl Watcher {
     /// # Errors
     /// A sentence: the process has no descriptors or threads left.
     pub(super) fn start(card: &Arc<Card>, name: &str, events: &Events) -> Result<Watcher, String> {
-        let address = match name.matches(':').count() {
-            1 => format!("0000:{name}"),
-            _ => name.to_owned(),
-        };
+        let address = address(name);
         let text = |e: std::io::Error| format!("cannot watch {address}: {e}");
         let bell = Arc::new(sys::eventfd().map_err(text)?);
         let stop = Arc::new(sys::eventfd().map_err(text)?);
@@ -61,11 +73,7 @@ impl Watcher {
             .spawn(move || watch.run(&theirs, &ends))
             .map_err(text)?;
         bells().insert(address.clone(), bell);
-        dpdk::on_removal(|name| {
-            if let Some(bell) = bells().get(name) {
-                sys::signal(bell);
-            }
-        });
+        dpdk::on_removal(look_at);
         Ok(Watcher {
             address,
             stop,

@@ -277,7 +277,7 @@ pub(super) struct Device(u16);
 impl Device {
     /// Makes EAL probe a device, unless it knows it; `devargs` is `NAME[,OPTION=VALUE...]`.
     pub(super) fn probe(devargs: &str) -> Result<Device, String> {
-        let name = devargs.split(',').next().unwrap_or(devargs);
+        let name = super::name_of(devargs);
         let zero = |_| "the name contains a zero byte".to_string();
         let (name, args) = (
             CString::new(name).map_err(zero)?,
@@ -402,13 +402,8 @@ impl Device {
                 ))?;
             }
             for queue in 0..queues.1 {
-                check(c::rte_eth_tx_queue_setup(
-                    self.0,
-                    queue,
-                    tx,
-                    node,
-                    ptr::null(),
-                ))?;
+                let default = ptr::null();
+                check(c::rte_eth_tx_queue_setup(self.0, queue, tx, node, default))?;
             }
             check(c::rte_eth_dev_start(self.0))?;
         }
