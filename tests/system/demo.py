@@ -100,6 +100,13 @@ def tcp_rates(network: Network, steps: Steps, compared: dict | None = None) -> d
     return rates
 
 
+def without_offloads(network: Network) -> str:
+    words = "tso off gso off gro off"
+    for host in (network.client, network.server):
+        host.run("ethtool", "-K", "eth0", *words.split())
+    return words
+
+
 def linux_instead(network: Network) -> str:
     for side in (CLIENT, SERVER):
         network.router_space.sysctl(**{f"net__ipv4__conf__{side.interface}__arp_ignore": 0,
@@ -159,7 +166,7 @@ def watch(network: Network) -> None:
         raise Failed(f"`ashlar top` ended with {status}")
 
 
-def demonstrate(lab: Lab, seconds: float | None) -> int:
+def demonstrate(lab: Lab, seconds: float | None, offloads: bool) -> int:
     steps = Steps()
     print("Ashlar between two Linux hosts (network namespaces on this machine)")
     print(PICTURE)
@@ -168,6 +175,8 @@ def demonstrate(lab: Lab, seconds: float | None) -> int:
         network.server.spawn("iperf3", "-s", "--forceflush", "-p", port).wait_for("listening")
     if not steps.run("router", lambda: start(network)):
         return 1
+    if not offloads:
+        steps.run("hosts without offloads", lambda: without_offloads(network))
     for version in (4, 6):
         steps.run(f"ping, IPv{version}", lambda: ping(network, version))
     for version in (4, 6):
@@ -192,13 +201,16 @@ def ended(router: AshlarRouter) -> str:
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, help="how long the table of rates is shown")
-    seconds = arguments.parse_args().seconds
+    arguments.add_argument("--no-offloads", dest="offloads", action="store_false",
+                           help="the hosts cut and join TCP segments themselves, as with the simplest cards")
+    words = arguments.parse_args()
+    seconds = words.seconds
     if seconds is None and not (sys.stdout.isatty() and sys.stdin.isatty()):
         seconds = 4.0
     stop_on_signals()
     with Lab() as lab:
         try:
-            status = demonstrate(lab, seconds)
+            status = demonstrate(lab, seconds, words.offloads)
         except Failed as error:
             print(f"  ✗ {error}")
             status = 1
