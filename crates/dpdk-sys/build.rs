@@ -23,7 +23,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_xstats_(get|get_names)",
     "rte_flow_(create|destroy|flush|validate)",
     "rte_lcore_id",
-    "rte_mempool_(free|in_use_count)",
+    "rte_mempool_(free|in_use_count|obj_iter)",
     "rte_pktmbuf_(alloc|free|pool_create)",
     "rte_strerror",
     "rte_thread_(register|unregister)",

@@ -85,8 +85,8 @@ pub fn carry_frames(bytes: usize) {
     if bytes > USUAL {
         LONGEST.store(bytes, Relaxed);
         // Cards write a frame into several buffers if it is longer than the power of two below a buffer's size
-        // (net_e1000_em), and a packet is one buffer.
-        engine::packet::pool::configure((bytes - CRC).next_power_of_two(), BUFFERS);
+        // (net_e1000_em), and a packet is one buffer. Some say that they are a byte shorter.
+        engine::packet::pool::configure((bytes - CRC + 1).next_power_of_two(), BUFFERS);
     }
 }
 

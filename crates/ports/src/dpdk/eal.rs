@@ -109,18 +109,7 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
         .join()
         .map_err(|_| failed("its thread died".into()))?
         .map_err(failed)?;
-    sys::make_pools(sizes.buffers, pool::data_bytes())
-        .map_err(|e| failed(format!("no buffers: {e}")))?;
-    let external = pool::External {
-        alloc: sys::alloc,
-        alloc_large: sys::alloc_large,
-        large_in_use: sys::large_in_use,
-        free: sys::free,
-        in_use: sys::in_use,
-    };
-    if !pool::use_external(external) {
-        return Err(failed("the process has another packet pool".into()));
-    }
+    super::buffers::make(sizes.buffers).map_err(failed)?;
     Ok(remarks)
 }
 

@@ -3,6 +3,7 @@
 //! Frames arrive in the mempool's buffers and leave in them; one C call moves a burst. A device is
 //! attached when it is first looked at, since only its driver knows its queues.
 
+mod buffers;
 mod card;
 mod door;
 mod eal;

@@ -2,65 +2,15 @@
 #![allow(unsafe_code)]
 
 use dpdk_sys as c;
-use engine::packet::pool;
-use engine::packet::{Batch, Buffer, HEADROOM, MBUF_OFFSETS, PRIV_SIZE};
+use engine::packet::Batch;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::mem::offset_of;
 use std::mem::zeroed;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
-
-macro_rules! offsets {
-    ($($name:literal: $($field:ident).+),* $(,)?) => {
-        const OFFSETS: &[(&str, usize)] = &[$(($name, offset_of!(c::rte_mbuf, $($field).+))),*];
-    };
-}
-offsets!(
-    "buf_addr": buf_addr,
-    "data_off": data_off,
-    "refcnt": refcnt,
-    "nb_segs": nb_segs,
-    "port": port,
-    "ol_flags": ol_flags,
-    "packet_type": __bindgen_anon_1,
-    "pkt_len": pkt_len,
-    "data_len": data_len,
-    "vlan_tci": vlan_tci,
-    "hash": __bindgen_anon_2,
-    "vlan_tci_outer": vlan_tci_outer,
-    "buf_len": buf_len,
-    "pool": pool,
-    "next": next,
-    "tx_offload": __bindgen_anon_3,
-    "shinfo": shinfo,
-    "priv_size": priv_size,
-    "dynfield1": dynfield1,
-);
-// The engine's mbuf is DPDK's, or this does not compile.
-const _: () = {
-    assert!(size_of::<c::rte_mbuf>() == size_of::<engine::packet::Mbuf>());
-    assert!(OFFSETS.len() == MBUF_OFFSETS.len());
-    let mut i = 0;
-    while i < OFFSETS.len() {
-        let (ours, theirs) = (MBUF_OFFSETS[i], OFFSETS[i]);
-        assert!(ours.1 == theirs.1, "a field of the mbuf has moved");
-        let (a, b) = (ours.0.as_bytes(), theirs.0.as_bytes());
-        assert!(
-            a.len() == b.len() && a[0] == b[0],
-            "the fields are listed in another order"
-        );
-        i += 1;
-    }
-};
 
 /// Bytes of a frame beside its packet.
 const ETHERNET: usize = 18;
-
-/// The process's mempool, and that of large buffers; null until [`make_pools`].
-static POOL: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
-static LARGE: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
 
 /// What DPDK says about an error number, of either sign.
 pub(super) fn reason(code: c_int) -> String {
@@ -71,7 +21,7 @@ pub(super) fn reason(code: c_int) -> String {
 }
 
 /// Why the last call of this thread failed that does not return a number.
-fn last_reason() -> String {
+pub(super) fn last_reason() -> String {
     // SAFETY: reads this thread's error number.
     reason(unsafe { c::ashlar_errno() })
 }
@@ -165,84 +115,6 @@ thread_local! {
 pub(super) fn register_thread() {
     // While the thread ends there is nothing to register any more.
     let _ = REGISTERED.try_with(|_| ());
-}
-
-/// Makes the process's mempools: `count` buffers for packets of `data` bytes, and the large ones.
-pub(super) fn make_pools(count: usize, data: usize) -> Result<(), String> {
-    const CACHE: u32 = 256;
-    POOL.store(
-        make_pool(c"ashlar", count, CACHE, HEADROOM + data)?,
-        Relaxed,
-    );
-    let large = make_pool(c"ashlar-large", pool::LARGE_MAX, 0, pool::LARGE_BYTES)?;
-    LARGE.store(large, Relaxed);
-    Ok(())
-}
-
-fn make_pool(
-    name: &CStr,
-    count: usize,
-    cache: u32,
-    room: usize,
-) -> Result<*mut c::rte_mempool, String> {
-    const ANY_NODE: c_int = -1;
-    let room = room.min(usize::from(u16::MAX)) as u16;
-    // SAFETY: plain arguments; EAL runs.
-    let pool = unsafe {
-        let (name, count) = (name.as_ptr(), count as u32);
-        c::rte_pktmbuf_pool_create(name, count, cache, PRIV_SIZE as u16, room, ANY_NODE)
-    };
-    if pool.is_null() {
-        Err(last_reason())
-    } else {
-        Ok(pool)
-    }
-}
-
-/// Takes a buffer from the mempool.
-pub(super) fn alloc() -> Option<Buffer> {
-    register_thread();
-    take(&POOL)
-}
-
-/// Takes a large buffer.
-pub(super) fn alloc_large() -> Option<Buffer> {
-    take(&LARGE)
-}
-
-#[inline]
-fn take(pool: &AtomicPtr<c::rte_mempool>) -> Option<Buffer> {
-    // SAFETY: engine calls this after `make_pools`; the mbuf has one segment, a private area of
-    // PRIV_SIZE bytes and no other owner. Its layout is asserted above.
-    unsafe {
-        let mbuf = c::rte_pktmbuf_alloc(pool.load(Relaxed));
-        NonNull::new(mbuf.cast()).map(|mbuf| Buffer::from_raw(mbuf))
-    }
-}
-
-/// Gives a buffer back, with all its segments.
-pub(super) fn free(buffer: Buffer) {
-    // SAFETY: a `Buffer` owns its mbuf.
-    unsafe { c::rte_pktmbuf_free(buffer.into_raw().as_ptr().cast()) };
-}
-
-/// Buffers that are not in the pool: with packets, in devices.
-pub(super) fn in_use() -> usize {
-    [&POOL, &LARGE].map(in_use_of).iter().sum()
-}
-
-/// Large buffers that are not in the pool.
-pub(super) fn large_in_use() -> usize {
-    in_use_of(&LARGE)
-}
-
-fn in_use_of(pool: &AtomicPtr<c::rte_mempool>) -> usize {
-    let pool = pool.load(Relaxed);
-    if pool.is_null() {
-        return 0;
-    }
-    // SAFETY: a pool that was made is never freed.
-    unsafe { c::rte_mempool_in_use_count(pool) as usize }
 }
 
 /// A name that lasts as long as the process. Drivers have a limited number of them.
@@ -394,7 +266,7 @@ impl Device {
                 self.0, &mut rx, &mut tx,
             ))?;
             let node = c::rte_eth_dev_socket_id(self.0) as u32;
-            let pool = POOL.load(Relaxed);
+            let pool = super::buffers::sys::pool();
             for queue in 0..queues.0 {
                 let default = ptr::null();
                 check(c::rte_eth_rx_queue_setup(
