@@ -139,7 +139,7 @@ impl TapInterface {
 
     /// Makes it look like its device, if one of them has changed. What is right already is not set again, as
     /// daemons would hear of a change, and what cannot be set is not tried again before there is another one.
-    /// Whoever changes the address may change that of a device that is `own` to the TAP interface.
+    /// A device that is the TAP interface's `own` is asked to take over the address and the MTU that others have set.
     fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
         let (device, found) = (Look::of(port), Look::of(tap));
         if (self.shown, self.found) == (Some(device), Some(found)) {
