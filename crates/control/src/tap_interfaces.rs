@@ -152,47 +152,27 @@ impl TapInterface {
         }
         let before = self.shown;
         let (mut device_now, mut found_now) = (device, found);
-        // Whether the device takes over what others have changed.
-        let taken = |what: &str, set: &dyn Fn() -> Result<(), String>| {
-            let set = match own {
-                true => set(),
-                false => Err("its device has other interfaces, too".into()),
-            };
-            match &set {
-                Ok(()) => info!(interface = tap.name(), "its device takes over its {what}"),
-                Err(why) => {
-                    let back = format!("it gets its device's again: {why}");
-                    warn!(interface = tap.name(), "its {what} was changed: {back}");
-                }
-            }
-            set.is_ok()
+        // A device that has other interfaces, too, keeps what they all show.
+        let alone = || match own {
+            true => Ok(()),
+            false => Err("its device has other interfaces, too".to_owned()),
         };
         // A device without an address leaves the TAP interface the kernel's address.
         if found.mac != device.mac && device.mac != [0; 6] {
             let by_others = before.is_some_and(|before| before.mac == device.mac);
-            if by_others && taken("address", &|| port.set_mac(found.mac)) {
-                device_now.mac = found.mac;
-            } else if said(
-                tap,
-                "take over the address of its device",
-                tap.set_mac(device.mac),
-            ) {
-                found_now.mac = device.mac;
-            }
+            let take = |mac| alone().and_then(|()| port.set_mac(mac));
+            let show = |mac| tap.set_mac(mac);
+            let both = (&mut device_now.mac, &mut found_now.mac);
+            settle(tap, "address", both, by_others.then_some(take), show);
         }
         let device_changed = before.is_some_and(|before| before.mtu != device.mtu);
         let less = found.mtu < device.mtu;
         if found.mtu > device.mtu || less && (device_changed || is_new) {
             let by_others = before.is_some() && !device_changed;
-            if by_others && taken("MTU", &|| port.set_mtu(found.mtu)) {
-                device_now.mtu = found.mtu;
-            } else if said(
-                tap,
-                "take over the MTU of its device",
-                tap.set_mtu(device.mtu),
-            ) {
-                found_now.mtu = device.mtu;
-            }
+            let take = |mtu| alone().and_then(|()| port.set_mtu(mtu));
+            let show = |mtu| tap.set_mtu(mtu);
+            let both = (&mut device_now.mtu, &mut found_now.mtu);
+            settle(tap, "MTU", both, by_others.then_some(take), show);
         }
         // The carrier of the TAP cannot be asked for.
         if before.is_none_or(|before| before.up != device.up) {
@@ -209,10 +189,37 @@ impl TapInterface {
     }
 }
 
-/// Says what a TAP interface cannot do; whether it could.
-fn said(tap: &Tap, what: &str, done: io::Result<()>) -> bool {
-    if let Err(e) = &done {
+/// Has the device `take` what others have set on its TAP interface, if they have; otherwise, or if it cannot, has the TAP
+/// interface `show` what the device has. Both values are then what they have become.
+fn settle<T: Copy>(
+    tap: &Tap,
+    what: &str,
+    (device, found): (&mut T, &mut T),
+    take: Option<impl FnOnce(T) -> Result<(), String>>,
+    show: impl FnOnce(T) -> io::Result<()>,
+) {
+    match take.map(|take| take(*found)) {
+        Some(Ok(())) => {
+            info!(interface = tap.name(), "its device takes over its {what}");
+            *device = *found;
+            return;
+        }
+        Some(Err(why)) => {
+            let back = format!("it gets its device's again: {why}");
+            warn!(interface = tap.name(), "its {what} was changed: {back}");
+        }
+        None => {}
+    }
+    let shown = show(*device);
+    if shown.is_ok() {
+        *found = *device;
+    }
+    said(tap, &format!("take over the {what} of its device"), shown);
+}
+
+/// Says what a TAP interface cannot do.
+fn said(tap: &Tap, what: &str, done: io::Result<()>) {
+    if let Err(e) = done {
         warn!(interface = tap.name(), "it cannot {what}: {e}");
     }
-    done.is_ok()
 }

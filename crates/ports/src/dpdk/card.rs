@@ -263,7 +263,8 @@ impl Card {
         Ok(())
     }
 
-    /// Gives the card another MTU; it has it when it comes back, too. It starts anew, as most drivers want, and some do by themselves.
+    /// Gives the card another MTU; it has it when it comes back, too. The card starts anew: most drivers change it of a stopped device
+    /// only, and net_vmxnet3 restarts one that runs, under whoever polls it.
     pub(super) fn set_mtu(&self, mtu: usize) -> Result<(), String> {
         if !super::is_pci(&self.devargs) {
             return Err("it is no network card".into());
@@ -278,7 +279,7 @@ impl Card {
         let most = self.ask(|p| p.facts.max_mtu);
         let most = most.ok_or_else(|| self.unplugged())?;
         if mtu > most {
-            return Err(format!("dpdk {} has at most {most}", self.driver));
+            return Err(format!("dpdk {} takes {most} bytes at most", self.driver));
         }
         if !self.take_away() {
             return Err("this kernel has no membarrier".into());
