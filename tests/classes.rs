@@ -4,8 +4,12 @@
 
 use engine::element::Class;
 use engine::graph::Walker;
-use router_tests::{Books, Feeder, Whole, every_length, features, registry};
+use router_tests::{Books, Feeder, Whole, every_length, features, registry, run_apart};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// In the environment of the process that runs the examples.
+const CHILD: &str = "ASHLAR_TEST_EXAMPLES";
 
 /// Classes with ports to which no packet comes here.
 const WITHOUT_PACKETS: &[&str] = &[
@@ -84,15 +88,14 @@ fn compare(text: &str) -> BTreeSet<&'static str> {
     sweep.books.classes_used()
 }
 
-/// Goes to a new folder with the captures that examples read; what they write goes there too.
-fn in_folder_with_captures() {
+/// Makes a folder with the captures that examples read by relative paths.
+fn folder_with_captures() -> PathBuf {
     let folder = std::env::temp_dir().join(format!("ashlar-classes-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the temporary folder takes folders");
-    std::env::set_current_dir(&folder).expect("it was made just now");
     let summary = "!data ip_src ip_dst ip_proto\n10.0.0.1 10.0.0.2 U\n";
-    std::fs::write("trace.txt", summary).expect("the folder takes files");
+    std::fs::write(folder.join("trace.txt"), summary).expect("the folder takes files");
     for name in ["trace.pcap", "a.pcap", "b.pcap"] {
-        let file = std::fs::File::create(name).expect("the folder takes files");
+        let file = std::fs::File::create(folder.join(name)).expect("the folder takes files");
         let mut writer = captures::Writer::new(file).expect("the file takes a header");
         for (time, frame) in features().iter().flat_map(|(_, frames)| frames).enumerate() {
             let written = writer.write(time as u64 * 1_000_000, frame);
@@ -100,11 +103,24 @@ fn in_folder_with_captures() {
         }
         writer.flush().expect("the file takes frames");
     }
+    folder
 }
 
 #[test]
 fn the_examples_of_every_class_survive_bad_input_and_agree_on_both_walkers() {
-    in_folder_with_captures();
+    if std::env::var_os(CHILD).is_some() {
+        return try_all_examples();
+    }
+    let folder = folder_with_captures();
+    // Examples name files without a folder, so they run in a process that is in one.
+    let name = "classes::the_examples_of_every_class_survive_bad_input_and_agree_on_both_walkers";
+    let tried = run_apart(name, (CHILD, ""), &folder);
+    std::fs::remove_dir_all(folder).expect("the folder is this test's");
+    assert!(tried.is_ok(), "{}", tried.unwrap_err());
+}
+
+/// Runs each class's examples.
+fn try_all_examples() {
     let mut used = BTreeSet::new();
     let mut wrong = Vec::new();
     for class in registry().classes() {
@@ -123,7 +139,6 @@ fn the_examples_of_every_class_survive_bad_input_and_agree_on_both_walkers() {
             }
         }
     }
-    let _ = std::env::current_dir().map(std::fs::remove_dir_all);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let all = registry().classes().into_iter();
     let with_ports = all.filter(|c| !(c.ports.inputs.is_empty() && c.ports.outputs.is_empty()));

@@ -14,12 +14,11 @@ use engine::graph::{Graph, Walker};
 use engine::packet::{Batch, Packet, pool};
 use engine::port::PortDirectory;
 use planner::Options;
-use router_tests::{InMemory, registry};
+use router_tests::{InMemory, registry, run_apart};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -252,26 +251,15 @@ fn child(name: &str) {
 }
 
 /// Runs a class in a process of its own; the error is what it said last.
-fn try_apart(program: &Path, name: &str) -> Result<(), String> {
-    let child = Command::new(program)
-        .args([
-            "--exact",
-            "--nocapture",
-            "any_argument_and_any_value_of_a_handler_is_refused_or_taken",
-        ])
-        .env(CLASS, name)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| e.to_string())?;
-    if child.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&child.stderr).into_owned();
-    let lines: Vec<&str> = said.lines().collect();
-    let panics = lines.iter().filter(|line| line.contains("panicked at"));
-    let panics: BTreeSet<&&str> = panics.collect();
-    let last = lines[lines.len().saturating_sub(12)..].join("\n");
-    Err(format!("{name}: {}, {panics:?}\n{last}", child.status))
+fn try_apart(name: &str) -> Result<(), String> {
+    let test = "hostile::any_argument_and_any_value_of_a_handler_is_refused_or_taken";
+    run_apart(test, (CLASS, name), Path::new(".")).map_err(|said| {
+        let lines: Vec<&str> = said.lines().collect();
+        let panics = lines.iter().filter(|line| line.contains("panicked at"));
+        let panics: BTreeSet<&&str> = panics.collect();
+        let last = lines[lines.len().saturating_sub(12)..].join("\n");
+        format!("{name}: {panics:?}\n{last}")
+    })
 }
 
 #[test]
@@ -279,7 +267,6 @@ fn any_argument_and_any_value_of_a_handler_is_refused_or_taken() {
     if let Ok(name) = std::env::var(CLASS) {
         return child(&name);
     }
-    let program = std::env::current_exe().expect("a test has a program");
     let mut names: Vec<_> = registry().classes().into_iter().map(|c| c.name).collect();
     names.reverse();
     let (names, wrong) = (Mutex::new(names), Mutex::new(Vec::new()));
@@ -287,7 +274,7 @@ fn any_argument_and_any_value_of_a_handler_is_refused_or_taken() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(name) = { names.lock().expect("no thread panics").pop() } {
-                    if let Err(said) = try_apart(&program, name) {
+                    if let Err(said) = try_apart(name) {
                         wrong.lock().expect("no thread panics").push(said);
                     }
                 }

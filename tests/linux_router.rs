@@ -26,7 +26,6 @@ fn of(name: &str) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-#[path = "linux_router/labels.rs"]
 mod labels;
 
 /// The Ethernet address of an interface.

@@ -5,6 +5,7 @@
 //! bytes as a fuzzer makes them; `fuzz/` runs it under libFuzzer and `targets.rs`, on stable, with
 //! its seeds and seeded random bytes.
 
+mod apart;
 mod books;
 mod card;
 mod cluster;
@@ -17,6 +18,7 @@ pub mod shared;
 pub mod targets;
 mod whole;
 
+pub use apart::run_apart;
 pub use books::{Account, Books, Law, law};
 pub use card::{Card, Cards};
 pub use cluster::{Cluster, dropped_as, host_packet};

@@ -1,8 +1,6 @@
 //! `ashlar bench`: configurations whose capacity is known.
 
-mod common;
-
-use common::{Folder, complained, run, said};
+use crate::common::{Folder, complained, run, said};
 use serde_json::Value;
 
 /// 20,000 packets a second after the first ten, and fifty that may wait.

@@ -1,8 +1,6 @@
 //! `ashlar click`, from outside: options, messages, exit states, control sockets, signals.
 
-mod common;
-
-use common::{Folder, bounded, to_its_end};
+use crate::common::{Folder, bounded, to_its_end};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};

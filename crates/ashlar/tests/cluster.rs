@@ -1,7 +1,6 @@
 //! `ashlar cluster` on files: no router runs.
 
-mod common;
-use common::{Folder, complained, run, said};
+use crate::common::{Folder, complained, run, said};
 use control::view::{Changes, Info, ReloadReply};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,6 @@
 //! Commands on files that describe several routers, or a cluster: no router runs.
 
-mod common;
-use common::{Folder, complained, run, said};
+use crate::common::{Folder, complained, run, said};
 
 const ROUTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/routers.toml");
 const RB4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/cluster.toml");

@@ -1,7 +1,6 @@
 //! Commands for the tables of elements: `ashlar ipsec` and `ashlar flow`.
 
-mod common;
-use common::{Folder, Running, ashlar, complained, said, until};
+use crate::common::{Folder, Running, ashlar, complained, said, until};
 
 /// Packets that no policy lets out.
 const IPSEC: &str = "ipsec :: IPsecTable(

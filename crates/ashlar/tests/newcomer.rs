@@ -1,7 +1,6 @@
 //! The first hour of somebody who has just got the program: what is wrong is told, and what is told helps.
 
-mod common;
-use common::{Folder, Running, all, capture, complained, conf, run, said};
+use crate::common::{Folder, Running, all, capture, complained, conf, run, said};
 use std::process::Output;
 
 /// The variables that have ip-router.click run without interfaces.
@@ -241,7 +240,7 @@ fn what_an_error_proposes_is_right() {
                     "--log-level",
                     "off",
                 ]);
-                let report = common::said(&output);
+                let report = crate::common::said(&output);
                 assert!(!said.is_empty(), "nothing is wrong with {text}");
                 assert!(
                     report.ends_with("books: in 20 = out 20 + drops 0 + held 0\n"),

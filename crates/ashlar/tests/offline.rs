@@ -1,7 +1,6 @@
 //! Subcommands that need no running router.
 
-mod common;
-use common::{Folder, ashlar, complained, golden, run, said, to_its_end};
+use crate::common::{Folder, ashlar, complained, golden, run, said, to_its_end};
 use std::io::Write;
 use std::process::Stdio;
 

@@ -1,7 +1,6 @@
 //! Subcommands and requests against a running router.
 
-mod common;
-use common::{Folder, Running, ashlar, complained, run, said, until};
+use crate::common::{Folder, Running, ashlar, complained, run, said, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -81,7 +80,7 @@ fn large_values_reach_a_handler_and_too_large_ones_are_refused() {
         let [_, a, b, c] = u32::to_be_bytes(n);
         value += &format!("add 10.{a}.{b}.{c}/32 {}\n", n % 3);
     }
-    let mut child = common::ashlar()
+    let mut child = crate::common::ashlar()
         .args(["set", "--socket", &router.socket, "r.ctrl", "-"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())

@@ -1,7 +1,6 @@
 //! What an operator does every day: routes, rules, reloads, what is kept, and what commands print.
 
-mod common;
-use common::{Folder, Running, capture, complained, conf, run, said};
+use crate::common::{Folder, Running, capture, complained, conf, run, said};
 use std::path::Path;
 
 #[test]

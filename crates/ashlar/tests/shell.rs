@@ -1,7 +1,6 @@
 //! `ashlar shell`, and what other shells complete.
 
-mod common;
-use common::{Folder, Running, ashlar, said};
+use crate::common::{Folder, Running, ashlar, said};
 use std::io::Write;
 use std::process::{Output, Stdio};
 
@@ -18,7 +17,7 @@ fn lines(router: &Running, folder: &Folder, lines: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    let _bounded = common::bounded(&child);
+    let _bounded = crate::common::bounded(&child);
     let mut stdin = child.stdin.take().expect("standard input is piped");
     stdin.write_all(lines.as_bytes()).expect("it reads");
     drop(stdin);
@@ -65,7 +64,7 @@ fn a_shell_takes_commands_for_its_router_and_says_what_may_follow() {
 
 #[test]
 fn other_shells_complete_elements_and_handlers_of_the_running_router() {
-    let script = said(&common::run(&["completions", "bash"]));
+    let script = said(&crate::common::run(&["completions", "bash"]));
     assert!(script.contains("COMPLETE=\"bash\""), "{script}");
     let folder = Folder::new();
     let router = Running::start(&folder, TEXT, &[]);
@@ -78,7 +77,7 @@ fn other_shells_complete_elements_and_handlers_of_the_running_router() {
             .env("_CLAP_IFS", "\n")
             .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
             .env("ASHLAR_SOCKET", &router.socket);
-        said(&common::to_its_end(&mut command))
+        said(&crate::common::to_its_end(&mut command))
     };
     let text = complete(&["show", "fw/s/q.cap"]);
     assert!(text.lines().any(|word| word == "fw/s/q.capacity"), "{text}");

@@ -1,8 +1,6 @@
 //! What commands print on a terminal that is narrow, and on one that is wide.
 
-mod common;
-
-use common::{Folder, Running, conf};
+use crate::common::{Folder, Running, conf};
 use std::process::Command;
 
 /// What a command prints on a terminal of so many columns.

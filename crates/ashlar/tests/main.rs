@@ -1,0 +1,14 @@
+//! Tests of the program from outside, one program: to link the router takes longer than most of them.
+
+mod bench;
+mod click;
+mod cluster;
+mod common;
+mod described;
+mod element_tables;
+mod newcomer;
+mod offline;
+mod online;
+mod operator;
+mod shell;
+mod terminal;

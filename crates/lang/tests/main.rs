@@ -1,0 +1,4 @@
+//! Tests of the language from outside.
+
+mod golden;
+mod property;

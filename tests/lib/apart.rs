@@ -1,0 +1,26 @@
+//! Tests that need a process of their own: another folder, less memory.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs one test of this program in a process of its own, in `folder`, with an environment variable that tells it so.
+///
+/// # Errors
+///
+/// The process's output, if the test fails or there is none of this name.
+pub fn run_apart(test: &str, variable: (&str, &str), folder: &Path) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let child = Command::new(program)
+        .args(["--exact", "--nocapture", test])
+        .env(variable.0, variable.1)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    let said = [child.stdout, child.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    if child.status.success() && said.contains("1 passed") {
+        return Ok(());
+    }
+    Err(format!("{said}\n{test}: {}", child.status))
+}
