@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers examples soak soak-cluster soak-chaos soak-cards miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
+.PHONY: run cluster build install quick test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers soak soak-cluster soak-chaos soak-cards miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -23,7 +23,7 @@ FISH_COMPLETIONS = /usr/local/share/fish/vendor_completions.d
 
 # Installs the program, its manual pages and completions, its systemd units, and the user that they run as; needs root.
 install: build
-	install -m 755 target/release/ashlar /usr/local/bin/ashlar
+	install -s -m 755 target/release/ashlar /usr/local/bin/ashlar
 	install -D -m 644 -t /etc/systemd/system dist/ashlar@.service dist/netns@.service
 	install -d /etc/ashlar $(MAN)/man1 $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)
 	target/release/ashlar man $(MAN)/man1
@@ -32,24 +32,29 @@ install: build
 	target/release/ashlar completions fish > $(FISH_COMPLETIONS)/ashlar.fish
 	id ashlar > /dev/null 2>&1 || useradd --system ashlar
 
+# While you work: CRATE and TEST leave out all other crates, and tests without TEST in their names.
+quick: CRATES = $(if $(CRATE),-p $(CRATE),--workspace)
+quick:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(CRATES) --all-targets --locked -- -D warnings
+	$(CARGO) test $(CRATES) --lib --locked $(TEST) -- $(SKIPPED)
+
 # All tests. Those of network cards, of which there is a short part here, are skipped where QEMU cannot be installed.
-test: deps deps-test check unit examples loom build system
+test: deps deps-test unit check loom system
 	-@scripts/deps cards
-	$(PYTHON) -m pytest -q tests/cards -m short -k e1000e
+	ASHLAR_BIN=$(TESTED) $(PYTHON) -m pytest -q tests/cards -m short -k e1000e
+
+# The program that tests run. To compile it with all optimisations takes longer than they would save.
+TESTED = $(CURDIR)/target/debug/ashlar
 
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Tests that need root are among them, and fail without; those that read data from beside the project are left out where
-# there is none, and counted as filtered out.
+# Tests that need root, or data from beside the project, are left out where there is none, and counted as filtered out.
+SKIPPED = $(if $(wildcard $(or $(ASHLAR_SHARED),../shared)/data),,--skip shared_data) $(if $(filter 0,$(shell id -u)),,--skip needs_root)
 unit:
-	$(CARGO) test --workspace --locked $(if $(wildcard $(or $(ASHLAR_SHARED),../shared)/data),,-- --skip shared_data)
-
-# The element class out of tree (docs/extending.md): a workspace of its own, as a user's crate is.
-examples:
-	$(CARGO) fmt --manifest-path examples/check-gtsm/Cargo.toml --check
-	$(CARGO) test --manifest-path examples/check-gtsm/Cargo.toml --locked --target-dir target/examples
+	$(CARGO) test --workspace --locked -- $(SKIPPED)
 
 # Writes the pages anew that are generated from the sources: docs/elements.md, docs/click.md, the element in CONTRIBUTING.md.
 docs:
@@ -59,9 +64,12 @@ docs:
 loom:
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p sync -p steer --lib --locked --target-dir target/loom -- loom
 
-# Real peers in network namespaces; needs root.
-system: build
-	$(PYTHON) -m pytest -q tests/system
+# Real peers in network namespaces, which only root can make. Modules run beside each other: mostly they wait for timers.
+system: deps
+	$(CARGO) build --workspace --bins --locked
+	ASHLAR_BIN=$(TESTED) $(PYTHON) -m pytest -q -n $(BESIDE) --dist loadfile tests/system
+
+BESIDE = $(shell expr 2 + $$(nproc) / 2)
 
 # Network cards, emulated by QEMU, in guests with Debian's kernel and this machine's files; needs root.
 cards: deps deps-cards build

@@ -287,7 +287,7 @@ fn overtaken(numbers: &[u32]) -> (usize, u32) {
     (late, most)
 }
 
-/// Prints what was overtaken (`cargo test -p router-tests --test queues overtaken -- --nocapture`).
+/// Prints what was overtaken (`cargo test -p router-tests lets_be_overtaken -- --nocapture`).
 #[test]
 fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
     /// Packets of a round, a third of them of each flow. A round is let in before the one before it is over.
@@ -391,7 +391,7 @@ fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) 
     (buckets.len(), loads)
 }
 
-/// How every mode spreads real traffic over queues (`cargo test -p router-tests --test queues shared_data -- --nocapture`).
+/// How every mode spreads real traffic over queues (`cargo test -p router-tests spread_over_queues -- --nocapture`).
 #[test]
 fn traffic_of_shared_data_is_spread_over_queues_by_every_mode() {
     let frames = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst");

@@ -2,17 +2,16 @@
 
 import statistics
 
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402  the backend is chosen first
-
 OURS, PAPER, OTHER = "#1f6f8b", "#c9a227", "#8a5a83"
 COLORS = [OURS, "#b5452c", "#5c8a3a", OTHER, PAPER, "#555555"]
 
 
 def write(path, draw, size, panels):
     """`draw` gets the axes, a list if there are several panels."""
+    # Only here: what prints figures and draws none runs without matplotlib.
+    import matplotlib
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
     matplotlib.rcParams.update({
         "svg.hashsalt": "ashlar", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
         "axes.grid": True, "grid.alpha": 0.3, "axes.prop_cycle": matplotlib.cycler(color=COLORS)})

@@ -56,6 +56,7 @@ mount -t proc p /new/proc; mount -t sysfs s /new/sys; mount --move /dev /new/dev
 mkdir -p /new/dev/pts /new/dev/shm /new/lib/modules
 mount -t devpts x /new/dev/pts; mount -t tmpfs x /new/dev/shm; mount -t tmpfs x /new/run; mount -t tmpfs x /new/tmp
 mount --bind /lower{kernel}/lib/modules /new/lib/modules
+for f in {folders}; do mkdir -p /new$f; mount --bind /lower$f /new$f; done
 exec switch_root /new /bin/bash -c 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
     ip link set lo up; mkdir -p /run/netns /run/user; /usr/bin/python3 {agent}; echo o > /proc/sysrq-trigger'
 """
@@ -66,6 +67,11 @@ def kernel() -> Path | None:
     """The folder of the unpacked kernel."""
     found = sorted((ROOT / "target/cards").glob("linux-image-*"))
     return found[-1] if found else None
+
+
+def hidden() -> list[Path]:
+    """Folders of the project and the program that lie under /tmp or /run, where a guest has file systems of its own."""
+    return [folder for folder in (ROOT, Path(ASHLAR).resolve().parent) if folder.parts[1] in ("tmp", "run")]
 
 
 @cache
@@ -209,7 +215,8 @@ class Guest:
                 shutil.copy(module, into / "m")
         agent = Path(__file__).with_name("agent.py")
         init = into / "init"
-        init.write_text(INIT.format(modules=" ".join(MODULES), kernel=kernel(), agent=agent))
+        init.write_text(INIT.format(modules=" ".join(MODULES), kernel=kernel(), agent=agent,
+                                    folders=" ".join(map(str, hidden()))))
         init.chmod(0o755)
         names = "\n".join(str(path.relative_to(into)) for path in sorted(into.rglob("*")))
         packed = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input=names.encode(), cwd=into,

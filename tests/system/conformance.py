@@ -28,6 +28,8 @@ from wire import End, Wire
 CLIENT_MTU, SERVER_MTU = 1800, 1500
 STATIONS = range(2, 6)
 ICMP_LEN = 8
+# Packets at once that no queue on the way is too short for.
+BURST = 200
 # Of packets under test: such as no router starts with.
 TTL = 57
 # RFC 1812, 4.3.2.3.
@@ -161,6 +163,12 @@ class Probe:
         head = raw(Ether(src=frm.mac, dst=frm.end.router_mac, type=kind))
         for packet in packets:
             frm.end.tap.send(head + packet)
+
+    def flood_whole(self, packets: list[bytes], kind: int = 0x800) -> None:
+        """Sends packets in bursts, each when the one before has passed: so no queue on the way is too short."""
+        for burst in range(0, len(packets), BURST):
+            self.flood(packets[burst:burst + BURST], kind=kind)
+            self.wire.flush()
 
     # What must come out.
 

@@ -25,13 +25,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ashlar: needs Ashlar itself, not only some router")
     # pytest unwinds on Ctrl-C by itself; a SIGTERM must end as tidily.
     signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
-    if os.geteuid() != 0:
-        pytest.exit("the system tests make network namespaces: run them as root", returncode=2)
+    config.addinivalue_line("markers", "long: a module that takes a minute or more, begun before the others")
     if KIND != "linux" and not os.access(ASHLAR, os.X_OK):
         pytest.exit(f"there is no {ASHLAR}: run `make build`, or set ASHLAR_BIN", returncode=2)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.geteuid() != 0:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="only root makes network namespaces"))
+    # Beside each other, modules take as long as the last to end.
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if KIND == "linux":
         dropped = [item for item in items if item.get_closest_marker("ashlar")]
         config.hook.pytest_deselected(items=dropped)

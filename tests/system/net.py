@@ -279,11 +279,8 @@ class Lab:
             self.closing(_delete_namespace, made.name)
             if hosts:
                 etc = Path("/etc/netns", made.name)
-                if not etc.parent.exists():
-                    etc.parent.mkdir()
-                    self.closing(_remove_if_empty, etc.parent)
-                etc.mkdir()
-                self.closing(shutil.rmtree, etc, True)
+                self.closing(_remove_with_parent, etc)
+                _make_with_parent(etc)
                 lines = "".join(f"{address} {name}\n" for address, name in hosts)
                 (etc / "hosts").write_text(f"127.0.0.1 localhost\n{lines}")
         made.sysctl(net__ipv6__conf__default__accept_dad=0, net__ipv6__conf__default__accept_ra=0,
@@ -322,9 +319,18 @@ def _delete_namespace(name: str) -> None:
     subprocess.run(["ip", "netns", "delete", name], check=False)
 
 
-def _remove_if_empty(folder: Path) -> None:
+def _make_with_parent(folder: Path) -> None:
+    """Makes a folder. Another lab may take the parent away when it becomes empty."""
+    while not folder.exists():
+        with contextlib.suppress(FileNotFoundError):
+            folder.mkdir(parents=True)
+
+
+def _remove_with_parent(folder: Path) -> None:
+    """Takes a folder away, and its parent if it was the last one there."""
+    shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
-        folder.rmdir()
+        folder.parent.rmdir()
 
 
 def stop_on_signals() -> None:

@@ -19,7 +19,7 @@ from test_idle import TURNS_MOST, cpu_seconds, turns_per_sleep
 from topology import ASHLAR
 from traffic import FAMILY, _exchange, answered, listen, port
 
-pytestmark = pytest.mark.ashlar
+pytestmark = [pytest.mark.ashlar, pytest.mark.long]
 REFUSALS = ("malformed", "foreign", "forged", "misplaced", "replayed")
 PAIRS = list(itertools.permutations(NAMES, 2))
 

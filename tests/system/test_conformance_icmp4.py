@@ -269,8 +269,7 @@ def test_the_rate_of_redirects_is_limited(detour: Probe):
     """A flood is forwarded whole, and brings far fewer redirects."""
     packets = [raw(detour.udp4(dst="10.23.0.9")) for _ in range(3000)]
     with detour.limited():
-        detour.flood(packets)
-        detour.wire.flush()
+        detour.flood_whole(packets)
         frames = list(detour.a.end.seen)
         detour.a.end.seen.clear()
     redirects = [frame for frame in frames if ICMP in frame]

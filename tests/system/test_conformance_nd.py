@@ -278,8 +278,7 @@ def test_the_rate_of_redirects_is_limited(detour: Probe):
     """8.2, a MUST. A flood is forwarded whole, and brings far fewer redirects."""
     packets = [raw(detour.udp6(dst="fd00:23::9")) for _ in range(3000)]
     with detour.limited():
-        detour.flood(packets, kind=0x86dd)
-        detour.wire.flush()
+        detour.flood_whole(packets, kind=0x86dd)
         frames = [frame for frame in detour.a.end.seen if not chatter(frame)]
         detour.a.end.seen.clear()
     told = redirects(frames)

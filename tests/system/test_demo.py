@@ -16,6 +16,8 @@ import pytest
 from net import leftovers
 from topology import KIND
 
+pytestmark = pytest.mark.long
+
 DEMO = [sys.executable, str(Path(__file__).with_name("demo.py")), "--seconds", "1"]
 
 

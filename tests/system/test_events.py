@@ -21,7 +21,7 @@ from network import NUMBERS, RING, Ring, links, on_link
 SOAK = bool(os.environ.get("ASHLAR_SOAK"))
 EVENTS = int(os.environ.get("ASHLAR_EVENTS", "200" if SOAK else "40"))
 SEEDS = [int(seed) for seed in os.environ.get("ASHLAR_SEED", "1 2 3 5 11 42" if SOAK else "5").split()]
-pytestmark = [pytest.mark.skipif(not available(), reason="needs frr and bird2"), pytest.mark.ashlar]
+pytestmark = [pytest.mark.skipif(not available(), reason="needs frr and bird2"), pytest.mark.ashlar, pytest.mark.long]
 
 
 class Events:

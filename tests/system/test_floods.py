@@ -29,7 +29,7 @@ SECONDS = 20.0 if os.environ.get("ASHLAR_SOAK") else 3.0
 RATE = 20_000
 MEMORY = 64 << 20
 FLOOD = Path(__file__).parent / "flood.py"
-pytestmark = pytest.mark.skipif(not available(), reason="needs frr and bird2")
+pytestmark = [pytest.mark.skipif(not available(), reason="needs frr and bird2"), pytest.mark.long]
 
 PEERS = {"client": 1, "server": 2}
 ATTACKER = {4: ("10.64.0.2", "10.64.0.1", 15), 6: ("fd00:64::2", "fd00:64::1", 64)}

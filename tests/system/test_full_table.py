@@ -18,7 +18,7 @@ import phases  # noqa: E402
 import routers  # noqa: E402
 import tables  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not available() or os.cpu_count() < 2, reason="needs bird2 and two processors")
+pytestmark = [pytest.mark.skipif(not available() or os.cpu_count() < 2, reason="needs bird2 and two processors"), pytest.mark.long]
 KIND = os.environ.get("ASHLAR_ROUTER", "ashlar")
 COUNTS = (60_000, 12_000)
 RATE = 1000  # probes per second

@@ -26,7 +26,7 @@ from test_virtual_routers import FAR, Bed
 from topology import ASHLAR, ROOT, SERVER, AshlarRouter, Network
 from traffic import Pings, answered
 
-pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2")]
+pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2"), pytest.mark.long]
 
 USER, OTHER = "games", "news"
 ISOLATED = f'isolation = "process"\nuser = "{USER}"'

@@ -14,7 +14,7 @@ from network import DEAD, DETECTION, NUMBERS, RING, TICK, Ring, Wanted, host
 from streams import Streams
 
 SOAK = bool(os.environ.get("ASHLAR_SOAK"))
-pytestmark = pytest.mark.skipif(not available(), reason="needs frr and bird2")
+pytestmark = [pytest.mark.skipif(not available(), reason="needs frr and bird2"), pytest.mark.long]
 
 
 def up(lab, **wanted) -> Ring:

@@ -20,7 +20,7 @@ from net import Lab, until
 from topology import ASHLAR, CLIENT, ROOT, SERVER, AshlarRouter
 from traffic import Pings, answered
 
-pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2")]
+pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2"), pytest.mark.long]
 
 VLANS = {"red": 100, "blue": 200}
 # Of routers with a BGP daemon each; twice as many daemons, and as many peers.
