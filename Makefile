@@ -62,7 +62,7 @@ docs:
 
 # Rings and published tables in every order of memory accesses, with bounded preemption.
 loom:
-	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p sync -p steer --lib --locked --target-dir target/loom -- loom
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p sync --lib --locked --target-dir target/loom -- loom
 
 # Real peers in network namespaces, which only root can make. Modules run beside each other: mostly they wait for timers.
 system: deps
@@ -111,7 +111,7 @@ eval: deps deps-eval build
 
 # The long tests.
 soak: deps deps-test deps-cards build miri stress soak-cluster soak-chaos soak-cards fuzz deny
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync -p steer --lib --release --locked --target-dir target/loom -- loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync --lib --release --locked --target-dir target/loom -- loom
 	ASHLAR_SOAK=1 $(CARGO) test -p ports --lib --release --locked memif
 
 # Licences, known vulnerabilities, versions and sources of other people's crates (deny.toml). Not part of `make test`: it asks the

@@ -12,13 +12,13 @@
 //! or does not answer. Then all is the old owner's again, and what was held goes there.
 
 use super::lock;
-use super::steps::Steps;
 use engine::clock::Time;
 use engine::graph::Graph;
 use engine::handler::AskError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use sync::steps::Steps;
 
 /// Runs something on workers, between batches.
 pub trait Ask {

@@ -22,7 +22,6 @@ mod router;
 mod rx_queues;
 mod shards;
 mod sorted;
-mod steps;
 mod table;
 
 pub use around::SteeredBy;

@@ -5,20 +5,20 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Steps, each of which some workers take, once, when all those before it have been taken.
+/// A sequence of steps. Each is taken once by each of some workers, after all workers have taken the steps before.
 ///
-/// Each adds one when it has taken a step, so one count says how far all are: none can add for a step before the
-/// count says that the ones before are over. All adding is of one release sequence: who finds a step open sees what
-/// everybody has done in the steps before.
-pub(crate) struct Steps {
+/// A worker adds one to a common count when it has taken a step. No worker can add for a step before the count says that
+/// the earlier steps are over, so one count is enough. All additions form one release sequence: a worker that finds a
+/// step open sees all writes of the steps before.
+pub struct Steps {
     taken: AtomicUsize,
-    /// What the count must be for a step to be begun.
+    /// By step, the count at which it may begin.
     before: Vec<usize>,
 }
 
 impl Steps {
-    /// Steps that so many workers take each.
-    pub(crate) fn new(hands: impl IntoIterator<Item = usize>) -> Steps {
+    /// Steps; `hands` says by step how many workers take it.
+    pub fn new(hands: impl IntoIterator<Item = usize>) -> Steps {
         let mut before = vec![0];
         for hands in hands {
             before.push(before[before.len() - 1] + hands);
@@ -29,14 +29,14 @@ impl Steps {
         }
     }
 
-    /// Whether all steps before this one have been taken.
-    pub(crate) fn is_open(&self, step: usize) -> bool {
+    /// True if all steps before this one have been taken.
+    pub fn is_open(&self, step: usize) -> bool {
         let before = self.before.get(step);
         before.is_some_and(|&before| self.taken.load(Ordering::Acquire) >= before)
     }
 
-    /// Notes that the caller has taken a step, which was open.
-    pub(crate) fn taken(&self) {
+    /// Counts a step that the caller has taken, and that was open.
+    pub fn taken(&self) {
         self.taken.fetch_add(1, Ordering::Release);
     }
 }
