@@ -1,4 +1,4 @@
-"""A router that is there again after a reboot, with FRR in its namespace: what README and docs/linux.md tell, under systemd.
+"""A router that is there again after a reboot, with FRR in its namespace: what docs/linux.md tells, under systemd.
 
 systemd runs as in test_systemd.py, as the first process of namespaces of its own, but what it writes to its disk outlasts it,
 and it starts what is enabled. A reboot ends all processes there, mounts, namespaces and TAP interfaces; the network cards stay.
@@ -141,7 +141,7 @@ def machine() -> Iterator[Machine]:
 
 
 def test_router_and_frr_are_there_after_each_reboot(machine):
-    # The one file of the router, its options, and FRR's configuration, as README and docs/linux.md tell.
+    # The one file of the router, its options, and FRR's configuration, as docs/linux.md tells.
     ours = machine.etc("ashlar")
     (ours / "edge.click").write_text((ROOT / "conf/linux-router.click").read_text())
     (ours / "edge.env").write_text("OPTIONS=--netns router DEV0=p0 DEV1=p1\n")
