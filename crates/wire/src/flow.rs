@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::bytes::be32;
-use crate::{Ipv4, Ipv6, ext, ipv4, proto};
+use crate::{Ipv4, Ipv6, ext, icmp, icmp6, ipv4, proto};
 
 /// Addresses, ports and protocol of a packet.
 ///
@@ -73,6 +73,40 @@ fn ports(packet: &[u8], at: usize) -> (u16, u16) {
     }
 }
 
+#[cold]
+fn quoted4(packet: &[u8]) -> Option<Flow<Ipv4Addr>> {
+    let ip = Ipv4::new_unchecked(packet.first_chunk::<{ ipv4::MIN_LEN }>()?);
+    if ip.protocol() != proto::ICMP || ip.is_fragment() {
+        return None;
+    }
+    let message = packet.get(ip.header_len()..)?;
+    let quoted = message
+        .get(icmp::LEN..)
+        .filter(|_| icmp::is_error(message[0]))?;
+    let is_ipv4 = quoted.first()? >> 4 == 4;
+    FlowKey::of_ip4(quoted)
+        .filter(|_| is_ipv4)
+        .map(Flow::reversed)
+}
+
+#[cold]
+fn quoted6(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
+    packet.first_chunk::<{ crate::ipv6::LEN }>()?;
+    let walk = ext::walk(packet).ok()?;
+    let is_whole = walk.fragment.is_none_or(|fragment| fragment.is_atomic());
+    if walk.protocol != proto::ICMP6 || !is_whole {
+        return None;
+    }
+    let message = packet.get(walk.offset..)?;
+    let quoted = message
+        .get(icmp6::LEN..)
+        .filter(|_| icmp6::is_error(message[0]))?;
+    let is_ipv6 = quoted.first()? >> 4 == 6;
+    FlowKey::of_ip6(quoted)
+        .filter(|_| is_ipv6)
+        .map(Flow::reversed)
+}
+
 impl FlowKey {
     /// The flow of an IP packet of either version; `None` if its headers are not sound enough to tell.
     #[inline]
@@ -122,6 +156,48 @@ impl FlowKey {
             dst_port,
             protocol,
         })
+    }
+
+    /// The flow whose way a packet takes where flows are spread: its own, or that of [`quoted`](Self::quoted).
+    #[inline]
+    pub fn of_ip_or_quoted(packet: &[u8]) -> Option<FlowKey> {
+        match packet.first()? >> 4 {
+            4 => FlowKey::of_ip4_or_quoted(packet).map(FlowKey::V4),
+            6 => FlowKey::of_ip6_or_quoted(packet).map(FlowKey::V6),
+            _ => None,
+        }
+    }
+
+    /// As [`of_ip_or_quoted`](Self::of_ip_or_quoted), of an IPv4 packet.
+    #[inline]
+    pub fn of_ip4_or_quoted(packet: &[u8]) -> Option<Flow<Ipv4Addr>> {
+        let flow = FlowKey::of_ip4(packet)?;
+        let quoted = match flow.protocol == proto::ICMP {
+            true => quoted4(packet),
+            false => None,
+        };
+        Some(quoted.unwrap_or(flow))
+    }
+
+    /// As [`of_ip_or_quoted`](Self::of_ip_or_quoted), of an IPv6 packet.
+    #[inline]
+    pub fn of_ip6_or_quoted(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
+        let flow = FlowKey::of_ip6(packet)?;
+        let quoted = match flow.protocol == proto::ICMP6 {
+            true => quoted6(packet),
+            false => None,
+        };
+        Some(quoted.unwrap_or(flow))
+    }
+
+    /// Of an ICMP error, the flow of the packet that it quotes, reversed: that of the packets which go where the error goes.
+    /// Who keeps a flow on one of several ways must send its errors the same way (RFC 7690).
+    pub fn quoted(packet: &[u8]) -> Option<FlowKey> {
+        match packet.first()? >> 4 {
+            4 => quoted4(packet).map(FlowKey::V4),
+            6 => quoted6(packet).map(FlowKey::V6),
+            _ => None,
+        }
     }
 
     /// The same flow seen from the other side.

@@ -32,12 +32,13 @@ pub fn ip_of_ether(frame: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The flow of an IP packet, or that of the innermost packet if it is a tunnel's. `None` if its headers are not
+/// The flow of an IP packet, or that of the innermost packet if it is a tunnel's; of an ICMP error, that of
+/// [`quoted`](FlowKey::quoted). `None` if its headers are not
 /// sound enough to tell. Fragments of a tunnel's packets are told apart by the tunnel's addresses alone, as only
 /// the first of them has the inner header.
 #[inline]
 pub fn innermost(packet: &[u8]) -> Option<FlowKey> {
-    let flow = FlowKey::of_ip(packet)?;
+    let flow = FlowKey::of_ip_or_quoted(packet)?;
     if is_plain(&flow) {
         return Some(flow);
     }
@@ -65,7 +66,8 @@ fn inside_of(mut packet: &[u8], mut flow: FlowKey) -> FlowKey {
             break;
         }
         let inner = payload(packet).and_then(|(protocol, payload)| inner(protocol, payload));
-        let Some((inside, key)) = inner.and_then(|p| Some((p, FlowKey::of_ip(p)?))) else {
+        let Some((inside, key)) = inner.and_then(|p| Some((p, FlowKey::of_ip_or_quoted(p)?)))
+        else {
             break;
         };
         (packet, flow) = (inside, key);

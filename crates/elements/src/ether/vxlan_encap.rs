@@ -72,7 +72,7 @@ impl Element for VxlanEncap {
 
 /// Of the inner packet's flow; of the Ethernet header, if it holds no IP packet.
 fn flow_hash(frame: &[u8]) -> u32 {
-    let flow = tunnel::ip_of_ether(frame).and_then(FlowKey::of_ip);
+    let flow = tunnel::ip_of_ether(frame).and_then(FlowKey::of_ip_or_quoted);
     flow.map_or_else(
         || {
             let header = frame.iter().take(ether::LEN);

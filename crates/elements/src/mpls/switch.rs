@@ -94,7 +94,7 @@ impl Switch {
     #[inline(never)]
     fn hash(&self, data: &[u8], stack: usize) -> u32 {
         let (labels, payload) = data.split_at(stack);
-        match FlowKey::of_ip(payload) {
+        match FlowKey::of_ip_or_quoted(payload) {
             Some(flow) => flow.hash(self.seed),
             None => labels.chunks(LEN).fold(self.seed, |hash, entry| {
                 // Label alone: class and time to live differ within a flow.

@@ -23,7 +23,7 @@ pub(crate) trait Family<const N: usize>: 'static {
     fn look(fib: &impl Structure<N>) -> impl Fn(&Packet) -> u16;
     /// What fetches ahead what the look-up of a packet reads first.
     fn fetch(fib: &impl Structure<N>) -> impl Fn(&Packet);
-    /// A hash of the packet's flow, the same for all its packets.
+    /// A hash of the packet's flow, the same for all its packets and for the ICMP errors that go the same way.
     fn flow_hash(packet: &Packet, seed: u32) -> u32;
 
     /// Parses an address, and looks it up if there is a table.
@@ -72,7 +72,7 @@ impl Family<4> for V4 {
 
     #[inline]
     fn flow_hash(packet: &Packet, seed: u32) -> u32 {
-        FlowKey::of_ip4(packet.network()).map_or(0, |flow| flow.hash(seed))
+        FlowKey::of_ip4_or_quoted(packet.network()).map_or(0, |flow| flow.hash(seed))
     }
 
     fn lookup(fib: &impl Structure<4>, address: &str) -> Result<u16, String> {
@@ -138,7 +138,7 @@ impl Family<16> for V6 {
 
     #[inline]
     fn flow_hash(packet: &Packet, seed: u32) -> u32 {
-        FlowKey::of_ip6(packet.network()).map_or(0, |flow| flow.hash(seed))
+        FlowKey::of_ip6_or_quoted(packet.network()).map_or(0, |flow| flow.hash(seed))
     }
 
     fn lookup(fib: &impl Structure<16>, address: &str) -> Result<u16, String> {

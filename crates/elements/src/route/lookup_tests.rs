@@ -178,6 +178,84 @@ fn several_changes_are_made_all_or_none() {
 }
 
 #[test]
+fn an_icmp_error_takes_the_path_of_the_flow_that_it_is_about() {
+    use testkit::{ip4, ip6};
+    for (class, check, route) in [
+        (
+            "RadixIPLookup",
+            "CheckIPHeader",
+            "198.51.100.0/24 0 | 1 | 2 | 3",
+        ),
+        (
+            "LookupIP6Route",
+            "CheckIP6Header",
+            "2001:db8:1::/64 0 | 1 | 2 | 3",
+        ),
+    ] {
+        let outputs = (0..4).map(|n| format!("rt[{n}] -> o{n} :: Collect;"));
+        let get = if class == "LookupIP6Route" {
+            "GetIP6Address(24)"
+        } else {
+            "GetIPAddress(16)"
+        };
+        let text = format!(
+            "c :: {check} -> {get} -> rt :: {class}({route}); {}",
+            outputs.collect::<String>()
+        );
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let mut used = std::collections::BTreeSet::new();
+        for n in 0..60u16 {
+            let (sent, error) = match class {
+                "LookupIP6Route" => {
+                    let (client, server) = (format!("2001:db8::{n:x}"), "2001:db8:1::1");
+                    let answer = ip6()
+                        .src(server)
+                        .dst(&client)
+                        .tcp(443, n + 1024)
+                        .payload_len(1400)
+                        .bytes();
+                    let error = ip6()
+                        .src("2001:db8:2::9")
+                        .dst(server)
+                        .icmp(2, 0, 1300)
+                        .payload(&answer[..1232]);
+                    (
+                        ip6().src(&client).dst(server).tcp(n + 1024, 443).bytes(),
+                        error.bytes(),
+                    )
+                }
+                _ => {
+                    let (client, server) = (format!("10.0.{n}.1"), "198.51.100.1");
+                    let answer = ip4()
+                        .src(server)
+                        .dst(&client)
+                        .df()
+                        .tcp(443, n + 1024)
+                        .payload_len(1400)
+                        .bytes();
+                    let error = ip4()
+                        .src("192.0.2.9")
+                        .dst(server)
+                        .icmp(3, 4, 1300)
+                        .payload(&answer[..28]);
+                    (
+                        ip4().src(&client).dst(server).tcp(n + 1024, 443).bytes(),
+                        error.bytes(),
+                    )
+                }
+            };
+            bench.push("c", &[sent, error]);
+            let both: Vec<usize> = (0..4)
+                .filter(|n| bench.take(&format!("o{n}")).len() == 2)
+                .collect();
+            assert_eq!(both.len(), 1, "{class}: flow {n}");
+            used.extend(both);
+        }
+        assert_eq!(used.len(), 4, "{class}");
+    }
+}
+
+#[test]
 fn next_hops_of_a_change_that_was_refused_can_be_used_by_the_next() {
     // A worker that is held up: what the refused change named is not gone yet.
     let held_up = engine::publish::domain().register();

@@ -10,6 +10,9 @@
 //! packets of a flow have one bucket. Packets that are not IP go into bucket 0. Usually `FromDevice(...,
 //! CLASSIFY hash)` inserts this element.
 //!
+//! An ICMP error goes where the packets go that the quoted one answers (RFC 7690): with the symmetric key into the bucket of
+//! the flow that it is about.
+//!
 //! With the symmetric key both directions of a flow share a bucket. NAT needs this, and so does every element
 //! that looks at replies. But the symmetric key spreads less well than others: if the addresses of both ends
 //! count up together and the ports stay the same, all flows share a bucket. `microsoft` and keys of your own
@@ -31,9 +34,9 @@ use super::hashing::Hashing;
 use crate::prelude::*;
 use engine::port::Port;
 use steer::{Sorter, Sorts, SortsOfClass};
-use wire::FlowKey;
 use wire::plain::Plain;
 use wire::rss::Toeplitz;
+use wire::{FlowKey, proto, tunnel};
 
 pub(super) struct Config {
     hashing: Hashing,
@@ -117,7 +120,10 @@ impl BucketByHash {
     /// The hash of a packet that is not plain, or may have one by the port.
     #[inline(never)]
     fn hash(&mut self, table: &Toeplitz, packet: &Packet, trusts_port: bool) -> u32 {
-        let noted = packet.rss_hash().filter(|_| trusts_port);
+        // Ports hash an ICMP error by its own addresses.
+        let noted = packet
+            .rss_hash()
+            .filter(|_| trusts_port && !may_be_error(packet.data()));
         self.by_port += u64::from(noted.is_some());
         let plain = || Some(table.hash_of_plain(&Plain::of_ether(packet.data())?));
         let hash = noted.or_else(plain);
@@ -125,6 +131,22 @@ impl BucketByHash {
         self.not_ip += u64::from(hash.is_none());
         hash.unwrap_or(0)
     }
+}
+
+/// True if a frame may hold an ICMP error: false for most frames, after a look at its first bytes.
+#[inline]
+fn may_be_error(frame: &[u8]) -> bool {
+    let protocol = match frame.get(12..14) {
+        Some([0x08, 0x00]) => frame.get(23),
+        Some([0x86, 0xdd]) => frame.get(20),
+        _ => return is_error(frame),
+    };
+    !matches!(protocol, Some(&(proto::TCP | proto::UDP))) && is_error(frame)
+}
+
+#[cold]
+fn is_error(frame: &[u8]) -> bool {
+    tunnel::ip_of_ether(frame).is_some_and(|packet| FlowKey::quoted(packet).is_some())
 }
 
 impl Element for BucketByHash {
@@ -296,6 +318,44 @@ mod tests {
         kinds.sort_unstable();
         kinds.dedup();
         assert!(kinds.len() > 80, "{} buckets of 200 flows", kinds.len());
+    }
+
+    #[test]
+    fn an_icmp_error_shares_the_bucket_of_the_flow_that_goes_its_way() {
+        for key in ["symmetric", "microsoft"] {
+            let mut frames = Vec::new();
+            for n in 0..60u16 {
+                // From a client to a server, what the server answers, and what a router says of the answer (RFC 7690).
+                let (client, server) = (format!("10.{n}.2.3"), "198.51.100.1");
+                let sent = ip4().src(&client).dst(server).tcp(n + 1024, 443);
+                let answer = ip4()
+                    .src(server)
+                    .dst(&client)
+                    .df()
+                    .tcp(443, n + 1024)
+                    .payload_len(1400);
+                let error = ip4().src("192.0.2.9").dst(server).icmp(3, 4, 1300);
+                frames.push(sent.ether(ENDS.0, ENDS.1).bytes());
+                let error = error.payload(&answer.bytes()[..28]);
+                frames.push(error.ether(ENDS.0, ENDS.1).bytes());
+                let (client, server) = (format!("2001:db8::{n:x}"), "2001:db8:1::1");
+                let sent = ip6().src(&client).dst(server).udp(n + 1024, 443);
+                let answer = ip6()
+                    .src(server)
+                    .dst(&client)
+                    .udp(443, n + 1024)
+                    .payload_len(1400);
+                let error = ip6().src("2001:db8:2::9").dst(server).icmp(2, 0, 1300);
+                frames.push(sent.vlan(7).ether(ENDS.0, ENDS.1).bytes());
+                let error = error.payload(&answer.bytes()[..1232]);
+                frames.push(error.vlan(7).ether(ENDS.0, ENDS.1).bytes());
+            }
+            let got = buckets(&format!("KEY {key}"), &frames);
+            assert!(
+                got.chunks(2).all(|pair| pair[0] == pair[1]),
+                "{key}: {got:?}"
+            );
+        }
     }
 
     #[test]

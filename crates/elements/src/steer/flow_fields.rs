@@ -67,7 +67,7 @@ impl Fields {
                 let packet = tunnel::ip_of_ether(frame)?;
                 let flow = match is_inner {
                     true => tunnel::innermost(packet),
-                    false => FlowKey::of_ip(packet),
+                    false => FlowKey::of_ip_or_quoted(packet),
                 };
                 Some(of_tuple(&flow?))
             }

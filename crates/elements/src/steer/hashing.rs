@@ -50,7 +50,7 @@ impl Hashing {
         let packet = tunnel::ip_of_ether(frame)?;
         let flow = match self.inner {
             true => tunnel::innermost(packet),
-            false => FlowKey::of_ip(packet),
+            false => FlowKey::of_ip_or_quoted(packet),
         };
         Some(table.hash(&flow?))
     }

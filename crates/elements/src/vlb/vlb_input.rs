@@ -292,7 +292,7 @@ impl VlbInput {
             _ => return Verdict::drop(MALFORMED),
         };
         let hash = match packet.hash() {
-            0 => FlowKey::of_ip(packet.data()).map_or(0, |flow| flow.hash(0)),
+            0 => FlowKey::of_ip_or_quoted(packet.data()).map_or(0, |flow| flow.hash(0)),
             hash => hash,
         };
         let keyed = self.node.keys.is_some();

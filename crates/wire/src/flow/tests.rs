@@ -197,3 +197,59 @@ fn no_bytes_make_it_panic() {
         FlowKey::of_ip(b).map(|k| k.hash(0));
     });
 }
+
+/// An ICMP message from 192.0.2.9 that quotes a packet.
+fn about4(kind: u8, quoted: &[u8]) -> Vec<u8> {
+    let mut b = packet4(proto::ICMP, 0, 0);
+    b.truncate(20);
+    Ipv4::new_unchecked(&mut b).set_src(Ipv4Addr::new(192, 0, 2, 9));
+    b.extend([kind, 4, 0, 0, 0, 0, 5, 0xdc]);
+    b.extend(quoted);
+    b
+}
+
+#[test]
+fn an_error_has_the_flow_that_its_quoted_packet_answers() {
+    for protocol in [proto::TCP, proto::UDP, proto::ICMP] {
+        let sent = packet4(protocol, 0x4000, 8);
+        let answered = FlowKey::of_ip(&sent).map(FlowKey::reversed);
+        for kind in [3, 11, 12] {
+            // RFC 792: the header and 8 bytes.
+            let error = about4(kind, &sent[..36]);
+            assert_eq!(FlowKey::quoted(&error), answered);
+            assert_eq!(FlowKey::of_ip_or_quoted(&error), answered);
+        }
+        // An echo reply with the same bytes, a fragment of an error, one cut too short, one about another version.
+        let mut fragment = about4(3, &sent);
+        Ipv4::new_unchecked(&mut fragment).set_fragment_word(0x2000);
+        for other in [
+            about4(0, &sent),
+            fragment,
+            about4(3, &sent[..19]),
+            about4(3, &packet6(6, &[])),
+        ] {
+            assert_eq!(FlowKey::quoted(&other), None);
+            assert_eq!(FlowKey::of_ip_or_quoted(&other), FlowKey::of_ip(&other));
+        }
+        assert_eq!(FlowKey::of_ip_or_quoted(&sent), FlowKey::of_ip(&sent));
+    }
+    let sent = packet6(proto::TCP, &[&[0x04, 0xd2, 0, 80, 9, 9, 9, 9]]);
+    let answered = FlowKey::of_ip(&sent).map(FlowKey::reversed);
+    let about6 = |next: u8, before: &[u8], kind: u8, quoted: &[u8]| {
+        packet6(next, &[before, &[kind, 0, 0, 0, 0, 0, 5, 0], quoted])
+    };
+    for kind in [1, 2, 3, 4] {
+        assert_eq!(FlowKey::quoted(&about6(58, &[], kind, &sent)), answered);
+        // Behind destination options.
+        let options = [58, 0, 1, 4, 0, 0, 0, 0];
+        assert_eq!(
+            FlowKey::of_ip_or_quoted(&about6(60, &options, kind, &sent)),
+            answered
+        );
+    }
+    assert_eq!(FlowKey::quoted(&about6(58, &[], 129, &sent)), None);
+    // Whatever is quoted, nothing panics.
+    for error in [about4(3, &packet4(17, 0, 4)), about6(58, &[], 2, &sent)] {
+        hammer(&error, |bytes| _ = FlowKey::of_ip_or_quoted(bytes));
+    }
+}
