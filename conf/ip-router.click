@@ -20,7 +20,7 @@ define(
     $IP6_0 fd00:1::1,       // the same for IPv6
     $LEN6_0 64,
     $LL0 fe80::1,           // link-local address, by which neighbours know the router
-    $MTU0 1500,             // MTU of the link
+    $MTU0 $DEV0:mtu,        // longest packet: what the port takes, also after that has changed
 
     $DEV1 eth1,
     $IP1 10.0.2.1,
@@ -28,7 +28,7 @@ define(
     $IP6_1 fd00:2::1,
     $LEN6_1 64,
     $LL1 fe80::1,
-    $MTU1 1500,
+    $MTU1 $DEV1:mtu,
 
     $SOURCE_ROUTES false    // whether to follow IPv4 source routes, as RFC 1812 requires; few networks do
 );

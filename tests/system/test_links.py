@@ -56,6 +56,23 @@ def test_a_setting_that_somebody_else_made_stays(lab):
     assert receives_by_thread(network, "eth0") and not receives_by_thread(network, "eth1")
 
 
+def test_a_link_that_becomes_narrower_is_told_to_senders(network):
+    """Linux's own forwarding (ASHLAR_ROUTER=linux) says the same."""
+    client, space = network.client, network.router_space
+
+    def told() -> str:
+        return client.run("ping", "-c1", "-W1", "-Mdo", "-s1400", SERVER.host[4], ok=None).out
+
+    until(lambda: crosses(network), "the way to be known", timeout=20)
+    assert "1 received" in told()
+    space.ip("link set eth1 mtu 1300")
+    until(lambda: "mtu = 1300" in told() or "mtu=1300" in told(), "an error with the MTU", timeout=20)
+    # As the sender has learnt; and what is longer without DF goes in pieces.
+    assert "mtu 1300" in client.run("ip", "route", "get", SERVER.host[4]).out
+    client.ip("route flush cache")
+    assert "1 received" in client.run("ping", "-c1", "-W2", "-Mdont", "-s1400", SERVER.host[4]).out
+
+
 def test_a_link_that_goes_down_and_up(network):
     router, space = network.router, network.router_space
     assert crosses(network)

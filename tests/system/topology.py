@@ -105,8 +105,7 @@ class AshlarRouter:
         words = []
         for number, side in enumerate((CLIENT, SERVER)):
             words += [f"DEV{number}={side.interface}", f"IP{number}={side.router[4]}", f"LEN{number}={BITS[4]}",
-                      f"IP6_{number}={side.router[6]}", f"LEN6_{number}={BITS[6]}",
-                      f"MTU{number}={mtu_of(self.space, side.interface)}"]
+                      f"IP6_{number}={side.router[6]}", f"LEN6_{number}={BITS[6]}"]
         return words
 
     def spawn(self, configuration: Path | str, *words: str) -> Process:
@@ -219,9 +218,3 @@ class Network:
                 near.ip(f"-{version} neigh replace {self.side(near).router[version]} lladdr {mac_of(far, 'eth0')} "
                         "dev eth0 nud permanent")
         self.router.start(FORWARD, *words)
-
-
-def mtu_of(space: Namespace, interface: str) -> int:
-    """The MTU of an interface."""
-    with space.entered():
-        return int(Path(f"/proc/sys/net/ipv6/conf/{interface}/mtu").read_text())

@@ -14,8 +14,10 @@ use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use text_file::Seen;
 
 mod around;
 mod names;
@@ -98,6 +100,7 @@ pub struct Args<'a> {
     /// The router around the element, and its number there; none where a class describes itself.
     around: Option<(&'a Around<'a>, usize)>,
     looked: RefCell<Option<Vec<usize>>>,
+    files: Vec<Seen>,
     /// Handlers that the element will write, as `element.handler`.
     pub calls: Vec<String>,
 }
@@ -157,6 +160,7 @@ impl<'a> Args<'a> {
             as_click: false,
             around: None,
             looked: RefCell::default(),
+            files: Vec::new(),
             calls: Vec::new(),
         }
     }
@@ -183,9 +187,26 @@ impl<'a> Args<'a> {
         self.around = Some((around, index));
     }
 
-    /// Says that the configuration depends on what stands outside of the text, such as a file: every reload reads it again.
-    pub fn depends_on_outside(&self) {
-        self.looked.borrow_mut().get_or_insert_default();
+    /// Reads a text file that the configuration names. If its content changes, the next reload configures the element anew.
+    ///
+    /// # Errors
+    /// As [`text_file::named_text`].
+    pub fn read_file(&mut self, path: &str) -> std::io::Result<String> {
+        let path = Path::new(path);
+        let read = text_file::named_text(path);
+        let content = read.as_ref().ok().map(String::as_bytes);
+        self.files.push(Seen::with(path, content));
+        read
+    }
+
+    /// Notes a file that somebody else reads for the configuration, as [`read_file`](Self::read_file) notes what it reads.
+    pub fn note_file(&mut self, path: &str) {
+        self.files.push(Seen::now(Path::new(path)));
+    }
+
+    /// The files that the configuration names.
+    pub fn files(&mut self) -> Vec<Seen> {
+        std::mem::take(&mut self.files)
     }
 
     /// The elements that were named, if others were looked at.

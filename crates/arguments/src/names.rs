@@ -36,6 +36,8 @@ pub enum Kind {
     Ip6Net,
     /// An Ethernet address.
     Ether,
+    /// Bytes of the longest packet that a device takes.
+    Mtu,
     /// A TCP port.
     TcpPort,
     /// A UDP port.
@@ -52,6 +54,7 @@ impl Kind {
             Kind::Ip6 => &["ip6"],
             Kind::Ip6Net => &["ip6net"],
             Kind::Ether => &["eth", "ether", "ethernet"],
+            Kind::Mtu => &["mtu"],
             Kind::TcpPort | Kind::UdpPort | Kind::Mistake => &[],
         }
     }

@@ -2,10 +2,12 @@
 //! name may mean a device that never ends, or a pipe that nobody fills.
 
 use rustix::fs::OFlags;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Read, Result};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes that are read at most: some million routes in text.
 const MOST: u64 = 256 << 20;
@@ -15,7 +17,7 @@ const MOST: u64 = 256 << 20;
 /// # Errors
 /// It is too long, or it cannot be read.
 pub fn typed(path: &Path) -> Result<Vec<u8>> {
-    all(File::open(path)?)
+    through_copies(path, || all(File::open(path)?))
 }
 
 /// Reads a file that a configuration names: a regular one.
@@ -23,6 +25,10 @@ pub fn typed(path: &Path) -> Result<Vec<u8>> {
 /// # Errors
 /// It is not that, it is too long, or it cannot be read.
 pub fn named(path: &Path) -> Result<Vec<u8>> {
+    through_copies(path, || regular(path))
+}
+
+fn regular(path: &Path) -> Result<Vec<u8>> {
     // To open a pipe would wait for who fills it.
     let flags = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new()
@@ -43,6 +49,100 @@ pub fn named_text(path: &Path) -> Result<String> {
     String::from_utf8(named(path)?).map_err(Error::other)
 }
 
+/// Files and their content.
+pub type Copies = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Bytes of a file that is recorded at most: longer ones, such as full tables of routes, are read as they are then.
+const RECORDED_MAX: usize = 16 << 20;
+
+thread_local! {
+    /// What this thread reads in place of files.
+    static IN_PLACE: RefCell<Copies> = RefCell::default();
+    /// What this thread has read since it was to record that.
+    static RECORD: RefCell<Option<Copies>> = RefCell::default();
+}
+
+/// Does a job, and gives what it has read by this module on this thread.
+pub fn recorded<R>(job: impl FnOnce() -> R) -> (R, Copies) {
+    record();
+    (job(), take_record())
+}
+
+/// Records what this thread reads from now on.
+pub fn record() {
+    RECORD.set(Some(Copies::new()));
+}
+
+/// What this thread has read since [`record`].
+pub fn take_record() -> Copies {
+    RECORD.take().unwrap_or_default()
+}
+
+/// Has this thread read copies in place of files, until it is given others.
+pub fn read_in_place(copies: Copies) {
+    IN_PLACE.set(copies);
+}
+
+/// The name of a file in [`Copies`], however it is written.
+pub fn name_in_copies(path: &Path) -> PathBuf {
+    let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    std::fs::canonicalize(path).unwrap_or_else(|_| absolute())
+}
+
+fn through_copies(path: &Path, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    let records = RECORD.with_borrow(Option::is_some);
+    if !records && IN_PLACE.with_borrow(Copies::is_empty) {
+        return read();
+    }
+    let name = name_in_copies(path);
+    let copy = IN_PLACE.with_borrow(|copies| copies.get(&name).cloned());
+    let bytes = copy.map_or_else(read, Ok)?;
+    if bytes.len() <= RECORDED_MAX {
+        RECORD.with_borrow_mut(|record| {
+            if let Some(record) = record {
+                record.insert(name, bytes.clone());
+            }
+        });
+    }
+    Ok(bytes)
+}
+
+/// A file that an element's configuration names, and its content when the configuration was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its path.
+    pub path: PathBuf,
+    /// Fingerprint of the content; `None` if it could not be read.
+    pub content: Option<u64>,
+}
+
+impl Seen {
+    /// A file as it is now.
+    pub fn now(path: &Path) -> Seen {
+        Seen::with(path, named(path).ok().as_deref())
+    }
+
+    /// A file with this content.
+    pub fn with(path: &Path, content: Option<&[u8]>) -> Seen {
+        Seen {
+            path: path.to_owned(),
+            content: content.map(fingerprint),
+        }
+    }
+
+    /// True if the file has another content by now.
+    pub fn has_changed(&self) -> bool {
+        Seen::now(&self.path) != *self
+    }
+}
+
+/// FNV-1a of 64 bits: the same in every version of the program, since it is written to files. It is no protection against
+/// forgery.
+pub fn fingerprint(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 fn all(file: File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MOST + 1).read_to_end(&mut bytes)?;
@@ -60,6 +160,42 @@ mod tests {
     use super::*;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::fs;
+
+    #[test]
+    fn fingerprints_are_those_of_fnv_1a() {
+        // Test vectors of draft-eastlake-fnv.
+        for (text, hash) in [
+            ("", 0xcbf2_9ce4_8422_2325),
+            ("a", 0xaf63_dc4c_8601_ec8c),
+            ("foobar", 0x8594_4171_f739_67e8),
+        ] {
+            assert_eq!(fingerprint(text.as_bytes()), hash, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_read_can_be_read_again_in_place_of_the_file() {
+        let file = std::env::temp_dir().join(format!("ashlar-copies-{}", std::process::id()));
+        fs::write(&file, "old").expect("temporary files can be made");
+        let (read, copies) = recorded(|| named_text(&file));
+        assert_eq!(read.expect("it is text"), "old");
+        assert_eq!(copies.len(), 1);
+        fs::write(&file, "new").expect("it is ours");
+        assert_eq!(named_text(&file).expect("it is text"), "new");
+        read_in_place(copies);
+        assert_eq!(typed(&file).expect("there is a copy"), b"old");
+        // Recorded again, it is what was read.
+        assert_eq!(
+            recorded(|| named(&file))
+                .1
+                .into_values()
+                .collect::<Vec<_>>(),
+            [b"old"]
+        );
+        read_in_place(Copies::new());
+        assert_eq!(named_text(&file).expect("it is text"), "new");
+        fs::remove_file(file).expect("it is ours");
+    }
 
     #[test]
     fn what_a_configuration_names_is_a_regular_file_of_bounded_length() {

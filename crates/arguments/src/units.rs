@@ -210,6 +210,69 @@ impl FromArg for Capacity {
     }
 }
 
+/// Bytes of the longest packet: a number, or `DEVICE:mtu` for what the device takes now.
+#[derive(Clone, Copy, Debug)]
+pub struct Mtu {
+    /// From the network header on.
+    pub bytes: usize,
+    /// True if the device said so.
+    pub of_device: bool,
+}
+
+impl Mtu {
+    /// A number.
+    pub const fn of(bytes: usize) -> Mtu {
+        Mtu {
+            bytes,
+            of_device: false,
+        }
+    }
+}
+
+impl PartialEq for Mtu {
+    fn eq(&self, other: &Mtu) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl PartialOrd for Mtu {
+    fn partial_cmp(&self, other: &Mtu) -> Option<std::cmp::Ordering> {
+        self.bytes.partial_cmp(&other.bytes)
+    }
+}
+
+impl std::fmt::Display for Mtu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.bytes.fmt(f)
+    }
+}
+
+impl FromArg for Mtu {
+    const KIND: &'static str = "bytes, or DEVICE:mtu";
+    const BOUNDS: Option<(i128, i128)> = Some((0, SIZE_MAX as i128));
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Mtu, String> {
+        let device = raw.ends_with(":mtu").then(|| names.get(raw, Kind::Mtu));
+        let text = device.flatten().unwrap_or(raw);
+        match integer(text).map(usize::try_from) {
+            Some(Ok(bytes)) if bytes <= SIZE_MAX => Ok(Mtu {
+                bytes,
+                of_device: device.is_some(),
+            }),
+            Some(_) => Err(format!("must lie between 0 and {SIZE_MAX}, not be {text}")),
+            None => must_be(Self::KIND, raw),
+        }
+    }
+
+    fn stand_in() -> Mtu {
+        Mtu::of(0)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl FromArg for f64 {
     const KIND: &'static str = "a number";
 

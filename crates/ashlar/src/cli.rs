@@ -237,7 +237,7 @@ pub(crate) struct FlowTables {
 }
 
 /// A configuration and its definitions.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Configuration {
     /// The configuration; `-` is standard input; one that ends in `.toml` describes several routers, or a cluster
     #[arg(value_name = "FILE")]
@@ -270,7 +270,7 @@ fn port(word: &str) -> Result<(String, String), String> {
 }
 
 /// How many workers.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Workers {
     /// Worker threads, 1 to 64; default 1
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]

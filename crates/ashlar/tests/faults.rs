@@ -66,10 +66,14 @@ fn main() -> ExitCode {
         const ADDED: &[Class] = &[Class::of::<Panics>(), Class::of::<Waits>()];
         return ashlar::main(&[ADDED]);
     }
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("a_worker_that_panics_ends_the_process", a_worker_panics),
         ("keep_starts_a_router_that_panicked", keep_after_panic),
         ("keep_starts_a_router_that_hangs", keep_after_hang),
+        (
+            "keep_starts_what_ran_last_if_the_files_are_broken",
+            keep_after_broken_files,
+        ),
         ("nothing_waits_for_a_compilation", while_compiling),
         ("a_router_needs_no_reader_of_its_log", without_reader),
     ];
@@ -213,6 +217,76 @@ fn keep_after_hang() {
     let (keep, _bound, socket, pid) = kept(&folder, &with_class(), &["--watchdog", "2"]);
     kill_process(pid, Signal::STOP).expect("it runs");
     another(keep, &socket, pid);
+}
+
+fn keep_after_broken_files() {
+    let folder = Folder::new();
+    let rules = folder.write("rules", "first: allow udp\n");
+    let text =
+        format!("Idle -> Strip(14) -> CheckIPHeader -> fw :: IPFilter(RULES {rules}) -> Discard;");
+    let file = folder.write("router.click", &text);
+    let socket = folder.path("router.sock");
+    let (mut keep, _bound, mut log) = start(
+        ashlar()
+            .args(["keep", "--"])
+            .arg(ashlar().get_program())
+            .args(["run", &file, "--socket", &socket]),
+    );
+    let said = std::thread::spawn(move || {
+        let mut said = String::new();
+        log.read_to_string(&mut said).map(|_| said)
+    });
+    let crash = |pid: Pid| {
+        kill_process(pid, Signal::KILL).expect("it runs");
+        until("another router", || {
+            pid_at(&socket).filter(|now| *now != pid)
+        })
+    };
+    let has = |rule: &str| {
+        ask(&socket, "GET /v1/handlers/fw.rules").is_some_and(|rules| rules.contains(rule))
+    };
+    let pid = until("an answer", || pid_at(&socket));
+    // Both files are broken, one after the other.
+    folder.write("rules", "alow tcp\n");
+    let pid = crash(pid);
+    assert!(has("first: allow udp"));
+    folder.write("router.click", "Idle -> Discrad;");
+    let pid = crash(pid);
+    assert!(has("first: allow udp"));
+    // What a reload takes up is the last from then on.
+    folder.write("rules", "second: allow tcp\n");
+    let good =
+        |answer: Option<String>| answer.is_some_and(|answer| answer.contains("\"good\":true"));
+    assert!(!good(ask(&socket, "POST /v1/reload")));
+    folder.write("router.click", &text);
+    assert!(good(ask(&socket, "POST /v1/reload")));
+    assert!(has("second: allow tcp"));
+    folder.write("router.click", "Idle ->");
+    let pid = crash(pid);
+    assert!(has("second: allow tcp"));
+    // What is right again runs.
+    folder.write(
+        "router.click",
+        text.replace("RULES", "third: allow icmp, RULES"),
+    );
+    crash(pid);
+    assert!(has("third: allow icmp") && has("second: allow tcp"));
+    kill_process(Pid::from_child(&keep), Signal::TERM).expect("it runs");
+    assert!(keep.wait().expect("it ends").success());
+    let said = said.join().expect("no panic").expect("text");
+    let told = said
+        .matches("runs the configuration that ran before: ")
+        .count();
+    assert_eq!(told, 3, "{said}");
+    // A start by hand reads what is on disk.
+    folder.write("router.click", "Idle ->");
+    let (mut keep, _bound, _log) = start(
+        ashlar()
+            .args(["keep", "--"])
+            .arg(ashlar().get_program())
+            .args(["run", &file, "--socket", &socket]),
+    );
+    assert!(!keep.wait().expect("it ends").success());
 }
 
 fn while_compiling() {

@@ -1,6 +1,6 @@
 //! Subcommands that need no running router.
 
-use crate::common::{Folder, ashlar, complained, golden, run, said, to_its_end};
+use crate::common::{Folder, all, ashlar, complained, golden, run, said, to_its_end};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -278,4 +278,26 @@ fn help_pages_and_completions_know_every_subcommand() {
     let folder = Folder::new();
     said(&run(&["man", &folder.path("man")]));
     assert!(folder.0.join("man/ashlar-run.1").exists());
+}
+
+#[test]
+fn a_mistake_in_a_compound_element_is_told_once() {
+    let folder = Folder::new();
+    let file = folder.write(
+        "uses.click",
+        "elementclass Port { input -> c :: CheckLength(many) -> Queue(5, ENTRY_PACKET_CAPACTY 7) -> Discard }
+        Idle -> a :: Port; Idle -> b :: Port; Idle -> c :: Port;",
+    );
+    let told = all(&run(&["check", &file]));
+    assert_eq!(told.matches("must be").count(), 1, "{told}");
+    assert_eq!(
+        told.matches("the same in 2 other uses").count(),
+        2,
+        "{told}"
+    );
+    assert!(
+        told.contains("unknown keyword `ENTRY_PACKET_CAPACTY`"),
+        "{told}"
+    );
+    assert!(told.contains("2 errors"), "{told}");
 }

@@ -347,6 +347,7 @@ fn rules_of_a_firewall_are_seen_and_changed_by_number_and_by_name() {
         ("0", "web: allow tcp dst port 80 and syn"),
         ("20", "allow udp"),
         ("0", "(no rule: dropped)"),
+        ("0", "(bad headers: dropped)"),
     ];
     assert_eq!(rules, right);
     let wrong = complained(&router.ask(&["set", "fw.add", "allow tpc"]), 1);
@@ -359,6 +360,150 @@ fn rules_of_a_firewall_are_seen_and_changed_by_number_and_by_name() {
     let router = Running::start(&folder, &rules_of(&folder), &[]);
     let now = router.tell(&["show", "fw.rules"]);
     assert!(now.contains("web: allow") && !now.contains("ssh:"), "{now}");
+}
+
+#[test]
+fn saved_changes_do_not_undo_a_newer_file_of_rules() {
+    let folder = Folder::new();
+    let text = rules_of(&folder);
+    let router = Running::start(&folder, &text, &[]);
+    router.tell(&["set", "fw.add", "before ssh web: allow tcp dst port 80"]);
+    assert!(router.tell(&["save"]).starts_with("1 change in "));
+    let saved = std::fs::read_to_string(folder.path("router.saved")).expect("it is written");
+    let lines: Vec<&str> = saved.lines().collect();
+    // The difference, and what it is a difference to.
+    assert!(lines[0].starts_with("fw.configured "), "{saved}");
+    assert_eq!(
+        lines[1..],
+        ["fw.ctrl add before 1 web: allow tcp dst port 80"]
+    );
+    drop(router);
+    let closed = "ssh: deny tcp port ssh\nallow udp\n";
+    folder.write("rules", closed);
+    let router = Running::start(&folder, &text, &[]);
+    let told = &router.begun;
+    assert!(told.contains("configuration has changed"), "{told}");
+    assert!(
+        told.contains("fw") && told.contains("add before 1 web"),
+        "{told}"
+    );
+    let now = router.tell(&["show", "fw.rules"]);
+    assert!(now.contains("ssh: deny") && !now.contains("web:"), "{now}");
+    // To save again accepts the file.
+    assert!(router.tell(&["save"]).contains("which is removed"));
+    drop(router);
+    // With the old rules the change fits again.
+    folder.write("router.saved", &saved);
+    let router = Running::start(&folder, &rules_of(&folder), &[]);
+    let now = router.tell(&["show", "fw.rules"]);
+    assert!(
+        now.contains("web: allow") && now.contains("ssh: allow"),
+        "{now}"
+    );
+    // A reload decides in the same way, and says so.
+    folder.write("rules", closed);
+    let told = router.tell(&["reload"]);
+    assert!(
+        told.contains("rules has changed, and is read again"),
+        "{told}"
+    );
+    assert!(
+        told.contains("thrown away: fw.ctrl add before 1 web: allow tcp"),
+        "{told}"
+    );
+}
+
+#[test]
+fn settings_are_kept_and_what_cannot_be_is_named() {
+    let folder = Folder::new();
+    let text = "FromDevice(mem:3) -> q :: Queue(50) -> u :: Unqueue -> s :: Switch(0) -> Discard; s[1] -> Discard;
+        Idle -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.0.0.0/8 10.0.0.1 0) -> Discard;";
+    let router = Running::start(&folder, text, &[]);
+    router.tell(&["set", "s.switch", "1"]);
+    router.tell(&["set", "balance", "share 20%"]);
+    router.tell(&["set", "rt.next_hop_down", "10.0.0.1"]);
+    // That sets nothing.
+    router.tell(&["set", "q.reset", ""]);
+    let told = router.tell(&["save"]);
+    assert!(told.starts_with("2 changes in "), "{told}");
+    assert!(
+        told.contains("not kept: what was set by rt.next_hop_down;"),
+        "{told}"
+    );
+    assert!(!told.contains("q.reset"), "{told}");
+    let json: serde_json::Value =
+        serde_json::from_str(&router.tell(&["save", "--json"])).expect("JSON");
+    assert_eq!(json["not_kept"], serde_json::json!(["rt.next_hop_down"]));
+    drop(router);
+    let router = Running::start(&folder, text, &[]);
+    assert_eq!(router.tell(&["show", "s.switch"]).trim(), "1");
+    assert!(
+        router.tell(&["show", "balance"]).contains("20%"),
+        "{}",
+        router.tell(&["show", "balance"])
+    );
+    // What was restored is kept again; another text of the element is newer.
+    assert!(router.tell(&["save"]).starts_with("2 changes in "));
+    folder.write("router.click", text.replace("Switch(0)", "Switch(-1)"));
+    let told = router.tell(&["reload"]);
+    assert!(told.contains("thrown away: s.switch 1"), "{told}");
+    drop(router);
+    let router = Running::start(&folder, &text.replace("Switch(0)", "Switch(-1)"), &[]);
+    assert_eq!(router.tell(&["show", "s.switch"]).trim(), "-1");
+}
+
+#[test]
+fn a_reload_reads_every_file_that_the_configuration_names() {
+    let folder = Folder::new();
+    let tree = folder.write(
+        "tree",
+        "group all RATE 1Gbps\nsubscribers all 10.0.0.1 RATE 1Mbps\n",
+    );
+    let routes = folder.write("routes", "10.0.0.0/8 0\n");
+    let text = format!(
+        "FromDevice(mem:3) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(ROUTES {routes})
+            -> q :: ShareQueue(TREE {tree}) -> Unqueue -> Discard;"
+    );
+    let router = Running::start(&folder, &text, &[]);
+    router.tell(&["set", "q.set", "10.0.0.1 RATE 2Mbps CEIL 8Mbps"]);
+    assert_eq!(
+        router.tell(&["show", "q.share", "10.0.0.1"]).trim(),
+        "RATE 2Mbps CEIL 8Mbps"
+    );
+    // Nothing has changed: all stays as it is.
+    let told = router.tell(&["reload"]);
+    assert!(
+        told.contains(" 0 reconfigured") && !told.contains("read again"),
+        "{told}"
+    );
+    assert!(router.tell(&["save"]).starts_with("1 change in "));
+    folder.write("routes", "10.0.0.0/8 0\n11.0.0.0/8 0\n");
+    let planned = router.tell(&["reload", "--dry-run"]);
+    assert!(
+        planned.contains("reconfigure rt\n") && planned.contains(&format!("read {routes}\n")),
+        "{planned}"
+    );
+    folder.write(
+        "tree",
+        "group all RATE 1Gbps\nsubscribers all 10.0.0.1 10.0.0.2 RATE 3Mbps\n",
+    );
+    let told = router.tell(&["reload"]);
+    assert!(told.contains(" 2 reconfigured"), "{told}");
+    for file in [&tree, &routes] {
+        assert!(
+            told.contains(&format!("{file} has changed, and is read again")),
+            "{told}"
+        );
+    }
+    assert!(
+        told.contains("thrown away: q.ctrl set 10.0.0.1 RATE 2Mbps CEIL 8Mbps"),
+        "{told}"
+    );
+    assert_eq!(
+        router.tell(&["show", "q.share", "10.0.0.1"]).trim(),
+        "RATE 3Mbps"
+    );
+    assert!(router.tell(&["show", "rt.routes"]).contains("11.0.0.0/8"));
 }
 
 #[test]

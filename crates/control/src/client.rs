@@ -1,15 +1,22 @@
 //! The other end of the API, for the program's subcommands: blocking calls, one connection each.
 
 use crate::unreadable::plain;
-use crate::view::Wrong;
+use crate::view::{self, Wrong};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a process may take to end.
+const END_MAX: Duration = Duration::from_secs(30);
 
 /// A client of one process, or of one router of it.
 pub struct Client {
@@ -62,6 +69,36 @@ impl Client {
     /// Asks for an action; the answer.
     pub fn post(&self, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
         self.call(Method::POST, target, value)
+    }
+
+    /// Ends the process, or the router, and waits until its ports are free: the process has ended then, or it has taken down the
+    /// router. The error is a sentence.
+    pub fn stop(&self) -> Result<(), String> {
+        let process = self.process();
+        let all = Client::new(&self.socket, None);
+        // Without the list, there is one router.
+        let routers = all.get_json::<Vec<view::Router>>("/v1/routers");
+        let stays = self.names_router() && routers.is_ok_and(|routers| routers.len() > 1);
+        self.post("/v1/stop", Vec::new())?;
+        let Some(process) = process.filter(|_| !stays) else {
+            return Ok(());
+        };
+        let mut waited = [PollFd::new(&process, PollFlags::IN)];
+        let limit = Timespec::try_from(END_MAX).ok();
+        match poll(&mut waited, limit.as_ref()) {
+            Ok(0) => Err(format!(
+                "the router was told to end, and has not ended within {} s",
+                END_MAX.as_secs()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The process that listens, if this one may look at it.
+    fn process(&self) -> Option<OwnedFd> {
+        let stream = std::os::unix::net::UnixStream::connect(&self.socket).ok()?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+        pidfd_open(peer.pid, PidfdFlags::empty()).ok()
     }
 
     fn call(&self, method: Method, target: &str, value: Vec<u8>) -> Result<Bytes, String> {

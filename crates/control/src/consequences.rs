@@ -3,9 +3,34 @@
 use lang::{Diagnostic, Router, SourceMap, count};
 use std::collections::HashMap;
 
+/// Leaves out the same mistake at the same place, as a compound element makes it in each of its uses.
+fn leave_out_uses(diagnostics: &mut Vec<Diagnostic>) {
+    let mut first: HashMap<(Option<lang::Span>, String), usize> = HashMap::new();
+    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+    for wrong in std::mem::take(diagnostics) {
+        let place = (wrong.span, wrong.message.clone());
+        match first.get(&place).filter(|_| wrong.span.is_some()) {
+            Some(&at) => kept[at].1 += 1,
+            None => {
+                first.insert(place, kept.len());
+                kept.push((wrong, 0));
+            }
+        }
+    }
+    diagnostics.extend(kept.into_iter().map(|(mut wrong, more)| {
+        if more > 0 {
+            let uses = count(more, "other use");
+            let note = format!("the same in {uses} of the compound element around it");
+            wrong.notes.push((None, note));
+        }
+        wrong
+    }));
+}
+
 /// Leaves mistakes out that follow from an earlier one: those at uses of variables that quote a value which another one
 /// has quoted, or a name that a wrong AddressInfo would have given.
 pub(crate) fn leave_out(diagnostics: &mut Vec<Diagnostic>, router: &Router, map: &SourceMap) {
+    leave_out_uses(diagnostics);
     // Of each value, the mistake that stays.
     let mut first: HashMap<String, usize> = HashMap::new();
     let mut kept: Vec<Diagnostic> = Vec::new();

@@ -1,18 +1,21 @@
 //! Replacing the running configuration: compared, checked, planned, taken up.
 
 use crate::handlers::edge_name;
+use crate::saved::Kept;
 use crate::service;
 use crate::source::{Compiled, Source, compile};
 use crate::state::{Control, Failure};
 use crate::view::{Changes, ReloadReply, ReloadRequest, RouterChange};
+use arguments::text_file;
 use elements::route::RouteBound;
 use engine::plan::Plan;
+use engine::port::PortDirectory;
 use planner::Options;
 use router::worker::share::Share;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use tracing::{info, warn};
 
 impl Control {
@@ -21,27 +24,74 @@ impl Control {
     pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let _change = self.change();
         let running = self.source();
-        let source = self.wanted(&running, asked)?;
-        keeps_numbers(&running, &source)?;
-        self.replace(source, Some(&asked.definitions), asked.dry_run)
+        let (reply, read) = text_file::recorded(|| {
+            let source = self.wanted(&running, asked)?;
+            keeps_numbers(&running, &source)?;
+            self.replace(source, Some(&asked.definitions), asked.dry_run)
+        });
+        if let Ok(ReloadReply {
+            good: true,
+            until: None,
+            ..
+        }) = reply
+            && !asked.dry_run
+        {
+            service::reloaded(self.source().with_text(read));
+        }
+        reply
     }
 
-    /// Takes up the configuration that runs once more if ports have other addresses than its elements
-    /// know (`eth0:eth`). Asked every now and then, it needs no event to be seen.
+    /// Takes up the configuration that runs once more if ports have other addresses or MTUs than its elements
+    /// know (`eth0:eth`, `eth0:mtu`). Asked every now and then, it needs no event to be seen.
     pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
         let _change = self.change();
         let plan = self.router.plan();
-        let changed = planner::readdressed(&plan, &*self.ports);
+        self.warn_of_mtus(&plan);
+        let mut changed = planner::readdressed(&plan, &*self.ports);
+        changed.dedup();
         if changed.is_empty() {
             return Ok(());
         }
         for (port, from, to) in changed {
-            warn!(port, from, to, "the port has another address");
+            warn!(port, from, to, "the port has another address or MTU");
         }
         let reply = self.replace(self.source(), None, false)?;
         match reply.good {
             true => Ok(()),
             false => Err(Failure::new(409, reply.text)),
+        }
+    }
+
+    /// Warns of ports that take shorter packets by now than the configuration lets through. Start and reload have warned of
+    /// those that did then.
+    fn warn_of_mtus(&self, plan: &Plan) {
+        let mut known = self.mtus.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shorter = BTreeSet::new();
+        for device in &plan.devices {
+            let Some(mtu) = self
+                .ports
+                .get(&device.name)
+                .map(|open| open.port.info().mtu)
+            else {
+                continue;
+            };
+            let before = known.insert(device.name.clone(), mtu);
+            if before.is_some_and(|before| mtu < before) {
+                shorter.insert(device.name.as_str());
+            }
+        }
+        if shorter.is_empty() {
+            return;
+        }
+        let mtu = |device: &str| {
+            known
+                .get(device)
+                .copied()
+                .filter(|_| shorter.contains(device))
+        };
+        for one in planner::too_long(plan, mtu) {
+            let (text, to_do) = one.words(plan);
+            warn!(to_do, "{text}");
         }
     }
 
@@ -62,8 +112,9 @@ impl Control {
         })
     }
 
-    /// Takes up a configuration that is known to be right, and a share. The error is a sentence.
-    pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<(), String> {
+    /// Takes up a configuration that is known to be right, and a share; the settings that it has thrown away. The error is a
+    /// sentence.
+    pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<Vec<String>, String> {
         let why = |text: &str| format!("router {}: {text}", self.name());
         let _change = self.change();
         let done = self.replace(source.clone(), None, false);
@@ -73,7 +124,7 @@ impl Control {
         }
         self.set_own(source.clone());
         self.set_share(share);
-        Ok(())
+        Ok(reply.lost)
     }
 
     /// Takes a configuration up, or says what would change. Who calls it [keeps](Control::change) the one that runs.
@@ -119,8 +170,11 @@ impl Control {
             return Ok(reply(&compiled, Changes::default(), false));
         };
         let changes = changes(&plan, &next);
+        let mut lost = Vec::new();
         if !dry_run {
             service::reloading();
+            // A worker that does not answer has no say in whether there is a reload.
+            let settings = self.kept().unwrap_or_default();
             let done = self.reload_to(&next);
             service::ready();
             let late = done.map_err(|e| Failure::new(409, e))?;
@@ -130,6 +184,7 @@ impl Control {
                     "these workers take the configuration up when they answer again"
                 );
             }
+            lost = self.lost_settings(settings, &changes);
             self.reloads.fetch_add(1, Ordering::Relaxed);
             info!(
                 configuration = source.name,
@@ -141,6 +196,7 @@ impl Control {
             );
         }
         let mut reply = reply(&compiled, changes, true);
+        reply.lost = lost;
         let own = self.own();
         reply.until = (!source.is_like(&own)).then_some(own.name);
         reply.configuration.clone_from(&source.name);
@@ -148,6 +204,24 @@ impl Control {
             self.set_source(source);
         }
         Ok(reply)
+    }
+
+    /// What a reload has thrown away of the settings that there were before, which is also told in the log.
+    fn lost_settings(&self, before: Vec<Kept>, changes: &Changes) -> Vec<String> {
+        let stays = |name: &str| {
+            let mut gone = changes.removed.iter().chain(&changes.reconfigured);
+            !gone.any(|gone| gone == name)
+        };
+        self.settings.retain(stays);
+        self.settings.set_again(self);
+        let after = self.kept().unwrap_or_default();
+        let after: BTreeSet<String> = after.into_iter().flat_map(|kept| kept.lines).collect();
+        let lost = before.into_iter().flat_map(|kept| kept.lines);
+        let lost: Vec<String> = lost.filter(|line| !after.contains(line)).collect();
+        for setting in &lost {
+            warn!(router = self.name, "the reload has thrown away: {setting}");
+        }
+        lost
     }
 
     /// Has all workers take a plan up, or none; those that are late. The error is a sentence.
@@ -230,10 +304,21 @@ fn changes(old: &Plan, new: &Plan) -> Changes {
     let stay = stay.map(|n| &new.elements[n]);
     let changed = |e: &&engine::plan::PlanElement| {
         let before = old.find(&e.name).map(|i| &old.elements[i]);
-        before.is_some_and(|b| b.text != e.text)
+        before.is_some_and(|b| b.text != e.text || b.files != e.files)
     };
     let total = stay.clone().count();
     let reconfigured: Vec<String> = stay.filter(changed).map(|e| e.name.clone()).collect();
+    let read = |p: &Plan| -> BTreeSet<(String, Option<u64>)> {
+        let files = p.elements.iter().flat_map(|e| &e.files);
+        files
+            .map(|file| (file.path.display().to_string(), file.content))
+            .collect()
+    };
+    let (old_files, new_files) = (read(old), read(new));
+    let files: BTreeSet<&String> = new_files
+        .difference(&old_files)
+        .map(|(path, _)| path)
+        .collect();
     let edges =
         |p: &Plan| -> BTreeSet<String> { p.edges.iter().map(|e| edge_name(p, e)).collect() };
     let devices =
@@ -246,6 +331,7 @@ fn changes(old: &Plan, new: &Plan) -> Changes {
         removed,
         kept: total - reconfigured.len(),
         reconfigured,
+        files: files.into_iter().cloned().collect(),
         connected: only(&new_edges, &old_edges),
         disconnected: only(&old_edges, &new_edges),
         opened: only(&new_devices, &old_devices),

@@ -1,6 +1,7 @@
 //! The control thread: serves the API, obeys signals, watches ports, and notices the end.
 
 use crate::api::Api;
+use crate::policers;
 use crate::process::Process;
 use crate::service;
 use crate::socket::Socket;
@@ -108,11 +109,18 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
         mut hang_up,
     } = signals;
     let mut second = tokio::time::interval(Duration::from_secs(1));
+    let mut policers_turn = tokio::time::interval(policers::INTERVAL);
     let watchdog = service::watchdog();
     let mut alive = tokio::time::interval(watchdog.unwrap_or(Duration::MAX));
     let mut often = tokio::time::interval(Duration::from_millis(100));
     let (mut watch, mut namespace) = (PortWatch::default(), NamespaceWatch::default());
-    let [mut addresses, mut devices, mut workers_turn, mut spare] = [const { Following(None) }; 4];
+    let [
+        mut addresses,
+        mut devices,
+        mut workers_turn,
+        mut spare,
+        mut policed,
+    ] = [const { Following(None) }; 5];
     let mut end = watch_end(process);
     if let Some(socket) = &serve.socket {
         let listener = socket.listener().map_err(wrong)?;
@@ -143,6 +151,7 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
                 spare.again(process, |process| process.spare.give_back());
             }
             _ = alive.tick(), if watchdog.is_some() => workers_turn.again(process, tell_alive),
+            _ = policers_turn.tick() => policed.again(process, policers::look),
             _ = often.tick() => devices.again(process, follow_devices),
         }
     }
@@ -215,7 +224,7 @@ fn follow_addresses(process: &Process) {
             let name = process.label(&router);
             error!(
                 router = name,
-                "elements keep the old address: {}", failure.text
+                "elements keep the old address or MTU: {}", failure.text
             );
         }
     }

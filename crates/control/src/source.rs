@@ -5,7 +5,7 @@ use crate::consequences;
 use crate::file;
 use crate::unreadable::{cannot_read, not_text};
 use arguments::router_wide::RouterWide;
-use arguments::text_file;
+use arguments::text_file::{self, Copies};
 use elements::route::RouteBound;
 use engine::plan::Plan;
 use lang::{Diagnostic, SourceMap};
@@ -96,6 +96,17 @@ impl Source {
         };
         source.define(&generate::secrets(of));
         Ok(source)
+    }
+
+    /// What was read for it, and its own file, which may have come with a request.
+    pub(crate) fn with_text(&self, mut read: Copies) -> Copies {
+        // The text of a server's configuration is made from the file.
+        if let (Some(path), None) = (&self.path, &self.server) {
+            let own = || self.text.as_bytes().to_vec();
+            read.entry(text_file::name_in_copies(path))
+                .or_insert_with(own);
+        }
+        read
     }
 
     /// The same file as it is now, with `changes` to its definitions. The error is a sentence.

@@ -3,10 +3,11 @@
 use crate::balance::{Balance, Settings};
 use crate::netlink::xfrm::Xfrm;
 use crate::netlink::{Listen, Netlink};
+use crate::policers::Policed;
 use crate::source::Source;
 use crate::tap_interfaces::TapInterfaces;
 use crate::view;
-use crate::{books, handlers};
+use crate::{books, handlers, saved};
 use elements::ipsec::KernelTable;
 use elements::linux::Kernel;
 use elements::route::RouteBound;
@@ -21,6 +22,7 @@ use ports::Directory;
 use router::worker::WorkerTimes;
 use router::worker::share::Share;
 use router::{Router, Workers};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -37,6 +39,11 @@ pub struct Control {
     own: Mutex<Source>,
     /// Where what was set is kept for the next start.
     pub(crate) saved: OnceLock<PathBuf>,
+    /// What was set, for that file.
+    pub(crate) settings: saved::Settings,
+    pub(crate) policed: Policed,
+    /// What ports took when it was last looked.
+    pub(crate) mtus: Mutex<BTreeMap<String, usize>>,
     /// Held while a configuration is being replaced: one at a time. Who only reads does not wait for it.
     changing: Mutex<()>,
     pub(crate) reloads: AtomicU64,
@@ -128,6 +135,9 @@ impl Control {
             ports: start.ports,
             ending: AtomicBool::new(false),
             saved: OnceLock::new(),
+            settings: saved::Settings::default(),
+            policed: Policed::default(),
+            mtus: Mutex::default(),
             own: Mutex::new(start.source.clone()),
             source: Mutex::new(start.source),
             changing: Mutex::default(),
@@ -364,14 +374,16 @@ impl Control {
     pub fn write(&self, path: &str, value: &str) -> Result<String, Failure> {
         if handlers::is_balance(self, path) {
             let done = self.balance.set(&self.router, value);
-            return done
-                .map(|()| String::new())
-                .map_err(|e| Failure::new(422, e));
+            done.map_err(|e| Failure::new(422, e))?;
+            self.note_setting(path, value);
+            return Ok(String::new());
         }
         if handlers::global(self, path).is_some() {
             return Err(Failure::new(422, format!("`{path}` can only be read")));
         }
-        Ok(self.router.write(path, value)?)
+        let answer = self.router.write(path, value)?;
+        self.note_setting(path, value);
+        Ok(answer)
     }
 
     /// Every worker's counts and the plan that they belong to.

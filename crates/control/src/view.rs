@@ -346,6 +346,10 @@ pub struct ReloadReply {
     /// What becomes of each router, if a file that describes several was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterChange>,
+    /// Settings that handlers had made and that the reload has thrown away: `ELEMENT.HANDLER VALUE`, with the router's name
+    /// before it where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
 /// What a reload does to a router.
@@ -379,6 +383,9 @@ pub struct Changes {
     pub removed: Vec<String>,
     /// Elements with another configuration.
     pub reconfigured: Vec<String>,
+    /// Files that elements' configurations name and that have another content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
     /// Number of elements that stay as they are.
     pub kept: usize,
     /// Connections that are new.

@@ -142,6 +142,6 @@ fn on_if(well: bool, reason: u8) -> engine::element::Verdict {
 pub(crate) mod prelude {
     pub(crate) use crate::manual::manual;
     pub(crate) use crate::on_if;
-    pub(crate) use arguments::units::{Capacity, SIZE_MAX};
+    pub(crate) use arguments::units::{Capacity, Mtu, SIZE_MAX};
     pub(crate) use engine::prelude::*;
 }

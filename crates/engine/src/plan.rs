@@ -8,6 +8,7 @@ use crate::placement::{Device, Placement, ResourcesOfClass};
 use crate::port::{PortDirectory, PortRequest};
 use arguments::Names;
 use arguments::router_wide::RouterWide;
+use arguments::text_file::Seen;
 use lang::Span;
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
@@ -34,6 +35,8 @@ pub struct PlanElement {
     /// Other elements that its configuration names, if it was parsed with a look at others: then it may
     /// change without its text.
     pub looked: Looked,
+    /// Files that its configuration names, as they were when it was read.
+    pub files: Vec<Seen>,
     /// Where it is declared.
     pub span: Span,
     /// Whether each input is pull.

@@ -164,10 +164,15 @@ fn digits_in_groups(text: &str) -> (usize, usize) {
     }
 }
 
+/// True if a text speaks of a key; a keyword is none.
 fn has_word_key(text: &str) -> bool {
-    text.as_bytes()
-        .windows(3)
-        .any(|part| part.eq_ignore_ascii_case(b"key"))
+    let is_keyword = |rest: &[u8]| {
+        rest.get(..7)
+            .is_some_and(|word| word.eq_ignore_ascii_case(b"keyword"))
+    };
+    let bytes = text.as_bytes();
+    let mut places = bytes.windows(3).enumerate();
+    places.any(|(at, part)| part.eq_ignore_ascii_case(b"key") && !is_keyword(&bytes[at..]))
 }
 
 fn is_of_word(c: char) -> bool {
@@ -265,6 +270,8 @@ mod tests {
             format!("Classifier(12/{ONE}%{ONE}, 30/{ONE}?)"),
             format!("InfiniteSource(\\<{ONE} {ONE}>)"),
             "a name of words, of which none is one".to_owned(),
+            "unknown keyword `ENTRY_PACKET_CAPACTY`".to_owned(),
+            "bad keyword(s) ENTRY_PACKET_CAPACTY, SOURCE_ADDRESS_MASK".to_owned(),
         ] {
             assert_eq!(masked(&open), open);
         }

@@ -49,6 +49,7 @@ pub enum PacketType {
 const COLD: u16 = 1;
 const FIX_IP_SRC: u16 = 2;
 const VIA6: u16 = 4;
+const FORWARDED: u16 = 8;
 
 impl Anno {
     /// No annotation set.
@@ -122,6 +123,18 @@ impl Anno {
     #[inline]
     pub fn set_fix_ip_src(&mut self, on: bool) {
         self.flags = self.flags & !FIX_IP_SRC | if on { FIX_IP_SRC } else { 0 };
+    }
+
+    /// True if the kernel is to forward the packet, by an interface that is no port.
+    #[inline]
+    pub fn kernel_forwards(&self) -> bool {
+        self.flags & FORWARDED != 0
+    }
+
+    /// Notes that the kernel is to forward the packet.
+    #[inline]
+    pub fn set_kernel_forwards(&mut self) {
+        self.flags |= FORWARDED;
     }
 
     #[inline]
@@ -237,6 +250,17 @@ impl Cold {
     #[inline]
     pub fn hop_delay(&self) -> u32 {
         self.word(FIRST_TIMESTAMP)
+    }
+
+    /// Bytes of the longest packet that a path takes which this one was too long for; 0 = not set. It lies where FIRST_TIMESTAMP
+    /// begins.
+    pub fn path_mtu(&self) -> u32 {
+        self.word(FIRST_TIMESTAMP)
+    }
+
+    /// Sets the MTU of a path.
+    pub fn set_path_mtu(&mut self, mtu: u32) {
+        self.set_word(FIRST_TIMESTAMP, mtu);
     }
 
     /// Sets the delay of a hop.

@@ -8,6 +8,7 @@ mod bare;
 mod facts;
 mod fuse;
 mod memory;
+mod mtu;
 mod names;
 mod notify;
 mod owner;
@@ -20,6 +21,7 @@ mod to_do;
 
 use arguments::near::nearest;
 use arguments::router_wide::RouterWide;
+use arguments::text_file::Seen;
 use arguments::{Args, Around, Names};
 use engine::element::{AnyConfig, Attached, Class};
 use engine::fused::FusedLoop;
@@ -31,6 +33,7 @@ use lang::{Diagnostic, Router};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub use mtu::{LimitsLength, TooLong, too_long};
 pub use names::{GivesNames, readdressed};
 
 /// Replaces parts of a router by what they stand for, before it is planned. Returns the mistakes in what it read.
@@ -186,6 +189,7 @@ pub fn reconfigure(
         for (new, old) in plan.elements.iter_mut().zip(&before.elements) {
             if new.name != element {
                 new.config = Arc::clone(&old.config);
+                new.files.clone_from(&old.files);
             }
         }
         if !same {
@@ -250,8 +254,9 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             name: element.name.clone(),
             class: known[i],
             text: element.config.text.clone(),
-            config: config.0,
-            looked: config.1,
+            config: config.config,
+            looked: config.looked,
+            files: config.files,
             span: element.span,
             inputs: flows.inputs[i].clone(),
             outputs: flows.outputs[i].clone(),
@@ -298,6 +303,9 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     run_passes(&mut plan);
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
+    if !options.as_click {
+        mtu::check(&plan, options.ports, &mut errors);
+    }
     notify::connect(&mut plan);
     if registry.optimizes() && !options.as_click {
         super_frames::mark(&mut plan, options.ports);
@@ -405,6 +413,13 @@ fn anonymous(element: &lang::Element) -> bool {
     element.config.text.is_empty() && number.is_some_and(|n| n.starts_with('@'))
 }
 
+/// What becomes of an element's arguments.
+struct Configured {
+    config: AnyConfig,
+    looked: Looked,
+    files: Vec<Seen>,
+}
+
 /// An element, and the handlers that it will write.
 type Calls = (usize, Vec<String>);
 
@@ -414,7 +429,7 @@ fn configure(
     (names, router_wide): (&Names, &RouterWide),
     (as_click, previous): (bool, Option<&Plan>),
     errors: &mut Vec<Diagnostic>,
-) -> (Vec<(AnyConfig, Looked)>, Vec<Calls>) {
+) -> (Vec<Configured>, Vec<Calls>) {
     let mut calls = Vec::new();
     let around = Around::new(router);
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
@@ -429,15 +444,22 @@ fn configure(
         let outputs = &mut connected[from.element].1;
         *outputs = (from.port + 1).max(*outputs);
     }
-    let mut parse = |at: usize, class: &'static Class| -> (AnyConfig, Looked) {
+    let mut parse = |at: usize, class: &'static Class| -> Configured {
         let element = &router.elements[at];
         let before = previous.and_then(|plan| {
             let old = &plan.elements[plan.find(&element.name)?];
             (old.class.name == class.name).then_some(old)
         });
-        let same = |old: &&PlanElement| old.text == element.config.text && old.looked.is_none();
+        let same = |old: &&PlanElement| {
+            let text = old.text == element.config.text && old.looked.is_none();
+            text && !old.files.iter().any(Seen::has_changed)
+        };
         if let Some(old) = before.filter(|old| same(old) && same_names(&old.text)) {
-            return (Arc::clone(&old.config), None);
+            return Configured {
+                config: Arc::clone(&old.config),
+                looked: None,
+                files: old.files.clone(),
+            };
         }
         let known = keywords
             .entry(class.name)
@@ -453,7 +475,7 @@ fn configure(
         args.as_click = as_click;
         args.set_around(&around, at);
         let mut config = (class.configure)(&mut args);
-        let looked = args.looked();
+        let (looked, files) = (args.looked(), args.files());
         calls.push((at, std::mem::take(&mut args.calls)));
         let wrong = args.finish();
         if !wrong.iter().any(Diagnostic::is_error)
@@ -462,12 +484,20 @@ fn configure(
             config.inherit(&old.config);
         }
         errors.extend(wrong);
-        (config.share(), looked)
+        Configured {
+            config: config.share(),
+            looked,
+            files,
+        }
     };
     let each = classes.iter().enumerate();
     let configs = each.map(|(at, class)| match class {
         Some(class) => parse(at, class),
-        None => (Arc::new(()) as AnyConfig, None),
+        None => Configured {
+            config: Arc::new(()),
+            looked: None,
+            files: Vec::new(),
+        },
     });
     let configs = configs.collect();
     (configs, calls)

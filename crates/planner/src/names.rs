@@ -6,8 +6,20 @@ use engine::plan::Plan;
 use engine::port::{PortDirectory, PortInfo};
 use lang::Router;
 
-/// Open devices that elements know by another address than they have now, with both addresses: an
-/// interface was given a new one, or came back with one.
+/// What elements know of devices: address and MTU.
+const OF_DEVICES: [(Kind, &[&str]); 2] =
+    [(Kind::Ether, &[":eth", ":ether"]), (Kind::Mtu, &[":mtu"])];
+
+/// How a device is: what names of it stand for.
+fn text_of(kind: Kind, info: &PortInfo) -> String {
+    match kind {
+        Kind::Mtu => info.mtu.to_string(),
+        _ => wire::EtherAddr(info.mac).to_string(),
+    }
+}
+
+/// Open devices of which elements know another address or MTU than they have now, with both: an interface was given a new
+/// one, or came back with one.
 pub fn readdressed<'p>(
     plan: &'p Plan,
     ports: &dyn PortDirectory,
@@ -15,11 +27,13 @@ pub fn readdressed<'p>(
     let mut changed = Vec::new();
     for device in &plan.addressed {
         let parent = || vlan_parent(device).and_then(|port| ports.get(port));
-        let open = ports.get(device).or_else(parent);
-        let known = plan.names.get(device, Kind::Ether);
-        if let Some((open, known)) = open.zip(known) {
-            let now = wire::EtherAddr(open.port.info().mac).to_string();
-            if known != now {
+        let Some(open) = ports.get(device).or_else(parent) else {
+            continue;
+        };
+        let info = open.port.info();
+        for (kind, _) in OF_DEVICES {
+            let now = text_of(kind, &info);
+            if let Some(known) = plan.names.get(device, kind).filter(|known| *known != now) {
                 changed.push((device.as_str(), known.to_owned(), now));
             }
         }
@@ -31,7 +45,7 @@ pub fn readdressed<'p>(
 /// (PortInfo). They hold in the compound element around it.
 pub struct GivesNames(pub fn(&mut Names, &str));
 
-/// Names for addresses: of elements that give some, and devices by their own addresses; and which devices.
+/// Names for addresses: of elements that give some, and devices by their own addresses and MTUs; and which devices.
 pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Names, Vec<String>) {
     let mut names = options.names.clone();
     let mut addressed = Vec::new();
@@ -50,19 +64,25 @@ pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Na
     for word in
         text.flat_map(|t| t.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./:@".contains(c))))
     {
-        let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether")) else {
+        let of_device = OF_DEVICES.iter().find_map(|(kind, suffixes)| {
+            let mut devices = suffixes
+                .iter()
+                .filter_map(|suffix| word.strip_suffix(suffix));
+            Some((*kind, devices.next()?))
+        });
+        let Some((kind, device)) = of_device else {
             continue;
         };
-        if names.get(word, Kind::Ether).is_some() {
+        if names.get(word, kind).is_some() {
             continue;
         }
-        let mac = match probe_or_parent(options.ports, device) {
-            Ok(info) => wire::EtherAddr(info.mac),
-            // To check a file, any address does; the missing device is reported where it is used.
-            Err(_) if !options.devices_must_exist => wire::EtherAddr::ZERO,
+        let text = match probe_or_parent(options.ports, device) {
+            Ok(info) => text_of(kind, &info),
+            // To check a file, any device does; the missing one is reported where it is used.
+            Err(_) if !options.devices_must_exist => text_of(kind, &PortInfo::of_process("", 1)),
             Err(_) => continue,
         };
-        names.insert_default(device, Kind::Ether, mac.to_string());
+        names.insert_default(device, kind, text);
         addressed.push(device.to_owned());
     }
     (names, addressed)

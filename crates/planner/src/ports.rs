@@ -1,9 +1,8 @@
 //! Numbers of ports: what connections name, checked against what classes and configurations have.
 
-use super::title;
-use engine::element::{AnyConfig, Class, Ports};
+use super::{Configured, title};
+use engine::element::{Class, Ports};
 use engine::placement::ResourcesOfClass;
-use engine::plan::Looked;
 use lang::{Diagnostic, Router};
 
 /// Inputs and outputs that a configuration may ask for.
@@ -15,7 +14,7 @@ const UNUSED_MAX: usize = 16;
 pub(super) fn count(
     router: &Router,
     classes: &[Option<&'static Class>],
-    configs: &[(AnyConfig, Looked)],
+    configs: &[Configured],
     open_inputs: bool,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<(usize, usize)> {
@@ -38,7 +37,7 @@ pub(super) fn count(
             continue;
         };
         let resources = class.extension::<ResourcesOfClass>();
-        let port_count = |class: &ResourcesOfClass| (class.port_count)(&configs[i].0);
+        let port_count = |class: &ResourcesOfClass| (class.port_count)(&configs[i].config);
         let (least_in, least_out) = resources.map_or((None, None), port_count);
         let element = &router.elements[i];
         let n_in = check_side(

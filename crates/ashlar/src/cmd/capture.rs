@@ -27,6 +27,12 @@ pub(crate) fn capture(asked: &Capture) -> Done {
         "{} packets captured, {} lost",
         tally.packets, tally.lost
     ));
+    if tally.packets == 0 && !asked.filter.is_empty() && !asked.filter.contains("vlan") {
+        complain(&format!(
+            "if the frames have VLAN tags: filters look behind a tag only after `vlan`, as in -f 'vlan and ({})'",
+            asked.filter
+        ));
+    }
     Ok(())
 }
 

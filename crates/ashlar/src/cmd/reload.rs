@@ -99,6 +99,16 @@ fn done(reply: &ReloadReply) -> String {
             text
         }
     };
+    let inside = reply.routers.iter().map(|router| &router.changes);
+    for file in inside
+        .chain([&reply.changes])
+        .flat_map(|changes| &changes.files)
+    {
+        let _ = writeln!(text, "{file} has changed, and is read again");
+    }
+    for setting in &reply.lost {
+        let _ = writeln!(text, "thrown away: {setting}");
+    }
     if let Some(own) = &reply.until {
         let _ = writeln!(
             text,
@@ -135,6 +145,7 @@ fn changes(changes: &Changes) -> String {
         ("disconnect", &changes.disconnected),
         ("open", &changes.opened),
         ("close", &changes.closed),
+        ("read", &changes.files),
     ];
     for (what, list) in lists {
         for name in list {

@@ -1,13 +1,15 @@
 //! `ashlar run`
 
 use super::{Done, cluster, compile_source, described, print};
-use crate::cli::{Balance, LogFormat, Run};
+use crate::cli::{Balance, Check, LogFormat, Run};
 use crate::user;
 use control::file::Parsed;
 use control::log::Format;
 use control::netlink::Listen;
 use control::process::{Common, File, directory, errors_of_all, plan_all, text_of_all};
+use control::service;
 use control::socket::{self, Socket};
+use control::text_file::{self, Copies};
 use control::user::User;
 use control::{Process, Runtime, Serve, Source};
 use planner::Registry;
@@ -37,6 +39,27 @@ type Read<'a> = Box<dyn FnOnce(&Run) -> Result<Source, String> + 'a>;
 type Begin = Box<dyn FnOnce(&Process) -> Done>;
 
 pub(crate) fn run(run: Run, registry: &Registry) -> Done {
+    if let Some(last) = service::last_configuration()
+        && has_mistakes(&run, registry)
+    {
+        text_file::read_in_place(last);
+        service::runs_the_last(&run.configuration.file);
+    }
+    text_file::record();
+    read_and_run(run, registry)
+}
+
+/// True if the configuration on disk cannot run, whatever devices there are; what is wrong is told.
+fn has_mistakes(run: &Run, registry: &Registry) -> bool {
+    let check = Check {
+        configuration: run.configuration.clone(),
+        workers: run.workers.clone(),
+        json: false,
+    };
+    super::check::check(&check, registry).is_err()
+}
+
+fn read_and_run(run: Run, registry: &Registry) -> Done {
     let names = (run.netns.as_deref(), run.name.as_deref());
     match described(&run.configuration, names)? {
         None => {
@@ -81,7 +104,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     let mut ports = Directory::with_dpdk_sizes(sizes)
         .with_vdevs(run.vdev.clone())
         .with_names(run.port.iter().cloned().collect())
-        .with_queues(control::service::inherited());
+        .with_queues(service::inherited());
     if !run.share_devices {
         ports = ports.with_claims();
     }
@@ -160,6 +183,8 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
             (file.source.stem(), Some(file), Box::new(begin))
         }
     };
+    let read = text_file::take_record();
+    text_file::read_in_place(Copies::new());
     // From here on there is something to end in order.
     let runtime = Runtime::new()?;
     let name = run.name.clone().unwrap_or(stem);
@@ -172,6 +197,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     user.map_or(Ok(()), |user| inside(&user))?;
     drop(all);
     let process = start(&run, name, file, registry, ports, begin)?;
+    service::keep_configuration(read);
     let ended = runtime.serve(&process, Serve { socket, metrics })?;
     let books = process.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");

@@ -2,17 +2,25 @@
 
 use super::{Done, client, print, print_as_it_is, print_json};
 use crate::cli::Save;
+use control::saved::NOT_KEPT;
 use control::view::Info;
 use serde_json::json;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn save(asked: &Save) -> Done {
     let client = client(&asked.target)?;
     let text = client.get("/v1/saved")?;
-    let lines = text.iter().filter(|&&b| b == b'\n').count();
+    let text = String::from_utf8_lossy(&text);
+    let is_setting = |line: &&str| !line.starts_with('#') && !line.contains(".configured ");
+    let lines = text.lines().filter(is_setting).count();
+    let not_kept: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(NOT_KEPT))
+        .collect();
     let file = match &asked.to {
         Some(file) if file.as_os_str() == "-" => {
-            return print_as_it_is(&String::from_utf8_lossy(&text));
+            return print_as_it_is(&text);
         }
         Some(file) => file.clone(),
         None => {
@@ -24,20 +32,31 @@ pub(crate) fn save(asked: &Save) -> Done {
     };
     let shown = file.display();
     if asked.json {
-        let said = json!({"file": file, "changes": lines});
-        return write(&file, &text, lines).and_then(|_| print_json(&said));
+        let said = json!({"file": file, "changes": lines, "not_kept": not_kept});
+        return write(&file, text.as_bytes(), lines).and_then(|_| print_json(&said));
     }
-    let gone = write(&file, &text, lines)?;
-    if lines == 0 {
-        let what = if gone { ", which is removed" } else { "" };
-        return print(&format!(
-            "all is as the configuration says: nothing is kept in {shown}{what}\n"
-        ));
+    let gone = write(&file, text.as_bytes(), lines)?;
+    let mut said = match lines {
+        0 => {
+            let all = match not_kept.is_empty() {
+                true => "all is as the configuration says: ",
+                false => "",
+            };
+            let what = if gone { ", which is removed" } else { "" };
+            format!("{all}nothing is kept in {shown}{what}\n")
+        }
+        _ => {
+            let changes = lang::count(lines, "change");
+            format!("{changes} in {shown}, which the next start reads\n")
+        }
+    };
+    for path in not_kept {
+        let _ = writeln!(
+            said,
+            "not kept: what was set by {path}; write it into the configuration, or set it again after a start"
+        );
     }
-    let changes = lang::count(lines, "change");
-    print(&format!(
-        "{changes} in {shown}, which the next start reads\n"
-    ))
+    print(&said)
 }
 
 /// Writes the file, or removes it if nothing is to be kept; whether it is gone thereby.

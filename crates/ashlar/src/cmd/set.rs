@@ -41,7 +41,7 @@ pub(super) fn with_end(text: &str) -> String {
 }
 
 pub(crate) fn stop(asked: &Stop) -> Done {
-    client(&asked.target)?.post("/v1/stop", Vec::new())?;
+    client(&asked.target)?.stop()?;
     match asked.json {
         true => print_json(&json!({"stopped": true})),
         false => Ok(()),

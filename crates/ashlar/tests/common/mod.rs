@@ -91,6 +91,8 @@ pub struct Running {
     pub child: Child,
     pub socket: String,
     log: BufReader<std::process::ChildStderr>,
+    /// The log until the router had started.
+    pub begun: String,
     _bounded: Sender<()>,
 }
 
@@ -116,22 +118,28 @@ impl Running {
             child,
             socket,
             log,
+            begun: String::new(),
         };
-        running.log_line("start");
+        running.begun = running.log_until("start");
         running
     }
 
     /// Waits for a line of the log that has `word`.
     pub fn log_line(&mut self, word: &str) -> String {
+        let mut all = self.log_until(word);
+        all.split_off(all.trim_end().rfind('\n').map_or(0, |end| end + 1))
+    }
+
+    /// The log up to a line that has `word`.
+    fn log_until(&mut self, word: &str) -> String {
         let mut all = String::new();
         loop {
-            let mut line = String::new();
-            let read = self.log.read_line(&mut line).expect("the log is text");
+            let begin = all.len();
+            let read = self.log.read_line(&mut all).expect("the log is text");
             assert!(read > 0, "the log ends without `{word}`:\n{all}");
-            if line.contains(word) {
-                return line;
+            if all[begin..].contains(word) {
+                return all;
             }
-            all += &line;
         }
     }
 

@@ -60,6 +60,7 @@ counts! { Counts:
     "counter" asks_refused: "questions that the kernel refused";
     "counter" full: "times that a table of routes was full";
     "counter" other_table: "messages about routes of tables that are not followed";
+    "counter" route_mtu: "messages about routes with an MTU of their own, by which packets are forwarded as long as the interface takes them";
     "counter" selective: "messages about routes for some sources or traffic classes only";
     "counter" no_group: "times that a way of routes found no group, so that the kernel forwards";
     "counter" no_room: "times that a route did not fit";

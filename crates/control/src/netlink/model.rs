@@ -146,6 +146,8 @@ pub struct Counts {
     pub other_table: u64,
     /// Messages about routes for a traffic class or a source.
     pub selective: u64,
+    /// Messages about routes with an MTU of their own.
+    pub route_mtu: u64,
     /// Ways that found no group in the image, so that their packets go to the kernel.
     pub no_group: u64,
     /// Routes that did not fit into the model.
@@ -246,6 +248,7 @@ impl Model {
             self.counts.selective += 1;
             return None;
         }
+        self.counts.route_mtu += u64::from(route.mtu > 0 && route.table == TABLE_MAIN);
         let own = matches!(route.protocol, BY_KERNEL | BY_ADVERTISEMENT);
         match (source, route.table) {
             (Source::Fpm, TABLE_MAIN | 0) => Some(Class::Fpm),

@@ -9,6 +9,7 @@ use crate::service;
 use crate::source::{Source, compile};
 use crate::state::{Control, Failure};
 use crate::view::{self, ReloadReply, ReloadRequest, RouterChange};
+use arguments::text_file;
 use engine::plan::Plan;
 use planner::Options;
 use ports::Directory;
@@ -21,6 +22,25 @@ use tracing::warn;
 
 impl Process {
     pub(super) fn reload_all(
+        &self,
+        described: &Mutex<File>,
+        asked: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
+        let (reply, read) = text_file::recorded(|| self.reload_file(described, asked));
+        if let Ok(ReloadReply {
+            good: true,
+            until: None,
+            ..
+        }) = reply
+            && !asked.dry_run
+        {
+            let file = lock(described).clone();
+            service::reloaded(file.source.with_text(read));
+        }
+        reply
+    }
+
+    fn reload_file(
         &self,
         described: &Mutex<File>,
         asked: &ReloadRequest,
@@ -120,7 +140,7 @@ impl Process {
                     self.isolated.follow(isolated).map_err(refused)?;
                 }
             }
-            done?;
+            reply.lost = done?;
             joints.hold();
             // Nothing of this process changes with them, so what fails here is told, and not undone.
             for one in &planned {
@@ -189,7 +209,7 @@ impl Process {
         planned: &[Planned],
         stays: &impl Fn(&Section) -> Option<&'a Arc<Control>>,
         goes: Vec<Arc<Control>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<String>, Failure> {
         // To take a router down cannot fail, so it comes last where nobody wants what it has.
         let (first, last): (Vec<_>, Vec<_>) =
             goes.into_iter().partition(|r| is_in_the_way(r, planned));
@@ -199,7 +219,7 @@ impl Process {
             done.push(Step::Removed(router));
         }
         let mut left: Vec<&Planned> = planned.iter().collect();
-        let mut failures = Vec::new();
+        let (mut failures, mut lost) = (Vec::new(), Vec::new());
         while !left.is_empty() {
             let before = left.len();
             failures.clear();
@@ -212,7 +232,14 @@ impl Process {
                             Box::new(router.source()),
                             router.share(),
                         ),
-                        router.take_up(&section.source, section.share),
+                        router
+                            .take_up(&section.source, section.share)
+                            .map(|thrown| {
+                                let named = thrown
+                                    .iter()
+                                    .map(|line| format!("{}: {line}", section.name));
+                                lost.extend(named);
+                            }),
                     ),
                     None => (
                         Step::Added(section.name.clone()),
@@ -233,20 +260,20 @@ impl Process {
             last.iter().for_each(|router| {
                 self.remove(router.name());
             });
-            return Ok(());
+            return Ok(lost);
         }
         if let Some(joints) = self.common.ports.joints() {
             // What comes again is as it was.
             joints.prepare(&joints.together());
         }
         let undone = done.into_iter().rev().map(|step| self.undo(step));
-        let lost: Vec<String> = undone.filter_map(Result::err).collect();
+        let stuck: Vec<String> = undone.filter_map(Result::err).collect();
         let mut text = format!("nothing has changed: {}", failures.join("; "));
-        if !lost.is_empty() {
+        if !stuck.is_empty() {
             text = format!(
                 "{}; what was done until then could not be undone: {}",
                 failures.join("; "),
-                lost.join("; ")
+                stuck.join("; ")
             );
         }
         Err(Failure::new(409, text))
@@ -259,7 +286,7 @@ impl Process {
                 self.remove(&name);
                 Ok(())
             }
-            Step::Reloaded(router, source, share) => router.take_up(&source, share),
+            Step::Reloaded(router, source, share) => router.take_up(&source, share).map(|_| ()),
             Step::Removed(router) => {
                 let why = |text: &str| format!("router {}: {text}", router.name());
                 let (source, ports) = (router.source(), Arc::clone(&router.ports));

@@ -4,13 +4,18 @@
 //! TAP's queue is open, the kernel and its daemons see no loss of carrier. `ashlar keep` speaks the same
 //! protocol where no systemd runs. Without either, all of this does nothing.
 
+mod last;
 mod sys;
+
+pub(crate) use last::reloaded;
+pub use last::{keep_configuration, last_configuration, runs_the_last};
 
 use ports::Tap;
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tracing::warn;
 
@@ -26,13 +31,8 @@ const STARTS_MAX: usize = 3;
 /// Takes what the manager has kept for this process. The second time there is nothing. Nor is there, from then
 /// on, if the starts before this one have come to nothing.
 pub fn inherited() -> Inherited {
-    let mut kept = Inherited::new();
-    match sys::take() {
-        Ok(list) => list
-            .into_iter()
-            .for_each(|(fd, name)| kept.entry(name).or_default().push(fd)),
-        Err(e) => warn!("cannot take over what the service manager has kept: {e}"),
-    }
+    let before = KEPT.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut kept = before.unwrap_or_else(take);
     let starts = kept.remove(STARTS).unwrap_or_default();
     if starts.len() < STARTS_MAX {
         note_start();
@@ -42,6 +42,21 @@ pub fn inherited() -> Inherited {
         );
         kept.keys().for_each(|name| forget(name));
         kept.clear();
+    }
+    kept
+}
+
+/// What of that nobody has asked for yet.
+static KEPT: Mutex<Option<Inherited>> = Mutex::new(None);
+
+/// All that the manager has kept, once.
+fn take() -> Inherited {
+    let mut kept = Inherited::new();
+    match sys::take() {
+        Ok(list) => list
+            .into_iter()
+            .for_each(|(fd, name)| kept.entry(name).or_default().push(fd)),
+        Err(e) => warn!("cannot take over what the service manager has kept: {e}"),
     }
     kept
 }
@@ -60,7 +75,7 @@ fn note_start() {
 
 /// The router forwards.
 pub(crate) fn ready() {
-    tell(&[NotifyState::Ready]);
+    tell(&[NotifyState::Ready, NotifyState::Status(&last::status())]);
     forget(STARTS);
 }
 

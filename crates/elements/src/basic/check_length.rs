@@ -9,9 +9,13 @@
 //!
 //! Arguments:
 //!
-//! - `LENGTH`: bytes of the longest packet that passes.
+//! - `LENGTH`: bytes of the longest packet that passes. `eth0:mtu` is what the port eth0 takes from the network header on,
+//!   also after that has changed.
 
 use crate::prelude::*;
+use engine::element::AnyConfig;
+use engine::element::extension::config_of;
+use planner::LimitsLength;
 
 const TOO_LONG: u8 = 0;
 const LONGER: u8 = 1;
@@ -22,16 +26,22 @@ pub(super) struct CheckLength {
     whole: bool,
 }
 
+fn longest(config: &AnyConfig) -> Option<usize> {
+    Some(*config_of::<CheckLength>(config))
+}
+
 impl Element for CheckLength {
     const CLASS: &'static str = "CheckLength";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
     const DROPS: &'static [&'static str] = &["too_long"];
+    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
-        args.required("LENGTH", "bytes of the longest packet that passes")
+        let doc = "bytes of the longest packet that passes";
+        args.required::<Mtu>("LENGTH", doc).bytes
     }
 
     fn carries_super_frames(_: &Self::Config) -> bool {

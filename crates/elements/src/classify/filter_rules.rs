@@ -232,6 +232,11 @@ impl FilterRules {
         });
     }
 
+    /// Counts packets that were dropped before any rule was asked.
+    pub(super) fn count_unreadable(&self, lane: &Lane, packets: usize) {
+        (0..packets).for_each(|_| lane.hit(self.slots + 1));
+    }
+
     /// The decisions as text.
     pub(super) fn program(&self) -> String {
         let state = self.lock();
@@ -257,27 +262,17 @@ impl FilterRules {
             "-",
             state.hits(self.slots)
         );
-        if self.family == Family::V6 {
-            let hits = state.hits(self.slots + 1);
-            let _ = writeln!(text, "{:>4}  {hits:>14}  (bad headers: dropped)", "-");
-        }
+        let hits = state.hits(self.slots + 1);
+        let _ = writeln!(text, "{:>4}  {hits:>14}  (bad headers: dropped)", "-");
         text
     }
 
     /// Lines of `ctrl` that make of the configured rules those that there are.
     pub(super) fn changes(&self) -> String {
         let state = self.lock();
-        let now: Vec<String> = state
-            .rules
-            .iter()
-            .map(|(line, _)| line.to_string())
-            .collect();
-        match now == state.configured {
-            true => String::new(),
-            false => now.iter().fold("clear\n".to_owned(), |text, line| {
-                text + "add " + line + "\n"
-            }),
-        }
+        let rules = state.rules.iter();
+        let now: Vec<String> = rules.map(|(line, _)| line.to_string()).collect();
+        difference(&state.configured, &now)
     }
 
     /// All counts begin at 0.
@@ -435,6 +430,74 @@ impl FilterRules {
     }
 }
 
+/// Lines of `ctrl` that make one list of rules of another: rules that go, by their numbers in the old list from its end, then
+/// those that come, from the beginning.
+fn difference(old: &[String], new: &[String]) -> String {
+    let same = |(a, b): &(&String, &String)| a == b;
+    let begin = old.iter().zip(new).take_while(same).count();
+    let (old_rest, new_rest) = (&old[begin..], &new[begin..]);
+    let end = old_rest
+        .iter()
+        .rev()
+        .zip(new_rest.iter().rev())
+        .take_while(same)
+        .count();
+    let (old, new_part) = (
+        &old_rest[..old_rest.len() - end],
+        &new_rest[..new_rest.len() - end],
+    );
+    let (gone, came) = unmatched(old, new_part);
+    let mut text = String::new();
+    for at in gone.into_iter().rev() {
+        let _ = writeln!(text, "remove {}", begin + at);
+    }
+    let mut len = begin + end + new_part.len() - came.len();
+    for at in came {
+        let (line, at) = (&new_part[at], begin + at);
+        let _ = match at < len {
+            true => writeln!(text, "add before {at} {line}"),
+            false => writeln!(text, "add {line}"),
+        };
+        len += 1;
+    }
+    text
+}
+
+/// Places in two lists that are not in their longest common subsequence.
+fn unmatched(old: &[String], new: &[String]) -> (Vec<usize>, Vec<usize>) {
+    /// Cells of the table at most; of longer lists everything changes.
+    const CELLS_MAX: usize = 1 << 24;
+    let width = new.len() + 1;
+    if (old.len() + 1).saturating_mul(width) > CELLS_MAX {
+        return ((0..old.len()).collect(), (0..new.len()).collect());
+    }
+    // Length of the longest common subsequence of what follows two places.
+    let mut longest = vec![0u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i * width + j] = match old[i] == new[j] {
+                true => longest[(i + 1) * width + j + 1] + 1,
+                false => longest[(i + 1) * width + j].max(longest[i * width + j + 1]),
+            };
+        }
+    }
+    let (mut gone, mut came, mut i, mut j) = (Vec::new(), Vec::new(), 0, 0);
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len()
+            || i < old.len() && longest[(i + 1) * width + j] >= longest[i * width + j + 1]
+        {
+            gone.push(i);
+            i += 1;
+        } else {
+            came.push(j);
+            j += 1;
+        }
+    }
+    (gone, came)
+}
+
 /// No slot yet.
 const NEW: usize = usize::MAX;
 
@@ -471,5 +534,49 @@ fn filter(rules: &[(Line, usize)], slots: usize, family: Family) -> Filter {
     Filter {
         compiled: super::rules::compile(&compiled, family, (slots + 1) as u32),
         verdicts: verdicts.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Rng;
+
+    /// Rules with one change more for each line, as `ctrl` carries them out.
+    fn carried_out(mut rules: Vec<String>, text: &str) -> Vec<String> {
+        for line in text.lines() {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            match words[..] {
+                ["remove", at] => _ = rules.remove(at.parse().expect("a number")),
+                ["add", "before", at, rule] => {
+                    rules.insert(at.parse().expect("a number"), rule.to_owned());
+                }
+                _ => rules.push(line.strip_prefix("add ").expect("a rule").to_owned()),
+            }
+        }
+        rules
+    }
+
+    #[test]
+    fn a_difference_makes_one_list_of_the_other_and_leaves_the_rest_alone() {
+        let mut rng = Rng::seed(47);
+        for _ in 0..2000 {
+            let mut list = |most: usize| -> Vec<String> {
+                (0..rng.below(most))
+                    .map(|_| format!("allow udp port {}", rng.below(6)))
+                    .collect()
+            };
+            let (old, new) = (list(9), list(9));
+            let text = difference(&old, &new);
+            assert_eq!(carried_out(old.clone(), &text), new, "{old:?}: {text}");
+            assert_eq!(old == new, text.is_empty());
+        }
+        let old: Vec<String> = (0..2000)
+            .map(|n| format!("deny src 10.0.{}.{}", n / 256, n % 256))
+            .collect();
+        let mut new = old.clone();
+        new.insert(1000, "allow icmp".to_owned());
+        assert_eq!(difference(&old, &new), "add before 1000 allow icmp\n");
+        assert_eq!(difference(&new, &old), "remove 1000\n");
     }
 }

@@ -28,6 +28,11 @@ use super::rules::V6;
 use crate::prelude::*;
 
 impl Kind for V6 {
+    /// The compiled rules begin with this question.
+    fn hides_header(_: &Packet) -> bool {
+        false
+    }
+
     const CLASS: &'static str = "IP6Filter";
     const MANUAL: &'static str = manual!();
     const NEEDS: &'static [Facts] = &[Facts::IP6];

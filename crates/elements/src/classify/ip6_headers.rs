@@ -111,7 +111,7 @@ fn fragmented_again(packet: &[u8], mut at: usize) -> bool {
 }
 
 /// The least length of a transport header.
-fn least(protocol: u8) -> usize {
+pub(super) fn least(protocol: u8) -> usize {
     match protocol {
         proto::TCP => wire::tcp::MIN_LEN,
         proto::UDP | proto::UDP_LITE | proto::ICMP6 | proto::ESP => 8,

@@ -10,6 +10,9 @@
 //! f[1] -> Discard;
 //! ```
 //!
+//! Fragments that hide from rules what the destination sees are dropped before any rule is asked (`bad_headers`): a first
+//! fragment without all of the TCP header, and a later one that begins within it (RFC 1858, 3128).
+//!
 //! The first rule whose pattern matches a packet decides what happens to it. If no rule matches, the packet is
 //! dropped, as by a rule (`denied`). Patterns are those of IPClassifier.
 //!
@@ -27,15 +30,18 @@
 
 use super::filter_rules::{FilterRules, Lane, Line, twice};
 use super::ip_primitive::Family;
+use super::ip6_headers::least;
 use super::rules::{V4, Version};
 use crate::prelude::*;
 use crate::route::lookup::lines;
-use arguments::text_file;
 use std::marker::PhantomData;
-use std::path::Path;
+use wire::Ipv4;
+use wire::ipv4::{MF, OFFSET_MASK};
 
 /// What makes a class of filters.
 pub(super) trait Kind: Version {
+    /// True if a packet hides from rules what its destination will see; see [`hides_header`].
+    fn hides_header(packet: &Packet) -> bool;
     const CLASS: &'static str;
     const MANUAL: &'static str;
     const NEEDS: &'static [Facts];
@@ -43,11 +49,42 @@ pub(super) trait Kind: Version {
 }
 
 impl Kind for V4 {
+    #[inline]
+    fn hides_header(packet: &Packet) -> bool {
+        hides_header(packet.network())
+    }
+
     const CLASS: &'static str = "IPFilter";
     const MANUAL: &'static str = manual!();
     const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["denied"];
+    const DROPS: &'static [&'static str] = &["denied", "bad_headers"];
 }
+
+/// True if rules about ports or flags would see less than the destination: the first fragment of a packet does not have all of
+/// the transport header, or a later one begins within it (RFC 1858, 3 and 4; RFC 3128). What is no fragment is not put together
+/// with others.
+#[inline]
+fn hides_header(packet: &[u8]) -> bool {
+    let word = packet
+        .first_chunk::<8>()
+        .map_or(0, |start| u16::from_be_bytes([start[6], start[7]]));
+    word & (MF | OFFSET_MASK) != 0 && header_is_cut(packet)
+}
+
+#[cold]
+fn header_is_cut(fragment: &[u8]) -> bool {
+    let Ok(ip) = Ipv4::new_checked(fragment) else {
+        return false; // the class needs a checked header
+    };
+    let least = least(ip.protocol());
+    match usize::from(ip.fragment_word() & OFFSET_MASK) * 8 {
+        0 => ip.payload().len() < least,
+        begin => begin < least,
+    }
+}
+
+/// Place in DROPS.
+const BAD_HEADERS: usize = 1;
 
 pub(super) struct Filter<K> {
     rules: Arc<FilterRules>,
@@ -101,6 +138,9 @@ impl<K: Kind> Element for Filter<K> {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        if batch.iter().any(K::hides_header) {
+            self.drop_hidden(batch, cx);
+        }
         self.verdicts.clear();
         let packets = batch.iter().map(K::headers);
         self.rules
@@ -165,6 +205,22 @@ impl<K: Kind> Element for Filter<K> {
     ];
 }
 
+impl<K: Kind> Filter<K> {
+    #[cold]
+    fn drop_hidden(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        let (mut hidden, mut others) = (Batch::new(), Batch::new());
+        for packet in batch.drain() {
+            match K::hides_header(&packet) {
+                true => hidden.push(packet),
+                false => others.push(packet),
+            }
+        }
+        *batch = others;
+        self.rules.count_unreadable(&self.hits, hidden.len());
+        cx.drop_batch(&mut hidden, BAD_HEADERS);
+    }
+}
+
 impl<K: Kind> Resources for Filter<K> {
     fn port_count(rules: &FilterRules) -> (Option<usize>, Option<usize>) {
         (None, Some(rules.outputs()))
@@ -181,8 +237,7 @@ fn one(rules: &FilterRules, command: &str, value: &str) -> Result<String, String
 }
 
 fn read_file(file: &str, rules: &mut Vec<Line>, args: &mut Args, family: Family) {
-    args.depends_on_outside();
-    let text = match text_file::named_text(Path::new(file)) {
+    let text = match args.read_file(file) {
         Ok(text) => text,
         Err(wrong) => {
             let help = "RULES names a text file, from where the router was started";
@@ -227,6 +282,62 @@ mod tests {
             assert_eq!(bench.take("b"), [packets[3].clone()]);
             assert_eq!(bench.drops("f", "denied"), 2);
         }
+    }
+
+    /// A fragment of TCP from 1.1.1.1, which begins at a byte of the packet and has so many bytes.
+    fn fragment(begin: u16, bytes: usize, more: bool) -> Vec<u8> {
+        let word = begin / 8 | if more { 0x2000 } else { 0 };
+        // 1024 to 80, SYN.
+        let tcp = [
+            4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0x12, 0x34, 0, 0, 0, 0, 9, 9, 9, 9,
+        ];
+        let begin = usize::from(begin).min(tcp.len());
+        let payload: Vec<u8> = tcp[begin..]
+            .iter()
+            .copied()
+            .chain([7; 40])
+            .take(bytes)
+            .collect();
+        edited(ip([1, 1, 1, 1], [2, 2, 2, 2], &payload), |ip| {
+            ip.set_protocol(6);
+            ip.set_fragment_word(word);
+        })
+    }
+
+    #[test]
+    fn fragments_that_hide_the_tcp_header_are_dropped_before_any_rule() {
+        let text =
+            "c :: CheckIPHeader -> f :: IPFilter(deny tcp opt syn, allow all) -> a :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        // RFC 1858, 3.1: flags in the second fragment. RFC 1858, 3.2: it overlaps them. RFC 3128: a tiny one after a whole one.
+        let hidden = [
+            fragment(0, 8, true),
+            fragment(0, 16, true),
+            fragment(8, 16, true),
+            fragment(8, 32, false),
+            fragment(16, 8, false),
+        ];
+        bench.push("c", &hidden);
+        assert!(bench.take("a").is_empty());
+        assert_eq!(
+            (bench.drops("f", "bad_headers"), bench.drops("f", "denied")),
+            (5, 0)
+        );
+        assert!(bench.read("f.rules").contains("5  (bad headers: dropped)"));
+        // The first fragment with all of the header is asked about; without it, later ones are of no use to anybody.
+        let of_udp = |fragment| edited(fragment, |ip| ip.set_protocol(17));
+        let seen = [
+            fragment(24, 16, false),
+            of_udp(fragment(0, 8, true)),
+            of_udp(fragment(8, 8, false)),
+        ];
+        bench.push("c", &seen);
+        bench.push("c", &[fragment(0, 24, true)]);
+        assert_eq!(bench.take("a"), seen);
+        assert_eq!(
+            (bench.drops("f", "bad_headers"), bench.drops("f", "denied")),
+            (5, 1)
+        );
     }
 
     #[test]
@@ -300,6 +411,7 @@ mod tests {
                 row(2, "1 src 10.0.0.8"),
                 row(1, "deny all"),
                 row(0, "(no rule: dropped)"),
+                row(0, "(bad headers: dropped)"),
             ]
         );
         assert_eq!(bench.read("f.changes"), "");
@@ -314,14 +426,12 @@ mod tests {
                 row(1, "ssh: deny src 10.0.0.9"),
                 row(2, "deny all"),
                 row(0, "(no rule: dropped)"),
+                row(0, "(bad headers: dropped)"),
             ]
         );
         assert_eq!((bench.take("a").len(), bench.take("b").len()), (2, 2));
-        let changes =
-            "clear\nadd seven: allow src 10.0.0.7\nadd ssh: deny src 10.0.0.9\nadd deny all\n";
-        assert_eq!(bench.read("f.changes"), changes);
-        // What is told with it makes the same rules; nothing is left of one line if the next is wrong.
-        bench.write("f.ctrl", changes);
+        // Only what differs is told; nothing is left of one line if the next is wrong.
+        let changes = "remove 1\nremove 0\nadd before 0 seven: allow src 10.0.0.7\nadd before 1 ssh: deny src 10.0.0.9\n";
         assert_eq!(bench.read("f.changes"), changes);
         let wrong = bench
             .try_write("f.ctrl", "remove ssh\nremove shs")
@@ -363,6 +473,6 @@ mod tests {
         let wrong = bench.try_write("f.ctrl", &many).unwrap_err();
         assert!(wrong.contains("that would be 1028 rules"), "{wrong}");
         bench.write("f.ctrl", &"add allow src 10.9.9.9\n".repeat(1024));
-        assert_eq!(rules(&mut bench).len(), 1028);
+        assert_eq!(rules(&mut bench).len(), 1029);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
-//!     -> c :: IPClassifier(ip hl 5 and unfrag and dst udp port 4789)
+//!     -> c :: IPClassifier(unfrag and dst udp port 4789)
 //!     -> CheckUDPHeader
-//!     -> Strip(28)
+//!     -> StripIPHeader -> Strip(8)
 //!     -> VXLANDecap(7)
 //!     -> ToDevice(null:);
 //! ```
 //!
-//! Packets must begin with the VXLAN header: Strip removes the IP and UDP headers. A packet is dropped if it
+//! Packets must begin with the VXLAN header: StripIPHeader and Strip remove the IP header, whatever options it has, and that of UDP. A packet is dropped if it
 //! has no whole Ethernet header (`too_short`), if the flag for a valid VNI is not set (`bad_header`), or if it
 //! belongs to another network (`other_network`). Reserved bits are ignored.
 //!

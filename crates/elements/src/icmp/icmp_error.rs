@@ -40,7 +40,8 @@
 //!   redirects. Without it these checks are not made.
 //! - `BADADDRS`: further source and destination addresses about which no message is made.
 //! - `MTU`: the longest message. Default 576 (4.3.2.3).
-//! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191).
+//! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191): bytes, or `eth0:mtu` for that of the port eth0.
+//! - `ANNO`: whether the MTU to report is that of the packet's annotation, as IPsecEncap notes it. Default false.
 //! - `RATE`, `BURST`: a limit for this element alone, over all workers: messages per second (0 = no limit) and
 //!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
 //!   elements (RFC 1812, 4.3.2.8): 1000 per second and 50 at once, unless the `rate` handler of one of them
@@ -85,6 +86,7 @@ pub(super) struct Config {
     bad: Vec<Ipv4Addr>,
     mtu: usize,
     pmtu: u16,
+    by_anno: bool,
     ttl: u8,
     fix_src: bool,
     mpls: bool,
@@ -126,7 +128,8 @@ impl Element for ICMPError {
         // A message needs room for two headers.
         let least = 2 * ipv4::MAX_LEN + icmp::LEN;
         let mtu = args.key_in("MTU", 576, least..=SIZE_MAX, "the longest message");
-        let pmtu = args.key("PMTU", 0, "the MTU to report in `unreachable needfrag`");
+        let doc = "the MTU to report in `unreachable needfrag`";
+        let pmtu = args.key("PMTU", Mtu::of(0), doc).bytes;
         let limit = Limit::of_errors(args);
         let ttl = args.key("TTL", 64, "time to live of messages");
         let fix_src = args.key(
@@ -145,7 +148,12 @@ impl Element for ICMPError {
             interfaces: interfaces.unwrap_or_default(),
             bad: bad.unwrap_or_default().0,
             mtu,
-            pmtu,
+            pmtu: u16::try_from(pmtu).unwrap_or(u16::MAX),
+            by_anno: args.key(
+                "ANNO",
+                false,
+                "whether the MTU is that of the packet's annotation",
+            ),
             ttl,
             fix_src,
             mpls,
@@ -229,7 +237,10 @@ impl Config {
         match (self.kind, self.code) {
             (PARAMETER_PROBLEM, 0) => u32::from(packet.cold().user[PARAMETER]) << 24,
             (REDIRECT, _) => u32::from_be_bytes(packet.anno().dst4()),
-            (UNREACHABLE, unreachable::FRAG_NEEDED) => u32::from(self.pmtu),
+            (UNREACHABLE, unreachable::FRAG_NEEDED) => match packet.cold().path_mtu() {
+                noted if self.by_anno && noted > 0 => noted.min(u32::from(u16::MAX)),
+                _ => u32::from(self.pmtu),
+            },
             _ => 0,
         }
     }

@@ -12,13 +12,14 @@
 //!
 //! Arguments:
 //!
-//! - `MTU`: the longest packet, from the IP header on; at least 28. (Real links have 68 or more, RFC 791.) A
-//!   packet whose header leaves less than 8 bytes of the MTU for data is dropped (`mtu`).
+//! - `MTU`: the longest packet, from the IP header on; at least 28. (Real links have 68 or more, RFC 791.) `eth0:mtu` is what
+//!   the port eth0 takes, also after that has changed. A packet whose header leaves less than 8 bytes of the MTU for data is dropped (`mtu`).
 //!
 //! Keyword arguments:
 //!
 //! - `HONOR_DF`: if false, packets with DF set are fragmented, too. Default true.
 //! - `INTERFACE`: an interface of the kernel (see LinuxInput); its current MTU is used instead of `MTU`.
+//! - `ANNO`: whether a lesser MTU that an annotation of the packet has counts, as IPsecEncap notes it. Default false.
 //! - `HEADROOM`: bytes of headroom before each fragment, at most 65535. Default is that of a new packet. A fragment that does
 //!   not fit into a buffer with this headroom is dropped (`no_buffer`).
 //! - `VERBOSE`: whether every long packet with DF set is reported on the standard error stream. Default false;
@@ -27,6 +28,9 @@
 use crate::dump::file::complain;
 use crate::linux::Interface;
 use crate::prelude::*;
+use engine::element::AnyConfig;
+use engine::element::extension::config_of;
+use planner::LimitsLength;
 use wire::ipv4::{self, DF, MAX_LEN, MF, MIN_LEN};
 use wire::{Ipv4, ipv4_options};
 
@@ -45,6 +49,7 @@ pub(super) struct Config {
     /// The interface that the MTU is of.
     interface: Option<Arc<Interface>>,
     honor_df: bool,
+    by_anno: bool,
     headroom: Option<usize>,
     verbose: bool,
 }
@@ -61,6 +66,11 @@ pub(super) struct IPFragmenter {
 /// How many of those Click's driver reports unasked.
 const REPORTS: u64 = 5;
 
+fn longest(config: &AnyConfig) -> Option<usize> {
+    let config = config_of::<IPFragmenter>(config);
+    config.interface.is_none().then_some(config.mtu)
+}
+
 impl Element for IPFragmenter {
     const CLASS: &'static str = "IPFragmenter";
     const MANUAL: &'static str = manual!();
@@ -69,6 +79,7 @@ impl Element for IPFragmenter {
     const DROPS: &'static [&'static str] =
         &["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"];
     const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
 
     type Config = Config;
 
@@ -76,19 +87,26 @@ impl Element for IPFragmenter {
         let verbose = args.key("VERBOSE", false, "whether all packets with DF are reported");
         let headroom: Option<u16> = args.key_maybe("HEADROOM", "headroom of fragments");
         let honor_df = args.key("HONOR_DF", true, "if false, DF is ignored");
+        let by_anno = args.key(
+            "ANNO",
+            false,
+            "whether a lesser MTU of the packet's annotation counts",
+        );
         let interface: Option<String> = args.key_maybe("INTERFACE", "interface whose MTU is used");
         let interface = interface.map(|name| crate::linux::interface(args, &name));
         let mtu = match interface {
             Some(_) => MTU_MIN,
             None => {
                 let doc = "the longest packet, from the IP header on";
-                args.required_in("MTU", MTU_MIN..=SIZE_MAX, doc)
+                args.required_in("MTU", Mtu::of(MTU_MIN)..=Mtu::of(SIZE_MAX), doc)
+                    .bytes
             }
         };
         Config {
             mtu,
             interface,
             honor_df,
+            by_anno,
             headroom: headroom.map(usize::from),
             verbose,
         }
@@ -116,10 +134,20 @@ impl Element for IPFragmenter {
         if let Some(interface) = &self.config.interface {
             self.config.mtu = interface.mtu().max(MTU_MIN);
         }
-        let mtu = self.config.mtu;
+        let (mtu, by_anno) = (self.config.mtu, self.config.by_anno);
+        let mtu_of = move |p: &Packet| match by_anno {
+            false => mtu,
+            true => match p.cold().path_mtu() as usize {
+                0 => mtu,
+                noted => noted.clamp(MTU_MIN, mtu.max(MTU_MIN)),
+            },
+        };
         let long = |p: &Packet| {
             // One whose header lies behind its end counts as long: `cut` refuses it.
-            let len = || p.segment_len().checked_sub(p.network_offset());
+            let (len, mtu) = (
+                || p.segment_len().checked_sub(p.network_offset()),
+                mtu_of(p),
+            );
             p.len() > mtu && len().is_none_or(|len| len > mtu)
         };
         if !batch.iter().any(long) {
@@ -133,7 +161,8 @@ impl Element for IPFragmenter {
                 out.push(packet);
                 continue;
             }
-            match self.cut(&mut packet, &mut rest) {
+            let mtu = mtu_of(&packet);
+            match self.cut(&mut packet, mtu, &mut rest) {
                 Ok(()) => {
                     out.push(packet);
                     out.append(&mut rest);
@@ -187,7 +216,7 @@ impl IPFragmenter {
 
     /// Shortens `packet` to its first fragment; the others are appended to `rest`. The error is the
     /// reason why not, and leaves `packet` as it was.
-    fn cut(&mut self, packet: &mut Packet, rest: &mut Batch) -> Result<(), usize> {
+    fn cut(&mut self, packet: &mut Packet, mtu: usize, rest: &mut Batch) -> Result<(), usize> {
         let before = packet.network_offset();
         let ip = super::header(packet).ok_or(NO_HEADER)?;
         let word = ip.fragment_word();
@@ -200,11 +229,11 @@ impl IPFragmenter {
             return Err(TOO_LONG); // its pieces would have offsets that do not exist
         }
         let short = short_header(super::header(packet).ok_or(NO_HEADER)?.header());
-        let first_len = self.config.mtu.saturating_sub(header_len) & !7;
+        let first_len = mtu.saturating_sub(header_len) & !7;
         if first_len == 0 {
             return Err(MTU);
         }
-        let more_len = (self.config.mtu - short.1) & !7;
+        let more_len = (mtu - short.1) & !7;
         let mut from = first_len.min(payload.len());
         let mut count = 1;
         while from < payload.len() {

@@ -22,7 +22,10 @@ use super::fix_ip_src::fix;
 use super::ip_gw_options::IPGWOptions;
 use crate::prelude::*;
 use crate::switch::hub::no_buffer;
+use engine::element::AnyConfig;
+use engine::element::extension::config_of;
 use engine::packet::anno::PacketType;
+use planner::LimitsLength;
 use std::net::Ipv4Addr;
 
 const BROADCAST: u8 = 0;
@@ -44,6 +47,10 @@ pub(super) struct IPOutputCombo {
     no_buffer: u64,
 }
 
+fn longest(config: &AnyConfig) -> Option<usize> {
+    Some(config_of::<IPOutputCombo>(config).mtu)
+}
+
 impl Element for IPOutputCombo {
     const CLASS: &'static str = "IPOutputCombo";
     const MANUAL: &'static str = manual!();
@@ -55,6 +62,7 @@ impl Element for IPOutputCombo {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["broadcast", "bad_option", "expired", "too_long"];
     const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
 
     type Config = Config;
 
@@ -62,7 +70,9 @@ impl Element for IPOutputCombo {
         Config {
             color: args.required("COLOR", "the paint of which copies are made"),
             address: args.required("IPADDR", "address of the interface"),
-            mtu: args.required("MTU", "bytes of the longest packet"),
+            mtu: args
+                .required::<Mtu>("MTU", "bytes of the longest packet")
+                .bytes,
         }
     }
 

@@ -30,6 +30,7 @@ mod set_ip_checksum;
 mod set_ip_dscp;
 mod set_ip_ecn;
 mod set_tcp_checksum;
+mod set_tcp_mss;
 mod set_udp_checksum;
 mod store_ip_address;
 mod strip_ip_header;
@@ -70,6 +71,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<set_ip_dscp::SetIPDSCP>(),
     Class::of::<set_ip_ecn::SetIPECN>(),
     Class::of::<set_tcp_checksum::SetTCPChecksum>(),
+    Class::of::<set_tcp_mss::SetTCPMSS>(),
     Class::of::<set_udp_checksum::SetUDPChecksum>(),
     Class::of::<store_ip_address::StoreIPAddress>(),
     Class::of::<strip_ip_header::StripIPHeader>(),

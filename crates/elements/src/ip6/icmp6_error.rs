@@ -68,6 +68,7 @@ pub(super) struct Config {
     kind: u8,
     code: Option<u8>,
     rest: u32,
+    by_anno: bool,
     bad: Vec<Ipv6Addr>,
     fix: bool,
     mpls: bool,
@@ -112,6 +113,9 @@ impl ICMP6Error {
         let whole = chain::whole(packet).ok_or(BAD_HEADER)?;
         let ip = Ipv6::new_unchecked(whole);
         let (mut code, mut rest) = (config.code.unwrap_or(0), config.rest);
+        if config.by_anno && config.kind == PACKET_TOO_BIG {
+            rest = packet.cold().path_mtu().max(ipv6::MIN_MTU as u32);
+        }
         let mut always = config.kind == PACKET_TOO_BIG;
         if config.kind == PARAMETER_PROBLEM && config.code.is_none() {
             let fault = fault::noted(packet);
@@ -241,7 +245,17 @@ impl Element for ICMP6Error {
         let sources: Addresses6 = args.required("SRC", "the router's addresses");
         let Kind(kind) = args.required("TYPE", "type of the message");
         let code: Option<Code> = args.maybe("CODE", "code of the message");
-        let mtu: Option<u32> = args.key_maybe("MTU", "MTU of the next link");
+        let mtu: Option<Mtu> = args.key_maybe("MTU", "MTU of the next link");
+        let mtu = mtu.map(|mtu| {
+            // No node takes less (RFC 8201, 4), whatever a device does.
+            let least = if mtu.of_device { ipv6::MIN_MTU } else { 0 };
+            u32::try_from(mtu.bytes.max(least)).unwrap_or(u32::MAX)
+        });
+        let by_anno = args.key(
+            "ANNO",
+            false,
+            "whether the MTU is that of the packet's annotation",
+        );
         let pointer: Option<u32> = args.key_maybe("POINTER", "offset of the fault");
         if code
             .as_ref()
@@ -253,7 +267,7 @@ impl Element for ICMP6Error {
             );
         }
         if mtu.is_some_and(|m| m < ipv6::MIN_MTU as u32)
-            || (kind == PACKET_TOO_BIG && mtu.is_none())
+            || (kind == PACKET_TOO_BIG && mtu.is_none() && !by_anno)
         {
             args.error_in_whole(
                 "MTU must be 1280 or more for packettoobig",
@@ -266,6 +280,7 @@ impl Element for ICMP6Error {
             kind,
             code: code.map(|c| c.1),
             rest: mtu.or(pointer).unwrap_or(0),
+            by_anno,
             bad: bad.unwrap_or_default().plain(),
             fix: args.key(
                 "USE_FIX_ANNO",

@@ -17,6 +17,9 @@
 
 use super::chain;
 use crate::prelude::*;
+use engine::element::AnyConfig;
+use engine::element::extension::config_of;
+use planner::LimitsLength;
 use wire::ext::{FRAGMENT_LEN, Walk};
 use wire::{Ipv6, ext, ipv6};
 
@@ -87,6 +90,10 @@ impl IP6Fragmenter {
     }
 }
 
+fn longest(config: &AnyConfig) -> Option<usize> {
+    Some(*config_of::<IP6Fragmenter>(config))
+}
+
 impl Element for IP6Fragmenter {
     const CLASS: &'static str = "IP6Fragmenter";
     const MANUAL: &'static str = manual!();
@@ -95,12 +102,14 @@ impl Element for IP6Fragmenter {
     const SPOILS: Facts = Facts::ETHER;
     const DROPS: &'static [&'static str] = &["cannot", "no_buffer"];
     const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         // Every IPv6 link carries packets of 1280 bytes (RFC 8200, 5).
-        args.required_in("MTU", ipv6::MIN_MTU..=SIZE_MAX, "bytes")
+        args.required_in("MTU", Mtu::of(ipv6::MIN_MTU)..=Mtu::of(SIZE_MAX), "bytes")
+            .bytes
     }
 
     fn new(mtu: &Arc<usize>, _: &Init) -> IP6Fragmenter {

@@ -277,7 +277,12 @@ impl Element for IPsecTable {
                 );
                 continue;
             }
-            if let Err(wrong) = config.given.add(&arg.words()) {
+            let words = arg.words();
+            let mut names = words.iter().skip_while(|word| *word != "KEY_FILE").skip(1);
+            if let Some(file) = names.next() {
+                args.note_file(file);
+            }
+            if let Err(wrong) = config.given.add(&words) {
                 args.error(&arg, wrong);
             }
         }

@@ -55,11 +55,11 @@
 use super::queue::IDLE_POLLS_MAX;
 use super::share_tree::{By, Tree};
 use crate::prelude::*;
-use arguments::text_file;
+use crate::route::lookup::lines;
 use arguments::units::{Bandwidth, FromArg, parse};
 use engine::clock::Time;
 use engine::notify::Notifies;
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tables::codel::Aim;
 use tables::shares::{
@@ -111,6 +111,8 @@ pub(crate) struct ShareQueue {
     config: Arc<Config>,
     /// `None` where the configuration was refused.
     shares: Option<Shares<Packet>>,
+    /// Shares that were set, by subscriber, with the name that was set.
+    set: BTreeMap<usize, (String, Share)>,
     /// Subscriber and class of each packet of a batch.
     places: Vec<Option<(usize, usize)>>,
     idle_polls: u32,
@@ -164,6 +166,7 @@ impl ShareQueue {
             _ => return Err("write SUBSCRIBER RATE bandwidth [CEIL bandwidth]".to_owned()),
         };
         let subscriber = self.config.tree.find(name)?;
+        let name = name.to_owned();
         let share = Share {
             rate: parse::<Bandwidth>(rate)?.0,
             ceiling: ceiling.map(parse::<Bandwidth>).transpose()?.map(|b| b.0),
@@ -180,7 +183,58 @@ impl ShareQueue {
                 Bandwidth::of(shares.least(group)).show()
             ),
             uneven => self.config.why(uneven),
-        })
+        })?;
+        match self.config.tree.subscribers[subscriber].1 == share {
+            true => self.set.remove(&subscriber),
+            false => self.set.insert(subscriber, (name, share)),
+        };
+        Ok(())
+    }
+
+    /// Lines of `ctrl` that make of the configured shares those that there are.
+    fn changes(&self) -> String {
+        let each = self.set.values();
+        each.map(|(name, share)| format!("set {name} {}\n", words_of(share)))
+            .collect()
+    }
+
+    /// The share that a subscriber has now.
+    fn share(&self, name: &str) -> Result<String, String> {
+        let tree = &self.config.tree;
+        let subscriber = tree.find(name.trim())?;
+        let set = self.set.get(&subscriber).map(|(_, share)| share);
+        let (_, configured) = &tree.subscribers[subscriber];
+        Ok(words_of(set.unwrap_or(configured)))
+    }
+
+    /// Lines `set SUBSCRIBER ...`: the first wrong one ends it, and none before it counts.
+    fn ctrl(&mut self, text: &str) -> Result<(), String> {
+        let before = self.set.clone();
+        for (number, line) in lines(text) {
+            let done = match line.split_once(char::is_whitespace) {
+                Some(("set", rest)) => self.set(rest),
+                _ => Err(format!("`{line}` is no `set SUBSCRIBER RATE bandwidth`")),
+            };
+            if let Err(wrong) = done {
+                self.undo(&before);
+                return Err(format!("line {number}: {wrong}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes back to earlier shares.
+    fn undo(&mut self, before: &BTreeMap<usize, (String, Share)>) {
+        let changed: Vec<usize> = self.set.keys().chain(before.keys()).copied().collect();
+        for subscriber in changed {
+            let was = before.get(&subscriber).map(|(_, share)| *share);
+            let was = was.unwrap_or(self.config.tree.subscribers[subscriber].1);
+            if let Some(shares) = &mut self.shares {
+                // It fitted before.
+                let _ = shares.set(subscriber, was);
+            }
+        }
+        self.set.clone_from(before);
     }
 }
 
@@ -224,7 +278,7 @@ impl Element for ShareQueue {
         }
         let mut tree = Tree::new(by);
         if let Some(file) = file {
-            match text_file::named_text(Path::new(&file)) {
+            match args.read_file(&file) {
                 Err(wrong) => args.error_in_whole(
                     format!("cannot read `{file}`: {wrong}"),
                     "TREE names a text file, from where the router was started",
@@ -272,6 +326,7 @@ impl Element for ShareQueue {
     fn new(config: &Arc<Config>, _: &Init) -> ShareQueue {
         ShareQueue {
             shares: config.with_tree(Shares::new).ok(),
+            set: BTreeMap::new(),
             config: Arc::clone(config),
             places: Vec::new(),
             idle_polls: 0,
@@ -376,8 +431,23 @@ impl Element for ShareQueue {
         ),
         Handler::set(
             "set",
-            "`SUBSCRIBER RATE bandwidth [CEIL bandwidth]`: another share for a subscriber, until a reload",
+            "`SUBSCRIBER RATE bandwidth [CEIL bandwidth]`: another share for a subscriber",
             |e, text, _| e.set(text),
+        ),
+        Handler::text(
+            "share",
+            "`SUBSCRIBER`: its rate and ceiling now",
+            |e, text| e.share(text),
+        ),
+        Handler::text(
+            "changes",
+            "lines of `ctrl` that make of the configured shares those that there are: `ashlar save` keeps them",
+            |e, _| Ok(e.changes()),
+        ),
+        Handler::set(
+            "ctrl",
+            "lines `set ...`: all are carried out, or none",
+            |e, text, _| e.ctrl(text),
         ),
         Handler::set("reset", "frees the packets held", |e, _, cx| {
             let drained = e.shares.as_mut().map(Shares::drain).unwrap_or_default();
@@ -386,6 +456,18 @@ impl Element for ShareQueue {
             Ok(())
         }),
     ];
+}
+
+/// A share as `set` takes it.
+fn words_of(share: &Share) -> String {
+    let ceiling = share
+        .ceiling
+        .map(|bytes| format!(" CEIL {}", Bandwidth::of(bytes).show()));
+    format!(
+        "RATE {}{}",
+        Bandwidth::of(share.rate).show(),
+        ceiling.unwrap_or_default()
+    )
 }
 
 /// Takes the lines of a file; all mistakes are recorded.

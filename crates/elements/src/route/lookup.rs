@@ -6,13 +6,12 @@ use super::family::Family;
 use super::syntax::{Hops, PORTS_MAX, Parser, show_hops};
 use super::table::{Table, Which};
 use crate::prelude::*;
-use arguments::{Arg, Names, text_file};
+use arguments::{Arg, Names};
 use engine::outputs;
 use lang::Severity;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tables::fib::{Prefix, Structure};
 use tables::groups::{Member, View};
@@ -425,7 +424,7 @@ fn read_file<K: Kind<N>, const N: usize>(
     routes: &mut Vec<(Prefix<N>, Hops)>,
     args: &mut Args,
 ) {
-    let text = match text_file::named_text(Path::new(file)) {
+    let text = match args.read_file(file) {
         Ok(text) => text,
         Err(wrong) => {
             let help = "ROUTES names a text file, from where the router was started";

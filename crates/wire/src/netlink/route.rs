@@ -24,6 +24,9 @@ pub(super) const RTA_OIF: u16 = 4;
 pub(super) const RTA_GATEWAY: u16 = 5;
 pub(super) const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
+/// In there: bytes of the longest packet.
+const RTAX_MTU: u16 = 2;
 pub(super) const RTA_MULTIPATH: u16 = 9;
 pub(super) const RTA_TABLE: u16 = 15;
 pub(super) const RTA_VIA: u16 = 18;
@@ -105,6 +108,8 @@ pub struct Route<'a> {
     pub priority: u32,
     /// The address that the router itself sends from by this route. Routes of IPv4 may differ in nothing else.
     pub source: Option<IpAddr>,
+    /// Bytes of the longest packet by this route, if that is said of the route itself; else 0.
+    pub mtu: u32,
     /// The next-hop object or group that it goes by, which rules over the hops below; 0 if none.
     pub nexthop: u32,
     /// The hop, if there is one alone.
@@ -138,6 +143,7 @@ impl<'a> Route<'a> {
             flags: ne32(head, 8),
             priority: 0,
             source: None,
+            mtu: 0,
             nexthop: 0,
             hop: Hop::NONE,
             multipath: &[],
@@ -165,6 +171,14 @@ impl<'a> Route<'a> {
                 RTA_TABLE => self.table = attribute.u32()?,
                 RTA_PRIORITY => self.priority = attribute.u32()?,
                 RTA_PREFSRC => self.source = Some(attribute.ip(self.family)?),
+                RTA_METRICS => {
+                    for metric in Attributes::new(attribute.value) {
+                        let metric = metric?;
+                        if metric.kind == RTAX_MTU {
+                            self.mtu = metric.u32()?;
+                        }
+                    }
+                }
                 RTA_NH_ID => self.nexthop = attribute.u32()?,
                 RTA_MULTIPATH => {
                     check_multipath(attribute.value, self.family)?;

@@ -35,6 +35,8 @@ pub(super) struct State {
     full: bool,
     /// What has been left out beyond the bound, and whether that was said.
     left_out: (u64, bool),
+    /// Whether it was said that a route's MTU is not heeded.
+    said_mtu: bool,
 }
 
 impl State {
@@ -58,6 +60,7 @@ impl State {
             unread: HashSet::new(),
             full: false,
             left_out: (0, false),
+            said_mtu: false,
         }
     }
 
@@ -177,6 +180,12 @@ impl State {
         }
         self.count();
         self.say_left_out();
+        if self.model.counts().route_mtu > 0 && !std::mem::replace(&mut self.said_mtu, true) {
+            warn!(
+                to_do = "set the MTU of the interface, or put an IPFragmenter on the way of these packets",
+                "a route has an MTU of its own: forwarded packets do not heed it (`route_mtu` of `ashlar show netlink` counts)"
+            );
+        }
     }
 
     /// Says that routes are left out: once, until there is room again.
@@ -208,6 +217,7 @@ impl State {
         counts.neighbours.set(self.neighbours.len());
         counts.model_bytes.set(self.model.memory_bytes());
         counts.other_table.set(left_out.other_table as usize);
+        counts.route_mtu.set(left_out.route_mtu as usize);
         counts.selective.set(left_out.selective as usize);
         counts.no_group.set(left_out.no_group as usize);
         counts.no_room.set(left_out.no_room as usize);

@@ -1,0 +1,89 @@
+//! Tells of frames for the kernel that a ControlPlanePolicer has dropped: who wonders why a tunnel or a routing protocol is slow
+//! looks into the log first.
+
+use crate::process::Process;
+use crate::state::Control;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::warn;
+
+/// How often it is looked.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
+/// How often a class is told of at most.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// What is known of each class of each policer.
+#[derive(Default)]
+pub(crate) struct Policed(Mutex<BTreeMap<(String, String), Class>>);
+
+#[derive(Default)]
+struct Class {
+    drops: u64,
+    told: Option<Instant>,
+}
+
+/// Looks at the policers of all routers.
+pub(crate) fn look(process: &Process) {
+    for router in process.routers() {
+        router.look_at_policers(process.label(&router));
+    }
+}
+
+impl Control {
+    fn look_at_policers(&self, label: Option<&str>) {
+        let plan = self.router().plan();
+        let is_policer = |class: &str| class == "ControlPlanePolicer";
+        for element in plan.elements.iter().filter(|e| is_policer(e.class.name)) {
+            let name = &element.name;
+            let Ok(drops) = self.read(&format!("{name}.named_drops"), "") else {
+                continue;
+            };
+            for (class, drops) in drops.lines().filter_map(|line| line.split_once('\t')) {
+                let more = self.policed.more(name, class, drops.parse().unwrap_or(0));
+                if let Some(more) = more {
+                    warn!(
+                        router = label,
+                        to_do = format!(
+                            "if it is no attack: `ashlar set {name}.rate \"{class} RATE\"`, then `ashlar save`"
+                        ),
+                        "{name} has dropped {more} frames for the kernel of the class `{class}`, which came faster than its rate"
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl Policed {
+    /// How many drops are to be told of.
+    fn more(&self, element: &str, class: &str, drops: u64) -> Option<u64> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all
+            .entry((element.to_owned(), class.to_owned()))
+            .or_default();
+        let more = drops.saturating_sub(known.drops);
+        if more == 0 || known.told.is_some_and(|told| told.elapsed() < AGAIN) {
+            return None;
+        }
+        *known = Class {
+            drops,
+            told: Some(Instant::now()),
+        };
+        Some(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_told_of_once_in_a_while() {
+        let policed = Policed::default();
+        assert_eq!(policed.more("punt", "tunnel", 0), None);
+        assert_eq!(policed.more("punt", "tunnel", 7), Some(7));
+        assert_eq!(policed.more("punt", "tunnel", 9), None);
+        assert_eq!(policed.more("punt", "icmp", 1), Some(1));
+    }
+}
