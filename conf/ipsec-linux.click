@@ -15,7 +15,10 @@ define(
     $IF0 eth0,              // name of its control-plane interface
     $DEV1 eth1,
     $IF1 eth1,
-    $IPSEC KERNEL true      // who says what is protected: the kernel, or [ipsec] of a description (conf/ipsec.toml)
+    $IPSEC KERNEL true,     // who says what is protected: the kernel, or [ipsec] of a description (conf/ipsec.toml)
+    // Where "too long for the tunnel" comes from: addresses of yours, or such as stand for none (RFC 7600, RFC 6666).
+    $ICMP 192.0.0.8,
+    $ICMP6 100::8
 );
 
 ipsec :: IPsecTable($IPSEC);
@@ -54,8 +57,11 @@ elementclass Port { $name, $device, $color |
     input[0] -> size4 :: LinuxMTU($name) -> arp :: LinuxARP($name) -> out;
     size4[1] -> cut :: IPFragmenter(INTERFACE $name) -> arp;
     input[1] -> size6 :: LinuxMTU($name) -> nd :: LinuxND($name) -> out;
-    cut[1], arp[1] -> [2] output;
-    size6[1], nd[1] -> [3] output;
+    // A sealed packet that is too long for this link: the tunnel takes shorter ones from then on.
+    cut[1] -> IPsecMTU(TABLE ipsec, INTERFACE $name) -> [2] output;
+    size6[1] -> IPsecMTU(TABLE ipsec, INTERFACE $name) -> [3] output;
+    arp[1] -> [2] output;
+    nd[1] -> [3] output;
 
     // ---- To the kernel
 
@@ -76,11 +82,11 @@ port0[1], port1[1] -> at6;
 // What is sealed for this router is opened; all else must be allowed to come in plain.
 at4[0] -> for_us4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);
 for_us4[0] -> IPReassembler -> open :: IPsecDecap(TABLE ipsec);
-for_us4[1] -> plain4 :: IPsecCheck(TABLE ipsec) -> us4 :: PaintSwitch;
+for_us4[1] -> IPsecMTU(TABLE ipsec) -> plain4 :: IPsecCheck(TABLE ipsec) -> us4 :: PaintSwitch;
 open[2] -> us4;                                 // IKE
 at6[0] -> for_us6 :: Classifier(6/32, 6/11 42/1194, -);  // ESP, or UDP to port 4500
 for_us6[0], for_us6[1] -> IP6Reassembler -> [1] open;
-for_us6[2] -> plain6 :: IPsecCheck(TABLE ipsec) -> us6 :: PaintSwitch;
+for_us6[2] -> IPsecMTU(TABLE ipsec) -> plain6 :: IPsecCheck(TABLE ipsec) -> us6 :: PaintSwitch;
 open[3] -> us6;
 
 at4[2], at4[3] -> IPsecCheck(TABLE ipsec) -> ttl :: DecIPTTL;
@@ -102,6 +108,11 @@ seal[0] -> rt4; seal[2] -> GetIPAddress(IP dst) -> rt4;
 seal[1] -> rt6; seal[3] -> GetIP6Address(24) -> rt6;
 rt4[2] -> [0] port0; rt4[3] -> [0] port1;
 rt6[2] -> [1] port0; rt6[3] -> [1] port1;
+
+// What would be too long when it is sealed: cut before, or its sender is told what fits (RFC 4301, 8.2).
+seal[4] -> cut :: IPFragmenter(65535, ANNO true) -> seal;
+cut[1] -> ICMPError($ICMP, unreachable, needfrag, ANNO true) -> rt4;
+seal[5] -> ICMP6Error($ICMP6, packettoobig, ANNO true) -> rt6;
 
 // The kernel's own packets: what is not sealed leaves as the kernel has made it.
 port0[4], port1[4] -> own :: IPsecEncap(TABLE ipsec);

@@ -26,7 +26,7 @@ define(
     $SPI_IN 0x2001,
     $KEY_IN ffeeddccbbaa9988776655443322110005060708,
 
-    $MTU 1400               // longest packet that fits into the tunnel: the link's MTU less 100
+    $MTU 1400               // longest packet that fits into the tunnel: the link's MTU less 100; less where the path says so
 );
 
 ipsec :: IPsecTable(
@@ -52,7 +52,11 @@ lan_us[1] -> DropBroadcasts
     -> lan_ttl :: DecIPTTL
     -> size :: IPFragmenter($MTU)               // longer packets are cut before they are sealed, or
     -> seal :: IPsecEncap(TABLE ipsec)          // what no policy protects is dropped here (policy)
-    -> SetIPAddress($GATEWAY) -> wan_arp;
+    -> link :: IPFragmenter($WAN:mtu) -> SetIPAddress($GATEWAY) -> wan_arp;
+// The path, or the link, carries less: packets are cut before they are sealed, or their sender is told (RFC 4301, 8.2).
+link[1] -> IPsecMTU(TABLE ipsec, LINK $WAN:mtu) -> Discard;
+seal[4] -> cut :: IPFragmenter(65535, ANNO true) -> seal;
+cut[1] -> ICMPError($LAN_IP, unreachable, needfrag, ANNO true) -> lan_arp;
 lan_ttl[1] -> ICMPError($LAN_IP, timeexceeded) -> lan_arp;
 size[1] -> ICMPError($LAN_IP, unreachable, needfrag, PMTU $MTU) -> lan_arp; // their sender is told what fits
 
@@ -69,5 +73,5 @@ wan_us[0] -> IPReassembler -> open :: IPsecDecap(TABLE ipsec)
 to_lan[0] -> lan_arp;
 to_lan[1] -> IPReassembler -> CheckICMPHeader -> ICMPPingResponder // the other site pings this gateway
     -> answer :: IPsecEncap(TABLE ipsec) -> SetIPAddress($GATEWAY) -> wan_arp;
-wan_us[1] -> IPReassembler -> CheckICMPHeader -> ICMPPingResponder -> SetIPAddress($GATEWAY) -> wan_arp;
+wan_us[1] -> IPReassembler -> IPsecMTU(TABLE ipsec) -> CheckICMPHeader -> ICMPPingResponder -> SetIPAddress($GATEWAY) -> wan_arp;
 wan_ttl[1] -> ICMPError($LAN_IP, timeexceeded) -> answer;

@@ -151,6 +151,32 @@ fn senders_are_told_what_fits_into_the_tunnel() {
     assert_eq!(b.sent(LAN).len(), 1);
 }
 
+#[test]
+fn a_narrower_path_is_learnt_from_errors_about_sealed_packets() {
+    let [mut a, mut b] = sites(Walker::Sweep);
+    let long = to_b().payload_len(1300).df();
+    receive(&mut a, LAN, &[frame(&long)]);
+    let sealed = a.sent(WAN);
+    assert_eq!((sealed.len(), a.sent(LAN).len()), (1, 0));
+    // A router on the way takes 1280 bytes.
+    let error = ip4().src("198.51.100.9").dst("192.0.2.1").icmp(3, 4, 1280);
+    let quoted = &sealed[0][ether::LEN..ether::LEN + 28];
+    receive(&mut a, WAN, &[frame(&error.payload(quoted))]);
+    receive(&mut a, LAN, &[frame(&long)]);
+    let told = a.sent(LAN);
+    assert!(a.sent(WAN).is_empty());
+    let ip = Ipv4::new_checked(packets(&told)[0]).expect("it is IPv4");
+    let icmp = Icmp::new_checked(ip.payload()).expect("it is ICMP");
+    assert_eq!((icmp.kind(), icmp.code()), (3, 4));
+    let most = icmp.rest() as usize;
+    let fits = to_b().payload_len(most - 28).df();
+    receive(&mut a, LAN, &[frame(&fits)]);
+    let sealed = a.sent(WAN);
+    assert!(sealed[0].len() <= ether::LEN + 1280, "{}", sealed[0].len());
+    receive(&mut b, WAN, &sealed);
+    assert_eq!(packets(&b.sent(LAN)), [fits.ttl(62).bytes()]);
+}
+
 /// Cuts a packet as a router on the way would.
 fn ip4_fragments(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
     let payload = &packet[20..];

@@ -113,6 +113,13 @@ impl Outer {
         self.tunnel.as_ref()
     }
 
+    /// True if nobody may fragment the sealed packet, where `fragment` is that of [`write`](Self::write): of IPv6 only its sender
+    /// might.
+    #[inline]
+    pub fn stays_whole(&self, tunnel: &Tunnel, fragment: u16) -> bool {
+        tunnel.dst.is_ipv6() || (fragment & self.fragment.0 | self.fragment.1) & ipv4::DF != 0
+    }
+
     /// Bytes between the IP header and ESP's.
     #[inline]
     pub fn udp_len(&self) -> usize {

@@ -10,7 +10,7 @@ use crate::{HEADER, Keys, Suite};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use tables::prefetch;
 
 /// Which way packets go.
@@ -101,6 +101,44 @@ struct Shared {
 /// time when an association was made, so they come twice where the clock begins anew at every start.
 pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
+/// What every path over IPv4 is taken to carry: Linux believes no less either (`net.ipv4.route.min_pmtu`).
+const PATH_MTU_MIN: usize = 552;
+/// For how long a path MTU is believed, in nanoseconds: 10 minutes (RFC 1191, 6.3).
+const PATH_MTU_AGE: u64 = 600_000_000_000;
+
+/// What is known of the path of an association's packets.
+#[derive(Default)]
+struct PathMtu {
+    /// 0: nothing.
+    mtu: AtomicU32,
+    learnt: AtomicU64,
+}
+
+impl PathMtu {
+    #[inline]
+    fn get(&self) -> usize {
+        match self.mtu.load(Relaxed) {
+            0 => usize::MAX,
+            mtu => mtu as usize,
+        }
+    }
+
+    fn learn(&self, mtu: usize, now: u64) {
+        self.forget(now);
+        if mtu <= self.get() {
+            self.learnt.store(now, Relaxed);
+            self.mtu
+                .store(u32::try_from(mtu).unwrap_or(u32::MAX), Relaxed);
+        }
+    }
+
+    fn forget(&self, now: u64) {
+        if now.saturating_sub(self.learnt.load(Relaxed)) > PATH_MTU_AGE {
+            self.mtu.store(0, Relaxed);
+        }
+    }
+}
+
 /// The last of extended sequence numbers that is used.
 const NUMBER_MAX: u64 = u64::MAX >> 1;
 
@@ -131,6 +169,7 @@ pub struct Sa {
     ended: AtomicBool,
     /// When the kernel was last shown that the other end is elsewhere, in nanoseconds since the Unix epoch; 0 = never.
     shown: AtomicU64,
+    path: PathMtu,
 }
 
 /// What is inside of an opened packet.
@@ -206,6 +245,7 @@ impl Sa {
             forged: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             shown: AtomicU64::new(0),
+            path: PathMtu::default(),
             spec,
         })
     }
@@ -372,6 +412,44 @@ impl Sa {
         let padded = payload.max(usize::from(self.spec.pad)) + 2;
         // No division, as one by a number that is not known would be.
         ((padded + self.align - 1) & !(self.align - 1)) - payload + self.icv
+    }
+
+    /// Bytes of the longest sealed packet that the path carries, as far as somebody has said so lately.
+    #[inline]
+    pub fn path_mtu(&self) -> usize {
+        self.path.get()
+    }
+
+    /// Forgets a path MTU that was learnt long ago: the path may have become wider (RFC 1191, 6.3). Times are in nanoseconds.
+    pub fn forget_path_mtu(&self, now: u64) {
+        self.path.forget(now);
+    }
+
+    /// Takes what somebody says of the path's MTU (RFC 4301, 8.2.1). What is lower than any path has to carry is not believed.
+    pub fn learn_path_mtu(&self, mtu: usize, now: u64) {
+        let is_v4 = self
+            .outer
+            .tunnel()
+            .is_none_or(|tunnel| tunnel.dst.is_ipv4());
+        let least = if is_v4 {
+            PATH_MTU_MIN
+        } else {
+            wire::ipv6::MIN_MTU
+        };
+        self.path.learn(mtu.max(least), now);
+    }
+
+    /// Bytes of the longest packet that a tunnel of the path's MTU takes.
+    pub fn longest_inside(&self) -> usize {
+        let room = self
+            .path_mtu()
+            .saturating_sub(self.outer.tunnel_len() + self.head);
+        let fits = |len: &usize| len + self.tail(*len) <= room;
+        (0..=room)
+            .rev()
+            .take(usize::from(self.spec.pad) + 2 * self.align + self.icv + 2)
+            .find(fits)
+            .unwrap_or(0)
     }
 
     /// Has the processor fetch it: a packet needs it soon.

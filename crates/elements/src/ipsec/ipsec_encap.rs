@@ -19,11 +19,23 @@
 //! is sealed leaves by output 0 as IPv4 or by output 1 as IPv6, with its destination annotation set; what is to be bypassed
 //! leaves by output 2 or 3, unchanged. All others are dropped under a name: `policy` (it discards the packet, or there is
 //! none), `no_sa` (the policy's association is not there), `expired` (it has reached a limit), `fragment` (transport mode takes
-//! whole packets only), `too_long` (for a buffer, or for IP).
+//! whole packets only), `too_long` (for a buffer, or for IP), `path_mtu`.
 //!
-//! What is sealed is longer, by up to some 100 bytes. To fragment before sealing, put IPFragmenter before this element, with the
-//! MTU of the inner packets, and let an ICMPError name the same MTU; to fragment after it, put IPFragmenter behind, and let
-//! associations say `df clear`.
+//! What is sealed is longer, by up to some 100 bytes. Each association of a tunnel has a path MTU, which IPsecMTU learns (RFC 4301,
+//! 8.2.1). A packet that would be longer when it is sealed, and that nobody might fragment then, leaves by output 4 or 5, for IPv4
+//! and IPv6, as it came; without such an output it is dropped (`path_mtu`). An annotation has the longest packet that would do:
+//!
+//! ```click
+//! ipsec :: IPsecTable(policy out src 0.0.0.0/0 dst 0.0.0.0/0 bypass);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> seal :: IPsecEncap(TABLE ipsec) -> Discard;
+//! seal[2] -> Discard; Idle -> Strip(14) -> CheckIP6Header -> [1] seal; seal[1], seal[3] -> Discard;
+//! seal[4] -> cut :: IPFragmenter(65535, ANNO true) -> seal;       // without DF: its pieces are sealed
+//! cut[1] -> ICMPError(10.1.0.1, unreachable, needfrag, ANNO true) -> Discard;
+//! seal[5] -> ICMP6Error(2001:db8::1, packettoobig, ANNO true) -> Discard;
+//! ```
+//!
+//! Where the tunnel's MTU is known, IPFragmenter before this element does without, with the MTU of the inner packets. To fragment
+//! after sealing, put IPFragmenter behind, and let associations say `df clear`.
 //!
 //! Any number of workers seal packets of one association. Each takes the sequence numbers of a burst at once, so the packets
 //! of a flow, which one worker has, keep their order, and those of several workers mix within a few bursts: the receiver's
@@ -50,11 +62,14 @@ const NO_SA: u8 = 1;
 const EXPIRED: u8 = 2;
 const FRAGMENT: u8 = 3;
 const TOO_LONG: u8 = 4;
+const PATH_MTU: u8 = 5;
 
 const OUT4: u8 = 0;
 const OUT6: u8 = 1;
 const BYPASS4: u8 = 2;
 const BYPASS6: u8 = 3;
+const LONG4: u8 = 4;
+const LONG6: u8 = 5;
 
 pub(super) struct IPsecEncap {
     database: Arc<Database>,
@@ -68,11 +83,16 @@ pub(super) struct IPsecEncap {
 impl Element for IPsecEncap {
     const CLASS: &'static str = "IPsecEncap";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in4", "in6?"], &["out4", "out6?", "bypass4?", "bypass6?"]);
+    const PORTS: Ports = Ports::new(
+        &["in4", "in6?"],
+        &["out4", "out6?", "bypass4?", "bypass6?", "long4?", "long6?"],
+    );
     const NEEDS: &'static [Facts] = &[Facts::IP4, Facts::IP6];
     const GIVES: &'static [Facts] = &[
         Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
         Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
+        Facts::IP4.and(Facts::AT_NETWORK),
+        Facts::IP6.and(Facts::AT_NETWORK),
         Facts::IP4.and(Facts::AT_NETWORK),
         Facts::IP6.and(Facts::AT_NETWORK),
     ];
@@ -81,7 +101,9 @@ impl Element for IPsecEncap {
         .and(Facts::IP6)
         .and(Facts::DST4)
         .and(Facts::DST6);
-    const DROPS: &'static [&'static str] = &["policy", "no_sa", "expired", "fragment", "too_long"];
+    const DROPS: &'static [&'static str] = &[
+        "policy", "no_sa", "expired", "fragment", "too_long", "path_mtu",
+    ];
 
     type Config = Table;
 
@@ -124,10 +146,12 @@ impl Element for IPsecEncap {
                     Ok((sa, number)) => {
                         let framed = run.zip(number..).map(|(packet, number)| {
                             let framed = match sa.outer().tunnel() {
-                                Some(tunnel) => frame_tunnel(sa, tunnel, packet, number, &mut jobs),
+                                Some(tunnel) => {
+                                    frame_tunnel((sa, tunnel), packet, (number, now), &mut jobs)
+                                }
                                 None => frame_transport(sa, packet, number, &mut jobs),
                             };
-                            framed.unwrap_or_else(Verdict::drop)
+                            framed.unwrap_or_else(|why| why)
                         });
                         self.verdicts.extend(framed);
                         if sa.outer().udp_len() > 0 {
@@ -215,15 +239,16 @@ fn policy(tables: &Tables, bypass: Verdict, packet: &mut Packet) -> Result<u32, 
 /// Puts a packet into a tunnel, ready to be sealed, and says where it goes then; or why it is dropped.
 #[inline]
 fn frame_tunnel<'p>(
-    sa: &'p Sa,
-    tunnel: &Tunnel,
+    (sa, tunnel): (&'p Sa, &Tunnel),
     packet: &'p mut Packet,
-    number: u64,
+    (number, now): (u64, u64),
     jobs: &mut Vec<Job<'p>>,
-) -> Result<Verdict, u8> {
+) -> Result<Verdict, Verdict> {
     let (outer, data) = (sa.outer(), packet.data());
     // `policy` has seen a whole header.
-    let head = data.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(POLICY)?;
+    let head = data
+        .first_chunk::<{ ipv4::MIN_LEN }>()
+        .ok_or(Verdict::drop(POLICY))?;
     let (tos, fragment, next) = if head[0] >> 4 == 4 {
         let ip = Ipv4::new_unchecked(head);
         (ip.tos(), ip.fragment_word(), proto::IPIP)
@@ -236,9 +261,15 @@ fn frame_tunnel<'p>(
     };
     let (len, before) = (data.len(), outer.tunnel_len());
     let (head, tail) = (sa.head(), sa.tail(len));
-    let fits = before + head + len + tail <= usize::from(u16::MAX);
-    if !fits || packet.extend(before + head, tail).is_none() {
-        return Err(TOO_LONG);
+    let sealed = before + head + len + tail;
+    if sealed > sa.path_mtu() && outer.stays_whole(tunnel, fragment) {
+        sa.forget_path_mtu(now);
+        if sealed > sa.path_mtu() {
+            return Err(too_long_for_path(sa, packet, next));
+        }
+    }
+    if sealed > usize::from(u16::MAX) || packet.extend(before + head, tail).is_none() {
+        return Err(Verdict::drop(TOO_LONG));
     }
     packet.set_network_offset(0);
     packet.set_transport_offset(before - outer.udp_len());
@@ -259,6 +290,20 @@ fn frame_tunnel<'p>(
     Ok(verdict)
 }
 
+/// What becomes of a packet that the path of its tunnel would not carry.
+#[cold]
+fn too_long_for_path(sa: &Sa, packet: &mut Packet, next: u8) -> Verdict {
+    let longest = u32::try_from(sa.longest_inside()).unwrap_or(u32::MAX);
+    // Of IPv6 every path carries so much (RFC 8200, 5): the sealed packet is lost, and nobody could do with less.
+    let least = if next == proto::IPV6 {
+        ipv6::MIN_MTU as u32
+    } else {
+        0
+    };
+    packet.cold_mut().set_path_mtu(longest.max(least));
+    Verdict::reject(PATH_MTU, if next == proto::IPV6 { LONG6 } else { LONG4 })
+}
+
 /// Puts ESP behind a packet's own IP header.
 #[inline(never)] // so that registers are for tunnels
 fn frame_transport<'p>(
@@ -266,34 +311,37 @@ fn frame_transport<'p>(
     packet: &'p mut Packet,
     number: u64,
     jobs: &mut Vec<Job<'p>>,
-) -> Result<Verdict, u8> {
+) -> Result<Verdict, Verdict> {
     let data = packet.data();
     let is_v4 = data[0] >> 4 == 4;
     // How long the headers before ESP are, where they name what follows, and what that is.
     let (header, next_at, next) = if is_v4 {
         let ip = Ipv4::new_unchecked(data);
         if ip.is_fragment() {
-            return Err(FRAGMENT);
+            return Err(Verdict::drop(FRAGMENT));
         }
         (ip.header_len(), 9, ip.protocol())
     } else {
-        let walk = ext::walk(data).map_err(|_| POLICY)?;
+        let walk = ext::walk(data).map_err(|_| Verdict::drop(POLICY))?;
         if walk.fragment.is_some() {
-            return Err(FRAGMENT);
+            return Err(Verdict::drop(FRAGMENT));
         }
         let at = walk.per_fragment_next_at;
         (
             walk.per_fragment_len,
             at,
-            data.get(at).copied().ok_or(POLICY)?,
+            data.get(at).copied().ok_or(Verdict::drop(POLICY))?,
         )
     };
-    let len = data.len().checked_sub(header).ok_or(POLICY)?;
+    let len = data
+        .len()
+        .checked_sub(header)
+        .ok_or(Verdict::drop(POLICY))?;
     let (tail, udp) = (sa.tail(len), sa.outer().udp_len());
     let front = sa.head() + udp;
     let fits = data.len() + front + tail <= usize::from(u16::MAX);
     if !fits || packet.extend(front, tail).is_none() {
-        return Err(TOO_LONG);
+        return Err(Verdict::drop(TOO_LONG));
     }
     packet.set_network_offset(0);
     packet.set_transport_offset(header);

@@ -4,6 +4,7 @@ mod given;
 mod ipsec_check;
 mod ipsec_decap;
 mod ipsec_encap;
+mod ipsec_mtu;
 mod ipsec_table;
 mod key_file;
 mod syntax;
@@ -21,6 +22,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ipsec_check::IPsecCheck>(),
     Class::of::<ipsec_decap::IPsecDecap>(),
     Class::of::<ipsec_encap::IPsecEncap>(),
+    Class::of::<ipsec_mtu::IPsecMTU>(),
     Class::of::<ipsec_table::IPsecTable>(),
 ];
 
