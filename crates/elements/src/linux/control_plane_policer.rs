@@ -16,7 +16,9 @@
 //! - `bgp`: TCP from or to port 179, except
 //! - `syn`: TCP segments that open a connection, to any port;
 //! - `icmp`: other ICMP and ICMPv6;
-//! - `exception`: frames of input 1;
+//! - `tunnel`: packets of tunnels that end in the kernel: IP in IP, GRE, ESP, AH, L2TP, and UDP to port 1701, 4500, 4789, 6081,
+//!   8472 or 51820; and frames of input 1 that the kernel forwards by an interface that is no port, such as a tunnel's;
+//! - `exception`: other frames of input 1;
 //! - `other`: all other frames, such as ssh, LLDP, VRRP.
 //!
 //! Within a class, a source (the IP source address, else the Ethernet one) may use the part of the rate that
@@ -36,6 +38,7 @@
 //! - `BGP`: default 50000 10000, a full table in a few seconds.
 //! - `SYN`: default 500 100.
 //! - `ICMP`: default 1000 200.
+//! - `TUNNEL`: default 50000 10000, some 500 Mbit/s of long packets.
 //! - `EXCEPTION`: default 1000 200.
 //! - `OTHER`: default 5000 1000.
 
@@ -65,6 +68,7 @@ const DEFAULTS: [(&str, Allowance); CLASSES] = [
     ("BGP", Allowance(50_000, 10_000)),
     ("SYN", Allowance(500, 100)),
     ("ICMP", Allowance(1000, 200)),
+    ("TUNNEL", Allowance(50_000, 10_000)),
     ("EXCEPTION", Allowance(1000, 200)),
     ("OTHER", Allowance(5000, 1000)),
 ];
@@ -159,6 +163,35 @@ pub(super) struct Config {
     seed: u64,
 }
 
+impl Config {
+    fn change(&self, rates: &[(usize, Allowance)]) -> Result<String, String> {
+        for (class, allowance) in rates {
+            let setting = Setting::new(*allowance);
+            self.limits[*class].setting.replace(setting);
+        }
+        Ok(String::new())
+    }
+
+    fn changes(&self) -> String {
+        let all = NAMES.iter().zip(&self.limits);
+        let changed = all.filter_map(|(name, limit)| {
+            let now = limit.setting.snapshot().allowance;
+            (now != limit.configured).then(|| format!("{name} {}\n", now.show()))
+        });
+        changed.collect()
+    }
+}
+
+/// Reads `CLASS RATE [BURST]`.
+fn rate(line: &str) -> Result<(usize, Allowance), String> {
+    let line = line.trim();
+    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let class = NAMES.iter().position(|class| *class == name);
+    let class =
+        class.ok_or_else(|| format!("`{name}` is no class; they are {}", NAMES.join(", ")))?;
+    Ok((class, arguments::units::parse(rest)?))
+}
+
 pub(super) struct ControlPlanePolicer {
     config: Arc<Config>,
     passed: [u64; CLASSES],
@@ -168,10 +201,10 @@ impl ControlPlanePolicer {
     #[inline]
     fn judge(&mut self, packet: &Packet, input: usize, cx: &Cx) -> Verdict {
         let (class, source) = origin::of(packet.data());
-        let class = if input == EXCEPTIONS {
-            Class::Exception
-        } else {
-            class
+        let class = match input {
+            EXCEPTIONS if packet.anno().kernel_forwards() => Class::Tunnel,
+            EXCEPTIONS => Class::Exception,
+            _ => class,
         } as usize;
         if self.config.limits[class].take(mix(source, self.config.seed), cx) {
             self.passed[class] += 1;
@@ -246,9 +279,9 @@ impl Element for ControlPlanePolicer {
     const HANDLERS: &'static [Handler<ControlPlanePolicer>] = {
         const COUNTS: [Handler<ControlPlanePolicer>; CLASSES] = counts!(
             ArpRequest "arp_request", ArpReply "arp_reply", Nd "nd", NdReply "nd_reply", Bfd "bfd",
-            Ospf "ospf", Bgp "bgp", Syn "syn", Icmp "icmp", Exception "exception", Other "other"
+            Ospf "ospf", Bgp "bgp", Syn "syn", Icmp "icmp", Tunnel "tunnel", Exception "exception", Other "other"
         );
-        let [a, b, c, d, e, f, g, h, i, j, k] = COUNTS;
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = COUNTS;
         &[
             a,
             b,
@@ -261,6 +294,7 @@ impl Element for ControlPlanePolicer {
             i,
             j,
             k,
+            l,
             Handler::shared(
                 "rates",
                 "a class per line: name, frames per second and at once",
@@ -275,17 +309,19 @@ impl Element for ControlPlanePolicer {
             Handler::action(
                 "rate",
                 "`CLASS RATE [BURST]`: changes a class's rate",
+                |config: &Config, value| config.change(&[rate(value)?]),
+            ),
+            Handler::shared(
+                "changes",
+                "lines of `ctrl` that make of the configured rates those that there are: `ashlar save` keeps them",
+                |config: &Config, _| Ok(config.changes()),
+            ),
+            Handler::action(
+                "ctrl",
+                "a class per line, as `rate` takes it: all are changed, or none",
                 |config: &Config, value| {
-                    let (name, rest) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
-                    let class = NAMES.iter().position(|class| *class == name);
-                    let class = class.ok_or_else(|| {
-                        format!("`{name}` is no class; they are {}", NAMES.join(", "))
-                    })?;
-                    let allowance: Allowance = arguments::units::parse(rest)?;
-                    config.limits[class]
-                        .setting
-                        .replace(Setting::new(allowance));
-                    Ok(String::new())
+                    let each = value.lines().filter(|line| !line.trim().is_empty());
+                    config.change(&each.map(rate).collect::<Result<Vec<_>, _>>()?)
                 },
             ),
         ]
@@ -363,11 +399,58 @@ mod tests {
     }
 
     #[test]
+    fn tunnels_have_a_rate_of_their_own_both_ways() {
+        let text = "in :: Null -> p :: ControlPlanePolicer(TUNNEL 10 4, OTHER 0, EXCEPTION 0) -> out :: Collect;
+            c :: CheckIPHeader -> rt :: LinuxIPLookup(eth0); rt[0], rt[2] -> Discard;
+            rt[1] -> EtherEncap(0x0800, 02:00:00:00:00:0a, 02:00:00:00:00:0b) -> [1] p";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let kernel = bench.router_wide::<crate::linux::Kernel>();
+        let tunnel = kernel.interface("wg0").expect("room").number();
+        let routes = kernel.routes4().expect("memory");
+        let hop = crate::linux::Member {
+            gateway: None,
+            port: tunnel,
+            labels: wire::mpls::Labels::NONE,
+            weight: 1,
+        };
+        let group = routes.add_group(&[hop]).expect("an id");
+        let prefix = crate::linux::Prefix::new([10, 7, 0, 0], 16);
+        routes.apply(&[(prefix, Some(group))]).expect("room");
+        // What the kernel is to forward by the tunnel; what has no route is no tunnel's.
+        let to = |dst| ip4().dst(dst).udp(1, 2).bytes();
+        bench.push("c", &[to("10.7.0.1"), to("10.8.0.1")]);
+        assert_eq!(
+            (bench.take("out").len(), bench.drops("p", "exception")),
+            (1, 1)
+        );
+        // What comes through tunnels.
+        bench.push("in", &[ip4().proto(47).ether(MAC, MAC).bytes()]);
+        bench.push(
+            "in",
+            &[
+                ip4().udp(9, 4789).ether(MAC, MAC).bytes(),
+                ip4().udp(9, 53).ether(MAC, MAC).bytes(),
+            ],
+        );
+        assert_eq!(
+            (bench.read("p.tunnel"), bench.drops("p", "other")),
+            ("3".to_owned(), 1)
+        );
+    }
+
+    #[test]
     fn rates_can_be_changed_and_a_reload_keeps_them() {
         let mut bench = bench("");
         assert!(bench.read("p.rates").contains("\nbgp 50000 10000\n"));
+        assert_eq!(bench.read("p.changes"), "");
         bench.write("p.rate", "icmp 10");
         assert!(bench.read("p.rates").contains("\nicmp 10 2\n"));
+        assert_eq!(bench.read("p.changes"), "icmp 10 2\n");
+        bench.write("p.ctrl", "icmp 1000 200\ntunnel 7");
+        assert_eq!(bench.read("p.changes"), "tunnel 7 1\n");
+        assert!(bench.try_write("p.ctrl", "bgp 1\npng 1").is_err());
+        assert_eq!(bench.read("p.changes"), "tunnel 7 1\n");
+        bench.write("p.ctrl", "icmp 10 2\ntunnel 50000 10000");
         bench
             .reload("p :: ControlPlanePolicer(BGP 7) -> out :: Collect")
             .expect("sound");

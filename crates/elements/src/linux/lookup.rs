@@ -16,6 +16,7 @@ const DROPPED: u8 = 0;
 const OUT_LOCAL: u8 = 0;
 const OUT_EXCEPTION: u8 = 1;
 pub(super) const OUT_FIRST: usize = 2;
+const TO_KERNEL: Verdict = Verdict::out(OUT_EXCEPTION);
 
 /// What makes a class of lookup.
 pub(crate) trait Kind<const N: usize>: 'static {
@@ -166,6 +167,9 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
                 if let Some(gateway) = brief.gateway() {
                     K::Family::set_dst(packet, gateway.into());
                 }
+                if verdict == TO_KERNEL && brief.port != EXCEPTION {
+                    packet.anno_mut().set_kernel_forwards();
+                }
                 return verdict;
             }
             let next_hop =
@@ -181,7 +185,11 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
             }
             let verdict = self.verdicts.get(usize::from(hop.port));
             // Interfaces that were named after the list was made are others'.
-            verdict.copied().unwrap_or(Verdict::out(OUT_EXCEPTION))
+            let verdict = verdict.copied().unwrap_or(TO_KERNEL);
+            if verdict == TO_KERNEL && hop.port != EXCEPTION {
+                packet.anno_mut().set_kernel_forwards();
+            }
+            verdict
         }));
     }
 

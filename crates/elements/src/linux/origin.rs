@@ -25,6 +25,11 @@ const BGP: u16 = 179;
 /// Single hop, echo, multihop (RFC 5881, 4 and RFC 5883, 5).
 const BFD: [u16; 3] = [3784, 3785, 4784];
 
+/// Protocols of tunnels that end in the kernel: IP in IP, IPv6 in IPv4, GRE, ESP and L2TP, all without ports.
+const TUNNELS: [u8; 6] = [4, 41, 47, 50, 51, 115];
+/// UDP ports of L2TP, ESP behind NAT (RFC 3948), VXLAN and what Linux had for it before, GENEVE, and WireGuard.
+const UDP_TUNNELS: [u16; 6] = [1701, 4500, 4789, 8472, 6081, 51_820];
+
 /// The classes, in the order of their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -38,12 +43,13 @@ pub(super) enum Class {
     Bgp,
     Syn,
     Icmp,
+    Tunnel,
     Exception,
     Other,
 }
 
 /// Their names.
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 12] = [
     "arp_request",
     "arp_reply",
     "nd",
@@ -53,6 +59,7 @@ pub(super) const NAMES: [&str; 11] = [
     "bgp",
     "syn",
     "icmp",
+    "tunnel",
     "exception",
     "other",
 ];
@@ -117,7 +124,9 @@ fn upper(protocol: u8, payload: Option<&[u8]>) -> Class {
         (ICMP6, Some(kind), _) if ND_TELLS.contains(kind) => Class::NdReply,
         (ICMP | ICMP6, ..) => Class::Icmp,
         (OSPF, ..) => Class::Ospf,
+        (protocol, ..) if TUNNELS.contains(&protocol) => Class::Tunnel,
         (UDP, _, Some([_, to])) if BFD.contains(&to) => Class::Bfd,
+        (UDP, _, Some([_, to])) if UDP_TUNNELS.contains(&to) => Class::Tunnel,
         (TCP, _, Some(ports)) => match bytes.get(13) {
             Some(flags) if flags & (SYN | ACK) == SYN => Class::Syn,
             _ if ports.contains(&BGP) => Class::Bgp,
