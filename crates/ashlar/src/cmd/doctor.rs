@@ -6,6 +6,7 @@ use control::Source;
 use control::file;
 use control::process::File;
 use elements::device::vlan::port_and_vlan;
+use elements::ipsec::KernelTable;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
 use machine::doctor::{Finding, Level, Mend, Wanted};
@@ -45,7 +46,14 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
     let machine = Machine::here();
     ports::carry_frames(asked.frame_bytes.into());
     let wanted = match &asked.file {
-        Some(file) => wanted(&names(file, &asked.definitions, registry)?, asked.buffers),
+        Some(file) => {
+            let asks = asks(file, &asked.definitions, registry)?;
+            Wanted {
+                ipsec: asks.ipsec,
+                mpls: asks.mpls,
+                ..wanted(&asks.ports, asked.buffers)
+            }
+        }
         None => all_cards(&machine, asked.buffers),
     };
     let mut found = machine.lacks(&wanted);
@@ -67,40 +75,51 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
     }))
 }
 
-/// The names of a configuration's ports.
-fn names(
-    file: &str,
-    definitions: &[(String, String)],
-    registry: &Registry,
-) -> Result<Vec<String>, String> {
-    if file::is_described(file) {
-        return names_of_all(file, definitions, registry);
-    }
-    names_of(&Source::read(file, definitions.to_vec())?, registry)
+/// What a configuration asks of the machine.
+#[derive(Default)]
+struct Asks {
+    /// Names of ports.
+    ports: Vec<String>,
+    /// IPsec's associations, or labels, come from the kernel.
+    ipsec: bool,
+    mpls: bool,
 }
 
-/// The names of the ports of one graph.
-fn names_of(source: &Source, registry: &Registry) -> Result<Vec<String>, String> {
+fn asks(file: &str, definitions: &[(String, String)], registry: &Registry) -> Result<Asks, String> {
+    if file::is_described(file) {
+        return asks_of_all(file, definitions, registry);
+    }
+    asks_of(&Source::read(file, definitions.to_vec())?, registry)
+}
+
+/// The same of one graph.
+fn asks_of(source: &Source, registry: &Registry) -> Result<Asks, String> {
     let compiled = super::compile_source(source, registry, 1, &AnyPort, false);
-    match &compiled.plan {
-        Some(plan) => Ok(plan
+    let Some(plan) = &compiled.plan else {
+        super::say(&compiled.text());
+        return Err(String::new());
+    };
+    let table = plan.find_router_wide::<KernelTable>();
+    Ok(Asks {
+        ports: plan
             .devices
             .iter()
             .map(|device| device.name.clone())
-            .collect()),
-        None => {
-            super::say(&compiled.text());
-            Err(String::new())
-        }
-    }
+            .collect(),
+        ipsec: table.is_some_and(|table| table.in_use()),
+        mpls: plan
+            .elements
+            .iter()
+            .any(|e| e.class.name.starts_with("LinuxMPLS")),
+    })
 }
 
 /// The same of all routers of a file, without those that lie within the process: parts of shared ports, and links.
-fn names_of_all(
+fn asks_of_all(
     file: &str,
     definitions: &[(String, String)],
     registry: &Registry,
-) -> Result<Vec<String>, String> {
+) -> Result<Asks, String> {
     let source = Source::read(file, definitions.to_vec())?;
     let described = File {
         folder: control::isolated::folder(&source.stem()),
@@ -121,15 +140,21 @@ fn names_of_all(
     let joints = Joints::new(1);
     joints.commit(&parsed.together);
     let all = Directory::new().with_joints(Arc::new(joints));
-    let mut names = Vec::new();
+    let mut asks = Asks::default();
     for router in &parsed.routers {
         let ports = all.of_router(&router.name, None);
-        let own = names_of(&router.source, registry)?.into_iter();
-        names.extend(own.filter(|name| ports.is_of_machine(name)));
+        let own = asks_of(&router.source, registry)?;
+        asks.ports.extend(
+            own.ports
+                .into_iter()
+                .filter(|name| ports.is_of_machine(name)),
+        );
+        asks.ipsec |= own.ipsec;
+        asks.mpls |= own.mpls;
     }
-    names.sort();
-    names.dedup();
-    Ok(names)
+    asks.ports.sort();
+    asks.ports.dedup();
+    Ok(asks)
 }
 
 /// The Linux interfaces that a configuration opens, and whether the kernel keeps what is its own there (AF_XDP).
@@ -138,7 +163,7 @@ pub(super) fn interfaces(
     definitions: &[(String, String)],
     registry: &Registry,
 ) -> Result<BTreeMap<String, bool>, String> {
-    let wanted = wanted(&names(file, definitions, registry)?, 0);
+    let wanted = wanted(&asks(file, definitions, registry)?.ports, 0);
     let plain = wanted.interfaces.into_iter().map(|name| (name, false));
     let xdp = wanted.xdp.into_iter().map(|name| (name, true));
     Ok(plain.chain(xdp).collect())

@@ -4,6 +4,7 @@ mod card;
 mod cores;
 mod interface;
 mod memory;
+mod modules;
 mod rights;
 
 use crate::Machine;
@@ -118,6 +119,10 @@ pub struct Wanted {
     pub taps: bool,
     /// Bytes that DPDK needs in hugepages; 0 if no port is DPDK's.
     pub memory: usize,
+    /// True if IPsec's associations and policies come from the kernel.
+    pub ipsec: bool,
+    /// True if labels come from the kernel.
+    pub mpls: bool,
 }
 
 impl Machine {
@@ -127,6 +132,7 @@ impl Machine {
         self.cards(wanted, &mut found);
         self.linux_interfaces(wanted, &mut found);
         self.memory(wanted, &mut found);
+        self.modules(wanted, &mut found);
         self.rights(wanted, &mut found);
         self.cores(&mut found);
         found.sort_by_key(|finding| std::cmp::Reverse(finding.level));

@@ -1,0 +1,161 @@
+//! What the kernel must be able to do where it decides for the router: IPsec, MPLS.
+
+use super::{Finding, Level, Mend, Wanted};
+use crate::Machine;
+
+/// NETLINK_XFRM in /proc/net/netlink.
+const XFRM: &str = "6";
+
+/// How a part of the kernel is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Here,
+    /// A module that nobody has loaded.
+    OnDisk,
+    Missing,
+}
+
+impl Machine {
+    pub(super) fn modules(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
+        let ipsec = ["xfrm_user", "esp4", "esp6"];
+        let mpls = ["mpls_router", "mpls_iptunnel"];
+        if wanted.ipsec {
+            let why = "the router takes IPsec's associations and policies from the kernel, which needs this to have any";
+            self.parts("IPsec", &ipsec, why, found);
+        }
+        if wanted.mpls {
+            let why =
+                "the router takes labels from the kernel's routes, which needs this to have any";
+            self.parts("MPLS", &mpls, why, found);
+            if self.files.number("proc/sys/net/mpls/platform_labels") == Some(0) {
+                let what =
+                    "the kernel takes no labels in this namespace: net.mpls.platform_labels is 0";
+                let why = "a route for a label is refused then; the setting belongs to the router's namespace";
+                let mend = Mend::by_hand(
+                    "ip netns exec NAMESPACE sysctl -w net.mpls.platform_labels=100000",
+                );
+                found.push(Finding::new(Level::Warning, "MPLS", what, why).mend(mend));
+            }
+        }
+    }
+
+    fn parts(&self, about: &str, names: &[&str], why: &str, found: &mut Vec<Finding>) {
+        let of = |wanted: Part| -> Vec<&str> {
+            let names = names.iter().filter(|name| self.part(name) == wanted);
+            names.copied().collect()
+        };
+        let (missing, on_disk) = (of(Part::Missing), of(Part::OnDisk));
+        if !missing.is_empty() {
+            let what = format!("the kernel has no {}", missing.join(", "));
+            let mend = Mend::by_hand(
+                "install the modules of the running kernel, or a kernel that has them",
+            );
+            found.push(Finding::new(Level::Error, about, what, why).mend(mend));
+        }
+        if !on_disk.is_empty() {
+            let all = on_disk.join(" ");
+            let what = format!("not loaded: {}", on_disk.join(", "));
+            let mend = Mend::new(format!("modprobe -a {all}"), format!("modprobe -r {all}"));
+            found.push(Finding::new(Level::Warning, about, what, why).mend(mend));
+        }
+    }
+
+    fn part(&self, name: &str) -> Part {
+        let read = |path: &str| self.files.read(path).unwrap_or_default();
+        let first = |text: &str, word: &str| {
+            let mut words = text
+                .lines()
+                .filter_map(|line| line.split_whitespace().next());
+            words.any(|first| first == word)
+        };
+        // A socket of the kernel itself, whose process is 0.
+        let speaks_xfrm = || {
+            read("proc/net/netlink").lines().any(|line| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                words.get(1..3) == Some(&[XFRM, "0"])
+            })
+        };
+        let release = read("proc/sys/kernel/osrelease");
+        let listed = |list: &str| {
+            let file = format!("/{name}.ko");
+            let text = read(&format!("lib/modules/{release}/{list}"));
+            text.lines().any(|line| {
+                let path = line.split(':').next().unwrap_or_default();
+                path.rsplit_once(&file)
+                    .is_some_and(|(_, end)| end.is_empty() || end.starts_with('.'))
+            })
+        };
+        let is_here = first(&read("proc/modules"), name)
+            || self.files.exists(&format!("sys/module/{name}"))
+            || name == "xfrm_user" && speaks_xfrm()
+            || name == "mpls_router" && self.files.exists("proc/sys/net/mpls")
+            || listed("modules.builtin");
+        match (is_here, listed("modules.dep")) {
+            (true, _) => Part::Here,
+            (false, true) => Part::OnDisk,
+            (false, false) => Part::Missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fake;
+
+    #[test]
+    fn what_the_kernel_lacks_for_ipsec_and_mpls_is_named() {
+        let fake = Fake::new();
+        let lacks = |wanted: &Wanted| {
+            let mut found = Vec::new();
+            fake.machine().modules(wanted, &mut found);
+            let each = found.into_iter();
+            each.map(|f| (f.level, f.what, f.mend.map(|mend| mend.command)))
+                .collect::<Vec<_>>()
+        };
+        let nothing = Wanted::default();
+        let ipsec = Wanted {
+            ipsec: true,
+            ..Wanted::default()
+        };
+        let mpls = Wanted {
+            mpls: true,
+            ..Wanted::default()
+        };
+        assert_eq!(lacks(&nothing), []);
+        let all = lacks(&ipsec);
+        assert_eq!(all.len(), 1);
+        assert_eq!(
+            (all[0].0, &*all[0].1),
+            (Level::Error, "the kernel has no xfrm_user, esp4, esp6")
+        );
+        fake.write("proc/sys/kernel/osrelease", "6.1.0-9\n");
+        fake.write(
+            "lib/modules/6.1.0-9/modules.dep",
+            "kernel/net/ipv4/esp4.ko.xz: kernel/a.ko\nkernel/net/mpls/mpls_router.ko: kernel/b/mpls_iptunnel.ko\n",
+        );
+        fake.write(
+            "lib/modules/6.1.0-9/modules.builtin",
+            "kernel/net/ipv6/esp6.ko\n",
+        );
+        fake.write(
+            "proc/net/netlink",
+            "sk               Eth Pid        Groups\n0000000000000000 6   0          00000000\n",
+        );
+        let all = lacks(&ipsec);
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].0, &*all[0].1), (Level::Warning, "not loaded: esp4"));
+        assert_eq!(all[0].2.as_deref(), Some("modprobe -a esp4"));
+        let all = lacks(&mpls);
+        assert_eq!(&*all[0].1, "the kernel has no mpls_iptunnel");
+        assert_eq!(&*all[1].1, "not loaded: mpls_router");
+        fake.write(
+            "proc/modules",
+            "mpls_iptunnel 16384 0 - Live 0x0\nmpls_router 32768 1 - Live 0x0\n",
+        );
+        fake.write("proc/sys/net/mpls/platform_labels", "0\n");
+        let all = lacks(&mpls);
+        assert_eq!(all.len(), 1);
+        assert!(all[0].1.contains("platform_labels is 0"));
+    }
+}
