@@ -43,7 +43,7 @@ fn variant(round: usize) -> String {
             "-> DropDirectedBroadcasts",
             &format!("-> c{round} :: Counter -> DropDirectedBroadcasts"),
         ),
-        2 => text.replace("$MTU1 1500", &format!("$MTU1 {}", 1400 + round)),
+        2 => text.replace("$MTU1 $DEV1:mtu", &format!("$MTU1 {}", 1400 + round)),
         3 => format!("{text}\nFromDevice(mem:more{round}) -> Discard;\n"),
         _ => text.replace(
             "ENTRY_CAPACITY 32768",
