@@ -7,7 +7,11 @@ use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use engine::wake::Wakers;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 
 /// Links that a packet may cross: more than an IP packet's time to live lets it, so that this ends the loops of frames.
 const MAX_HOPS: u16 = 255;
@@ -35,12 +39,15 @@ impl Direction {
 /// A link.
 pub(super) struct Link {
     directions: [Direction; 2],
+    /// Open ports of each side: a reload opens one before it closes another.
+    open: [AtomicUsize; 2],
 }
 
 impl Link {
     pub(super) fn new(workers: usize, packets: usize) -> Link {
         Link {
             directions: [(); 2].map(|()| Direction::new(workers, packets)),
+            open: Default::default(),
         }
     }
 }
@@ -94,23 +101,40 @@ impl End {
         Parts {
             rx: rx.collect(),
             tx: tx.collect(),
-            port: Arc::new(self.clone()),
+            port: Arc::new(Opened::new(self)),
         }
     }
 }
 
-impl Port for End {
+/// An open port of one side.
+struct Opened(End);
+
+impl Opened {
+    fn new(end: &End) -> Opened {
+        end.link.open[end.side].fetch_add(1, Relaxed);
+        Opened(end.clone())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.link.open[self.0.side].fetch_sub(1, Relaxed);
+    }
+}
+
+impl Port for Opened {
     fn info(&self) -> PortInfo {
-        self.probe()
+        self.0.probe()
     }
 
+    /// True if the other router has the link open: to receive, to send, or both.
     fn link_up(&self) -> bool {
-        self.sends().lanes.iter().all(|lane| lane.is_open())
+        self.0.link.open[1 - self.0.side].load(Relaxed) > 0
     }
 
     fn counters(&self) -> Vec<PortCounter> {
         let mut all = Vec::new();
-        let each = self.sends().counts.iter().enumerate();
+        let each = self.0.sends().counts.iter().enumerate();
         each.for_each(|(queue, counts)| counts.report(queue, &mut all));
         all
     }

@@ -134,6 +134,30 @@ fn a_link_hands_over_the_same_buffers_and_has_a_bound_for_loops() {
 }
 
 #[test]
+fn link_that_is_used_one_way_is_up_at_both_ends() {
+    let joints = joints(&link(16));
+    let device = |_: &str| Ok(crate::memory::probe());
+    let open = |router: &str, rx_queues, tx_queues| {
+        let joint = joints.find(router, "up").expect("it has a part");
+        let request = PortRequest {
+            rx_queues,
+            tx_queues,
+            ..request(1)
+        };
+        let joint = joint.expect("it is no port of its own");
+        joint.open(&request, device).expect("it opens")
+    };
+    let mut sends = open("red", 0, 1);
+    assert!(!sends.port.link_up());
+    let mut receives = open("blue", 1, 0);
+    assert!(sends.port.link_up() && receives.port.link_up());
+    assert_eq!(send(&mut sends.tx[0], &[frame(HERE, &[], 1)]), 1);
+    assert_eq!(take(&mut receives.rx[0]), [frame(HERE, &[], 1)]);
+    drop(sends);
+    assert!(!receives.port.link_up());
+}
+
+#[test]
 fn a_port_is_told_apart_and_tags_are_the_routers_no_concern() {
     let joints = joints(&port(vec![
         share("red", &[100], By::Rest),
