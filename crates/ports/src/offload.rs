@@ -94,11 +94,19 @@ impl VnetHeader {
     }
 }
 
+/// Segments of a super-frame at most: 64 KiB in the smallest that Linux makes of TCP (sysctl tcp_min_snd_mss). One byte in each
+/// segment would make 65,000 packets of one frame.
+const SEGMENTS: usize = 1366;
+/// Segments of a super-frame that is carried whole: whoever cuts it does so in one turn.
+const SEGMENTS_WHOLE: usize = 128;
+
 /// Why a super-frame could not be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CutError {
     /// A kind of offload that is not known here, or headers that do not fit it.
     Unknown,
+    /// It would become too many packets.
+    TooMany,
     /// The pool has run dry; what came before was delivered.
     NoBuffer,
     /// A segment is longer than a packet buffer.
@@ -161,42 +169,84 @@ pub(crate) fn whole(vnet: &VnetHeader, head: &[u8], len: usize, room: usize) -> 
         && vnet.flags & NEEDS_CSUM != 0
         && checksum == (shape.transport, TCP_CSUM)
         && vnet.segment > 0
+        && len.saturating_sub(shape.payload) <= SEGMENTS_WHOLE * usize::from(vnet.segment)
         && first < len
         && first <= room;
     carried.then_some(shape)
 }
 
-/// Cuts the super-frame that lies in `head` and then `tail` into packets, in order. All headers must
-/// lie in `head`.
+/// A super-frame that is being cut, which lies in a `head` that has all headers, and then in a `tail`.
+pub(crate) struct Cut {
+    shape: Shape,
+    segment: usize,
+    /// Bytes of payload, and those of the segments that were made.
+    total: usize,
+    start: usize,
+    index: usize,
+    is_done: bool,
+}
+
+impl Cut {
+    /// Begins with a frame that has so many bytes behind its head.
+    ///
+    /// # Errors
+    /// See [`CutError`].
+    pub(crate) fn new(vnet: &VnetHeader, head: &[u8], tail: usize) -> Result<Cut, CutError> {
+        let shape = shape(vnet, head).ok_or(CutError::Unknown)?;
+        let segment = usize::from(vnet.segment);
+        let total = head.len() - shape.payload + tail;
+        if total.div_ceil(segment) > SEGMENTS {
+            return Err(CutError::TooMany);
+        }
+        Ok(Cut {
+            shape,
+            segment,
+            total,
+            start: 0,
+            index: 0,
+            is_done: false,
+        })
+    }
+
+    /// The next segment of the same frame; `None` after the last one.
+    ///
+    /// # Errors
+    /// See [`CutError`].
+    pub(crate) fn next(&mut self, head: &[u8], tail: &[u8]) -> Result<Option<Packet>, CutError> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let payload_at = self.shape.payload;
+        let len = self.segment.min(self.total - self.start);
+        let mut packet = Packet::new().ok_or(CutError::NoBuffer)?;
+        let room = packet.put(payload_at + len).ok_or(CutError::TooLong)?;
+        let (headers, payload) = room.split_at_mut(payload_at);
+        headers.copy_from_slice(&head[..payload_at]);
+        gather(&head[payload_at..], tail, self.start, payload);
+        self.is_done = self.start + len == self.total;
+        self.shape
+            .finish(room, self.index, self.start, self.is_done);
+        self.start += len;
+        self.index += 1;
+        Ok(Some(packet))
+    }
+}
+
+/// Cuts a whole super-frame into packets, in order.
 ///
 /// # Errors
 /// See [`CutError`]. Segments made before the error have been delivered.
-pub(crate) fn cut(
+fn cut(
     vnet: &VnetHeader,
     head: &[u8],
     tail: &[u8],
     mut deliver: impl FnMut(Packet),
 ) -> Result<(), CutError> {
-    let shape = shape(vnet, head).ok_or(CutError::Unknown)?;
-    let size = usize::from(vnet.segment);
-    let total = head.len() - shape.payload + tail.len();
-    let (mut start, mut index) = (0, 0);
-    loop {
-        let len = size.min(total - start);
-        let mut packet = Packet::new().ok_or(CutError::NoBuffer)?;
-        let room = packet.put(shape.payload + len).ok_or(CutError::TooLong)?;
-        let (headers, payload) = room.split_at_mut(shape.payload);
-        headers.copy_from_slice(&head[..shape.payload]);
-        gather(&head[shape.payload..], tail, start, payload);
-        let last = start + len == total;
-        shape.finish(room, index, start, last);
-        deliver(packet);
-        if last {
-            return Ok(());
-        }
-        start += len;
-        index += 1;
+    let mut cut = Cut::new(vnet, head, tail.len())?;
+    while let Some(segment) = cut.next(head, tail)? {
+        deliver(segment);
     }
+    Ok(())
 }
 
 /// The packets that a frame becomes whose virtio-net header is this, and whose first `head` bytes lie together, as far as it

@@ -84,7 +84,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct AfPacket {
     shared: Arc<Shared>,
     info: PortInfo,
-    rx_counts: Vec<Arc<Counts<5>>>,
+    rx_counts: Vec<Arc<Counts<6>>>,
     tx_counts: Vec<Arc<Counts<3>>>,
     _watcher: Watcher,
 }

@@ -3,7 +3,7 @@
 use super::Socket;
 use super::sys::{BURST, Intake, Message};
 use crate::counts::Counts;
-use crate::offload::{self, CutError};
+use crate::offload::{self, Cut, CutError};
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::RxQueue;
@@ -12,28 +12,38 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 /// Names of the counters of a receive queue.
-pub(super) const NAMES: [&str; 5] = [
+pub(super) const NAMES: [&str; 6] = [
     "too_long",
     "gso_unknown",
+    "gso_too_many",
     "bad_offload",
     "rx_no_buffer",
     "rx_errors",
 ];
 const TOO_LONG: usize = 0;
 const GSO_UNKNOWN: usize = 1;
-const BAD_OFFLOAD: usize = 2;
-const NO_BUFFER: usize = 3;
-const ERRORS: usize = 4;
+const GSO_TOO_MANY: usize = 2;
+const BAD_OFFLOAD: usize = 3;
+const NO_BUFFER: usize = 4;
+const ERRORS: usize = 5;
 
-/// Segments that may wait for the next call: those of a burst of super-frames of 64 KiB.
-const HELD: usize = 4096;
+/// A super-frame of which some segments have not been made yet.
+struct Rest {
+    cut: Cut,
+    /// Its place in the intake, which has the rest of its bytes.
+    place: usize,
+    head: Vec<u8>,
+}
 
 pub(super) struct Rx {
     socket: Arc<Socket>,
     intake: Intake,
-    /// Packets that were more than the caller asked for: one super-frame can be 45 of them.
+    /// What the last system call brought beyond what the caller asked for: a super-frame can be more packets than that. First
+    /// the rest of one, then frames, the first of which has the place `first_held` in the intake.
+    rest: Option<Rest>,
     hold: Tail<Packet>,
     held: Head<Packet>,
+    first_held: usize,
     /// Frames to make room for first: a little more than came last time, so that an empty poll
     /// does not take and give back a burst of buffers.
     guess: usize,
@@ -42,17 +52,19 @@ pub(super) struct Rx {
     /// There was no buffer last time. Frames wait in the kernel then, which counts those that it drops; here it counts
     /// how often buffers run out, not how often one looks.
     short: bool,
-    counts: Arc<Counts<5>>,
+    counts: Arc<Counts<6>>,
 }
 
 impl Rx {
-    pub(super) fn new(socket: Arc<Socket>, counts: Arc<Counts<5>>) -> Rx {
-        let (hold, held) = ring(HELD);
+    pub(super) fn new(socket: Arc<Socket>, counts: Arc<Counts<6>>) -> Rx {
+        let (hold, held) = ring(BURST);
         Rx {
             socket,
             intake: Intake::new(),
+            rest: None,
             hold,
             held,
+            first_held: 0,
             guess: 4,
             carries: false,
             short: false,
@@ -60,8 +72,8 @@ impl Rx {
         }
     }
 
-    /// One system call: receives up to `ask` frames, appends packets while `into` has fewer than
-    /// `limit` and holds the rest. Returns the number of frames.
+    /// One system call, when nothing is left of the last one: receives up to `ask` frames, appends packets while `into` has
+    /// fewer than `limit` and holds the other frames. Returns the number of frames.
     fn burst(&mut self, into: &mut Batch, limit: usize, ask: usize) -> usize {
         let mut rooms = [const { None }; BURST];
         let mut short = false;
@@ -89,62 +101,118 @@ impl Rx {
                 return 0;
             }
         };
-        for (i, packet) in rooms.into_iter().flatten().take(n).enumerate() {
-            self.frame(i, packet, into, limit);
+        self.first_held = n;
+        for (place, packet) in rooms.into_iter().flatten().take(n).enumerate() {
+            if into.len() < limit {
+                self.frame(place, packet, into, limit);
+            } else {
+                self.first_held = self.first_held.min(place);
+                // It has room for a burst.
+                let _ = self.hold.push(packet);
+            }
         }
         n
     }
 
+    /// Makes packets of what is left of the last system call, while `into` has fewer than `limit`. True if nothing is left.
+    fn go_on(&mut self, into: &mut Batch, limit: usize) -> bool {
+        if let Some(mut rest) = self.rest.take()
+            && !self.segments(&mut rest.cut, (rest.place, &rest.head), into, limit)
+        {
+            self.rest = Some(rest);
+        }
+        while self.rest.is_none() && into.len() < limit {
+            let mut next = None;
+            if self.held.pop_each(1, |packet| next = Some(packet)) == 0 {
+                return true;
+            }
+            if let Some(packet) = next {
+                let place = self.first_held;
+                self.first_held += 1;
+                self.frame(place, packet, into, limit);
+            }
+        }
+        false
+    }
+
     /// Makes a received frame into packets.
-    fn frame(&mut self, i: usize, mut packet: Packet, into: &mut Batch, limit: usize) {
-        let message = self.intake.message(i);
+    fn frame(&mut self, place: usize, mut packet: Packet, into: &mut Batch, limit: usize) {
+        let message = self.intake.message(place);
         let room = packet.len();
-        let beyond = self
-            .intake
-            .beyond(i, message.len.saturating_sub(packet.len()));
+        let beyond = self.intake.beyond(place, message.len.saturating_sub(room));
         packet.truncate(message.len);
         if message.truncated || (!message.vnet.is_gso() && !beyond.is_empty()) {
             return self.counts.at(TOO_LONG).add(1);
         }
-        // Those that have to wait here are cut: whoever takes them may want them so.
-        let carries = self.carries && into.len() < limit && message.tag.is_none();
+        if !message.vnet.is_gso() {
+            let sound = message.vnet.complete(packet.data_mut());
+            return match describe(packet, &message).filter(|_| sound) {
+                Some(packet) => into.push(packet),
+                None => self.counts.at(BAD_OFFLOAD).add(1),
+            };
+        }
         let len = packet.len() + beyond.len();
-        let whole = (carries && message.vnet.is_gso())
+        let whole = (self.carries && message.tag.is_none())
             .then(|| offload::whole(&message.vnet, packet.data(), len, room))
             .flatten();
-        let counts = &self.counts;
-        let hold = &mut self.hold;
-        let mut deliver = |packet: Packet| {
-            let Some(packet) = describe(packet, &message) else {
-                return counts.at(BAD_OFFLOAD).add(1);
-            };
-            if into.len() < limit {
-                into.push(packet);
-            } else if hold.push(packet).is_err() {
-                counts.at(NO_BUFFER).add(1);
-            }
-        };
-        if !message.vnet.is_gso() {
-            if !message.vnet.complete(packet.data_mut()) {
-                return counts.at(BAD_OFFLOAD).add(1);
-            }
-            return deliver(packet);
-        }
         if let Some(shape) = whole {
             match joined(packet, beyond) {
                 Ok(mut whole) => {
                     whole.set_super_frame(&shape, message.vnet.segment);
-                    return deliver(whole);
+                    return match describe(whole, &message) {
+                        Some(whole) => into.push(whole),
+                        None => self.counts.at(BAD_OFFLOAD).add(1),
+                    };
                 }
                 Err(head) => packet = head,
             }
         }
-        match offload::cut(&message.vnet, packet.data(), beyond, deliver) {
-            Ok(()) => (),
-            Err(CutError::Unknown) => counts.at(GSO_UNKNOWN).add(1),
-            Err(CutError::NoBuffer) => counts.at(NO_BUFFER).add(1),
-            Err(CutError::TooLong) => counts.at(TOO_LONG).add(1),
+        match Cut::new(&message.vnet, packet.data(), beyond.len()) {
+            Ok(mut cut) => {
+                let head = packet.data();
+                if !self.segments(&mut cut, (place, head), into, limit) {
+                    let head = head.to_vec();
+                    self.rest = Some(Rest { cut, place, head });
+                }
+            }
+            Err(why) => self.counts.at(reason(why)).add(1),
         }
+    }
+
+    /// Cuts a super-frame, whose first bytes are `head`, while `into` may have more. True if it is done.
+    fn segments(
+        &self,
+        cut: &mut Cut,
+        (place, head): (usize, &[u8]),
+        into: &mut Batch,
+        limit: usize,
+    ) -> bool {
+        let message = self.intake.message(place);
+        let beyond = message.len.saturating_sub(head.len());
+        let beyond = self.intake.beyond(place, beyond);
+        while into.len() < limit {
+            match cut.next(head, beyond) {
+                Ok(Some(segment)) => match describe(segment, &message) {
+                    Some(segment) => into.push(segment),
+                    None => self.counts.at(BAD_OFFLOAD).add(1),
+                },
+                Ok(None) => return true,
+                Err(why) => {
+                    self.counts.at(reason(why)).add(1);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+fn reason(why: CutError) -> usize {
+    match why {
+        CutError::Unknown => GSO_UNKNOWN,
+        CutError::TooMany => GSO_TOO_MANY,
+        CutError::NoBuffer => NO_BUFFER,
+        CutError::TooLong => TOO_LONG,
     }
 }
 
@@ -186,13 +254,13 @@ impl Rx {
     fn take(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
         let limit = before + max;
-        if self.held.pop_each(max, |packet| into.push(packet)) > 0 {
-            return into.len() - before;
-        }
-        let mut ask = self.guess.min(max).min(BURST);
+        let mut ask = match self.go_on(into, limit) {
+            true => self.guess.min(max).min(BURST),
+            false => 0,
+        };
         while ask > 0 {
             let got = self.burst(into, limit, ask);
-            if got < ask {
+            if got < ask || self.rest.is_some() {
                 break;
             }
             ask = limit.saturating_sub(into.len()).min(BURST);

@@ -345,3 +345,65 @@ fn a_tap_port_talks_to_the_kernel() {
     let lines = bridge.end();
     assert_eq!(counter(&lines, "tx_errors"), 0, "{lines:?}");
 }
+
+/// Sends one TCP super-frame of 60,000 bytes of payload by eth0, in segments of so many bytes.
+fn super_frame(segment: usize) -> String {
+    format!(
+        "
+import socket, struct
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x0800)
+packets.setsockopt(263, 15, 1)
+packets.bind(('eth0', 0x0800))
+ip = struct.pack('>BBHHHBBH4s4s', 0x45, 0, 60040, 1, 0, 64, 6, 0, bytes([10, 99, 0, 1]), bytes([10, 99, 0, 2]))
+tcp = struct.pack('>HHIIBBHHH', 1, 2, 0, 0, 0x50, 0x10, 100, 0, 0)
+vnet = struct.pack('=BBHHHH', 1, 1, 54, {segment}, 34, 16)
+packets.send(vnet + b'\\xff' * 6 + bytes([2, 0, 0, 0, 0, 1, 8, 0]) + ip + tcp + bytes(60000))
+"
+    )
+}
+
+#[test]
+fn super_frame_of_many_segments_becomes_no_more_packets_than_are_asked_for() {
+    let net = Net::new();
+    let space = ports::Namespace::open(&format!("{}r", net.tag)).unwrap();
+    let directory = ports::Directory::new().in_namespace(std::sync::Arc::new(space));
+    let request = engine::port::PortRequest {
+        rx_queues: 1,
+        tx_queues: 0,
+        descriptors: 0,
+        promiscuous: true,
+    };
+    let port = engine::port::PortDirectory::open(&directory, "r0", &request).unwrap();
+    let mut rx = port.rx[0].take().unwrap();
+    let count = |name: &str| {
+        let all = port.port.counters();
+        let of = all.iter().filter(|(n, ..)| *n == name);
+        of.map(|(.., value)| value).sum::<u64>()
+    };
+    // Others may speak on the wire, too: of the segments the first has the number 0.
+    for (segment, packets) in [(1448, 42), (100, 600), (44, 1364), (1, 0), (43, 0)] {
+        assert!(
+            net.python("a", &super_frame(segment))
+                .wait()
+                .unwrap()
+                .success()
+        );
+        let before = count("gso_too_many");
+        let mut bytes = Vec::new();
+        testkit::until("the super-frame", || {
+            let mut batch = engine::packet::Batch::new();
+            let got = rx.receive(&mut batch, 7);
+            assert_eq!(got, batch.len());
+            assert!(got <= 7, "{got}");
+            for packet in batch.iter() {
+                let data = packet.data();
+                if data.get(6..12) == Some(&[2, 0, 0, 0, 0, 1]) {
+                    bytes.push(data.len() - 54);
+                }
+            }
+            bytes.len() == packets && (packets > 0 || count("gso_too_many") > before)
+        });
+        let total: usize = bytes.iter().sum();
+        assert_eq!(total, if packets > 0 { 60_000 } else { 0 }, "{segment}");
+    }
+}
