@@ -172,6 +172,11 @@ pub trait Port: Send + Sync {
     /// Whether the link is up.
     fn link_up(&self) -> bool;
 
+    /// True while the link is down because the port is new and its other end may be about to come.
+    fn is_settling(&self) -> bool {
+        false
+    }
+
     /// Has the other end see the link down, or as it is, if the port can do that.
     fn hold_down(&self, down: bool) {
         let _ = down;

@@ -87,6 +87,11 @@ impl Tap {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 
+    /// The same, without telling: true until [`take_new`](Self::take_new).
+    pub fn is_new(&self) -> bool {
+        self.is_new.load(Ordering::Relaxed)
+    }
+
     /// Brings the interface up, or takes it down.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The thread of a port that connects, and stays to hear of the end.
 
 use super::ring::Ring;
-use super::session::{self, Heard, Rings, Talk};
+use super::session::{self, Heard, Made, Rings, Talk};
 use super::words::Words;
 use super::{Shared, lock};
 use crate::sys as system;
@@ -100,6 +100,8 @@ pub(super) struct Connector {
     shared: Arc<Shared>,
     stop: Arc<OwnedFd>,
     listener: Option<Listener>,
+    /// A client's memory.
+    made: Made,
     /// What was said last of why there is no connection.
     said: String,
 }
@@ -114,6 +116,7 @@ impl Connector {
             shared: Arc::clone(shared),
             stop: Arc::clone(stop),
             listener,
+            made: Made::default(),
             said: String::new(),
         }
     }
@@ -194,15 +197,15 @@ impl Connector {
         let (words, queues) = (&self.shared.words, self.shared.queues);
         let rings = match words.is_server {
             true => session::server(&talk, words, queues),
-            false => session::client(&talk, words, queues),
+            false => session::client(&talk, words, queues, &mut self.made),
         };
         match rings {
             Ok(rings) => self.give(rings),
             Err(why) => return format!("not connected: {why}"),
         }
         self.shared.is_connected.store(true, Ordering::Relaxed);
+        self.shared.was_connected.store(true, Ordering::Relaxed);
         self.said.clear();
-        self.shared.say("connected");
         let why = loop {
             if let Some(mistake) = lock(&self.shared.mistake).take() {
                 self.shared.mistakes.add(1);

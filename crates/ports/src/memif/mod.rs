@@ -23,13 +23,14 @@ use crate::sys as system;
 use connector::Connector;
 use engine::packet::Batch;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
-use ring::{Mistake, Ring};
+use ring::{Budget, Mistake, Ring};
 use session::Queues;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use words::Words;
 
 /// Regions of memory that a client may have.
@@ -38,6 +39,8 @@ const REGIONS: usize = 256;
 const MEMORY_MAX: usize = 1 << 30;
 /// Queues each way.
 const QUEUES_MAX: usize = 64;
+/// A new port waits so long for its other end before its link counts as down.
+const SETTLES: Duration = Duration::from_secs(1);
 /// Frames that wait in a ring, as a logarithm, unless more are asked for.
 const RING: u8 = 10;
 
@@ -51,6 +54,9 @@ struct Shared {
     rx: Vec<Arc<End<Ring>>>,
     tx: Vec<Arc<End<Ring>>>,
     is_connected: AtomicBool,
+    /// Set by the first connection.
+    was_connected: AtomicBool,
+    opened: Instant,
     /// It is not to be connected; `told` wakes the thread when that changes.
     is_held: AtomicBool,
     mistakes: Count,
@@ -114,11 +120,11 @@ impl RxQueue for Rx {
         }
         let rings = self.current.all.len();
         let mut received = 0;
+        let mut budget = Budget::of(max);
         for _ in 0..rings {
             // The one after the last that filled a burst is the first in the next.
             self.turn = (self.turn + 1) % rings;
-            let left = max - received;
-            match self.current.all[self.turn].receive(into, left, &self.counts) {
+            match self.current.all[self.turn].receive(into, &mut budget, &self.counts) {
                 Ok(more) => received += more,
                 Err(mistake) => {
                     self.current.leave();
@@ -126,7 +132,7 @@ impl RxQueue for Rx {
                     break;
                 }
             }
-            if received == max {
+            if budget.is_spent() {
                 break;
             }
         }
@@ -195,6 +201,11 @@ impl Port for Memif {
 
     fn link_up(&self) -> bool {
         self.shared.is_connected.load(Ordering::Relaxed)
+    }
+
+    fn is_settling(&self) -> bool {
+        let shared = &self.shared;
+        !shared.was_connected.load(Ordering::Relaxed) && shared.opened.elapsed() < SETTLES
     }
 
     fn hold_down(&self, down: bool) {
@@ -268,6 +279,8 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
         tx: ends(request.tx_queues).map_err(failed)?,
         events: events.clone(),
         is_connected: AtomicBool::new(false),
+        was_connected: AtomicBool::new(false),
+        opened: Instant::now(),
         is_held: AtomicBool::new(false),
         mistakes: Count::default(),
         mistake: Mutex::default(),

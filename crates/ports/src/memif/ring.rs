@@ -31,6 +31,10 @@ const DESCRIPTOR: usize = 16;
 const NEXT: u16 = 1;
 /// How many descriptors ahead of its turn a buffer is fetched.
 const AHEAD: u16 = 4;
+/// Buffers of a frame at most: 64 KiB in the smallest ones.
+const FRAME_BUFFERS: usize = 512;
+/// Buffers that are looked at in a burst, for each frame that it may have: enough for long frames in buffers of 2 KiB.
+const BUFFERS: usize = 8;
 
 /// Names of a receive queue's counters.
 pub(super) const RX_NAMES: [&str; 2] = ["rx_no_buffer", "too_long"];
@@ -61,14 +65,15 @@ impl Bell {
         }
     }
 
-    /// Takes out what has rung. Of an event counter no more than is there: to read on might mean to wait.
+    /// Takes out what has rung, once: the other end could ring for ever. What is left wakes a sleeper once more.
     fn silence(&self) {
         match self {
             Bell::Pair(fd) => sys::drain(fd),
             Bell::Event(fd) => {
-                while let [true] = system::poll([fd.as_raw_fd()], Duration::ZERO)
-                    && system::read(fd.as_raw_fd(), &mut [0; 8]) > 0
-                {}
+                // To read where nothing is might mean to wait.
+                if let [true] = system::poll([fd.as_raw_fd()], Duration::ZERO) {
+                    system::read(fd.as_raw_fd(), &mut [0; 8]);
+                }
             }
         }
     }
@@ -78,6 +83,27 @@ impl Bell {
         match self {
             Bell::Event(fd) | Bell::Pair(fd) => fd,
         }
+    }
+}
+
+/// What one call may still do, whatever the other end has filled: a frame that is dropped counts as one that is received.
+pub(super) struct Budget {
+    frames: usize,
+    buffers: usize,
+}
+
+impl Budget {
+    /// For so many frames at most.
+    pub(super) fn of(frames: usize) -> Budget {
+        Budget {
+            frames,
+            buffers: frames.saturating_mul(BUFFERS),
+        }
+    }
+
+    /// True if nothing more may be done.
+    pub(super) fn is_spent(&self) -> bool {
+        self.frames == 0 || self.buffers == 0
     }
 }
 
@@ -148,8 +174,9 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Writes what a new ring begins with. `gives`: the other end sends, and gets all buffers.
+    /// Writes what a new ring begins with, where an older one may have been. `gives`: the other end sends, and gets all buffers.
     pub(super) fn set_up(&self, gives: bool) {
+        self.here().short(self.at + TAIL).store(0, Relaxed);
         for slot in 0..self.size {
             self.offer(slot);
         }
@@ -287,14 +314,14 @@ impl Ring {
         }
     }
 
-    /// Receives at most `max` packets.
+    /// Receives packets within a budget; returns how many.
     ///
     /// # Errors
     /// What the other end did; the ring is not to be used any more.
     pub(super) fn receive(
         &mut self,
         into: &mut Batch,
-        max: usize,
+        budget: &mut Budget,
         counts: &Counts<2>,
     ) -> Result<usize, Mistake> {
         let filled = self.filled()?;
@@ -304,12 +331,17 @@ impl Ring {
         let (first, before) = (self.next, into.len());
         let end = first.wrapping_add(filled);
         (0..AHEAD.min(filled)).for_each(|n| self.prefetch(first.wrapping_add(n)));
-        while self.next != end && into.len() - before < max {
+        while self.next != end && !budget.is_spent() {
             let Some(packet) = Packet::new() else {
                 counts.at(NO_BUFFER).add(1);
                 break;
             };
-            match self.take(packet, end)? {
+            let begin = self.next;
+            let taken = self.take(packet, end)?;
+            let used = usize::from(self.next.wrapping_sub(begin));
+            budget.frames -= 1;
+            budget.buffers = budget.buffers.saturating_sub(used);
+            match taken {
                 Some(packet) => into.push(packet),
                 None => counts.at(TOO_LONG).add(1),
             }
@@ -337,9 +369,13 @@ impl Ring {
     /// Takes a frame out, whose buffers end before `end`; `None` if it is too long.
     fn take(&mut self, mut packet: Packet, end: u16) -> Result<Option<Packet>, Mistake> {
         let mut fits = true;
+        let first = self.next;
         loop {
             if self.next == end {
                 return Err("has begun a frame that has no end");
+            }
+            if usize::from(self.next.wrapping_sub(first)) == FRAME_BUFFERS {
+                return Err("has a frame of more than 512 buffers");
             }
             let buffer = self.buffer(self.next)?;
             let ahead = self.next.wrapping_add(AHEAD);

@@ -133,11 +133,47 @@ pub(super) struct Queues {
     pub(super) ring: u8,
 }
 
+/// The memory that a client has made. It is used again for later connections: the other end may keep what it was given, so
+/// each new region might be one more that is never free again.
+#[derive(Default)]
+pub(super) struct Made {
+    /// The user who has seen it.
+    user: Option<u32>,
+    regions: Vec<Arc<[Region]>>,
+}
+
+impl Made {
+    /// Memory of so many bytes for a connection with a user's process, which nothing here uses any more.
+    fn free(&mut self, user: Option<u32>, bytes: usize) -> std::io::Result<Arc<[Region]>> {
+        if user.is_none() || self.user != user {
+            // What one user has seen is not for the next.
+            *self = Made {
+                user,
+                regions: Vec::new(),
+            };
+        }
+        // A queue keeps the rings of its last connection until it is used again. So there are as many regions as queues at most,
+        // and one more.
+        let fits = |of: &&Arc<[Region]>| Arc::strong_count(of) == 1 && of[0].bytes() == bytes;
+        if let Some(free) = self.regions.iter().find(fits) {
+            return Ok(Arc::clone(free));
+        }
+        let made: Arc<[Region]> = Arc::new([Region::new("ashlar-memif", bytes)?]);
+        self.regions.push(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
 /// Connects as the client, which makes memory and rings.
 ///
 /// # Errors
 /// A sentence.
-pub(super) fn client(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
+pub(super) fn client(
+    talk: &Talk,
+    words: &Words,
+    queues: Queues,
+    made: &mut Made,
+) -> Result<Rings, String> {
     let end = Instant::now() + PATIENCE;
     let (
         Message::Hello {
@@ -153,11 +189,14 @@ pub(super) fn client(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings
     if !(versions.0..=versions.1).contains(&VERSION) {
         return Err("the other end does not speak memif 2.0".into());
     }
-    // A port has a ring each way, whether it is used or not: others expect it. Each queue of the server has one to send by; who
-    // has more than this port could have says only what it has room for.
+    // A port has a ring each way, whether it is used or not: others expect it. Each queue of the server has one to send by, as
+    // far as this port is to have so many: each takes memory, and is looked at in each turn.
     let [last_to_client, last_to_server] = [last_rings.0, last_rings.1].map(usize::from);
-    let wanted = Some(last_to_client + 1).filter(|rings| *rings <= QUEUES_MAX);
-    let (to_server, to_client) = (queues.tx.max(1), wanted.unwrap_or(queues.rx.max(1)));
+    let most = match words.rings {
+        0 => queues.rx.max(1),
+        rings => rings,
+    };
+    let (to_server, to_client) = (queues.tx.max(1), most.min(last_to_client + 1));
     if to_server > last_to_server + 1 {
         return Err(format!(
             "the other end receives by {} queues at most, and {to_server} send: use fewer workers",
@@ -180,18 +219,21 @@ pub(super) fn client(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings
     let count = to_server + to_client;
     let buffers = words.buffer << ring;
     let begin = (each * count).next_multiple_of(4096);
-    let bytes = begin + buffers * count;
+    // As much as the port may need for any server, so that it does for the next one, too.
+    let most = to_server + most;
+    let bytes = (ring::bytes(1 << queues.ring).next_multiple_of(64) * most).next_multiple_of(4096)
+        + (words.buffer << queues.ring) * most;
     if bytes > MEMORY_MAX {
         return Err(format!(
             "its rings would need {bytes} bytes: say a smaller bsize or rsize"
         ));
     }
-    let region = Region::new("ashlar-memif", bytes).map_err(failed)?;
+    let user = sys::peer(talk.socket).ok().map(|(_, user)| user);
+    let regions = made.free(user, bytes).map_err(failed)?;
     let message = Message::AddRegion {
         index: 0,
         bytes: bytes as u64,
     };
-    let regions: Arc<[Region]> = Arc::new([region]);
     talk.say(&message, regions[0].file().map(AsFd::as_fd))?;
     talk.acknowledged(end)?;
     let mut rings = Rings {
@@ -338,7 +380,7 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
     }
     if to_client.len() < queues.tx {
         return Err(format!(
-            "it receives by {} rings, and {} workers send here: use fewer",
+            "it receives by {} rings, and {} workers send here: use fewer, or say rings={1} there",
             to_client.len(),
             queues.tx
         ));

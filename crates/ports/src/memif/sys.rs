@@ -17,17 +17,24 @@ pub(super) fn nudge(socket: &OwnedFd) {
     };
 }
 
-/// Takes out what has been sent; it never waits.
+/// Messages that are taken out at once. Who sends has no need to send more while it is not heard, and could send for ever.
+const MESSAGES: usize = 4;
+
+/// Takes out what has been sent, a few messages at most; it never waits.
 pub(super) fn drain(socket: &OwnedFd) {
     let mut bytes = [0u8; 64];
-    // SAFETY: pointer and length describe `bytes`.
-    while unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            bytes.as_mut_ptr().cast(),
-            bytes.len(),
-            libc::MSG_DONTWAIT,
-        )
-    } > 0
-    {}
+    for _ in 0..MESSAGES {
+        // SAFETY: pointer and length describe `bytes`.
+        let got = unsafe {
+            libc::recv(
+                socket.as_raw_fd(),
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if got <= 0 {
+            break;
+        }
+    }
 }

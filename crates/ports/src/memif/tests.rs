@@ -1,6 +1,6 @@
 use super::connector::seqpacket;
-use super::session::{self, Queues, Rings, Talk};
-use super::words;
+use super::session::{self, Made, Queues, Rings, Talk};
+use super::{sys as doorbells, words};
 use crate::waiter::{Waiter, Woken};
 use crate::{Directory, sys};
 use engine::packet::{Batch, Packet, pool};
@@ -295,9 +295,14 @@ fn ends_with_different_numbers_of_queues_carry_all_frames() {
     let (folder, directory) = (Folder::new("queues"), Directory::new());
     for queues in [[1, 3], [3, 1], [2, 2]] {
         let mut ends = Vec::new();
-        for (role, queues) in ["server", "client"].into_iter().zip(queues) {
-            let name = folder.port(&format!("role={role}"));
-            ends.push(directory.open(&name, &request(queues)).unwrap());
+        for (role, own) in ["server", "client"].into_iter().zip(queues) {
+            // A client has as many rings as queues, unless it is told of the server's.
+            let rings = match role {
+                "client" => format!(",rings={}", queues[0]),
+                _ => String::new(),
+            };
+            let name = folder.port(&format!("role={role}{rings}"));
+            ends.push(directory.open(&name, &request(own)).unwrap());
         }
         until("both ends to connect", || {
             ends.iter().all(|end| end.port.link_up())
@@ -368,7 +373,7 @@ fn peer(
         stop: &stop,
     };
     let rings = match port_is_server {
-        true => session::client(&talk, &words, QUEUES),
+        true => session::client(&talk, &words, QUEUES, &mut Made::default()),
         false => session::server(&talk, &words, QUEUES),
     };
     let peer = Peer {
@@ -377,6 +382,157 @@ fn peer(
     };
     until("the port to connect", || port.port.link_up());
     (peer, port)
+}
+
+/// A server at the path of a client's port, in the hands of a test.
+struct Server {
+    listener: OwnedFd,
+    path: PathBuf,
+}
+
+impl Server {
+    fn new(folder: &Folder) -> Server {
+        let path = folder.0.join("m.sock");
+        let listener = seqpacket().unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 1).unwrap();
+        Server { listener, path }
+    }
+
+    /// What comes of the next connection.
+    fn connect(&self, queues: Queues) -> Result<Peer, String> {
+        let [came] = sys::poll([self.listener.as_raw_fd()], LONG);
+        assert!(came);
+        let socket = accept(&self.listener).unwrap();
+        let words = words::read(&format!("socket={}", self.path.display())).unwrap();
+        let stop = sys::eventfd().unwrap();
+        let talk = Talk {
+            socket: &socket,
+            stop: &stop,
+        };
+        let rings = session::server(&talk, &words, queues)?;
+        Ok(Peer {
+            _socket: socket,
+            rings,
+        })
+    }
+}
+
+#[test]
+fn frames_that_are_too_long_count_for_a_burst() {
+    let (folder, directory) = (Folder::new("long"), Directory::new());
+    let name = folder.port("role=client,rsize=6");
+    let open = || directory.open(&name, &request(1)).unwrap();
+    let (peer, port) = peer(&folder, open, false);
+    let ring = &peer.rings.tx[0];
+    let write = |at: usize, bytes: &[u8]| assert!(ring.memory().write(ring.place_of(at), bytes));
+    // Eight frames of eight full buffers each.
+    for slot in 0..64usize {
+        let goes_on = u64::from(slot % 8 != 7);
+        write(128 + 16 * slot, &(2048u64 << 32 | goes_on).to_le_bytes());
+    }
+    write(64, &64u16.to_le_bytes());
+    let mut rx = port.rx[0].take().unwrap();
+    let mut got = Batch::new();
+    for lost in [3, 6, 8] {
+        assert_eq!(rx.receive(&mut got, 3), 0);
+        assert_eq!(counter(&port, "too_long"), lost);
+    }
+    port.rx[0].give(rx);
+}
+
+#[test]
+fn chain_of_empty_buffers_has_an_end() {
+    let (folder, directory) = (Folder::new("chain"), Directory::new());
+    let name = folder.port("role=client,rsize=10");
+    let open = || directory.open(&name, &request(1)).unwrap();
+    let (peer, port) = peer(&folder, open, false);
+    let ring = &peer.rings.tx[0];
+    for slot in 0..1024usize {
+        let place = ring.place_of(128 + 16 * slot);
+        assert!(ring.memory().write(place, &1u64.to_le_bytes()));
+    }
+    assert!(
+        ring.memory()
+            .write(ring.place_of(64), &1024u16.to_le_bytes())
+    );
+    assert_eq!(receive(&port), Vec::<Vec<u8>>::new());
+    let mut said = Vec::new();
+    until("it to be told", || {
+        said.extend(directory.events());
+        said.iter()
+            .any(|text| text.contains("more than 512 buffers"))
+    });
+}
+
+#[test]
+fn server_gets_no_more_rings_than_the_port_has_queues() {
+    let (folder, directory) = (Folder::new("many"), Directory::new());
+    let server = Server::new(&folder);
+    let name = folder.port("role=client");
+    let _port = directory.open(&name, &request(2)).unwrap();
+    let queues = Queues { tx: 64, ..QUEUES };
+    let why = server.connect(queues).err().unwrap();
+    assert!(why.contains("receives by 2 rings"), "{why}");
+}
+
+#[test]
+fn connections_use_the_same_memory_again() {
+    let (folder, directory) = (Folder::new("same"), Directory::new());
+    let server = Server::new(&folder);
+    let name = folder.port("role=client");
+    let port = directory.open(&name, &request(1)).unwrap();
+    // The other end keeps all memory that it was ever given.
+    let mut peers = Vec::new();
+    for number in 0..12u64 {
+        let peer = server.connect(QUEUES).unwrap();
+        until("the port to connect", || port.port.link_up());
+        let Peer { _socket, mut rings } = peer;
+        // Only some queues are used. What was in the rings before is gone.
+        let counts = crate::counts::Counts::new(["", ""]);
+        if number % 3 < 2 {
+            let sent = rings.tx[0].send(&mut batch(&frames(number as usize, 3)), &counts);
+            assert_eq!((sent, receive(&port)), (Ok(3), frames(number as usize, 3)));
+        }
+        if number % 3 > 0 {
+            assert_eq!(send(&port, &frames(9, 2)), 2);
+            let mut got = Batch::new();
+            let budget = &mut super::ring::Budget::of(7);
+            assert_eq!(rings.rx[0].receive(&mut got, budget, &counts), Ok(2));
+        }
+        drop(_socket);
+        until("the port to see it", || !port.port.link_up());
+        peers.push(rings);
+    }
+    let places: Vec<_> = peers.iter().map(|rings| rings.rx[0].memory()).collect();
+    let end = places[0].bytes() - 8;
+    for (number, place) in places.iter().enumerate() {
+        assert!(place.write(end, &(number as u64).to_le_bytes()));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for place in places {
+        let mut bytes = [0; 8];
+        assert!(place.read(end, &mut bytes));
+        seen.insert(bytes);
+    }
+    // As many as queues, and one more.
+    assert!(seen.len() <= 3, "{seen:?}");
+}
+
+#[test]
+fn doorbell_that_rings_for_ever_is_heard_a_few_times() {
+    let pair = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::DGRAM,
+        rustix::net::SocketFlags::NONBLOCK,
+        None,
+    );
+    let (ours, theirs) = pair.unwrap();
+    (0..8).for_each(|_| doorbells::nudge(&theirs));
+    doorbells::drain(&ours);
+    assert_eq!(sys::poll([ours.as_raw_fd()], Duration::ZERO), [true]);
+    doorbells::drain(&ours);
+    assert_eq!(sys::poll([ours.as_raw_fd()], Duration::ZERO), [false]);
 }
 
 /// Numbers that are the same each time (splitmix64).

@@ -26,6 +26,8 @@ pub(super) struct Words {
     pub buffer: usize,
     /// Buffers of a ring, as a logarithm; 0: as the port is asked for.
     pub ring: u8,
+    /// Rings by which a client receives at most; 0: one for each queue of the port.
+    pub rings: usize,
     pub mac: [u8; 6],
     /// Whose the server must be, for a client.
     pub peer: Option<u32>,
@@ -45,6 +47,7 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
         secret: [0; SECRET],
         buffer: 2048,
         ring: 0,
+        rings: 0,
         mac: [0; 6],
         peer: None,
         mtu: None,
@@ -81,6 +84,10 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
                     );
                 }
             },
+            "rings" => match value.parse() {
+                Ok(rings @ 1..=super::QUEUES_MAX) => words.rings = rings,
+                _ => return wrong("rings=N, from 1 to 64: the server's queues to send by"),
+            },
             "mac" => match parse::<EtherAddr>(value) {
                 Ok(address) => mac = Some(address.0),
                 Err(_) => return wrong("mac=02:00:00:00:00:01"),
@@ -102,7 +109,7 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
             "zero-copy" if value == "no" => {}
             _ => {
                 return wrong(
-                    "role, id, socket, secret, bsize, rsize, mac, mtu and peer only, each as WORD=VALUE",
+                    "role, id, socket, secret, bsize, rsize, rings, mac, mtu and peer only, each as WORD=VALUE",
                 );
             }
         }
@@ -156,6 +163,8 @@ mod tests {
             ("socket=/a,secret=", "secret=WORD"),
             ("socket=/a,bsize=1", "bsize=BYTES"),
             ("socket=/a,rsize=30", "rsize=N"),
+            ("socket=/a,rings=0", "rings=N"),
+            ("socket=/a,rings=65", "rings=N"),
             ("socket=/a,mac=zz", "mac=02"),
             ("socket=/a,peer=red", "peer=NUMBER"),
             ("socket=/a,mtu=1", "mtu=BYTES"),

@@ -83,6 +83,10 @@ impl<C: Fn() -> Vec<PortCounter> + Send + Sync> Port for Wrapped<C> {
         self.inner.link_up()
     }
 
+    fn is_settling(&self) -> bool {
+        self.inner.is_settling()
+    }
+
     fn counters(&self) -> Vec<PortCounter> {
         let mut all = self.inner.counters();
         all.extend((self.more)());
