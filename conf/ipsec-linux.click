@@ -80,12 +80,16 @@ port0[0], port1[0] -> at4;
 port0[1], port1[1] -> at6;
 
 // What is sealed for this router is opened; all else must be allowed to come in plain.
-at4[0] -> for_us4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);
-for_us4[0] -> IPReassembler -> open :: IPsecDecap(TABLE ipsec);
-for_us4[1] -> IPsecMTU(TABLE ipsec) -> plain4 :: IPsecCheck(TABLE ipsec) -> us4 :: PaintSwitch;
+// Only the first fragment of a packet shows its ports, so packets are whole before they are told apart.
+at4[0] -> may4 :: IPClassifier(ip proto 50 or udp, -);
+may4[0] -> IPReassembler -> for_us4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);
+for_us4[0] -> open :: IPsecDecap(TABLE ipsec);
+may4[1], for_us4[1] -> IPsecMTU(TABLE ipsec) -> plain4 :: IPsecCheck(TABLE ipsec) -> us4 :: PaintSwitch;
 open[2] -> us4;                                 // IKE
-at6[0] -> for_us6 :: Classifier(6/32, 6/11 42/1194, -);  // ESP, or UDP to port 4500
-for_us6[0], for_us6[1] -> IP6Reassembler -> [1] open;
+at6[0] -> may6 :: Classifier(6/2c, -);          // fragments
+may6[0] -> IP6Reassembler -> for_us6 :: Classifier(6/32, 6/11 42/1194, -);  // ESP, or UDP to port 4500
+may6[1] -> for_us6;
+for_us6[0], for_us6[1] -> [1] open;
 for_us6[2] -> IPsecMTU(TABLE ipsec) -> plain6 :: IPsecCheck(TABLE ipsec) -> us6 :: PaintSwitch;
 open[3] -> us6;
 

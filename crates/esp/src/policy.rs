@@ -39,7 +39,7 @@ pub struct Policy {
     pub dst: Net,
     /// Their protocol; all without it.
     pub protocol: Option<u8>,
-    /// Their source ports. Fragments but the first have none, and fit only where none are asked for.
+    /// Their source ports. Fragments but the first do not show theirs: see [`Policies::find`].
     pub src_ports: Option<Range>,
     /// Their destination ports.
     pub dst_ports: Option<Range>,
@@ -47,13 +47,21 @@ pub struct Policy {
     pub action: Action,
 }
 
-/// Words of the key: addresses of IPv6 (of IPv4 the first word of each), protocol, ports, and whether there are ports.
+/// Words of the key: addresses of IPv6 (of IPv4 the first word of each), protocol, ports, and whether there are ports
+/// ([`NO_PORTS`], [`PORTS`] or [`HIDDEN`]).
 const SRC: u8 = 0;
 const DST: u8 = 4;
 const PROTOCOL: u8 = 8;
 const SRC_PORT: u8 = 9;
 const DST_PORT: u8 = 10;
 const HAS_PORTS: u8 = 11;
+
+const NO_PORTS: u32 = 0;
+const PORTS: u32 = 1;
+/// There may be ports, which the packet does not show.
+const HIDDEN: u32 = 2;
+/// In the place of a protocol that the packet does not show.
+const UNKNOWN: u32 = 256;
 
 /// Policies of both directions, compiled.
 #[derive(Debug)]
@@ -66,6 +74,7 @@ pub struct Policies {
 #[derive(Debug)]
 struct Compiled {
     tree: Tree,
+    rules: Vec<Rule>,
     /// What each rule says.
     actions: Vec<Action>,
     /// Whether any looks at more than addresses.
@@ -94,8 +103,9 @@ impl Policies {
             let tests = rules.iter().flatten();
             Compiled {
                 tree: Tree::new(&rules),
-                actions,
                 looks_deeper: tests.map(|test| test.field).any(|field| field >= PROTOCOL),
+                rules,
+                actions,
             }
         };
         let trees = [
@@ -113,6 +123,9 @@ impl Policies {
     }
 
     /// What becomes of an IP packet whose header was checked; none if no policy speaks of it.
+    ///
+    /// A packet may hide its protocol or its ports: a later fragment does, one that ends too early, one with more extension
+    /// headers than are followed. It is discarded, unless all policies that may be meant say the same.
     #[inline]
     pub fn find(&self, direction: Direction, packet: &[u8]) -> Option<Action> {
         let is_v4 = packet.first()? >> 4 == 4;
@@ -124,18 +137,63 @@ impl Policies {
         if compiled.actions.is_empty() {
             return None;
         }
-        let rule = match is_v4 {
-            true => compiled.tree.first(&key4(packet, compiled.looks_deeper)?)?,
-            false => compiled.first6(packet)?,
-        };
-        compiled.actions.get(rule as usize).copied()
+        match is_v4 {
+            true => match key4(packet, compiled.looks_deeper) {
+                Some(key) => compiled.find(&key),
+                None => Some(Action::Discard),
+            },
+            false => compiled.find6(packet),
+        }
     }
 }
 
 impl Compiled {
+    #[inline]
+    fn find(&self, key: &Key) -> Option<Action> {
+        if key[usize::from(HAS_PORTS)] == HIDDEN {
+            return self.find_hidden(key);
+        }
+        let rule = self.tree.first(key)?;
+        self.actions.get(rule as usize).copied()
+    }
+
     #[inline(never)] // so that those of IPv4 keep their key in one place
-    fn first6(&self, packet: &[u8]) -> Option<u32> {
-        self.tree.first(&key6(packet)?)
+    fn find6(&self, packet: &[u8]) -> Option<Action> {
+        match key6(packet, self.looks_deeper) {
+            Some(key) => self.find(&key),
+            None => Some(Action::Discard),
+        }
+    }
+
+    /// What becomes of a packet that hides something: what all rules say that may be meant, the first that surely fits among
+    /// them; if they differ, it is discarded.
+    #[cold]
+    fn find_hidden(&self, key: &Key) -> Option<Action> {
+        let hides_protocol = key[usize::from(PROTOCOL)] == UNKNOWN;
+        let is_hidden = |test: &Test| match test.field {
+            PROTOCOL => hides_protocol,
+            SRC_PORT | DST_PORT | HAS_PORTS => true,
+            _ => false,
+        };
+        let fits = |test: &Test| {
+            let value = key[usize::from(test.field)] & test.mask;
+            is_hidden(test) || (test.lo..=test.hi).contains(&value)
+        };
+        let mut said = None;
+        for (rule, &action) in self.rules.iter().zip(&self.actions) {
+            if !rule.iter().all(fits) {
+                continue;
+            }
+            if said.is_some_and(|said| said != action) {
+                return Some(Action::Discard);
+            }
+            said = Some(action);
+            if !rule.iter().any(is_hidden) {
+                return said;
+            }
+        }
+        // Perhaps no policy speaks of it, perhaps one does.
+        said.map(|_| Action::Discard)
     }
 }
 
@@ -151,16 +209,19 @@ fn has_ports(protocol: u8) -> bool {
     .contains(&protocol)
 }
 
-/// The words of a protocol and its ports.
+/// The words of a protocol and its ports; `upper` begins with them.
 #[inline]
 fn upper_words(protocol: u8, upper: Option<&[u8]>) -> [u32; 4] {
-    let ports = upper.filter(|_| has_ports(protocol));
-    match ports.and_then(<[u8]>::first_chunk) {
+    let protocol_word = u32::from(protocol);
+    if !has_ports(protocol) {
+        return [protocol_word, 0, 0, NO_PORTS];
+    }
+    match upper.and_then(<[u8]>::first_chunk) {
         Some(ports) => {
             let ports = u32::from_be_bytes(*ports);
-            [u32::from(protocol), ports >> 16, ports & 0xffff, 1]
+            [protocol_word, ports >> 16, ports & 0xffff, PORTS]
         }
-        None => [u32::from(protocol), 0, 0, 0],
+        None => [protocol_word, 0, 0, HIDDEN],
     }
 }
 
@@ -179,16 +240,40 @@ fn key4(packet: &[u8], looks_deeper: bool) -> Option<Key> {
     Some([src, 0, 0, 0, dst, 0, 0, 0, a, b, c, d, 0, 0, 0, 0])
 }
 
-fn key6(packet: &[u8]) -> Option<Key> {
-    let walk = ext::walk(packet).ok()?;
+fn key6(packet: &[u8], looks_deeper: bool) -> Option<Key> {
     let mut key = [0; FIELDS];
     for (n, word) in key[..8].iter_mut().enumerate() {
         *word = u32::from_be_bytes(*packet.get(8 + 4 * n..)?.first_chunk()?);
     }
-    let upper = packet.get(walk.offset..);
-    let upper = upper_words(walk.protocol, upper.filter(|_| walk.has_upper_header()));
-    key[usize::from(PROTOCOL)..][..4].copy_from_slice(&upper);
+    if looks_deeper {
+        key[usize::from(PROTOCOL)..][..4].copy_from_slice(&upper6(packet));
+    }
     Some(key)
+}
+
+fn upper6(packet: &[u8]) -> [u32; 4] {
+    const NOT_SHOWN: [u32; 4] = [UNKNOWN, 0, 0, HIDDEN];
+    let Ok(walk) = ext::walk(packet) else {
+        return NOT_SHOWN;
+    };
+    // Behind the header of a later fragment there may have been more extension headers.
+    let is_later = walk.fragment.is_some_and(|fragment| fragment.offset > 0);
+    if is_later && is_extension(walk.protocol) {
+        return NOT_SHOWN;
+    }
+    let upper = packet.get(walk.offset..);
+    upper_words(walk.protocol, upper.filter(|_| walk.has_upper_header()))
+}
+
+fn is_extension(protocol: u8) -> bool {
+    [
+        proto::HOP_BY_HOP,
+        proto::ROUTING,
+        proto::FRAGMENT,
+        proto::AH,
+        proto::DEST_OPTS,
+    ]
+    .contains(&protocol)
 }
 
 /// Where [`key4`] and [`upper_words`] write them.
@@ -229,7 +314,7 @@ impl Policy {
         }
         for (field, ports) in [(SRC_PORT, self.src_ports), (DST_PORT, self.dst_ports)] {
             if let Some((first, last)) = ports {
-                is(HAS_PORTS, u32::MAX, 1, 1);
+                is(HAS_PORTS, u32::MAX, PORTS, PORTS);
                 is(
                     field,
                     u32::MAX,
@@ -358,24 +443,121 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_no_packet_fits_no_policy() {
-        let mut rng = Rng::seed(1);
-        let all = |net| Policy {
+    fn all(net: Net, action: Action) -> Policy {
+        Policy {
             direction: Direction::In,
             src: net,
             dst: net,
             protocol: None,
             src_ports: None,
             dst_ports: None,
-            action: Action::Bypass,
-        };
-        let policies = Policies::new(vec![all(Net::V4(Prefix4::ALL)), all(Net::V6(Prefix6::ALL))]);
+            action,
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_is_discarded() {
+        let mut rng = Rng::seed(1);
+        let nets = [Net::V4(Prefix4::ALL), Net::V6(Prefix6::ALL)];
+        let policies = Policies::new(nets.map(|net| all(net, Action::Bypass)).to_vec());
         for len in 0..60 {
             for _ in 0..200 {
                 policies.find(Direction::In, &rng.bytes(len));
             }
         }
-        assert_eq!(policies.find(Direction::In, &[0x45; 19]), None);
+        let found = policies.find(Direction::In, &[0x45; 19]);
+        assert_eq!(found, Some(Action::Discard));
+    }
+
+    /// An IPv6 packet with so many headers of destination options before UDP.
+    fn with_headers(count: usize) -> Vec<u8> {
+        let udp = [0, 9, 0, 53, 0, 8, 0, 0];
+        let mut packet = vec![0x60, 0, 0, 0, 0, (8 * count + 8) as u8, 60, 64];
+        packet[4] = ((8 * count + 8) >> 8) as u8;
+        packet.extend([0xfd; 32]);
+        for n in 1..=count {
+            let next = if n == count { 17 } else { 60 };
+            packet.extend([next, 0, 1, 4, 0, 0, 0, 0]);
+        }
+        packet.extend(udp);
+        packet
+    }
+
+    #[test]
+    fn more_extension_headers_than_are_followed_hide_no_packet() {
+        let any = |action| all(Net::V6(Prefix6::ALL), action);
+        let dns = |action| Policy {
+            protocol: Some(17),
+            dst_ports: Some((53, 53)),
+            ..any(action)
+        };
+        let (one, two) = (Action::Protect(1), Action::Protect(2));
+        for (policies, readable, hidden) in [
+            (vec![any(one)], Some(one), Some(one)),
+            (vec![dns(one)], Some(one), Some(Action::Discard)),
+            (vec![dns(one), any(one)], Some(one), Some(one)),
+            (vec![dns(one), any(two)], Some(one), Some(Action::Discard)),
+            (
+                vec![dns(one), any(Action::Bypass)],
+                Some(one),
+                Some(Action::Discard),
+            ),
+            (
+                vec![any(Action::Bypass), dns(one)],
+                Some(Action::Bypass),
+                Some(Action::Bypass),
+            ),
+        ] {
+            let policies = Policies::new(policies);
+            for count in [1, 8, 9, 20, 100] {
+                let right = if count > ext::MAX_HEADERS {
+                    hidden
+                } else {
+                    readable
+                };
+                let found = policies.find(Direction::In, &with_headers(count));
+                assert_eq!(found, right, "{count}: {:?}", policies.list());
+            }
+        }
+    }
+
+    #[test]
+    fn later_fragments_do_not_leave_by_a_policy_behind_one_about_ports() {
+        let dns = |net, action| Policy {
+            protocol: Some(17),
+            dst_ports: Some((53, 53)),
+            ..all(net, action)
+        };
+        let v4 = Net::V4(Prefix4::ALL);
+        let one = Action::Protect(1);
+        let mut first = ip4().udp(9, 53).bytes();
+        first[6] |= 0x20;
+        let mut later = first.clone();
+        later[7] = 3;
+        let mut other = later.clone();
+        other[9] = 99;
+        let short = &ip4().udp(9, 53).bytes()[..22];
+        let policies = Policies::new(vec![dns(v4, one), all(v4, Action::Bypass)]);
+        let found = |packet: &[u8]| policies.find(Direction::In, packet);
+        assert_eq!(found(&first), Some(one));
+        assert_eq!(found(&later), Some(Action::Discard));
+        assert_eq!(found(short), Some(Action::Discard));
+        assert_eq!(found(&other), Some(Action::Bypass));
+        let same = Policies::new(vec![dns(v4, one), all(v4, one)]);
+        assert_eq!(same.find(Direction::In, &later), Some(one));
+        let v6 = Net::V6(Prefix6::ALL);
+        let policies = Policies::new(vec![dns(v6, one), all(v6, Action::Bypass)]);
+        let mut later = with_headers(1);
+        // A fragment header in its place, of the same length; what was behind it then is not shown.
+        later[6] = 44;
+        later[43] = 0x10;
+        for (next, right) in [
+            (17, Action::Discard),
+            (60, Action::Discard),
+            (99, Action::Bypass),
+        ] {
+            later[40] = next;
+            assert_eq!(policies.find(Direction::In, &later), Some(right), "{next}");
+        }
     }
 }

@@ -59,6 +59,8 @@ pub struct Mirror {
     pub all_stale: bool,
     /// Policies must be asked for again.
     pub policies_stale: bool,
+    /// True if a policy of this dump could not be read.
+    unread: bool,
 }
 
 impl Mirror {
@@ -72,6 +74,7 @@ impl Mirror {
             fading: Vec::new(),
             askers: HashMap::new(),
             told: Vec::new(),
+            unread: false,
             defaults: [false; 3],
             round: 0,
             unresolved: HashSet::new(),
@@ -168,6 +171,7 @@ impl Mirror {
     /// A dump of policies begins.
     pub fn begin_policies(&mut self) {
         self.told.clear();
+        self.unread = false;
         self.strict = 0;
         self.askers.clear();
     }
@@ -204,7 +208,13 @@ impl Mirror {
             }
             Ok(Event::Default(blocks)) => self.defaults = blocks,
             Ok(_) => {}
-            Err(_) => self.counts.xfrm_bad_messages.add(1),
+            Err(_) => {
+                self.counts.xfrm_bad_messages.add(1);
+                // It may speak of any packet, and protect it.
+                self.unread = true;
+                let what = "a policy of the kernel cannot be read: all packets are dropped while there is one";
+                self.say(what.to_owned());
+            }
         }
     }
 
@@ -227,6 +237,12 @@ impl Mirror {
         }
         let beyond = if out { Action::Discard } else { Action::Bypass };
         list.extend(rest(Direction::Out, beyond));
+        if self.unread {
+            list = [Direction::In, Direction::Out]
+                .into_iter()
+                .flat_map(|direction| rest(direction, Action::Discard))
+                .collect();
+        }
         if self.database.snapshot().policies().list() != list {
             self.database.set_policies(list);
         }

@@ -378,3 +378,75 @@ fn policies_are_in_the_kernels_order_and_ask_for_what_is_missing() {
     bed.database.miss(1);
     assert_eq!(bed.told().len(), 1);
 }
+
+/// The association of [`gcm`] in transport mode.
+fn transport(dst: [u8; 4], spi: u32, reqid: u32) -> Vec<u8> {
+    let mut bytes = gcm(dst, spi, reqid);
+    bytes[230] = 0;
+    bytes
+}
+
+/// `src 192.0.2.1/32 dst DST/LEN dir out tmpl proto esp reqid REQID mode transport`, as the second of [`POLICIES`].
+fn transport_policy(dst: [u8; 4], len: u8, reqid: u32) -> Vec<u8> {
+    let first = u32::from_ne_bytes([POLICIES[0], POLICIES[1], POLICIES[2], POLICIES[3]]);
+    let mut bytes = POLICIES[first as usize..].to_vec();
+    let len_of = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    bytes.truncate(len_of as usize);
+    bytes[16..20].copy_from_slice(&dst);
+    bytes[32..36].copy_from_slice(&[192, 0, 2, 1]);
+    (bytes[58], bytes[59]) = (len, 32);
+    bytes[232..236].copy_from_slice(&reqid.to_ne_bytes());
+    bytes[236] = 0;
+    bytes
+}
+
+#[test]
+fn transport_associations_of_one_reqid_seal_for_their_own_peers() {
+    for reqid in [0, 5] {
+        let mut bed = Bed::new("192.0.2.1");
+        let peers = [[192, 0, 2, 2], [192, 0, 2, 3], [192, 0, 2, 4]];
+        let mut policies = Vec::new();
+        for (peer, spi) in peers.into_iter().zip(0x5000..) {
+            bed.hear(&transport(peer, spi, reqid));
+            policies.extend(transport_policy(peer, 32, reqid));
+        }
+        // For whole networks it would be one association for all in them.
+        policies.extend(transport_policy([192, 0, 2, 0], 24, reqid));
+        bed.policies(&policies);
+        let tables = bed.database.snapshot();
+        let mut spis = Vec::new();
+        for policy in tables.policies().list() {
+            match policy.action {
+                Action::Protect(number) => {
+                    let sa = tables.outbound(number).expect("it is there");
+                    spis.push((format!("{:?}", policy.dst), sa.spec().spi));
+                }
+                action => assert!(
+                    action == Action::Discard || format!("{:?}", policy.dst).contains("/0"),
+                    "{policy:?}"
+                ),
+            }
+        }
+        spis.sort();
+        let right: Vec<u32> = (0x5000..0x5003).collect();
+        let found: Vec<u32> = spis.iter().map(|(_, spi)| *spi).collect();
+        assert_eq!(found, right, "{spis:?}");
+    }
+}
+
+#[test]
+fn policy_that_cannot_be_read_drops_all() {
+    let mut bed = Bed::new("192.0.2.1");
+    let mut policies = transport_policy([192, 0, 2, 2], 32, 1);
+    // A family that there is not.
+    policies[56] = 99;
+    bed.policies(&policies);
+    let tables = bed.database.snapshot();
+    let policies = tables.policies().list();
+    assert_eq!(policies.len(), 4);
+    assert!(policies.iter().all(|p| p.action == Action::Discard));
+    bed.policies(POLICIES);
+    let tables = bed.database.snapshot();
+    let bypasses = |p: &esp::policy::Policy| p.action == Action::Bypass;
+    assert!(tables.policies().list().iter().any(bypasses));
+}

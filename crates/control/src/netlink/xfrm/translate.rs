@@ -4,7 +4,7 @@ use esp::outer::{Df, Tunnel};
 use esp::policy::{Action, Net, Range};
 use esp::{Direction, Keys, Lifetime, Limits, Spec, Suite};
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use wire::netlink::xfrm::{
     Algorithm, DIR_FWD, DIR_OUT, DONT_ENCAP_DSCP, ESN, NOECN, NOPMTUDISC, Policy, Sa, Selector,
     TRANSPORT, TUNNEL, Template,
@@ -48,11 +48,6 @@ pub struct Numbers {
 
 impl Numbers {
     fn of(&mut self, reqid: u32, mode: u8, src: IpAddr, dst: IpAddr) -> u32 {
-        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let (src, dst) = match mode {
-            TUNNEL => (src, dst),
-            _ => (any, any),
-        };
         let known = self.all.entry((reqid, (mode, src, dst)));
         let number = *known.or_insert_with(|| {
             let first = self.first.entry(reqid).or_insert((mode, src, dst));
@@ -239,7 +234,8 @@ pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy
     Some((made, exact))
 }
 
-/// What a policy makes of packets; none if it asks for what is not there, such as AH or two protections.
+/// What a policy makes of packets; none if it asks for what is not there, such as AH, two protections, or transport mode
+/// between more than two hosts.
 fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
     if policy.blocks {
         return Some(Action::Discard);
@@ -251,8 +247,22 @@ fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
             .is_empty()
             .then_some(Action::Bypass);
     };
-    let number = numbers.of(wanted.reqid, wanted.mode, wanted.src, wanted.dst);
+    let (src, dst) = match wanted.mode {
+        TUNNEL => (wanted.src, wanted.dst),
+        _ => hosts(&policy.selector)?,
+    };
+    let number = numbers.of(wanted.reqid, wanted.mode, src, dst);
     Some(Action::Protect(number))
+}
+
+/// The hosts that a selector is about, if it is about two. In transport mode the kernel looks for the association between
+/// those of the packet, so a policy for more hosts has as many associations, of which here it would find one for all.
+fn hosts(selector: &Selector) -> Option<(IpAddr, IpAddr)> {
+    let host = |(address, len): (IpAddr, u8)| {
+        let whole = if address.is_ipv4() { 32 } else { 128 };
+        (len == whole).then_some(address)
+    };
+    host(selector.src).zip(host(selector.dst))
 }
 
 /// The association that a policy asks for, if it is one that can be had.
