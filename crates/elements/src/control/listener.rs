@@ -1,11 +1,15 @@
 //! Sockets that do not block: TCP or Unix, listening and connected.
 
+use rustix::fs::Mode;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
+/// Connections that wait to be accepted.
+const WAITING: i32 = 128;
 /// Ports tried behind `PORT+`.
 const PORTS_MAX: u16 = 100;
 
@@ -102,14 +106,22 @@ fn tcp(host: Ipv4Addr, mut ports: std::ops::RangeInclusive<u16>) -> io::Result<T
 
 /// A socket file that nobody listens at any more is replaced.
 fn unix(file: &str) -> io::Result<UnixListener> {
-    let socket = UnixListener::bind(file).or_else(|e| {
+    let bind = || -> io::Result<UnixListener> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        // The file has the socket's own mode from when it is there: whoever may write to it may do everything.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        socket.bind(&SockAddr::unix(file)?)?;
+        socket.listen(WAITING)?;
+        Ok(OwnedFd::from(socket).into())
+    };
+    let socket = bind().or_else(|e| {
         let refused = |e: io::Error| e.kind() == ErrorKind::ConnectionRefused;
         // Another kind of file is somebody's, and stays.
         let stale = e.kind() == ErrorKind::AddrInUse
             && std::fs::symlink_metadata(file).is_ok_and(|m| m.file_type().is_socket())
             && UnixStream::connect(file).is_err_and(refused);
         match stale {
-            true => std::fs::remove_file(file).and_then(|()| UnixListener::bind(file)),
+            true => std::fs::remove_file(file).and_then(|()| bind()),
             false => Err(e),
         }
     })?;

@@ -2,6 +2,7 @@
 
 use super::cannot;
 use super::exchange::Settings;
+use rustix::fs::Mode;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -177,6 +178,8 @@ impl Role {
         let Address::File(file) = at else {
             return socket.bind(&address);
         };
+        // The file has the socket's own mode from when it is there: only this user and root write to it.
+        rustix::fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         socket.bind(&address).or_else(|e| {
             let refused = |e: io::Error| e.kind() == ErrorKind::ConnectionRefused;
             // Another kind of file is somebody's, and stays.
