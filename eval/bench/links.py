@@ -150,7 +150,7 @@ class Veth:
         # Where nothing is lost the source may have been the limit, not the router.
         lost = 1 - self.all_sent / max(self.all_offered, 1)
         self.remark = f"{100 * max(lost, 0):.0f} % of what the source sent since the last start was lost"
-        return (sent_since - sent) / (end - start)
+        return machine.some((sent_since - sent) / (end - start), "packets a second")
 
     def go_on(self, does):
         self.source.signal(signal.SIGCONT if does else signal.SIGSTOP)

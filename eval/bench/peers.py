@@ -15,7 +15,7 @@ import urllib.parse
 
 import workload
 from lib.lab import RUNTIME, Process, Unix, until, vdevs
-from lib.machine import ROOT, Failed
+from lib.machine import ROOT, Failed, some
 
 NUMBERS = itertools.count()
 HERE = pathlib.Path(__file__).resolve().parent
@@ -26,7 +26,7 @@ def rate_of(sent, seconds, clock=time.monotonic):
     first, start = sent(), clock()
     time.sleep(seconds)
     last, end = sent(), clock()
-    return (last - first) / (end - start)
+    return some((last - first) / (end - start), "packets a second")
 
 
 def processor_time(pid):

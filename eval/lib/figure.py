@@ -45,7 +45,10 @@ class Figure:
             for label, run in self.steps():
                 bar.show(f"{self.name}: {label}")
                 try:
-                    results.setdefault(label, []).append(run(lab))
+                    result = run(lab)
+                    if isinstance(result, dict) and "rate" in result:
+                        machine.some(result["rate"], "packets a second")
+                    results.setdefault(label, []).append(result)
                 except machine.Failed as failed:
                     raise machine.Failed(f"{self.name}, {label}: {failed}") from failed
                 finally:

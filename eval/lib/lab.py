@@ -276,7 +276,9 @@ class Source(Process):
         lines = [line for line in self.output().splitlines() if line.startswith("{")]
         if not lines:
             raise Failed(f"the source of packets broke\n{self.command}\n{self.output()[-2000:]}")
-        return json.loads(lines[-1])
+        result = json.loads(lines[-1])
+        machine.some(result["sent"], "packets that the source has sent")
+        return result
 
 
 class Lab:

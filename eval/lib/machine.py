@@ -23,6 +23,13 @@ class Absent(Failed):
     """This machine lacks what the measurement needs."""
 
 
+def some(value, what):
+    """A figure, which must be of something: a rate of nothing is no result but a mistake of the router or of the measurement."""
+    if not value > 0:
+        raise Failed(f"nothing was measured: {value:g} {what}")
+    return value
+
+
 def tsc_hz():
     """Cycles of the time-stamp counter per second."""
     text = subprocess.run(["dmesg"], capture_output=True, text=True).stdout

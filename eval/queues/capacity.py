@@ -12,7 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
 
 import peers  # noqa: E402
-from lib import frames, lab, runs  # noqa: E402
+from lib import frames, lab, machine, runs  # noqa: E402
 
 CORES = (0, 1)
 SINGLES = [(0,), (1,)]
@@ -61,7 +61,7 @@ class Turns:
             time.sleep(SETTLE)
             if kind == "testpmd":
                 return peers.rate_of(lambda: sum(one.count() for one in processes), seconds)
-            return processes[0].measure(seconds)["rate"]
+            return machine.some(processes[0].measure(seconds)["rate"], "packets a second")
         finally:
             for one in processes:
                 one.go_on(False)
