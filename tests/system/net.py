@@ -270,12 +270,12 @@ class Lab:
             self.closing(popen.terminate)
         return popen
 
-    def namespace(self, name: str, hosts: Sequence[tuple[str, str]] = ()) -> Namespace:
-        """Makes a namespace, loopback up, no address assigned by the kernel on its own account.
+    def namespace(self, name: str, hosts: Sequence[tuple[str, str]] = (), add: Sequence[str] = ("ip", "netns", "add")) -> Namespace:
+        """Makes a namespace by the command `add`, loopback up, no address assigned by the kernel on its own account.
         Programs run in it know the `hosts`, pairs of address and name."""
         made = Namespace(self, f"{self.name}-{name}")
         with _signals_later():
-            subprocess.run(["ip", "netns", "add", made.name], check=True)
+            subprocess.run([*add, made.name], check=True)
             self.closing(_delete_namespace, made.name)
             if hosts:
                 etc = Path("/etc/netns", made.name)

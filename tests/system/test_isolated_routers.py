@@ -56,7 +56,7 @@ def processes(lab: Lab, router: str = "") -> dict[str, list[int]]:
 
 @pytest.fixture
 def bed(lab: Lab) -> Iterator[Bed]:
-    bed = Bed(lab, {"red": ISOLATED})
+    bed = Bed(lab, {"red": ISOLATED}, users={"red": USER})
     for tenant in bed.tenants:
         # An isolated router makes its interfaces when its process has come up.
         until(lambda t=tenant: t.routing.run("ip", "link", "show", "eth1", ok=None).status == 0, "its interfaces", 20)

@@ -79,10 +79,12 @@ class Switch:
 class Tenant:
     """A tenant's hosts, the namespace that steers its router, and the daemons."""
 
-    def __init__(self, lab: Lab, name: str, vlan: int, wan: Switch, lan: Switch):
+    def __init__(self, lab: Lab, name: str, vlan: int, wan: Switch, lan: Switch, user: str | None = None):
         self.name, self.vlan = name, vlan
         self.more = ""
-        self.peer, self.host, self.routing = (lab.namespace(f"{kind}-{name}") for kind in ("peer", "host", "routing"))
+        self.peer, self.host = (lab.namespace(f"{kind}-{name}") for kind in ("peer", "host"))
+        add = (ASHLAR, "netns", "--user", user) if user else ("ip", "netns", "add")
+        self.routing = lab.namespace(f"routing-{name}", add=add)
         for space, side, switch in ((self.peer, CLIENT, wan), (self.host, SERVER, lan)):
             switch.connect(space, self.vlan)
             space.ip("link set lo up")
@@ -116,13 +118,14 @@ class Tenant:
 class Bed:
     """All tenants, and the process."""
 
-    def __init__(self, lab: Lab, more: dict[str, str] | None = None, vlans: dict[str, int] = VLANS):
+    def __init__(self, lab: Lab, more: dict[str, str] | None = None, vlans: dict[str, int] = VLANS,
+                 users: dict[str, str] | None = None):
         self.lab = lab
         self.ports = lab.namespace("ports")
         self.wan, self.lan = (Switch(lab, name, self.ports, f"p{n}") for n, name in enumerate(("wan", "lan")))
         for number in range(2):
             self.ports.sysctl(**{f"net__ipv6__conf__p{number}__disable_ipv6": 1})
-        self.tenants = [Tenant(lab, name, vlan, self.wan, self.lan) for name, vlan in vlans.items()]
+        self.tenants = [Tenant(lab, name, vlan, self.wan, self.lan, (users or {}).get(name)) for name, vlan in vlans.items()]
         self.nobody = lab.namespace("nobody")
         self.lan.connect(self.nobody, 300)
         for switch in (self.wan, self.lan):

@@ -38,6 +38,10 @@ pub(crate) enum Command {
     /// Run a program that is not trusted as another user that cannot leave its place
     #[command(hide = true)]
     Confine(Confine),
+    /// Make a network namespace for an isolated router, in which its user's rights count and nowhere else
+    ///
+    /// As `ip netns add`, and `ip netns delete` deletes it. The namespace belongs to a user namespace of its own.
+    Netns(Netns),
     /// Run a configuration as Click's user-level driver does
     ///
     /// One thread, one packet at a time, Click's options and messages: see `ashlar click --help`. The
@@ -148,7 +152,7 @@ pub(crate) struct Confine {
     /// Whose rights it has; not root's
     #[arg(long, value_name = "NAME")]
     pub(crate) user: String,
-    /// Its network namespace, in which it has CAP_NET_ADMIN and CAP_NET_RAW; default is a new one, without these
+    /// Its network namespace, made by `ashlar netns`, in which it has CAP_NET_ADMIN and CAP_NET_RAW; default is a new one, without these
     #[arg(long, value_name = "PATH")]
     pub(crate) netns: Option<String>,
     /// The only folder in which it can write
@@ -160,12 +164,25 @@ pub(crate) struct Confine {
     /// Bytes of memory
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory: Option<u64>,
+    /// The control group that it enters, which bounds all of its processes together
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<PathBuf>,
     /// Processors on which it runs
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub(crate) cores: Option<Cores>,
     /// The program and its words
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+/// A network namespace of an isolated router.
+#[derive(Args, Debug)]
+pub(crate) struct Netns {
+    /// Its name below /run/netns
+    pub(crate) name: String,
+    /// The router's user; not root
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: String,
 }
 
 /// One of the routers of a process.
@@ -309,6 +326,9 @@ pub(crate) struct Run {
     /// What a port of the configuration is, such as wan=eth0
     #[arg(long, value_name = "NAME=DEVICE", value_parser = port)]
     pub(crate) port: Vec<(String, String)>,
+    /// Definitions that are no words of a command line, which all users can read: a JSON array of names and values
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) definitions_from: Option<PathBuf>,
     /// Packet buffers that DPDK ports share, in hugepages
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = buffers)]

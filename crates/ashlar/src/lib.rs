@@ -48,6 +48,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
             Ok(code) => return code,
             Err(text) => Err(text),
         },
+        Command::Netns(asked) => confine::namespace::make(&asked),
         Command::Check(check) => cmd::check::check(&check, &registry),
         Command::Plan(plan) => cmd::plan::plan(&plan, &registry),
         Command::Graph(graph) => cmd::graph::graph(&graph, &registry),

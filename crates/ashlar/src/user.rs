@@ -5,8 +5,8 @@ mod sys;
 use control::user::User;
 use rustix::process::{getppid, parent_process_death_signal, set_parent_process_death_signal};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, configure_capability_in_ambient_set, set_capabilities,
-    set_keep_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, configure_capability_in_ambient_set,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
 };
 use std::io;
 
@@ -62,6 +62,13 @@ pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), 
         false => CapabilitySet::empty(),
     };
     let change = || -> io::Result<()> {
+        for one in CapabilitySet::all().difference(kept).iter() {
+            match remove_capability_from_bounding_set(one) {
+                // An older kernel knows fewer.
+                Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
         set_keep_capabilities(true)?;
         sys::change(user.id, user.group, &user.groups)?;
         keep(kept, kept)?;
@@ -71,6 +78,21 @@ pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), 
         Ok(())
     };
     change().map_err(|e| format!("cannot become user {}: {e}", user.id))
+}
+
+/// Runs `make` as this user with the right to make namespaces, and stays this user. The process must have one thread.
+pub(crate) fn own_by(user: &User, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    set_keep_capabilities(true)?;
+    sys::change(user.id, user.group, &user.groups)?;
+    keep(CapabilitySet::SYS_ADMIN, CapabilitySet::empty())?;
+    make()
+}
+
+/// Leaves this process, which stays root's, the right to signal other users' processes, and no other. The error is a
+/// sentence.
+pub(crate) fn keep_kill_only() -> Result<(), String> {
+    keep(CapabilitySet::KILL, CapabilitySet::empty())
+        .map_err(|e| format!("cannot renounce rights: {e}"))
 }
 
 /// Leaves this thread what is kept, and programs what they are to inherit.

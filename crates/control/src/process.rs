@@ -6,10 +6,12 @@ mod take_up;
 use crate::balance::Keeper;
 use crate::books::Books;
 use crate::file::{self, Parsed, Section, twice_used};
+use crate::isolated::namespace::{Owned, path_of};
 use crate::isolated::{self, Isolated, IsolatedRouters};
 use crate::memory::Spare;
 use crate::metrics;
 use crate::netlink::Listen;
+use crate::reload::given;
 use crate::saved::file_for;
 use crate::service;
 use crate::source::{Compiled, Source, compile, unknown_variable};
@@ -113,7 +115,7 @@ pub fn plan_all(
         let mut section = section.clone();
         let own = section.source.definitions.clone();
         section.source.define(&file.source.definitions);
-        section.netns = section.netns.or_else(|| file.netns.clone());
+        section.netns = section.netns_in(file.netns.as_deref());
         match ports(&section) {
             Ok(ports) => {
                 let options = Options {
@@ -143,6 +145,13 @@ pub fn plan_all(
                         }
                         (_, None) => {}
                         (Ok(user), Some(plan)) => {
+                            if let Some(netns) = &section.netns
+                                && devices_must_exist
+                                && let Err(why) = Owned::open(&path_of(netns), &user)
+                            {
+                                let mistake = Diagnostic::error("router-netns", why);
+                                mistakes.push(mistake.at(section.place).help(help));
+                            }
                             // Those of the command line are for all graphs.
                             let known = &compiled.router.variables;
                             let definitions = &mut section.source.definitions;
@@ -474,8 +483,8 @@ impl Process {
             text.busy(&busy_of(&busy, router));
             text.end_router();
         }
-        for (name, (info, stats)) in self.isolated.counts() {
-            text.router_of_many(&Info { name, ..info }, &stats, false);
+        for (info, stats) in self.isolated.counts().values() {
+            text.router_of_many(info, stats, false);
             text.end_router();
         }
         Ok(text.finish())
@@ -496,6 +505,31 @@ impl Process {
         routers.iter().map(close).collect()
     }
 
+    /// Plans the configuration that an isolated router has taken up, to know what may be true of its counts.
+    fn learn(&self, name: &str, asked: &ReloadRequest) {
+        let isolated = &self.isolated;
+        let (Some(source), Some(workers)) = (isolated.source(name), isolated.workers(name)) else {
+            return;
+        };
+        let source = match &asked.text {
+            Some(text) => given(text, &source, asked),
+            None => match source.again(&asked.definitions) {
+                Ok(source) => source,
+                Err(_) => return,
+            },
+        };
+        let Ok(gate) = self.router(Some(name)) else {
+            return;
+        };
+        let options = Options {
+            devices_must_exist: false,
+            ..Options::new(workers, &*gate.ports)
+        };
+        if let Some(plan) = compile(&source, &self.common.registry, &options).plan {
+            isolated.learn(name, Arc::new(isolated::Known::of(&plan, workers)));
+        }
+    }
+
     /// Replaces configurations, or says what would change: of one router, or of all that the file describes.
     pub fn reload(
         &self,
@@ -508,7 +542,11 @@ impl Process {
             (Some(file), None) if asked.add.is_some() => self.add_described(file, asked),
             (Some(file), None) if asked.text.is_none() || described => self.reload_all(file, asked),
             (Some(_), Some(name)) if self.isolated.place(name).is_some() => {
-                self.isolated.reload(name, asked)
+                let reply = self.isolated.reload(name, asked)?;
+                if reply.good && !asked.dry_run {
+                    self.learn(name, asked);
+                }
+                Ok(reply)
             }
             (None, _) if described => Err(Failure::new(
                 409,

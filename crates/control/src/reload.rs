@@ -246,7 +246,7 @@ impl Control {
 }
 
 /// The configuration that comes with a request.
-fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
+pub(crate) fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
     let mut source = Source {
         name: asked
             .name

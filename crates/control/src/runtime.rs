@@ -321,10 +321,10 @@ impl PortWatch {
                         warn!(router = label, port = port.name, "{remark}");
                     }
                 }
-                Some(was) if was != up => {
-                    let state = if up { "up" } else { "down" };
-                    warn!(router = label, port = port.name, up, "link {state}");
-                }
+                Some(was) if was != up => match up {
+                    true => info!(router = label, port = port.name, up, "link up"),
+                    false => warn!(router = label, port = port.name, up, "link down"),
+                },
                 Some(_) => {}
             }
         }

@@ -141,6 +141,10 @@ impl TapInterface {
     /// daemons would hear of a change, and what cannot be set is not tried again before there is another one.
     /// A device that is the TAP interface's `own` is asked to take over the address and the MTU that others have set.
     fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
+        // One that was there before the router keeps its carrier while the other end of its device is about to come again.
+        if self.shown.is_none() && port.is_settling() && !tap.is_new() {
+            return;
+        }
         let (device, found) = (Look::of(port), Look::of(tap));
         if (self.shown, self.found) == (Some(device), Some(found)) {
             return;

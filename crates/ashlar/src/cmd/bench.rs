@@ -1,6 +1,6 @@
 //! `ashlar bench`
 
-use super::{Done, compile, print, say};
+use super::{Done, compile, print, say, say_for_now};
 use crate::cli::{Bench, Load};
 use crate::rates;
 use benchmark::bed::{Bed, Live, Measured, Simulated};
@@ -206,8 +206,8 @@ impl Progress {
             } => String::new(),
             Bounds { lower, upper } => format!("; between {} and {}", bound(lower), bound(upper)),
         };
-        say(&format!(
-            "\r\x1b[Ktrial {n}: {}/s for {:.2} s, {:.3}% lost{between}",
+        say_for_now(&format!(
+            "trial {n}: {}/s for {:.2} s, {:.3}% lost{between}",
             rates::short(measured.trial.load),
             measured.trial.duration.as_secs_f64(),
             100.0 * measured.lost(),
@@ -218,7 +218,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.0 {
-            say("\r\x1b[K");
+            say_for_now("");
         }
     }
 }

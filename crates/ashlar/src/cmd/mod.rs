@@ -33,10 +33,30 @@ use control::process::{self, File, Planned};
 use control::{Compiled, Source};
 use engine::port::PortDirectory;
 use planner::{Options, Registry};
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 pub(crate) type Done = Result<(), String>;
+
+/// The text without characters that a terminal obeys: it may be the word of an isolated router, which would write on root's
+/// terminal what it likes.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    match text.contains(obeyed) {
+        false => Cow::Borrowed(text),
+        true => text
+            .chars()
+            .map(|c| {
+                if obeyed(c) {
+                    char::REPLACEMENT_CHARACTER
+                } else {
+                    c
+                }
+            })
+            .collect(),
+    }
+}
 
 /// Prints text to standard output; on a terminal no line is longer than that is wide, but for JSON, which is for programs.
 pub(crate) fn print(text: &str) -> Done {
@@ -44,11 +64,20 @@ pub(crate) fn print(text: &str) -> Done {
         return print_as_it_is(text);
     }
     let columns = control::terminal::columns().unwrap_or(usize::MAX);
-    print_as_it_is(&colour::of(&fold::fold(text, columns)))
+    put(&colour::of(&fold::fold(&harmless(text), columns)))
 }
 
-/// Prints to standard output. An empty error ends the program quietly when nobody reads any more.
+/// Prints to standard output; a terminal gets no characters that it would obey.
 pub(crate) fn print_as_it_is(text: &str) -> Done {
+    match std::io::stdout().is_terminal() {
+        true => put(&harmless(text)),
+        false => put(text),
+    }
+}
+
+/// Prints to standard output what may move a terminal's cursor. An empty error ends the program quietly when nobody reads any
+/// more.
+pub(crate) fn put(text: &str) -> Done {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -71,16 +100,21 @@ pub(crate) fn name() -> String {
 
 /// Prints a sentence to standard error. It is not waited for anybody to read it.
 pub(crate) fn complain(text: &str) {
-    control::log::write(&format!("{}: {}\n", name(), text.trim_end()));
+    control::log::write(&format!("{}: {}\n", name(), harmless(text.trim_end())));
 }
 
-/// Prints to standard error as it is: diagnostics have their form already.
+/// Prints to standard error as it is: diagnostics have their form already. A terminal gets no characters that it would obey.
 pub(crate) fn say(text: &str) {
     let mut err = std::io::stderr();
     let _ = match err.is_terminal() {
-        true => err.write_all(colour::of(text).as_bytes()),
+        true => err.write_all(colour::of(&harmless(text)).as_bytes()),
         false => err.write_all(text.as_bytes()),
     };
+}
+
+/// Prints a line to standard error that the next one replaces, or nothing in its place.
+pub(crate) fn say_for_now(text: &str) {
+    let _ = std::io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
 }
 
 /// Reads a configuration and plans it.

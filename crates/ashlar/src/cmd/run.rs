@@ -65,7 +65,7 @@ fn read_and_run(run: Run, registry: &Registry) -> Done {
         None => {
             let source = |run: &Run| {
                 let asked = &run.configuration;
-                Source::read(&asked.file, asked.definitions.clone())
+                Source::read(&asked.file, definitions(run)?)
             };
             run_source(run, registry, source)
         }
@@ -74,6 +74,18 @@ fn read_and_run(run: Run, registry: &Registry) -> Done {
         }
         Some((file, parsed)) => run_what(run, registry, What::Many(Box::new((file, parsed)))),
     }
+}
+
+/// The definitions of the command line, and those of a file before them.
+fn definitions(run: &Run) -> Result<Vec<(String, String)>, String> {
+    let mut all = Vec::new();
+    if let Some(path) = &run.definitions_from {
+        let failed = |e: String| format!("cannot read {}: {e}", path.display());
+        let text = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
+        all = serde_json::from_slice(&text).map_err(|e| failed(e.to_string()))?;
+    }
+    all.extend(run.configuration.definitions.iter().cloned());
+    Ok(all)
 }
 
 /// Runs what `read` finds.
@@ -123,7 +135,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
             ports = ports.with_joints(Arc::new(joints));
             for section in &parsed.routers {
                 let mut section = section.clone();
-                section.netns = section.netns.or_else(|| file.netns.clone());
+                section.netns = section.netns_in(file.netns.as_deref());
                 let opened = directory(&ports, &section).map(Arc::new);
                 all.insert(section.name, opened);
             }

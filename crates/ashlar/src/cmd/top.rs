@@ -1,6 +1,6 @@
 //! `ashlar top`
 
-use super::{Done, client, print, print_as_it_is};
+use super::{Done, client, harmless, print, print_as_it_is, put};
 use crate::cli::Top;
 use crate::rates;
 use control::client::Client;
@@ -63,7 +63,7 @@ fn watch<T>(
         let info: Info = client.get_json("/v1/info")?;
         let text = head(&info) + &table(&before.1, &after.1, after.0 - before.0);
         match live {
-            true => print_as_it_is(&picture(&text, pause.lines(), columns()))?,
+            true => put(&picture(&harmless(&text), pause.lines(), columns()))?,
             false => print(&text)?,
         }
         if top.once {

@@ -3,8 +3,8 @@
 //! parts of the kernel in which mistakes are found often.
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, apply_filter,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, apply_filter,
 };
 use std::collections::BTreeMap;
 
@@ -54,37 +54,110 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
+    libc::SYS_personality,
+    libc::SYS_quotactl,
+    libc::SYS_fanotify_init,
     // Memory that no bound counts, and processors of others.
     libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
     libc::SYS_shmget,
+    libc::SYS_semget,
+    libc::SYS_msgget,
+    libc::SYS_mq_open,
+    libc::SYS_io_setup,
     libc::SYS_sched_setaffinity,
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_setattr,
+];
+
+/// Families of sockets that a router needs; the kernel's code for all others is closed to it, AF_VSOCK's and AF_ALG's among it.
+const FAMILIES: [i32; 5] = [
+    libc::AF_UNIX,
+    libc::AF_INET,
+    libc::AF_INET6,
+    libc::AF_NETLINK,
+    libc::AF_PACKET,
+];
+/// Protocols of netlink that a router needs: routes, IPsec, and who has a socket.
+const NETLINKS: [i32; 3] = [
+    libc::NETLINK_ROUTE,
+    libc::NETLINK_XFRM,
+    libc::NETLINK_SOCK_DIAG,
 ];
 
 /// What a call's number has for programs of the x32 ABI, and the numbers that only they have.
 const X32: i64 = 0x4000_0000;
 const X32_OWN: std::ops::RangeInclusive<i64> = 512..=547;
 
+/// A condition for an argument of 32 bits, of which the kernel looks at no more.
+fn word(argument: u8, operator: SeccompCmpOp, value: i32) -> Condition {
+    SeccompCondition::new(
+        argument,
+        SeccompCmpArgLen::Dword,
+        operator,
+        value as u32 as u64,
+    )
+}
+
+/// A condition for an argument of 64 bits.
+fn flags(argument: u8, flags: i32) -> Condition {
+    let flags = flags as u64;
+    let has = SeccompCmpOp::MaskedEq(flags);
+    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, has, flags)
+}
+
+type Condition = Result<SeccompCondition, BackendError>;
+
+/// Calls that are forbidden with certain arguments: each holds if all of its conditions do.
+fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
+    use SeccompCmpOp::{Eq, Ne};
+    let none_of = |argument, all: &[i32]| -> Vec<Condition> {
+        all.iter().map(|&one| word(argument, Ne, one)).collect()
+    };
+    let mut netlink = none_of(2, &NETLINKS);
+    netlink.push(word(0, Eq, libc::AF_NETLINK));
+    vec![
+        // A new user namespace gives root's rights inside.
+        (libc::SYS_clone, vec![flags(0, libc::CLONE_NEWUSER)]),
+        (libc::SYS_socket, none_of(0, &FAMILIES)),
+        (libc::SYS_socket, netlink),
+        // Memory that no bound counts: shared mappings, and rings of packet sockets.
+        (
+            libc::SYS_mmap,
+            vec![flags(3, libc::MAP_SHARED | libc::MAP_ANONYMOUS)],
+        ),
+        (
+            libc::SYS_setsockopt,
+            vec![
+                word(1, Eq, libc::SOL_PACKET),
+                word(2, Eq, libc::PACKET_RX_RING),
+            ],
+        ),
+        (
+            libc::SYS_setsockopt,
+            vec![
+                word(1, Eq, libc::SOL_PACKET),
+                word(2, Eq, libc::PACKET_TX_RING),
+            ],
+        ),
+        // Pages taken out of memory that is shared with the common process, which would wait for new ones.
+        (libc::SYS_fallocate, vec![word(1, Ne, 0)]),
+        (libc::SYS_madvise, vec![word(2, Eq, libc::MADV_REMOVE)]),
+        (libc::SYS_madvise, vec![word(2, Eq, libc::MADV_PAGEOUT)]),
+    ]
+}
+
 /// Forbids them to this thread and all that it starts from now on. The error is a sentence.
 pub(super) fn forbid() -> Result<(), String> {
     let said = |e: seccompiler::Error| format!("cannot forbid system calls: {e}");
-    // A new user namespace gives root's rights inside; what clone3 is to do cannot be seen, so it seems not to be there, and C
-    // libraries take clone.
+    // What clone3 is to do cannot be seen, so it seems not to be there, and C libraries take clone.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
-    // Where in its arguments a call has flags, and the flags that it must not have together.
-    let with_flags = [
-        (libc::SYS_clone, 0, libc::CLONE_NEWUSER),
-        // Memory that no bound counts.
-        (libc::SYS_mmap, 3, libc::MAP_SHARED | libc::MAP_ANONYMOUS),
-    ];
-    for (call, argument, flags) in with_flags {
-        let flags = flags as u64;
-        let length = SeccompCmpArgLen::Qword;
-        let has = SeccompCondition::new(argument, length, SeccompCmpOp::MaskedEq(flags), flags);
-        let rule = has.and_then(|has| SeccompRule::new(vec![has]));
-        rules.insert(call, vec![rule.map_err(|e| said(e.into()))?]);
+    for (call, conditions) in with_arguments() {
+        let conditions: Result<Vec<_>, _> = conditions.into_iter().collect();
+        let rule = conditions.and_then(SeccompRule::new);
+        let rule = rule.map_err(|e| said(e.into()))?;
+        rules.entry(call).or_default().push(rule);
     }
     // The same calls have other numbers for programs of the x32 ABI, and some of them numbers of their own.
     let of_x32 = rules
@@ -96,7 +169,7 @@ pub(super) fn forbid() -> Result<(), String> {
     let absent = absent.map(|call| (call, Vec::new())).collect();
     for (rules, error) in [(rules, libc::EPERM), (absent, libc::ENOSYS)] {
         let architecture = std::env::consts::ARCH.try_into();
-        let architecture = architecture.map_err(|e: seccompiler::BackendError| said(e.into()))?;
+        let architecture = architecture.map_err(|e: BackendError| said(e.into()))?;
         let refused = SeccompAction::Errno(error as u32);
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture);
         let program: Result<BpfProgram, _> = filter.and_then(BpfProgram::try_from);

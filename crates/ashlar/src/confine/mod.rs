@@ -1,32 +1,40 @@
 //! `ashlar confine`: runs a program that is not trusted, so that it cannot do more than its own work. A router of a process
 //! with `isolation = "process"` runs like this (docs/routers.md).
 //!
-//! The program is another user, without root's rights but for CAP_NET_ADMIN and CAP_NET_RAW in a network namespace of its own; it sees
-//! no process but its own, writes to no file but in one folder, and has bounds of memory, files and processes. It cannot call
-//! what would get it out of this or reach deep into the kernel. All its processes end with this one.
+//! The program is another user without root's rights. CAP_NET_ADMIN and CAP_NET_RAW it has only in a user namespace that owns its
+//! network namespace (`ashlar netns`), so they count for no other network. It sees no process but its own, writes to no file but
+//! in one folder, and has bounds of memory, files and processes. It cannot call what would get it out of this or reach deep into
+//! the kernel.
+//!
+//! Three processes: this one waits outside, passes signals on and kills; the *first* one is number 1 among the program's
+//! processes, whose end ends all of them; the third becomes the program. The first one is root's, so that the program can
+//! neither end it nor keep it from ending with this one.
 
 mod calls;
+mod devices;
+pub(crate) mod namespace;
 mod sys;
 
 use crate::cli::Confine;
 use crate::keep::code;
 use crate::user;
+use control::isolated::namespace::Owned;
 use control::user::User;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, getppid, kill_process,
-    set_parent_process_death_signal, setrlimit, waitpid,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getppid, kill_process,
+    set_parent_process_death_signal, setrlimit, wait, waitpid,
 };
 use rustix::thread::{
     CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_setaffinity,
 };
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use sys::Signals;
 
 /// Addresses that it may have beyond its memory.
 const ROOM: u64 = 4 << 30;
@@ -35,14 +43,21 @@ const FILE: u64 = 16 << 20;
 /// Files that it may have open, and processes and threads of its user.
 const FILES: u64 = 1024;
 const PROCESSES: u64 = 512;
+/// Time that the program has to end by itself once it was told to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
+    move |e| format!("cannot {what}: {e}")
+}
 
 /// Runs the program, and gives its status when it has ended.
 pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
+    // Whoever has started us may have files and devices open that say nothing of close-on-exec.
+    sys::close_all_but_standard().map_err(failed("close what was inherited"))?;
     let user = User::named(&asked.user)?;
     if user.id == 0 {
         return Err("root cannot be confined: name another --user".to_owned());
     }
-    let failed = |what: &'static str| move |e: io::Error| format!("cannot {what}: {e}");
     // Whoever has started us may be gone before we are told.
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM))
@@ -50,53 +65,111 @@ pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
     if getppid() != parent {
         return Err("who has started it has ended".to_owned());
     }
-    let mut signals =
-        Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD]).map_err(failed("wait for signals"))?;
+    let signals = Signals::block().map_err(failed("wait for signals"))?;
+    if let Some(group) = &asked.cgroup {
+        let procs = group.join("cgroup.procs");
+        std::fs::write(procs, "0").map_err(failed("enter its control group"))?;
+    }
     let mut apart =
         UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWPID;
+    let mut owned = None;
     match &asked.netns {
-        Some(path) => enter(path)?,
+        Some(path) => {
+            let found = Owned::open(path.as_ref(), &user)?;
+            let entered =
+                move_into_link_name_space(found.network.as_fd(), Some(LinkNameSpaceType::Network));
+            entered.map_err(|e| format!("cannot enter network namespace {path}: {e}"))?;
+            owned = Some(found);
+        }
         None => apart |= UnshareFlags::NEWNET,
     }
     sys::unshare(apart).map_err(failed("have namespaces of its own (run as root)"))?;
-    let inside = sys::fork().map_err(failed("start a process"))?;
-    let Some(inside) = inside else {
-        let why = become_it(asked, &user);
+    let lives = sys::pipe().map_err(failed("start a process"))?;
+    let first = sys::fork().map_err(failed("start a process"))?;
+    let Some(first) = first else {
+        let [alive, ours] = lives;
+        drop(ours);
+        return be_first(asked, &user, owned, &signals, &alive);
+    };
+    let [_, _alive] = lives;
+    let mut end: Option<Instant> = None;
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let signal = signals.next(left).map_err(failed("wait for signals"))?;
+        let ended = waitpid(Some(first), WaitOptions::NOHANG);
+        if let Some((_, status)) = ended.map_err(|e| format!("the program is lost: {e}"))? {
+            return Ok(code(status));
+        }
+        match signal {
+            None => {
+                // All of its processes end with the first one.
+                let _ = kill_process(first, Signal::KILL);
+                end = None;
+            }
+            Some(libc::SIGCHLD) => {}
+            Some(libc::SIGHUP) => _ = kill_process(first, Signal::HUP),
+            Some(_) => {
+                let _ = kill_process(first, Signal::TERM);
+                end.get_or_insert(Instant::now() + PATIENCE);
+            }
+        }
+    }
+}
+
+/// The first process's life: starts the program, and ends when that does, whatever others it has started.
+fn be_first(
+    asked: &Confine,
+    user: &User,
+    owned: Option<Owned>,
+    signals: &Signals,
+    alive: &impl AsFd,
+) -> Result<ExitCode, String> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| failed("be ended")(e.into()))?;
+    // It is told of an end that comes, not of one that has come.
+    if sys::is_closed(alive) {
+        return Err("who has started it has ended".to_owned());
+    }
+    own_view_of_files(asked).map_err(failed("have its own view of files"))?;
+    if let Some(cores) = &asked.cores {
+        let mut set = CpuSet::new();
+        cores.0.iter().for_each(|core| set.set(*core));
+        sched_setaffinity(None, &set).map_err(|e| failed("run on those processors")(e.into()))?;
+    }
+    let program = sys::fork().map_err(failed("start a process"))?;
+    let Some(program) = program else {
+        let why = become_it(asked, user, owned, signals);
         return Err(format!("{}: {why}", asked.command[0]));
     };
-    wait(inside, &mut signals)
-}
-
-/// Ends when the program does, and passes signals on. A thread could not be had any more.
-fn wait(inside: Pid, signals: &mut Signals) -> Result<ExitCode, String> {
-    for signal in signals.forever() {
-        let signal = match signal {
-            SIGCHLD => {
-                let ended = waitpid(Some(inside), WaitOptions::NOHANG);
-                match ended.map_err(|e| format!("the program is lost: {e}"))? {
-                    Some((_, status)) => return Ok(code(status)),
-                    None => continue,
-                }
-            }
-            SIGHUP => Signal::HUP,
-            _ => Signal::TERM,
+    drop(owned);
+    user::keep_kill_only()?;
+    loop {
+        if let Some(status) = reap(program) {
+            return Ok(code(status));
+        }
+        let signal = match signals.next(None).map_err(failed("wait for signals"))? {
+            Some(libc::SIGHUP) => Signal::HUP,
+            Some(libc::SIGCHLD) | None => continue,
+            Some(_) => Signal::TERM,
         };
         // It may have ended.
-        let _ = kill_process(inside, signal);
+        let _ = kill_process(program, signal);
     }
-    Err("no signals come any more".to_owned())
 }
 
-fn enter(path: &str) -> Result<(), String> {
-    let failed = |e: io::Error| format!("cannot enter network namespace {path}: {e}");
-    let file = File::open(path).map_err(failed)?;
-    let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
-    entered.map_err(|e| failed(e.into()))
+/// Takes note of all processes that have ended, orphans among them; the program's status, if it is one of them.
+fn reap(program: Pid) -> Option<WaitStatus> {
+    while let Ok(Some((ended, status))) = wait(WaitOptions::NOHANG) {
+        if ended == program {
+            return Some(status);
+        }
+    }
+    None
 }
 
 /// Gives up all that the program must not have, and becomes it; why not, if that fails.
-fn become_it(asked: &Confine, user: &User) -> String {
-    if let Err(why) = prepare(asked, user) {
+fn become_it(asked: &Confine, user: &User, owned: Option<Owned>, signals: &Signals) -> String {
+    if let Err(why) = give_up(asked, user, owned) {
         return why;
     }
     // clap sees to it that there is a word.
@@ -109,31 +182,34 @@ fn become_it(asked: &Confine, user: &User) -> String {
     for place in ["HOME", "TMPDIR", "XDG_RUNTIME_DIR"] {
         program.env(place, &asked.folder);
     }
-    program.exec().to_string()
+    match signals.unblock() {
+        Ok(()) => program.exec().to_string(),
+        Err(e) => e.to_string(),
+    }
 }
 
-fn prepare(asked: &Confine, user: &User) -> Result<(), String> {
-    let failed = |what: &'static str| move |e: io::Error| format!("cannot {what}: {e}");
-    let files = || -> io::Result<()> {
-        mount_change(
-            "/",
-            MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-        )?;
-        mount_bind(&asked.folder, &asked.folder)?;
-        if let Some(program) = &asked.program {
-            let place = asked.folder.join("program");
-            // The folder is the user's: there may be anything.
-            let _ = std::fs::remove_file(&place);
-            File::create_new(&place)?;
-            mount_bind(program, &place)?;
-        }
-        sys::read_only("/".as_ref(), true)?;
-        sys::read_only(&asked.folder, false)?;
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        // Its own processes only.
-        Ok(mount("proc", "/proc", "proc", flags, None)?)
-    };
-    files().map_err(failed("have its own view of files"))?;
+fn own_view_of_files(asked: &Confine) -> io::Result<()> {
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )?;
+    devices::mount_few(&asked.folder)?;
+    mount_bind(&asked.folder, &asked.folder)?;
+    if let Some(program) = &asked.program {
+        let place = asked.folder.join("program");
+        // The folder is the user's: there may be anything.
+        let _ = std::fs::remove_file(&place);
+        File::create_new(&place)?;
+        mount_bind(program, &place)?;
+    }
+    sys::read_only("/".as_ref(), true)?;
+    sys::read_only(&asked.folder, false)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    // Its own processes only.
+    Ok(mount("proc", "/proc", "proc", flags, None)?)
+}
+
+fn give_up(asked: &Confine, user: &User, owned: Option<Owned>) -> Result<(), String> {
     let bounds = [
         (Resource::Data, asked.memory),
         // Programs, and memory shared with others; stacks and heaps of threads that are not used.
@@ -158,16 +234,13 @@ fn prepare(asked: &Confine, user: &User) -> Result<(), String> {
             setrlimit(resource, limit).map_err(|e| failed("be bounded")(e.into()))?;
         }
     }
-    if let Some(cores) = &asked.cores {
-        let mut set = CpuSet::new();
-        cores.0.iter().for_each(|core| set.set(*core));
-        sched_setaffinity(None, &set).map_err(|e| failed("run on those processors")(e.into()))?;
-    }
     user::no_more_rights()?;
-    user::become_with_ambient(user, asked.netns.is_some())?;
-    // The kernel has forgotten it with the user.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|e| failed("be ended")(e.into()))?;
+    if let Some(Owned { users, .. }) = &owned {
+        let entered = move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User));
+        entered.map_err(|e| failed("enter the user namespace of its network")(e.into()))?;
+    }
+    user::become_with_ambient(user, owned.is_some())?;
+    drop(owned);
     std::env::set_current_dir(&asked.folder).map_err(failed("enter its folder"))?;
     calls::forbid()
 }

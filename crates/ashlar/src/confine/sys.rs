@@ -1,18 +1,30 @@
-//! Namespaces, a child in them, and file systems that cannot be written to.
+//! Namespaces, a child in them, its signals, and file systems that cannot be written to.
 #![allow(unsafe_code)]
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::ffi::CString;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::ptr::null_mut;
+use std::time::Duration;
 
 fn check(result: i64) -> io::Result<i64> {
     match result {
         ..0 => Err(io::Error::last_os_error()),
         _ => Ok(result),
     }
+}
+
+/// Closes all descriptors but standard input, output and error. Nothing of the process may be open by then.
+pub(super) fn close_all_but_standard() -> io::Result<()> {
+    // SAFETY: the caller has opened nothing yet, so no value owns any of the descriptors.
+    check(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) }).map(drop)
 }
 
 /// Leaves namespaces for new ones. The process must have one thread.
@@ -26,6 +38,68 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: with no other thread, nothing is left half done in the copy, which may do all that we may.
     let pid = check(unsafe { libc::fork() }.into())?;
     Ok(Pid::from_raw(pid as i32))
+}
+
+/// A pipe: where one reads, and where one writes.
+pub(super) fn pipe() -> io::Result<[OwnedFd; 2]> {
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
+    Ok([from, to])
+}
+
+/// True if nobody can write to a pipe any more.
+pub(super) fn is_closed(pipe: &impl AsFd) -> bool {
+    let mut looked = [PollFd::new(pipe, PollFlags::IN)];
+    let _ = poll(&mut looked, Some(&Timespec::default()));
+    looked[0].revents().contains(PollFlags::HUP)
+}
+
+/// Signals that wait until they are asked for; a fork has a queue of its own.
+pub(super) struct Signals {
+    waits_for: libc::sigset_t,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    /// Has SIGTERM, SIGINT, SIGHUP and SIGCHLD wait from now on.
+    pub(super) fn block() -> io::Result<Signals> {
+        let (mut set, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: each call fills or reads a set that outlives it; the signals' numbers are valid.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            check(libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()).into())?;
+            Ok(Signals {
+                waits_for: set.assume_init(),
+                before: before.assume_init(),
+            })
+        }
+    }
+
+    /// The next signal; `None` if there is none in the time given.
+    pub(super) fn next(&self, within: Option<Duration>) -> io::Result<Option<i32>> {
+        let limit = within.map(|within| libc::timespec {
+            tv_sec: within.as_secs() as _,
+            tv_nsec: within.subsec_nanos().into(),
+        });
+        let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the set and the time outlive the call; nothing more is to be told of the signal.
+        match check(unsafe { libc::sigtimedwait(&self.waits_for, null_mut(), limit) }.into()) {
+            Ok(signal) => Ok(Some(signal as i32)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            // A stopped process that goes on.
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Some(libc::SIGCHLD)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Signals come to the process as before.
+    pub(super) fn unblock(&self) -> io::Result<()> {
+        // SAFETY: the set is valid, and nothing is written.
+        let done = unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, null_mut()) };
+        check(done.into()).map(drop)
+    }
 }
 
 /// Has nobody here write to what is mounted at a path, and below; or has the path alone be written to again.

@@ -378,7 +378,7 @@ fn kind_of(wanted: &Request) -> &'static str {
 
 /// What an isolated router says of itself.
 async fn info_of(pieces: mpsc::Receiver<Bytes>) -> Result<view::Info, Refusal> {
-    let text = remote::whole(pieces).await;
+    let text = remote::whole(pieces, remote::INFO_MAX).await?;
     serde_json::from_slice(&text).map_err(|e| {
         Refusal::new(
             502,

@@ -126,3 +126,32 @@ isolation = "wall"
     ];
     assert_eq!(found, right);
 }
+
+#[test]
+fn isolated_routers_share_no_user_and_no_namespace() {
+    let folder = Folder::new("own");
+    std::fs::write(folder.0.join("a.click"), "Idle -> Discard").expect("it is ours");
+    let router = |name: &str, more: &str| {
+        format!("[[router]]\nname = \"{name}\"\ngraph = \"a.click\"\n{more}\n")
+    };
+    let own = |user: &str, netns: &str| {
+        format!("isolation = \"process\"\nuser = \"{user}\"\nnetns = \"{netns}\"")
+    };
+    let text = router("a", &own("games", "one"))
+        + &router("b", &own("news", "two"))
+        + &router("c", "netns = \"three\"")
+        + &router("d", "netns = \"three\"");
+    assert_eq!(mistakes(&parse("r.toml", &text, &folder.0)), [""; 0]);
+    let text = router("a", &own("games", "one"))
+        + &router("b", &own("games", "one"))
+        + &router("c", &own("news", "three"))
+        + &router("d", "netns = \"three\"");
+    let mut found = mistakes(&parse("r.toml", &text, &folder.0));
+    found.sort_unstable();
+    let right = [
+        "15: the isolated router `c` has the network namespace of `d`",
+        "9: the isolated router `b` has the network namespace of `a`",
+        "9: the isolated routers `a` and `b` have the same user `games`",
+    ];
+    assert_eq!(found, right);
+}

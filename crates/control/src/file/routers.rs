@@ -35,6 +35,12 @@ pub struct Section {
 }
 
 impl Section {
+    /// Its network namespace in a process whose routers have `usual` if they name none. An isolated router shares none.
+    pub fn netns_in(&self, usual: Option<&str>) -> Option<String> {
+        let usual = usual.filter(|_| self.isolation.is_none());
+        self.netns.as_deref().or(usual).map(str::to_owned)
+    }
+
     /// Workers that run its own graph, in a process that has so many.
     pub(crate) fn own_workers(&self, of_process: usize) -> usize {
         match &self.isolation {
@@ -62,7 +68,49 @@ pub(super) fn read(
         let section = section(&mut reader, fields, (folder, only), &groups, &mut names);
         sections.extend(section);
     }
+    what_is_not_its_own(&mut reader, &sections);
     (reader, sections)
+}
+
+/// Isolated routers have their users and network namespaces for themselves: what belongs to a user or to a namespace belongs to all
+/// of its processes.
+fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
+    let isolated = |section: &&Section| section.isolation.is_some();
+    for (at, section) in sections.iter().enumerate() {
+        let others = || {
+            sections
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at)
+        };
+        let Some(isolation) = &section.isolation else {
+            continue;
+        };
+        let earlier = || sections[..at].iter().filter(isolated);
+        let mut users = earlier().filter_map(|s| Some((s, s.isolation.as_ref()?)));
+        if let Some((other, _)) = users.find(|(_, of)| of.user == isolation.user) {
+            let wrong = format!(
+                "the isolated routers `{}` and `{}` have the same user `{}`",
+                other.name, section.name, isolation.user
+            );
+            let help =
+                "name a user for each: what belongs to a user belongs to all of its processes";
+            reader.wrong("router-isolation", section.place, wrong, help);
+        }
+        // Of two isolated ones the later is told.
+        let shares = |(other, of): &(usize, &Section)| {
+            let is_told = of.isolation.is_none() || *other < at;
+            is_told && section.netns.is_some() && of.netns == section.netns
+        };
+        if let Some((_, other)) = others().find(shares) {
+            let wrong = format!(
+                "the isolated router `{}` has the network namespace of `{}`",
+                section.name, other.name
+            );
+            let help = "make one for it with `ashlar netns NAME --user USER`: it may change all interfaces there";
+            reader.wrong("router-isolation", section.place, wrong, help);
+        }
+    }
 }
 
 fn section(

@@ -1,7 +1,9 @@
 //! What an isolated router's process is started with, and what the gate does for it.
 
+use super::group::Group;
+use super::namespace::path_of;
 use super::remote::Place;
-use super::{GATE, Isolation};
+use super::{GATE, Isolation, Known};
 use crate::file::Section;
 use crate::saved::file_for;
 use crate::source::Source;
@@ -18,6 +20,7 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes and files that a router's folder has room for.
 const ROOM: u32 = 16 << 20;
@@ -36,8 +39,12 @@ pub struct Isolated {
     folder: PathBuf,
     /// Where its graph is written for it, and beside it what was saved of it.
     graph: PathBuf,
+    /// Where the values of its graph's variables are written for it: there may be secrets among them.
+    definitions: PathBuf,
     isolation: Isolation,
     netns: Option<String>,
+    /// What may be true of its counts.
+    pub(super) known: Arc<Known>,
     /// Its shared ports and links.
     pub(super) passages: Vec<Passage>,
 }
@@ -77,7 +84,10 @@ pub fn plan(
             "memif:role=server,socket={socket},mac={mac},mtu={}",
             about.mtu
         );
-        let outside = format!("memif:role=client,socket={socket},peer={}", user.id);
+        let outside = format!(
+            "memif:role=client,socket={socket},peer={},rings={}",
+            user.id, isolation.workers
+        );
         let (here, there) = (quote(&device.name), quote(&outside));
         passages.push(Passage {
             name: device.name.clone(),
@@ -109,9 +119,11 @@ pub fn plan(
         user_name: isolation.user.clone(),
         user,
         graph: folder.join(format!("{}.click", section.name)),
+        definitions: folder.join(format!("{}.definitions", section.name)),
         folder: own,
         isolation: isolation.clone(),
         netns: section.netns.clone(),
+        known: Arc::new(Known::of(plan, isolation.workers.into())),
         passages,
     };
     Ok((isolated, gate))
@@ -121,6 +133,11 @@ impl Isolated {
     /// Where all isolated routers of the process have their files.
     pub(super) fn all(&self) -> &Path {
         self.folder.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The number of its workers.
+    pub(super) fn workers(&self) -> usize {
+        self.isolation.workers.into()
     }
 
     /// Where it answers.
@@ -133,11 +150,18 @@ impl Isolated {
 
     /// Whether a process that was started for this one does for `other`, too, once it has read its file again.
     pub(super) fn starts_like(&self, other: &Isolated) -> bool {
-        self.user == other.user && self.words() == other.words()
+        self.user == other.user
+            && self.words(None) == other.words(None)
+            && self.source.definitions == other.source.definitions
     }
 
-    /// The words that start it, after the program's name.
-    pub(super) fn words(&self) -> Vec<String> {
+    /// A control group for all of its processes together.
+    pub(super) fn group(&self) -> Result<Group, String> {
+        Group::new(self.all(), &self.name, self.isolation.memory)
+    }
+
+    /// The words that start it in a control group, after the program's name.
+    pub(super) fn words(&self, group: Option<&Path>) -> Vec<String> {
         let (program, inside) = (program(), self.folder.join("program").display().to_string());
         let mut words: Vec<String> = Vec::new();
         let mut add = |all: &[&str]| words.extend(all.iter().map(|&word| word.to_owned()));
@@ -155,14 +179,13 @@ impl Isolated {
             &program,
         ]);
         if let Some(netns) = &self.netns {
-            let path = match netns.contains('/') {
-                true => netns.clone(),
-                false => format!("/run/netns/{netns}"),
-            };
-            add(&["--netns", &path]);
+            add(&["--netns", &path_of(netns).display().to_string()]);
         }
         if let Some(cores) = &self.isolation.cores {
             add(&["--cores", cores]);
+        }
+        if let Some(group) = group {
+            add(&["--cgroup", &group.display().to_string()]);
         }
         let graph = self.graph.display().to_string();
         let socket = self.place().socket.display().to_string();
@@ -179,9 +202,10 @@ impl Isolated {
         for Passage { name, inside, .. } in &self.passages {
             add(&["--port", &format!("{name}={inside}")]);
         }
-        for (name, value) in &self.source.definitions {
-            add(&[&format!("{name}={value}")]);
-        }
+        add(&[
+            "--definitions-from",
+            &self.definitions.display().to_string(),
+        ]);
         words
     }
 
@@ -213,7 +237,9 @@ impl Isolated {
             .mode(0o711)
             .create(self.all())
             .map_err(|e| format!("cannot make {}: {e}", self.all().display()))?;
-        self.hand(&self.graph, self.source.text.as_bytes())
+        self.hand(&self.graph, self.source.text.as_bytes())?;
+        let definitions = serde_json::to_vec(&self.source.definitions).unwrap_or_default();
+        self.hand(&self.definitions, &definitions)
     }
 
     /// Writes a file for its process: nobody but root can change it, and only its group can read it. Who reads it meanwhile
@@ -265,6 +291,7 @@ impl Isolated {
     pub(super) fn clean(&self) {
         let _ = self.remove_folder();
         let _ = fs::remove_file(&self.graph);
+        let _ = fs::remove_file(&self.definitions);
         let _ = fs::remove_file(file_for(&self.graph, None));
         // The last one's.
         let _ = fs::remove_dir(self.all());

@@ -6,22 +6,28 @@
 //! hangs only lets its own packets wait. Requests about the router are handed to its process; `NAME.gate` means the gate.
 
 mod gate;
+mod group;
+mod known;
+pub mod namespace;
 pub(crate) mod remote;
 mod supervisor;
+mod sys;
 
 pub use gate::{Isolated, plan};
 
+use crate::source::Source;
 use crate::state::Failure;
 use crate::user::User;
 use crate::view::{self, Info, ReloadReply, ReloadRequest, Stats};
 use engine::port::PortDirectory as _;
+pub(crate) use known::Known;
 use ports::Directory;
 use remote::Place;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use supervisor::Supervisor;
@@ -81,7 +87,12 @@ impl Claim {
         let all = all.recursive(true).mode(0o711);
         all.create(base).map_err(failed)?;
         loop {
-            let file = File::create(&path).map_err(failed)?;
+            // Who can open it could lock it, and keep the next process from starting.
+            let mut file = OpenOptions::new();
+            let file = file.write(true).create(true).truncate(false).mode(0o600);
+            let file = file.open(&path).map_err(failed)?;
+            file.set_permissions(Permissions::from_mode(0o600))
+                .map_err(failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -144,7 +155,10 @@ impl IsolatedRouters {
             let asked = ReloadRequest::default();
             let reply = remote::reload(&place, &asked, true).map_err(|failure| failure.text);
             return match reply {
-                Ok(reply) if reply.good => Ok(()),
+                Ok(reply) if reply.good => {
+                    self.learn(name, isolated.known.clone());
+                    Ok(())
+                }
                 Ok(reply) => Err(format!("router {name} refuses it: {}", reply.text)),
                 // It takes it up when it starts again.
                 Err(why) => {
@@ -184,18 +198,40 @@ impl IsolatedRouters {
         self.list().get(name)?.isolated.saved()
     }
 
+    /// An isolated router has another configuration now.
+    pub(crate) fn learn(&self, name: &str, known: Arc<Known>) {
+        if let Some(running) = self.list().get_mut(name) {
+            running.isolated.known = known;
+        }
+    }
+
+    /// The number of its workers, if a router is isolated.
+    pub(crate) fn workers(&self, name: &str) -> Option<usize> {
+        Some(self.list().get(name)?.isolated.workers())
+    }
+
+    /// The graph of an isolated router.
+    pub(crate) fn source(&self, name: &str) -> Option<Source> {
+        Some(self.list().get(name)?.isolated.source.clone())
+    }
+
     /// What all isolated routers are and count, of those that say so soon.
     pub(crate) fn counts(&self) -> BTreeMap<String, (Info, Stats)> {
         let list = self.list();
-        let places = list
-            .iter()
-            .map(|(name, of)| (name.clone(), of.isolated.place()));
-        let places: Vec<(String, Place)> = places.collect();
+        let places = list.iter().map(|(name, of)| {
+            let known = Arc::clone(&of.isolated.known);
+            (name.clone(), of.isolated.place(), known)
+        });
+        let places: Vec<(String, Place, Arc<Known>)> = places.collect();
         drop(list);
         // Those that hang are waited for together.
         std::thread::scope(|scope| {
-            let ask =
-                |(name, place): (String, Place)| scope.spawn(move || Some((name, place.counts()?)));
+            let ask = |(name, place, known): (String, Place, Arc<Known>)| {
+                scope.spawn(move || {
+                    let (info, stats) = place.counts(known.most_bytes())?;
+                    Some((name.clone(), known.only(name, &info, stats)))
+                })
+            };
             let asked: Vec<_> = places.into_iter().map(ask).collect();
             let answers = asked.into_iter().filter_map(|thread| thread.join().ok()?);
             answers.collect()

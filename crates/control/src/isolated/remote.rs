@@ -18,8 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(65);
 /// How long metrics wait for it.
 const SOON: Duration = Duration::from_secs(1);
-/// Bytes of an answer that is no capture, and of an error.
+/// Bytes of an answer that is handed on piece by piece and is no capture.
 const ANSWER_MAX: usize = 64 << 20;
+/// Bytes of an answer that this process reads itself: about the router, about a reload, of an error.
+pub(crate) const INFO_MAX: usize = 64 << 10;
+const REPLY_MAX: usize = 1 << 20;
 const ERROR_MAX: usize = 64 << 10;
 /// Pieces that wait for who asked.
 const PIECES: usize = 16;
@@ -110,45 +113,51 @@ impl Place {
         Ok(pieces)
     }
 
-    /// A whole answer, for who is no part of the runtime.
-    pub(crate) fn ask_and_wait(
+    /// A whole answer of so many bytes at most, for who is no part of the runtime.
+    fn ask_and_wait(
         &self,
         method: Method,
         target: &str,
         body: Bytes,
-        at_most: Duration,
+        (patience, most): (Duration, usize),
     ) -> Result<Vec<u8>, Failure> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build().map_err(failed)?;
         runtime.block_on(async {
             let whole = async {
                 let pieces = self.ask(method, target, body, Answer::Late, None).await?;
-                Ok(whole(pieces).await)
+                whole(pieces, most).await
             };
             let late = |_| failed("it takes too long");
-            tokio::time::timeout(at_most, whole).await.map_err(late)?
+            tokio::time::timeout(patience, whole).await.map_err(late)?
         })
     }
 }
 
-/// All pieces of an answer.
-pub(crate) async fn whole(mut pieces: mpsc::Receiver<Bytes>) -> Vec<u8> {
+/// All pieces of an answer, which has so many bytes at most.
+pub(crate) async fn whole(
+    mut pieces: mpsc::Receiver<Bytes>,
+    most: usize,
+) -> Result<Vec<u8>, Failure> {
     let mut all = Vec::new();
     while let Some(piece) = pieces.recv().await {
+        if all.len() + piece.len() > most {
+            return Err(failed(format!("it says more than {most} bytes")));
+        }
         all.extend_from_slice(&piece);
     }
-    all
+    Ok(all)
 }
 
 impl Place {
-    /// What it is and counts, if it says so soon.
-    pub(crate) fn counts(&self) -> Option<(Info, Stats)> {
-        let get = |target| {
-            self.ask_and_wait(Method::GET, target, Bytes::new(), SOON)
+    /// What it is and counts, if it says so soon and in so many bytes.
+    pub(crate) fn counts(&self, most: usize) -> Option<(Info, Stats)> {
+        let get = |target, most| {
+            self.ask_and_wait(Method::GET, target, Bytes::new(), (SOON, most))
                 .ok()
         };
-        let info = serde_json::from_slice(&get("/v1/info")?).ok()?;
-        Some((info, serde_json::from_slice(&get("/v1/stats")?).ok()?))
+        let info = serde_json::from_slice(&get("/v1/info", INFO_MAX)?).ok()?;
+        Some((info, serde_json::from_slice(&get("/v1/stats", most)?).ok()?))
     }
 }
 
@@ -160,6 +169,7 @@ pub(super) fn reload(
 ) -> Result<ReloadReply, Failure> {
     let body = serde_json::to_vec(asked).map_err(failed)?;
     let patience = if others { PATIENCE } else { LONG };
-    let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), patience)?;
+    let bounds = (patience, REPLY_MAX);
+    let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), bounds)?;
     serde_json::from_slice(&reply).map_err(failed)
 }

@@ -1,6 +1,7 @@
 //! A thread that has an isolated router's process run, until it is told otherwise.
 
 use super::gate::{Isolated, program};
+use super::group::Group;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{self, Read};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
-use tracing::{error, info, warn};
+use tracing::{Level, debug, error, info, warn};
 
 /// Pauses between starts grow from the first to the last while processes end sooner than that.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -22,6 +23,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Lines of its log that are passed on in a second, and bytes of each.
 const LINES: u32 = 50;
 const LINE: usize = 1000;
+/// Bytes of it that are read in a second.
+const BYTES: usize = 256 << 10;
+const SECOND: Duration = Duration::from_secs(1);
 
 /// An isolated router's process, which ends with this value.
 pub(super) struct Supervisor {
@@ -54,7 +58,15 @@ impl Supervisor {
             starts: AtomicU64::new(0),
             runs: AtomicBool::new(false),
         });
+        let group = isolated.group();
+        let group = group.inspect_err(|why| {
+            warn!(
+                router = isolated.name,
+                "{why}: its bound of memory holds for each of its programs, not for all together"
+            );
+        });
         let life = Life {
+            group: group.ok(),
             isolated: isolated.clone(),
             state: Arc::clone(&state),
             log: Log::new(&isolated.name),
@@ -100,6 +112,7 @@ impl Drop for Supervisor {
 /// The thread's own.
 struct Life {
     isolated: Isolated,
+    group: Option<Group>,
     state: Arc<State>,
     log: Log,
     /// When that was saved which the process has; `None` while that is not known.
@@ -150,7 +163,8 @@ impl Life {
         self.saved = None;
         self.follow_saved();
         let mut command = Command::new(program());
-        command.args(self.isolated.words());
+        let group = self.group.as_ref().map(Group::folder);
+        command.args(self.isolated.words(group));
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -198,9 +212,12 @@ impl Life {
             if end.is_none() {
                 fds.push(PollFd::new(&self.state.stop, PollFlags::IN));
             }
-            let words = said.as_ref().map(AsFd::as_fd);
+            let pause = self.log.pause();
+            let words = said.as_ref().map(AsFd::as_fd).filter(|_| pause.is_none());
+            let listens = words.is_some();
             fds.extend(words.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
+            let left = pause.map_or(left, |pause| left.min(pause));
             let limit = Timespec::try_from(left).ok();
             match poll(&mut fds, limit.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
@@ -208,7 +225,7 @@ impl Life {
             }
             let has = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
             let (ended, stopped) = (has(0), end.is_none() && has(1));
-            let spoke = said.is_some() && has(fds.len() - 1);
+            let spoke = listens && has(fds.len() - 1);
             drop(fds);
             if spoke && !self.log.pass_on(said.as_mut()) {
                 said = None;
@@ -238,6 +255,8 @@ struct Log {
     line: Vec<u8>,
     since: Instant,
     lines: u32,
+    /// Bytes that were read since then.
+    bytes: usize,
 }
 
 impl Log {
@@ -247,7 +266,21 @@ impl Log {
             line: Vec::new(),
             since: Instant::now(),
             lines: 0,
+            bytes: 0,
         }
+    }
+
+    /// How long nothing is to be read, so that to read takes a bounded part of a processor: the process waits, or loses lines.
+    fn pause(&mut self) -> Option<Duration> {
+        let spent = self.since.elapsed();
+        if spent >= SECOND {
+            if self.lines > LINES {
+                let lost = self.lines - LINES;
+                info!(router = self.router, "it has said {lost} lines more");
+            }
+            (self.since, self.lines, self.bytes) = (Instant::now(), 0, 0);
+        }
+        (self.bytes >= BYTES).then(|| SECOND.saturating_sub(spent))
     }
 
     /// Passes on what there is; false if there will be no more.
@@ -259,6 +292,7 @@ impl Log {
             Ok(read) => read,
             Err(e) => return e.kind() == io::ErrorKind::Interrupted,
         };
+        self.bytes += read;
         for byte in &bytes[..read] {
             match byte {
                 b'\n' => self.end_of_line(),
@@ -270,13 +304,6 @@ impl Log {
     }
 
     fn end_of_line(&mut self) {
-        if self.since.elapsed() >= Duration::from_secs(1) {
-            if self.lines > LINES {
-                let lost = self.lines - LINES;
-                info!(router = self.router, "it has said {lost} lines more");
-            }
-            (self.since, self.lines) = (Instant::now(), 0);
-        }
         self.lines += 1;
         if self.lines <= LINES {
             let text = String::from_utf8_lossy(&self.line).into_owned();
@@ -284,8 +311,65 @@ impl Log {
                 .chars()
                 .map(|c| if c.is_control() { ' ' } else { c })
                 .collect();
-            info!(router = self.router, "{text}");
+            let (level, text) = event(&text);
+            let router = &self.router;
+            match level {
+                Level::ERROR => error!(router, "{text}"),
+                Level::WARN => warn!(router, "{text}"),
+                Level::INFO => info!(router, "{text}"),
+                _ => debug!(router, "{text}"),
+            }
         }
         self.line.clear();
+    }
+}
+
+/// The level of a line of a log, and the line without its time and level.
+fn event(line: &str) -> (Level, &str) {
+    let parts = line.split_once(' ').and_then(|(time, rest)| {
+        let (level, text) = rest.trim_start().split_once(' ')?;
+        let is_time = time.starts_with(|c: char| c.is_ascii_digit()) && time.ends_with('Z');
+        Some((level.parse().ok().filter(|_| is_time)?, text))
+    });
+    parts.unwrap_or((Level::INFO, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_log_keep_their_level_and_lose_their_time() {
+        for (line, right) in [
+            (
+                "2026-11-29T01:02:03.456789Z  WARN link down port=\"wan\"",
+                (Level::WARN, "link down port=\"wan\""),
+            ),
+            (
+                "2026-11-29T01:02:03.456789Z ERROR it ends",
+                (Level::ERROR, "it ends"),
+            ),
+            (
+                "ashlar: no such port",
+                (Level::INFO, "ashlar: no such port"),
+            ),
+            ("WARN of itself", (Level::INFO, "WARN of itself")),
+            ("", (Level::INFO, "")),
+        ] {
+            assert_eq!(event(line), right);
+        }
+    }
+
+    #[test]
+    fn what_a_process_says_is_read_no_faster_than_its_bound() {
+        let mut log = Log::new("red");
+        let mut read = 0;
+        while log.pause().is_none() {
+            log.bytes += 4096;
+            read += 4096;
+            assert!(read <= BYTES, "{read}");
+        }
+        log.since -= SECOND;
+        assert_eq!(log.pause(), None);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::Done;
 use super::results::{self, Of};
 use crate::cli::Simulate;
-use crate::cmd::{print, say};
+use crate::cmd::{print, say_for_now};
 use cluster::map::Map;
 use cluster::resequencer::Bounds;
 use cluster::simulate::{
@@ -201,10 +201,7 @@ impl Bar {
             let full = (part * Self::WIDTH as f64) as usize;
             let left = self.start.elapsed().as_secs_f64() * (1.0 / part - 1.0);
             let bar = format!("{}{}", "#".repeat(full), ".".repeat(Self::WIDTH - full));
-            say(&format!(
-                "\r\x1b[K[{bar}] {:3.0} %, {left:.0} s left",
-                100.0 * part
-            ));
+            say_for_now(&format!("[{bar}] {:3.0} %, {left:.0} s left", 100.0 * part));
         }
     }
 }
@@ -212,7 +209,7 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         if self.live {
-            say("\r\x1b[K");
+            say_for_now("");
         }
     }
 }

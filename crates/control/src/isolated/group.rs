@@ -1,0 +1,114 @@
+//! A control group of an isolated router: one bound of memory and of processes for all of its processes, and for what the kernel
+//! keeps for them.
+//!
+//! It is made below the group that this process is in, so that a bound of the whole holds for it, too (`MemoryMax=` of
+//! systemd). With cgroup 2 only groups without processes can have bounded ones below: where other processes are in this
+//! process's group, that is the tree's root.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where groups are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+/// Processes and threads.
+const PROCESSES: u32 = 512;
+
+/// A group, which goes with the value.
+pub(super) struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// Makes the group of a router, whose process has its files in `of`.
+    ///
+    /// # Errors
+    /// A sentence: why there is no such group.
+    pub(super) fn new(of: &Path, router: &str, memory: u64) -> Result<Group, String> {
+        let failed = |e: io::Error| format!("no control group can be made below {MOUNT}: {e}");
+        let process = of.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("ashlar-{process}-{router}");
+        let own = fs::read_to_string("/proc/self/cgroup").map_err(failed)?;
+        let group = |parent: &Path| -> io::Result<Group> {
+            let folder = parent.join(&name);
+            match fs::create_dir(&folder) {
+                // One that a process has left which was killed.
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+                _ => {}
+            }
+            Ok(Group { folder })
+        };
+        if let Some(path) = own_path(&own, |kinds| kinds.split(',').any(|kind| kind == "memory")) {
+            // Version 1, in which each kind of bound has a tree.
+            let made = group(&below(&Path::new(MOUNT).join("memory"), path)).map_err(failed)?;
+            made.bound("memory.limit_in_bytes", memory)
+                .map_err(failed)?;
+            // Kernels may be without it.
+            let _ = made.bound("memory.memsw.limit_in_bytes", memory);
+            return Ok(made);
+        }
+        let path = own_path(&own, str::is_empty).unwrap_or("/");
+        let root = Path::new(MOUNT);
+        let made = [below(root, path), root.to_owned()]
+            .iter()
+            .find_map(|parent| {
+                let kinds = "+memory +pids";
+                fs::write(parent.join("cgroup.subtree_control"), kinds).ok()?;
+                group(parent).ok()
+            });
+        let made = made.ok_or_else(|| {
+            format!("no control group with a bound of memory can be made below {MOUNT}")
+        })?;
+        made.bound("memory.max", memory).map_err(failed)?;
+        made.bound("pids.max", PROCESSES.into()).map_err(failed)?;
+        // Not all kernels have these.
+        let _ = made.bound("memory.swap.max", 0);
+        let _ = made.bound("memory.oom.group", 1);
+        Ok(made)
+    }
+
+    fn bound(&self, file: &str, value: u64) -> io::Result<()> {
+        fs::write(self.folder().join(file), value.to_string())
+    }
+
+    /// Its folder, in which processes enter it.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Processes that are still ending keep it; the next group of this name is the same.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// The path of the own group in the tree of a kind of bounds.
+fn own_path(own: &str, is_it: impl Fn(&str) -> bool) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (kinds, path) = rest.split_once(':')?;
+        is_it(kinds).then_some(path)
+    })
+}
+
+fn below(mount: &Path, path: &str) -> PathBuf {
+    mount.join(path.trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_group_is_found_by_the_kind_of_its_tree() {
+        let of = |own, kind: &str| own_path(own, |kinds| kinds.split(',').any(|k| k == kind));
+        let both = "8:pids:/a\n4:cpu,memory:/b\n0::/c\n";
+        assert_eq!(of(both, "memory"), Some("/b"));
+        assert_eq!(of(both, ""), Some("/c"));
+        assert_eq!(of("0::/system.slice/ashlar.service\n", "memory"), None);
+        assert_eq!(below(Path::new("/x"), "/a/b"), PathBuf::from("/x/a/b"));
+        assert_eq!(below(Path::new("/x"), "/"), PathBuf::from("/x/"));
+    }
+}

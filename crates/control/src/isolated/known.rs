@@ -1,0 +1,294 @@
+//! What may be true of an isolated router's counts. Its process answers whatever it likes, so of an answer only that is taken which
+//! its plan names: how much a router adds to the metrics depends on its configuration, not on its answer.
+
+use crate::view::{Balance, CopyStats, ElementStats, Info, PortCounter, PortStats, Stats, Table};
+use engine::plan::Plan;
+use engine::stats::drop_names;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of an answer beside what is counted of elements and ports.
+const ROOM: usize = 64 << 10;
+/// Bytes of an answer for each copy of an element, and for each port.
+const COPY: usize = 2 << 10;
+const PORT: usize = 32 << 10;
+/// Bytes of a number and what stands around it.
+const NUMBER: usize = 24;
+/// Counters of a port, and characters of their names and of other words.
+const COUNTERS: usize = 256;
+const WORD: usize = 64;
+/// A drop counter that a plan has or has not, depending on what its ports can do.
+const NO_SEGMENT: &str = "no_segment";
+
+/// An isolated router's elements and ports, as this process has planned them.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    elements: Vec<Element>,
+    ports: BTreeSet<String>,
+    workers: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Element {
+    name: String,
+    class: &'static str,
+    outputs: usize,
+    drops: BTreeSet<String>,
+}
+
+/// A short word that stands well in a label; nothing in the place of any other.
+fn word(text: &str) -> String {
+    let fits = |b: u8| b.is_ascii_graphic() && b != b'"' && b != b'\\';
+    match text.len() <= WORD && text.bytes().all(fits) {
+        true => text.to_owned(),
+        false => String::new(),
+    }
+}
+
+impl Known {
+    /// Of a router with this plan and so many workers.
+    pub(crate) fn of(plan: &Plan, workers: usize) -> Known {
+        let element = |element: &engine::plan::PlanElement| Element {
+            name: element.name.clone(),
+            class: element.class.name,
+            outputs: element.outputs.len(),
+            drops: drop_names(element)
+                .into_iter()
+                .chain([NO_SEGMENT.to_owned()])
+                .collect(),
+        };
+        Known {
+            elements: plan.elements.iter().map(element).collect(),
+            ports: plan.devices.iter().map(|d| d.name.clone()).collect(),
+            workers,
+        }
+    }
+
+    /// Bytes that an answer with all counts has at most.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let of = |e: &Element| {
+            let names: usize = e.drops.iter().map(|name| name.len() + NUMBER).sum();
+            let copy = COPY + NUMBER * (e.outputs + e.drops.len());
+            2 * e.name.len() + names + copy * self.workers
+        };
+        let elements: usize = self.elements.iter().map(of).sum();
+        let names: usize = self.ports.iter().map(String::len).sum();
+        ROOM + elements + 2 * names + PORT * (self.ports.len() + 1)
+    }
+
+    /// What is taken of an answer.
+    pub(crate) fn only(&self, name: String, info: &Info, stats: Stats) -> (Info, Stats) {
+        let info = Info {
+            name,
+            version: word(&info.version),
+            uptime_ns: info.uptime_ns,
+            reloads: info.reloads,
+            ..Info::default()
+        };
+        let told: BTreeMap<&str, &ElementStats> = stats
+            .elements
+            .iter()
+            .map(|element| (element.name.as_str(), element))
+            .collect();
+        let elements = self.elements.iter().filter_map(|known| {
+            let told = told.get(known.name.as_str())?;
+            Some(self.element(known, told))
+        });
+        let elements = elements.collect();
+        let mut workers = stats.workers;
+        workers.truncate(self.workers);
+        let mut seen = BTreeSet::new();
+        let ports = stats.ports.into_iter();
+        let ports = ports.filter(|p| self.ports.contains(&p.name) && seen.insert(p.name.clone()));
+        let known = Stats {
+            time_ns: stats.time_ns,
+            reloads: stats.reloads,
+            elements,
+            workers,
+            ports: ports.map(port).collect(),
+            pool: stats.pool,
+            balance: self.balance(stats.balance),
+        };
+        (info, known)
+    }
+
+    fn element(&self, known: &Element, told: &ElementStats) -> ElementStats {
+        // Counts belong to names by place.
+        let places = told.drop_names.iter().enumerate();
+        let places: Vec<(usize, &String)> = places
+            .filter(|(_, name)| known.drops.contains(*name))
+            .take(2 * known.drops.len())
+            .collect();
+        let mut seen = BTreeSet::new();
+        let copies = told.copies.iter();
+        let copies = copies.filter(|copy| copy.worker < self.workers && seen.insert(copy.worker));
+        ElementStats {
+            name: known.name.clone(),
+            class: known.class.to_owned(),
+            drop_names: places.iter().map(|(_, name)| (*name).clone()).collect(),
+            copies: copies
+                .map(|copy| CopyStats {
+                    worker: copy.worker,
+                    packets: copy.packets,
+                    batches: copy.batches,
+                    cycles: copy.cycles,
+                    sent: copy.sent.iter().copied().take(known.outputs).collect(),
+                    drops: places
+                        .iter()
+                        .map(|(at, _)| copy.drops.get(*at).copied().unwrap_or(0))
+                        .collect(),
+                    held: copy.held,
+                    task: copy.task,
+                    device: copy.device.clone().filter(|used| {
+                        self.ports.contains(&used.port) && used.queues.len() <= WORD
+                    }),
+                })
+                .collect(),
+        }
+    }
+
+    /// Tables are named for elements or ports.
+    fn balance(&self, told: Balance) -> Balance {
+        let names: BTreeSet<&str> = self.elements.iter().map(|e| e.name.as_str()).collect();
+        let mut seen = BTreeSet::new();
+        let is_one = |table: &Table| {
+            let is_known = names.contains(table.name.as_str()) || self.ports.contains(&table.name);
+            is_known && table.buckets.len() <= self.workers
+        };
+        let tables = told.tables.into_iter().filter(is_one);
+        let tables = tables.filter(|table| seen.insert(table.name.clone()));
+        Balance {
+            tables: tables.collect(),
+            ..told
+        }
+    }
+}
+
+fn port(told: PortStats) -> PortStats {
+    let mut seen = BTreeSet::new();
+    let counters = told.counters.into_iter().take(COUNTERS);
+    let counters = counters.map(|counter| PortCounter {
+        name: word(&counter.name),
+        ..counter
+    });
+    PortStats {
+        driver: word(&told.driver),
+        mac: word(&told.mac),
+        counters: counters
+            .filter(|c| !c.name.is_empty() && seen.insert((c.name.clone(), c.queue)))
+            .collect(),
+        ..told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Text;
+    use crate::source::{Source, compile};
+    use crate::view::DeviceUse;
+    use planner::Options;
+    use ports::Directory;
+
+    fn known() -> Known {
+        let source = Source {
+            text: "FromDevice(null:) -> q :: Queue(5) -> Unqueue -> c :: Counter -> Discard;"
+                .into(),
+            ..Source::default()
+        };
+        let ports = Directory::new();
+        let options = Options::new(1, &ports);
+        let compiled = compile(&source, &elements::registry(), &options);
+        Known::of(compiled.plan.as_deref().expect("it is good"), 1)
+    }
+
+    fn text(stats: Stats) -> String {
+        let (info, stats) = known().only("red".into(), &Info::default(), stats);
+        let mut text = Text::default();
+        text.router_of_many(&info, &stats, false);
+        text.end_router();
+        text.finish()
+    }
+
+    fn element(name: &str, drop_names: &[&str], copies: usize) -> ElementStats {
+        ElementStats {
+            name: name.into(),
+            class: "x".repeat(1000),
+            drop_names: drop_names.iter().map(|&name| name.to_owned()).collect(),
+            copies: (0..copies)
+                .map(|worker| CopyStats {
+                    worker,
+                    packets: 7,
+                    sent: vec![1; 1000],
+                    drops: vec![4; 1000],
+                    device: Some(DeviceUse {
+                        port: "y".repeat(1000),
+                        ..DeviceUse::default()
+                    }),
+                    ..CopyStats::default()
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn counts_of_known_elements_are_taken() {
+        let stats = Stats {
+            elements: vec![element("q", &["no_segment", "full"], 1)],
+            ..Stats::default()
+        };
+        let text = text(stats);
+        for line in [
+            "ashlar_element_packets_total{element=\"q\",class=\"Queue\",worker=\"0\",router=\"red\"} 7\n",
+            "ashlar_element_drops_total{element=\"q\",class=\"Queue\",worker=\"0\",reason=\"full\",router=\"red\"} 4\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
+
+    #[test]
+    fn answer_adds_no_more_text_than_the_plan_has_names_for() {
+        let honest = text(Stats {
+            elements: vec![element("q", &["full"], 1), element("c", &[], 1)],
+            ..Stats::default()
+        });
+        let long = "z".repeat(100_000);
+        let hostile = text(Stats {
+            elements: (0..1000)
+                .map(|_| element("q", &["full", &long, "full", "a\u{1b}[2J"], 50))
+                .chain([element(&long, &["full"], 50), element("c", &[&long], 50)])
+                .collect(),
+            workers: vec![crate::view::WorkerStats::default(); 1000],
+            ports: vec![
+                PortStats {
+                    name: long.clone(),
+                    ..PortStats::default()
+                };
+                100
+            ],
+            balance: Balance {
+                tables: vec![
+                    Table {
+                        name: "q".into(),
+                        buckets: vec![1; 100_000],
+                        ..Table::default()
+                    };
+                    100
+                ],
+                ..Balance::default()
+            },
+            ..Stats::default()
+        });
+        assert!(hostile.len() < 2 * honest.len(), "{hostile}");
+        assert!(!hostile.contains('\u{1b}'), "{hostile}");
+    }
+
+    #[test]
+    fn honest_answer_has_room() {
+        let stats = Stats {
+            elements: vec![element("q", &["full"], 1)],
+            ..Stats::default()
+        };
+        let bytes = serde_json::to_vec(&stats).expect("it is plain data").len();
+        assert!(known().most_bytes() > bytes, "{bytes}");
+    }
+}

@@ -1,0 +1,39 @@
+//! Questions about namespaces (ioctl_ns(2)).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+const USERNS: libc::Ioctl = 0xb701;
+const PARENT: libc::Ioctl = 0xb702;
+const OWNER_UID: libc::Ioctl = 0xb704;
+
+fn opened(of: BorrowedFd, what: libc::Ioctl) -> io::Result<OwnedFd> {
+    // SAFETY: the request takes no argument and gives a new descriptor, which nobody else owns, or -1.
+    unsafe {
+        match libc::ioctl(of.as_raw_fd(), what) {
+            ..0 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+/// The user namespace that owns a namespace.
+pub(super) fn user_namespace(of: BorrowedFd) -> io::Result<OwnedFd> {
+    opened(of, USERNS)
+}
+
+/// The user namespace in which a user namespace was made.
+pub(super) fn parent(of: BorrowedFd) -> io::Result<OwnedFd> {
+    opened(of, PARENT)
+}
+
+/// The user who has made a user namespace.
+pub(super) fn owner(of: BorrowedFd) -> io::Result<u32> {
+    let mut user: libc::uid_t = 0;
+    // SAFETY: the request writes one user number, and `user` outlives the call.
+    match unsafe { libc::ioctl(of.as_raw_fd(), OWNER_UID, &raw mut user) } {
+        ..0 => Err(io::Error::last_os_error()),
+        _ => Ok(user),
+    }
+}
