@@ -125,7 +125,7 @@ fn a_link_hands_over_the_same_buffers_and_has_a_bound_for_loops() {
     // It takes no more than it holds, and what waits for who is gone is gone.
     let many: Vec<_> = (0..20).map(|n| frame(HERE, &[], n)).collect();
     assert_eq!(send(&mut red, &many), 16);
-    drop((blue_rx, blue));
+    drop((blue_rx, blue, blue_port));
     assert!(!red_port.link_up());
     let (mut blue_rx, ..) = open(&joints, "blue", "up");
     assert!(take(&mut blue_rx).is_empty());
