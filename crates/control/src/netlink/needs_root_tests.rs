@@ -3,7 +3,7 @@
 use super::fpm::Fpm;
 use super::socket::Requests;
 use super::{Listen, Netlink};
-use elements::linux::{EXCEPTION, Kernel, LOCAL, Member, Neighbour};
+use elements::linux::{EXCEPTION, FORWARDED, Kernel, LOCAL, Member, Neighbour};
 use ports::Namespace;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -240,7 +240,7 @@ fn an_interface_that_is_named_later_is_found() {
     bed.ip("neigh add 10.0.3.2 lladdr 02:00:00:00:00:02 dev v3");
     bed.follow();
     until("the kernel's", || {
-        bed.way("192.0.2.1") == [hop("", EXCEPTION, 1)]
+        bed.way("192.0.2.1") == [hop("", FORWARDED, 1)]
     });
     let v3 = bed.kernel.interface("v3").expect("room");
     bed.netlink.as_ref().expect("it follows").look();

@@ -451,14 +451,13 @@ fn difference(old: &[String], new: &[String]) -> String {
     for at in gone.into_iter().rev() {
         let _ = writeln!(text, "remove {}", begin + at);
     }
-    let mut len = begin + end + new_part.len() - came.len();
-    for at in came {
+    let first = begin + end + new_part.len() - came.len();
+    for (len, at) in (first..).zip(came) {
         let (line, at) = (&new_part[at], begin + at);
         let _ = match at < len {
             true => writeln!(text, "add before {at} {line}"),
             false => writeln!(text, "add {line}"),
         };
-        len += 1;
     }
     text
 }

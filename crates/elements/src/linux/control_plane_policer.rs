@@ -405,11 +405,10 @@ mod tests {
             rt[1] -> EtherEncap(0x0800, 02:00:00:00:00:0a, 02:00:00:00:00:0b) -> [1] p";
         let mut bench = Bench::new(crate::CLASSES, text);
         let kernel = bench.router_wide::<crate::linux::Kernel>();
-        let tunnel = kernel.interface("wg0").expect("room").number();
         let routes = kernel.routes4().expect("memory");
         let hop = crate::linux::Member {
             gateway: None,
-            port: tunnel,
+            port: crate::linux::FORWARDED,
             labels: wire::mpls::Labels::NONE,
             weight: 1,
         };

@@ -4,7 +4,7 @@ use super::asks::{Ask, Asks};
 use super::interface::Interface;
 use super::labels::LabelRoutes;
 use super::routes::Routes;
-use super::{INTERFACES, NoMemory};
+use super::{FORWARDED, INTERFACES, NoMemory};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -95,6 +95,7 @@ impl Kernel {
         }
         let number = u16::try_from(interfaces.len()).ok();
         let number = number.and_then(|n| n.checked_add(INTERFACES))?;
+        let number = Some(number).filter(|number| *number < FORWARDED)?;
         let new = Arc::new(Interface::new(name, number, &self.asks));
         interfaces.push(Arc::clone(&new));
         drop(interfaces);

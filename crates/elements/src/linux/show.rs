@@ -2,7 +2,7 @@
 //! place of ports.
 
 use super::routes::Routes;
-use super::{BLACKHOLE, EXCEPTION, GroupId, Kernel, LOCAL, Member};
+use super::{BLACKHOLE, EXCEPTION, FORWARDED, GroupId, Kernel, LOCAL, Member};
 use crate::mpls::syntax;
 use crate::route::family::Family;
 use crate::route::table::row;
@@ -16,6 +16,7 @@ impl Names {
         let fixed = [
             (LOCAL, "local"),
             (EXCEPTION, "kernel"),
+            (FORWARDED, "kernel"),
             (BLACKHOLE, "blackhole"),
         ];
         let fixed = fixed.map(|(port, name)| (port, name.to_owned()));

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
-use elements::linux::{BLACKHOLE, EXCEPTION, Member};
+use elements::linux::{BLACKHOLE, EXCEPTION, FORWARDED, Member};
 use wire::mpls::Labels;
 use wire::netlink::{NETCONF_ALL, Nexthop, RTNH_F_DEAD};
 
@@ -334,7 +334,7 @@ impl World {
             let (Some(port), Some(labels)) = (number, hop.labels) else {
                 // The kernel takes some of the flows elsewhere, so it must see all.
                 members.clear();
-                return members.push(to(EXCEPTION));
+                return members.push(to(FORWARDED));
             };
             members.push(Member {
                 gateway: hop.gateway,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use elements::linux::{BLACKHOLE, EXCEPTION, LOCAL, Member};
+use elements::linux::{BLACKHOLE, EXCEPTION, FORWARDED, LOCAL, Member};
 use wire::netlink::{
     self, NLM_F_APPEND, NLM_F_CREATE, NLM_F_MULTI, NLM_F_REPLACE, NewHop, NewRoute, RTM_DELNEXTHOP,
     RTM_DELROUTE, RTM_NEWROUTE, RTNH_F_DEAD, RTNH_F_LINKDOWN, RouteKind, TABLE_LOCAL, Target,
@@ -382,8 +382,11 @@ impl Simulated {
         let up: Vec<_> = hops.iter().filter(up).collect();
         let used = if good.is_empty() { up } else { good };
         let ports = used.iter().map(|h| self.links[&h.0].number);
-        if used.is_empty() || ports.clone().any(|p| p.is_none()) {
+        if used.is_empty() {
             return BTreeSet::from([(EXCEPTION, None, 1)]);
+        }
+        if ports.clone().any(|p| p.is_none()) {
+            return BTreeSet::from([(FORWARDED, None, 1)]);
         }
         let members = used.iter().zip(ports.flatten());
         members.map(|(hop, port)| (port, hop.1, hop.2)).collect()
