@@ -10,6 +10,8 @@
 pub mod address;
 /// The key of a cluster, and those that come from it.
 pub mod auth;
+/// Balancing over ordinary routers.
+pub mod balance;
 mod bucket;
 /// Which way the packets of a flow went last.
 pub mod flowlet;

@@ -1,0 +1,291 @@
+//! Health of one back end, judged by probes that should come back.
+
+use std::fmt;
+
+/// How a back end is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Nanoseconds between probes.
+    pub interval: u64,
+    /// Probes in a row without an answer after which the back end is down.
+    pub misses: u32,
+    /// Probes of the last 32 without an answer after which the back end is down.
+    pub losses: u32,
+    /// Answers in a row after which the back end is up, at its first failure.
+    pub answers: u32,
+}
+
+/// Failures that follow each other within this time count together, in nanoseconds.
+const AGAIN: u64 = 60_000_000_000;
+/// Times that the answers which are asked for double.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// Why a back end is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// No probe came back.
+    Silent,
+    /// Too many of the last probes did not come back.
+    Lossy,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Silent => "silent",
+            Cause::Lossy => "lossy",
+        })
+    }
+}
+
+/// A change of a back end's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It forwards again.
+    Up,
+    /// It does not forward.
+    Down(Cause),
+}
+
+/// What is known of one back end.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    settings: Settings,
+    up: bool,
+    cause: Option<Cause>,
+    /// Number of the last probe that was sent; the first is 1.
+    sent: u64,
+    /// Of the last 32 probes, the last in bit 0: whether it came back.
+    answered: u32,
+    /// Probes sent since the last answer.
+    misses: u32,
+    /// Probes in a row that came back.
+    streak: u32,
+    /// When the last probe that may still be answered was sent.
+    sent_at: u64,
+    /// Failures that count together.
+    failures: u32,
+    failed_at: u64,
+    /// Nanoseconds that the last answer took.
+    delay: u64,
+}
+
+impl Watch {
+    /// A back end that counts as up: at the start of a balancer nothing is known of any.
+    pub fn new(settings: Settings) -> Watch {
+        Watch {
+            settings,
+            up: true,
+            cause: None,
+            sent: 0,
+            answered: u32::MAX,
+            misses: 0,
+            streak: 0,
+            sent_at: 0,
+            failures: 0,
+            failed_at: 0,
+            delay: 0,
+        }
+    }
+
+    /// True if the back end is to be used.
+    pub fn up(&self) -> bool {
+        self.up
+    }
+
+    /// Why the back end is down.
+    pub fn cause(&self) -> Option<Cause> {
+        self.cause
+    }
+
+    /// Nanoseconds that the last answer took.
+    pub fn delay(&self) -> u64 {
+        self.delay
+    }
+
+    /// Probes of the last 32 that did not come back, without the newest, which may be on its way.
+    pub fn missing(&self) -> u32 {
+        (!self.answered >> 1).count_ones()
+    }
+
+    /// Number of the last probe.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Goes on where another watch is, by its own settings.
+    pub fn follow(&mut self, old: &Watch) {
+        let settings = self.settings;
+        *self = old.clone();
+        self.settings = settings;
+    }
+
+    /// Forgets earlier failures.
+    pub fn forget(&mut self) {
+        self.failures = u32::from(!self.up);
+    }
+
+    /// Answers in a row after which a back end that is down is up.
+    pub fn answers_needed(&self) -> u32 {
+        let doublings = self.failures.saturating_sub(1).min(DOUBLINGS_MAX);
+        self.settings.answers << doublings
+    }
+
+    /// Judges what came back, and gives the number of the next probe. To be called once for each interval: a balancer that
+    /// was late has sent fewer probes, so that its own delay is not held against the back end.
+    pub fn probe(&mut self, now: u64) -> (u64, Option<Change>) {
+        let change = self.judge(now);
+        if self.sent > 0 && self.answered & 1 == 0 {
+            self.streak = 0;
+        }
+        self.sent += 1;
+        self.answered <<= 1;
+        self.misses += 1;
+        self.sent_at = now;
+        (self.sent, change)
+    }
+
+    fn judge(&mut self, now: u64) -> Option<Change> {
+        if !self.up {
+            return None;
+        }
+        let cause = if self.misses >= self.settings.misses {
+            Cause::Silent
+        } else if (!self.answered).count_ones() >= self.settings.losses {
+            Cause::Lossy
+        } else {
+            return None;
+        };
+        let soon = self.failures > 0 && now.saturating_sub(self.failed_at) < AGAIN;
+        self.failures = if soon { self.failures + 1 } else { 1 };
+        self.failed_at = now;
+        (self.up, self.cause, self.streak) = (false, Some(cause), 0);
+        Some(Change::Down(cause))
+    }
+
+    /// Takes note of a probe that came back. An answer to none of the last 32 probes is no news, nor is a second one.
+    pub fn heard(&mut self, number: u64, now: u64) -> Option<Change> {
+        let age = self.sent.checked_sub(number).filter(|age| *age < 32)?;
+        let bit = 1 << age;
+        if number == 0 || self.answered & bit != 0 {
+            return None;
+        }
+        self.answered |= bit;
+        if age == 0 {
+            self.delay = now.saturating_sub(self.sent_at);
+        }
+        self.misses = self.misses.min(age as u32);
+        self.streak += 1;
+        if self.up || self.streak < self.answers_needed() {
+            return None;
+        }
+        // What was lost before it failed is no reason to take it out again.
+        (self.up, self.cause, self.answered) = (true, None, u32::MAX);
+        Some(Change::Up)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const SETTINGS: Settings = Settings {
+        interval: 10 * MS,
+        misses: 4,
+        losses: 12,
+        answers: 8,
+    };
+
+    /// Probes a back end that answers if `answers` says so, from `at` on; changes with their times in milliseconds.
+    fn run(
+        watch: &mut Watch,
+        at: u64,
+        probes: u64,
+        answers: impl Fn(u64) -> bool,
+    ) -> Vec<(u64, Change)> {
+        let mut changes = Vec::new();
+        for turn in 0..probes {
+            let now = at + turn * SETTINGS.interval;
+            let (number, change) = watch.probe(now);
+            changes.extend(change.map(|change| (now / MS, change)));
+            if answers(turn) {
+                let change = watch.heard(number, now + MS / 10);
+                changes.extend(change.map(|change| (now / MS, change)));
+            }
+        }
+        changes
+    }
+
+    #[test]
+    fn silence_is_seen_after_the_misses_and_a_time_of_answers_ends_it() {
+        let mut watch = Watch::new(SETTINGS);
+        assert_eq!(run(&mut watch, 0, 100, |_| true), []);
+        assert_eq!(watch.delay(), MS / 10);
+        let down = run(&mut watch, 1000 * MS, 20, |_| false);
+        assert_eq!(down, [(1040, Change::Down(Cause::Silent))]);
+        let up = run(&mut watch, 1200 * MS, 20, |_| true);
+        assert_eq!(up, [(1270, Change::Up)]);
+        assert!(watch.up() && watch.cause().is_none());
+    }
+
+    #[test]
+    fn three_misses_in_a_row_are_no_failure() {
+        let mut watch = Watch::new(SETTINGS);
+        assert_eq!(run(&mut watch, 0, 1000, |turn| turn % 32 >= 3), []);
+        assert_eq!(watch.missing(), 3);
+    }
+
+    #[test]
+    fn a_lossy_back_end_is_down_though_never_silent() {
+        let mut watch = Watch::new(SETTINGS);
+        let down = run(&mut watch, 0, 100, |turn| turn % 2 == 0);
+        assert_eq!(down.len(), 1);
+        assert_eq!(down[0].1, Change::Down(Cause::Lossy));
+        assert!(!watch.up());
+    }
+
+    #[test]
+    fn one_that_fails_again_and_again_comes_back_later_each_time() {
+        let mut watch = Watch::new(SETTINGS);
+        let mut at = 0;
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            assert_eq!(run(&mut watch, at, 10, |_| false).len(), 1);
+            at += 100 * MS;
+            let up = run(&mut watch, at, 600, |_| true);
+            waits.push((up[0].0 - at / MS) / 10 + 1);
+            at += 6000 * MS;
+        }
+        assert_eq!(waits, [8, 16, 32, 64, 128, 256, 512, 512, 512]);
+        at += AGAIN;
+        run(&mut watch, at, 10, |_| false);
+        assert_eq!(watch.answers_needed(), 8);
+    }
+
+    #[test]
+    fn forged_old_and_repeated_answers_change_nothing() {
+        let mut watch = Watch::new(SETTINGS);
+        run(&mut watch, 0, 20, |_| false);
+        assert!(!watch.up());
+        for number in [0, 21, 1000, u64::MAX] {
+            assert_eq!(watch.heard(number, 0), None);
+        }
+        for _ in 0..100 {
+            assert_eq!(watch.heard(20, 0), None);
+        }
+        assert!(!watch.up());
+    }
+
+    #[test]
+    fn a_balancer_that_was_late_takes_nobody_out() {
+        let mut watch = Watch::new(SETTINGS);
+        run(&mut watch, 0, 50, |_| true);
+        let (number, change) = watch.probe(500 * MS);
+        assert_eq!(change, None);
+        // It did not run for ten seconds, and finds the answer only then.
+        assert_eq!(watch.probe(10_500 * MS).1, None);
+        assert_eq!(watch.heard(number, 10_501 * MS), None);
+        assert!(watch.up());
+    }
+}

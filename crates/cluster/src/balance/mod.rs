@@ -1,0 +1,20 @@
+//! Balancing over ordinary routers (the multistage router of Bianco et al.): which back end gets a packet.
+//!
+//! A flow's hash names one of [`BUCKETS`] buckets. Rendezvous hashing gives each bucket an owner, from the names and
+//! weights of the back ends alone: so all balancers compute the same table, whatever has happened before. A planned
+//! change moves a bucket when it has been idle; a crash moves it at once.
+
+mod health;
+mod plan;
+mod pool;
+mod rendezvous;
+mod table;
+
+pub use health::{Cause, Change, Settings as HealthSettings, Watch};
+pub use plan::{Demand, Layout, plan};
+pub use pool::{Class, Ended, Intent, Member, Pool, Settings, State};
+pub use rendezvous::{BUCKETS, Candidate, NOBODY, WEIGHT_MAX, key, owners, retarget};
+pub use table::Table;
+
+#[cfg(test)]
+mod tests;

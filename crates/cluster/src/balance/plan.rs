@@ -1,0 +1,132 @@
+//! How many boxes a multistage router needs (the paper's Fig. 7).
+
+/// What is asked for, and what boxes can do. Rates are packets per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Front ports.
+    pub ports: u32,
+    /// What each of them receives.
+    pub rate: f64,
+    /// What a back end forwards.
+    pub backend: f64,
+    /// What a balancer sends in, while as many packets go out.
+    pub balancer: f64,
+    /// Front ports that a balancer has room for.
+    pub fronts: u32,
+    /// Back ports of a balancer.
+    pub backs: u32,
+    /// Back ends beyond those that the load needs.
+    pub spare: u32,
+    /// Ports of a switch.
+    pub switch: u32,
+}
+
+/// The boxes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Layout {
+    /// Balancers.
+    pub balancers: u32,
+    /// Back ends, the spare ones among them.
+    pub backends: u32,
+    /// Cables to the switches.
+    pub cables: u32,
+    /// Switches; several form one Ethernet.
+    pub switches: u32,
+    /// What all boxes together carry, the spare ones left out.
+    pub carried: f64,
+}
+
+/// Boxes of a router, at most.
+const BOXES_MAX: f64 = 1e6;
+
+/// The fewest boxes that do. The error is a sentence.
+pub fn plan(of: &Demand) -> Result<Layout, String> {
+    if of.ports == 0 || of.fronts == 0 || of.backs == 0 || of.switch == 0 {
+        return Err("ports, fronts, backs and switch are at least 1".to_owned());
+    }
+    let load = of.rate * f64::from(of.ports);
+    let by_ports = f64::from(of.ports.div_ceil(of.fronts));
+    // A rate that is a whole number of boxes but for rounding needs no further one.
+    let boxes = |each: f64| (load / each - 1e-9).ceil().max(1.0);
+    let (balancers, backends) = (
+        by_ports.max(boxes(of.balancer)),
+        boxes(of.backend) + f64::from(of.spare),
+    );
+    if balancers + backends > BOXES_MAX {
+        return Err(format!("that would be more than {BOXES_MAX} boxes"));
+    }
+    let used = backends - f64::from(of.spare);
+    let cables = balancers * f64::from(of.backs) + backends;
+    Ok(Layout {
+        balancers: balancers as u32,
+        backends: backends as u32,
+        cables: cables as u32,
+        switches: (cables / f64::from(of.switch)).ceil() as u32,
+        carried: (balancers * of.balancer).min(used * of.backend),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAPER: Demand = Demand {
+        ports: 1,
+        rate: 1_488_000.0,
+        backend: 640_000.0,
+        balancer: 1_488_000.0,
+        fronts: 24,
+        backs: 3,
+        spare: 0,
+        switch: 48,
+    };
+
+    /// Section IV.B of the paper: one balancer and three routers for one port at line rate, four and ten for four.
+    #[test]
+    fn the_paper_s_routers_are_planned() {
+        let of = |ports| plan(&Demand { ports, ..PAPER }).map(|of| (of.balancers, of.backends));
+        assert_eq!(of(1), Ok((1, 3)));
+        assert_eq!(of(4), Ok((4, 10)));
+        let two = Demand {
+            rate: 1_280_000.0,
+            ..PAPER
+        };
+        assert_eq!(
+            plan(&two).map(|of| (of.backends, of.carried)),
+            Ok((2, 1_280_000.0))
+        );
+    }
+
+    #[test]
+    fn many_slow_ports_need_balancers_for_their_number() {
+        let slow = Demand {
+            ports: 100,
+            rate: 1000.0,
+            ..PAPER
+        };
+        let layout = plan(&slow).expect("it is right");
+        assert_eq!(
+            (
+                layout.balancers,
+                layout.backends,
+                layout.cables,
+                layout.switches
+            ),
+            (5, 1, 16, 1)
+        );
+        let safe = plan(&Demand { spare: 2, ..slow }).expect("it is right");
+        assert_eq!(safe.backends, 3);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert!(plan(&Demand { ports: 0, ..PAPER }).is_err());
+        assert!(
+            plan(&Demand {
+                rate: 1e12,
+                ..PAPER
+            })
+            .is_err()
+        );
+    }
+}

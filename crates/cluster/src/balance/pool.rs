@@ -1,0 +1,452 @@
+//! Back ends, what is to become of them, and the tables that follow from that.
+
+use super::rendezvous::{Candidate, NOBODY, key, owners, retarget};
+use super::table::Table;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A back end as it is described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name, from which its buckets follow.
+    pub name: String,
+    /// Its share in relation to that of others.
+    pub weight: u16,
+}
+
+/// Packets that only some back ends get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// The back ends by number.
+    pub members: Vec<u16>,
+}
+
+/// Times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Silence after which a bucket may move.
+    pub idle: u64,
+    /// Time after which buckets of a planned change move though they are not idle.
+    pub deadline: u64,
+    /// Time after the start in which nothing moves by plan.
+    pub settle: u64,
+}
+
+/// What the operator wants of a back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// It takes its share.
+    Used,
+    /// It gets no bucket anew, and its buckets leave.
+    Drained,
+}
+
+/// A back end as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// As it was described, with the weight that it has now.
+    pub member: Member,
+    /// What the operator wants.
+    pub intent: Intent,
+    /// True if it forwards, as far as is known.
+    pub up: bool,
+    /// Since when, in nanoseconds.
+    pub since: u64,
+    /// Buckets of the first table that it owns, and those of them that leave.
+    pub buckets: (usize, usize),
+}
+
+/// How a change of buckets ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All buckets have been idle.
+    Idle,
+    /// The deadline has come for so many buckets.
+    Forced(usize),
+}
+
+struct One {
+    member: Member,
+    intent: Intent,
+    up: bool,
+    since: u64,
+}
+
+/// A table's candidates and the owners that follow from them.
+struct Wanted {
+    candidates: Vec<Option<Candidate>>,
+    targets: Vec<u16>,
+}
+
+struct Inside {
+    members: Vec<One>,
+    wanted: Vec<Wanted>,
+    /// When buckets that still move do so at any rate; none: nothing moves.
+    deadline: Option<u64>,
+    /// A deadline that was asked for, counted from the next sweep.
+    allowed: Option<u64>,
+}
+
+/// Back ends and tables. Workers ask for owners without a lock.
+pub struct Pool {
+    settings: Settings,
+    classes: Vec<Class>,
+    /// The table of all packets without a class, then those of the classes.
+    tables: Vec<Table>,
+    /// Of each table, the back ends in turn: each as often as its weight says.
+    turns: Vec<Box<[AtomicU16]>>,
+    /// Those that speak for the router, the first choice first.
+    speakers: Vec<u16>,
+    /// The one of them that does, or [`NOBODY`].
+    speaker: AtomicU16,
+    /// A bit for each back end that is up.
+    up: Box<[AtomicU64]>,
+    /// See [`Settings::idle`]; while the pool settles, no silence is long enough.
+    idle: AtomicU64,
+    /// When the pool has settled; [`NEVER`] before the first sweep.
+    settled_at: AtomicU64,
+    inside: Mutex<Inside>,
+}
+
+/// Longer than any silence.
+const NEVER: u64 = u64::MAX;
+/// Packets after which back ends in turn begin anew.
+const TURNS: usize = 4096;
+
+fn none_in_turn() -> Box<[AtomicU16]> {
+    (0..TURNS).map(|_| AtomicU16::new(NOBODY)).collect()
+}
+
+/// Writes candidates in turn, each as often as its weight says and as evenly as can be: each gains its weight in every
+/// turn, and the one that has gained most pays for the turn.
+fn take_turns(turns: &[AtomicU16], candidates: &[Option<Candidate>]) {
+    let weight = |one: &Option<Candidate>| one.map_or(0, |one| i64::from(one.weight));
+    let total: i64 = candidates.iter().map(weight).sum();
+    let mut gained = vec![0; candidates.len()];
+    for turn in turns {
+        gained
+            .iter_mut()
+            .zip(candidates)
+            .for_each(|(gain, one)| *gain += weight(one));
+        let all = (0..).zip(&gained).zip(candidates);
+        let able = all.filter(|(_, one)| one.is_some()).map(|(gain, _)| gain);
+        let best: Option<(u16, &i64)> =
+            able.max_by_key(|(at, gain)| (**gain, std::cmp::Reverse(*at)));
+        let best = best.map(|(at, _)| at);
+        if let Some(at) = best {
+            gained[usize::from(at)] -= total;
+        }
+        turn.store(best.unwrap_or(NOBODY), Relaxed);
+    }
+}
+
+impl Pool {
+    /// A pool in which all back ends are up. The first of `speakers` that is up speaks for the router.
+    pub fn new(
+        settings: Settings,
+        members: Vec<Member>,
+        classes: Vec<Class>,
+        speakers: Vec<u16>,
+    ) -> Pool {
+        let one = |member| One {
+            member,
+            intent: Intent::Used,
+            up: true,
+            since: 0,
+        };
+        let members: Vec<One> = members.into_iter().map(one).collect();
+        let words = members.len().div_ceil(64).max(1);
+        let sets = std::iter::once(None).chain(classes.iter().map(Some));
+        let wanted: Vec<Wanted> = sets
+            .map(|class| {
+                let candidates = candidates(&members, class);
+                let targets = owners(&candidates);
+                Wanted {
+                    candidates,
+                    targets,
+                }
+            })
+            .collect();
+        let pool = Pool {
+            settings,
+            tables: wanted.iter().map(|of| Table::new(&of.targets)).collect(),
+            turns: wanted.iter().map(|_| none_in_turn()).collect(),
+            classes,
+            speakers,
+            speaker: AtomicU16::new(NOBODY),
+            up: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            idle: AtomicU64::new(NEVER),
+            settled_at: AtomicU64::new(NEVER),
+            inside: Mutex::new(Inside {
+                members,
+                wanted,
+                deadline: None,
+                allowed: None,
+            }),
+        };
+        pool.publish(&pool.inside());
+        pool
+    }
+
+    /// The back end whose turn it is at the `count`-th packet of a class, or [`NOBODY`].
+    #[inline]
+    pub fn turn(&self, class: u8, count: u32) -> u16 {
+        self.turns[usize::from(class)][count as usize % TURNS].load(Relaxed)
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The owner of a bucket in the table of a class (0: of packets without one), or [`NOBODY`].
+    #[inline]
+    pub fn owner(&self, class: u8, bucket: u16, now: u64) -> u16 {
+        let idle = self.idle.load(Relaxed);
+        self.tables[usize::from(class)].owner(bucket, now, idle)
+    }
+
+    /// The back end that speaks for the router, or [`NOBODY`].
+    #[inline]
+    pub fn speaker(&self) -> u16 {
+        self.speaker.load(Relaxed)
+    }
+
+    /// True if a back end is up.
+    #[inline]
+    pub fn up(&self, of: u16) -> bool {
+        let word = self.up.get(usize::from(of / 64));
+        word.is_some_and(|word| word.load(Relaxed) >> (of % 64) & 1 != 0)
+    }
+
+    /// Number of a back end.
+    pub fn number(&self, name: &str) -> Option<u16> {
+        let inside = self.inside();
+        let at = inside
+            .members
+            .iter()
+            .position(|one| one.member.name == name);
+        at.map(|at| at as u16)
+    }
+
+    /// Back ends as they are.
+    pub fn states(&self) -> Vec<State> {
+        let inside = self.inside();
+        let counts = self.tables[0].count(inside.members.len());
+        let members = inside.members.iter().zip(counts);
+        members
+            .map(|(one, buckets)| State {
+                member: one.member.clone(),
+                intent: one.intent,
+                up: one.up,
+                since: one.since,
+                buckets,
+            })
+            .collect()
+    }
+
+    /// The owners of a table's buckets as they are.
+    pub fn owners(&self, class: usize) -> Vec<u16> {
+        let table = self.tables.get(class);
+        let each = table.map(|table| (0..super::BUCKETS).map(|at| table.get(at).0).collect());
+        each.unwrap_or_default()
+    }
+
+    /// The owners that a table's buckets shall have.
+    pub fn targets(&self, class: usize) -> Vec<u16> {
+        let inside = self.inside();
+        let wanted = inside.wanted.get(class);
+        wanted.map(|of| of.targets.clone()).unwrap_or_default()
+    }
+
+    /// Says whether a back end forwards. The buckets of one that does not move at once; one that does again gets its
+    /// buckets as after a planned change. Returns how many buckets moved at once.
+    pub fn set_up(&self, of: u16, up: bool, now: u64) -> usize {
+        let mut inside = self.inside();
+        let Some(one) = inside.members.get_mut(usize::from(of)) else {
+            return 0;
+        };
+        if one.up == up {
+            return 0;
+        }
+        (one.up, one.since) = (up, now);
+        self.change(&mut inside, None);
+        if up {
+            return 0;
+        }
+        let tables = self.tables.iter();
+        tables.map(|table| table.force(|owner| owner == of)).sum()
+    }
+
+    /// Uses a back end or drains it. Buckets that are not idle move after `deadline` nanoseconds; none: as the settings say.
+    pub fn intend(&self, of: u16, intent: Intent, deadline: Option<u64>) {
+        let mut inside = self.inside();
+        if let Some(one) = inside.members.get_mut(usize::from(of)) {
+            one.intent = intent;
+            self.change(&mut inside, deadline);
+        }
+    }
+
+    /// Gives a back end another weight.
+    pub fn set_weight(&self, of: u16, weight: u16, deadline: Option<u64>) {
+        let mut inside = self.inside();
+        if let Some(one) = inside.members.get_mut(usize::from(of)) {
+            one.member.weight = weight;
+            self.change(&mut inside, deadline);
+        }
+    }
+
+    /// Makes the tables follow from the back ends.
+    fn change(&self, inside: &mut Inside, deadline: Option<u64>) {
+        let sets = std::iter::once(None).chain(self.classes.iter().map(Some));
+        let Inside {
+            members, wanted, ..
+        } = inside;
+        for ((class, of), table) in sets.zip(wanted).zip(&self.tables) {
+            let new = candidates(members, class);
+            let changed: Vec<u16> = (0..)
+                .zip(of.candidates.iter().zip(&new))
+                .filter(|(_, (old, new))| old != new)
+                .map(|(at, _)| at)
+                .collect();
+            if changed.is_empty() {
+                continue;
+            }
+            retarget(&mut of.targets, &new, &changed);
+            of.candidates = new;
+            table.set_targets(&of.targets);
+        }
+        inside.allowed = Some(deadline.unwrap_or(self.settings.deadline));
+        self.publish(inside);
+    }
+
+    /// Tells workers who is up, who speaks, and whose turn it is.
+    fn publish(&self, inside: &Inside) {
+        for (turns, of) in self.turns.iter().zip(&inside.wanted) {
+            take_turns(turns, &of.candidates);
+        }
+        for (word, members) in self.up.iter().zip(inside.members.chunks(64)) {
+            let bits = (0..).zip(members).map(|(at, one)| u64::from(one.up) << at);
+            word.store(bits.fold(0, |all, bit| all | bit), Relaxed);
+        }
+        let is = |fits: fn(&One) -> bool| {
+            let mut all = self.speakers.iter().copied();
+            all.find(|&of| inside.members.get(usize::from(of)).is_some_and(fits))
+        };
+        let best = is(|one| one.up && one.intent == Intent::Used).or_else(|| is(|one| one.up));
+        self.speaker.store(best.unwrap_or(NOBODY), Relaxed);
+    }
+
+    /// Moves buckets that have been idle, and at the deadline all. To be called several times in each [`Settings::idle`].
+    /// Says how a change ended.
+    pub fn sweep(&self, now: u64) -> Option<Ended> {
+        if self.settled_at.load(Relaxed) == NEVER {
+            let at = now.saturating_add(self.settings.settle);
+            self.settled_at.store(at, Relaxed);
+        }
+        if now >= self.settled_at.load(Relaxed) {
+            self.idle.store(self.settings.idle, Relaxed);
+        }
+        let mut inside = self.inside();
+        if let Some(allowed) = inside.allowed.take() {
+            inside.deadline = Some(now.saturating_add(allowed));
+        }
+        let deadline = inside.deadline?;
+        drop(inside);
+        let idle = self.idle.load(Relaxed);
+        let moving: usize = self.tables.iter().map(|table| table.sweep(now, idle)).sum();
+        let ended = if moving == 0 {
+            Ended::Idle
+        } else if now >= deadline {
+            let forced = self.tables.iter().map(|table| table.force(|_| true));
+            Ended::Forced(forced.sum())
+        } else {
+            return None;
+        };
+        let mut inside = self.inside();
+        // Another change may have begun.
+        if inside.allowed.is_none() {
+            inside.deadline = None;
+        }
+        Some(ended)
+    }
+
+    /// Goes on where another pool is: back ends of the same name keep their health and what the operator wants, and
+    /// buckets stay where they are until they are idle. Weights and back ends are those of the new description.
+    pub fn follow(&mut self, old: &Pool) {
+        self.settled_at = AtomicU64::new(old.settled_at.load(Relaxed));
+        self.idle = AtomicU64::new(match old.idle.load(Relaxed) {
+            NEVER => NEVER,
+            _ => self.settings.idle,
+        });
+        let new_number: Vec<u16> = {
+            let (mut inside, was) = (self.inside(), old.inside());
+            for one in &mut inside.members {
+                let known = was
+                    .members
+                    .iter()
+                    .find(|old| old.member.name == one.member.name);
+                if let Some(known) = known {
+                    (one.up, one.since, one.intent) = (known.up, known.since, known.intent);
+                }
+            }
+            let number = |old: &One| {
+                let mut all = inside.members.iter();
+                let at = all.position(|one| one.member.name == old.member.name);
+                at.map_or(NOBODY, |at| at as u16)
+            };
+            was.members.iter().map(number).collect()
+        };
+        let renumbered = |owner: u16| {
+            new_number
+                .get(usize::from(owner))
+                .copied()
+                .unwrap_or(NOBODY)
+        };
+        // A class that is new begins as packets without a class went.
+        for at in 0..self.tables.len() {
+            let from = if old.tables.len() == self.tables.len() {
+                at
+            } else {
+                0
+            };
+            let owners: Vec<u16> = old.owners(from).into_iter().map(renumbered).collect();
+            self.tables[at] = Table::new(&owners);
+        }
+        let mut inside = self.inside();
+        let sets = std::iter::once(None).chain(self.classes.iter().map(Some));
+        let Inside {
+            members, wanted, ..
+        } = &mut *inside;
+        for ((class, of), table) in sets.zip(wanted).zip(&self.tables) {
+            of.candidates = candidates(members, class);
+            of.targets = owners(&of.candidates);
+            table.set_targets(&of.targets);
+            table.force(|owner| !members.get(usize::from(owner)).is_some_and(|one| one.up));
+        }
+        inside.allowed = Some(self.settings.deadline);
+        self.publish(&inside);
+    }
+}
+
+/// Those that may own buckets of a class: its back ends that are used and up; if there are none, all that are; if there are
+/// none, those that are up.
+fn candidates(members: &[One], class: Option<&Class>) -> Vec<Option<Candidate>> {
+    let found = |fits: &dyn Fn(u16, &One) -> bool| -> Option<Vec<Option<Candidate>>> {
+        let each = (0..).zip(members);
+        let all: Vec<Option<Candidate>> = each
+            .map(|(at, one)| {
+                fits(at, one).then(|| Candidate {
+                    key: key(&one.member.name),
+                    weight: one.member.weight,
+                })
+            })
+            .collect();
+        all.iter().any(Option::is_some).then_some(all)
+    };
+    let used = |one: &One| one.up && one.intent == Intent::Used;
+    let in_class = |at: u16| class.is_none_or(|class| class.members.contains(&at));
+    found(&|at, one| used(one) && in_class(at))
+        .or_else(|| found(&|_, one| used(one)))
+        .or_else(|| found(&|_, one| one.up))
+        .unwrap_or_else(|| vec![None; members.len()])
+}

@@ -1,0 +1,156 @@
+//! The table that workers read: owners of buckets, now and soon.
+
+use super::rendezvous::{BUCKETS, NOBODY};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Of a bucket that has not been watched yet. Ticks are odd, so that none is this.
+const UNSEEN: u32 = 0;
+/// Bits of a time in nanoseconds that a tick has not: a tick is 66 microseconds.
+const TICK_BITS: u32 = 16;
+
+/// Owners of all buckets. Workers read it without a lock.
+pub struct Table {
+    /// Of each bucket: its owner (high half) and the one that it shall have. A bucket whose halves differ moves.
+    entries: Box<[AtomicU32]>,
+    /// Tick of the last packet, of buckets that move.
+    seen: Box<[AtomicU32]>,
+}
+
+#[inline]
+fn entry(owner: u16, target: u16) -> u32 {
+    u32::from(owner) << 16 | u32::from(target)
+}
+
+#[inline]
+fn halves(entry: u32) -> (u16, u16) {
+    ((entry >> 16) as u16, entry as u16)
+}
+
+/// A time in nanoseconds as a tick. Ticks come again after three days, so that only their differences count.
+fn tick(now: u64) -> u32 {
+    (now >> TICK_BITS) as u32 | 1
+}
+
+/// True if the silence between two ticks is long enough. A worker's time may lie a little before another's.
+fn is_idle(last: u32, now: u32, idle: u64) -> bool {
+    let silence = i64::from(now.wrapping_sub(last) as i32);
+    silence > 0 && silence as u64 >= idle >> TICK_BITS
+}
+
+impl Table {
+    /// A table in which nothing moves.
+    pub fn new(owners: &[u16]) -> Table {
+        let owner = |at: usize| owners.get(at).copied().unwrap_or(NOBODY);
+        let entries = (0..BUCKETS).map(|at| AtomicU32::new(entry(owner(at), owner(at))));
+        Table {
+            entries: entries.collect(),
+            seen: (0..BUCKETS).map(|_| AtomicU32::new(UNSEEN)).collect(),
+        }
+    }
+
+    /// The owner of a packet's bucket. `idle` is the silence in nanoseconds after which the bucket may move: this
+    /// packet is then the first at the new owner.
+    #[inline]
+    pub fn owner(&self, bucket: u16, now: u64, idle: u64) -> u16 {
+        let seen = self.entries[usize::from(bucket)].load(Relaxed);
+        let (owner, target) = halves(seen);
+        if owner == target {
+            return owner;
+        }
+        self.moving(usize::from(bucket), seen, now, idle)
+    }
+
+    #[cold]
+    fn moving(&self, bucket: usize, known: u32, now: u64, idle: u64) -> u16 {
+        let (owner, target) = halves(known);
+        let now = tick(now);
+        let last = self.seen[bucket].swap(now, Relaxed);
+        if last == UNSEEN || !is_idle(last, now, idle) {
+            return owner;
+        }
+        let moved = entry(target, target);
+        // Somebody else may have changed its mind about the bucket.
+        match self.entries[bucket].compare_exchange(known, moved, Relaxed, Relaxed) {
+            Ok(_) => target,
+            Err(other) => halves(other).0,
+        }
+    }
+
+    /// The owner of a bucket as it is, and as it shall be.
+    pub fn get(&self, bucket: usize) -> (u16, u16) {
+        halves(self.entries[bucket].load(Relaxed))
+    }
+
+    /// Says who shall own each bucket. Buckets without an owner have the new one at once.
+    pub fn set_targets(&self, targets: &[u16]) {
+        for ((slot, seen), &target) in self.entries.iter().zip(&self.seen).zip(targets) {
+            let change = |known| {
+                let (owner, _) = halves(known);
+                let owner = if owner == NOBODY { target } else { owner };
+                let changed = entry(owner, target);
+                (changed != known).then_some(changed)
+            };
+            if let Ok(old) = slot.fetch_update(Relaxed, Relaxed, change) {
+                let (owner, was) = halves(old);
+                if owner == was {
+                    seen.store(UNSEEN, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Moves the buckets whose owner fits at once. Returns how many.
+    pub fn force(&self, fits: impl Fn(u16) -> bool) -> usize {
+        let mut moved = 0;
+        for slot in &self.entries {
+            let change = |known| {
+                let (owner, target) = halves(known);
+                (owner != target && fits(owner)).then(|| entry(target, target))
+            };
+            moved += usize::from(slot.fetch_update(Relaxed, Relaxed, change).is_ok());
+        }
+        moved
+    }
+
+    /// Moves the buckets that have been idle. Returns how many still move.
+    pub fn sweep(&self, now: u64, idle: u64) -> usize {
+        let mut moving = 0;
+        let now = tick(now);
+        for (slot, seen) in self.entries.iter().zip(&self.seen) {
+            let known = slot.load(Relaxed);
+            let (owner, target) = halves(known);
+            if owner == target {
+                continue;
+            }
+            match seen.load(Relaxed) {
+                // A packet may come meanwhile: then its time counts.
+                UNSEEN => _ = seen.compare_exchange(UNSEEN, now, Relaxed, Relaxed),
+                last if is_idle(last, now, idle) => {
+                    let moved = entry(target, target);
+                    if slot
+                        .compare_exchange(known, moved, Relaxed, Relaxed)
+                        .is_ok()
+                    {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            moving += 1;
+        }
+        moving
+    }
+
+    /// Buckets of each of so many owners, and those of them that move away.
+    pub fn count(&self, owners: usize) -> Vec<(usize, usize)> {
+        let mut counts = vec![(0, 0); owners];
+        for bucket in 0..BUCKETS {
+            let (owner, target) = self.get(bucket);
+            if let Some((all, leaving)) = counts.get_mut(usize::from(owner)) {
+                *all += 1;
+                *leaving += usize::from(owner != target);
+            }
+        }
+        counts
+    }
+}
