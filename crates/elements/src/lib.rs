@@ -9,6 +9,8 @@ pub mod aggregate;
 mod anno;
 /// Classes that find and name neighbours by ARP.
 pub mod arp;
+/// Classes by which a balancer and ordinary routers behind it are one router.
+pub mod balance;
 /// Classes that move, count and copy packets.
 pub mod basic;
 /// Classes that sort packets by their bytes.
@@ -87,6 +89,7 @@ use planner::Registry;
 pub const CLASSES: &[&[Class]] = &[
     aggregate::CLASSES,
     arp::CLASSES,
+    balance::CLASSES,
     basic::CLASSES,
     classify::CLASSES,
     control::CLASSES,

@@ -1,0 +1,504 @@
+//! Speaks ARP for a balancer: for the router outside, and for the next hops inside.
+//!
+//! ```click
+//! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, OWN 10.0.1.1);
+//! out :: BalanceOut(FRONT 02:00:00:00:01:01, BACK 02:00:00:00:01:03);
+//! arp :: BalanceARP(lb, out, 02:00:00:00:01:01 10.0.1.1/24, BACK 02:00:00:00:01:03 10.255.0.1/24);
+//! back :: ToDevice(null:); front :: ToDevice(null:);
+//! FromDevice(null:64) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> back;
+//! in[1] -> arp -> front;
+//! FromDevice(null:64) -> out -> front;
+//! out[1] -> [1] arp; arp[1] -> back; arp[2] -> Discard;
+//! ```
+//!
+//! Inputs and outputs are the front ports in the order of BalanceOut, then the back port. The last output gets replies of
+//! back ends to BalanceHealth.
+//!
+//! - Outside asks for an address of the router: it is told the router's Ethernet address on this port.
+//! - A back end asks for a next hop: if the next hop was heard in the last half minute, the back end is told at once. Else
+//!   the request leaves by the front port of that network, as one of the router itself, and the reply is passed on to the
+//!   back ends that have asked. If the Ethernet address of a next hop changes, all back ends are told, at most once in a
+//!   second for each next hop.
+//! - A back end asks for the balancer's address behind: it is told.
+//!
+//! Everything else is dropped by name: `malformed`, `spoofed` (from outside, in the name of a back end or of the
+//! balancer), `conflict` (somebody outside has an address of the router), `other_address` (nobody here has it), `learned`
+//! (a reply that tells nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back end asks
+//! for or announces an address of the router), `not_here` (no front port has this network), `full` (too many next hops).
+//!
+//! Arguments:
+//!
+//! - `POOL`: the BalancePool.
+//! - `OUT`: the BalanceOut.
+//! - `FRONT`, for each front port: the router's Ethernet address there, and its addresses with the lengths of their
+//!   networks.
+//!
+//! Keyword arguments:
+//!
+//! - `BACK`: the same of the back port.
+//! - `PROXY`: networks that the router answers for outside, beside its addresses.
+//! - `CAPACITY`: next hops that are known. Default 4096.
+
+use super::balance_out::Out;
+use super::hops::{FRESH, Hops};
+use super::shared::Shared;
+use super::stations::tick;
+use super::{Peer, Port};
+use crate::prelude::*;
+use std::net::Ipv4Addr;
+use wire::{Arp, Ether, EtherAddr, Prefix4, arp, ether};
+
+const MALFORMED: usize = 0;
+const SPOOFED: usize = 1;
+const CONFLICT: usize = 2;
+const OTHER_ADDRESS: usize = 3;
+const LEARNED: usize = 4;
+const STRANGER: usize = 5;
+const OWN: usize = 6;
+const NOT_HERE: usize = 7;
+const FULL: usize = 8;
+
+pub(super) struct Config {
+    pool: Peer,
+    out: Peer,
+    fronts: Vec<Port>,
+    back: Port,
+    proxy: Vec<Prefix4>,
+    capacity: usize,
+}
+
+pub(super) struct BalanceArp {
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    out: Option<Arc<Out>>,
+    hops: Hops<Ipv4Addr>,
+    told: u64,
+}
+
+/// A message of ARP in its frame.
+#[derive(Clone, Copy)]
+struct Message {
+    from: EtherAddr,
+    op: u16,
+    sender: (EtherAddr, Ipv4Addr),
+    target: Ipv4Addr,
+}
+
+impl Message {
+    fn parse(frame: &[u8]) -> Option<Message> {
+        let header = Ether::new_checked(frame).ok()?;
+        if header.ethertype() != ether::ARP {
+            return None;
+        }
+        let arp = Arp::new_checked(frame.get(ether::LEN..)?).ok()?;
+        Some(Message {
+            from: header.src(),
+            op: arp.op(),
+            sender: (arp.sender_ether(), arp.sender_ip()),
+            target: arp.target_ip(),
+        })
+    }
+}
+
+/// A frame with a message.
+fn frame(
+    op: u16,
+    dst: EtherAddr,
+    src: EtherAddr,
+    sender: (EtherAddr, Ipv4Addr),
+    target: (EtherAddr, Ipv4Addr),
+) -> Option<Packet> {
+    let mut bytes = [0; ether::LEN + arp::LEN];
+    bytes[..ether::LEN].copy_from_slice(&ether::header(dst, src, ether::ARP));
+    bytes[ether::LEN..].copy_from_slice(&arp::packet(op, sender, target));
+    Packet::from_bytes(&bytes)
+}
+
+impl Element for BalanceArp {
+    const CLASS: &'static str = "BalanceARP";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["port+"], &["port+"], "h/h").apart();
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &[
+        "malformed",
+        "spoofed",
+        "conflict",
+        "other_address",
+        "learned",
+        "stranger",
+        "own",
+        "not_here",
+        "full",
+    ];
+    const COPIES: Copies = Copies::Owner;
+    const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let pool = Peer::pool(args);
+        let out: String = args.required("OUT", "the BalanceOut");
+        let out = Peer::named(args, &out, "BalanceOut");
+        let back: Option<String> = args.key_maybe(
+            "BACK",
+            "Ethernet address, address and network of the back port",
+        );
+        let proxy: Option<String> = args.key_maybe("PROXY", "networks that the router answers for");
+        let capacity = args.capacity("CAPACITY", 4096, "next hops that are known");
+        let mut networks = Vec::new();
+        for word in proxy.iter().flat_map(|text| text.split_whitespace()) {
+            match arguments::units::parse::<Prefix4>(word) {
+                Ok(network) => networks.push(network),
+                Err(wrong) => args.error_in_whole(
+                    format!("PROXY: {wrong}"),
+                    "write networks such as 203.0.113.0/24",
+                ),
+            }
+        }
+        let back = back
+            .map(|text| Port::of_text(args, "BACK", &text))
+            .unwrap_or_default();
+        let fronts = args.rest("FRONT", "ETHER IP/LENGTH...", "a front port");
+        let fronts = fronts.iter().map(|arg| Port::parse(args, arg)).collect();
+        Config {
+            pool,
+            out,
+            fronts,
+            back,
+            proxy: networks,
+            capacity,
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> BalanceArp {
+        BalanceArp {
+            shared: config.pool.shared(init),
+            out: config.out.find(init),
+            hops: Hops::new(config.capacity, init.now),
+            config: Arc::clone(config),
+            told: 0,
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            let Some(message) = Message::parse(packet.data()) else {
+                cx.drop(packet, MALFORMED);
+                continue;
+            };
+            if input < self.config.fronts.len() {
+                self.heard_outside(input, packet, message, cx);
+            } else {
+                self.heard_inside(packet, message, cx);
+            }
+        }
+    }
+
+    fn take(&mut self, old: BalanceArp) {
+        self.told = old.told;
+        if old.config.fronts.len() <= self.config.fronts.len() {
+            self.hops.follow(old.hops);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<BalanceArp>] = &[
+        Handler::text(
+            "table",
+            "a line per next hop: address, Ethernet address, front port",
+            |e, _| Ok(e.hops.show()),
+        ),
+        Handler::sum("told", "replies made for back ends", |e| e.told),
+    ];
+}
+
+impl Resources for BalanceArp {
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (Some(config.fronts.len() + 1), Some(config.fronts.len() + 2))
+    }
+}
+
+impl BalanceArp {
+    fn is_own(&self, address: Ipv4Addr) -> bool {
+        self.config.fronts.iter().any(|front| front.has(address))
+    }
+
+    fn heard_outside(&mut self, front: usize, packet: Packet, message: Message, cx: &mut Cx) {
+        let (ether, address) = message.sender;
+        let is_ours = |ether| {
+            self.shared.at(ether).is_some()
+                || self.out.as_ref().is_some_and(|out| out.is_own(ether))
+        };
+        if !ether.is_unicast() || is_ours(ether) || is_ours(message.from) {
+            return cx.drop(packet, SPOOFED);
+        }
+        if self.is_own(address) || self.config.back.reaches(address) {
+            return cx.drop(packet, CONFLICT);
+        }
+        let now = cx.now();
+        if let Some(out) = &self.out {
+            out.stations.learn(ether, front as u8, tick(now.0));
+        }
+        let told =
+            self.config.fronts[front].reaches(address) && self.learn(address, ether, front, cx);
+        let port = &self.config.fronts[front];
+        let answers = port.has(message.target)
+            || self
+                .config
+                .proxy
+                .iter()
+                .any(|net| net.contains(message.target));
+        if message.op != arp::REQUEST || message.target == address {
+            return cx.drop(
+                packet,
+                if told || message.op == arp::REPLY {
+                    LEARNED
+                } else {
+                    OTHER_ADDRESS
+                },
+            );
+        }
+        if !answers {
+            return cx.drop(packet, OTHER_ADDRESS);
+        }
+        let own = (port.ether, message.target);
+        self.answer(packet, front, own, message, cx);
+    }
+
+    /// The router's address on a front port, in the network of another.
+    fn own_for(&self, front: usize, address: Ipv4Addr) -> Ipv4Addr {
+        let mut all = self.config.fronts[front].addresses.iter();
+        let own = all.find(|(_, net)| net.contains(address));
+        own.map_or(Ipv4Addr::UNSPECIFIED, |(own, _)| *own)
+    }
+
+    /// Takes note of a next hop, and tells back ends that wait for it, or all if it is another now. True if it told one.
+    fn learn(&mut self, address: Ipv4Addr, ether: EtherAddr, front: usize, cx: &mut Cx) -> bool {
+        let to = self
+            .hops
+            .learn(address, ether, front, self.shared.backends.len(), cx.now());
+        let own = self.own_for(front, address);
+        for of in &to {
+            let Some(backend) = self.shared.backends.get(usize::from(*of)) else {
+                continue;
+            };
+            // From the station itself: so the switch learns where it is.
+            if let Some(reply) = frame(
+                arp::REPLY,
+                backend.ether,
+                ether,
+                (ether, address),
+                (backend.ether, own),
+            ) {
+                self.told += 1;
+                cx.emit(self.config.fronts.len(), reply);
+            }
+        }
+        !to.is_empty()
+    }
+
+    fn heard_inside(&mut self, packet: Packet, message: Message, cx: &mut Cx) {
+        let fronts = self.config.fronts.len();
+        let Some(backend) = self.shared.at(message.from) else {
+            return cx.drop(packet, STRANGER);
+        };
+        if message.op == arp::REPLY && self.config.back.has(message.target) {
+            return cx.emit(fronts + 1, packet);
+        }
+        if message.op != arp::REQUEST || self.is_own(message.target) {
+            return cx.drop(packet, OWN);
+        }
+        let back = &self.config.back;
+        if back.has(message.target) {
+            let own = (back.ether, message.target);
+            return self.answer(packet, fronts, own, message, cx);
+        }
+        let all = self.config.fronts.iter();
+        let Some(front) = all.clone().position(|front| front.reaches(message.target)) else {
+            return cx.drop(packet, NOT_HERE);
+        };
+        let now = cx.now();
+        let known = self.hops.ether(message.target);
+        let age = known
+            .zip(self.out.as_ref())
+            .and_then(|(ether, out)| out.stations.age(ether, tick(now.0)));
+        if let (Some(ether), Some(0..=FRESH)) = (known, age) {
+            return self.answer(packet, fronts, (ether, message.target), message, cx);
+        }
+        if !self.hops.wait(message.target, front, backend, now) {
+            return cx.drop(packet, FULL);
+        }
+        let own = self.own_for(front, message.target);
+        self.ask(packet, front, own, message.target, cx);
+    }
+
+    /// Turns a message into the router's own request, which leaves by a front port.
+    fn ask(&self, mut packet: Packet, front: usize, own: Ipv4Addr, target: Ipv4Addr, cx: &mut Cx) {
+        let ether = self.config.fronts[front].ether;
+        let data = packet.data_mut();
+        let header = ether::header(EtherAddr::BROADCAST, ether, ether::ARP);
+        data[..ether::LEN].copy_from_slice(&header);
+        let request = arp::packet(arp::REQUEST, (ether, own), (EtherAddr::ZERO, target));
+        data[ether::LEN..ether::LEN + arp::LEN].copy_from_slice(&request);
+        packet.set_mac_here();
+        cx.emit(front, packet);
+    }
+
+    /// Turns a request into the reply that `own` has the address.
+    fn answer(
+        &self,
+        mut packet: Packet,
+        output: usize,
+        own: (EtherAddr, Ipv4Addr),
+        asked: Message,
+        cx: &mut Cx,
+    ) {
+        let data = packet.data_mut();
+        let header = ether::header(asked.from, own.0, ether::ARP);
+        data[..ether::LEN].copy_from_slice(&header);
+        let reply = arp::packet(arp::REPLY, own, asked.sender);
+        data[ether::LEN..ether::LEN + arp::LEN].copy_from_slice(&reply);
+        packet.set_mac_here();
+        cx.emit(output, packet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::{Bench, arp_reply, arp_request};
+
+    const R1: &str = "2:0:0:0:0:1";
+    const R2: &str = "2:0:0:0:0:2";
+    const FRONT0: &str = "2:0:0:0:1:1";
+    const FRONT1: &str = "2:0:0:0:1:2";
+    const BACK: &str = "2:0:0:0:1:3";
+    const HOST: &str = "2:0:0:0:9:9";
+
+    const TEXT: &str = "lb :: BalancePool(r1 2:0:0:0:0:1, r2 2:0:0:0:0:2);
+        out :: BalanceOut(FRONT 2:0:0:0:1:1 2:0:0:0:1:2, BACK 2:0:0:0:1:3);
+        Idle -> out -> Discard; out[1] -> Discard; out[2] -> Discard;
+        arp :: BalanceARP(lb, out, 2:0:0:0:1:1 10.0.1.1/24, 2:0:0:0:1:2 10.0.2.1/24,
+            BACK 2:0:0:0:1:3 10.255.0.1/24, PROXY 203.0.113.0/24, CAPACITY 3);
+        Idle -> arp -> f0 :: Collect; Idle -> [1] arp [1] -> f1 :: Collect;
+        Idle -> [2] arp [2] -> back :: Collect; arp[3] -> health :: Collect";
+
+    fn bench() -> Bench {
+        Bench::new(crate::CLASSES, TEXT)
+    }
+
+    /// A reply in its frame.
+    fn reply(of: (&str, &str), to: (&str, &str)) -> Vec<u8> {
+        arp_reply(of.0, of.1, to.0, to.1)
+    }
+
+    #[test]
+    fn outside_is_told_the_address_of_the_port() {
+        let mut bench = bench();
+        for target in ["10.0.1.1", "203.0.113.77"] {
+            bench.push_at("arp", 0, &[arp_request(HOST, "10.0.1.9", target)]);
+            assert_eq!(
+                bench.take("f0"),
+                [reply((FRONT0, target), (HOST, "10.0.1.9"))]
+            );
+        }
+        bench.push_at(
+            "arp",
+            0,
+            &[
+                arp_request(HOST, "10.0.1.9", "10.0.2.1"),
+                arp_request(HOST, "10.0.1.9", "10.0.1.7"),
+            ],
+        );
+        assert_eq!(bench.drops("arp", "other_address"), 2);
+        assert_eq!(bench.read("arp.table"), "10.0.1.9 02:00:00:00:09:09 0\n");
+    }
+
+    #[test]
+    fn a_back_end_that_asks_gets_the_reply_of_the_next_hop() {
+        let mut bench = bench();
+        bench.push_at("arp", 2, &[arp_request(R1, "10.0.2.1", "10.0.2.9")]);
+        assert_eq!(
+            bench.take("f1"),
+            [arp_request(FRONT1, "10.0.2.1", "10.0.2.9")]
+        );
+        bench.push_at("arp", 2, &[arp_request(R2, "10.255.0.12", "10.0.2.9")]);
+        // It asks in the router's name, whatever address the back end has used.
+        assert_eq!(
+            bench.take("f1"),
+            [arp_request(FRONT1, "10.0.2.1", "10.0.2.9")]
+        );
+        bench.push_at("arp", 1, &[reply((HOST, "10.0.2.9"), (FRONT1, "10.0.2.1"))]);
+        let told = [
+            reply((HOST, "10.0.2.9"), (R1, "10.0.2.1")),
+            reply((HOST, "10.0.2.9"), (R2, "10.0.2.1")),
+        ];
+        assert_eq!(bench.take("back"), told);
+        // While it is heard, nobody outside needs be asked.
+        bench.push_at("arp", 2, &[arp_request(R1, "10.0.2.1", "10.0.2.9")]);
+        assert_eq!(bench.take("back"), told[..1]);
+        bench.advance(Duration::from_secs(40));
+        bench.push_at("arp", 2, &[arp_request(R1, "10.0.2.1", "10.0.2.9")]);
+        assert_eq!((bench.take("back").len(), bench.take("f1").len()), (0, 1));
+    }
+
+    #[test]
+    fn all_back_ends_hear_of_another_address_of_a_next_hop_and_a_storm_is_held_back() {
+        let mut bench = bench();
+        bench.push_at("arp", 0, &[arp_request(HOST, "10.0.1.9", "10.0.1.9")]);
+        assert_eq!(bench.take("back").len(), 0);
+        for n in 0..100 {
+            let other = format!("2:0:0:0:8:{:x}", n % 2);
+            bench.push_at("arp", 0, &[arp_request(&other, "10.0.1.9", "10.0.1.9")]);
+        }
+        assert_eq!(bench.take("back").len(), 2, "one for each back end");
+        bench.advance(Duration::from_secs(2));
+        bench.push_at("arp", 0, &[arp_request(HOST, "10.0.1.9", "10.0.1.9")]);
+        assert_eq!(bench.take("back").len(), 2);
+    }
+
+    #[test]
+    fn a_back_end_finds_the_balancer_and_its_replies_go_on() {
+        let mut bench = bench();
+        bench.push_at("arp", 2, &[arp_request(R1, "10.255.0.11", "10.255.0.1")]);
+        assert_eq!(
+            bench.take("back"),
+            [reply((BACK, "10.255.0.1"), (R1, "10.255.0.11"))]
+        );
+        let answer = reply((R1, "10.255.0.11"), (BACK, "10.255.0.1"));
+        bench.push_at("arp", 2, std::slice::from_ref(&answer));
+        assert_eq!(bench.take("health"), [answer]);
+    }
+
+    #[test]
+    fn everything_else_has_a_name() {
+        let mut bench = bench();
+        let asks = |ether: &str, ip: &str, target: &str| arp_request(ether, ip, target);
+        for (input, frame, name) in [
+            (0, b"short".to_vec(), "malformed"),
+            (0, asks(R1, "10.0.1.9", "10.0.1.1"), "spoofed"),
+            (0, asks(FRONT1, "10.0.1.9", "10.0.1.1"), "spoofed"),
+            (1, asks(HOST, "10.0.1.1", "10.0.2.1"), "conflict"),
+            (1, asks(HOST, "10.255.0.11", "10.0.2.1"), "conflict"),
+            (
+                0,
+                reply((HOST, "10.0.1.9"), (FRONT0, "10.0.1.1")),
+                "learned",
+            ),
+            (2, asks(HOST, "10.0.1.1", "10.0.1.9"), "stranger"),
+            (2, asks(R1, "10.0.1.1", "10.0.1.1"), "own"),
+            (2, asks(R1, "10.0.1.1", "192.0.2.1"), "not_here"),
+        ] {
+            let before = bench.drops("arp", name);
+            bench.push_at("arp", input, &[frame]);
+            assert_eq!(bench.drops("arp", name), before + 1, "{name}");
+        }
+        for n in 2..8 {
+            bench.push_at("arp", 2, &[asks(R1, "10.0.1.1", &format!("10.0.1.{n}"))]);
+        }
+        assert_eq!(bench.drops("arp", "full"), 4);
+        bench.advance(Duration::from_secs(90));
+        bench.push_at("arp", 2, &[asks(R1, "10.0.1.1", "10.0.1.77")]);
+        assert_eq!(bench.drops("arp", "full"), 4, "old ones have made place");
+    }
+}

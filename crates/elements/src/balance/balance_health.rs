@@ -1,0 +1,434 @@
+//! Watches the back ends of a balancer, and takes those out that do not forward.
+//!
+//! ```click
+//! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, r2 02:00:00:00:00:02 10.255.0.12);
+//! FromDevice(null:64) -> own :: Classifier(12/0800 23/11 36/0ec9, -);
+//! own[0] -> health :: BalanceHealth(lb, 02:00:00:00:01:03, 10.255.0.1);
+//! own[1] -> Discard;
+//! FromDevice(null:64) -> in :: BalanceIn(lb) -> back :: ToDevice(null:);
+//! in[1] -> Discard;
+//! health -> [1] back;
+//! ```
+//!
+//! In each INTERVAL it sends a probe to each back end. A probe is a packet of BFD echo to the balancer itself (RFC 9747).
+//! A back end forwards it as any other packet. It needs to know nothing of this, and what is tested is that it
+//! forwards. With `KIND arp`, the probe is an ARP request for the back end's address; it shows only that the box is
+//! there.
+//!
+//! A back end is down after MISSES probes in a row did not come back (`silent`), or 12 of the last 32 (`lossy`). It is
+//! up again after ANSWERS probes in a row came back. If it fails again within a minute, twice as many must come back, up
+//! to 64 times as many. At the start all back ends are up. Probes have the class CS6, and the second input of ToDevice
+//! sends them before all that waits. If the balancer itself was late, it has sent fewer probes, so this is not counted
+//! against back ends.
+//!
+//! The inputs take the probes that come back, and replies of ARP. Both end here as `heard`, or under the reason why they
+//! are no probes: `malformed`, `forged` (of somebody else), `ttl` (not forwarded exactly once), `unknown` (no such back
+//! end).
+//!
+//! Arguments:
+//!
+//! - `POOL`: the BalancePool.
+//! - `ETHER`: the balancer's Ethernet address on its back port.
+//! - `IP`: its address there. Back ends must find the way to it: by ARP, or by a route.
+//!
+//! Keyword arguments:
+//!
+//! - `INTERVAL`: at least 1 ms. Default 10 ms.
+//! - `MISSES`: 2 to 31. Default 3.
+//! - `ANSWERS`: 1 to 1000. Default 10.
+//! - `KIND`: `echo` or `arp`. Default `echo`.
+
+use super::Peer;
+use super::echo::{self, Bad, Probe};
+use super::shared::{Shared, watched};
+use crate::prelude::*;
+use cluster::balance::{Change, Watch};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use wire::{Arp, EtherAddr, arp, ether};
+
+const HEARD: usize = 0;
+const MALFORMED: usize = 1;
+const FORGED: usize = 2;
+const TTL: usize = 3;
+const UNKNOWN: usize = 4;
+
+pub(super) struct Config {
+    pool: Peer,
+    own: (EtherAddr, Ipv4Addr),
+    interval: Duration,
+    misses: u32,
+    answers: u32,
+    by_arp: bool,
+    nonce: u64,
+}
+
+pub(super) struct BalanceHealth {
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    /// Of each back end, with its name.
+    watches: Vec<(String, Watch)>,
+    sent: u64,
+}
+
+impl Element for BalanceHealth {
+    const CLASS: &'static str = "BalanceHealth";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["probes", "replies?"], &["back"], "h/h").apart();
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const READS_ANNOTATIONS: bool = true;
+    const COPIES: Copies = Copies::Owner;
+    const RUNS: Runs = Runs::AsTask;
+    const DROPS: &'static [&'static str] = &["heard", "malformed", "forged", "ttl", "unknown"];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let pool = Peer::pool(args);
+        let ether = args.required("ETHER", "the balancer's Ethernet address on its back port");
+        let address = args.required("IP", "the balancer's address there");
+        let interval = args.key("INTERVAL", Duration::from_millis(10), "time between probes");
+        if interval < Duration::from_millis(1) || interval > Duration::from_secs(60) {
+            args.error_in_whole(
+                "INTERVAL must be from 1 ms to a minute",
+                "write INTERVAL 10ms",
+            );
+        }
+        let kind: String = args.key("KIND", "echo".to_owned(), "what a probe is");
+        if !matches!(&*kind, "echo" | "arp") {
+            args.error_in_whole(format!("there is no KIND `{kind}`"), "write echo or arp");
+        }
+        let nonce = draw().unwrap_or_else(|why| {
+            args.error_in_whole(
+                format!("the kernel gives no random numbers: {why}"),
+                "probes need one that nobody can guess: mend the kernel",
+            );
+            0
+        });
+        Config {
+            pool,
+            own: (ether, address),
+            interval,
+            misses: args.key_in(
+                "MISSES",
+                3,
+                2..=31,
+                "probes in a row that a back end may miss",
+            ),
+            answers: args.key_in(
+                "ANSWERS",
+                10,
+                1..=1000,
+                "probes in a row that must come back",
+            ),
+            by_arp: kind == "arp",
+            nonce,
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> BalanceHealth {
+        let shared = config.pool.shared(init);
+        let interval = u64::try_from(config.interval.as_nanos()).unwrap_or(u64::MAX);
+        let settings = watched(interval, config.misses, config.answers);
+        let all = shared.backends.iter();
+        BalanceHealth {
+            config: Arc::clone(config),
+            watches: all
+                .map(|of| (of.name.clone(), Watch::new(settings)))
+                .collect(),
+            shared,
+            sent: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        cx.set_timer(cx.now() + self.config.interval);
+    }
+
+    fn task(&mut self, _: &mut Cx) -> Did {
+        Did::Sleep
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        let now = cx.now();
+        for at in 0..self.watches.len() {
+            let (number, change) = self.watches[at].1.probe(now.0);
+            self.tell(at, change, cx);
+            if let Some(packet) = self.packet(at, number) {
+                self.sent += 1;
+                cx.emit(0, packet);
+            }
+        }
+        cx.set_timer(now + self.config.interval);
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            let reason = self.heard(packet.data(), cx);
+            cx.drop(packet, reason);
+        }
+    }
+
+    fn take(&mut self, old: BalanceHealth) {
+        self.sent = old.sent;
+        for (name, watch) in old.watches {
+            if let Some((_, own)) = self.watches.iter_mut().find(|(known, _)| *known == name) {
+                own.follow(&watch);
+            }
+        }
+    }
+
+    const HANDLERS: &'static [Handler<BalanceHealth>] = &[
+        Handler::sum("count", "probes sent", |e| e.sent),
+        Handler::set(
+            "forget",
+            "forgets earlier failures, so that a back end comes back as soon as after its first one",
+            |e, _, _| {
+                e.watches.iter_mut().for_each(|(_, watch)| watch.forget());
+                Ok(())
+            },
+        ),
+        Handler::text(
+            "backends",
+            "a line per back end: name, up or down and why, probes of the last 32 that did not come back, how long the last \
+             one took",
+            |e, _| Ok(e.show()),
+        ),
+    ];
+}
+
+/// A number that nobody can guess. The error is the kernel's.
+fn draw() -> std::io::Result<u64> {
+    let mut bytes = [0; 8];
+    // So few bytes come at once, if they come.
+    while getrandom(&mut bytes[..], GetRandomFlags::empty())? < bytes.len() {}
+    Ok(u64::from_be_bytes(bytes))
+}
+
+impl BalanceHealth {
+    /// The probe of a back end; none if it has no address that could be asked for, or there is no buffer.
+    fn packet(&self, at: usize, number: u64) -> Option<Packet> {
+        let of = self.shared.backends.get(at)?;
+        if self.config.by_arp {
+            let address = of.address?;
+            let mut bytes = [0; ether::LEN + arp::LEN];
+            bytes[..ether::LEN].copy_from_slice(&ether::header(
+                of.ether,
+                self.config.own.0,
+                ether::ARP,
+            ));
+            let request = arp::packet(arp::REQUEST, self.config.own, (EtherAddr::ZERO, address));
+            bytes[ether::LEN..].copy_from_slice(&request);
+            return Packet::from_bytes(&bytes);
+        }
+        let probe = Probe {
+            nonce: self.config.nonce,
+            backend: at as u16,
+            number,
+        };
+        Packet::from_bytes(&echo::write(probe, of.ether, self.config.own))
+    }
+
+    /// Takes note of a probe that came back. Returns under which name it ends here.
+    fn heard(&mut self, frame: &[u8], cx: &Cx) -> usize {
+        let found = match frame.get(12..14) == Some(&ether::ARP.to_be_bytes()) {
+            true => self.answered(frame),
+            false => match echo::read(frame, self.config.nonce, self.config.own.1) {
+                Ok(probe) => Ok((usize::from(probe.backend), probe.number)),
+                Err(Bad::Malformed) => Err(MALFORMED),
+                Err(Bad::Ttl) => Err(TTL),
+                Err(Bad::Forged) => Err(FORGED),
+            },
+        };
+        let (at, number) = match found {
+            Ok(found) => found,
+            Err(reason) => return reason,
+        };
+        let Some((_, watch)) = self.watches.get_mut(at) else {
+            return UNKNOWN;
+        };
+        let change = watch.heard(number, cx.now().0);
+        self.tell(at, change, cx);
+        HEARD
+    }
+
+    /// The back end of a reply of ARP, and the probe that it answers: the last one.
+    fn answered(&self, frame: &[u8]) -> Result<(usize, u64), usize> {
+        let reply = frame
+            .get(ether::LEN..)
+            .and_then(|bytes| Arp::new_checked(bytes).ok());
+        let reply = reply
+            .filter(|reply| reply.op() == arp::REPLY)
+            .ok_or(MALFORMED)?;
+        let sender = (reply.sender_ether(), Some(reply.sender_ip()));
+        let mut all = self.shared.backends.iter();
+        let at = all
+            .position(|of| (of.ether, of.address) == sender)
+            .ok_or(UNKNOWN)?;
+        Ok((at, self.watches[at].1.sent()))
+    }
+
+    /// Passes a change on.
+    fn tell(&mut self, at: usize, change: Option<Change>, cx: &Cx) {
+        let Some(change) = change else {
+            return;
+        };
+        let now = cx.now().0;
+        let (name, watch) = &self.watches[at];
+        let moved = self.shared.pool.set_up(at as u16, watch.up(), now);
+        let line = match change {
+            Change::Up => format!("{name} up"),
+            Change::Down(cause) => format!("{name} down {cause}, {moved} buckets moved at once"),
+        };
+        self.shared.note(cx.timestamp(), &line);
+    }
+
+    fn show(&self) -> String {
+        let mut text = String::new();
+        for (name, watch) in &self.watches {
+            let state = match watch.cause() {
+                Some(cause) => format!("down {cause}"),
+                None => "up".to_owned(),
+            };
+            let delay = Duration::from_nanos(watch.delay());
+            let _ = writeln!(
+                text,
+                "{name} {state} missing {} delay {delay:?}",
+                watch.missing()
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::{Bench, arp_reply, errors};
+    use wire::{Ipv4, ether};
+
+    const TEXT: &str =
+        "lb :: BalancePool(r1 2:0:0:0:0:1 10.255.0.11, r2 2:0:0:0:0:2 10.255.0.12, SETTLE 0);
+        health :: BalanceHealth(lb, 2:0:0:0:1:3, 10.255.0.1) -> back :: Collect";
+
+    const STEP: Duration = Duration::from_millis(10);
+
+    /// Goes through so many intervals, in which back ends answer as `answers` says.
+    fn run(bench: &mut Bench, intervals: usize, answers: impl Fn(u8) -> bool) {
+        for _ in 0..intervals {
+            bench.advance(STEP);
+            for mut frame in bench.take("back") {
+                let backend = frame[5];
+                if !answers(backend) {
+                    continue;
+                }
+                if frame[12..14] == ether::ARP.to_be_bytes() {
+                    let ip = format!("10.255.0.1{backend}");
+                    let reply = arp_reply(
+                        format!("2:0:0:0:0:{backend}"),
+                        ip,
+                        "2:0:0:0:1:3",
+                        "10.255.0.1",
+                    );
+                    bench.push_at("health", 0, &[reply]);
+                } else {
+                    // As a router does.
+                    Ipv4::new_unchecked(&mut frame[14..]).dec_ttl();
+                    bench.push_at("health", 0, &[frame]);
+                }
+            }
+        }
+    }
+
+    fn states(bench: &mut Bench) -> String {
+        let lines = bench.read("lb.backends");
+        lines
+            .lines()
+            .map(|line| line.split(' ').nth(2).unwrap_or_default().to_owned() + " ")
+            .collect()
+    }
+
+    #[test]
+    fn a_back_end_that_does_not_forward_is_taken_out_within_50_ms_and_comes_back() {
+        for kind in ["echo", "arp"] {
+            let mut bench = Bench::new(
+                crate::CLASSES,
+                &TEXT.replace("10.255.0.1)", &format!("10.255.0.1, KIND {kind})")),
+            );
+            run(&mut bench, 100, |_| true);
+            assert_eq!(states(&mut bench), "up up ");
+            run(&mut bench, 5, |of| of != 2);
+            assert_eq!(states(&mut bench), "up down ", "{kind}");
+            let journal = bench.read("lb.journal");
+            assert!(
+                journal.contains(" r2 down silent, ") && journal.contains(" buckets moved at once"),
+                "{journal}"
+            );
+            assert!(
+                bench
+                    .read("health.backends")
+                    .contains("r2 down silent missing ")
+            );
+            run(&mut bench, 9, |_| true);
+            assert_eq!(states(&mut bench), "up down ");
+            run(&mut bench, 2, |_| true);
+            assert_eq!(states(&mut bench), "up up ");
+        }
+    }
+
+    #[test]
+    fn packets_that_are_no_probes_of_this_balancer_change_nothing() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        run(&mut bench, 10, |of| of == 1);
+        bench.advance(STEP);
+        let probe = bench.take("back").remove(1);
+        let changed = |at: usize, value: u8| {
+            let mut frame = probe.clone();
+            frame[at] = value;
+            frame
+        };
+        bench.push(
+            "health",
+            &[
+                probe.clone(),
+                changed(50, 1),
+                b"short".to_vec(),
+                arp_reply("2:0:0:0:0:9", "10.255.0.12", "2:0:0:0:1:3", "10.255.0.1"),
+            ],
+        );
+        assert_eq!(bench.drops("health", "ttl"), 1);
+        assert_eq!(bench.drops("health", "malformed"), 2);
+        assert_eq!(bench.drops("health", "unknown"), 1);
+        assert_eq!(states(&mut bench), "up down ");
+    }
+
+    #[test]
+    fn health_goes_on_over_a_reload() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        run(&mut bench, 10, |of| of == 1);
+        let more = TEXT.replace("r1 2:", "r0 2:0:0:0:0:7 10.255.0.17, r1 2:");
+        bench.reload(&more).expect("it is right");
+        assert_eq!(states(&mut bench), "up up down ");
+        run(&mut bench, 9, |_| true);
+        assert_eq!(states(&mut bench), "up up down ");
+        run(&mut bench, 3, |_| true);
+        assert_eq!(states(&mut bench), "up up up ");
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (what, told) in [
+            ("INTERVAL 1us", "INTERVAL must be from 1 ms"),
+            ("KIND bfd", "there is no KIND `bfd`"),
+            ("MISSES 1", "MISSES"),
+        ] {
+            let all = errors(
+                crate::CLASSES,
+                &TEXT.replace("10.255.0.1)", &format!("10.255.0.1, {what})")),
+            );
+            assert!(all.contains(told), "{all}");
+        }
+    }
+}

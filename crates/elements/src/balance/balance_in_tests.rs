@@ -1,0 +1,211 @@
+//! Tests of BalanceIn.
+
+use std::collections::HashMap;
+use std::time::Duration;
+use testkit::{Bench, arp_request, errors, ip4, ip6};
+
+const OUTER: &str = "2:0:0:0:9:9";
+const FRONT: &str = "2:0:0:0:1:1";
+
+fn text(pool: &str, rest: &str) -> String {
+    format!(
+        "lb :: BalancePool(r1 2:0:0:0:0:1, r2 2:0:0:0:0:2, r3 2:0:0:0:0:3, SETTLE 0, IDLE 50ms, {pool});
+        out :: BalanceOut(FRONT {FRONT}, BACK 2:0:0:0:1:3); out -> Discard; out[1] -> Discard;
+        in :: BalanceIn(lb, {FRONT}, OUT out{rest}) -> back :: Collect; in[1] -> rest :: Collect"
+    )
+}
+
+fn bench(pool: &str) -> Bench {
+    let mut bench = Bench::new(crate::CLASSES, &text(pool, ""));
+    bench.advance(Duration::from_millis(40));
+    bench
+}
+
+fn packet(n: u32) -> Vec<u8> {
+    let src = std::net::Ipv4Addr::from(0x0a00_0000 | n);
+    ip4()
+        .ether(OUTER, FRONT)
+        .src(src)
+        .dst("198.51.100.1")
+        .udp(1000, 53)
+        .bytes()
+}
+
+/// The last byte of the back end's address of each frame that left.
+fn backends(bench: &mut Bench) -> Vec<u8> {
+    bench.take("back").iter().map(|frame| frame[5]).collect()
+}
+
+#[test]
+fn only_the_destination_of_a_frame_changes() {
+    let mut bench = bench("KEY flow");
+    bench.push("in", &[packet(1)]);
+    let mut left = bench.take("back").remove(0);
+    assert!(left.starts_with(&[2, 0, 0, 0, 0]) && (1..=3).contains(&left[5]));
+    left[..6].copy_from_slice(&packet(1)[..6]);
+    assert_eq!(left, packet(1));
+}
+
+#[test]
+fn flows_keep_their_back_end_and_are_spread_by_weight() {
+    let mut bench = bench("KEY symmetric");
+    let packets: Vec<Vec<u8>> = (0..3000).map(packet).collect();
+    bench.push("in", &packets);
+    let first = backends(&mut bench);
+    bench.push("in", &packets);
+    assert_eq!(backends(&mut bench), first);
+    for backend in 1..=3 {
+        let share = first.iter().filter(|of| **of == backend).count();
+        assert!(share.abs_diff(1000) < 110, "{backend}: {share}");
+    }
+}
+
+#[test]
+fn a_drained_back_end_loses_flows_only_in_their_silence() {
+    let mut bench = bench("DEADLINE 10s");
+    let packets: Vec<Vec<u8>> = (0..300).map(packet).collect();
+    bench.push("in", &packets);
+    let before = backends(&mut bench);
+    bench.write("lb.drain", "r2");
+    for _ in 0..20 {
+        bench.advance(Duration::from_millis(20));
+        bench.push("in", &packets);
+        assert_eq!(backends(&mut bench), before, "no flow is silent");
+    }
+    bench.advance(Duration::from_millis(100));
+    bench.push("in", &packets);
+    let after = backends(&mut bench);
+    let fits = |(was, is): (&u8, &u8)| if *was == 2 { *is != 2 } else { was == is };
+    assert!(before.iter().zip(&after).all(fits));
+}
+
+#[test]
+fn packets_in_turn_reach_all_back_ends_alike() {
+    let mut bench = bench("ALGORITHM round-robin");
+    bench.push("in", &(0..9).map(|_| packet(7)).collect::<Vec<_>>());
+    assert_eq!(backends(&mut bench), [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+}
+
+#[test]
+fn the_router_itself_is_the_one_that_speaks_for_it() {
+    let mut bench = bench("OWN 10.0.1.1/24 fd00::1, SPEAKER r3 r1");
+    let own = |n: u16| {
+        let of = ip4().ether(OUTER, FRONT).src("10.0.1.9").dst("10.0.1.1");
+        of.udp(n, 179).bytes()
+    };
+    let six = ip6().ether(OUTER, FRONT).dst("fd00::1").tcp(5, 179).bytes();
+    let hello = ip4()
+        .ether(OUTER, "1:0:5e:0:0:5")
+        .dst("224.0.0.5")
+        .proto(89)
+        .payload_len(40)
+        .bytes();
+    bench.push("in", &[own(1), own(2), own(3), six.clone(), hello.clone()]);
+    assert_eq!(backends(&mut bench), [3; 5]);
+    bench.write("lb.drain", "r3");
+    bench.push("in", &[own(1), six, hello]);
+    assert_eq!(backends(&mut bench), [1; 3]);
+}
+
+#[test]
+fn what_a_back_end_owns_goes_there_and_the_inside_is_out_of_reach() {
+    let mut bench =
+        bench("OWNS r1 203.0.113.0/26 r2 203.0.113.64/26 2001:db8::/64, INSIDE 10.255.0.0/24");
+    let to = |dst: &str| ip4().ether(OUTER, FRONT).dst(dst).udp(1, 2).bytes();
+    let six = ip6()
+        .ether(OUTER, FRONT)
+        .dst("2001:db8::9")
+        .udp(1, 2)
+        .bytes();
+    bench.push(
+        "in",
+        &[to("203.0.113.5"), to("203.0.113.70"), six, to("10.255.0.1")],
+    );
+    assert_eq!(backends(&mut bench), [1, 2, 2]);
+    assert_eq!(bench.drops("in", "inside"), 1);
+}
+
+#[test]
+fn classes_have_back_ends_of_their_own() {
+    let mut bench = bench("CLASSES 46+34=r2 10=r1+r3");
+    let of = |dscp: u8, n: u32| {
+        let src = std::net::Ipv4Addr::from(0x0a00_0000 | n);
+        ip4()
+            .ether(OUTER, FRONT)
+            .src(src)
+            .tos(dscp << 2 | 1)
+            .udp(1, 2)
+            .bytes()
+    };
+    bench.push(
+        "in",
+        &(0..50)
+            .map(|n| of(if n % 2 == 0 { 46 } else { 34 }, n))
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(backends(&mut bench), [2; 50]);
+    bench.push("in", &(0..50).map(|n| of(10, n)).collect::<Vec<_>>());
+    let mut some: HashMap<u8, usize> = HashMap::new();
+    backends(&mut bench)
+        .into_iter()
+        .for_each(|of| *some.entry(of).or_default() += 1);
+    assert!(some.len() == 2 && !some.contains_key(&2), "{some:?}");
+}
+
+#[test]
+fn nobody_outside_takes_the_place_of_a_back_end_or_of_the_balancer() {
+    let mut bench = bench("KEY flow");
+    for (count, src) in (1..).zip([
+        "2:0:0:0:0:2",
+        FRONT,
+        "2:0:0:0:1:3",
+        "1:0:5e:0:0:1",
+        "0:0:0:0:0:0",
+    ]) {
+        bench.push("in", &[ip4().ether(src, FRONT).udp(1, 2).bytes()]);
+        assert_eq!(bench.drops("in", "spoofed"), count, "{src}");
+    }
+    assert_eq!(bench.read("out.stations"), "");
+}
+
+#[test]
+fn other_frames_have_names() {
+    let mut bench = bench("KEY flow");
+    bench.push(
+        "in",
+        &[
+            ip4().ether(OUTER, "2:0:0:0:7:7").udp(1, 2).bytes(),
+            arp_request(OUTER, "10.0.0.1", "10.0.0.2"),
+            [&packet(1)[..30]].concat(),
+            vec![0; 5],
+        ],
+    );
+    assert_eq!(bench.drops("in", "other"), 1);
+    assert_eq!(bench.take("rest").len(), 1);
+    assert_eq!(bench.drops("in", "malformed"), 2);
+    assert!(bench.take("back").is_empty());
+}
+
+#[test]
+fn several_back_ports_share_the_flows_and_keep_each_in_order() {
+    let text = "lb :: BalancePool(r1 2:0:0:0:0:1, r2 2:0:0:0:0:2);
+        in :: BalanceIn(lb) -> b0 :: Collect; in[1] -> b1 :: Collect; in[2] -> b2 :: Collect; in[3] -> Discard";
+    let mut bench = Bench::new(crate::CLASSES, text);
+    let packets: Vec<Vec<u8>> = (0..900).map(packet).collect();
+    bench.push("in", &packets);
+    let first = ["b0", "b1", "b2"].map(|port| bench.take(port));
+    bench.push("in", &packets);
+    let second = ["b0", "b1", "b2"].map(|port| bench.take(port));
+    assert_eq!(first, second);
+    assert!(first.iter().all(|port| port.len().abs_diff(300) < 60));
+}
+
+#[test]
+fn mistakes_are_told() {
+    let all = errors(crate::CLASSES, "in :: BalanceIn(nobody); in -> Discard");
+    assert!(all.contains("`nobody` is no BalancePool"), "{all}");
+    let all = errors(crate::CLASSES, &text("KEY flow", ", FRONT 99"));
+    assert!(all.contains("FRONT"), "{all}");
+    let all = errors(crate::CLASSES, "out :: BalanceOut(FRONT x); out -> Discard");
+    assert!(all.contains("FRONT"), "{all}");
+}

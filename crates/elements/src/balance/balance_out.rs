@@ -1,0 +1,335 @@
+//! Sends frames of back ends out by the front port of their next hop.
+//!
+//! ```click
+//! lb :: BalancePool(r1 02:00:00:00:00:01, OWN 10.0.1.1);
+//! out :: BalanceOut(FRONT 02:00:00:00:01:01 02:00:00:00:01:02, BACK 02:00:00:00:01:03);
+//! FromDevice(null:64) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> ToDevice(null:);
+//! in[1] -> Discard;
+//! FromDevice(null:64) -> out;
+//! out[0] -> ToDevice(null:); out[1] -> ToDevice(null:); out[2] -> Discard;
+//! ```
+//!
+//! A frame leaves by the front port at which its destination was heard, with the router's Ethernet address there as its
+//! source: to stations outside, the router has one address on each port. Stations are learnt by BalanceIn. A frame for
+//! an unknown station or for a group is copied to all front ports (counter `copies`).
+//!
+//! The last output gets ARP, neighbour discovery, and frames for BACK, the balancer's own address behind it.
+//!
+//! The table has room for CAPACITY stations in sets of four. A station that was silent for TIMEOUT is forgotten. If its set
+//! is full, a new station takes the place of one that was silent for TIMEOUT, or else of one that no back end has sent to.
+//! If there is none, it is not learnt (BalanceIn's `not_learnt`), and frames to it are copied.
+//!
+//! Keyword arguments:
+//!
+//! - `FRONT`: the router's Ethernet address on each front port.
+//! - `BACK`: the balancer's Ethernet addresses on its back ports.
+//! - `TIMEOUT`: default 300 s.
+//! - `CAPACITY`: default 4096.
+
+use super::stations::{Stations, tick};
+use super::{FRONTS_MAX, is_discovery};
+use crate::prelude::*;
+use crate::switch::hub::no_buffer;
+use arguments::units::FromArg;
+use std::fmt::Write;
+use std::time::Duration;
+use wire::{EtherAddr, ether};
+
+const SHORT: usize = 0;
+const NO_FRONT: usize = 1;
+
+/// What the way back knows, and BalanceIn tells it.
+pub(crate) struct Out {
+    fronts: Vec<EtherAddr>,
+    backs: Vec<EtherAddr>,
+    pub(super) stations: Stations,
+}
+
+impl Out {
+    /// True if an address is the balancer's own.
+    pub(super) fn is_own(&self, station: EtherAddr) -> bool {
+        self.fronts.contains(&station) || self.backs.contains(&station)
+    }
+}
+
+pub(super) struct BalanceOut {
+    out: Arc<Out>,
+    /// Front ports that are connected.
+    fronts: usize,
+    /// True if there is an output for what is the balancer's own.
+    has_rest: bool,
+    copies: u64,
+    no_buffer: u64,
+}
+
+/// The Ethernet addresses of a list; mistakes are recorded.
+fn list(args: &mut Args, name: &'static str, doc: &'static str) -> Vec<EtherAddr> {
+    let text: Option<String> = args.key_maybe(name, doc);
+    let mut all = Vec::new();
+    for word in text.iter().flat_map(|text| text.split_whitespace()) {
+        match EtherAddr::from_arg(word, args.names()) {
+            Ok(address) => all.push(address),
+            Err(_) if args.names().has_mistake(word) => {}
+            Err(wrong) => args.error_in_whole(
+                format!("{name}: {wrong}"),
+                "write an Ethernet address for each port, or DEVICE:eth",
+            ),
+        }
+    }
+    all
+}
+
+impl Element for BalanceOut {
+    const CLASS: &'static str = "BalanceOut";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["front+"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["short", "no_front"];
+    const READS_ANNOTATIONS: bool = true;
+
+    type Config = Out;
+
+    fn configure(args: &mut Args) -> Out {
+        let fronts = list(args, "FRONT", "the router's address on each front port");
+        let backs = list(args, "BACK", "the balancer's addresses on its back ports");
+        let timeout = args.key(
+            "TIMEOUT",
+            Duration::from_secs(300),
+            "how long a silent station is known",
+        );
+        let capacity = args.capacity("CAPACITY", 4096, "stations in the table");
+        if fronts.len() > FRONTS_MAX {
+            args.error_in_whole(
+                format!("there are more than {FRONTS_MAX} front ports"),
+                "let several balancers share them",
+            );
+        }
+        Out {
+            fronts,
+            backs,
+            stations: Stations::new(
+                capacity,
+                u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
+            ),
+        }
+    }
+
+    fn carries_super_frames(_: &Out) -> bool {
+        true
+    }
+
+    fn new(config: &Arc<Out>, init: &Init) -> BalanceOut {
+        BalanceOut {
+            fronts: config.fronts.len().min(init.outputs),
+            has_rest: init.outputs > config.fronts.len(),
+            out: Arc::clone(config),
+            copies: 0,
+            no_buffer: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let now = tick(cx.now().0);
+        for packet in batch.drain() {
+            self.forward(packet, now, cx);
+        }
+    }
+
+    fn inherit(config: &mut Out, old: &Out) {
+        // Numbers of front ports may have changed their meaning.
+        if config.fronts.starts_with(&old.fronts) {
+            config.stations.follow(&old.stations, old.fronts.len());
+        }
+    }
+
+    fn take(&mut self, old: BalanceOut) {
+        (self.copies, self.no_buffer) = (old.copies, old.no_buffer);
+    }
+
+    const HANDLERS: &'static [Handler<BalanceOut>] = &[
+        Handler::shared(
+            "stations",
+            "a line per station: Ethernet address, front port, seconds since it was heard",
+            |out: &Out, _| Ok(show(out)),
+        ),
+        Handler::sum(
+            "copies",
+            "copies made of frames for groups and unknown stations",
+            |e| e.copies,
+        ),
+        no_buffer(|e| e.no_buffer),
+    ];
+}
+
+/// Stations that have been heard lately, by the newest of their times.
+fn show(out: &Out) -> String {
+    let newest = out.stations.newest();
+    let mut text = String::new();
+    for (station, front, age) in out.stations.all(newest) {
+        let _ = writeln!(text, "{station} {front} {age:.0}");
+    }
+    text
+}
+
+impl BalanceOut {
+    #[inline]
+    fn forward(&mut self, mut packet: Packet, now: u32, cx: &mut Cx) {
+        let Some(head) = packet.data().first_chunk::<{ ether::LEN }>() else {
+            return cx.drop(packet, SHORT);
+        };
+        let [a, b, c, d, e, f, .., m, n] = *head;
+        let to = EtherAddr([a, b, c, d, e, f]);
+        match u16::from_be_bytes([m, n]) {
+            ether::ARP => return self.rest(packet, cx),
+            ether::IPV6 if is_discovery(&packet.data()[ether::LEN..]) => {
+                return self.rest(packet, cx);
+            }
+            _ => {}
+        }
+        match self.out.stations.front(to, now) {
+            Some(front) if usize::from(front) < self.fronts => {
+                let front = usize::from(front);
+                set_source(&mut packet, self.out.fronts[front]);
+                cx.emit(front, packet);
+            }
+            _ => self.flood(packet, to, cx),
+        }
+    }
+
+    fn rest(&self, packet: Packet, cx: &mut Cx) {
+        match self.has_rest {
+            true => cx.emit(self.out.fronts.len(), packet),
+            false => cx.drop(packet, NO_FRONT),
+        }
+    }
+
+    #[cold]
+    fn flood(&mut self, mut packet: Packet, to: EtherAddr, cx: &mut Cx) {
+        if self.out.is_own(to) {
+            return self.rest(packet, cx);
+        }
+        let Some(last) = self.fronts.checked_sub(1) else {
+            return cx.drop(packet, NO_FRONT);
+        };
+        for front in 0..last {
+            match packet.copy() {
+                Some(mut copy) => {
+                    self.copies += 1;
+                    set_source(&mut copy, self.out.fronts[front]);
+                    cx.emit(front, copy);
+                }
+                None => self.no_buffer += 1,
+            }
+        }
+        set_source(&mut packet, self.out.fronts[last]);
+        cx.emit(last, packet);
+    }
+}
+
+#[inline]
+fn set_source(packet: &mut Packet, ether: EtherAddr) {
+    if let Some(addresses) = packet.data_mut().first_chunk_mut::<12>() {
+        addresses[6..].copy_from_slice(&ether.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::{Bench, ip4};
+
+    const TEXT: &str = "lb :: BalancePool(r1 2:0:0:0:0:1);
+        out :: BalanceOut(FRONT 2:0:0:0:1:1 2:0:0:0:1:2, BACK 2:0:0:0:1:3, TIMEOUT 60);
+        in0 :: BalanceIn(lb, 2:0:0:0:1:1, OUT out, FRONT 0) -> back :: Collect; in0[1] -> arp0 :: Collect;
+        in1 :: BalanceIn(lb, 2:0:0:0:1:2, OUT out, FRONT 1) -> back; in1[1] -> arp0;
+        out[0] -> front0 :: Collect; out[1] -> front1 :: Collect; out[2] -> own :: Collect";
+
+    const A: &str = "2:0:0:0:9:a";
+    const B: &str = "2:0:0:0:9:b";
+
+    fn frame(src: &str, dst: &str) -> Vec<u8> {
+        ip4().ether(src, dst).udp(1, 2).bytes()
+    }
+
+    /// Frames that left by each front port and by the last output.
+    fn ways(bench: &mut Bench, dst: &str) -> [usize; 3] {
+        bench.push("out", &[frame("2:0:0:0:0:1", dst)]);
+        ["front0", "front1", "own"].map(|out| bench.take(out).len())
+    }
+
+    #[test]
+    fn frames_leave_where_their_station_was_heard_with_the_address_of_that_port() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        bench.push("in0", &[frame(A, "2:0:0:0:1:1")]);
+        bench.push("in1", &[frame(B, "2:0:0:0:1:2")]);
+        bench.push("out", &[frame("2:0:0:0:0:1", A), frame("2:0:0:0:0:1", B)]);
+        assert_eq!(bench.take("front0"), [frame("2:0:0:0:1:1", A)]);
+        assert_eq!(bench.take("front1"), [frame("2:0:0:0:1:2", B)]);
+        assert_eq!(
+            bench.read("out.stations"),
+            "02:00:00:00:09:0a 0 0\n02:00:00:00:09:0b 1 0\n"
+        );
+        // A station that has moved is found at its new place.
+        bench.advance(Duration::from_secs(2));
+        bench.push("in1", &[frame(A, "2:0:0:0:1:2")]);
+        assert_eq!(ways(&mut bench, A), [0, 1, 0]);
+    }
+
+    #[test]
+    fn groups_and_unknown_stations_are_copied_to_all_front_ports_once() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        assert_eq!(ways(&mut bench, A), [1, 1, 0]);
+        bench.push("out", &[frame("2:0:0:0:0:1", "1:0:5e:0:0:5")]);
+        assert_eq!(bench.take("front0"), [frame("2:0:0:0:1:1", "1:0:5e:0:0:5")]);
+        assert_eq!(bench.take("front1"), [frame("2:0:0:0:1:2", "1:0:5e:0:0:5")]);
+        assert_eq!(bench.read("out.copies"), "2");
+        assert!(
+            bench.take("back").is_empty(),
+            "nothing goes back where it came from"
+        );
+    }
+
+    #[test]
+    fn stations_are_forgotten_and_told_of_again() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        for _ in 0..3 {
+            bench.push("in0", &[frame(A, "2:0:0:0:1:1")]);
+            assert_eq!(ways(&mut bench, A), [1, 0, 0]);
+            bench.advance(Duration::from_secs(50));
+        }
+        assert_eq!(ways(&mut bench, A), [1, 0, 0]);
+        bench.advance(Duration::from_secs(20));
+        assert_eq!(ways(&mut bench, A), [1, 1, 0]);
+    }
+
+    #[test]
+    fn arp_and_what_is_for_the_balancer_leave_by_the_last_output() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        assert_eq!(ways(&mut bench, "2:0:0:0:1:3"), [0, 0, 1]);
+        bench.push(
+            "out",
+            &[
+                testkit::arp_request("2:0:0:0:0:1", "10.0.0.1", "10.0.0.2"),
+                b"short".to_vec(),
+            ],
+        );
+        assert_eq!(bench.take("own").len(), 1);
+        assert_eq!(bench.drops("out", "short"), 1);
+    }
+
+    #[test]
+    fn a_reload_keeps_stations_if_front_ports_keep_their_numbers() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        bench.push("in1", &[frame(B, "2:0:0:0:1:2")]);
+        bench
+            .reload(&TEXT.replace("TIMEOUT 60", "TIMEOUT 61"))
+            .expect("it is right");
+        assert_eq!(ways(&mut bench, B), [0, 1, 0]);
+        let turned = TEXT.replace(
+            "FRONT 2:0:0:0:1:1 2:0:0:0:1:2",
+            "FRONT 2:0:0:0:1:2 2:0:0:0:1:1",
+        );
+        bench.reload(&turned).expect("it is right");
+        assert_eq!(ways(&mut bench, B), [1, 1, 0]);
+    }
+}

@@ -1,0 +1,133 @@
+//! The multistage router: a balancer in front of ordinary routers (Bianco et al.).
+//!
+//! The rules are in the crate `cluster`; these classes move packets by them. BalancePool holds what the others share.
+
+mod balance_arp;
+mod balance_health;
+mod balance_in;
+mod balance_nd;
+mod balance_out;
+mod balance_pool;
+mod echo;
+mod hops;
+mod key;
+mod ranges;
+mod shared;
+mod stations;
+
+use crate::prelude::*;
+use arguments::Arg;
+use arguments::units::FromArg;
+use engine::element::Class;
+use shared::Shared;
+use std::net::Ipv4Addr;
+use wire::{EtherAddr, Prefix4, proto};
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<balance_arp::BalanceArp>(),
+    Class::of::<balance_health::BalanceHealth>(),
+    Class::of::<balance_in::BalanceIn>(),
+    Class::of::<balance_nd::BalanceNd>(),
+    Class::of::<balance_out::BalanceOut>(),
+    Class::of::<balance_pool::BalancePool>(),
+];
+
+/// Front ports of a balancer, at most.
+const FRONTS_MAX: usize = 64;
+
+/// True if an IPv6 packet is one of neighbour discovery, which never has extension headers from an honest host (RFC 6980).
+#[inline]
+fn is_discovery(packet: &[u8]) -> bool {
+    packet.get(6) == Some(&proto::ICMP6) && matches!(packet.get(40), Some(133..=137))
+}
+
+/// A place for a station in a list of 256.
+#[inline]
+fn key_bits(station: EtherAddr) -> usize {
+    let [.., a, b, c] = station.0;
+    usize::from(a.wrapping_mul(59) ^ b.wrapping_mul(7) ^ c)
+}
+
+/// Another element whose configuration an element uses.
+#[derive(Default)]
+struct Peer(Option<String>);
+
+impl Peer {
+    /// The element that an argument names, of a class. A mistake is recorded.
+    fn named(args: &mut Args, name: &str, class: &str) -> Peer {
+        let peer = args.peer(name).filter(|peer| peer.class() == class);
+        if peer.is_none() && !args.element().is_empty() && !name.is_empty() {
+            args.error_in_whole(
+                format!("`{name}` is no {class}"),
+                format!("name an element of the class {class}"),
+            );
+        }
+        Peer(peer.map(|peer| peer.name().to_owned()))
+    }
+
+    /// The first argument, which names a BalancePool.
+    fn pool(args: &mut Args) -> Peer {
+        let name: String = args.required("POOL", "the BalancePool that it belongs to");
+        Peer::named(args, &name, "BalancePool")
+    }
+
+    fn find<C: Send + Sync + 'static>(&self, init: &Init) -> Option<Arc<C>> {
+        init.shared_by(self.0.as_deref()?)
+    }
+
+    /// What the elements of a balancer share. A plan whose elements name no pool is not built.
+    fn shared(&self, init: &Init) -> Arc<Shared> {
+        self.find(init).unwrap_or_default()
+    }
+}
+
+/// A front port, or the back port: its Ethernet address, the router's addresses there with their networks, and what else
+/// it answers for.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    ether: EtherAddr,
+    addresses: Vec<(Ipv4Addr, Prefix4)>,
+}
+
+impl Port {
+    /// Reads `ETHER IP/LENGTH...` of an argument; a mistake is recorded.
+    fn parse(args: &mut Args, arg: &Arg) -> Port {
+        Port::of_text(args, "FRONT", &arg.unquoted())
+    }
+
+    /// The same of a text, the value of `name`.
+    fn of_text(args: &mut Args, name: &'static str, text: &str) -> Port {
+        let mut port = Port::default();
+        let mut words = text.split_whitespace();
+        let ether = words.next().unwrap_or_default();
+        match EtherAddr::from_arg(ether, args.names()) {
+            Ok(address) => port.ether = address,
+            Err(_) if args.names().has_mistake(ether) => {}
+            Err(wrong) => args.error_in_whole(
+                format!("{name}: {wrong}"),
+                "a port begins with its Ethernet address, such as eth0:eth",
+            ),
+        }
+        for word in words {
+            match Prefix4::parse_host(word) {
+                Ok((address, length)) => port
+                    .addresses
+                    .push((address, Prefix4::new(address, length))),
+                Err(_) => args.error_in_whole(
+                    format!("{name}: `{word}` is no address with a prefix length"),
+                    "write the router's address and the length of its network, such as 10.0.1.1/24",
+                ),
+            }
+        }
+        port
+    }
+
+    fn has(&self, address: Ipv4Addr) -> bool {
+        self.addresses.iter().any(|(own, _)| *own == address)
+    }
+
+    fn reaches(&self, address: Ipv4Addr) -> bool {
+        self.addresses.iter().any(|(_, net)| net.contains(address))
+    }
+}

@@ -1,0 +1,92 @@
+//! Ranges of addresses that somebody owns.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Disjoint ranges, ascending.
+#[derive(Clone, Debug)]
+pub(super) struct Ranges<A>(Box<[(A, A, u16)]>);
+
+impl<A> Default for Ranges<A> {
+    fn default() -> Self {
+        Ranges(Box::default())
+    }
+}
+
+impl<A: Copy + Ord> Ranges<A> {
+    /// Ranges with their owners. The error is two that overlap, by their places.
+    pub(super) fn new(ranges: &[(A, A, u16)]) -> Result<Ranges<A>, (usize, usize)> {
+        let mut order: Vec<usize> = (0..ranges.len()).collect();
+        order.sort_by_key(|&at| ranges[at].0);
+        for pair in order.windows(2) {
+            if ranges[pair[1]].0 <= ranges[pair[0]].1 {
+                return Err((pair[0].min(pair[1]), pair[0].max(pair[1])));
+            }
+        }
+        Ok(Ranges(order.into_iter().map(|at| ranges[at]).collect()))
+    }
+
+    /// Who owns an address.
+    #[inline]
+    pub(super) fn owner(&self, address: A) -> Option<u16> {
+        // Few: a list is read faster than it is halved.
+        let range = match self.0.len() {
+            0..=8 => self.0.iter().find(|(_, last, _)| *last >= address),
+            _ => self
+                .0
+                .get(self.0.partition_point(|(_, last, _)| *last < address)),
+        };
+        range
+            .filter(|(first, ..)| *first <= address)
+            .map(|(.., owner)| *owner)
+    }
+}
+
+/// First and last address of a network.
+pub(super) fn network4(address: Ipv4Addr, length: u8) -> (u32, u32) {
+    let host = u32::MAX.checked_shr(length.into()).unwrap_or(0);
+    let first = u32::from(address) & !host;
+    (first, first | host)
+}
+
+/// First and last address of a network.
+pub(super) fn network6(address: Ipv6Addr, length: u8) -> (u128, u128) {
+    let host = u128::MAX.checked_shr(length.into()).unwrap_or(0);
+    let first = u128::from(address) & !host;
+    (first, first | host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_those_of_a_naive_search() {
+        for count in [0, 1, 3, 8, 9, 40] {
+            let ranges: Vec<(u32, u32, u16)> = (0..count)
+                .map(|n| (10 * n + 3, 10 * n + 3 + n % 7, n as u16))
+                .collect();
+            let turned: Vec<_> = ranges.iter().rev().copied().collect();
+            let table = Ranges::new(&turned).expect("they are disjoint");
+            for address in 0..500 {
+                let naive = ranges
+                    .iter()
+                    .find(|(a, b, _)| (a..=b).contains(&&address))
+                    .map(|r| r.2);
+                assert_eq!(table.owner(address), naive, "{count} {address}");
+            }
+        }
+        assert_eq!(
+            Ranges::new(&[(5, 9, 0), (1, 2, 1), (9, 11, 2)]).err(),
+            Some((0, 2))
+        );
+    }
+
+    #[test]
+    fn networks_have_a_first_and_a_last_address() {
+        let of = |text: &str, length| network4(text.parse().expect("an address"), length);
+        assert_eq!(of("10.1.2.3", 24), (0x0a01_0200, 0x0a01_02ff));
+        assert_eq!(of("10.1.2.3", 32), (0x0a01_0203, 0x0a01_0203));
+        assert_eq!(of("10.1.2.3", 0), (0, u32::MAX));
+        assert_eq!(network6(Ipv6Addr::LOCALHOST, 127), (0, 1));
+    }
+}
