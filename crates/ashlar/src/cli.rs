@@ -1,10 +1,12 @@
 //! The command line. Help, manual pages and completions are made from these definitions.
 
+pub(crate) mod balancer;
 mod bench;
 pub(crate) mod cluster;
 mod machine;
 mod running;
 
+pub(crate) use balancer::Balancer;
 pub(crate) use bench::{Bench, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use cluster::{Cluster, ClusterCommand, ClusterPlan, Simulate};
@@ -124,6 +126,11 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Plan, check, run and watch many servers that are one router
     Cluster(Cluster),
+    /// Ordinary routers behind a balancer that together are one router: what they need, and how they are
+    ///
+    /// `ashlar check, plan, run, show, top, reload` take a balancer's file as any other.
+    #[command(subcommand)]
+    Balance(Balancer),
     /// Add routers to a process, or remove them, while the others run
     Router(Router),
     /// Show IPsec of a running router

@@ -70,6 +70,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
         Command::Shell(target) => cmd::shell::shell(&target),
         Command::Bench(bench) => cmd::bench::bench(&bench, &registry),
         Command::Cluster(cluster) => cmd::cluster::cluster(cluster, &registry),
+        Command::Balance(balancer) => cmd::balance::balance(&balancer),
         Command::Router(router) => cmd::router::router(&router),
         Command::Ipsec(cli::Ipsec::Show(target)) => cmd::ipsec::show(&target),
         Command::Flow(flow) => cmd::flow::flow(&flow),

@@ -11,6 +11,7 @@
 
 pub mod api;
 pub mod balance;
+pub mod balancer;
 pub mod books;
 pub mod capture;
 pub mod client;

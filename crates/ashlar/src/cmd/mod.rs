@@ -1,5 +1,6 @@
 //! The subcommands: each gives nothing, or an error for standard error (empty if all was said).
 
+pub(crate) mod balance;
 pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod check;

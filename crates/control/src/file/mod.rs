@@ -1,5 +1,5 @@
-//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[group]]`, `[[port]]`, `[[link]]`, `[ipsec]`), or
-//! the servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
+//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[group]]`, `[[port]]`, `[[link]]`, `[ipsec]`;
+//! a balancer is one of them: `[balancer]`, `[[backend]]`), or the servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
 //!
 //! All mistakes are found at once; each has its place, says what is wrong and what to do.
 
@@ -9,6 +9,7 @@ mod ports;
 pub(crate) mod reader;
 mod routers;
 
+use crate::balancer;
 use crate::cluster::{self, Description};
 use ::ports::joint::Together;
 use lang::{Diagnostic, SourceMap};
@@ -17,7 +18,7 @@ pub use routers::{Section, twice_used};
 use std::path::Path;
 
 /// What only a file of routers has.
-const OF_ROUTERS: [&str; 4] = ["router", "group", "port", "ipsec"];
+const OF_ROUTERS: [&str; 6] = ["router", "group", "port", "ipsec", "balancer", "backend"];
 
 /// A file, read as far as its mistakes allow.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct Parsed {
     pub routers: Vec<Section>,
     /// What they share, and what links them.
     pub together: Together,
+    /// The balancer, which is one of the routers; `None` if there is none, or an error.
+    pub balancer: Option<balancer::Description>,
     /// The cluster; `None` if there is none, or an error.
     pub description: Option<Description>,
     /// All mistakes and warnings, by place.
@@ -79,25 +82,35 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
                 reader.wrong("file-kinds", top.span, wrong, help);
                 kinds.iter().for_each(|kind| top.skip(kind));
                 OF_ROUTERS.iter().for_each(|kind| top.skip(kind));
-                (reader, Vec::new(), Together::default(), None)
+                Sections::none(reader)
             }
             (true, false) => {
                 let (mut reader, mut routers) = routers::read(reader, top, folder, only);
+                let balancer = routers::read_balancer(&mut reader, top, &mut routers);
                 ipsec::read(&mut reader, top, &mut routers, folder);
                 let together = ports::read(&mut reader, top, &mut routers);
                 routers::make_gates(&mut reader, &mut routers, &together);
-                (reader, routers, together, None)
+                Sections {
+                    reader,
+                    routers,
+                    together,
+                    balancer,
+                    cluster: None,
+                }
             }
             (false, true) => {
                 let (reader, description) = cluster::file::read(reader, top);
-                (reader, Vec::new(), Together::default(), Some(description))
+                Sections {
+                    cluster: Some(description),
+                    ..Sections::none(reader)
+                }
             }
             (false, false) => {
                 let wrong = "this file describes nothing".to_owned();
-                let help = "add [[router]] with a name and a graph for each router of a process, or [cluster]";
+                let help = "add [[router]] with a name and a graph for each router of a process, or [balancer], or [cluster]";
                 let mut reader = reader;
                 reader.wrong("file-missing", top.span, wrong, help);
-                (reader, Vec::new(), Together::default(), None)
+                Sections::none(reader)
             }
         }
     })
@@ -107,12 +120,33 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
 pub fn parse_cluster(name: &str, text: &str) -> Parsed {
     read(name, text, |reader, top| {
         let (reader, description) = cluster::file::read(reader, top);
-        (reader, Vec::new(), Together::default(), Some(description))
+        Sections {
+            cluster: Some(description),
+            ..Sections::none(reader)
+        }
     })
 }
 
 /// What a file has.
-type Sections = (Reader, Vec<Section>, Together, Option<Description>);
+struct Sections {
+    reader: Reader,
+    routers: Vec<Section>,
+    together: Together,
+    balancer: Option<balancer::Description>,
+    cluster: Option<Description>,
+}
+
+impl Sections {
+    fn none(reader: Reader) -> Sections {
+        Sections {
+            reader,
+            routers: Vec::new(),
+            together: Together::default(),
+            balancer: None,
+            cluster: None,
+        }
+    }
+}
 
 fn read(name: &str, text: &str, sections: impl FnOnce(Reader, &mut Fields) -> Sections) -> Parsed {
     let mut map = SourceMap::new();
@@ -121,7 +155,13 @@ fn read(name: &str, text: &str, sections: impl FnOnce(Reader, &mut Fields) -> Se
     let document = reader.document(text);
     let place = reader.span(0..0);
     let mut top = Fields::new("the file", place, &document);
-    let (mut reader, routers, together, description) = sections(reader, &mut top);
+    let Sections {
+        mut reader,
+        routers,
+        together,
+        balancer,
+        cluster,
+    } = sections(reader, &mut top);
     top.end(&mut reader);
     let mut diagnostics = reader.mistakes;
     lang::sort(&mut diagnostics);
@@ -130,7 +170,8 @@ fn read(name: &str, text: &str, sections: impl FnOnce(Reader, &mut Fields) -> Se
         map,
         routers,
         together,
-        description: description.filter(|_| good),
+        balancer: balancer.filter(|_| good),
+        description: cluster.filter(|_| good),
         diagnostics,
     }
 }

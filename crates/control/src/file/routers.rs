@@ -2,6 +2,7 @@
 
 use super::isolation::{self, Kind};
 use super::reader::{Fields, Reader, Word};
+use crate::balancer;
 use crate::isolated::{GATE, Isolation};
 use crate::source::{Source, definition};
 use engine::plan::Plan;
@@ -111,6 +112,41 @@ fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
             reader.wrong("router-isolation", section.place, wrong, help);
         }
     }
+}
+
+/// Reads a balancer's sections, and adds its router to the others. Mistakes are noted.
+pub(super) fn read_balancer(
+    r: &mut Reader,
+    top: &mut Fields,
+    routers: &mut Vec<Section>,
+) -> Option<balancer::Description> {
+    if !top.has("balancer") && !top.has("backend") {
+        return None;
+    }
+    let place = top.span;
+    let description = balancer::file::read(r, top)?;
+    if routers.iter().any(|router| router.name == description.name) {
+        let wrong = format!(
+            "a router and the balancer are called `{}`",
+            description.name
+        );
+        r.wrong("router-twice", place, wrong, "give each a name of its own");
+        return None;
+    }
+    routers.push(Section {
+        name: description.name.clone(),
+        source: Source {
+            name: format!("balancer {}", description.name),
+            text: balancer::generate::text(&description).into(),
+            ..Source::default()
+        },
+        netns: None,
+        share: Share::default(),
+        isolation: None,
+        machine: None,
+        place,
+    });
+    Some(description)
 }
 
 fn section(

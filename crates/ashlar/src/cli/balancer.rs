@@ -1,0 +1,120 @@
+//! The command line of `ashlar balance`.
+
+use super::Target;
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Balancer {
+    /// Print the Click configuration that the balancer runs
+    Text(BalancerFile),
+    /// Print the commands that make a stock Linux box a back end
+    Backend(Backend),
+    /// Show how many boxes a multistage router needs, and the cost
+    ///
+    /// A balancer sends a packet in and takes it out again, so it handles each twice; a back end handles each once.
+    Plan(BalancerPlan),
+    /// Show the back ends of a running balancer: state, buckets, health
+    Show(ShowBackends),
+    /// Give a back end no new flows, and move its flows when they are silent, so that none is reordered
+    Drain(OneBackend),
+    /// Move all flows of a back end at once
+    Remove(OneBackend),
+    /// Use a back end again that was drained or removed
+    Add(OneBackend),
+    /// Give a back end another weight
+    Weight(Weight),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BalancerFile {
+    /// The balancer's file
+    pub(crate) file: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Backend {
+    #[command(flatten)]
+    pub(crate) of: BalancerFile,
+    /// The back end
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowBackends {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneBackend {
+    /// The back end
+    pub(crate) name: String,
+    /// Time after which flows move though they are not silent, such as 10s; default is the file's `deadline`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) within: Option<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Weight {
+    /// The back end
+    pub(crate) name: String,
+    /// Its share in relation to that of others
+    pub(crate) weight: u16,
+    /// Time after which flows move though they are not silent
+    #[arg(long, value_name = "TIME")]
+    pub(crate) within: Option<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BalancerPlan {
+    /// Number of front ports
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) ports: u32,
+    /// Packets per second that each front port receives
+    #[arg(long, short, value_name = "PPS", value_parser = packets)]
+    pub(crate) rate: f64,
+    /// Packets per second that a back end forwards
+    #[arg(long, value_name = "PPS", default_value = "640k", value_parser = packets)]
+    pub(crate) backend: f64,
+    /// Packets per second that a balancer sends in, while as many go out
+    #[arg(long, value_name = "PPS", default_value = "1488k", value_parser = packets)]
+    pub(crate) balancer: f64,
+    /// Front ports that a balancer has room for
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    pub(crate) fronts: u32,
+    /// Back ports of a balancer
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) backs: u32,
+    /// Further back ends, so that so many may fail
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) spare: u32,
+    /// Ports of a switch
+    #[arg(long, value_name = "N", default_value_t = 48)]
+    pub(crate) switch: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Packets per second, with `k` and `M`.
+fn packets(text: &str) -> Result<f64, String> {
+    let (number, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => match text.strip_suffix('M') {
+            Some(number) => (number, 1e6),
+            None => (text, 1.0),
+        },
+    };
+    match number.parse::<f64>() {
+        Ok(n) if n > 0.0 && n * factor <= 1e12 => Ok(n * factor),
+        _ => Err("write packets per second, such as 640k or 1.5M".to_owned()),
+    }
+}

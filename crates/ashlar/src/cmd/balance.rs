@@ -1,0 +1,133 @@
+//! `ashlar balance`: ordinary routers behind a balancer.
+
+use super::show::read;
+use super::{Done, client, print, print_as_it_is, print_json, say};
+use crate::cli::Balancer;
+use crate::cli::balancer::{BalancerPlan, OneBackend, ShowBackends, Weight};
+use cluster::balance::{Demand, Layout, plan};
+use control::Source;
+use control::balancer::generate::{HEALTH, POOL};
+use control::balancer::{Description, backend, generate};
+use control::client::{Client, encode};
+use control::file;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+
+pub(crate) fn balance(asked: &Balancer) -> Done {
+    match asked {
+        Balancer::Text(of) => print_as_it_is(&generate::text(&described(&of.file)?)),
+        Balancer::Backend(asked) => {
+            let of = described(&asked.of.file)?;
+            print_as_it_is(&backend::script(&of, of.backend(&asked.name)?))
+        }
+        Balancer::Plan(asked) => plan_boxes(asked),
+        Balancer::Show(asked) => show(asked),
+        Balancer::Drain(one) => tell(one, "drain", one.within.as_deref()),
+        Balancer::Remove(one) => tell(one, "drain", Some("0")),
+        Balancer::Add(one) => tell(one, "use", one.within.as_deref()),
+        Balancer::Weight(asked) => weigh(asked),
+    }
+}
+
+/// The balancer of a file; its mistakes are said.
+fn described(name: &str) -> Result<Description, String> {
+    let source = Source::read(name, Vec::new())?;
+    let folder = source.path.as_deref().and_then(Path::parent);
+    let parsed = file::parse(&source.name, &source.text, folder.unwrap_or(Path::new(".")));
+    say(&parsed.text());
+    match parsed.balancer {
+        Some(of) => Ok(of),
+        None if parsed.errors() > 0 => Err(lang::count(parsed.errors(), "error")),
+        None => Err(format!(
+            "{name} describes no balancer: it has no table [balancer]"
+        )),
+    }
+}
+
+fn put(client: &Client, handler: &str, value: String) -> Done {
+    let path = format!("/v1/handlers/{}", encode(&format!("{POOL}.{handler}")));
+    client.put(&path, value.into_bytes()).map(|_| ())
+}
+
+fn tell(one: &OneBackend, handler: &str, within: Option<&str>) -> Done {
+    let value = format!("{} {}", one.name, within.unwrap_or_default());
+    put(&client(&one.target)?, handler, value)
+}
+
+fn weigh(asked: &Weight) -> Done {
+    let within = asked.within.as_deref().unwrap_or_default();
+    let value = format!("{} {} {within}", asked.name, asked.weight);
+    put(
+        &client(&asked.target)?,
+        "weight",
+        value.trim_end().to_owned(),
+    )
+}
+
+fn show(asked: &ShowBackends) -> Done {
+    let client = client(&asked.target)?;
+    let backends = read(&client, &format!("{POOL}.backends"), "")?;
+    let health = read(&client, &format!("{HEALTH}.backends"), "")?;
+    let journal = read(&client, &format!("{POOL}.journal"), "")?;
+    let health_of = |name: &str| {
+        let mut lines = health.lines().filter_map(|line| line.split_once(' '));
+        lines
+            .find(|(known, _)| *known == name)
+            .map_or("", |(_, rest)| rest)
+    };
+    let pairs = backends.lines().filter_map(|line| line.split_once(' '));
+    if asked.json {
+        let all: Vec<_> = pairs
+            .map(|(name, state)| json!({"name": name, "state": state, "health": health_of(name)}))
+            .collect();
+        let events: Vec<&str> = journal.lines().collect();
+        return print_json(&json!({"backends": all, "journal": events}));
+    }
+    let mut text = String::new();
+    for (name, state) in pairs {
+        let _ = writeln!(text, "{name} {state}\n  health: {}", health_of(name));
+    }
+    let lines: Vec<&str> = journal.lines().collect();
+    for line in lines.iter().skip(lines.len().saturating_sub(10)) {
+        let _ = writeln!(text, "  {line}");
+    }
+    print(&text)
+}
+
+fn plan_boxes(asked: &BalancerPlan) -> Done {
+    let demand = Demand {
+        ports: asked.ports,
+        rate: asked.rate,
+        backend: asked.backend,
+        balancer: asked.balancer,
+        fronts: asked.fronts,
+        backs: asked.backs,
+        spare: asked.spare,
+        switch: asked.switch,
+    };
+    let Layout {
+        balancers,
+        backends,
+        cables,
+        switches,
+        carried,
+    } = plan(&demand)?;
+    if asked.json {
+        return print_json(&json!({
+            "balancers": balancers, "backends": backends, "cables": cables, "switches": switches, "packets_per_second": carried,
+        }));
+    }
+    print(&format!(
+        "{}, {}, {}, {}\nThey carry {:.0} packets per second where {:.0} may come.\n",
+        lang::count(balancers as usize, "balancer"),
+        lang::count(backends as usize, "back end"),
+        lang::count(cables as usize, "cable"),
+        match switches {
+            1 => "1 switch".to_owned(),
+            n => format!("{n} switches"),
+        },
+        carried,
+        asked.rate * f64::from(asked.ports),
+    ))
+}

@@ -1,0 +1,121 @@
+//! What a balancer is made of.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+use wire::EtherAddr;
+
+/// A balancer and its back ends: together one router.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// How front ports are told apart behind the balancer.
+    pub inside: Inside,
+    /// Back ports as FromDevice spells them, 1 at least.
+    pub back: Vec<String>,
+    /// The balancer's address on the network behind it, and the length of the network's prefix.
+    pub address: (Ipv4Addr, u8),
+    /// True if packets go to back ends in turn, false if flows are kept in order.
+    pub in_turn: bool,
+    /// BalancePool's KEY.
+    pub key: String,
+    /// BalancePool's SEED.
+    pub seed: u32,
+    /// Back ends that speak for the router, by number, the first choice first.
+    pub speakers: Vec<usize>,
+    /// BalancePool's times.
+    pub idle: Duration,
+    /// When buckets move though they are not idle.
+    pub deadline: Duration,
+    /// Time after the start without planned moves.
+    pub settle: Duration,
+    /// How back ends are watched.
+    pub health: Health,
+    /// Front ports.
+    pub ports: Vec<Port>,
+    /// Back ends; a place is a number.
+    pub backends: Vec<Backend>,
+    /// Packets that some back ends get only.
+    pub classes: Vec<Class>,
+}
+
+/// How front ports are told apart behind the balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// All are one Ethernet there; the Ethernet addresses of next hops tell them apart.
+    Flat,
+    /// Each has a VLAN there.
+    Vlan,
+}
+
+/// How back ends are watched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Health {
+    /// BalanceHealth's KIND.
+    pub kind: String,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Probes in a row that may be missing.
+    pub misses: u32,
+    /// Probes in a row that must come back.
+    pub answers: u32,
+}
+
+/// A front port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// The port as FromDevice spells it.
+    pub device: String,
+    /// The router's IPv4 addresses there with the lengths of their networks' prefixes.
+    pub v4: Vec<(Ipv4Addr, u8)>,
+    /// The same for IPv6.
+    pub v6: Vec<(Ipv6Addr, u8)>,
+    /// Its VLAN behind the balancer.
+    pub vlan: Option<u16>,
+    /// True if hosts outside are here, for the key `outside`.
+    pub outside: bool,
+    /// Networks that the router answers for beside its addresses.
+    pub proxy: Vec<(Ipv4Addr, u8)>,
+}
+
+/// A back end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backend {
+    /// Its name.
+    pub name: String,
+    /// Ethernet address of its port to the switch.
+    pub ether: EtherAddr,
+    /// Its address on the network behind the balancer.
+    pub address: Ipv4Addr,
+    /// Its share in relation to that of others.
+    pub weight: u16,
+    /// Networks whose packets always go to it.
+    pub owns: Vec<(IpAddr, u8)>,
+    /// What its port to the switch is called there.
+    pub device: String,
+}
+
+/// Packets that some back ends get only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Their DSCPs.
+    pub dscps: Vec<u8>,
+    /// The back ends by number.
+    pub backends: Vec<usize>,
+}
+
+impl Description {
+    /// The number of a back end. The error is a sentence.
+    pub fn backend(&self, name: &str) -> Result<usize, String> {
+        let at = self.backends.iter().position(|of| of.name == name);
+        at.ok_or_else(|| {
+            let names: Vec<&str> = self.backends.iter().map(|of| &*of.name).collect();
+            format!(
+                "there is no back end `{name}`: there are {}",
+                names.join(", ")
+            )
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! The Click configuration of a balancer.
+
+use super::description::{Description, Inside, Port};
+use arguments::units::FromArg;
+use std::fmt::{Display, Write};
+use wire::Prefix4;
+
+/// Name of the BalancePool, whose handlers commands use.
+pub const POOL: &str = "lb";
+/// Name of the BalanceHealth.
+pub const HEALTH: &str = "health";
+
+/// The configuration.
+pub fn text(of: &Description) -> String {
+    let mut out = format!(
+        "// The balancer {}, in front of {}.\n\
+         // Made by `ashlar balance text`: change the balancer's file instead, and `ashlar reload` it.\n\n",
+        of.name,
+        lang::count(of.backends.len(), "back end")
+    );
+    pool(&mut out, of);
+    match of.inside {
+        Inside::Flat => flat(&mut out, of),
+        Inside::Vlan => vlans(&mut out, of),
+    }
+    out
+}
+
+fn joined<T>(
+    all: impl IntoIterator<Item = T>,
+    between: &str,
+    word: impl Fn(T) -> String,
+) -> String {
+    all.into_iter().map(word).collect::<Vec<_>>().join(between)
+}
+
+fn prefix<A: Display>((address, length): &(A, u8)) -> String {
+    format!("{address}/{length}")
+}
+
+/// The back ends and how they are chosen.
+fn pool(out: &mut String, of: &Description) {
+    let mut arguments: Vec<String> = of
+        .backends
+        .iter()
+        .map(|one| {
+            let weight = match one.weight {
+                1 => String::new(),
+                weight => format!(" WEIGHT {weight}"),
+            };
+            format!("{} {} {}{weight}", one.name, one.ether, one.address)
+        })
+        .collect();
+    let ports = || of.ports.iter();
+    let own: Vec<String> = ports()
+        .flat_map(|port| {
+            let v4 = port.v4.iter().map(|(address, _)| address.to_string());
+            v4.chain(port.v6.iter().map(|(address, _)| address.to_string()))
+        })
+        .collect();
+    arguments.push(format!("OWN {}", own.join(" ")));
+    arguments.push(format!(
+        "SPEAKER {}",
+        joined(&of.speakers, " ", |at| of.backends[*at].name.clone())
+    ));
+    let owners = of.backends.iter().filter(|one| !one.owns.is_empty());
+    let owns = joined(owners, " ", |one| {
+        format!("{} {}", one.name, joined(&one.owns, " ", prefix))
+    });
+    if !owns.is_empty() {
+        arguments.push(format!("OWNS {owns}"));
+    }
+    let (address, length) = of.address;
+    arguments.push(format!("INSIDE {}", Prefix4::new(address, length)));
+    if of.in_turn {
+        arguments.push("ALGORITHM round-robin".to_owned());
+    }
+    arguments.push(format!("KEY {}", of.key));
+    if of.seed != 0 {
+        arguments.push(format!("SEED {}", of.seed));
+    }
+    if !of.classes.is_empty() {
+        let classes = joined(&of.classes, " ", |class| {
+            let dscps = joined(&class.dscps, "+", u8::to_string);
+            format!(
+                "{dscps}={}",
+                joined(&class.backends, "+", |at| of.backends[*at].name.clone())
+            )
+        });
+        arguments.push(format!("CLASSES {classes}"));
+    }
+    for (name, time) in [
+        ("IDLE", of.idle),
+        ("DEADLINE", of.deadline),
+        ("SETTLE", of.settle),
+    ] {
+        arguments.push(format!("{name} {}", time.show()));
+    }
+    let _ = writeln!(
+        out,
+        "{POOL} :: BalancePool({});\n",
+        arguments.join(",\n    ")
+    );
+}
+
+/// The back ports' Ethernet addresses.
+fn backs(of: &Description) -> String {
+    joined(&of.back, " ", |device| format!("{device}:eth"))
+}
+
+/// A front port as BalanceARP takes it.
+fn arp_port(port: &Port) -> String {
+    let addresses: String = port
+        .v4
+        .iter()
+        .map(|net| format!(" {}", prefix(net)))
+        .collect();
+    format!("{}:eth{addresses}", port.device)
+}
+
+fn proxy<'a>(ports: impl IntoIterator<Item = &'a Port>) -> String {
+    let all: Vec<String> = ports
+        .into_iter()
+        .flat_map(|port| port.proxy.iter().map(prefix))
+        .collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!(", PROXY {}", all.join(" ")),
+    }
+}
+
+/// True if a port has IPv6.
+fn six<'a>(ports: impl IntoIterator<Item = &'a Port>) -> bool {
+    ports.into_iter().any(|port| !port.v6.is_empty())
+}
+
+/// A front port as BalanceND takes it.
+fn nd_port(port: &Port) -> String {
+    let addresses: String = port
+        .v6
+        .iter()
+        .map(|net| format!(" {}", prefix(net)))
+        .collect();
+    format!("{}:eth{addresses}", port.device)
+}
+
+/// How a port's BalanceIn knows the way back.
+fn front(number: usize, port: &Port, out: &str) -> String {
+    let front = match number {
+        0 => String::new(),
+        number => format!(", FRONT {number}"),
+    };
+    let outside = if port.outside { ", OUTSIDE true" } else { "" };
+    format!("{}:eth, OUT {out}{front}{outside}", port.device)
+}
+
+/// The probes, sent before all that waits at the back port.
+fn health(out: &mut String, of: &Description) {
+    let (health, back) = (&of.health, &of.back[0]);
+    let kind = match &*health.kind {
+        "echo" => String::new(),
+        kind => format!(", KIND {kind}"),
+    };
+    let _ = writeln!(
+        out,
+        "// Probes show which back ends forward.\n\
+         {HEALTH} :: BalanceHealth({POOL}, {back}:eth, {}, INTERVAL {}, MISSES {}, ANSWERS {}{kind}) -> [1] back0;\n",
+        of.address.0,
+        health.interval.show(),
+        health.misses,
+        health.answers,
+    );
+}
+
+/// Frames from behind that are the balancer's own.
+fn own(out: &mut String, source: &str) {
+    let _ = writeln!(
+        out,
+        "// What the balancer itself gets from behind: ARP, and probes that came back.\n\
+         {source} -> own :: Classifier(12/0806, 12/0800 23/11 36/0ec9, 12/86dd, -);\n\
+         own[1] -> {HEALTH};\nown[3] -> Discard;",
+    );
+}
+
+/// All front ports are one Ethernet inside.
+fn flat(out: &mut String, of: &Description) {
+    let count = of.ports.len();
+    for (number, device) in of.back.iter().enumerate() {
+        let _ = writeln!(out, "back{number} :: ToDevice({device});");
+    }
+    health(out, of);
+    let fronts = joined(&of.ports, " ", |port| format!("{}:eth", port.device));
+    let ports = joined(&of.ports, ",\n    ", arp_port);
+    let (address, length) = of.address;
+    let _ = writeln!(
+        out,
+        "// The way back: by the Ethernet address of the next hop.\n\
+         out :: BalanceOut(FRONT {fronts}, BACK {});\n\
+         arp :: BalanceARP({POOL}, out, {ports},\n    BACK {}:eth {address}/{length}{});\n\
+         arp[{count}] -> back0;\narp[{}] -> [1] {HEALTH};\n\
+         // Frames from behind are for stations outside, whose addresses are not a back port's own.",
+        backs(of),
+        of.back[0],
+        proxy(&of.ports),
+        count + 1,
+    );
+    for device in &of.back {
+        let _ = writeln!(out, "FromDevice({device}, PROMISC true) -> out;");
+    }
+    own(out, &format!("out[{count}]"));
+    let _ = writeln!(out, "own[0] -> [{count}] arp;");
+    if six(&of.ports) {
+        let ports = joined(&of.ports, ",\n    ", nd_port);
+        let _ = writeln!(
+            out,
+            "nd :: BalanceND({POOL}, out, {ports});\nown[2] -> [{count}] nd;\nnd[{count}] -> back0;\n"
+        );
+    } else {
+        out.push_str("own[2] -> Discard;  // no IPv6\n\n");
+    }
+    for (number, port) in of.ports.iter().enumerate() {
+        let device = &port.device;
+        let _ = writeln!(
+            out,
+            "// Front port {number}: {}\n\
+             front{number} :: ToDevice({device});\n\
+             out[{number}] -> front{number};\narp[{number}] -> front{number};\n\
+             FromDevice({device}) -> in{number} :: BalanceIn({POOL}, {});",
+            port.name,
+            front(number, port, "out"),
+        );
+        for back in 0..of.back.len() {
+            let _ = writeln!(out, "in{number}[{back}] -> back{back};");
+        }
+        let _ = writeln!(
+            out,
+            "in{number}[{}] -> rest{number} :: Classifier(12/0806, 12/86dd, -);\n\
+             rest{number}[0] -> [{number}] arp;\nrest{number}[2] -> Discard;",
+            of.back.len()
+        );
+        let _ = match six(&of.ports) {
+            true => writeln!(
+                out,
+                "rest{number}[1] -> [{number}] nd;\nnd[{number}] -> front{number};\n"
+            ),
+            false => writeln!(out, "rest{number}[1] -> Discard;\n"),
+        };
+    }
+}
+
+/// Each front port is a VLAN inside.
+fn vlans(out: &mut String, of: &Description) {
+    let device = &of.back[0];
+    let (address, length) = of.address;
+    let _ = writeln!(
+        out,
+        "// The back port: frames without a tag are the balancer's own.\n\
+         back0 :: ToDevice({device});"
+    );
+    health(out, of);
+    let _ = writeln!(
+        out,
+        "none :: BalanceOut(BACK {device}:eth);\nIdle -> none -> Discard;\n\
+         arp :: BalanceARP({POOL}, none, BACK {device}:eth {address}/{length});\n\
+         arp[0] -> back0;\narp[1] -> [1] {HEALTH};"
+    );
+    own(out, &format!("FromDevice({device}, PROMISC true)"));
+    let _ = writeln!(out, "own[0] -> arp;\nown[2] -> Discard;\n");
+    for (number, port) in of.ports.iter().enumerate() {
+        let (own, vlan) = (&port.device, port.vlan.unwrap_or_default());
+        let _ = writeln!(
+            out,
+            "// Front port {number}: {}, VLAN {vlan} inside\n\
+             front{number} :: ToDevice({own});\nvlan{number} :: ToDevice({device}.{vlan});\n\
+             FromDevice({device}.{vlan}) -> out{number} :: BalanceOut(FRONT {own}:eth, BACK {device}:eth) -> front{number};\n\
+             arp{number} :: BalanceARP({POOL}, out{number}, {}, BACK {device}:eth{});\n\
+             out{number}[1] -> rest{number} :: Classifier(12/0806, 12/86dd, -) -> [1] arp{number};\n\
+             rest{number}[2] -> Discard;\n\
+             arp{number}[0] -> front{number};\narp{number}[1] -> vlan{number};\narp{number}[2] -> Discard;\n\
+             FromDevice({own}) -> in{number} :: BalanceIn({POOL}, {}) -> vlan{number};\n\
+             in{number}[1] -> other{number} :: Classifier(12/0806, 12/86dd, -) -> arp{number};\nother{number}[2] -> Discard;",
+            port.name,
+            arp_port(port),
+            proxy([port]),
+            front(0, port, &format!("out{number}")),
+        );
+        let _ = match six([port]) {
+            true => writeln!(
+                out,
+                "nd{number} :: BalanceND({POOL}, out{number}, {});\nother{number}[1] -> nd{number};\n\
+                 rest{number}[1] -> [1] nd{number};\nnd{number}[0] -> front{number};\nnd{number}[1] -> vlan{number};\n",
+                nd_port(port)
+            ),
+            false => writeln!(out, "other{number}[1], rest{number}[1] -> Discard;\n"),
+        };
+    }
+}
