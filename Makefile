@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install quick test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers soak soak-cluster soak-chaos soak-cards miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
+.PHONY: run balance cluster build install quick test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers soak soak-cluster soak-chaos soak-cards miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -12,6 +12,10 @@ run: deps build
 # Four servers as one router (RouteBricks' RB4) on this machine, traffic between all pairs, and what the hosts saw; needs root.
 cluster: deps build
 	$(PYTHON) tests/system/cluster.py
+
+# Three Linux boxes behind a balancer as one router; prints lines `balance NAME VALUE`.
+balance: deps-test build
+	$(PYTHON) tests/system/multistage.py
 
 build: deps
 	$(CARGO) build --release --locked
