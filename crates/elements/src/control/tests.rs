@@ -315,3 +315,14 @@ fn a_file_that_is_no_socket_stays() {
     std::fs::remove_file(&file).expect("it is there");
     assert_eq!(left.as_deref().ok(), Some("precious"));
 }
+
+#[test]
+fn socket_file_is_the_users_alone() {
+    use std::os::unix::fs::MetadataExt;
+    let file = std::env::temp_dir().join(format!("ashlar-mode-{}", std::process::id()));
+    let text = format!("ControlSocket(UNIX, {}); Idle -> Discard", file.display());
+    let bench = Bench::new(crate::CLASSES, &text);
+    let mode = file.metadata().expect("it listens").mode();
+    drop(bench);
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -366,14 +366,19 @@ packets.send(vnet + b'\\xff' * 6 + bytes([2, 0, 0, 0, 0, 1, 8, 0]) + ip + tcp + 
 fn super_frame_of_many_segments_becomes_no_more_packets_than_are_asked_for() {
     let net = Net::new();
     let space = ports::Namespace::open(&format!("{}r", net.tag)).unwrap();
-    let directory = ports::Directory::new().in_namespace(std::sync::Arc::new(space));
     let request = engine::port::PortRequest {
         rx_queues: 1,
         tx_queues: 0,
         descriptors: 0,
         promiscuous: true,
     };
-    let port = engine::port::PortDirectory::open(&directory, "r0", &request).unwrap();
+    // Interfaces are opened in the namespace of who opens them.
+    let port = space
+        .within(move || {
+            let directory = ports::Directory::new();
+            engine::port::PortDirectory::open(&directory, "r0", &request)
+        })
+        .unwrap();
     let mut rx = port.rx[0].take().unwrap();
     let count = |name: &str| {
         let all = port.port.counters();
