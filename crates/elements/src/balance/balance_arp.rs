@@ -5,9 +5,9 @@
 //! out :: BalanceOut(FRONT 02:00:00:00:01:01, BACK 02:00:00:00:01:03);
 //! arp :: BalanceARP(lb, out, 02:00:00:00:01:01 10.0.1.1/24, BACK 02:00:00:00:01:03 10.255.0.1/24);
 //! back :: ToDevice(null:); front :: ToDevice(null:);
-//! FromDevice(null:64) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> back;
+//! FromDevice(eth0) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> back;
 //! in[1] -> arp -> front;
-//! FromDevice(null:64) -> out -> front;
+//! FromDevice(eth1) -> out -> front;
 //! out[1] -> [1] arp; arp[1] -> back; arp[2] -> Discard;
 //! ```
 //!

@@ -2,10 +2,10 @@
 //!
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, r2 02:00:00:00:00:02 10.255.0.12);
-//! FromDevice(null:64) -> own :: Classifier(12/0800 23/11 36/0ec9, -);
+//! FromDevice(eth0) -> own :: Classifier(12/0800 23/11 36/0ec9, -);
 //! own[0] -> health :: BalanceHealth(lb, 02:00:00:00:01:03, 10.255.0.1);
 //! own[1] -> Discard;
-//! FromDevice(null:64) -> in :: BalanceIn(lb) -> back :: ToDevice(null:);
+//! FromDevice(eth1) -> in :: BalanceIn(lb) -> back :: ToDevice(null:);
 //! in[1] -> Discard;
 //! health -> [1] back;
 //! ```

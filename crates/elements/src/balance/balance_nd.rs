@@ -5,9 +5,9 @@
 //! out :: BalanceOut(FRONT 02:00:00:00:01:01, BACK 02:00:00:00:01:03);
 //! nd :: BalanceND(lb, out, 02:00:00:00:01:01 fd00:1::1/64);
 //! back :: ToDevice(null:); front :: ToDevice(null:);
-//! FromDevice(null:64) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> back;
+//! FromDevice(eth0) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> back;
 //! in[1] -> nd -> front;
-//! FromDevice(null:64) -> out -> front;
+//! FromDevice(eth1) -> out -> front;
 //! out[1] -> [1] nd; nd[1] -> back;
 //! ```
 //!

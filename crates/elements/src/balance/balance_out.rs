@@ -3,9 +3,9 @@
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01, OWN 10.0.1.1);
 //! out :: BalanceOut(FRONT 02:00:00:00:01:01 02:00:00:00:01:02, BACK 02:00:00:00:01:03);
-//! FromDevice(null:64) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> ToDevice(null:);
+//! FromDevice(eth0) -> in :: BalanceIn(lb, 02:00:00:00:01:01, OUT out) -> ToDevice(null:);
 //! in[1] -> Discard;
-//! FromDevice(null:64) -> out;
+//! FromDevice(eth1) -> out;
 //! out[0] -> ToDevice(null:); out[1] -> ToDevice(null:); out[2] -> Discard;
 //! ```
 //!
