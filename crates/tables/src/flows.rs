@@ -156,6 +156,14 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         })
     }
 
+    /// True if the flow's lifetime is over: it is still there until [`Flows::expire`] or a new flow removes it.
+    #[inline]
+    pub fn is_over(&self, flow: Flow, now: u64) -> bool {
+        let slot = &self.slots[flow as usize];
+        let lifetime = self.classes[slot.list as usize / 2].lifetime;
+        slot.touched.saturating_add(lifetime) <= now
+    }
+
     /// The keys of a flow.
     #[inline]
     pub fn keys(&self, flow: Flow) -> &[K; 2] {

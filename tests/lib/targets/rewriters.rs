@@ -15,7 +15,8 @@ const ROUTER: &str = "
     inside :: CheckIPHeader -> i :: IPClassifier(tcp, udp, icmp type echo, -);
     outside :: CheckIPHeader -> o :: IPClassifier(tcp, udp, icmp type echo-reply, icmp, -);
     tcp :: TCPRewriter(pattern 192.0.2.1 1024-1100 - - 0 1, drop, MAPPING_CAPACITY 12);
-    udp :: IPRewriter(pattern 192.0.2.1 1024-1027# - - 0 1, pass 1, MAPPING_CAPACITY tcp);
+    udp :: IPRewriter(pattern 192.0.2.1 1024-1027# - - 0 1, services, MAPPING_CAPACITY tcp);
+    services :: PortIPMapper(udp 1024-1026 - - 10.0.0.2 53 1 0, tcp 1031 - - 10.0.0.3 - 1 0, pass 1);
     pings :: ICMPPingRewriter(pattern 192.0.2.1 - 0-2 0 1, drop, MAPPING_CAPACITY 5);
     hosts :: IPAddrRewriter(pattern 192.0.2.0/29 - 0 1, drop, MAPPING_CAPACITY 4);
     errors :: ICMPRewriter(tcp udp pings hosts);

@@ -51,7 +51,8 @@ pub(super) struct Config {
     pub(super) specs: Vec<Spec>,
     /// Guarantee and lifetime, by [`class`].
     times: [(Duration, Duration); 5],
-    pub(super) reap: Duration,
+    /// `None`: nothing is said.
+    pub(super) reap: Option<Duration>,
     /// Flows that its set may have; `None`: the set is another's.
     pub(super) capacity: Option<Bound>,
     /// The rewriter whose flow set it uses, by name.
@@ -83,11 +84,7 @@ impl Config {
             kind,
             specs: Vec::new(),
             times,
-            reap: args.key(
-                "REAP_INTERVAL",
-                Duration::from_secs(15 * MINUTE),
-                "how often expired mappings are removed",
-            ),
+            reap: args.key_maybe("REAP_INTERVAL", "how often expired mappings are removed"),
             capacity,
             owner,
             dst_anno: args.key(
@@ -121,7 +118,7 @@ impl Config {
             kind,
             specs: Vec::new(),
             times: [(Duration::ZERO, Duration::ZERO); 5],
-            reap: Duration::ZERO,
+            reap: None,
             capacity: None,
             owner: String::new(),
             dst_anno: true,

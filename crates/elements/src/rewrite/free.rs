@@ -12,8 +12,9 @@ use tables::numbers::Numbers;
 
 /// Ranges of so many values are looked through as a whole.
 const FEW: u32 = 32;
-/// Values that are found in use before a set is kept. If half of a range is free, one flow of 65,536 comes so far.
-const TRIES: u32 = 16;
+/// Values that are found in use before a set is kept. If half of a range is free, one flow of 16 comes so far: what is in use
+/// is known long before little is free, and no flow goes without a value while that is found out.
+const TRIES: u32 = 4;
 /// Values that are found in use for one packet at most; what was found then helps the next one.
 const TRIES_MAX: u32 = 512;
 /// For each of them so many may have replies that belong to another worker's flows.

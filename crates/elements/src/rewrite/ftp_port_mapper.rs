@@ -206,7 +206,7 @@ impl FTPPortMapper {
         replace(packet, start, used, command.as_bytes())?;
         finish(packet, at.at);
         self.ports += 1;
-        self.shift(&ends, after, by as i32);
+        self.shift(&ends, after, by as i32, cx.now());
         Some(())
     }
 
@@ -243,13 +243,13 @@ impl FTPPortMapper {
     }
 
     /// Has the control rewriter shift the numbers from `after` on.
-    fn shift(&self, ends: &Key, after: u32, by: i32) {
+    fn shift(&self, ends: &Key, after: u32, by: i32, now: Time) {
         let mut set = self.control.set.borrow_mut();
         let key = Key {
             space: self.control.space,
             ..*ends
         };
-        if let Some(end) = set.find(&key).filter(|_| by != 0) {
+        if let Some(end) = set.find(&key, now).filter(|_| by != 0) {
             let shifts = set.get(end.flow).shifts.get_or_insert_default();
             shifts[end.side].add(after, by);
         }

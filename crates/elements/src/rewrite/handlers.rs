@@ -3,6 +3,7 @@
 use super::key::Key;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
+use engine::clock::Time;
 use std::net::Ipv4Addr;
 
 /// The handlers that all rewriting classes have, and more.
@@ -123,7 +124,8 @@ impl<F: Family> Rewriter<F> {
         };
         let key = key.ok_or("give a flow: SADDR SPORT DADDR DPORT")?;
         let set = self.joined.set.borrow();
-        let found = set.find(&key).filter(|end| end.side == 0);
+        // No clock is at hand; a mapping whose time is over counts until it is removed.
+        let found = set.find(&key, Time(0)).filter(|end| end.side == 0);
         Ok(found.map_or(String::new(), |end| {
             let to = set.rewritten(end);
             let (src, dst) = (Ipv4Addr::from_bits(to.src), Ipv4Addr::from_bits(to.dst));

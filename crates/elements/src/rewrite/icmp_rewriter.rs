@@ -23,6 +23,10 @@
 //! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: the annotation of the rewriters' `REPLY_ANNO`, to be set on errors, too.
 //!
+//! Three kinds of errors need this element: those that come in from outside, those that come from inside, and those that
+//! ICMPError makes of packets behind a rewriter (conf/ip-nat.click). An error by a router inside keeps this router's
+//! address as its source; put `StoreIPAddress(ADDR, src)` behind to hide that (RFC 5508, REQ-5).
+//!
 //! Errors are destination unreachable, source quench, redirect, time exceeded and parameter problem. There is
 //! one copy, on the worker of the rewriters.
 
@@ -113,7 +117,7 @@ impl Element for ICMPRewriter {
         }
     }
 
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let datagram = crate::ip4::datagram(packet);
         let Some((at, length)) = embedded(datagram) else {
             return Verdict::reject(NOT_ERROR, OTHER);
@@ -121,7 +125,8 @@ impl Element for ICMPRewriter {
         let total = datagram.len();
         for (set, space, kind) in &self.maps {
             let mut set = set.borrow_mut();
-            let Some((end, place, from)) = known(&set, &datagram[at..], *space, *kind) else {
+            let Some((end, place, from)) = known(&set, &datagram[at..], (*space, *kind), cx.now())
+            else {
                 continue;
             };
             // What the embedded packet was before: the key of the mapping's other side.
@@ -163,17 +168,22 @@ fn embedded(datagram: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// The mapping that has made an embedded packet, as its replies would find it; and the packet's own key.
-fn known(set: &FlowSet, packet: &[u8], space: u16, kind: Kind) -> Option<(Side, key::Place, Key)> {
+fn known(
+    set: &FlowSet,
+    packet: &[u8],
+    (space, kind): (u16, Kind),
+    now: Time,
+) -> Option<(Side, key::Place, Key)> {
     let place = key::place(packet)?;
     let key = key::key(kind, packet, place, space)?;
-    if let Some(end) = set.find(&key.reversed()) {
+    if let Some(end) = set.find(&key.reversed(), now) {
         return Some((end, place, key));
     }
     if kind != Kind::Address {
         return None;
     }
     let dst = dst_key(key, u32::from_be_bytes(*packet[16..].first_chunk()?));
-    let end = set.find(&dst.reversed())?;
+    let end = set.find(&dst.reversed(), now)?;
     Some((end, place, dst))
 }
 

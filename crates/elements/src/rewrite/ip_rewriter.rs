@@ -23,7 +23,13 @@
 //!   free for a flow if replies to it cannot belong to another flow. So one port can serve flows to many
 //!   destinations. Without a free port the packet is dropped, as `mapping_failure`.
 //! - `pattern NAME FOUTPUT ROUTPUT`: a pattern of IPRewriterPatterns.
-//! - `ELEMENT`: a mapper, such as RoundRobinIPMapper, chooses the pattern.
+//! - `ELEMENT`: a mapper chooses the pattern: RoundRobinIPMapper, SourceIPHashMapper, or PortIPMapper.
+//!
+//! The fragments of a datagram except the first have no ports, and are dropped, as `fragment`. Put IPReassembler before
+//! the rewriter, and IPFragmenter where packets leave.
+//!
+//! ICMPError behind a rewriter quotes what the rewriter has made of a packet. Send such errors through ICMPRewriter, so
+//! that the packet's sender knows it again.
 //!
 //! Keyword arguments:
 //!
@@ -34,7 +40,8 @@
 //!   packets, in both directions (as `UDP_TIMEOUT`).
 //! - `TCP_GUARANTEE`, `UDP_GUARANTEE`, or `GUARANTEE` for both: for how long after each packet a mapping cannot
 //!   be replaced by that of another flow. Default 5s.
-//! - `REAP_INTERVAL`: how often expired mappings are removed. Default 15min.
+//! - `REAP_INTERVAL`: how often expired mappings are removed. Default 10s, 15min with `ashlar click`. A mapping that has
+//!   expired has no effect before that, but tables and counts still show it.
 //! - `MAPPING_CAPACITY`: most mappings at a time, or the name of another rewriter with which the capacity is
 //!   shared. If the table is full, a new flow replaces the mapping that expires first among those whose
 //!   guarantee is over; if there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar

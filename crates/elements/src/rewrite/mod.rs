@@ -19,6 +19,7 @@ mod ip_addr_pair_rewriter;
 mod ip_addr_rewriter;
 mod ip_rewriter;
 mod ip_rewriter_patterns;
+mod port_ip_mapper;
 mod round_robin_ip_mapper;
 mod source_ip_hash_mapper;
 mod tcp_rewriter;
@@ -36,6 +37,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<Rewriter<ip_addr_rewriter::IPAddrRewriter>>(),
     Class::of::<Rewriter<ip_rewriter::IPRewriter>>(),
     Class::of::<ip_rewriter_patterns::IPRewriterPatterns>(),
+    Class::of::<port_ip_mapper::PortIPMapper>(),
     Class::of::<round_robin_ip_mapper::RoundRobinIPMapper>(),
     Class::of::<source_ip_hash_mapper::SourceIPHashMapper>(),
     Class::of::<Rewriter<tcp_rewriter::TCPRewriter>>(),

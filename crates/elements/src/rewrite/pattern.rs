@@ -77,6 +77,16 @@ fn port_of(word: &str, args: &Args) -> Option<u16> {
     number.or_else(|| crate::classify::port(word, None, args.names()))
 }
 
+/// First and last of a range of ports, or one port twice.
+pub(super) fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
+    let ends = text
+        .split_once('-')
+        .filter(|_| !text.starts_with(|c: char| c.is_alphabetic()));
+    let (low, high) = ends.unwrap_or((text, text));
+    let (low, high) = (port_of(low, args)?, port_of(high, args)?);
+    (low <= high).then_some((low, high))
+}
+
 impl Pattern {
     /// Parses the words of a pattern; `name` is what its state is called unless it is a named pattern.
     pub(super) fn parse(words: &[String], name: &str, args: &Args) -> Result<Pattern, String> {
@@ -148,13 +158,9 @@ impl Pattern {
             return Some(());
         }
         let (text, order) = suffix(word);
-        let ends = text
-            .split_once('-')
-            .filter(|_| !text.starts_with(|c: char| c.is_alphabetic()));
-        let (low, high) = ends.unwrap_or((text, text));
-        let (low, high) = (port_of(low, args)?, port_of(high, args)?);
+        let (low, high) = ports(text, args)?;
         (self.sport, self.order) = (Some(low), order);
-        self.vary(Range::Ports(low.into()), u32::from(high.checked_sub(low)?));
+        self.vary(Range::Ports(low.into()), u32::from(high - low));
         Some(())
     }
 

@@ -20,12 +20,17 @@ const DISCARDED: u8 = 0;
 const NOT_REWRITABLE: u8 = 1;
 const FAILED: u8 = 2;
 const FULL: u8 = 3;
+const FRAGMENT: u8 = 4;
 
 /// Mappings that a table may have where nothing is said: some 200 MB.
 const FLOWS: usize = 1 << 20;
 
-/// Mappings that one timer call removes at most.
-const REAP: usize = 1024;
+/// How often expired mappings are removed where nothing is said. They count as none before that, but for the counts.
+const REAP_INTERVAL: Duration = Duration::from_secs(10);
+const REAP_INTERVAL_CLICK: Duration = Duration::from_secs(15 * 60);
+
+/// Mappings that are removed at most before other work goes on.
+pub(super) const REAP: usize = 1024;
 
 /// A class of the family.
 pub(super) trait Family: Sized + 'static {
@@ -65,11 +70,11 @@ impl Joined {
         now: Time,
         random: impl FnMut() -> u32,
     ) -> (Made, bool) {
-        if let Some(end) = set.find(&key) {
+        if let Some(end) = set.find(&key, now) {
             return (Made::Mapping(end), false);
         }
         if self.kind == Kind::Address
-            && let Some(end) = set.find(&dst)
+            && let Some(end) = set.find(&dst, now)
         {
             return (Made::Mapping(end), false);
         }
@@ -102,6 +107,7 @@ pub(super) fn dst_key(key: Key, dst: u32) -> Key {
 pub(super) struct Rewriter<F> {
     config: Arc<Config>,
     pub(super) joined: Joined,
+    reap: Duration,
     next_reap: Time,
     armed: bool,
     family: PhantomData<F>,
@@ -117,6 +123,7 @@ impl<F: Family> Element for Rewriter<F> {
         "not_rewritable",
         "mapping_failure",
         "table_full",
+        "fragment",
     ];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
@@ -144,10 +151,16 @@ impl<F: Family> Element for Rewriter<F> {
             };
             joined.set.borrow_mut().set_capacity(capacity, init.now);
         }
+        let usual = match init.as_click() {
+            true => REAP_INTERVAL_CLICK,
+            false => REAP_INTERVAL,
+        };
+        let reap = config.reap.unwrap_or(usual);
         Rewriter {
             config: Arc::clone(config),
             joined,
-            next_reap: init.now + config.reap,
+            reap,
+            next_reap: init.now + reap,
             armed: false,
             family: PhantomData,
         }
@@ -168,7 +181,7 @@ impl<F: Family> Element for Rewriter<F> {
         if self.joined.set.borrow_mut().reap(cx.now(), REAP) {
             return cx.set_timer(cx.now() + Duration::from_millis(1));
         }
-        self.next_reap = cx.now() + self.config.reap.max(Duration::from_millis(1));
+        self.next_reap = cx.now() + self.reap.max(Duration::from_millis(1));
         cx.set_timer(self.next_reap);
     }
 
@@ -207,9 +220,9 @@ impl<F: Family> Rewriter<F> {
         if !self.armed {
             self.armed = true;
             let behind = cx.now().since(self.next_reap).as_nanos();
-            let periods = behind.div_ceil(self.config.reap.as_nanos().max(1));
+            let periods = behind.div_ceil(self.reap.as_nanos().max(1));
             let periods = u32::try_from(periods).unwrap_or(0);
-            self.next_reap = self.next_reap + self.config.reap * periods;
+            self.next_reap = self.next_reap + self.reap * periods;
             cx.set_timer(self.next_reap);
         }
     }
@@ -228,7 +241,11 @@ impl<F: Family> Rewriter<F> {
             place.and_then(|p| Some((p, key::key(F::KIND, datagram, p, self.joined.space)?)));
         let Some((place, key)) = found else {
             let passes = self.joined.inputs[input].passes();
-            return passes.map_or(Verdict::drop(NOT_REWRITABLE), Verdict::out);
+            let reason = match place {
+                Some(place) if !place.first => FRAGMENT,
+                _ => NOT_REWRITABLE,
+            };
+            return passes.map_or(Verdict::drop(reason), Verdict::out);
         };
         let dst = dst_key(
             key,

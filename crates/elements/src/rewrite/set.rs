@@ -77,6 +77,14 @@ macro_rules! gone {
     }};
 }
 
+/// The mapping of a key, if its time is not over.
+#[inline]
+pub(super) fn find(flows: &Flows<Key, Mapping>, key: &Key, now: Time) -> Option<Side> {
+    flows
+        .find(key)
+        .filter(|end| !flows.is_over(end.flow, now.0))
+}
+
 impl FlowSet {
     /// A set without bound and rewriters.
     pub(super) fn new() -> FlowSet {
@@ -113,9 +121,10 @@ impl FlowSet {
         }
     }
 
+    /// The mapping of a key. A mapping whose time is over is none, though it may still take its place in the table.
     #[inline]
-    pub(super) fn find(&self, key: &Key) -> Option<Side> {
-        self.flows.find(key)
+    pub(super) fn find(&self, key: &Key, now: Time) -> Option<Side> {
+        find(&self.flows, key, now)
     }
 
     #[inline]

@@ -2,15 +2,17 @@
 
 use super::free::Value;
 use super::key::{Key, Kind};
-use super::pattern::{Pattern, PatternState};
-use super::set::FlowSet;
+use super::pattern::{self, Pattern, PatternState};
+use super::rewriter::REAP;
+use super::set::{self, FlowSet};
 use arguments::{Arg, Args, Peer};
 use engine::clock::Time;
 use engine::shared::Shared;
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 use tables::flows::Side;
-use wire::FlowKey;
+use wire::{FlowKey, proto};
 
 /// One input's specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +37,48 @@ pub(super) struct Choice {
 }
 
 /// How a mapper element chooses among its patterns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
     /// In turn.
     Turn,
     /// By source address, with a seed.
     Source(u32),
+    /// By the service that the packet is for: one for each pattern.
+    Service(Vec<Service>),
+}
+
+/// A protocol, TCP or UDP, and destination ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Service {
+    protocol: u8,
+    ports: (u16, u16),
+}
+
+impl Service {
+    /// Parses `tcp 80` or `udp 5000-5010`.
+    fn parse(protocol: &str, ports: &str, args: &Args) -> Result<Service, String> {
+        let protocol = match protocol {
+            "tcp" => proto::TCP,
+            "udp" => proto::UDP,
+            _ => return Err(format!("`{protocol}` is neither tcp nor udp")),
+        };
+        let (low, high) = pattern::ports(ports, args)
+            .ok_or_else(|| format!("`{ports}` is no port and no range of ports"))?;
+        Ok(Service {
+            protocol,
+            ports: (low, high),
+        })
+    }
+
+    fn has(&self, key: &Key, kind: Kind) -> bool {
+        let protocol = match kind {
+            Kind::Ip => key.proto == self.protocol,
+            Kind::Tcp => self.protocol == proto::TCP,
+            Kind::Udp => true, // it does not tell them apart
+            Kind::Ping | Kind::Address | Kind::Pair => false,
+        };
+        protocol && (self.ports.0..=self.ports.1).contains(&key.dport)
+    }
 }
 
 /// A mapper element.
@@ -49,6 +87,8 @@ pub(super) struct Mapper {
     name: String,
     pick: Pick,
     choices: Vec<Choice>,
+    /// The output for flows that no pattern is for; `None`: they are dropped.
+    otherwise: Option<u8>,
 }
 
 /// Parses `PATTERN... FOUTPUT ROUTPUT`.
@@ -117,21 +157,26 @@ pub(super) fn parse(arg: &Arg, input: usize, kind: Kind, args: &Args) -> Result<
 /// What a mapper element says; `None` if it is none.
 fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
     let mut args = peer.args(&[]);
-    let (pick, choices) = match peer.class() {
-        "RoundRobinIPMapper" => (Pick::Turn, choices(&mut args)),
-        "SourceIPHashMapper" => match hash_choices(&mut args) {
-            Ok((seed, choices)) => (Pick::Source(seed), Ok(choices)),
-            Err(wrong) => (Pick::Turn, Err(wrong)),
-        },
+    let found = match peer.class() {
+        "RoundRobinIPMapper" => choices(&mut args).map(|choices| (Pick::Turn, choices, None)),
+        "SourceIPHashMapper" => {
+            hash_choices(&mut args).map(|(seed, choices)| (Pick::Source(seed), choices, None))
+        }
+        "PortIPMapper" => service_choices(&mut args),
         _ => return None,
     };
     let name = peer.name().to_owned();
     let wrong = |(_, wrong)| format!("{name}: {wrong}");
-    Some(choices.map_err(wrong).map(|choices| Mapper {
-        name: name.clone(),
-        pick,
-        choices,
-    }))
+    Some(
+        found
+            .map_err(wrong)
+            .map(|(pick, choices, otherwise)| Mapper {
+                name: name.clone(),
+                pick,
+                choices,
+                otherwise,
+            }),
+    )
 }
 
 type Wrong = (Option<Arg>, String);
@@ -192,6 +237,38 @@ pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong>
     }
 }
 
+/// Services and patterns of a PortIPMapper, and the output for all other flows.
+pub(super) fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>), Wrong> {
+    let all = args.rest(
+        "SERVICE",
+        "tcp or udp, a port or a range, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
+        "a service, and the pattern and outputs for its new flows; the last may be `pass OUTPUT`",
+    );
+    let (mut services, mut choices, mut otherwise) = (Vec::new(), Vec::new(), None);
+    for (i, arg) in all.iter().enumerate() {
+        let wrong = |wrong: String| (Some(arg.clone()), format!("service {i}: {wrong}"));
+        let words = arg.words();
+        match words.as_slice() {
+            // A variable that says nothing.
+            words if words.iter().all(String::is_empty) => {}
+            [pass, output] if pass == "pass" && i + 1 == all.len() => {
+                let number = output.parse().map_err(|_| wrong("bad output".to_owned()))?;
+                otherwise = Some(number);
+            }
+            [protocol, ports, pattern @ ..] if pattern.len() > 2 => {
+                services.push(Service::parse(protocol, ports, args).map_err(wrong)?);
+                let name = format!("{}[{i}]", args.element());
+                choices.push(choice(pattern, &name, args).map_err(wrong)?);
+            }
+            _ => {
+                let form = "write PROTOCOL PORTS, then a pattern and two outputs";
+                return Err(wrong(form.to_owned()));
+            }
+        }
+    }
+    Ok((Pick::Service(services), choices, otherwise))
+}
+
 fn args_number(word: &str, args: &Args) -> Option<u32> {
     arguments::units::FromArg::from_arg(word, args.names()).ok()
 }
@@ -204,7 +281,10 @@ impl Spec {
             Spec::Pass(output) => vec![*output],
             Spec::Keep(outputs) => outputs.to_vec(),
             Spec::Pattern(choice) => choice.outputs.to_vec(),
-            Spec::Mapper(m) => m.choices.iter().flat_map(|c| c.outputs).collect(),
+            Spec::Mapper(m) => {
+                let outputs = m.choices.iter().flat_map(|c| c.outputs);
+                outputs.chain(m.otherwise).collect()
+            }
         }
     }
 
@@ -306,32 +386,29 @@ impl Input {
         home: &Home,
         mut random: impl FnMut() -> u32,
     ) -> Made {
-        let (to, outputs) = match &self.spec {
+        let order = match &self.spec {
             Spec::Drop => return Made::Unwanted,
             Spec::Pass(output) => return Made::Pass(*output),
-            Spec::Keep(outputs) => (Some(key), *outputs),
-            Spec::Pattern(choice) => (
-                self.try_choice(choice, 0, set, (key, kind), (home, &mut random)),
-                choice.outputs,
-            ),
-            Spec::Mapper(mapper) => {
-                let order = self.order(mapper, &key);
-                let tries = order.map(|i| {
-                    let choice = &mapper.choices[i];
-                    let to = self.try_choice(choice, i, set, (key, kind), (home, &mut random));
-                    (i, to, choice.outputs)
-                });
-                match { tries }.find(|(_, to, _)| to.is_some()) {
-                    Some((i, to, outputs)) => {
-                        self.turn.set(i + 1);
-                        (to, outputs)
-                    }
-                    None => (None, [0; 2]),
-                }
-            }
+            Spec::Keep(_) | Spec::Pattern(_) => 0..1,
+            Spec::Mapper(mapper) => match self.order(mapper, (&key, kind)) {
+                Some(order) => order,
+                None => return mapper.otherwise.map_or(Made::Unwanted, Made::Pass),
+            },
         };
-        let found = to.is_some();
-        let made = to.and_then(|to| set.add(key, to, (number, outputs), (class, home.bucket), now));
+        let mut chosen = self.choose(&order, set, (key, kind), (home, &mut random), now);
+        while chosen.is_none() {
+            // Values of mappings whose time is over are free, also those that are noted as used up.
+            let before = set.len();
+            set.reap(now, REAP);
+            if set.len() == before {
+                break;
+            }
+            chosen = self.choose(&order, set, (key, kind), (home, &mut random), now);
+        }
+        let found = chosen.is_some();
+        let made = chosen.and_then(|(to, outputs)| {
+            set.add(key, to, (number, outputs), (class, home.bucket), now)
+        });
         if made.is_none() {
             let space = &mut set.spaces[usize::from(key.space)];
             if let Some(counts) = space.inputs.get_mut(number) {
@@ -345,6 +422,30 @@ impl Input {
         }
     }
 
+    /// What a flow becomes by the first choice, of those in `order` and around, that has a free value for it.
+    fn choose(
+        &self,
+        order: &Range<usize>,
+        set: &mut FlowSet,
+        (key, kind): (Key, Kind),
+        (home, random): (&Home, &mut impl FnMut() -> u32),
+        now: Time,
+    ) -> Option<(Key, [u8; 2])> {
+        if let Spec::Keep(outputs) = &self.spec {
+            return Some((key, *outputs));
+        }
+        let choices = self.spec.choices();
+        for index in order.clone().map(|i| i % choices.len()) {
+            let choice = &choices[index];
+            let to = self.try_choice(choice, index, set, (key, kind), (home, random), now);
+            if let Some(to) = to {
+                self.turn.set(index + 1);
+                return Some((to, choice.outputs));
+            }
+        }
+        None
+    }
+
     fn try_choice(
         &self,
         choice: &Choice,
@@ -352,6 +453,7 @@ impl Input {
         set: &mut FlowSet,
         flow: (Key, Kind),
         (home, random): (&Home, &mut impl FnMut() -> u32),
+        now: Time,
     ) -> Option<Key> {
         let (flows, free) = set.free_values();
         let look = |to: &Key| {
@@ -359,7 +461,7 @@ impl Input {
             let bucket_of = home.bucket_of;
             if bucket_of.is_some_and(|of| of(&reply.flow()) != home.bucket) {
                 Value::Elsewhere
-            } else if flows.find(&reply).is_some() {
+            } else if set::find(flows, &reply, now).is_some() {
                 Value::Taken
             } else {
                 Value::Free
@@ -370,17 +472,22 @@ impl Input {
         choice.pattern.apply(state, flow, free, look, random)
     }
 
-    /// The order in which a mapper's patterns are tried.
-    fn order(&self, mapper: &Mapper, key: &Key) -> impl Iterator<Item = usize> + use<> {
+    /// The choices of a mapper that are tried, in order: numbers beyond the last count from the first on again.
+    /// `None` if none is for this flow.
+    fn order(&self, mapper: &Mapper, (key, kind): (&Key, Kind)) -> Option<Range<usize>> {
         let n = mapper.choices.len();
-        let first = match mapper.pick {
+        let first = match &mapper.pick {
             Pick::Turn => self.turn.get().checked_rem(n).unwrap_or(0),
             Pick::Source(seed) => {
-                let rank = |i: &usize| mix(u64::from(key.src) << 32 | u64::from(seed), *i as u64);
+                let rank = |i: &usize| mix(u64::from(key.src) << 32 | u64::from(*seed), *i as u64);
                 (0..n).max_by_key(rank).unwrap_or(0)
             }
+            Pick::Service(services) => {
+                let fits = services.iter().position(|service| service.has(key, kind));
+                return fits.map(|i| i..i + 1);
+            }
         };
-        (first..n).chain(0..first)
+        Some(first..first + n)
     }
 }
 

@@ -219,6 +219,12 @@ fn random_histories_follow_the_naive_table() {
             for key in 0..30 {
                 let found = flows.find(&key).map(|e| (*flows.value(e.flow), e.side));
                 assert_eq!(found, naive.find(key));
+                if let Some(end) = flows.find(&key) {
+                    let value = *flows.value(end.flow);
+                    let entry = naive.flows.iter().find(|e| e.value == value).unwrap();
+                    let over = entry.touched + entry.times().1 <= now;
+                    assert_eq!(flows.is_over(end.flow, now), over);
+                }
             }
             assert_eq!(flows.iter().count(), flows.len());
             for group in 0..5 {

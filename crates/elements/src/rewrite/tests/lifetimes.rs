@@ -149,3 +149,86 @@ fn unused_mappings_are_reaped() {
     seconds(&mut b, 12.0);
     assert_eq!(b.read("rw.table_size"), "0");
 }
+
+/// Some of the mappings to one peer are used on, while the time of the others passes: only those may stand in the way.
+#[test]
+fn a_mapping_whose_time_is_over_is_none_before_it_is_removed() {
+    for (order, ports) in [("", 64), ("#", 64), ("?", 64), ("", 8)] {
+        let last = 1023 + ports;
+        let rw = format!(
+            "rw :: IPRewriter(pattern 1.0.0.1 1024-{last}{order} - - 0 1, drop, UDP_TIMEOUT 10, REAP_INTERVAL 900)"
+        );
+        let mut b = bench(&rw, 2, 2);
+        let question = |i: u16| format!("U 10.0.0.1 {} 9.9.9.9 53", 2000 + i);
+        let port = |sent: String| -> u16 {
+            let words: Vec<&str> = sent.split_whitespace().collect();
+            words.get(2).map_or(0, |port| port.parse().unwrap())
+        };
+        let first: Vec<u16> = (0..ports)
+            .map(|i| port(send(&mut b, 0, &question(i))))
+            .collect();
+        assert!(first.iter().all(|&p| p != 0));
+        assert_eq!(send(&mut b, 0, &question(999)), "-");
+        assert_eq!(b.drops("rw", "mapping_failure"), 1);
+        seconds(&mut b, 9.0);
+        let answer = |port: u16| format!("U 9.9.9.9 53 1.0.0.1 {port}");
+        assert_ne!(send(&mut b, 1, &answer(first[0])), "-");
+        // The time of all others is over, and they are still in the table.
+        seconds(&mut b, 1.5);
+        assert_eq!(b.read("rw.table_size"), ports.to_string());
+        assert_eq!(send(&mut b, 1, &answer(first[1])), "-");
+        assert_ne!(send(&mut b, 1, &answer(first[0])), "-");
+        let second: Vec<u16> = (1..ports)
+            .map(|i| port(send(&mut b, 0, &question(1000 + i))))
+            .collect();
+        assert!(
+            second.iter().all(|&p| p != 0 && p != first[0]),
+            "{order} {ports}"
+        );
+        assert_eq!(send(&mut b, 0, &question(5000)), "-");
+        assert_eq!(
+            send(&mut b, 1, &answer(second[0])),
+            format!("out1 9.9.9.9 53 10.0.0.1 {}", 3001)
+        );
+    }
+}
+
+#[test]
+fn an_error_about_a_mapping_whose_time_is_over_is_about_no_flow() {
+    let rw = "rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 1, drop, UDP_TIMEOUT 10, REAP_INTERVAL 900);
+        errors :: CheckIPHeader -> ICMPRewriter(rw) -> told :: Collect";
+    let mut b = bench(rw, 2, 2);
+    b.push("in0", &[packet("U 10.0.0.1 2000 9.9.9.9 53")]);
+    let sent = b.take("out0").remove(0);
+    let error = testkit::ip4()
+        .src("7.7.7.7")
+        .dst("1.0.0.1")
+        .icmp(3, 1, 0)
+        .payload(sent)
+        .bytes();
+    for told in [1, 0] {
+        b.push("errors", std::slice::from_ref(&error));
+        assert_eq!(b.take("told").len(), told);
+        seconds(&mut b, 10.1);
+    }
+}
+
+/// A resolver is asked again and again, from a new port each time; every port is in use until its time is over.
+#[test]
+fn all_ports_to_one_resolver_last_as_the_timeouts_say() {
+    let rw = "rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 1, drop, UDP_TIMEOUT 100)";
+    let mut b = bench(rw, 2, 2);
+    let ports = 64_512_u32;
+    // As many in one timeout as there are ports: none is refused, however long it goes on.
+    let mut random = testkit::Rng::seed(7);
+    for i in 0..3 * ports {
+        if i % 64 == 0 {
+            seconds(&mut b, 100.0 * 64.0 / f64::from(ports - 64));
+        }
+        let (host, port) = (i % 250, 32_768 + random.below(28_232));
+        let line = format!("U 10.0.{}.{host} {port} 9.9.9.9 53", i / 250 % 250);
+        b.push("in0", &[packet(&line)]);
+    }
+    assert_eq!(b.read("rw.mapping_failures"), "0");
+    assert_eq!(b.take("out0").len(), 3 * ports as usize);
+}
