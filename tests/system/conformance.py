@@ -97,8 +97,8 @@ def one_hop(packet: bytes) -> bytes:
 class Probe:
     """The router, seen from its links."""
 
-    def __init__(self, network: Network):
-        self.network, self.wire = network, Wire(network)
+    def __init__(self, network: Network, wire: type[Wire] = Wire):
+        self.network, self.wire = network, wire(network)
         self._routes: set[str] = set()
         self.near = self._stations(self.wire.client, 1)
         self.far = self._stations(self.wire.server, 2)
@@ -113,6 +113,10 @@ class Probe:
             for address in (made[n].ip4, made[n].ip6, made[n].ll6):
                 end.answers[address] = mac
         return made
+
+    def near_of(self, ip4: str) -> Station:
+        """The station on the client's link that has this address."""
+        return next(station for station in self.near.values() if station.ip4 == ip4)
 
     # Packets.
 

@@ -8,7 +8,7 @@ use super::{TABLES4, TABLES6};
 use arguments::Kind;
 use lang::{Config, Diagnostic, Router, args};
 use planner::Options;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Elements that may stand between a table and an interface.
 const STEPS_MAX: usize = 8;
@@ -35,12 +35,13 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
             (_, true) => Kind::Ip6Net,
             _ => continue,
         };
-        let (mut name, mut local) = (None, None);
+        let (mut name, mut local, mut written) = (None, None, HashSet::new());
         for range in args::split(&element.config.text) {
-            match args::keyword(&element.config.text[range.clone()]) {
+            let text = &element.config.text[range.clone()];
+            match args::keyword(text) {
                 Some(("ATTACHED", value)) => name = Some((value.to_owned(), range)),
                 Some(("LOCAL", value)) => local = value.parse::<u8>().ok(),
-                _ => {}
+                _ => written.extend(text.split_whitespace().next().map(str::to_owned)),
             }
         }
         let Some((name, range)) = name else {
@@ -73,7 +74,7 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
             ));
         } else {
             let is_asked = |i: &&Interface| {
-                let mut addresses = i.addresses.iter();
+                let mut addresses = i.addresses.iter().filter(|a| !written.contains(*a));
                 addresses.any(|a| !routes_of(a, network, 0, None).is_empty())
             };
             let missed = interfaces.iter().filter(is_asked);
@@ -83,7 +84,7 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
                     format!("no output leads to `{missed}`, so its networks have no route");
                 errors.push(say(
                     Diagnostic::warning("attached", message),
-                    format!("connect an output to `{missed}`, with nothing in between that has several outputs"),
+                    format!("connect an output to `{missed}`, with nothing in between that has several outputs; or write the routes"),
                 ));
             }
         }
@@ -228,6 +229,12 @@ mod tests {
             Idle -> Port(fd00:2::1/64, fd00:3::1/64) -> Discard",
         );
         assert_eq!(table, "10.0.2.0/24 0, ATTACHED here".replace("2.0", "2.1"));
+        // Unless its route is written.
+        let (_, no_errors) = self::table(
+            "Idle -> rt :: RadixIPLookup(ATTACHED here, 10.0.1.1/24 1) -> a :: Port(10.0.2.1/24, fd00::1/64) -> Discard;
+            rt[1] -> t :: Tee -> b :: Port(10.0.1.1/24, fd00:1::1/64) -> Discard; t[1] -> Discard",
+        );
+        assert!(no_errors.is_empty(), "{no_errors:?}");
         let said: Vec<_> = errors.iter().map(|e| e.message.clone()).collect();
         assert_eq!(
             said,
