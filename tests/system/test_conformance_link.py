@@ -3,7 +3,7 @@
 import pytest
 from conformance import Probe, Station, linux_differs, one_hop, probe, running  # noqa: F401
 from scapy.compat import raw
-from scapy.layers.l2 import ARP, Ether
+from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.packet import Packet, Raw
 from wire import BROADCAST
 
@@ -181,3 +181,20 @@ def test_ieee_802_3_frames_are_not_taken_for_ip(probe: Probe):
     packet = raw(probe.udp4())
     probe.a.end.send(Ether(src=probe.a.mac, dst=probe.a.end.router_mac, type=len(packet)) / Raw(packet))
     probe.nothing()
+
+
+# IEEE 802.1Q: a tag without a VLAN is a priority.
+
+
+def test_a_priority_tag_changes_nothing(probe: Probe):
+    def tagged(frame: Packet) -> Packet:
+        return Ether(src=frame.src, dst=frame.dst) / Dot1Q(vlan=0, prio=5, type=frame.type) / frame.payload
+
+    question = ask(probe.a, OWN["near"])
+    probe.a.end.send(tagged(question))
+    answer = probe.take(probe.a, "an ARP reply", lambda p: ARP in p and p[ARP].op == 2)
+    assert (answer[ARP].hwsrc, answer[ARP].psrc) == (probe.a.end.router_mac, OWN["near"])
+    for packet in (probe.udp4(), probe.udp6()):
+        kind = 0x86dd if packet.version == 6 else 0x800
+        probe.a.end.send(tagged(Ether(src=probe.a.mac, dst=probe.a.end.router_mac, type=kind) / Raw(raw(packet))))
+        probe.gets(probe.b, one_hop(raw(packet)))

@@ -4,8 +4,9 @@
 //! FromDevice(eth0) -> HostEtherFilter(02:00:00:00:00:01) -> Discard;
 //! ```
 //!
-//! It sets the packet type annotation (host, broadcast, multicast, other host) by the destination address.
-//! Frames that it refuses leave by output 1, or are dropped (`own`, `other`). A frame too short to have a
+//! It sets the packet type annotation (host, broadcast, multicast, other host) by the destination address. A priority tag
+//! (802.1Q with VLAN 0) is removed, and noted in the VLAN_TCI annotation: a station takes such a frame like one without a
+//! tag. `ashlar click` leaves it there, as Click does. Frames that it refuses leave by output 1, or are dropped (`own`, `other`). A frame too short to have a
 //! header is dropped (`too_short`).
 //!
 //! Arguments:
@@ -15,6 +16,7 @@
 //! - `DROP_OTHER`: whether to refuse frames to other stations. Default true.
 //! - `OFFSET`: where the Ethernet header starts, in bytes. Default 0.
 
+use super::priority::take_priority_tag;
 use crate::prelude::*;
 use engine::packet::anno::PacketType;
 use wire::{Ether, EtherAddr, ether};
@@ -31,6 +33,7 @@ pub(crate) struct HostEtherFilter {
     station: u64,
     drop_own: bool,
     drop_other: bool,
+    keeps_priority: bool,
     offset: usize,
 }
 
@@ -57,6 +60,7 @@ impl Element for HostEtherFilter {
             station: destination(&ether::header(ether, EtherAddr::ZERO, 0)),
             drop_own: args.optional("DROP_OWN", false, "whether to refuse what it sent itself"),
             drop_other: args.optional("DROP_OTHER", true, "whether to refuse what is for others"),
+            keeps_priority: false,
             offset: args.key("OFFSET", 0, "where the header starts"),
         }
     }
@@ -65,8 +69,11 @@ impl Element for HostEtherFilter {
         true
     }
 
-    fn new(config: &Arc<HostEtherFilter>, _: &Init) -> HostEtherFilter {
-        **config
+    fn new(config: &Arc<HostEtherFilter>, init: &Init) -> HostEtherFilter {
+        HostEtherFilter {
+            keeps_priority: init.as_click(),
+            ..**config
+        }
     }
 
     #[inline]
@@ -82,8 +89,12 @@ impl Fuse for HostEtherFilter {
         let (offset, station, drop_own) = (self.offset, self.station, self.drop_own);
         #[inline(always)]
         move |packet| {
-            let header = packet.data().get(offset..)?.first_chunk()?;
-            if drop_own || destination(header) != station {
+            let header = packet
+                .data()
+                .get(offset..)?
+                .first_chunk::<{ ether::LEN }>()?;
+            let tagged = header[12..] == ether::VLAN.to_be_bytes();
+            if drop_own || tagged || destination(header) != station {
                 return None;
             }
             packet.anno_mut().packet_type = PacketType::Host;
@@ -92,6 +103,9 @@ impl Fuse for HostEtherFilter {
     }
 
     fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if !self.keeps_priority {
+            take_priority_tag(packet, self.offset);
+        }
         let Some(Ok(frame)) = packet.data().get(self.offset..).map(Ether::new_checked) else {
             return Verdict::drop(TOO_SHORT);
         };
@@ -162,6 +176,29 @@ mod tests {
         assert_eq!(bench.take("out"), [b""; 0]);
         assert_eq!((bench.drops("f", "own"), bench.drops("f", "other")), (1, 1));
         assert_eq!(bench.drops("f", "too_short"), 2);
+    }
+
+    #[test]
+    fn a_priority_tag_is_removed_and_no_other_tag() {
+        let text = format!("f :: HostEtherFilter({ME}) -> out :: Collect");
+        let other = "02:00:00:00:00:02";
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let to = [ME, "ff:ff:ff:ff:ff:ff"];
+        let tagged = |vlan: u16| to.map(|dst| testkit::ip4().ether(other, dst).vlan(vlan).bytes());
+        bench.push("f", &tagged(0));
+        bench.push("f", &tagged(1));
+        let seen = bench.take_packets("out");
+        let bytes: Vec<_> = seen.iter().map(|p| p.bytes.clone()).collect();
+        assert_eq!(bytes[..2], to.map(|dst| frame(dst, other)));
+        assert_eq!(bytes[2..], tagged(1));
+        let types: Vec<_> = seen.iter().map(|p| p.anno.packet_type).collect();
+        assert_eq!(types, [Host, Broadcast, Host, Broadcast]);
+        // Too short for a tag.
+        bench.push("f", &[&tagged(0)[0][..17]]);
+        assert_eq!(bench.take("out"), [&tagged(0)[0][..17]]);
+        // The tag of a frame to somebody else says nothing.
+        bench.push("f", &[testkit::ip4().ether(ME, other).vlan(0).bytes()]);
+        assert_eq!(bench.drops("f", "other"), 1);
     }
 
     #[test]

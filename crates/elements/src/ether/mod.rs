@@ -8,6 +8,7 @@ mod ether_vlan_encap;
 mod get_ether_address;
 pub(crate) mod host_ether_filter;
 mod offset;
+pub(crate) mod priority;
 mod set_ether_address;
 mod set_vlan_anno;
 mod store_ether_address;
