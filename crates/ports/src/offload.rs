@@ -3,15 +3,18 @@
 //!
 //! A frame between two Linux network namespaces, or from a TAP, may carry a checksum field that
 //! holds only the pseudo-header's sum, and may be 64 KiB of TCP that nobody has cut yet. Frames must
-//! not leave for a real wire like this. On the way out, segments of a flow that follow one another become a super-frame again
+//! not leave for a real wire like this. Linux tells of TCP over IPv4 and over IPv6 and of UDP (UDP_L4); any of them may be in
+//! [tunnels](tunnel). Where it has other kinds (SCTP, lists of fragments), the socket gives an error in the frame's place. On the way out, segments of a flow that follow one another become a super-frame again
 //! (see [`merge`]): the kernel's way to a peer on the same machine costs the same for 64 KiB as for a segment, and a device
 //! that cannot cut has the kernel do it.
 
 pub(crate) mod merge;
+mod tunnel;
 
 use engine::packet::Packet;
 use engine::packet::super_frame::{Shape, TCP_CSUM, UDP_CSUM};
-use wire::checksum;
+use tunnel::Tunnel;
+use wire::{checksum, ext, proto};
 
 const NEEDS_CSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
@@ -113,15 +116,25 @@ pub(crate) enum CutError {
     TooLong,
 }
 
-/// Where the headers of a super-frame lie; `None` if they do not fit what its virtio-net header says.
-fn shape(vnet: &VnetHeader, head: &[u8]) -> Option<Shape> {
+/// Where the headers of a super-frame of `len` bytes lie, and those of tunnels around them; `None` if they do not fit what its
+/// virtio-net header says.
+fn shape(vnet: &VnetHeader, head: &[u8], len: usize) -> Option<(Shape, Tunnel)> {
     let mut at = 12;
     while matches!(head.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
         at += 4;
     }
-    let v6 = head[at..at + 2] == [0x86, 0xdd];
-    let network = at + 2;
+    let mut v6 = head[at..at + 2] == [0x86, 0xdd];
+    let mut network = at + 2;
     let tcp = vnet.kind != GSO_UDP_L4;
+    let mut tunnel = Tunnel::default();
+    let start = usize::from(vnet.csum_start);
+    if vnet.flags & NEEDS_CSUM != 0
+        && !begins_at(head.get(network..)?, start.checked_sub(network)?, tcp)
+    {
+        let protocol = if tcp { proto::TCP } else { proto::UDP };
+        (tunnel, network) = Tunnel::of(head, len, network, (start, protocol))?;
+        v6 = head[network] >> 4 == 6;
+    }
     let known = match vnet.kind {
         GSO_TCPV4 => !v6,
         GSO_TCPV6 => v6,
@@ -149,13 +162,26 @@ fn shape(vnet: &VnetHeader, head: &[u8]) -> Option<Shape> {
     } else {
         transport + 8
     };
-    (payload <= head.len() && vnet.segment > 0).then_some(Shape {
+    let shape = Shape {
         network,
         transport,
         payload,
         v6,
         tcp,
-    })
+    };
+    (payload <= head.len() && vnet.segment > 0).then_some((shape, tunnel))
+}
+
+/// True if the transport header of an IP packet begins there: without a tunnel.
+fn begins_at(packet: &[u8], start: usize, tcp: bool) -> bool {
+    match packet.first().map(|first| first >> 4) {
+        Some(6) => ext::walk(packet).is_ok_and(|upper| {
+            let protocol = if tcp { proto::TCP } else { proto::UDP };
+            (upper.offset, upper.protocol) == (start, protocol)
+        }),
+        Some(_) => usize::from(packet[0] & 0xf) * 4 == start,
+        None => false,
+    }
 }
 
 /// Where the headers of a super-frame of `len` bytes lie, if it can be carried whole and its segments fit into `room` bytes. All
@@ -178,6 +204,7 @@ pub(crate) fn whole(vnet: &VnetHeader, head: &[u8], len: usize, room: usize) -> 
 /// A super-frame that is being cut, which lies in a `head` that has all headers, and then in a `tail`.
 pub(crate) struct Cut {
     shape: Shape,
+    tunnel: Tunnel,
     segment: usize,
     /// Bytes of payload, and those of the segments that were made.
     total: usize,
@@ -192,7 +219,7 @@ impl Cut {
     /// # Errors
     /// See [`CutError`].
     pub(crate) fn new(vnet: &VnetHeader, head: &[u8], tail: usize) -> Result<Cut, CutError> {
-        let shape = shape(vnet, head).ok_or(CutError::Unknown)?;
+        let (shape, tunnel) = shape(vnet, head, head.len() + tail).ok_or(CutError::Unknown)?;
         let segment = usize::from(vnet.segment);
         let total = head.len() - shape.payload + tail;
         if total.div_ceil(segment) > SEGMENTS {
@@ -200,6 +227,7 @@ impl Cut {
         }
         Ok(Cut {
             shape,
+            tunnel,
             segment,
             total,
             start: 0,
@@ -226,6 +254,7 @@ impl Cut {
         self.is_done = self.start + len == self.total;
         self.shape
             .finish(room, self.index, self.start, self.is_done);
+        self.tunnel.finish(room, self.index);
         self.start += len;
         self.index += 1;
         Ok(Some(packet))

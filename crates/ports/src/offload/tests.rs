@@ -267,3 +267,173 @@ fn any_frame_is_refused_or_can_be_cut() {
     }
     assert!(carried > 2000, "{carried}");
 }
+
+/// A tunnel around a super-frame: bytes of its headers, from the outer IP header on, before `inside`, a frame or an IP packet.
+fn wrapped(v6: bool, protocol: u8, between: &[u8], inside: &[u8]) -> Vec<u8> {
+    let len = between.len() + inside.len();
+    let mut f = if v6 {
+        let mut ip = vec![0x60, 0, 0, 0, 0, 0, protocol, 64];
+        ip[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+        ip.extend([0xfd; 32]);
+        ip
+    } else {
+        let mut ip = vec![0x45, 0, 0, 0, 0xff, 0xff, 0, 0, 64, protocol, 0, 0];
+        ip[2..4].copy_from_slice(&(20 + len as u16).to_be_bytes());
+        ip.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+        ip
+    };
+    f.extend(between);
+    f.extend(inside);
+    f
+}
+
+/// The payload inside a packet all of whose lengths and checksums hold, by the definitions of its headers, and its TCP or UDP
+/// header's first bytes.
+fn unwrapped(packet: &[u8]) -> (&[u8], &[u8]) {
+    let (pseudo, protocol, payload) = match packet[0] >> 4 {
+        4 => {
+            let header = usize::from(packet[0] & 15) * 4;
+            assert!(wire::checksum::verify(&packet[..header]));
+            assert_eq!(
+                usize::from(u16::from_be_bytes([packet[2], packet[3]])),
+                packet.len()
+            );
+            (sum(&packet[12..20]), packet[9], &packet[header..])
+        }
+        version => {
+            assert_eq!(version, 6);
+            assert_eq!(
+                usize::from(u16::from_be_bytes([packet[4], packet[5]])),
+                packet.len() - 40
+            );
+            (sum(&packet[8..40]), packet[6], &packet[40..])
+        }
+    };
+    let whole = pseudo + u64::from(protocol) + payload.len() as u64 + sum(payload);
+    match protocol {
+        4 | 41 => unwrapped(payload),
+        6 => {
+            assert!(is_valid(whole), "TCP's checksum");
+            payload.split_at(usize::from(payload[12] >> 4) * 4)
+        }
+        47 => {
+            let at = if payload[0] & 0x80 != 0 { 8 } else { 4 };
+            assert!(at == 4 || wire::checksum::verify(payload), "GRE's checksum");
+            match [payload[2], payload[3]] {
+                [0x65, 0x58] => unwrapped(&payload[at + 14..]),
+                _ => unwrapped(&payload[at..]),
+            }
+        }
+        _ => {
+            assert_eq!(protocol, 17);
+            assert_eq!(
+                usize::from(u16::from_be_bytes([payload[4], payload[5]])),
+                payload.len()
+            );
+            assert!(payload[6..8] == [0, 0] || is_valid(whole), "UDP's checksum");
+            match u16::from_be_bytes([payload[2], payload[3]]) {
+                4789 => unwrapped(&payload[8 + 8 + 14..]),
+                6081 => unwrapped(&payload[8 + 8 + 4 + 14..]),
+                5555 => unwrapped(&payload[8..]),
+                _ => payload.split_at(8),
+            }
+        }
+    }
+}
+
+/// UDP to a port, with an unfinished checksum or none, and the tunnel's header behind.
+fn udp_tunnel(port: u16, checksum: bool, header: &[u8], inside: &[u8]) -> Vec<u8> {
+    let [high, low] = port.to_be_bytes();
+    let [len_high, len_low] = ((8 + header.len() + inside.len()) as u16).to_be_bytes();
+    let check = if checksum { 0x77 } else { 0 };
+    [&[1, 2, high, low, len_high, len_low, check, check], header].concat()
+}
+
+#[test]
+fn super_frames_in_tunnels_are_cut_with_all_headers_right() {
+    const VXLAN: [u8; 8] = [8, 0, 0, 0, 0, 0, 7, 0];
+    // One option of four bytes.
+    const GENEVE: [u8; 12] = [1, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 1, 1, 0];
+    let mut cuts = 0;
+    for (outer6, inner6, tcp) in [
+        (false, false, true),
+        (false, true, true),
+        (true, false, true),
+        (true, true, false),
+        (false, false, false),
+    ] {
+        for payload in [0, 1448, 1449, 30_001] {
+            let (mut f, _) = frame(inner6, tcp, 0x99, payload);
+            let len = (f.len() - 14 - if inner6 { 40 } else { 0 }) as u16;
+            f[if inner6 { 18..20 } else { 16..18 }].copy_from_slice(&len.to_be_bytes());
+            let packet = &f[14..];
+            let kind = if inner6 { [0x86, 0xdd] } else { [8, 0] };
+            let ipip = if inner6 { 41 } else { 4 };
+            let gre = |flags: u8, kind: [u8; 2], sum: &[u8]| {
+                [&[flags, 0, kind[0], kind[1]], sum].concat()
+            };
+            let inside_gre = wrapped(outer6, 47, &gre(0, kind, &[]), packet);
+            let tunnels = [
+                wrapped(outer6, 17, &udp_tunnel(4789, false, &VXLAN, &f), &f),
+                wrapped(outer6, 17, &udp_tunnel(4789, true, &VXLAN, &f), &f),
+                wrapped(outer6, 17, &udp_tunnel(6081, true, &GENEVE, &f), &f),
+                wrapped(outer6, 17, &udp_tunnel(5555, true, &[], packet), packet),
+                wrapped(outer6, 47, &gre(0x80, kind, &[0x77; 4]), packet),
+                wrapped(outer6, 47, &gre(0, [0x65, 0x58], &[]), &f),
+                wrapped(outer6, ipip, &[], packet),
+                // A tunnel in a tunnel.
+                wrapped(!outer6, if outer6 { 41 } else { 4 }, &[], &inside_gre),
+            ];
+            for (number, tunnel) in tunnels.iter().enumerate() {
+                let mut whole = vec![2; 12];
+                whole.extend(if tunnel[0] >> 4 == 6 {
+                    [0x86, 0xdd]
+                } else {
+                    [8, 0]
+                });
+                whole.extend(tunnel);
+                let headers = whole.len() - payload;
+                let transport = headers - if tcp { 32 } else { 8 };
+                let offset = if tcp { TCP_CSUM } else { UDP_CSUM };
+                let kind = match (tcp, inner6) {
+                    (true, false) => GSO_TCPV4,
+                    (true, true) => GSO_TCPV6,
+                    (false, _) => GSO_UDP_L4,
+                };
+                let (head, tail) = whole.split_at(headers.max(200).min(whole.len()));
+                let mut seen: Vec<u8> = Vec::new();
+                let came = vnet(kind, 1448, transport, offset);
+                assert!(super::whole(&came, head, whole.len(), 2048).is_none());
+                cut(&came, head, tail, |segment| {
+                    let (header, data) = unwrapped(&segment.data()[14..]);
+                    if tcp {
+                        let seq = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+                        assert_eq!(seq, 0xffff_ff00u32.wrapping_add(seen.len() as u32));
+                    }
+                    assert!(data.len() <= 1448);
+                    seen.extend(data);
+                    cuts += 1;
+                })
+                .unwrap_or_else(|e| {
+                    panic!("{e:?}: tunnel {number}, {outer6} {inner6} {tcp} {payload}")
+                });
+                assert!(seen == whole[headers..], "tunnel {number}");
+            }
+        }
+    }
+    assert_eq!(cuts, 5 * 8 * (1 + 1 + 2 + 21));
+}
+
+#[test]
+fn tunnels_that_are_not_known_are_refused() {
+    let (mut f, _) = frame(false, true, 0x10, 3000);
+    let len = (f.len() - 14) as u16;
+    f[16..18].copy_from_slice(&len.to_be_bytes());
+    let numbered = wrapped(false, 47, &[0x10, 0, 8, 0, 0, 0, 0, 1], &f[14..]);
+    let esp = wrapped(false, 50, &[1; 8], &f[14..]);
+    for tunnel in [numbered, esp] {
+        let whole = [&[2; 12], &[8, 0][..], &tunnel].concat();
+        let came = vnet(GSO_TCPV4, 1448, whole.len() - 3000 - 32, TCP_CSUM);
+        assert_eq!(cut(&came, &whole, &[], |_| ()), Err(CutError::Unknown));
+    }
+}
