@@ -12,7 +12,7 @@ pub const PORT: &str =
 pub fn share(router: &str, vlan: u16) -> ShareOf {
     ShareOf {
         router: router.to_owned(),
-        vlan: vec![vlan],
+        vlan: vec![vlan.into()],
         by: vec![By::Rest],
         broadcast: true,
         rate: None,

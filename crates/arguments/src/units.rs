@@ -4,7 +4,7 @@ use crate::{Kind, Names};
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
-use wire::{EtherAddr, Prefix4, Prefix6};
+use wire::{EtherAddr, Prefix4, Prefix6, vlan};
 
 /// A type that an argument can have.
 pub trait FromArg: Sized {
@@ -355,6 +355,22 @@ addresses! {
     Ipv4Addr, "an IPv4 address such as 192.0.2.1", Kind::Ip, Ipv4Addr::UNSPECIFIED;
     Ipv6Addr, "an IPv6 address such as 2001:db8::1", Kind::Ip6, Ipv6Addr::UNSPECIFIED;
     EtherAddr, "an Ethernet address such as 02:00:00:00:00:01", Kind::Ether, EtherAddr::ZERO;
+}
+
+impl FromArg for vlan::Tag {
+    const KIND: &'static str = "a VLAN: a number from 1 to 4094, behind an s for 802.1ad";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<vlan::Tag, String> {
+        raw.parse().or_else(|_| must_be(Self::KIND, raw))
+    }
+
+    fn stand_in() -> vlan::Tag {
+        vlan::Tag::from(1)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
 }
 
 macro_rules! prefixes {

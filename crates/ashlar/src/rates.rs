@@ -14,15 +14,28 @@ pub(crate) struct Vlan {
 /// The VLANs of a configuration.
 pub(crate) fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
     let mut all = Vec::new();
-    for element in elements {
-        let first = match vlan::way(&element.class, &element.name) {
-            Some(Way::In(_)) => 1,
-            Some(Way::Out(_)) => 0,
+    for element in &elements {
+        let ids: Vec<String> = match vlan::way(&element.class, &element.name) {
+            Some(Way::In(_)) => {
+                let ids = element.configuration.split(',');
+                std::iter::once("")
+                    .chain(ids)
+                    .map(|id| id.trim().to_owned())
+                    .collect()
+            }
+            Some(Way::Out(sender)) => {
+                let outer = vlan::outer_of(sender);
+                let outer = elements.iter().find(|e| e.name == outer);
+                let tags = outer.into_iter().chain([element]);
+                let tags = tags.filter_map(|e| vlan::encap_tag(&e.configuration));
+                let tags: Vec<String> = tags.map(|tag| tag.to_string()).collect();
+                vec![tags.join(".")]
+            }
             None => continue,
         };
-        let ids = element.configuration.split(',').map(str::trim);
-        all.extend(ids.zip(first..).map(|(id, output)| Vlan {
-            id: id.to_owned(),
+        let each = ids.into_iter().enumerate().filter(|(_, id)| !id.is_empty());
+        all.extend(each.map(|(output, id)| Vlan {
+            id,
             element: element.clone(),
             output,
         }));

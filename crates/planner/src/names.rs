@@ -93,13 +93,13 @@ fn probe_or_parent(ports: &dyn PortDirectory, device: &str) -> Result<PortInfo, 
     ports
         .probe(device)
         .or_else(|why| match vlan_parent(device) {
-            Some(port) => ports.probe(port),
+            Some(port) => probe_or_parent(ports, port),
             None => Err(why),
         })
 }
 
 /// The port of a VLAN sub-interface `PORT.ID`.
 fn vlan_parent(device: &str) -> Option<&str> {
-    let (port, id) = device.rsplit_once('.')?;
-    id.parse::<u16>().is_ok().then_some(port)
+    let (port, tag) = device.rsplit_once('.')?;
+    tag.parse::<wire::vlan::Tag>().is_ok().then_some(port)
 }

@@ -1,11 +1,80 @@
 //! IEEE 802.1Q tags: the four bytes behind the tag's Ethertype, and tagging in place.
 
 use crate::bytes::{be16, put16};
+use crate::ether;
+use core::fmt;
+use core::str::FromStr;
 
 /// Length of a tag.
 pub const LEN: usize = 4;
 /// Highest VLAN identifier that may be used; 0 says "priority only", 4095 is reserved.
 pub const MAX_ID: u16 = 4094;
+
+/// A VLAN as tags name it: an identifier, and the tag's Ethertype. Written `100` (802.1Q) or `s100` (802.1ad).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag {
+    /// The tag's own Ethertype.
+    pub ethertype: u16,
+    /// The identifier.
+    pub id: u16,
+}
+
+impl Tag {
+    /// The tag that starts at `at`, whatever its identifier is.
+    #[inline]
+    pub fn at(frame: &[u8], at: usize) -> Option<Tag> {
+        let head = frame.get(at..at + LEN)?;
+        let ethertype = be16(head, 0);
+        matches!(ethertype, ether::VLAN | ether::QINQ).then(|| Tag {
+            ethertype,
+            id: be16(head, 2) & 0xfff,
+        })
+    }
+
+    /// True if it is one of 802.1ad: of a provider.
+    #[inline]
+    pub const fn is_service(self) -> bool {
+        self.ethertype == ether::QINQ
+    }
+}
+
+impl From<u16> for Tag {
+    /// That of 802.1Q.
+    fn from(id: u16) -> Tag {
+        Tag {
+            ethertype: ether::VLAN,
+            id,
+        }
+    }
+}
+
+/// A text that names no VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoVlan;
+
+impl FromStr for Tag {
+    type Err = NoVlan;
+
+    fn from_str(text: &str) -> Result<Tag, NoVlan> {
+        let (ethertype, number) = match text.strip_prefix('s') {
+            Some(number) => (ether::QINQ, number),
+            None => (ether::VLAN, text),
+        };
+        let digits = number.bytes().all(|b| b.is_ascii_digit());
+        let id = number.parse().ok();
+        let id = id
+            .filter(|id| digits && (1..=MAX_ID).contains(id))
+            .ok_or(NoVlan)?;
+        Ok(Tag { ethertype, id })
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let service = if self.is_service() { "s" } else { "" };
+        write!(f, "{service}{}", self.id)
+    }
+}
 
 /// Tag control information and the Ethertype behind it, as they follow the tag's own Ethertype.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +136,21 @@ mod tests {
     use crate::BadHeader;
     use crate::ether::{self, Ether};
     use crate::testing::hammer;
+    use std::string::ToString;
 
     const BYTES: [u8; 5] = [0xb0, 0x64, 0x08, 0x00, 0xaa];
+
+    #[test]
+    fn a_vlan_is_written_as_it_is_read() {
+        for (text, ethertype, id) in [("1", ether::VLAN, 1), ("s4094", ether::QINQ, 4094)] {
+            let tag: Tag = text.parse().unwrap();
+            assert_eq!((tag.ethertype, tag.id), (ethertype, id));
+            assert_eq!(tag.to_string(), text);
+        }
+        for text in ["", "s", "0", "4095", "s0", "ss1", "+1", "1 ", "S1", "99999"] {
+            assert_eq!(text.parse::<Tag>(), Err(NoVlan), "{text}");
+        }
+    }
 
     #[test]
     fn deconstructs() {

@@ -5,7 +5,7 @@ use crate::cli::Doctor;
 use control::Source;
 use control::file;
 use control::process::File;
-use elements::device::vlan::port_and_vlan;
+use elements::device::vlan::carrier;
 use elements::ipsec::KernelTable;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
@@ -176,10 +176,7 @@ pub(super) fn is_there(interface: &str) -> bool {
 
 /// The port that a name of a configuration stands for: of a VLAN that is no interface of its own, the one that carries it.
 fn port_of(name: &str) -> &str {
-    match port_and_vlan(name) {
-        Some((port, _)) if !is_there(name) => port,
-        _ => name,
-    }
+    carrier(name, is_there)
 }
 
 fn wanted(names: &[String], buffers: usize) -> Wanted {

@@ -9,6 +9,7 @@ use router::worker::share::{AHEAD, IN_LINE, Share};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::EtherAddr;
+use wire::vlan::Tag;
 
 /// Packets that may wait, where the file does not say.
 const QUEUE: usize = 512;
@@ -249,10 +250,10 @@ fn address(r: &mut Reader, word: Word) -> Option<(IpAddr, Span)> {
     Some((address.ok()?, word.span))
 }
 
-fn vlans(r: &mut Reader, fields: &mut Fields) -> Vec<u16> {
-    let outer = fields.value::<u16>(r, "vlan");
-    let inner = fields.value::<u16>(r, "inner_vlan");
-    if let (None, Some((_, span))) = (outer, inner) {
+fn vlans(r: &mut Reader, fields: &mut Fields) -> Vec<Tag> {
+    let outer = fields.value::<Tag>(r, "vlan");
+    let inner = fields.value::<Tag>(r, "inner_vlan");
+    if let Some((_, span)) = inner.filter(|_| !fields.has("vlan")) {
         let help = "add vlan, the number of the outer tag";
         r.wrong(
             "port-share",
@@ -261,16 +262,11 @@ fn vlans(r: &mut Reader, fields: &mut Fields) -> Vec<u16> {
             help,
         );
     }
-    let given = [outer, inner].into_iter().flatten();
-    let mut vlans = Vec::new();
-    for (vlan, span) in given {
-        if !(1..=4094).contains(&vlan) {
-            let help = "write a number from 1 to 4094";
-            r.wrong("port-share", span, "there is no such VLAN".to_owned(), help);
-        }
-        vlans.push(vlan);
-    }
-    vlans
+    [outer, inner]
+        .into_iter()
+        .flatten()
+        .map(|(tag, _)| tag)
+        .collect()
 }
 
 fn tunnel_of(

@@ -194,7 +194,7 @@ fn ports_are_shared_and_routers_linked() {
         device = "0000:01:00.0"
         [[port.share]]
         router = "red"
-        vlan = 100
+        vlan = "s100"
         inner_vlan = 7
         mac = "02:00:00:00:00:07"
         mpls = 77
@@ -230,7 +230,8 @@ fn ports_are_shared_and_routers_linked() {
     let [red, blue] = &*of.shares else {
         panic!("two shares")
     };
-    assert_eq!((&*of.device, &*red.vlan), ("0000:01:00.0", &[100, 7][..]));
+    let vlan: Vec<String> = red.vlan.iter().map(ToString::to_string).collect();
+    assert_eq!((&*of.device, &*vlan.join(" ")), ("0000:01:00.0", "s100 7"));
     assert_eq!(red.by, [By::Mac([2, 0, 0, 0, 0, 7]), By::Label(77)]);
     assert_eq!(
         (red.rate, red.queue, red.tickets, red.broadcast),
@@ -288,7 +289,7 @@ fn all_mistakes_of_ports_and_links_are_told() {
         "there are two of the name `red`",
         "there is no scheme `magic`",
         "there is no router `rde`",
-        "there is no such VLAN",
+        "`vlan` must be a VLAN: a number from 1 to 4094",
         "03:00:00:00:00:07 is no station's address",
         "a rate of 0 lets nothing pass",
         "there is no such queue",

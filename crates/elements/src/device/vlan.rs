@@ -1,7 +1,8 @@
 //! VLAN sub-interfaces: `eth0.100` where a device is named.
 //!
 //! A name `PORT.ID` that is no device of its own stands for the frames of `PORT` that carry VLAN
-//! `ID`. Before a configuration is planned, it is rewritten into what could have been written by
+//! `ID` in an 802.1Q tag; `PORT.sID` for those of an 802.1ad tag. A sub-interface may have sub-interfaces: `eth0.s100.7`.
+//! Before a configuration is planned, it is rewritten into what could have been written by
 //! hand: one FromDevice for the port with a VLANSplit behind it, and a VLANEncap before each
 //! input of a ToDevice. Names of elements, their handlers and the plan stay as the user wrote them.
 
@@ -9,22 +10,41 @@ use engine::port::PortDirectory;
 use lang::{Config, Connection, Element, Port, Router, Span};
 use planner::Options;
 use std::collections::BTreeSet;
+use wire::vlan::Tag;
 
 /// Receiving and sending classes, with the class that takes a receiver's place.
 pub(super) const RECEIVERS: [&str; 2] = ["FromDevice", "FromDPDKDevice"];
 const SENDERS: [&str; 2] = ["ToDevice", "ToDPDKDevice"];
 
 /// Port and VLAN that the name of a sub-interface would say, if it is no device of its own: `eth0` and 100 of `eth0.100`.
-pub fn port_and_vlan(device: &str) -> Option<(&str, u16)> {
-    let (port, id) = device.rsplit_once('.')?;
-    let id: u16 = id.parse().ok().filter(|id| (1..4095).contains(id))?;
+/// The port may be a sub-interface again.
+pub fn port_and_vlan(device: &str) -> Option<(&str, Tag)> {
+    let (port, tag) = device.rsplit_once('.')?;
+    let tag = tag.parse().ok()?;
     let bare = !port.is_empty() && !port.contains(':') && !port.contains('/');
-    bare.then_some((port, id))
+    bare.then_some((port, tag))
 }
+
+/// The port that carries what a name stands for: the name itself, or of a sub-interface that is no device the port below.
+pub fn carrier(device: &str, is_device: impl Fn(&str) -> bool) -> &str {
+    let mut port = device;
+    while let Some((below, _)) = port_and_vlan(port) {
+        if is_device(port) {
+            break;
+        }
+        port = below;
+    }
+    port
+}
+
+/// Tags that frames of sub-interfaces have at most.
+const TAGS_MAX: usize = 2;
 
 /// What the names of elements end with that [`rewrite`] adds: of a port's VLANSplit, and before an input of a sender.
 const SPLIT: &str = "/vlans";
 const ENCAP: &str = "/vlan";
+/// The same of an outer tag, of two.
+const OUTER_ENCAP: &str = "/outer_vlan";
 
 /// A way of packets of VLANs, by the element that `rewrite` has added for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +53,11 @@ pub enum Way<'a> {
     In(&'a str),
     /// By the port of this element.
     Out(&'a str),
+}
+
+/// The element, if there is one, that puts an outer tag on what a sender gets.
+pub fn outer_of(sender: &str) -> String {
+    format!("{sender}{OUTER_ENCAP}")
 }
 
 /// The way that an element of this class and name is; none of an element that somebody has written.
@@ -48,10 +73,32 @@ pub fn way<'a>(class: &str, name: &'a str) -> Option<Way<'a>> {
     }
 }
 
+/// The VLAN that a VLANEncap of this configuration puts frames into, if `rewrite` has added it.
+pub fn encap_tag(config: &str) -> Option<Tag> {
+    let (id, service) = match config.split_once(',') {
+        Some((id, more)) => (id, more.trim() == SERVICE),
+        None => (config, false),
+    };
+    let tag = id.trim().parse::<Tag>().ok()?;
+    let prefix = if service { "s" } else { "" };
+    format!("{prefix}{tag}").parse().ok()
+}
+
+/// Has a VLANEncap make tags of 802.1ad.
+const SERVICE: &str = "ETHERTYPE 0x88a8";
+
 /// Port and VLAN of a sub-interface's name.
-fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, u16)> {
-    let (port, id) = port_and_vlan(device)?;
-    ports.probe(device).is_err().then(|| (port.to_owned(), id))
+fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, Tag)> {
+    let (port, tag) = port_and_vlan(device)?;
+    ports.probe(device).is_err().then(|| (port.to_owned(), tag))
+}
+
+/// Tags of the frames that a name stands for.
+fn tags(device: &str, ports: &dyn PortDirectory) -> usize {
+    match parse(device, ports) {
+        Some((port, _)) => 1 + tags(&port, ports),
+        None => 0,
+    }
 }
 
 /// The device argument of a receiver or sender, with its place in the configuration.
@@ -67,24 +114,33 @@ pub(super) fn device_of(element: &Element) -> Option<(std::ops::Range<usize>, St
 /// Replaces sub-interfaces by ports and VLAN elements.
 pub(super) fn rewrite(router: &mut Router, options: &Options) {
     let ports = options.ports;
-    for index in 0..router.elements.len() {
-        let element = &router.elements[index];
-        let sender = SENDERS.contains(&element.class.as_str());
-        if !sender && !RECEIVERS.contains(&element.class.as_str()) {
-            continue;
-        }
-        let Some((range, device)) = device_of(element) else {
-            continue;
-        };
-        let Some((port, id)) = parse(&device, ports) else {
-            continue;
-        };
-        if sender {
-            encapsulate(router, index, range, &port, id);
-        } else {
-            split(router, index, range, &port, id);
+    // Inner tags first: what is left then is a sub-interface with an outer tag.
+    for depth in (1..=TAGS_MAX).rev() {
+        let mut index = 0;
+        while index < router.elements.len() {
+            let element = &router.elements[index];
+            let sender = SENDERS.contains(&element.class.as_str());
+            if (sender || RECEIVERS.contains(&element.class.as_str()))
+                && let Some((range, device)) = device_of(element)
+                && let Some((port, tag)) = parse(&device, ports)
+                && tags(&device, ports) == depth
+            {
+                if sender {
+                    let name = [ENCAP, OUTER_ENCAP][usize::from(has_encap(router, index))];
+                    encapsulate(router, (index, range), &port, (name, tag));
+                } else {
+                    split(router, index, range, &port, tag);
+                }
+            }
+            index += 1;
         }
     }
+}
+
+/// True if frames to a sender get a tag already.
+fn has_encap(router: &Router, sender: usize) -> bool {
+    let name = format!("{}{ENCAP}", router.elements[sender].name);
+    router.find(&name).is_some()
 }
 
 /// The element's configuration with another device.
@@ -121,12 +177,15 @@ pub(super) fn add(
 /// What was sent to an input of `sender` is tagged before.
 fn encapsulate(
     router: &mut Router,
-    sender: usize,
-    range: std::ops::Range<usize>,
+    (sender, range): (usize, std::ops::Range<usize>),
     port: &str,
-    id: u16,
+    (name, tag): (&str, Tag),
 ) {
-    let name = format!("{}{ENCAP}", router.elements[sender].name);
+    let name = format!("{}{name}", router.elements[sender].name);
+    let config = match tag.is_service() {
+        true => format!("{}, {SERVICE}", tag.id),
+        false => tag.id.to_string(),
+    };
     router.elements[sender].config = with_device(&router.elements[sender], range, port);
     let to_sender = |c: &&Connection| c.to.element == sender;
     let used = router.connections.iter().filter(to_sender);
@@ -139,7 +198,7 @@ fn encapsulate(
             0 => name.clone(),
             more => format!("{name}{more}"),
         };
-        let encap = add(router, name, "VLANEncap", id.to_string(), sender);
+        let encap = add(router, name, "VLANEncap", config.clone(), sender);
         let to = Port {
             element: sender,
             port: input,
@@ -155,7 +214,13 @@ fn encapsulate(
 }
 
 /// `receiver` becomes a counter behind the port's VLANSplit.
-fn split(router: &mut Router, receiver: usize, range: std::ops::Range<usize>, port: &str, id: u16) {
+fn split(
+    router: &mut Router,
+    receiver: usize,
+    range: std::ops::Range<usize>,
+    port: &str,
+    tag: Tag,
+) {
     let split_name = format!("{port}{SPLIT}");
     let splitter = match router.find(&split_name) {
         Some(splitter) => splitter,
@@ -175,9 +240,9 @@ fn split(router: &mut Router, receiver: usize, range: std::ops::Range<usize>, po
     };
     let ids = &router.elements[splitter].config;
     let more = if ids.text.is_empty() {
-        id.to_string()
+        tag.to_string()
     } else {
-        format!("{}, {id}", ids.text)
+        format!("{}, {tag}", ids.text)
     };
     let output = lang::args::split(&more).len();
     router.elements[splitter].config = Config::verbatim(more, ids.span());
@@ -263,6 +328,41 @@ mod tests {
             assert!(line.contains(part), "{part} is missing:\n{text}");
         }
         assert_eq!(text.matches("-> out/vlan1").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn stacked_vlans_have_a_split_and_a_tag_for_each() {
+        let line = |text: &str| {
+            rewritten(text)
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let text = line(
+            "o :: FromDevice(eth0.s100) -> Discard; i :: FromDevice(eth0.s100.7) -> x :: ToDevice(eth0.s100.7);
+            Idle -> y :: ToDevice(eth0.s100)",
+        );
+        for part in [
+            "eth0/from :: FromDevice(eth0)",
+            "eth0/vlans :: VLANSplit(s100)",
+            "eth0.s100/vlans :: VLANSplit(7)",
+            "eth0/vlans [1] -> o -> eth0.s100/vlans",
+            "eth0.s100/vlans [1] -> i",
+            "x/vlan :: VLANEncap(7)",
+            "x/outer_vlan :: VLANEncap(100, ETHERTYPE 0x88a8)",
+            "x/vlan -> x/outer_vlan -> x",
+            "y/vlan :: VLANEncap(100, ETHERTYPE 0x88a8)",
+        ] {
+            assert!(text.contains(part), "{part} is missing:\n{text}");
+        }
+        assert_eq!(text.matches("FromDevice").count(), 1, "{text}");
+        assert_eq!(carrier("eth0.s100.7", |name| name == "eth0"), "eth0");
+        assert_eq!(carrier("eth0.100.7", |name| name == "eth0.100"), "eth0.100");
+        let tags = ["7", "100, ETHERTYPE 0x88a8", "ANNO"].map(encap_tag);
+        assert_eq!(
+            tags,
+            [Some("7"), Some("s100"), None].map(|t| t.map(|t| t.parse().unwrap()))
+        );
     }
 
     #[test]

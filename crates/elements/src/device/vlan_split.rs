@@ -6,23 +6,29 @@
 //! v[2] -> Discard;
 //! ```
 //!
-//! Output 1 gets the frames of the first VLAN, output 2 those of the second, and so on. Their outer 802.1Q or
-//! 802.1ad tag is removed and kept in the VLAN_TCI annotation. Frames without a tag, with only a priority tag
-//! (VLAN 0), or of other VLANs leave unchanged by output 0. `FromDevice(eth0.10)` uses this class to receive.
+//! Output 1 gets the frames of the first VLAN, output 2 those of the second, and so on. Their outer tag is removed and kept
+//! in the VLAN_TCI annotation. Frames without a tag, with only a priority tag (VLAN 0), or of other VLANs leave unchanged by
+//! output 0. `FromDevice(eth0.10)` uses this class to receive.
 //!
-//! Arguments: the VLANs, each from 1 to 4094, all different.
+//! Arguments: the VLANs, each from 1 to 4094, all different. `10` is that of an 802.1Q tag (0x8100), `s10` that of an 802.1ad
+//! tag (0x88a8).
 
 use crate::prelude::*;
+use wire::vlan::{self, Tag};
 
-const TPIDS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
-/// Bytes of the two addresses, and of a tag.
+/// Bytes of the two addresses.
 const ADDRESSES: usize = 12;
-const TAG: usize = 4;
 
 pub(super) struct Config {
-    /// Output of each VLAN; 0 = none.
-    outputs: Box<[u8; 4096]>,
+    /// Output of each VLAN, of 802.1Q and of 802.1ad; 0 = none.
+    outputs: Box<[[u8; 4096]; 2]>,
     count: usize,
+}
+
+impl Config {
+    fn output(&mut self, tag: Tag) -> &mut u8 {
+        &mut self.outputs[usize::from(tag.is_service())][usize::from(tag.id)]
+    }
 }
 
 pub(super) struct VlanSplit(Arc<Config>);
@@ -40,29 +46,24 @@ impl Element for VlanSplit {
 
     fn configure(args: &mut Args) -> Config {
         let mut config = Config {
-            outputs: Box::new([0; 4096]),
+            outputs: Box::new([[0; 4096]; 2]),
             count: 0,
         };
         for arg in args.rest(
             "VLAN",
-            "numbers from 1 to 4094",
+            "numbers from 1 to 4094, behind an s for 802.1ad",
             "the VLANs, in the order of outputs from 1 on",
         ) {
-            let Some(id) = args.value::<u16>("VLAN", &arg.raw, &arg) else {
+            let Some(tag) = args.value::<Tag>("VLAN", &arg.raw, &arg) else {
                 continue;
             };
-            if !(1..=4094).contains(&id) {
-                args.error(
-                    &arg,
-                    format!("a VLAN has a number from 1 to 4094, not {id}"),
-                );
-            } else if config.outputs[usize::from(id)] != 0 {
-                args.error(&arg, format!("VLAN {id} is named twice"));
+            if *config.output(tag) != 0 {
+                args.error(&arg, format!("VLAN {tag} is named twice"));
             } else if config.count == 254 {
                 args.error(&arg, "more than 254 VLANs");
             } else {
                 config.count += 1;
-                config.outputs[usize::from(id)] = config.count as u8;
+                *config.output(tag) = config.count as u8;
             }
         }
         config
@@ -74,18 +75,15 @@ impl Element for VlanSplit {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let data = packet.data();
-        let Some(tag) = data.get(ADDRESSES..ADDRESSES + TAG + 2) else {
+        let Some(tag) = Tag::at(packet.data(), ADDRESSES) else {
             return Verdict::ON;
         };
-        if !TPIDS.contains(&[tag[0], tag[1]]) {
-            return Verdict::ON;
-        }
-        let tci = u16::from_be_bytes([tag[2], tag[3]]);
-        let output = self.0.outputs[usize::from(tci & 0xfff)];
+        let output = self.0.outputs[usize::from(tag.is_service())][usize::from(tag.id)];
         if output != 0 {
-            packet.data_mut().copy_within(..ADDRESSES, TAG);
-            let pulled = packet.pull(TAG);
+            let Some(tci) = vlan::pop(packet.data_mut()) else {
+                return Verdict::ON;
+            };
+            let pulled = packet.pull(vlan::LEN);
             debug_assert!(pulled, "the frame has a tag");
             packet.set_mac_here();
             packet.set_vlan_tci(tci);
@@ -104,7 +102,7 @@ impl Resources for VlanSplit {
 mod tests {
     use testkit::Bench;
 
-    const GRAPH: &str = "v :: VLANSplit(10, 20) -> none :: Collect; v[1] -> ten :: Collect; v[2] -> twenty :: Collect";
+    const GRAPH: &str = "v :: VLANSplit(10, s20) -> none :: Collect; v[1] -> ten :: Collect; v[2] -> twenty :: Collect";
 
     fn frame(tpid: u16, id: u16) -> Vec<u8> {
         let mut frame = vec![0xaa; 12];
@@ -124,6 +122,9 @@ mod tests {
                 frame(0x88a8, 20),
                 frame(0x8100, 30),
                 frame(0x0800, 10),
+                // A number alone does not make it the same VLAN.
+                frame(0x88a8, 10),
+                frame(0x8100, 20),
             ],
         );
         let mut bare = vec![0xaa; 12];
@@ -131,7 +132,8 @@ mod tests {
         assert_eq!(bench.take("ten"), [bare.clone()]);
         let twenty = bench.take_packets("twenty");
         assert_eq!(twenty[0].bytes, bare);
-        assert_eq!(bench.take("none"), [frame(0x8100, 30), frame(0x0800, 10)]);
+        let others = [(0x8100, 30), (0x0800, 10), (0x88a8, 10), (0x8100, 20)];
+        assert_eq!(bench.take("none"), others.map(|(tpid, id)| frame(tpid, id)));
     }
 
     #[test]
@@ -145,9 +147,12 @@ mod tests {
 
     #[test]
     fn vlans_out_of_range_or_named_twice_are_refused() {
-        let errors = testkit::errors(crate::CLASSES, "Idle -> VLANSplit(10, 0, 10) -> Discard");
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "Idle -> VLANSplit(10, s10, 0, 10) -> Discard",
+        );
         assert!(
-            errors.contains("not 0") && errors.contains("VLAN 10 is named twice"),
+            errors.contains("not `0`") && errors.contains("VLAN 10 is named twice"),
             "{errors}"
         );
     }

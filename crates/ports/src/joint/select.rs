@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
+use wire::vlan::{self, Tag};
 use wire::{ether, ext, proto, tunnel};
 
 /// Which frames of a port a router gets, of those with its tags.
@@ -71,9 +72,9 @@ pub(super) struct Table {
     segments: Vec<Segment>,
     /// The segment of frames without a tag that counts.
     untagged: Option<u32>,
-    /// By VLAN: segment plus 1.
-    single: Option<Box<[u32; 4096]>>,
-    double: FxHashMap<(u16, u16), u32>,
+    /// By VLAN, of 802.1Q and of 802.1ad: segment plus 1.
+    single: [Option<Box<[u32; 4096]>>; 2],
+    double: FxHashMap<(Tag, Tag), u32>,
 }
 
 /// What becomes of a frame.
@@ -92,19 +93,20 @@ impl Table {
         Table {
             segments: Vec::new(),
             untagged: None,
-            single: None,
+            single: [None, None],
             double: FxHashMap::default(),
         }
     }
 
     /// Gives a router the frames with these tags, none to two, that `by` tells.
-    pub(super) fn add(&mut self, number: u32, tags: &[u16], by: &[By], broadcast: bool) {
+    pub(super) fn add(&mut self, number: u32, tags: &[Tag], by: &[By], broadcast: bool) {
         let next = self.segments.len() as u32;
         let at = match *tags {
             [] => *self.untagged.get_or_insert(next),
-            [vlan] => {
-                let single = self.single.get_or_insert_with(|| Box::new([0; 4096]));
-                let at = &mut single[usize::from(vlan & 0xfff)];
+            [tag] => {
+                let single = &mut self.single[usize::from(tag.is_service())];
+                let single = single.get_or_insert_with(|| Box::new([0; 4096]));
+                let at = &mut single[usize::from(tag.id & 0xfff)];
                 if *at == 0 {
                     *at = next + 1;
                 }
@@ -155,22 +157,22 @@ impl Table {
     /// The segment of a frame, and where the Ethertype behind its tags lies.
     #[inline]
     fn segment(&self, frame: &[u8]) -> Option<(&Segment, usize)> {
-        let tag = |at: usize| {
-            let head = frame.get(at..at + 4)?;
-            let is_tag = [ether::VLAN, ether::QINQ].contains(&be16(head, 0));
-            is_tag.then(|| be16(head, 2) & 0xfff)
-        };
         frame.get(..ether::LEN)?;
-        let (single, mut at) = (self.single.as_ref(), (self.untagged, 12));
-        if (single.is_some() || !self.double.is_empty())
-            && let Some(outer) = tag(12)
-        {
-            let inner = || self.double.get(&(outer, tag(16)?)).copied();
-            let one = single.map_or(0, |single| single[usize::from(outer)]);
+        let mut at = (self.untagged, 12);
+        let some = self.single.iter().any(Option::is_some) || !self.double.is_empty();
+        if some && let Some(outer) = Tag::at(frame, 12) {
+            let inner = || {
+                let tags = (outer, Tag::at(frame, 12 + vlan::LEN)?);
+                self.double.get(&tags).copied()
+            };
+            let single = &self.single[usize::from(outer.is_service())];
+            let one = single
+                .as_ref()
+                .map_or(0, |single| single[usize::from(outer.id)]);
             at = match (self.double.is_empty(), one) {
                 (false, _) if let Some(segment) = inner() => (Some(segment), 20),
                 // VLAN 0 is a priority without a VLAN.
-                (_, 0) if outer == 0 => (self.untagged, 12),
+                (_, 0) if outer.id == 0 => (self.untagged, 12),
                 (_, 0) => (None, 12),
                 (_, one) => (Some(one - 1), 16),
             };
@@ -236,9 +238,16 @@ mod tests {
 
     /// A frame to a station with these tags and what follows.
     fn frame(to: [u8; 6], tags: &[u16], ethertype: u16, packet: &[u8]) -> Vec<u8> {
+        let tags: Vec<Tag> = tags.iter().map(|&tag| tag.into()).collect();
+        tagged(to, &tags, ethertype, packet)
+    }
+
+    /// The same, with tags of both kinds.
+    fn tagged(to: [u8; 6], tags: &[Tag], ethertype: u16, packet: &[u8]) -> Vec<u8> {
         let mut frame = [&to[..], &[2, 9, 9, 9, 9, 9]].concat();
         for tag in tags {
-            frame.extend([0x81, 0, (tag >> 8) as u8, *tag as u8]);
+            frame.extend(tag.ethertype.to_be_bytes());
+            frame.extend(tag.id.to_be_bytes());
         }
         frame.extend(ethertype.to_be_bytes());
         frame.extend(packet);
@@ -258,9 +267,9 @@ mod tests {
     fn the_tags_come_first_and_the_more_of_them_the_better() {
         let mut table = Table::new();
         table.add(0, &[], &[By::Rest], true);
-        table.add(1, &[100], &[By::Rest], true);
-        table.add(2, &[100, 7], &[By::Rest], true);
-        table.add(3, &[200], &[By::Mac(HERE)], true);
+        table.add(1, &[100.into()], &[By::Rest], true);
+        table.add(2, &[100.into(), 7.into()], &[By::Rest], true);
+        table.add(3, &[200.into()], &[By::Mac(HERE)], true);
         let to = |tags: &[u16]| table.find(&frame(HERE, tags, ether::IPV4, &[])).number();
         assert_eq!(to(&[]), Some(0));
         assert_eq!(to(&[0x2000]), Some(0), "a priority alone");
@@ -272,6 +281,34 @@ mod tests {
         assert_eq!(to(&[300]), None);
         let stranger = frame([2, 1, 1, 1, 1, 1], &[200], ether::IPV4, &[]);
         assert_eq!(table.find(&stranger), Goes::Nowhere);
+    }
+
+    #[test]
+    fn vlans_of_802_1q_and_of_802_1ad_are_different_ones() {
+        let mut table = Table::new();
+        let tag = |text: &str| text.parse::<Tag>().expect("a VLAN");
+        let all = [
+            &["100"][..],
+            &["s100"],
+            &["s100", "7"],
+            &["100", "7"],
+            &["s200"],
+        ];
+        for (number, tags) in all.iter().enumerate() {
+            let tags: Vec<Tag> = tags.iter().map(|t| tag(t)).collect();
+            table.add(number as u32, &tags, &[By::Rest], true);
+        }
+        let to = |tags: &[&str]| {
+            let tags: Vec<Tag> = tags.iter().map(|t| tag(t)).collect();
+            table.find(&tagged(HERE, &tags, ether::IPV4, &[])).number()
+        };
+        for (number, tags) in all.iter().enumerate() {
+            assert_eq!(to(tags), Some(number as u32));
+        }
+        assert_eq!(
+            (to(&["200"]), to(&["s100", "s7"]), to(&["s7"])),
+            (None, Some(1), None)
+        );
     }
 
     impl Goes<'_> {
@@ -289,12 +326,12 @@ mod tests {
         for n in 0..65_535u32 {
             table.add(
                 n,
-                &[(n >> 12) as u16 + 1, n as u16 & 0xfff],
+                &[((n >> 12) as u16 + 1).into(), (n as u16 & 0xfff).into()],
                 &[By::Rest],
                 true,
             );
         }
-        table.add(65_535, &[100], &[By::Rest], true);
+        table.add(65_535, &[100.into()], &[By::Rest], true);
         let to = |tags: &[u16]| table.find(&frame(HERE, tags, ether::IPV4, &[])).number();
         assert_eq!(
             (to(&[100]), to(&[1, 5]), to(&[1])),
@@ -308,7 +345,7 @@ mod tests {
         table.add(0, &[], &[By::Mac(HERE)], true);
         table.add(1, &[], &[By::Rest], false);
         table.add(2, &[], &[By::Label(5)], true);
-        table.add(3, &[9], &[By::Rest], true);
+        table.add(3, &[9.into()], &[By::Rest], true);
         for to in [[0xff; 6], [1, 0, 0x5e, 0, 0, 5], [0x33, 0x33, 0, 0, 0, 1]] {
             assert_eq!(
                 table.find(&frame(to, &[], 0x806, &[])),

@@ -24,7 +24,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*, fence};
 use std::sync::{Arc, Mutex};
 use whole::{Apart, Gather, Split, Whole};
-use wire::{ether, vlan};
+use wire::ether;
+use wire::vlan::{self, Tag};
 
 /// Packets that wait to be sent, for each router and worker: what a router brings in a turn.
 const SENT: usize = 512;
@@ -291,7 +292,7 @@ struct ToPort {
     worker: usize,
     /// The tags that go on, and how often they had been told.
     changes: u64,
-    tags: Vec<u16>,
+    tags: Vec<Tag>,
     /// The device's queue, if nobody else sends to it.
     device: Option<Arc<Held<dyn TxQueue>>>,
 }
@@ -357,15 +358,10 @@ impl TxQueue for ToPort {
 }
 
 /// Puts tags on, the outer one last. False if there is no room for them.
-fn tag(packet: &mut Packet, tags: &[u16]) -> bool {
-    for (n, &id) in tags.iter().enumerate().rev() {
-        // Of two tags the outer one is a provider's (802.1ad).
-        let ethertype = if n == 0 && tags.len() > 1 {
-            ether::QINQ
-        } else {
-            ether::VLAN
-        };
-        if packet.push(vlan::LEN).is_none() || !vlan::push(packet.data_mut(), ethertype, id) {
+fn tag(packet: &mut Packet, tags: &[Tag]) -> bool {
+    for tag in tags.iter().rev() {
+        if packet.push(vlan::LEN).is_none() || !vlan::push(packet.data_mut(), tag.ethertype, tag.id)
+        {
             return false;
         }
     }

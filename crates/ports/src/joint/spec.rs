@@ -1,6 +1,7 @@
 //! What is shared and linked, as a file of routers says it.
 
 use super::select::By;
+use wire::vlan::Tag;
 
 /// A port that routers share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct ShareOf {
     /// The router.
     pub router: String,
     /// The VLANs of its tags: none, one, or an outer and an inner one.
-    pub vlan: Vec<u16>,
+    pub vlan: Vec<Tag>,
     /// Which frames with these tags.
     pub by: Vec<By>,
     /// Whether it gets broadcast and multicast frames.
