@@ -6,6 +6,7 @@
 //! rename it: who it is is known by its queues.
 
 use crate::service;
+use elements::device::vlan::carrier;
 use elements::linux::Kernel;
 use engine::port::{OpenPort, Port, PortDirectory};
 use ports::{Directory, Tap};
@@ -51,7 +52,12 @@ impl Look {
 /// The port behind a TAP interface, and whether it is the interface's own. A VLAN (`eth0.100`) looks like the port that has it.
 fn port_of(ports: &Directory, device: &str) -> Option<(OpenPort, bool)> {
     let own = ports.get(device).map(|port| (port, true));
-    let of_vlan = || Some((ports.get(device.rsplit_once('.')?.0)?, false));
+    let of_vlan = || {
+        Some((
+            ports.get(carrier(device, |name| ports.get(name).is_some()))?,
+            false,
+        ))
+    };
     own.or_else(of_vlan)
 }
 
@@ -90,6 +96,10 @@ impl TapInterfaces {
             let mut one =
                 known.unwrap_or_else(|| TapInterface::adopted(&tap, &ports.kept_as(name)));
             one.follow(&tap, &*device.port, own);
+            if !interface.others().is_empty() {
+                // The device's filter knows its own address only. What is for nobody here is dropped by its interface.
+                device.port.hear_others(true);
+            }
             self.open.insert(name.to_owned(), one);
         }
         let gone = before.keys().map(|name| ports.kept_as(name));

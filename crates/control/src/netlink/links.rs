@@ -3,6 +3,7 @@
 use elements::linux::{Interface, Kernel};
 use std::collections::HashMap;
 use std::sync::Arc;
+use wire::EtherAddr;
 use wire::netlink::{AF_UNSPEC, Change, Link};
 
 /// A link of the kernel's.
@@ -14,6 +15,8 @@ struct Known {
     mtu: usize,
     /// Whether the kernel takes packets with labels from it.
     takes_labels: bool,
+    /// The link that it lies upon.
+    upon: Option<u32>,
     /// The interface of this name, if the configuration has one.
     interface: Option<Arc<Interface>>,
     /// Of the dump that has told of it last.
@@ -74,6 +77,7 @@ impl Links {
                 before.clear_neighbours();
                 before.set_state(false, [0; 6], before.mtu());
                 before.set_takes_labels(false);
+                before.set_others(Vec::new());
             }
             changed.push(*index);
         }
@@ -85,6 +89,7 @@ impl Links {
         let tell = |index: u32| {
             let link = &self.known[&index];
             link.tell();
+            self.tell_others(index);
             (index, link.state())
         };
         changed.into_iter().map(tell).collect()
@@ -117,6 +122,7 @@ impl Links {
                 mtu => mtu as usize,
             },
             takes_labels: old.is_some_and(|old| old.takes_labels),
+            upon: link.upon,
             name: name.into(),
             sync: self.sync,
         };
@@ -125,8 +131,30 @@ impl Links {
         if let Some(number) = state.number {
             self.by_number.insert(number, link.index);
         }
+        let was_upon = old.and_then(|old| old.upon);
         self.known.insert(link.index, known);
+        self.tell_others(link.index);
+        for upon in [was_upon, link.upon.filter(|_| was_upon != link.upon)] {
+            upon.into_iter().for_each(|upon| self.tell_others(upon));
+        }
         Some(Some(state))
+    }
+
+    /// Tells the interface of a link the addresses of links upon it.
+    fn tell_others(&self, index: u32) {
+        let Some(link) = self.known.get(&index) else {
+            return;
+        };
+        if let Some(interface) = &link.interface {
+            let upon = self
+                .known
+                .values()
+                .filter(|k| k.upon == Some(index) && k.up);
+            let others = upon
+                .map(|k| k.mac)
+                .filter(|mac| *mac != link.mac && *mac != [0; 6]);
+            interface.set_others(others.map(EtherAddr).collect());
+        }
     }
 
     /// Whether the kernel takes packets with labels from a link.
@@ -188,7 +216,13 @@ impl Links {
             None => {
                 (link.up, link.takes_labels) = (false, false);
                 link.tell();
+                if let Some(interface) = &link.interface {
+                    interface.set_others(Vec::new());
+                }
             }
+        }
+        if let Some(upon) = link.upon {
+            self.tell_others(upon);
         }
     }
 }
@@ -203,7 +237,6 @@ fn named(interfaces: &[Arc<Interface>], name: &[u8]) -> Option<Arc<Interface>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::EtherAddr;
     use wire::netlink::IFF_UP;
 
     fn link(index: u32, name: &[u8]) -> Link<'_> {
@@ -214,7 +247,67 @@ mod tests {
             name,
             ether: Some(EtherAddr([2, 0, 0, 0, 0, index as u8])),
             mtu: 1500,
+            upon: None,
         }
+    }
+
+    #[test]
+    fn an_interface_has_the_addresses_of_links_upon_it_while_they_are_up() {
+        let kernel = Kernel::default();
+        let eth0 = kernel.interface("eth0").expect("room");
+        let mut links = Links::default();
+        links.renumber(&kernel);
+        let upon = |index: u32, upon: u32| Link {
+            upon: Some(upon),
+            ..link(index, b"vrrp")
+        };
+        let others = || -> Vec<u8> { eth0.others().iter().map(|mac| mac.0[5]).collect() };
+        // A dump may tell of it before it tells of the interface below.
+        links.take(Change::New, &upon(8, 5));
+        links.take(Change::New, &link(5, b"eth0"));
+        assert_eq!(others(), [8]);
+        links.take(
+            Change::New,
+            &Link {
+                name: b"vrrp9",
+                ..upon(9, 5)
+            },
+        );
+        links.take(
+            Change::New,
+            &Link {
+                name: b"vrrp7",
+                ..upon(7, 6)
+            },
+        );
+        assert_eq!(others(), [8, 9]);
+        links.take(
+            Change::New,
+            &Link {
+                flags: 0,
+                ..upon(8, 5)
+            },
+        );
+        assert_eq!(others(), [9]);
+        links.take(Change::New, &upon(8, 5));
+        links.take(
+            Change::Gone,
+            &Link {
+                name: b"vrrp9",
+                ..upon(9, 5)
+            },
+        );
+        assert_eq!(others(), [8]);
+        // An address that is the interface's own is no further one.
+        let same = Link {
+            ether: Some(EtherAddr([2, 0, 0, 0, 0, 5])),
+            ..upon(8, 5)
+        };
+        links.take(Change::New, &same);
+        assert_eq!(others(), [0; 0]);
+        links.take(Change::New, &upon(8, 5));
+        links.take(Change::Gone, &link(5, b"eth0"));
+        assert_eq!(others(), [0; 0]);
     }
 
     #[test]

@@ -5,7 +5,10 @@ use crate::neighbour::{Bounds, Link};
 use engine::clock::Time;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tables::neighbours::{Refused, State, Timing};
 use wire::EtherAddr;
@@ -81,6 +84,9 @@ pub struct Interface {
     state: AtomicU64,
     mtu: AtomicUsize,
     takes_labels: AtomicBool,
+    /// Further unicast addresses, in order, and how often they have changed.
+    others: Mutex<Vec<EtherAddr>>,
+    others_changes: AtomicU64,
     link: Arc<Link<Key>>,
     asks: Arc<Asks>,
 }
@@ -95,6 +101,8 @@ impl Interface {
             state: AtomicU64::new(0),
             mtu: AtomicUsize::new(1500),
             takes_labels: AtomicBool::new(false),
+            others: Mutex::default(),
+            others_changes: AtomicU64::new(0),
             link: Arc::new(Link::new(BOUNDS)),
             asks: Arc::clone(asks),
         }
@@ -140,6 +148,31 @@ impl Interface {
         let up = if up { UP } else { 0 };
         self.mtu.store(mtu, Relaxed);
         self.state.store(up | EtherAddr(mac).to_u64(), Relaxed);
+    }
+
+    /// Further Ethernet addresses that the kernel receives for on it, such as VRRP's: those of interfaces upon it. True if they
+    /// are others than before.
+    pub fn set_others(&self, mut macs: Vec<EtherAddr>) -> bool {
+        macs.sort_unstable();
+        macs.dedup();
+        let mut others = lock(&self.others);
+        let changes = *others != macs;
+        if changes {
+            *others = macs;
+            self.others_changes.fetch_add(1, Release);
+        }
+        changes
+    }
+
+    /// As [`set_others`](Self::set_others) has said, in order.
+    pub fn others(&self) -> Vec<EtherAddr> {
+        lock(&self.others).clone()
+    }
+
+    /// How often [`others`](Self::others) has changed.
+    #[inline]
+    pub(super) fn others_changes(&self) -> u64 {
+        self.others_changes.load(Acquire)
     }
 
     /// Whether the kernel takes packets with labels from it (`net.mpls.conf.NAME.input`).

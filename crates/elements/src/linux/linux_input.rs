@@ -5,7 +5,8 @@
 //! in[1] -> Discard;
 //! ```
 //!
-//! Frames to the interface's Ethernet address leave by output 0. Frames to multicast and broadcast addresses
+//! Frames to the interface's Ethernet address leave by output 0, and so do frames to addresses of interfaces upon it, such
+//! as the macvlan interfaces that VRRP's daemons make. A priority tag (802.1Q with VLAN 0) is removed. Frames to multicast and broadcast addresses
 //! leave by output 1: they are not forwarded, but the kernel may need them. Frames to other stations are
 //! dropped (`other_host`), and so are frames that are too short (`too_short`), and all frames while the
 //! interface is down (`down`). The packet type annotation is set.
@@ -20,16 +21,22 @@
 //! - `DEVICE`: the interface's port, as in FromDevice; the port's link state is copied to the interface.
 
 use super::interface::Interface;
+use crate::ether::priority::take_priority_tag;
 use crate::prelude::*;
 use engine::packet::anno::PacketType;
-use wire::{Ether, EtherAddr};
+use wire::{Ether, EtherAddr, ether};
 
 const DOWN: u8 = 0;
 const OTHER_HOST: u8 = 1;
 const TOO_SHORT: u8 = 2;
 const GROUPS: u8 = 1;
 
-pub(crate) struct LinuxInput(Arc<Interface>);
+pub(crate) struct LinuxInput {
+    interface: Arc<Interface>,
+    /// The interface's further addresses, in order, and how often they had changed.
+    others: Vec<EtherAddr>,
+    others_changes: u64,
+}
 
 impl Element for LinuxInput {
     const CLASS: &'static str = "LinuxInput";
@@ -53,7 +60,11 @@ impl Element for LinuxInput {
     }
 
     fn new(interface: &Arc<Arc<Interface>>, _: &Init) -> LinuxInput {
-        LinuxInput(Arc::clone(interface))
+        LinuxInput {
+            interface: Arc::clone(interface),
+            others: interface.others(),
+            others_changes: 0,
+        }
     }
 
     #[inline]
@@ -72,31 +83,72 @@ impl Element for LinuxInput {
             "its Ethernet address; empty while it is down",
             |i: &Arc<Interface>, _| Ok(i.mac().map(|mac| mac.to_string()).unwrap_or_default()),
         ),
+        Handler::shared(
+            "other_ethers",
+            "Ethernet addresses of interfaces upon it, one a line",
+            |i: &Arc<Interface>, _| Ok(i.others().iter().map(|mac| format!("{mac}\n")).collect()),
+        ),
     ];
 }
 
 impl Fuse for LinuxInput {
+    /// A frame to the interface's own address, or to a group.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let mac = self.0.mac();
+        let mac = self.interface.mac();
         #[inline(always)]
         move |packet| {
             let Ok(frame) = Ether::new_checked(packet.data()) else {
                 return Some(Verdict::drop(TOO_SHORT));
             };
-            let dst = frame.dst();
+            let (dst, ethertype) = (frame.dst(), frame.ethertype());
             let Some(mac) = mac else {
                 return Some(Verdict::drop(DOWN));
             };
+            if ethertype == ether::VLAN {
+                return None;
+            }
             let (packet_type, verdict) = match dst {
                 _ if dst == mac => (PacketType::Host, Verdict::ON),
                 EtherAddr::BROADCAST => (PacketType::Broadcast, Verdict::out(GROUPS)),
                 _ if dst.is_group() => (PacketType::Multicast, Verdict::out(GROUPS)),
-                _ => (PacketType::OtherHost, Verdict::drop(OTHER_HOST)),
+                _ => return None,
             };
             packet.anno_mut().packet_type = packet_type;
             Some(verdict)
         }
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        take_priority_tag(packet, 0);
+        let Ok(frame) = Ether::new_checked(packet.data()) else {
+            return Verdict::drop(TOO_SHORT);
+        };
+        let dst = frame.dst();
+        let Some(mac) = self.interface.mac() else {
+            return Verdict::drop(DOWN);
+        };
+        let (packet_type, verdict) = match dst {
+            EtherAddr::BROADCAST => (PacketType::Broadcast, Verdict::out(GROUPS)),
+            _ if dst.is_group() => (PacketType::Multicast, Verdict::out(GROUPS)),
+            _ if dst == mac || self.is_other(dst) => (PacketType::Host, Verdict::ON),
+            _ => (PacketType::OtherHost, Verdict::drop(OTHER_HOST)),
+        };
+        packet.anno_mut().packet_type = packet_type;
+        verdict
+    }
+}
+
+impl LinuxInput {
+    /// True if it is a further address of the interface.
+    fn is_other(&mut self, mac: EtherAddr) -> bool {
+        let changes = self.interface.others_changes();
+        if changes != self.others_changes {
+            // What has changed meanwhile is heard of the next time.
+            self.others_changes = changes;
+            self.others = self.interface.others();
+        }
+        self.others.binary_search(&mac).is_ok()
     }
 }
 
@@ -144,5 +196,53 @@ mod tests {
             (bench.drops("i", "down"), bench.drops("i", "too_short")),
             (5, 1)
         );
+    }
+
+    #[test]
+    fn addresses_of_interfaces_upon_it_are_its_own_as_long_as_they_are_there() {
+        let text = "i :: LinuxInput(eth0, p0) -> us :: Collect; i[1] -> groups :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let eth0 = bench
+            .router_wide::<Kernel>()
+            .interface("eth0")
+            .expect("room");
+        eth0.set_state(true, US, 1500);
+        let vrrp = |id: u8| wire::EtherAddr([0, 0, 0x5e, 0, 1, id]);
+        let frames = [1, 2].map(|id| testkit::ip4().ether("02:00:00:00:00:09", vrrp(id)).bytes());
+        for (others, taken) in [
+            (vec![], 0),
+            (vec![vrrp(2), vrrp(1)], 2),
+            (vec![vrrp(2)], 1),
+            (vec![], 0),
+        ] {
+            eth0.set_others(others);
+            bench.push("i", &frames);
+            assert!(
+                bench
+                    .take_packets("us")
+                    .iter()
+                    .all(|p| p.anno.packet_type == Host)
+            );
+            bench.push("i", &frames);
+            assert_eq!(bench.take("us").len(), taken);
+        }
+        assert_eq!(bench.drops("i", "other_host"), 2 * (2 + 1 + 2));
+    }
+
+    #[test]
+    fn a_priority_tag_is_removed_and_no_other_tag() {
+        let text = "i :: LinuxInput(eth0, p0) -> us :: Collect; i[1] -> groups :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let eth0 = bench
+            .router_wide::<Kernel>()
+            .interface("eth0")
+            .expect("room");
+        eth0.set_state(true, US, 1500);
+        let to = |mac: &str| testkit::ip4().ether("02:00:00:00:00:09", mac);
+        for (mac, output) in [("02:00:00:00:00:01", "us"), ("ff:ff:ff:ff:ff:ff", "groups")] {
+            let tagged = [0, 7].map(|vlan| to(mac).vlan(vlan).bytes());
+            bench.push("i", &tagged);
+            assert_eq!(bench.take(output), [to(mac).bytes(), tagged[1].clone()]);
+        }
     }
 }

@@ -12,6 +12,8 @@ pub const IFF_LOWER_UP: u32 = 0x1_0000;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
+const IFLA_LINK_NETNSID: u16 = 37;
 
 /// An interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct Link<'a> {
     pub ether: Option<EtherAddr>,
     /// Greatest length of a packet without its Ethernet header; 0 if the message does not say.
     pub mtu: u32,
+    /// The interface of the same namespace that it lies upon: of a VLAN, a macvlan.
+    pub upon: Option<u32>,
 }
 
 impl<'a> Link<'a> {
@@ -42,16 +46,24 @@ impl<'a> Link<'a> {
             name: &[],
             ether: None,
             mtu: 0,
+            upon: None,
         };
+        let mut elsewhere = false;
         for attribute in Attributes::new(rest) {
             let attribute = attribute?;
             match attribute.kind {
                 IFLA_ADDRESS => link.ether = attribute.ether(),
                 IFLA_IFNAME => link.name = attribute.text(),
                 IFLA_MTU => link.mtu = attribute.u32()?,
+                IFLA_LINK => link.upon = Some(attribute.u32()?),
+                IFLA_LINK_NETNSID => elsewhere = true,
                 _ => {}
             }
         }
+        // One end of a veth pair says so of the other.
+        link.upon = link
+            .upon
+            .filter(|&upon| !elsewhere && upon != link.index && upon != 0);
         Ok(link)
     }
 
