@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from traffic import FAMILY, answered
 
 pytestmark = pytest.mark.ashlar
 
+OUTSIDE = SERVER.router[4]
 STATION = "10.0.1.9"  # the server as a station of the clients' network
 
 
@@ -34,8 +36,12 @@ def blocks(section: str) -> list[str]:
 class Operator:
     """Somebody at the router, who types what the page says."""
 
-    def __init__(self, lab: Lab, space: Namespace, section: str):
+    def __init__(self, lab: Lab, space: Namespace, section: str, routing: Namespace | None = None):
+        """`routing` is the namespace that the page calls `router`, and that the lab has made."""
         self.space, self.blocks = space, blocks(section)
+        if routing is not None:
+            texts = (text.replace("ip netns add router\n", "") for text in self.blocks)
+            self.blocks = [re.sub(r"(?<=\s)router(?=\s)", str(routing), text) for text in texts]
         self.folder, self.socket = lab.folder / "work", lab.folder / "router.sock"
         self.folder.mkdir()
         (self.folder / "conf").symlink_to(ROOT / "conf")
@@ -97,6 +103,159 @@ def test_nat(lab, network):
         assert connects(network.client, 4, 80)
     answered(network.client, SERVER.host[4])
     assert f"({CLIENT.host[4]}, " in operator.types(1)
+
+
+    answered(network.client, OUTSIDE)
+    assert "=> (10.0.2.1, 10.0.2.2, " in operator.show("pings.table")
+    answered(network.client, "-6", SERVER.host[6])
+    # The first hop is the router, as the client knows it.
+    way = network.client.run("traceroute", "-n", "-q1", "-w5", "-m2", SERVER.host[4]).out
+    assert re.search(rf"^ 1  {CLIENT.router[4]} ", way, re.M) and re.search(rf"^ 2  {SERVER.host[4]} ", way, re.M), way
+
+
+def test_port_forwarding(lab, network):
+    operator = Operator(lab, network.router_space, "Port forwarding")
+    operator.begins()
+    # The client has a neighbour, who asks by the outside address, as the server does.
+    network.client.ip("address add 10.0.1.3/24 dev eth0")
+    kept = None
+    for port, inside in ((8080, 80), (5000, 5000), (5010, 5010)):
+        with listening_at(network.client, CLIENT.host[4], inside) as service:
+            kept = kept or (network.server.socket(socket.AF_INET, socket.SOCK_STREAM), service.dup())
+            if port == 8080:
+                kept[0].connect((OUTSIDE, port))
+            assert reaches(network.server, OUTSIDE, port)
+            assert reaches(network.client, OUTSIDE, port, source="10.0.1.3")
+    assert not reaches(network.server, OUTSIDE, 2222, patience=1.0)
+    assert "=> (10.0.2.2, " in operator.types(1)
+    with listening_at(network.client, CLIENT.host[4], 22):
+        assert reaches(network.server, OUTSIDE, 2222)
+    # The connection from before the change.
+    client, service = kept
+    with service.accept()[0] as served:
+        served.settimeout(20)
+        client.sendall(b"still here")
+        assert served.recv(100) == b"still here"
+    service.close()
+
+
+def test_several_networks_behind_nat(lab, network):
+    other = lab.namespace("other")
+    lab.link(network.router_space, "eth2", other, "eth0")
+    for version, address in ((4, "10.0.3.2/24"), (6, "fd00:3::2/64")):
+        other.ip(f"address add {address} dev eth0" + (" nodad" if version == 6 else ""))
+        other.ip(f"-{version} route add default via {('10.0.3.1', 'fd00:3::1')[version == 6]}")
+    other.ip("address add 10.8.0.1/16 dev lo")
+    operator = Operator(lab, network.router_space, "Several networks behind NAT")
+    operator.begins()
+    assert "10.8.0.0/16 via 10.0.3.2 dev eth2" in operator.types(1)
+    for host in (network.client, other):
+        answered(host, SERVER.host[4])
+        answered(host, "-6", SERVER.host[6])
+    answered(other, CLIENT.host[4])
+    answered(other, "-I", "10.8.0.1", SERVER.host[4])
+    answered(network.client, "10.8.0.1")
+
+
+def listening_at(space: Namespace, address: str, port: int) -> socket.socket:
+    made = space.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((address, port))
+    made.listen()
+    return made
+
+
+def reaches(space: Namespace, address: str, port: int, source: str = "", patience: float = 20.0) -> bool:
+    with space.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        client.settimeout(patience)
+        client.bind((source, 0))
+        try:
+            client.connect((address, port))
+        except TimeoutError:
+            return False
+        return True
+
+
+def test_jumbo_frames(lab, network):
+    for host in (network.client, network.server):
+        host.ip("link set eth0 mtu 9000")
+    operator = Operator(lab, network.router_space, "Jumbo frames")
+    operator.begins()
+    for version, size in ((4, 8972), (6, 8952)):
+        answered(network.client, f"-{version}", "-Mdo", f"-s{size}", SERVER.host[version])
+
+
+def test_a_bond(lab):
+    client, router, server = (lab.namespace(name) for name in ("client", "router", "server"))
+    needs_links(router, "bond")
+    lab.link(client, "eth0", router, "eth0")
+    server.ip("link add eth0 type bridge")
+    for port in ("eth1", "eth2"):
+        lab.link(server, port, router, port)
+        server.ip(f"link set {port} master eth0")
+    server.ip("link set eth0 up")
+    for host, side in ((client, CLIENT), (server, SERVER)):
+        host.ip(f"address add {side.host[4]}/24 dev eth0")
+        host.ip(f"route add default via {side.router[4]}")
+    operator = Operator(lab, router, "A bond")
+    operator.begins()
+    answered(client, SERVER.host[4])
+    # The link in use fails.
+    active = re.search(r"active_slave (eth\d)", router.ip("-d link show bond0").out)[1]
+    server.ip(f"link set {active} down")
+    until(lambda: client.run("ping", "-c1", "-W1", SERVER.host[4], ok=None).status == 0, "the other link", timeout=30)
+
+
+def needs_links(space: Namespace, *kinds: str) -> None:
+    """Skips the test, with the reason, where the kernel has no such interfaces."""
+    for kind in kinds:
+        upon = "link lo " if kind == "macvlan" else ""
+        made = space.run("ip", *f"link add {upon}name probe0 type {kind}".split(), ok=None)
+        if "Unknown device type" in made.err:
+            pytest.skip(f"this kernel has no {kind} interfaces")
+        space.run("ip", "link", "delete", "probe0", ok=None)
+
+
+def controlled(lab: Lab, network: Network, section: str) -> tuple[Operator, Namespace]:
+    """Types the first block of a section whose router Linux controls."""
+    routing = lab.namespace("routing")
+    lab.closing(end_all, routing)
+    operator = Operator(lab, network.router_space, section, routing)
+    operator.begins()
+    return operator, routing
+
+
+def end_all(space: Namespace) -> None:
+    """Ends what was started in a namespace by typing."""
+    for pid in space.lab.run("ip", "netns", "pids", space.name).out.split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGTERM)
+
+
+def test_a_virtual_router(lab, network):
+    needs_links(network.router_space, "macvlan")
+    operator, routing = controlled(lab, network, "A virtual router (VRRP)")
+    assert "00:00:5e:00:01:01" in operator.types(1)
+    network.client.ip("route replace default via 10.0.1.254")
+    answered(network.client, SERVER.host[4])
+    assert "lladdr 00:00:5e:00:01:01" in network.client.ip("neigh show 10.0.1.254").out
+    # Another router has become the master.
+    routing.ip("link set vrrp4-1 down")
+    until(lambda: operator.show("port0/in.other_ethers") == "", "the address to be gone")
+    assert network.client.run("ping", "-c1", "-W1", SERVER.host[4], ok=None).status != 0
+
+
+def test_a_dhcp_relay(lab, network):
+    leases = lab.folder / "leases"
+    network.server.spawn("dnsmasq", "--keep-in-foreground", "--port=0", "--conf-file=/dev/null", "--pid-file=", f"--dhcp-leasefile={leases}",
+                         "--dhcp-range=10.0.1.100,10.0.1.150,255.255.255.0", "--dhcp-option=3,10.0.1.1", "--log-dhcp", "--log-facility=-")
+    operator, _ = controlled(lab, network, "A DHCP relay")
+    network.client.ip("address flush dev eth0 scope global")
+    script = lab.folder / "lease.sh"
+    script.write_text("#!/bin/sh\n[ $1 = bound ] && echo got $ip from $serverid by $router\nexit 0\n")
+    script.chmod(0o755)
+    asks = network.client.spawn("busybox", "udhcpc", "-i", "eth0", "-f", "-q", "-t", "10", "-T", "2", "-s", str(script))
+    asks.wait_for(r"got 10\.0\.1\.1\d\d from 10\.0\.\d\.\d by 10\.0\.1\.1", timeout=30)
 
 
 @contextlib.contextmanager
@@ -198,6 +357,35 @@ def test_vxlan_to_a_linux_machine(lab, network):
     network.server.ip(f"address add {STATION}/24 dev vxlan7")
     answered(network.client, STATION)
     answered(network.client, "-Mdo", "-s1472", STATION)
+    # The machine leaves it to the router to cut TCP in the tunnel, both without and with checksums of the tunnel.
+    for checksum in ("noudpcsum", "udpcsum"):
+        network.server.ip("link delete vxlan7")
+        network.server.ip(f"link add vxlan7 mtu 1500 type vxlan id 7 remote 10.0.2.1 dstport 4789 {checksum}")
+        network.server.ip("link set vxlan7 up")
+        network.server.ip(f"address add {STATION}/24 dev vxlan7")
+        carries(network.server, network.client, CLIENT.host[4], STATION)
+
+
+def carries(sender: Namespace, receiver: Namespace, address: str, source: str) -> None:
+    """A megabyte by TCP arrives as it was sent, in a time that a loss of every other packet would not allow."""
+    sent = bytes(range(256)) * 4096
+    with receiver.socket(socket.AF_INET, socket.SOCK_STREAM) as server, sender.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((address, 7777))
+        server.listen()
+        client.bind((source, 0))
+        client.settimeout(20)
+        client.connect((address, 7777))
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(20)
+            pump = threading.Thread(target=client.sendall, args=(sent,), daemon=True)
+            pump.start()
+            got = bytearray()
+            while len(got) < len(sent):
+                got += connection.recv(1 << 16) or pytest.fail(f"it ended after {len(got)} bytes")
+            pump.join()
+    assert got == sent
 
 
 def test_a_change_that_goes_wrong(lab, network):
