@@ -46,20 +46,24 @@ impl Control {
     pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
         let _change = self.change();
         let plan = self.router.plan();
-        self.warn_of_mtus(&plan);
         let mut changed = planner::readdressed(&plan, &*self.ports);
         changed.dedup();
-        if changed.is_empty() {
-            return Ok(());
-        }
-        for (port, from, to) in changed {
-            warn!(port, from, to, "the port has another address or MTU");
-        }
-        let reply = self.replace(self.source(), None, false)?;
-        match reply.good {
+        let followed = match changed.is_empty() {
             true => Ok(()),
-            false => Err(Failure::new(409, reply.text)),
-        }
+            false => {
+                for (port, from, to) in changed {
+                    warn!(port, from, to, "the port has another address or MTU");
+                }
+                let reply = self.replace(self.source(), None, false)?;
+                match reply.good {
+                    true => Ok(()),
+                    false => Err(Failure::new(409, reply.text)),
+                }
+            }
+        };
+        // What says `eth0:mtu` knows by now.
+        self.warn_of_mtus(&self.router.plan());
+        followed
     }
 
     /// Warns of ports that take shorter packets by now than the configuration lets through. Start and reload have warned of

@@ -286,7 +286,7 @@ mod tests {
 
     /// A fragment of TCP from 1.1.1.1, which begins at a byte of the packet and has so many bytes.
     fn fragment(begin: u16, bytes: usize, more: bool) -> Vec<u8> {
-        let word = begin / 8 | if more { 0x2000 } else { 0 };
+        let word = (begin / 8) | if more { 0x2000 } else { 0 };
         // 1024 to 80, SYN.
         let tcp = [
             4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0x12, 0x34, 0, 0, 0, 0, 9, 9, 9, 9,
