@@ -4,8 +4,8 @@
 //! its place and a stand-in is returned. Run on no arguments at all, the same function describes
 //! itself: names, types, defaults and sentences of the reference come from it.
 //!
-//! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that
-//! keyword wherever it stands; the others are taken in order.
+//! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that keyword wherever it
+//! stands, and the last one counts; the others are taken in order.
 
 use crate::router_wide::RouterWide;
 use crate::units::{Capacity, FromArg};
@@ -27,7 +27,7 @@ pub mod text_file;
 pub mod units;
 
 pub use around::{Around, Named, Peer};
-pub use names::{Kind, Names, entries, port_entry};
+pub use names::{Kind, Names, entries, port_entry, port_words};
 
 /// One argument, still as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,16 +115,12 @@ fn keyword(raw: &str) -> Option<(&str, &str)> {
     Some((synonym.map_or(word, |(_, name)| name), value))
 }
 
-/// What Click says of arguments that nobody asked for.
-fn excess(extra: &[Arg]) -> String {
-    let keywords = extra
-        .iter()
-        .filter_map(|arg| Some(text::keyword(&arg.raw)?.0));
-    let keywords: Vec<&str> = keywords.collect();
-    match keywords.len() {
-        0 => "too many positional arguments".to_owned(),
-        _ => format!("bad keyword(s) {}", keywords.join(", ")),
-    }
+/// The first of several words, if it looks like a keyword to Click, in small letters, too.
+fn leading_word(raw: &str) -> Option<&str> {
+    let (word, rest) = raw.split_once(|c: char| c.is_ascii_whitespace())?;
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || "_:?.".contains(c);
+    let starts = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (starts && word.chars().all(is_of_word) && !rest.trim().is_empty()).then_some(word)
 }
 
 impl<'a> Args<'a> {
@@ -262,16 +258,23 @@ impl<'a> Args<'a> {
                 .filter(|i| !i.used)
                 .map(|i| i.arg.clone())
                 .collect();
-            let before = self.diagnostics.len();
+            let mut too_many = None;
             for arg in &extra {
                 self.refuse_extra(arg);
+                let Some(told) = self.diagnostics.pop() else {
+                    continue;
+                };
+                match leading_word(&arg.raw) {
+                    Some(word) => {
+                        let click = format!("{word}: unknown argument");
+                        self.diagnostics.push(told.click(click));
+                    }
+                    // Click tells of all of them at once, at the end.
+                    None if too_many.is_some() => self.diagnostics.push(told.click_silent()),
+                    None => too_many = Some(told.click("too many arguments")),
+                }
             }
-            let mut told = self.diagnostics.split_off(before).into_iter();
-            // Click tells of all of them at once.
-            if let Some(first) = told.next() {
-                self.diagnostics.push(first.click(excess(&extra)));
-            }
-            self.diagnostics.extend(told.map(Diagnostic::click_silent));
+            self.diagnostics.extend(too_many);
         }
         self.diagnostics
     }
@@ -317,30 +320,41 @@ impl<'a> Args<'a> {
         });
     }
 
-    /// Takes `NAME value`, wherever it stands.
+    /// Takes `NAME value`, wherever it stands; the last one, if there are several.
     fn take_keyword(&mut self, name: &str) -> Option<Arg> {
-        let item = self.items.iter_mut().find(|item| {
-            !item.used && keyword(&item.arg.raw).is_some_and(|(word, _)| word == name)
-        })?;
-        item.used = true;
-        let (_, value) = keyword(&item.arg.raw)?;
-        let value = value.to_owned();
-        let end = item.arg.range.end;
-        let start = end - value.len();
-        Some(Arg {
-            raw: value,
-            range: start..end,
-        })
+        let mut found = None;
+        for item in self.items.iter_mut().filter(|item| !item.used) {
+            let Some((_, value)) = keyword(&item.arg.raw).filter(|(word, _)| *word == name) else {
+                continue;
+            };
+            item.used = true;
+            let end = item.arg.range.end;
+            found = Some(Arg {
+                raw: value.to_owned(),
+                range: end - value.len()..end,
+            });
+        }
+        found
     }
 
-    /// Takes the next argument that belongs to no keyword.
-    fn take_next(&mut self) -> Option<Arg> {
-        let known = &self.known;
-        let item = self.items.iter_mut().find(|item| {
-            !item.used && keyword(&item.arg.raw).is_none_or(|(word, _)| !known.contains(&word))
-        })?;
+    /// Takes the next argument by place, past those of known keywords. One that starts with another keyword has no
+    /// place, unless the argument must be given: `Message(two words)`. For an argument that its keyword gives, too
+    /// (`named`), there is a place only before all keywords.
+    fn take_place(&mut self, is_required: bool, named: bool) -> Option<Arg> {
+        let has_keyword = |item: &Item| {
+            keyword(&item.arg.raw).is_some_and(|(word, _)| self.known.contains(&word))
+        };
+        let mut items = self.items.iter().enumerate();
+        let (at, item) = items.find(|(_, item)| !item.used && !has_keyword(item))?;
+        let is_behind_keyword = self.items[..at].iter().any(has_keyword);
+        let is_keyword = leading_word(&item.arg.raw).is_some();
+        if (named && is_behind_keyword) || (is_keyword && !is_required) {
+            return None;
+        }
+        let item = &mut self.items[at];
         item.used = true;
-        Some(item.arg.clone())
+        // Nothing between two commas stands for the default.
+        (!item.arg.raw.is_empty()).then(|| item.arg.clone())
     }
 
     fn parse<T: FromArg>(&mut self, name: &str, arg: &Arg) -> Option<T> {
@@ -372,13 +386,15 @@ impl<'a> Args<'a> {
         let is_required = default.is_none();
         self.note(name, T::KIND, default, keyword, doc);
         let mut found = self.take_keyword(name);
-        if found.is_none() && !keyword {
-            found = self.take_next();
+        if !keyword {
+            // An argument that is given in both ways is what its keyword says.
+            let by_place = self.take_place(is_required, found.is_some());
+            found = found.or(by_place);
         }
         if is_required && found.is_none() {
             let wrong = self.wrong(&format!("required argument {name} is missing"));
             let help = format!("{doc}: {}", T::KIND);
-            let click = format!("required {name} argument missing");
+            let click = format!("{name}: required argument missing");
             let wrong = wrong.at(self.config.span()).help(help);
             self.diagnostics.push(wrong.click(click));
         }
@@ -501,6 +517,14 @@ impl<'a> Args<'a> {
         let place = self.config.place(arg.range.clone());
         self.diagnostics
             .push(self.wrong(message.as_ref()).at(place));
+    }
+
+    /// As [`error`](Self::error); `click` is what Click says.
+    pub fn error_as(&mut self, arg: &Arg, message: impl AsRef<str>, click: impl Into<String>) {
+        self.error(arg, message);
+        if let Some(last) = self.diagnostics.pop() {
+            self.diagnostics.push(last.click(click));
+        }
     }
 
     /// Records a mistake in an argument, and what to do.

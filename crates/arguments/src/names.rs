@@ -1,8 +1,9 @@
 //! Names that arguments may use in place of addresses and ports.
 
+use crate::units::FromArg;
 use lang::args as text;
 use std::collections::{BTreeSet, HashMap};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// Names that arguments may use for addresses: AddressInfo entries and the addresses of devices; as the elements of
@@ -129,14 +130,13 @@ impl Names {
     /// Adds a PortInfo entry, as in /etc/services: a name, a port (`80`, `80/tcp`), further names. Words
     /// that are none are left to PortInfo itself to complain of.
     pub fn insert_port_entry(&mut self, entry: &str) {
-        let words: Vec<&str> = text::each_word(entry).collect();
+        let words: Vec<&str> = port_words(entry).collect();
         let [name, port, aliases @ ..] = words.as_slice() else {
             return;
         };
         let Some((port, kinds)) = port_entry(port) else {
             return;
         };
-        let aliases = aliases.iter().take_while(|alias| !alias.starts_with('#'));
         for name in [name].into_iter().chain(aliases) {
             for &kind in kinds {
                 self.insert(name, kind, port.to_string());
@@ -212,41 +212,49 @@ impl Names {
     }
 }
 
-/// What the port of a PortInfo entry stands for: `80` for both protocols, `80/tcp` or `80/udp` for one.
-pub fn port_entry(value: &str) -> Option<(u16, &'static [Kind])> {
-    let (port, kinds): (_, &[Kind]) = match value.split_once('/') {
-        None | Some((_, "tcp,udp" | "udp,tcp")) => {
-            (value.split('/').next()?, &[Kind::TcpPort, Kind::UdpPort])
-        }
-        Some((port, "tcp")) => (port, &[Kind::TcpPort]),
-        Some((port, "udp")) => (port, &[Kind::UdpPort]),
-        Some(_) => return None,
-    };
-    Some((port.parse().ok()?, kinds))
+/// The words of a PortInfo entry, up to a comment.
+pub fn port_words(entry: &str) -> impl Iterator<Item = &str> {
+    text::each_word(entry).take_while(|word| !word.starts_with('#'))
 }
 
-/// What a word of an AddressInfo entry gives: `10.0.0.1/8` is an address and a prefix.
+/// What the port of a PortInfo entry stands for: `80` for both protocols, `80/tcp` or `80/udp` for one. A port of
+/// another protocol, such as `80/sctp`, is a port of neither.
+pub fn port_entry(value: &str) -> Option<(u32, &'static [Kind])> {
+    let (port, protocol) = match value.split_once('/') {
+        Some((port, protocol)) => (port, protocol.to_ascii_lowercase()),
+        None => (value, String::new()),
+    };
+    let kinds: &[Kind] = match protocol.as_str() {
+        "" => &[Kind::TcpPort, Kind::UdpPort],
+        "tcp" | "6" => &[Kind::TcpPort],
+        "udp" | "17" => &[Kind::UdpPort],
+        _ => &[],
+    };
+    Some((u32::from_arg(port, &Names::default()).ok()?, kinds))
+}
+
+/// What a word of an AddressInfo entry gives: `10.0.0.1/8` is an address and a prefix, `10.0.0.0/8` a prefix only.
 pub fn entries(value: &str) -> Vec<(Kind, String)> {
     let address = value.split('/').next().unwrap_or(value);
     let with_prefix = value.contains('/');
     let mut found = Vec::new();
-    if address.parse::<std::net::Ipv4Addr>().is_ok() {
-        match with_prefix {
-            true if value.parse::<wire::Prefix4>().is_err() => {}
-            true => found.extend([
-                (Kind::Ip, address.to_owned()),
-                (Kind::IpNet, value.to_owned()),
-            ]),
-            false => found.push((Kind::Ip, address.to_owned())),
+    if let Ok(host) = address.parse::<Ipv4Addr>() {
+        if !with_prefix {
+            found.push((Kind::Ip, address.to_owned()));
+        } else if let Ok(net) = value.parse::<wire::Prefix4>() {
+            if net.addr() != host {
+                found.push((Kind::Ip, address.to_owned()));
+            }
+            found.push((Kind::IpNet, value.to_owned()));
         }
-    } else if address.parse::<std::net::Ipv6Addr>().is_ok() {
-        match with_prefix {
-            true if value.parse::<wire::Prefix6>().is_err() => {}
-            true => found.extend([
-                (Kind::Ip6, address.to_owned()),
-                (Kind::Ip6Net, value.to_owned()),
-            ]),
-            false => found.push((Kind::Ip6, address.to_owned())),
+    } else if let Ok(host) = address.parse::<Ipv6Addr>() {
+        if !with_prefix {
+            found.push((Kind::Ip6, address.to_owned()));
+        } else if let Ok(net) = value.parse::<wire::Prefix6>() {
+            if net.addr() != host {
+                found.push((Kind::Ip6, address.to_owned()));
+            }
+            found.push((Kind::Ip6Net, value.to_owned()));
         }
     } else if value.parse::<wire::EtherAddr>().is_ok() {
         found.push((Kind::Ether, value.to_owned()));
@@ -315,6 +323,18 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_without_a_host_is_no_address() {
+        let mut names = Names::default();
+        names.insert_entry("a 10.0.0.2 10.0.0.0/16 ::5 fd00::/8");
+        assert_eq!(names.get("a", Kind::Ip), Some("10.0.0.2"));
+        assert_eq!(names.get("a", Kind::IpNet), Some("10.0.0.0/16"));
+        assert_eq!(names.get("a", Kind::Ip6), Some("::5"));
+        names.insert_entry("b 10.0.0.0/16 fd00::1/8");
+        assert_eq!(names.get("b", Kind::Ip), None);
+        assert_eq!(names.get("b", Kind::Ip6), Some("fd00::1"));
+    }
+
+    #[test]
     fn a_network_has_a_broadcast_address_and_a_gateway() {
         let mut names = Names::default();
         names.insert_entry("net 10.0.0.77/26");
@@ -334,5 +354,8 @@ mod tests {
         assert_eq!(names.get("http", Kind::TcpPort), Some("80"));
         assert_eq!(names.get("http", Kind::UdpPort), None);
         assert_eq!(names.get("HyperText", Kind::TcpPort), None);
+        names.insert_port_entry("# nothing but a comment");
+        names.insert_port_entry("sip 5060/sctp");
+        assert_eq!(names.get("sip", Kind::UdpPort), None);
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn as_click<T: FromArg>(raw: &str) -> String {
     match (T::BOUNDS, integer(raw)) {
         (None, _) => "parse error".to_owned(),
         (Some(_), None) => "invalid number".to_owned(),
+        (Some((0, _)), Some(value)) if value < 0 => "invalid number".to_owned(),
         (Some((least, _)), Some(value)) if value < least => {
             format!("out of range, bound {least}")
         }
@@ -96,9 +97,9 @@ impl FromArg for bool {
     const KIND: &'static str = "true or false";
 
     fn from_arg(raw: &str, _: &Names) -> Result<bool, String> {
-        match raw.to_ascii_lowercase().as_str() {
-            "true" | "yes" | "1" | "on" | "t" | "y" => Ok(true),
-            "false" | "no" | "0" | "off" | "f" | "n" => Ok(false),
+        match raw {
+            "true" | "yes" | "1" | "t" | "y" => Ok(true),
+            "false" | "no" | "0" | "f" | "n" => Ok(false),
             _ => must_be(Self::KIND, raw),
         }
     }
@@ -336,8 +337,10 @@ macro_rules! addresses {
             const KIND: &'static str = $kind;
 
             fn from_arg(raw: &str, names: &Names) -> Result<$t, String> {
-                let text = names.get(raw, $name).unwrap_or(raw);
-                text.parse().map_or_else(|_| must_be(Self::KIND, raw), Ok)
+                // An address is what it says, whatever AddressInfo calls by that name.
+                let own = raw.parse().ok();
+                let found = own.or_else(|| names.get(raw, $name)?.parse().ok());
+                found.map_or_else(|| must_be(Self::KIND, raw), Ok)
             }
 
             fn stand_in() -> $t {
@@ -374,16 +377,25 @@ impl FromArg for vlan::Tag {
 }
 
 macro_rules! prefixes {
-    ($($t:ty, $kind:literal, $name:expr, $complete:expr;)*) => {$(
+    ($($t:ty, $kind:literal, $name:expr, $host:expr, $alone:literal, $complete:expr;)*) => {$(
         impl FromArg for $t {
             const KIND: &'static str = $kind;
 
-            /// Bits behind the prefix length may be set, as in Click: they do not count.
+            /// Bits behind the prefix length may be set, as in Click: they do not count. A name means its prefix, or
+            /// else its address; `name/8` means the prefix of this length around its address.
             fn from_arg(raw: &str, names: &Names) -> Result<$t, String> {
-                let text = $complete(names.get(raw, $name).unwrap_or(raw));
-                match <$t>::parse_host(&text) {
-                    Ok((address, len)) => Ok(<$t>::new(address, len)),
-                    Err(_) => must_be(Self::KIND, raw),
+                let parse = |text: &str| <$t>::parse_host(&$complete(text)).ok();
+                let host = |name| Some(format!("{}{}", names.get(name, $host)?, $alone));
+                let found = parse(raw)
+                    .or_else(|| parse(names.get(raw, $name)?))
+                    .or_else(|| parse(&host(raw)?))
+                    .or_else(|| {
+                        let (name, len) = raw.split_once('/')?;
+                        parse(&format!("{}/{len}", names.get(name, $host)?))
+                    });
+                match found {
+                    Some((address, len)) => Ok(<$t>::new(address, len)),
+                    None => must_be(Self::KIND, raw),
                 }
             }
 
@@ -399,8 +411,8 @@ macro_rules! prefixes {
 }
 
 prefixes! {
-    Prefix4, "an IPv4 prefix such as 192.0.2.0/24", Kind::IpNet, complete;
-    Prefix6, "an IPv6 prefix such as 2001:db8::/32", Kind::Ip6Net, Cow::Borrowed;
+    Prefix4, "an IPv4 prefix such as 192.0.2.0/24", Kind::IpNet, Kind::Ip, "/32", complete;
+    Prefix6, "an IPv6 prefix such as 2001:db8::/32", Kind::Ip6Net, Kind::Ip6, "/128", Cow::Borrowed;
 }
 
 /// `10.1/16` is `10.1.0.0/16`, and `0/0` is every address, as in Click.
@@ -419,9 +431,18 @@ pub(crate) fn complete(text: &str) -> Cow<'_, str> {
 
 /// Splits a number from the unit behind it.
 fn number_and_unit(raw: &str) -> Option<(f64, &str)> {
-    let end = raw
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(raw.len());
+    let digits = |text: &str| {
+        text.find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len())
+    };
+    let mut end = digits(raw);
+    if let Some(power) = raw[end..].strip_prefix(['e', 'E']) {
+        let sign = usize::from(power.starts_with(['-', '+']));
+        match digits(&power[sign..]) {
+            0 => {}
+            length => end += 1 + sign + length,
+        }
+    }
     let value = raw[..end].parse::<f64>().ok().filter(|v| v.is_finite())?;
     Some((value, raw[end..].trim()))
 }
@@ -431,7 +452,7 @@ impl FromArg for Duration {
 
     fn from_arg(raw: &str, _: &Names) -> Result<Duration, String> {
         let seconds = number_and_unit(raw).and_then(|(value, unit)| {
-            let scale = match unit.to_ascii_lowercase().as_str() {
+            let scale = match unit {
                 "" | "s" | "sec" => 1.0,
                 "ms" | "msec" => 1e-3,
                 "us" | "usec" => 1e-6,
@@ -609,7 +630,11 @@ mod tests {
     fn wrong_values_are_told_in_clicks_words_too() {
         assert_eq!(as_click::<u32>("many"), "invalid number");
         assert_eq!(as_click::<u8>("256"), "out of range, bound 255");
-        assert_eq!(as_click::<u16>("-1"), "out of range, bound 0");
+        assert_eq!(as_click::<u16>("-1"), "invalid number");
+        assert_eq!(
+            as_click::<i32>("-3000000000"),
+            "out of range, bound -2147483648"
+        );
         assert_eq!(as_click::<bool>("maybe"), "parse error");
     }
 

@@ -32,7 +32,7 @@ fn one_handler_is_answered_bare_and_several_by_name() {
     let two = run(&["-e", THREE, "-h", "c.count", "-h", "[cd].class"]);
     assert_eq!(
         out(&two),
-        "c.count:\n3\nc.class:\nCounter\nd.class:\nDiscard\n"
+        "c.count:\n3\n\nc.class:\nCounter\n\nd.class:\nDiscard\n\n"
     );
     let class = run(&["-e", THREE, "--handler=Counter.name"]);
     assert_eq!(out(&class), "c\n");

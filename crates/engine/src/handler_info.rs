@@ -59,6 +59,8 @@ pub struct HandlerInfo {
     /// Whether only elements of the router may use it: it reaches beyond the router, so that no one
     /// who reaches the router from outside may.
     pub inner: bool,
+    /// True if what is written is also an argument of the configuration string, which `config` then shows.
+    pub argument: bool,
 }
 
 /// Numbers of elements and handlers hold for one plan only.

@@ -35,7 +35,10 @@ pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
                     text += &format!("{path}:\n");
                 }
                 text += &answer;
-                if named || !(answer.is_empty() || answer.ends_with('\n')) {
+                if !(answer.is_empty() || answer.ends_with('\n')) {
+                    text.push('\n');
+                }
+                if named {
                     text.push('\n');
                 }
             }

@@ -15,14 +15,16 @@
 //!
 //! Arguments, any number of:
 //!
-//! - `ENTRY`: addresses or prefixes, then the Ethernet address to answer with, separated by spaces: `192.0.2.1
+//! - `ENTRY`: addresses or prefixes, and the Ethernet address to answer with, separated by spaces: `192.0.2.1
 //!   198.51.100.0/24 02:00:00:00:00:01`. With a prefix the element is a proxy for its addresses. A name that
-//!   stands for both an IP and an Ethernet address may stand alone. The longest prefix decides.
+//!   stands for both an IP and an Ethernet address may stand alone. The longest prefix decides; of an address that is
+//!   given twice the last entry. (`ashlar click` keeps the entries in Click's order, and the first that fits decides.)
 
 use crate::prelude::*;
+use arguments::Names;
 use arguments::units::FromArg;
-use arguments::{Kind, Names};
 use engine::publish::{Published, domain};
+use lang::Severity;
 use std::net::Ipv4Addr;
 use wire::{Arp, Ether, EtherAddr, Prefix4, arp, ether};
 
@@ -30,10 +32,28 @@ const OTHER_ADDRESS: u8 = 0;
 const NOT_A_REQUEST: u8 = 1;
 const OTHERS: u8 = 1;
 
-/// The longest prefix first.
-type Table = Vec<(Prefix4, EtherAddr)>;
+type Entry = (Prefix4, EtherAddr);
+
+/// The first entry whose prefix holds an address is its answer.
+type Table = Vec<Entry>;
+
+/// Where a new entry goes.
+#[derive(Clone, Copy)]
+enum Order {
+    /// The longest prefix first.
+    Longest,
+    /// As in Click: behind all others, but before those at the end whose prefix holds the new entry's address.
+    Click,
+}
+
+/// What is wrong with an entry.
+struct Wrong {
+    click: &'static str,
+    text: String,
+}
 
 pub(super) struct Config {
+    order: Order,
     table: Published<Table>,
 }
 
@@ -51,18 +71,26 @@ impl Element for ArpResponder {
 
     fn configure(args: &mut Args) -> Config {
         let mut table = Table::new();
-        for arg in args.rest("ENTRY", "addresses and an Ethernet address", "an entry") {
+        let order = Order::of(args.as_click);
+        let given = args.rest("ENTRY", "addresses and an Ethernet address", "an entry");
+        for (number, arg) in given.iter().enumerate() {
             match entries(&arg.words(), args.names()) {
-                Ok(entries) => entries.into_iter().for_each(|e| put(&mut table, e)),
+                Ok(entries) => {
+                    for entry in entries {
+                        if order.put(&mut table, entry) {
+                            let twice = format!("multiple entries for {}", entry.0);
+                            args.say(Severity::Warning, twice);
+                        }
+                    }
+                }
                 Err(_) if args.names().has_mistake(&arg.raw) => {}
-                Err(wrong) => args.error_with_help(
-                    &arg,
-                    wrong,
-                    "write prefixes, then the Ethernet address: 10.0.0.1 02:00:00:00:00:01",
-                ),
+                Err(Wrong { click, text }) => {
+                    args.error_as(arg, text, format!("argument {number}: {click}"));
+                }
             }
         }
         Config {
+            order,
             table: Published::new(domain(), table),
         }
     }
@@ -93,6 +121,15 @@ impl Element for ArpResponder {
         let mut head = Ether::new_unchecked(head);
         head.set_dst(asker);
         head.set_src(mac);
+        // What padded the request, and what was noted of it, is not the reply's; but for the VLAN.
+        packet.truncate(ether::LEN + arp::LEN);
+        let tci = packet.vlan_tci();
+        let cold = packet.cold_mut();
+        (cold.user, cold.timestamp, cold.extra) = ([0; 48], 0, 0);
+        packet.set_vlan_tci(tci);
+        let anno = packet.anno_mut();
+        anno.paint = 0;
+        anno.set_dst4([0; 4]);
         packet.set_mac_here();
         Verdict::ON
     }
@@ -121,10 +158,12 @@ impl Element for ArpResponder {
             "adds an entry, written as in ENTRY",
             |config: &Config, value| {
                 let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
-                let entries = entries(&words, &Names::default())?;
+                let entries = entries(&words, &Names::default()).map_err(|wrong| wrong.text)?;
                 config.table.update(|table| {
                     let mut table = Table::clone(table);
-                    entries.into_iter().for_each(|e| put(&mut table, e));
+                    for entry in &entries {
+                        config.order.put(&mut table, *entry);
+                    }
                     Arc::new(table)
                 });
                 Ok(String::new())
@@ -154,35 +193,88 @@ fn find(table: &Table, ip: Ipv4Addr) -> Option<EtherAddr> {
     table.iter().find(|(net, _)| net.contains(ip)).map(|e| e.1)
 }
 
-/// Adds an entry, or changes the one of its prefix.
-fn put(table: &mut Table, (net, mac): (Prefix4, EtherAddr)) {
-    match table.iter_mut().find(|(n, _)| *n == net) {
-        Some(entry) => entry.1 = mac,
-        None => {
-            let at = table.partition_point(|(n, _)| n.len() >= net.len());
-            table.insert(at, (net, mac));
+impl Order {
+    fn of(as_click: bool) -> Order {
+        if as_click {
+            Order::Click
+        } else {
+            Order::Longest
         }
+    }
+
+    /// Adds an entry, or changes the one of its prefix: true if there was one.
+    fn put(self, table: &mut Table, (net, mac): Entry) -> bool {
+        let found = match self {
+            Order::Longest => table.iter().position(|(n, _)| *n == net),
+            Order::Click => click_place(table, net)
+                .checked_sub(1)
+                .filter(|&at| table[at].0 == net),
+        };
+        if let Some(at) = found {
+            table[at].1 = mac;
+            return true;
+        }
+        let at = match self {
+            Order::Longest => table.partition_point(|(n, _)| n.len() >= net.len()),
+            Order::Click => click_place(table, net),
+        };
+        table.insert(at, (net, mac));
+        false
     }
 }
 
-/// The entries that `IP/MASK ... ETH` stands for.
-fn entries(words: &[String], names: &Names) -> Result<Table, String> {
-    let Some((last, nets)) = words.split_last() else {
-        return Err("the entry is empty".to_owned());
-    };
-    let mac = EtherAddr::from_arg(last, names).map_err(|wrong| format!("the last word {wrong}"))?;
-    let both = nets.is_empty() && names.get(last, Kind::Ether).is_some();
-    if nets.is_empty() && !both {
-        return Err(format!("there is no address before `{last}`"));
-    }
-    let nets = if both { words } else { nets };
-    let each = nets.iter().map(|word| {
+/// Where Click puts a prefix.
+fn click_place(table: &Table, net: Prefix4) -> usize {
+    let holds = |(n, _): &&Entry| n.contains(net.addr()) && n.addr() != net.addr();
+    table.len() - table.iter().rev().take_while(holds).count()
+}
+
+/// The entries that `IP/MASK ... ETH` stands for, in any order. A name may stand for both; another word for the Ethernet
+/// address takes precedence over it.
+fn entries(words: &[String], names: &Names) -> Result<Table, Wrong> {
+    let (mut nets, mut mac, mut name_mac) = (Vec::new(), None, None);
+    for word in words {
         // A name may stand for an address and for its network: the address is meant.
         let host = Ipv4Addr::from_arg(word, names).map(|ip| Prefix4::new(ip, 32));
-        let net = host.or_else(|_| Prefix4::from_arg(word, names));
-        Ok((net.map_err(|wrong| format!("each address {wrong}"))?, mac))
-    });
-    each.collect()
+        let net = host.or_else(|_| Prefix4::from_arg(word, names)).ok();
+        let ether = EtherAddr::from_arg(word, names).ok();
+        match (net, ether) {
+            (None, None) => {
+                return Err(Wrong {
+                    click: "expected IP/MASK ETH",
+                    text: format!("`{word}` is no IPv4 address or prefix and no Ethernet address"),
+                });
+            }
+            (None, Some(_)) if mac.is_some() => {
+                return Err(Wrong {
+                    click: "more than one ETH",
+                    text: "there are two Ethernet addresses".to_owned(),
+                });
+            }
+            (None, Some(_)) => mac = ether,
+            (Some(net), ether) => {
+                nets.push(net);
+                name_mac = name_mac.or(ether);
+            }
+        }
+    }
+    let mac = mac.or(name_mac);
+    if nets.is_empty() && words.is_empty() {
+        return Ok(Table::new());
+    }
+    if nets.is_empty() {
+        return Err(Wrong {
+            click: "missing IP/MASK",
+            text: "there is no address: write 10.0.0.1 02:00:00:00:00:01".to_owned(),
+        });
+    }
+    let Some(mac) = mac else {
+        return Err(Wrong {
+            click: "missing ETH",
+            text: "there is no Ethernet address: write 10.0.0.1 02:00:00:00:00:01".to_owned(),
+        });
+    };
+    Ok(nets.into_iter().map(|net| (net, mac)).collect())
 }
 
 #[cfg(test)]
@@ -203,6 +295,20 @@ mod tests {
         let reply = |ip| arp_reply(US, ip, A, "10.0.0.9");
         assert_eq!(bench.take("out"), [reply("10.0.0.1"), reply("10.5.6.7")]);
         assert_eq!(bench.drops("r", "other_address"), 1);
+    }
+
+    #[test]
+    fn replies_are_new_packets_without_padding_and_annotations() {
+        let text = format!(
+            "p :: Paint(5) -> SetIPAddress(1.2.3.4) -> ARPResponder(10.0.0.1 {US}) -> out :: Collect"
+        );
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let mut padded = arp_request(A, "10.0.0.9", "10.0.0.1");
+        padded.extend([0; 18]);
+        bench.push("p", &[padded]);
+        let out = bench.take_packets("out").remove(0);
+        assert_eq!(out.bytes, arp_reply(US, "10.0.0.1", A, "10.0.0.9"));
+        assert_eq!((out.anno.paint, out.anno.dst4()), (0, [0; 4]));
     }
 
     #[test]
@@ -280,8 +386,59 @@ mod tests {
             let text = format!("Idle -> ARPResponder({entry}) -> Discard");
             testkit::errors(crate::CLASSES, &text)
         };
-        assert!(refused("10.0.0.1").contains("the last word must be an Ethernet address"));
-        assert!(refused(US).contains("there is no address before"));
-        assert!(refused(&format!("10.0.0.1, ten {US}")).contains("each address must be an IPv4"));
+        assert!(refused("10.0.0.1").contains("there is no Ethernet address"));
+        assert!(refused(US).contains("there is no address"));
+        assert!(refused(&format!("10.0.0.1 {US} {A}")).contains("two Ethernet addresses"));
+        assert!(refused(&format!("10.0.0.1 {US}, ten {US}")).contains("`ten` is no IPv4"));
+    }
+
+    #[test]
+    fn names_stand_for_what_a_word_may_be_and_words_come_in_any_order() {
+        let text = |entries: &str| {
+            format!(
+                "AddressInfo(a 1.0.0.2/24 00:01:02:03:04:05, b 2.0.0.2 00:01:02:03:04:06,
+                   c 00:01:02:03:04:07);
+                 r :: ARPResponder({entries}) -> Discard"
+            )
+        };
+        for (entries, table) in [
+            (
+                "a b",
+                "1.0.0.2/32 00-01-02-03-04-05\n2.0.0.2/32 00-01-02-03-04-05\n",
+            ),
+            ("c a:ipnet", "1.0.0.0/24 00-01-02-03-04-07\n"),
+            ("a:eth b", "2.0.0.2/32 00-01-02-03-04-05\n"),
+            ("b c", "2.0.0.2/32 00-01-02-03-04-07\n"),
+            ("a:gw c", "1.0.0.1/32 00-01-02-03-04-07\n"),
+        ] {
+            let mut bench = Bench::new(crate::CLASSES, &text(entries));
+            assert_eq!(bench.read("r.table"), table, "{entries}");
+        }
+    }
+
+    #[test]
+    fn entries_stand_in_clicks_order_when_the_router_is_to_run_as_click() {
+        let mac = |last: u8| format!("0:0:0:0:0:{last}");
+        let shown = |entries: &[&str]| {
+            let list: Vec<String> = (1..)
+                .zip(entries)
+                .map(|(i, e)| format!("{e} {}", mac(i)))
+                .collect();
+            let text = format!("r :: ARPResponder({}) -> Discard", list.join(", "));
+            let mut bench = Bench::click(crate::CLASSES, &text);
+            bench
+                .read("r.table")
+                .replace("00-00-00-00-00-0", "")
+                .replace('\n', ", ")
+        };
+        assert_eq!(shown(&["1.0.0.1", "1.0.0.1"]), "1.0.0.1/32 2, ");
+        assert_eq!(
+            shown(&["1.0.0.2", "1.0.0.1", "1.0.0.2"]),
+            "1.0.0.2/32 1, 1.0.0.1/32 2, 1.0.0.2/32 3, "
+        );
+        assert_eq!(
+            shown(&["1.0.0.0/8", "1.0.0.0/16", "1.0.0.1", "1.1.0.0/16"]),
+            "1.0.0.1/32 3, 1.0.0.0/8 1, 1.0.0.0/16 2, 1.1.0.0/16 4, "
+        );
     }
 }

@@ -313,9 +313,9 @@ alignment offset 0
             testkit::errors(crate::CLASSES, &text)
         };
         let said = warned("Classifier", "12/08, 12/0806 12/0800, -");
-        assert!(said.contains("pattern 1 matches no packets"), "{said}");
+        assert!(said.contains("output 1 matches no packets"), "{said}");
         assert!(!said.contains("pattern 0") && !said.contains("pattern 2"));
         let said = warned("IPClassifier", "src port www and ftp, -, tcp");
-        assert!(said.contains("pattern 2 matches no packets"), "{said}");
+        assert!(said.contains("output 2 matches no packets"), "{said}");
     }
 }

@@ -107,7 +107,7 @@ impl Compiled {
     pub(super) fn warn(&self, args: &mut Args, patterns: usize) {
         for output in (0..=u8::MAX).take(patterns) {
             if !self.program.leads_to(Some(u32::from(output))) {
-                let message = format!("pattern {output} matches no packets");
+                let message = format!("output {output} matches no packets");
                 args.say(Severity::Warning, message);
             }
         }
@@ -143,8 +143,8 @@ impl Compiled {
     }
 
     /// The decisions, where `output` says what an outcome is to the outside.
-    pub(super) fn show(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
-        self.program.show(output)
+    pub(super) fn show_ip(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
+        self.program.show_ip(output)
     }
 }
 

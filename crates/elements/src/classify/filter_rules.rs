@@ -246,7 +246,7 @@ impl FilterRules {
                 .find(|(_, at)| *at == slot as usize)
                 .and_then(|(line, _)| line.output)
         };
-        self.filter.snapshot().compiled.show(&output)
+        self.filter.snapshot().compiled.show_ip(&output)
     }
 
     /// The rules with their numbers and hits.

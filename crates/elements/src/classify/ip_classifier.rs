@@ -234,9 +234,9 @@ mod tests {
         assert_eq!(bench.take("b"), [from(1)]);
         assert_eq!(
             bench.read("i.program"),
-            " 0  12/0a000002%ffffffff  yes->[0]  no->step 1
- 1  12/0a000000%ffffff00  yes->[1]  no->[X]
-safe length 16
+            " 0 268/0a000002%ffffffff  yes->[0]  no->step 1
+ 1 268/0a000000%ffffff00  yes->[1]  no->[X]
+safe length 272
 alignment offset 0
 "
         );

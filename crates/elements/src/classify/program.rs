@@ -250,22 +250,30 @@ impl Next {
 }
 
 impl Program {
-    /// As Click prints it. Offsets from the transport header are marked `t`, from the MAC header `m`.
+    /// As Click prints it, where offsets are from the packet's start.
     pub(super) fn show(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
+        self.show_from([0; 3], output)
+    }
+
+    /// As Click prints it, where offsets are from the network header (at 256), the transport header (at 512) and the MAC
+    /// header (at 0).
+    pub(super) fn show_ip(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
+        self.show_from([256, 512, 0], output)
+    }
+
+    fn show_from(&self, bases: [usize; 3], output: &dyn Fn(u32) -> Option<u8>) -> String {
         let mut text = String::new();
         if self.steps.is_empty() {
             text += &format!("all->{}\n", self.first.show(output));
         }
         for (at, Step { test, yes, no }) in self.steps.iter().enumerate() {
-            let base = ["", "t", "m"][test.word.base as usize];
-            let place = format!("{base}{}", test.word.offset);
+            let place = bases[test.word.base as usize] + usize::from(test.word.offset);
             let (value, mask) = (test.value, test.mask);
             let (yes, no) = (yes.show(output), no.show(output));
             text += &format!("{at:2} {place:>3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}\n");
         }
-        let from_start = self.steps.iter().map(|s| s.test);
-        let from_start = from_start.filter(|t| t.word.base as usize == 0);
-        let safe = from_start.map(Test::needs).max().unwrap_or(0);
+        let needs = |step: &Step| bases[step.test.word.base as usize] + step.test.needs();
+        let safe = self.steps.iter().map(needs).max().unwrap_or(0);
         text + &format!("safe length {safe}\nalignment offset 0\n")
     }
 }

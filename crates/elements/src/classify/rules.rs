@@ -111,7 +111,9 @@ impl Rules {
 
     /// The decisions as text.
     pub(super) fn program(&self) -> String {
-        self.compiled.snapshot().to_string()
+        self.compiled
+            .snapshot()
+            .show_ip(&|outcome| u8::try_from(outcome).ok())
     }
 
     /// Warns of patterns that match nothing, where each has an output of its number.

@@ -38,6 +38,7 @@ fn annotations(packet: &Packet) -> [u8; 48] {
     let anno = packet.anno();
     bytes[..16].copy_from_slice(&anno.dst6());
     bytes[16] = anno.paint;
+    bytes[19] = u8::from(anno.fix_ip_src());
     bytes
 }
 
@@ -66,7 +67,9 @@ impl Style for Print {
         let _ = write!(out, "{:4}", packet.len());
         if self.annotations {
             out.extend(b" | ");
-            Contents::Hex.push(&annotations(packet), false, out);
+            for byte in annotations(packet) {
+                let _ = write!(out, "{byte:02x}");
+            }
         }
         let shown = &packet.data()[..packet.len().min(self.length_max)];
         if self.contents != Contents::None && !shown.is_empty() {
@@ -122,8 +125,8 @@ mod tests {
         };
         let line = line(&all, b"ab");
         assert!(line.starts_with("(h128 t"), "{line}");
-        assert!(line.contains(")    2 | 00000000 "), "{line}");
-        assert!(line.contains(" 07000000 "), "{line}");
+        assert!(line.contains(")    2 | 0000000000"), "{line}");
+        assert!(line.contains("0000000007000000"), "{line}");
     }
 
     #[test]

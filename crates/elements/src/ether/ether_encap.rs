@@ -88,19 +88,21 @@ impl Element for EtherEncap {
         Handler::text("src", "see SRC", |e, _| {
             Ok(e.fields.src.dashed().to_string())
         }),
-        Handler::set("src", "changes SRC", |e, value, _| {
+        Handler::argument(Handler::set("src", "changes SRC", |e, value, _| {
             e.change(|f| &mut f.src, value)
-        }),
+        })),
         Handler::text("dst", "see DST", |e, _| {
             Ok(e.fields.dst.dashed().to_string())
         }),
-        Handler::set("dst", "changes DST", |e, value, _| {
+        Handler::argument(Handler::set("dst", "changes DST", |e, value, _| {
             e.change(|f| &mut f.dst, value)
-        }),
+        })),
         Handler::show("ethertype", "see ETHERTYPE", |e| &e.fields.ethertype),
-        Handler::set("ethertype", "changes ETHERTYPE", |e, value, _| {
-            e.change(|f| &mut f.ethertype, value)
-        }),
+        Handler::argument(Handler::set(
+            "ethertype",
+            "changes ETHERTYPE",
+            |e, value, _| e.change(|f| &mut f.ethertype, value),
+        )),
     ];
 }
 

@@ -60,9 +60,9 @@ impl Element for EtherRewrite {
 
     const HANDLERS: &'static [Handler<EtherRewrite>] = &[
         Handler::text("src", "see SRC", |e, _| Ok(e.src.dashed().to_string())),
-        Handler::assign("src", "changes SRC", |e| &mut e.src),
+        Handler::argument(Handler::assign("src", "changes SRC", |e| &mut e.src)),
         Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
-        Handler::assign("dst", "changes DST", |e| &mut e.dst),
+        Handler::argument(Handler::assign("dst", "changes DST", |e| &mut e.dst)),
     ];
 }
 

@@ -72,7 +72,10 @@ impl<F: Family> Element for Encap<F> {
         let dst = args.required("DST", "the destination address");
         let (kind, code) = F::kind_and_code(args);
         Message {
-            header: Header::new(src, dst, proto::ICMP),
+            header: Header {
+                ttl: 255,
+                ..Header::new(src, dst, proto::ICMP)
+            },
             kind,
             code,
             identifier: args.key("IDENTIFIER", 0, "the identifier, where the type has one"),

@@ -91,11 +91,15 @@ pub(super) struct Config {
     fix_src: bool,
     mpls: bool,
     limit: Limit,
+    /// True if messages are to be as Click's: without precedence, numbered, with its way back along a source route.
+    as_click: bool,
 }
 
 pub(super) struct ICMPError {
     config: Arc<Config>,
     limited: bool,
+    /// Messages made.
+    made: u16,
 }
 
 impl Element for ICMPError {
@@ -131,7 +135,8 @@ impl Element for ICMPError {
         let doc = "the MTU to report in `unreachable needfrag`";
         let pmtu = args.key("PMTU", Mtu::of(0), doc).bytes;
         let limit = Limit::of_errors(args);
-        let ttl = args.key("TTL", 64, "time to live of messages");
+        let usual = if args.as_click { 200 } else { 64 };
+        let ttl = args.key("TTL", usual, "time to live of messages");
         let fix_src = args.key(
             "USE_FIX_ANNO",
             true,
@@ -158,6 +163,7 @@ impl Element for ICMPError {
             fix_src,
             mpls,
             limit,
+            as_click: args.as_click,
         }
     }
 
@@ -165,6 +171,7 @@ impl Element for ICMPError {
         ICMPError {
             limited: config.limit.holds(init.as_click()),
             config: Arc::clone(config),
+            made: 0,
         }
     }
 
@@ -175,7 +182,12 @@ impl Element for ICMPError {
         if self.limited && !self.config.limit.take(cx) {
             return Verdict::drop(RATE_LIMITED);
         }
-        let made = self.config.message(packet, cx.random() as u16);
+        self.made = self.made.wrapping_add(1);
+        let ident = match self.config.as_click {
+            true => self.made,
+            false => cx.random() as u16,
+        };
+        let made = self.config.message(packet, ident);
         on_if(made.is_some(), NO_ROOM)
     }
 
@@ -270,7 +282,10 @@ impl Config {
         let rest = self.rest(packet);
         let ip = ip4::header(packet)?;
         let (src, tos) = (ip.src(), ip.tos());
-        let back = Reversed::of(ip.header(), own);
+        let back = match self.as_click {
+            true => Reversed::of_click(ip.header()),
+            false => Reversed::of(ip.header(), own),
+        };
         let option = back.as_ref().map_or(&[][..], Reversed::padded);
         let dst = back.as_ref().map_or(src, |b| b.first);
         let header_len = ipv4::MIN_LEN + option.len();
@@ -302,7 +317,10 @@ impl Config {
         header[ipv4::MIN_LEN..].copy_from_slice(option);
         let mut ip = Ipv4::new_unchecked(header);
         ip.set_header_len(header_len);
-        ip.set_tos(PRECEDENCE | tos & TOS);
+        ip.set_tos(match self.as_click {
+            true => 0,
+            false => PRECEDENCE | tos & TOS,
+        });
         ip.set_total_len(total_len);
         ip.set_ident(ident);
         ip.set_fragment_word(0);

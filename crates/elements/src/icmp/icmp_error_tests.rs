@@ -263,6 +263,36 @@ fn messages_are_limited_per_second_and_in_bursts() {
     assert_eq!(unlimited.take("out").len(), 3000);
 }
 
+/// The values are what Click makes of the same packets.
+#[test]
+fn clicks_driver_makes_messages_as_click_does() {
+    let text = "c :: CheckIPHeader -> ICMPError(9.9.9.9, unreachable, host) -> out :: Collect";
+    let mut bench = Bench::click(crate::CLASSES, text);
+    let route = |pointer: u8| [LSRR, 11, pointer, 5, 5, 5, 5, 6, 6, 6, 6, 0];
+    let source_routed = |pointer| make(HOST, PEER, &route(pointer), b"data");
+    bench.push(
+        "c",
+        &[
+            ip(HOST, PEER, b"data"),
+            source_routed(4),
+            source_routed(8),
+            source_routed(12),
+        ],
+    );
+    let headers = bench.take("out").into_iter().map(|message| {
+        let ip = Ipv4::new_checked(&message).unwrap();
+        assert_eq!((ip.ttl(), ip.tos(), ip.dst().octets()), (200, 0, HOST));
+        (ip.ident(), ip.header()[20..].to_vec())
+    });
+    let expected = [
+        (1, vec![]),
+        (2, vec![LSRR, 3, 4, 0]),
+        (3, vec![LSRR, 7, 4, 5, 5, 5, 5, 0]),
+        (4, vec![LSRR, 11, 4, 6, 6, 6, 6, 5, 5, 5, 5, 0]),
+    ];
+    assert_eq!(headers.collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn clicks_driver_limits_only_what_its_file_limits() {
     let text =

@@ -32,8 +32,9 @@ const BAD_OPTION: u8 = 3;
 
 pub(super) struct ICMPPingResponder {
     ttl: u8,
-    /// Whether requests are answered whatever link-layer address they came to.
-    any_link: bool,
+    /// True if it does as Click: answers requests whatever link-layer address they came to, and keeps their
+    /// identification.
+    as_click: bool,
 }
 
 impl Element for ICMPPingResponder {
@@ -48,13 +49,14 @@ impl Element for ICMPPingResponder {
     type Config = u8;
 
     fn configure(args: &mut Args) -> u8 {
-        args.key("TTL", 64, "time to live of replies")
+        let usual = if args.as_click { 255 } else { 64 };
+        args.key("TTL", usual, "time to live of replies")
     }
 
     fn new(ttl: &Arc<u8>, init: &Init) -> ICMPPingResponder {
         ICMPPingResponder {
             ttl: **ttl,
-            any_link: init.as_click(),
+            as_click: init.as_click(),
         }
     }
 
@@ -62,14 +64,14 @@ impl Element for ICMPPingResponder {
         let Some((src, dst)) = request(packet) else {
             return Verdict::reject(NOT_ECHO, 1);
         };
-        let to_host = self.any_link || packet.anno().packet_type == PacketType::Host;
+        let to_host = self.as_click || packet.anno().packet_type == PacketType::Host;
         if !to_host || addr::is_multicast4(dst) || addr::is_class_e(dst) {
             return Verdict::drop(GROUP);
         }
         if addr::is_martian_source4(src) {
             return Verdict::drop(BAD_SOURCE);
         }
-        let ident = cx.random() as u16;
+        let ident = (!self.as_click).then(|| cx.random() as u16);
         let first = match self.answer(packet, src, dst, ident, day_ms(cx.now())) {
             Ok(first) => first,
             Err(reason) => return Verdict::drop(reason),
@@ -100,7 +102,7 @@ impl ICMPPingResponder {
         packet: &mut Packet,
         src: Ipv4Addr,
         dst: Ipv4Addr,
-        ident: u16,
+        ident: Option<u16>,
         time: u32,
     ) -> Result<Ipv4Addr, u8> {
         let mut ip = ip4::header_mut(packet).ok_or(NOT_ECHO)?;
@@ -117,7 +119,9 @@ impl ICMPPingResponder {
         ip.set_src(dst);
         ip.set_dst(first);
         ip.set_ttl(self.ttl);
-        ip.set_ident(ident);
+        if let Some(ident) = ident {
+            ip.set_ident(ident);
+        }
         ip.set_fragment_word(0);
         ip.fill_checksum();
         Icmp::new_unchecked(&mut packet.network_mut()[header_len..]).answer_echo();
@@ -245,7 +249,13 @@ mod tests {
         let mut packet = Packet::from_bytes(&ping(HOST, ROUTER, &[], b"")).unwrap();
         packet.anno_mut().packet_type = PacketType::Multicast;
         bench.push_packets("c", 0, Batch::from_iter([packet]));
-        assert_eq!(bench.take("out").len(), 1);
+        let out = bench.take("out").remove(0);
+        let (reply, request) = (
+            Ipv4::new_checked(&out).unwrap(),
+            ping(HOST, ROUTER, &[], b""),
+        );
+        assert_eq!(reply.ttl(), 255);
+        assert_eq!(reply.ident(), Ipv4::new_checked(&request).unwrap().ident());
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub(super) struct ICMPPingSource {
     message: Message,
     /// The identifier is still to be drawn.
     unnumbered: bool,
+    /// The first sequence number.
+    first: u16,
     interval: Duration,
     limit: i64,
     active: bool,
@@ -84,7 +86,7 @@ impl ICMPPingSource {
     fn request(&mut self, cx: &Cx, data: &[u8]) -> Option<Packet> {
         let mut packet = Packet::from_bytes(data)?;
         // Replies are found by this number, which the count makes, wherever this runs.
-        let number = self.count as u16;
+        let number = (self.count as u16).wrapping_add(self.first);
         if !self.message.put(&mut packet, number) {
             return None;
         }
@@ -169,7 +171,10 @@ impl Element for ICMPPingSource {
             identifier,
             interval: args.key("INTERVAL", Duration::from_secs(1), "time between requests"),
             message: Message {
-                header: Header::new(src, To::Fixed(dst), proto::ICMP),
+                header: Header {
+                    ttl: if args.as_click { 200 } else { 250 },
+                    ..Header::new(src, To::Fixed(dst), proto::ICMP)
+                },
                 kind: icmp::ECHO,
                 code: 0,
                 identifier: identifier.unwrap_or(0),
@@ -191,6 +196,7 @@ impl Element for ICMPPingSource {
             name: init.name.to_owned(),
             message: config.message,
             unnumbered: config.identifier.is_none() && !init.as_click(),
+            first: u16::from(init.as_click()),
             interval: config.interval,
             limit: config.limit,
             active: config.active,

@@ -7,7 +7,7 @@
 //!
 //! Each argument is a name followed by its addresses: IPv4 or IPv6 addresses or prefixes, and Ethernet
 //! addresses. An argument of another element may then be `me` or, to choose one of its addresses, `me:ip`,
-//! `me:ipnet`, `me:ip6`, `me:ip6net` or `me:eth`. With a prefix there are also `me:bcast`, the network's broadcast
+//! `me:ipnet`, `me:ip6`, `me:ip6net` or `me:eth`. `10.0.0.0/8` is a prefix only, and no address. With a prefix there are also `me:bcast`, the network's broadcast
 //! address, and `me:gw`, its first address, where the gateway usually is. Names hold in the compound element in
 //! which AddressInfo stands, and in those within it; the nearest AddressInfo counts. From elsewhere it is `compound/me`; and
 //! where several addresses may stand, `*/me` means that name of all compound elements that have it. So a router may have a
@@ -33,18 +33,20 @@ impl Element for AddressInfo {
     fn configure(args: &mut Args) {
         for entry in args.rest("NAME", "a name and its addresses", "an entry") {
             let words = entry.words();
-            if words.len() < 2 {
-                args.error_with_help(
-                    &entry,
-                    format!("`{}` has no address", entry.raw),
-                    "write a name, then its addresses",
+            if words.len() == 1 {
+                let wrong = format!(
+                    "`{}` has no address: write a name, then its addresses",
+                    entry.raw
                 );
+                args.error_as(&entry, wrong, "expected 'NAME [ADDRS]'");
             }
             for word in words.iter().skip(1) {
                 if arguments::entries(word).is_empty() {
-                    args.error(
+                    let wrong = format!("`{word}` is no IP or Ethernet address or prefix");
+                    args.error_as(
                         &entry,
-                        format!("`{word}` is no IP or Ethernet address or prefix"),
+                        wrong,
+                        format!("'{word}' is not a recognizable address"),
                     );
                 }
             }

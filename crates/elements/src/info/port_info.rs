@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each argument has the form of a line of /etc/services: a name, the port with its protocol (both TCP and UDP
-//! if there is no protocol), and further names; `#` starts a comment. Names hold in the compound element in which
+//! if there is no protocol), and further names; `#` starts a comment. Ports of other protocols have no effect. Names hold in the compound element in which
 //! PortInfo stands, and in those within it. They take precedence over names that are known without it: those that
 //! Click knows, and those in the file `/etc/services`.
 
@@ -27,14 +27,14 @@ impl Element for PortInfo {
 
     fn configure(args: &mut Args) {
         for entry in args.rest("NAME", "a name and its port", "an entry") {
-            let words = entry.words();
-            let port = words.get(1);
-            if port.is_none_or(|p| arguments::port_entry(p).is_none()) {
-                args.error_with_help(
-                    &entry,
-                    format!("`{}` names no port", entry.raw),
-                    "write a name, then its port: www 80/tcp",
-                );
+            let mut words = arguments::port_words(&entry.raw);
+            // A comment alone says nothing.
+            if words.next().is_none() {
+                continue;
+            }
+            if words.next().and_then(arguments::port_entry).is_none() {
+                let wrong = format!("`{}` names no port: write www 80/tcp", entry.raw);
+                args.error_as(&entry, wrong, "expected 'NAME PORT/PROTO'");
             }
         }
     }
@@ -73,8 +73,15 @@ mod tests {
 
     #[test]
     fn an_entry_without_a_port_is_refused() {
-        let errors = testkit::errors(crate::CLASSES, "PortInfo(a 80/tcp, b, c 80/sctp)");
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "PortInfo(a 80/tcp, b, c -1, d 80/sctp, # e)",
+        );
         assert!(errors.contains("`b` names no port"), "{errors}");
-        assert!(errors.contains("`c 80/sctp` names no port"), "{errors}");
+        assert!(errors.contains("`c -1` names no port"), "{errors}");
+        assert!(
+            !errors.contains("`d") && !errors.contains("# e"),
+            "{errors}"
+        );
     }
 }

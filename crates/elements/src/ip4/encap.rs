@@ -166,9 +166,9 @@ pub(crate) const fn read_src<E: Headed>() -> Handler<E> {
 
 /// Handler `src`, to write.
 pub(crate) const fn write_src<E: Headed>() -> Handler<E> {
-    Handler::set("src", "changes SRC", |e, value, _| {
+    Handler::argument(Handler::set("src", "changes SRC", |e, value, _| {
         assign(&mut e.header_mut().src, value)
-    })
+    }))
 }
 
 /// Handler `dst`, to read.
@@ -178,7 +178,7 @@ pub(crate) const fn read_dst<E: Headed>() -> Handler<E> {
 
 /// Handler `dst`, to write.
 pub(crate) const fn write_dst<E: Headed>() -> Handler<E> {
-    Handler::set("dst", "changes DST", |e, value, _| {
+    Handler::argument(Handler::set("dst", "changes DST", |e, value, _| {
         assign(&mut e.header_mut().dst, value)
-    })
+    }))
 }

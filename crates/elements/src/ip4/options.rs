@@ -118,6 +118,29 @@ impl Reversed {
         Some(Reversed { first, bytes, len })
     }
 
+    /// As [`of`](Self::of), as Click does it: the answer goes to the packet's source at once, and the option has all
+    /// that the packet passed, though it passed nothing.
+    pub(crate) fn of_click(header: &[u8]) -> Option<Reversed> {
+        let mut found = Options::new(header).map_while(Result::ok);
+        let (item, route) = found.find_map(|item| match item.option {
+            Opt::LooseRoute(route) | Opt::StrictRoute(route) => Some((item, route)),
+            _ => None,
+        })?;
+        let end = route.slot.unwrap_or(item.at + item.bytes.len());
+        let passed = end.saturating_sub(item.at + 3) / 4;
+        let len = 3 + 4 * passed;
+        let mut bytes = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
+        bytes[..3].copy_from_slice(&[item.bytes[0], len as u8, 4]);
+        let back = (0..passed)
+            .rev()
+            .map(|i| slot_addr(header, item.at + 3 + 4 * i));
+        for (place, address) in bytes[3..].chunks_exact_mut(4).zip(back) {
+            place.copy_from_slice(&address.octets());
+        }
+        let first = Ipv4Addr::from([header[12], header[13], header[14], header[15]]);
+        Some(Reversed { first, bytes, len })
+    }
+
     /// The option.
     pub(crate) fn option(&self) -> &[u8] {
         &self.bytes[..self.len]

@@ -46,10 +46,10 @@ impl Element for SetIPDSCP {
 
     const HANDLERS: &'static [Handler<SetIPDSCP>] = &[
         Handler::show("dscp", "the code point", |e| &e.dscp),
-        Handler::set("dscp", "changes it", |e, value, _| {
+        Handler::argument(Handler::set("dscp", "changes it", |e, value, _| {
             e.dscp = arguments::units::parse_in(value, 0..=63)?;
             Ok(())
-        }),
+        })),
     ];
 }
 

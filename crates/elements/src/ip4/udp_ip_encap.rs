@@ -127,7 +127,12 @@ impl Element for UDPIPEncap {
             header: Header::new(src, dst, proto::UDP),
             src_port,
             dst_port: args.required("DPORT", "destination port"),
-            checksum: args.optional("CHECKSUM", true, "whether to compute the UDP checksum"),
+            // Click's manual says true, too, but Click computes none.
+            checksum: args.optional(
+                "CHECKSUM",
+                !args.as_click,
+                "whether to compute the UDP checksum",
+            ),
         };
         config.header.dont_fragment = args.key("DF", false, "whether routers must not fragment");
         (config, Arc::default())
@@ -151,15 +156,15 @@ impl Element for UDPIPEncap {
         read_src(),
         write_src(),
         Handler::text("sport", "see SPORT", |e, _| Ok(e.config.src_port.show())),
-        Handler::set("sport", "changes SPORT", |e, value, _| {
+        Handler::argument(Handler::set("sport", "changes SPORT", |e, value, _| {
             assign(&mut e.config.src_port, value)
-        }),
+        })),
         read_dst(),
         write_dst(),
         Handler::text("dport", "see DPORT", |e, _| Ok(e.config.dst_port.show())),
-        Handler::set("dport", "changes DPORT", |e, value, _| {
+        Handler::argument(Handler::set("dport", "changes DPORT", |e, value, _| {
             assign(&mut e.config.dst_port, value)
-        }),
+        })),
     ];
 }
 

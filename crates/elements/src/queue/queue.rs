@@ -225,10 +225,14 @@ impl<K: Kind> Element for Queue<K> {
         Handler::sum("length", "packets held now", |e| e.held() as u64),
         Handler::show("highwater_length", "most packets ever held", |e| &e.highest),
         Handler::show("capacity", "packets that may be held", |e| &e.capacity),
-        Handler::set("capacity", "packets that may be held", |e, value, cx| {
-            e.set_capacity(parse::<Capacity>(value)?.0, cx);
-            Ok(())
-        }),
+        Handler::argument(Handler::set(
+            "capacity",
+            "packets that may be held",
+            |e, value, cx| {
+                e.set_capacity(parse::<Capacity>(value)?.0, cx);
+                Ok(())
+            },
+        )),
         Handler::sum("drops", "packets that found it full", |e| e.dropped),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.highest, e.dropped) = (0, 0);

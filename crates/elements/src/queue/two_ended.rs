@@ -120,16 +120,20 @@ impl<P: Policy> Element for TwoEnded<P> {
         Handler::sum("length", "packets held now", |e| e.held.len() as u64),
         Handler::show("highwater_length", "most packets ever held", |e| &e.highest),
         Handler::show("capacity", "packets that may be held", |e| &e.capacity),
-        Handler::set("capacity", "packets that may be held", |e, value, cx| {
-            e.capacity = units::parse::<Capacity>(value)?.0;
-            // They were taken in once: as in Click they do not count as those that found no room.
-            while e.held.len() > e.capacity
-                && let Some(shed) = P::shed(&mut e.held)
-            {
-                cx.drop(shed, FULL);
-            }
-            Ok(())
-        }),
+        Handler::argument(Handler::set(
+            "capacity",
+            "packets that may be held",
+            |e, value, cx| {
+                e.capacity = units::parse::<Capacity>(value)?.0;
+                // They were taken in once: as in Click they do not count as those that found no room.
+                while e.held.len() > e.capacity
+                    && let Some(shed) = P::shed(&mut e.held)
+                {
+                    cx.drop(shed, FULL);
+                }
+                Ok(())
+            },
+        )),
         Handler::sum("drops", "packets that had no room", |e| e.dropped),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.highest, e.dropped) = (0, 0);

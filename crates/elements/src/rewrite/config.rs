@@ -103,7 +103,7 @@ impl Config {
             "one for each input",
         );
         for (input, arg) in specs.iter().enumerate() {
-            let spec = spec::parse(arg, input, kind, args);
+            let spec = spec::parse(arg, input, args);
             config.specs.push(spec.unwrap_or_else(|wrong| {
                 args.error(arg, format!("input spec {input}: {wrong}"));
                 Spec::Drop

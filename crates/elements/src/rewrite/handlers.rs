@@ -2,6 +2,8 @@
 
 use super::key::Key;
 use super::rewriter::{Family, Rewriter};
+use super::set::Counts;
+use super::spec::Input;
 use crate::prelude::*;
 use engine::clock::Time;
 use std::net::Ipv4Addr;
@@ -26,7 +28,7 @@ macro_rules! handlers {
             Handler::set("capacity", "changes the capacity", |e, value, cx| {
                 e.set_capacity(value, cx)
             }),
-            Handler::text("patterns", "what happens to new flows, one input a line", |e, _| {
+            Handler::text("patterns", "what happens to new flows, one input a line, with the number of mappings", |e, _| {
                 Ok(e.patterns())
             }),
             Handler::set("clear", "forgets all mappings of this rewriter", |e, _, _| {
@@ -91,8 +93,14 @@ impl<F: Family> Rewriter<F> {
     }
 
     pub(super) fn patterns(&self) -> String {
-        let lines = self.joined.inputs.iter();
-        lines.map(|input| input.spec().show() + "\n").collect()
+        let set = self.joined.set.borrow();
+        let counts = &set.spaces[usize::from(self.joined.space)].inputs;
+        let lines = self.joined.inputs.iter().zip(counts);
+        let show = |(input, counts): (&Input, &Counts)| match counts.mappings {
+            0 => format!("{}\n", input.spec().show()),
+            n => format!("{} [{n}]\n", input.spec().show()),
+        };
+        lines.map(show).collect()
     }
 
     pub(super) fn clear(&self) {
@@ -125,8 +133,7 @@ impl<F: Family> Rewriter<F> {
         let key = key.ok_or("give a flow: SADDR SPORT DADDR DPORT")?;
         let set = self.joined.set.borrow();
         // No clock is at hand; a mapping whose time is over counts until it is removed.
-        let found = set.find(&key, Time(0)).filter(|end| end.side == 0);
-        Ok(found.map_or(String::new(), |end| {
+        Ok(set.find(&key, Time(0)).map_or(String::new(), |end| {
             let to = set.rewritten(end);
             let (src, dst) = (Ipv4Addr::from_bits(to.src), Ipv4Addr::from_bits(to.dst));
             format!("{src} {} {dst} {}", to.sport, to.dport)

@@ -173,11 +173,6 @@ impl Pattern {
         matches!(self.range, Some((Range::Ports(_), _)))
     }
 
-    /// Whether it leaves the destination as it is.
-    pub(super) fn keeps_destination(&self) -> bool {
-        self.dst.is_none() && self.dport.is_none()
-    }
-
     /// What a flow becomes. `free` knows what is used up for the flow's bucket, in a table of so many flows; `look` tells
     /// what a new key is to it, `random` makes random numbers. `None`: nothing that is free was found in the range.
     pub(super) fn apply(
@@ -228,17 +223,12 @@ impl Pattern {
         let dash = || "-".to_owned();
         let address = |a: Option<u32>| a.map_or_else(dash, |a| Ipv4Addr::from_bits(a).to_string());
         let port = |p: Option<u16>| p.map_or_else(dash, |p| p.to_string());
-        let suffix = match (self.range, self.order) {
-            (Some(_), Order::Sequential) => "#",
-            (Some((Range::Ports(_), _)), Order::Random) => "?",
-            _ => "",
-        };
         let (mut src, mut sport) = (address(self.src), port(self.sport));
         match self.range {
-            Some((Range::Ports(low), top)) => sport = format!("{low}-{}{suffix}", low + top),
+            Some((Range::Ports(low), top)) => sport = format!("{low}-{}", low + top),
             Some((Range::Addresses(low), top)) => {
                 let high = Ipv4Addr::from_bits(low + top);
-                src = format!("{src}-{high}{suffix}");
+                src = format!("{src}-{high}");
             }
             None => {}
         }

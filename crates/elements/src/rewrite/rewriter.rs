@@ -305,7 +305,8 @@ impl<F: Family> Rewriter<F> {
         let dst = [datagram[16], datagram[17], datagram[18], datagram[19]];
         let output = mapping.outputs[end.side];
         set.touch(end.flow, self.joined.space, class, now);
-        if self.config.dst_anno {
+        // A changed source says nothing of where the packet goes.
+        if self.config.dst_anno && !(F::KIND == Kind::Address && end.side == 0) {
             packet.anno_mut().set_dst4(dst);
         }
         Verdict::out(output)

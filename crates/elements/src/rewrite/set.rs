@@ -269,12 +269,13 @@ impl FlowSet {
         let mut text = String::new();
         for (_, keys, mapping) in own {
             let [f, r] = mapping.outputs;
+            let input = mapping.input;
             for (side, outputs) in [format!("[*{f} {r}]"), format!("[{f} *{r}]")]
                 .iter()
                 .enumerate()
             {
                 let (from, to) = (keys[side].show(kind), keys[1 - side].reversed().show(kind));
-                text.push_str(&format!("{from} => {to} {outputs}\n"));
+                text.push_str(&format!("{from} => {to} {outputs} i{input}\n"));
             }
         }
         text

@@ -111,7 +111,7 @@ fn outputs_of(words: &[String]) -> Result<[u8; 2], String> {
 }
 
 /// Parses the specification of input `input`. The error says what is wrong with it.
-pub(super) fn parse(arg: &Arg, input: usize, kind: Kind, args: &Args) -> Result<Spec, String> {
+pub(super) fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String> {
     let words = arg.words();
     let own = format!("{}[{input}]", args.element());
     let (word, rest) = match words.split_first() {
@@ -145,13 +145,7 @@ pub(super) fn parse(arg: &Arg, input: usize, kind: Kind, args: &Args) -> Result<
             return Err("output port out of range".to_owned());
         }
     }
-    let keeps = |c: &Choice| c.pattern.keeps_destination();
-    match &spec {
-        Spec::Pattern(choice) if kind == Kind::Address && !keeps(choice) => {
-            Err("the destination address must be '-'".to_owned())
-        }
-        _ => Ok(spec),
-    }
+    Ok(spec)
 }
 
 /// What a mapper element says; `None` if it is none.

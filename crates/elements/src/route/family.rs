@@ -85,9 +85,10 @@ impl Family<4> for V4 {
         if let Ok((address, length)) = Prefix4::parse_host(text) {
             return Ok(Prefix::new(address.octets(), length));
         }
-        let prefix = Prefix4::from_arg(text, names);
-        let host = |_| Ipv4Addr::from_arg(text, names).map(|a| Prefix4::new(a, 32));
-        prefix.clone().or_else(host).or(prefix).map(Prefix::from)
+        // Of a name that has both an address and a prefix, the address is meant.
+        let host = Ipv4Addr::from_arg(text, names).map(|a| Prefix4::new(a, 32));
+        host.or_else(|_| Prefix4::from_arg(text, names))
+            .map(Prefix::from)
     }
 
     fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String> {
@@ -150,9 +151,9 @@ impl Family<16> for V6 {
         if let Ok((address, length)) = Prefix6::parse_host(text) {
             return Ok(Prefix::new(address.octets(), length));
         }
-        let prefix = Prefix6::from_arg(text, names);
-        let host = |_| Ipv6Addr::from_arg(text, names).map(|a| Prefix6::new(a, 128));
-        prefix.clone().or_else(host).or(prefix).map(Prefix::from)
+        let host = Ipv6Addr::from_arg(text, names).map(|a| Prefix6::new(a, 128));
+        host.or_else(|_| Prefix6::from_arg(text, names))
+            .map(Prefix::from)
     }
 
     fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String> {

@@ -16,8 +16,9 @@ pub(crate) trait Values {
     /// The value of a variable.
     fn variable(&mut self, name: &str) -> Option<String>;
 
-    /// What `$(text)` stands for; its own references are replaced already.
-    fn call(&mut self, text: &str) -> String;
+    /// What `$(text)` stands for; its own references are replaced already. `None`: there is no such handler, and the
+    /// text stays as it is written.
+    fn call(&mut self, text: &str) -> Option<String>;
 }
 
 /// How values are put in.
@@ -194,7 +195,7 @@ impl Reference {
             What::Call(inner) => {
                 let inner = &source[inner.clone()];
                 let text = expand_at(inner, Style::Plain, values, depth + 1)?;
-                Ok(Some(values.call(&text)))
+                Ok(values.call(&text))
             }
         }
     }
@@ -240,13 +241,18 @@ mod tests {
             }
         }
 
-        fn call(&mut self, text: &str) -> String {
-            format!("[{text}]")
+        fn call(&mut self, text: &str) -> Option<String> {
+            (text != "nothing").then(|| format!("[{text}]"))
         }
     }
 
     fn plain(text: &str) -> String {
         expand(text, Style::Plain, &mut Fixed).expect("it is short")
+    }
+
+    #[test]
+    fn a_call_of_no_handler_stays_as_it_is_written() {
+        assert_eq!(plain("a $(nothing) $(b)"), "a $(nothing) [b]");
     }
 
     #[test]

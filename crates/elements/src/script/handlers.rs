@@ -36,7 +36,7 @@ impl Machine {
             "kill" => kill(argument, host),
             "get" => self
                 .get(argument)
-                .ok_or_else(|| format!("no variable '{argument}'")),
+                .ok_or_else(|| format!("undefined variable '{argument}'")),
             "shift" => {
                 let name = if argument.is_empty() {
                     "args"

@@ -1,8 +1,8 @@
 //! What each instruction of a script does.
 
 use super::expand::{Style, Values, expand, expand_unquoted};
-use super::host::{Host, Sink};
-use super::machine::Machine;
+use super::host::{Host, Sink, Use};
+use super::machine::{Context, Machine, complaints};
 use super::number::boolean;
 use super::program::{Insn, Jump, Target, Text, What, first_word};
 use lang::args::unquote;
@@ -75,6 +75,7 @@ impl Machine {
         host: &mut dyn Host,
     ) -> Result<(), String> {
         let to = self.sink(to, host)?;
+        let before = complaints();
         let mut text = match what {
             What::Text(text) => self.unquoted(text, host)?,
             What::Handler(call) => {
@@ -82,7 +83,8 @@ impl Machine {
                 self.read(&handler, &argument, host)?
             }
         };
-        if newline && !text.ends_with('\n') {
+        // As in Click, a text that could not be put together has no end.
+        if newline && !text.ends_with('\n') && complaints() == before {
             text.push('\n');
         }
         host.print(&to, &text)
@@ -102,8 +104,15 @@ impl Machine {
 
     fn show(&self, call: &Text, host: &mut dyn Host) -> Result<(), String> {
         let (handler, argument) = self.handler(call, host)?;
-        let value = self.read(&handler, &argument, host)?;
-        host.chatter(&format!("{handler}:\n{value}"));
+        let exists = self.offers(&handler, Use::Read) || host.offers(&handler, Use::Read);
+        let context = exists.then(|| calling(&handler, &argument));
+        match self.read(&handler, &argument, host) {
+            Ok(value) => {
+                drop(context);
+                host.chatter(&format!("{handler}:\n{value}"));
+            }
+            Err(wrong) => self.complain(&wrong, host),
+        }
         Ok(())
     }
 
@@ -111,12 +120,18 @@ impl Machine {
         /// What Click's handlers answer when they refuse: C's `EINVAL`.
         const REFUSED: i32 = -22;
         let (handler, value) = self.handler(call, host)?;
+        let exists = self.offers(&handler, Use::Write) || host.offers(&handler, Use::Write);
+        let context = exists.then(|| calling(&handler, &value));
         let written = match self.own_write(&handler, &value, host) {
             Some(written) => written,
             None => host.write(&handler, &value),
         };
         self.status.set(if written.is_ok() { 0 } else { REFUSED });
-        written
+        if let Err(wrong) = written {
+            self.complain(&wrong, host);
+        }
+        drop(context);
+        Ok(())
     }
 
     /// A handler's name and argument, after substitution.
@@ -164,14 +179,23 @@ impl Values for Scope<'_> {
         }
     }
 
-    fn call(&mut self, text: &str) -> String {
+    fn call(&mut self, text: &str) -> Option<String> {
         let (handler, argument) = split(text);
-        let value = self.0.read(&handler, &argument, self.1);
-        value.unwrap_or_else(|wrong| {
-            self.0.complain(&wrong, self.1);
-            String::new()
-        })
+        let exists = self.0.offers(&handler, Use::Read) || self.1.offers(&handler, Use::Read);
+        match self.0.read(&handler, &argument, self.1) {
+            Ok(value) => Some(value),
+            Err(wrong) => {
+                self.0.complain(&wrong, self.1);
+                exists.then(String::new)
+            }
+        }
     }
+}
+
+/// What messages are about while a handler runs.
+fn calling(handler: &str, value: &str) -> Context {
+    let call = format!("{handler} {value}");
+    Context::enter(format!("While calling '{}':", call.trim_end()))
 }
 
 /// The first word of a text, and the rest.

@@ -24,6 +24,34 @@ thread_local! {
     static DEPTH: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
+thread_local! {
+    /// What messages are about, from the outside in, and whether it has been told.
+    static CONTEXTS: RefCell<Vec<(String, bool)>> = const { RefCell::new(Vec::new()) };
+    /// Messages so far.
+    static COMPLAINTS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What the messages are about that are told while this lives: their heading, which stands above the first of them.
+pub(super) struct Context;
+
+impl Context {
+    pub(super) fn enter(heading: String) -> Context {
+        CONTEXTS.with_borrow_mut(|contexts| contexts.push((heading, false)));
+        Context
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        CONTEXTS.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// Messages that scripts of this thread have told so far.
+pub(super) fn complaints() -> u64 {
+    COMPLAINTS.get()
+}
+
 /// One level of scripts inside each other.
 struct Depth;
 
@@ -104,6 +132,8 @@ pub(crate) struct Machine {
     pub(super) status: Cell<i32>,
     /// Whether it runs, so that a call may come back to it.
     running: Cell<bool>,
+    /// True if its messages have no heading: while the driver's script runs for the first time.
+    pub(super) bare: Cell<bool>,
 }
 
 impl Machine {
@@ -120,6 +150,7 @@ impl Machine {
             frame: RefCell::new(frame),
             status: Cell::new(0),
             running: Cell::new(false),
+            bare: Cell::new(false),
         }
     }
 
@@ -234,14 +265,36 @@ impl Machine {
         }
     }
 
+    /// What the script's messages are about.
+    pub(super) fn context(&self) -> Context {
+        Context::enter(self.heading())
+    }
+
+    fn heading(&self) -> String {
+        format!("While executing '{}':", self.title)
+    }
+
     /// Says what went wrong, and where, as Click does.
     pub(crate) fn complain(&self, wrong: &str, host: &mut dyn Host) {
-        let mut text = format!("While executing '{}':", self.title);
-        for line in wrong.lines() {
-            text.push_str("\n  ");
-            text.push_str(&lang::click_quotes(line));
+        COMPLAINTS.set(COMPLAINTS.get() + 1);
+        let mut lines = Vec::new();
+        let mut tell = |depth: usize, line: &str| lines.push("  ".repeat(depth) + line);
+        let mut depth = CONTEXTS.with_borrow_mut(|contexts| {
+            for (depth, (heading, told)) in contexts.iter_mut().enumerate() {
+                if !std::mem::replace(told, true) {
+                    tell(depth, heading);
+                }
+            }
+            contexts.len()
+        });
+        if depth == 0 && !self.bare.get() {
+            tell(0, &self.heading());
+            depth = 1;
         }
-        host.chatter(&text);
+        for line in wrong.lines() {
+            tell(depth, &lang::click_quotes(line));
+        }
+        host.chatter(&lines.join("\n"));
     }
 
     /// Ends the run, or goes on somewhere else.

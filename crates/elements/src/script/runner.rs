@@ -6,7 +6,8 @@ use super::program::Program;
 use super::signal;
 use crate::prelude::*;
 use arguments::text_file;
-use engine::graph::call::not_found;
+use engine::graph::call::{Found, not_found};
+use engine::handler::Access;
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -128,7 +129,14 @@ impl Runner {
             let mut host = script.host(cx);
             script.machine.init(&mut host);
             match &*script.kind {
-                Type::Active | Type::Driver => {
+                Type::Driver => {
+                    script.machine.bare.set(true);
+                    let ended = script.machine.run(Call::default(), &mut host);
+                    script.finish(ended, &mut host);
+                    script.machine.bare.set(false);
+                }
+                Type::Active => {
+                    let _context = script.machine.context();
                     let ended = script.machine.run(Call::default(), &mut host);
                     script.finish(ended, &mut host);
                 }
@@ -141,6 +149,7 @@ impl Runner {
     pub(crate) fn timer(&self, cx: &mut Cx) {
         let script = self.clone();
         cx.defer(move |cx| {
+            let _context = script.machine.context();
             let mut host = script.host(cx);
             let ended = script.machine.alarm(&mut host);
             script.finish(ended, &mut host);
@@ -209,6 +218,7 @@ impl Runner {
         self.armed.set(false);
         let script = self.clone();
         cx.defer(move |cx| {
+            let _context = script.machine.context();
             let mut host = script.host(cx);
             let ended = script.machine.run(Call::default(), &mut host);
             script.finish(ended, &mut host);
@@ -219,6 +229,7 @@ impl Runner {
     pub(crate) fn stop_asked(&self, cx: &mut Cx) {
         let script = self.clone();
         cx.defer(move |cx| {
+            let _context = script.machine.context();
             let mut host = script.host(cx);
             let ended = script.machine.step(1, &mut host);
             script.finish(ended, &mut host);
@@ -235,6 +246,7 @@ impl Runner {
         if *self.kind != Type::Packet {
             return Some(0);
         }
+        let _context = self.machine.context();
         let mut host = self.host(cx);
         let call = Call {
             input: Some(input),
@@ -268,6 +280,14 @@ impl Surroundings<'_, '_> {
 impl Host for Surroundings<'_, '_> {
     fn read(&mut self, handler: &str, argument: &str) -> Result<String, String> {
         self.known(handler, Use::Read)?;
+        let takes_none = match self.cx.find(handler, Use::Read) {
+            Ok(Found::Own(_, _, info)) => info.access == Access::Sum,
+            Ok(Found::Standard(..)) => true,
+            _ => false,
+        };
+        if takes_none && !argument.is_empty() {
+            return Err(format!("read handler `{handler}` does not take parameters"));
+        }
         let answer = self.cx.read(handler, argument);
         answer.map_err(|e| e.to_string())
     }

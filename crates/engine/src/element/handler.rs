@@ -38,6 +38,7 @@ impl<E: Element> Handler<E> {
                 doc,
                 access,
                 inner: false,
+                argument: false,
             },
             act,
         }
@@ -135,6 +136,12 @@ impl<E: Element> Handler<E> {
     /// The same, for elements of the router only.
     pub const fn inner(mut self) -> Handler<E> {
         self.info.inner = true;
+        self
+    }
+
+    /// A handler that also changes the argument of its name in the configuration string, as in Click.
+    pub const fn argument(mut self) -> Handler<E> {
+        self.info.argument = true;
         self
     }
 

@@ -419,7 +419,7 @@ impl JobCx<'_> {
         );
         self.core.running -= 1;
         self.nodes[node] = Some(element);
-        if written.is_ok() && self.core.plan.as_click {
+        if written.is_ok() && info.argument {
             self.note_argument(node, info.name, value);
         }
         self.settle(mark);

@@ -2,7 +2,8 @@
 //!
 //! Only a router that runs as Click's driver does it offers this: it has one worker. The element is made anew and takes
 //! over the state of the old one, as at a reload ([`swap`](super::swap)); all others go on as they are. A handler that
-//! changes a positional argument changes the configuration string, too: `config` then has it as a keyword, last.
+//! is an argument ([`Handler::argument`](crate::element::Handler::argument)) changes the configuration string, too: the
+//! value takes the argument's place, or becomes a keyword at the end.
 
 use super::call::{Deferred, JobCx};
 use super::standard::may_be_reconfigured;
@@ -57,7 +58,7 @@ impl JobCx<'_> {
         Ok(String::new())
     }
 
-    /// Notes in the configuration string what a handler has changed, if it is a positional argument.
+    /// Notes in the configuration string what a handler has changed, which is an argument of its name.
     pub(super) fn note_argument(&mut self, node: usize, handler: &str, value: &str) {
         let plan = Arc::clone(&self.core.plan);
         let element = &plan.elements[node];
@@ -65,28 +66,25 @@ impl JobCx<'_> {
             return;
         }
         let arguments = element.class.arguments();
-        let mut by_place = arguments.iter().filter(|a| !a.keyword);
-        let Some(place) = by_place.position(|a| a.name.eq_ignore_ascii_case(handler)) else {
-            return;
-        };
         let keyword = handler.to_ascii_uppercase();
-        let known = |word: &str| arguments.iter().any(|a| a.name == word);
+        let mut by_place = arguments.iter().filter(|a| !a.keyword);
+        let place = by_place.position(|a| a.name == keyword);
         let old = self.core.texts.get(&node).unwrap_or(&element.text);
-        let (mut kept, mut places) = (Vec::new(), 0);
-        for range in text::split(old) {
-            let argument = &old[range];
-            let is_it = match text::keyword(argument).filter(|(word, _)| known(word)) {
-                Some((word, _)) => word == keyword,
-                None => {
-                    places += 1;
-                    places == place + 1
-                }
-            };
-            if !is_it {
-                kept.push(argument.to_owned());
-            }
+        let said =
+            |argument: &str| text::keyword(argument).is_some_and(|(word, _)| word == keyword);
+        let mut kept: Vec<String> = text::split(old)
+            .into_iter()
+            .map(|range| old[range].to_owned())
+            .filter(|argument| !said(argument))
+            .collect();
+        let places = kept
+            .iter()
+            .take_while(|a| text::keyword(a).is_none())
+            .count();
+        match place.filter(|&place| place < places) {
+            Some(place) => kept[place] = value.trim().to_owned(),
+            None => kept.push(format!("{keyword} {}", value.trim())),
         }
-        kept.push(format!("{keyword} {}", value.trim()));
         self.core.texts.insert(node, kept.join(", "));
     }
 }

@@ -13,6 +13,7 @@ const fn read_only(name: &'static str, doc: &'static str) -> HandlerInfo {
         doc,
         access: Access::Text,
         inner: false,
+        argument: false,
     }
 }
 
@@ -42,6 +43,7 @@ pub const TASK: [HandlerInfo; 4] = [
         doc: "its task's share of the worker's time",
         access: Access::Set,
         inner: false,
+        argument: false,
     },
     read_only("home_thread", "the worker that runs its task"),
 ];
@@ -52,6 +54,7 @@ const RECONFIGURE: [HandlerInfo; 1] = [HandlerInfo {
     doc: "gives it another configuration",
     access: Access::Set,
     inner: false,
+    argument: false,
 }];
 
 /// Whether an element may have another configuration while the router runs. Those without ports tell of others,

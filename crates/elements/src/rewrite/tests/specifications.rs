@@ -18,7 +18,7 @@ fn patterns_are_shown_as_they_are_understood() {
     let mut b = bench(rw, 3, 2);
     assert_eq!(
         b.read("rw.patterns"),
-        "1.0.0.1 1 - -\n1.0.0.1 1-65535# - -\n1.0.0.1 - - -\n"
+        "1.0.0.1 1 - -\n1.0.0.1 1-65535 - -\n1.0.0.1 - - -\n"
     );
 }
 
