@@ -18,6 +18,7 @@ mod ip6_router;
 mod ip_router;
 mod ipsec;
 mod linux_router;
+mod multistage;
 mod nat;
 mod overload;
 mod plan;

@@ -59,6 +59,11 @@ fn captures_of_any_bytes_are_read() {
 }
 
 #[test]
+fn what_describes_a_balancer_is_refused_or_the_balancer_can_run() {
+    run("balancer", 600, 100);
+}
+
+#[test]
 fn internal_links_may_bring_any_bytes() {
     run("cluster", 20_000, 5_000);
 }

@@ -1,5 +1,6 @@
 //! Entry points for fuzzers: each takes any bytes and panics only if the program is wrong.
 
+pub mod balancer;
 pub mod capture;
 pub mod cluster;
 pub mod config;
@@ -37,6 +38,10 @@ pub struct Target {
 
 /// Every target.
 pub const ALL: &[Target] = &[
+    Target {
+        name: "balancer",
+        run: balancer::run,
+    },
     Target {
         name: "capture",
         run: capture::run,
