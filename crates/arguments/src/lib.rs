@@ -338,16 +338,17 @@ impl<'a> Args<'a> {
     }
 
     /// Takes the next argument by place, past those of known keywords. One that starts with another keyword has no
-    /// place, unless the argument must be given: `Message(two words)`. For an argument that its keyword gives, too
-    /// (`named`), there is a place only before all keywords.
-    fn take_place(&mut self, is_required: bool, named: bool) -> Option<Arg> {
+    /// place, unless the argument must be given (`Message(two words)`) or these words are a value of its type. For an
+    /// argument that its keyword gives, too (`named`), there is a place only before all keywords.
+    fn take_place<T: FromArg>(&mut self, is_required: bool, named: bool) -> Option<Arg> {
         let has_keyword = |item: &Item| {
             keyword(&item.arg.raw).is_some_and(|(word, _)| self.known.contains(&word))
         };
         let mut items = self.items.iter().enumerate();
         let (at, item) = items.find(|(_, item)| !item.used && !has_keyword(item))?;
         let is_behind_keyword = self.items[..at].iter().any(has_keyword);
-        let is_keyword = leading_word(&item.arg.raw).is_some();
+        let is_value = |raw: &str| T::LIST || (!T::QUOTED && T::from_arg(raw, &self.names).is_ok());
+        let is_keyword = leading_word(&item.arg.raw).is_some() && !is_value(&item.arg.raw);
         if (named && is_behind_keyword) || (is_keyword && !is_required) {
             return None;
         }
@@ -388,7 +389,7 @@ impl<'a> Args<'a> {
         let mut found = self.take_keyword(name);
         if !keyword {
             // An argument that is given in both ways is what its keyword says.
-            let by_place = self.take_place(is_required, found.is_some());
+            let by_place = self.take_place::<T>(is_required, found.is_some());
             found = found.or(by_place);
         }
         if is_required && found.is_none() {

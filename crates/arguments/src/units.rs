@@ -12,6 +12,8 @@ pub trait FromArg: Sized {
     const KIND: &'static str;
     /// Whether quotes and escapes are part of the value; else they are removed before.
     const QUOTED: bool = false;
+    /// True if a value is a list of words, of which the first may be a name.
+    const LIST: bool = false;
     /// Of whole numbers: the least and the greatest.
     const BOUNDS: Option<(i128, i128)> = None;
 

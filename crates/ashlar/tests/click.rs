@@ -346,7 +346,7 @@ fn an_element_takes_another_configuration_while_it_runs() {
             write q.config many, print q.config, print $(writable q.config d.class i.config),
             stop)";
     let ran = run(&["--simtime", "-e", text]);
-    let said = "10\n6\n6\nCAPACITY 5\n5\n-, 0/ff\n5\n0\nCAPACITY 5\nCAPACITY 5\nfalse\n";
+    let said = "10\n6\n6\n5\n5\n-, 0/ff\n5\n0\n5\n5\nfalse\n";
     assert_eq!(out(&ran), said, "{}", err(&ran));
     assert!(err(&ran).contains("not 'many'"), "{}", err(&ran));
 }

@@ -11,6 +11,7 @@ pub(crate) struct Addresses(pub(crate) Vec<Ipv4Addr>);
 
 impl FromArg for Addresses {
     const KIND: &'static str = "IPv4 addresses, separated by spaces";
+    const LIST: bool = true;
 
     fn from_arg(raw: &str, names: &Names) -> Result<Addresses, String> {
         let words = lang::args::each_word(raw).flat_map(|word| names.each(word, &[Kind::Ip]));
@@ -106,6 +107,7 @@ impl Interfaces {
 
 impl FromArg for Interfaces {
     const KIND: &'static str = "addresses of interfaces such as 10.0.0.1/24, separated by spaces";
+    const LIST: bool = true;
 
     fn from_arg(raw: &str, names: &Names) -> Result<Interfaces, String> {
         let words = lang::args::each_word(raw).flat_map(|word| names.each(word, &[Kind::IpNet]));

@@ -19,6 +19,7 @@ impl Addresses6 {
 impl FromArg for Addresses6 {
     const KIND: &'static str =
         "IPv6 addresses such as 2001:db8::1/64, separated by spaces if several";
+    const LIST: bool = true;
 
     fn from_arg(raw: &str, names: &Names) -> Result<Addresses6, String> {
         let text = lang::args::unquote(raw);

@@ -62,6 +62,7 @@ struct Entries(Vec<(Ipv6Addr, EtherAddr)>);
 
 impl FromArg for Entries {
     const KIND: &'static str = "IPv6 and Ethernet addresses in turn";
+    const LIST: bool = true;
 
     fn from_arg(raw: &str, names: &Names) -> Result<Entries, String> {
         let text = lang::args::unquote(raw);

@@ -33,6 +33,7 @@ pub(crate) struct Stack(pub(super) Labels);
 
 impl FromArg for Stack {
     const KIND: &'static str = "labels, the outermost first, such as 100/200";
+    const LIST: bool = true;
 
     fn from_arg(raw: &str, _: &Names) -> Result<Stack, String> {
         let all = raw.split('/').map(label).collect::<Result<Vec<u32>, _>>()?;
