@@ -86,7 +86,7 @@ impl Bed {
         count(self) - before
     }
 
-    /// Whether a node carries what others send.
+    /// True if a node carries what others send.
     fn carries(&mut self, node: usize) -> bool {
         let carried = self.cluster.router(node).handler("vlb.carried", "");
         carried.split(' ').any(|bytes| bytes != "0")

@@ -16,7 +16,7 @@ const PACKETS: usize = 10;
 /// A service and its handlers: `FLOW` stands for the flow to each output, of which each line names one.
 struct Service {
     name: &'static str,
-    /// Whether packets say when they are due.
+    /// True if packets say when they are due.
     state: bool,
     /// Labels of the two flows where packets have some, and what the label is that leaves.
     labels: Option<[(u32, Option<u32>); 2]>,

@@ -31,12 +31,12 @@ impl Card {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it refuses another table for its hash.
+    /// True if it refuses another table for its hash.
     pub fn refuse(&self, refuses: bool) {
         self.refuses.store(refuses, Relaxed);
     }
 
-    /// Whether it hashes otherwise than it was told, as a card does that does not look into tunnels.
+    /// True if it hashes otherwise than it was told, as a card does that does not look into tunnels.
     pub fn hash_otherwise(&self, otherwise: bool) {
         self.otherwise.store(otherwise, Relaxed);
     }
@@ -46,12 +46,12 @@ impl Card {
         self.asked.swap(0, Relaxed)
     }
 
-    /// Whether it has still to do something that it was told.
+    /// True if it has still to do something that it was told.
     pub fn be_busy(&self, busy: bool) {
         self.busy.store(busy, Relaxed);
     }
 
-    /// Whether it is busy from when it is told how to hash.
+    /// True if it is busy from when it is told how to hash.
     pub fn lag(&self, lags: bool) {
         self.lags.store(lags, Relaxed);
     }

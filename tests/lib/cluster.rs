@@ -266,7 +266,7 @@ impl Cluster {
         self.time - begin
     }
 
-    /// Whether all routers that run use all links between them.
+    /// True if all routers that run use all links between them.
     pub fn is_whole(&mut self) -> bool {
         let mut links = self.routers().map(|router| router.handler("vlb.links", ""));
         links.all(|links| !links.contains(" down "))

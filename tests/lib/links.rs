@@ -34,7 +34,7 @@ pub fn strip(frame: &[u8]) -> Vec<u8> {
 pub struct Links {
     /// The router.
     pub router: Whole,
-    /// Whether there is a host at every address of port 0's link.
+    /// True if there is a host at every address of port 0's link.
     pub crowded: bool,
     neighbours4: BTreeMap<(usize, Ipv4Addr), EtherAddr>,
     neighbours6: BTreeMap<(usize, Ipv6Addr), EtherAddr>,
@@ -141,7 +141,7 @@ impl Links {
         }
     }
 
-    /// Whether a frame is a question for a neighbour, and the answer if it is there.
+    /// True if a frame is a question for a neighbour, and the answer if it is there.
     fn answer(&self, port: usize, frame: &[u8]) -> Option<Option<Vec<u8>>> {
         let address4 = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|i| frame[at + i]));
         match (&frame[12..14], frame.get(14 + 40)) {

@@ -58,7 +58,7 @@ pub struct ArgInfo {
     pub kind: &'static str,
     /// Default as text; `None` = required, empty = may be left out.
     pub default: Option<String>,
-    /// Whether it is given only as a keyword.
+    /// True if it is given only as a keyword.
     pub keyword: bool,
     /// One sentence.
     pub doc: &'static str,
@@ -95,7 +95,7 @@ pub struct Args<'a> {
     took_rest: bool,
     /// Inputs and outputs that connections name.
     pub connected: (usize, usize),
-    /// Whether the router is to run as Click's driver runs it.
+    /// True if the router is to run as Click's driver runs it.
     pub as_click: bool,
     /// The router around the element, and its number there; none where a class describes itself.
     around: Option<(&'a Around<'a>, usize)>,

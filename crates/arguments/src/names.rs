@@ -181,7 +181,7 @@ impl Names {
         }
     }
 
-    /// Whether an argument has a name for which AddressInfo gives something that is no address. Nobody else need complain.
+    /// True if an argument has a name for which AddressInfo gives something that is no address. Nobody else need complain.
     pub fn has_mistake(&self, argument: &str) -> bool {
         let name = |word: &str| {
             word.rsplit('/')

@@ -10,7 +10,7 @@ use wire::{EtherAddr, Prefix4, Prefix6, vlan};
 pub trait FromArg: Sized {
     /// The type in words: `true or false`.
     const KIND: &'static str;
-    /// Whether quotes and escapes are part of the value; else they are removed before.
+    /// True if quotes and escapes are part of the value; else they are removed before.
     const QUOTED: bool = false;
     /// True if a value is a list of words, of which the first may be a name.
     const LIST: bool = false;

@@ -13,7 +13,7 @@ use std::io;
 /// What opening ports and asking the kernel takes, at the start and with every reload.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
-/// Whether the process is this user already.
+/// True if the process is this user already.
 pub(crate) fn is_ours(user: &User) -> bool {
     rustix::process::geteuid().as_raw() == user.id
 }

@@ -73,7 +73,7 @@ enum Kind {
 pub struct Reader<R> {
     file: R,
     kind: Kind,
-    /// Whether numbers are big-endian.
+    /// True if numbers are big-endian.
     big: bool,
     /// Bytes read so far, for messages.
     at: u64,
@@ -392,7 +392,7 @@ impl<R: BufRead> Reader<R> {
 pub struct Head {
     /// Link type of all frames; 1 = Ethernet.
     pub link: u16,
-    /// Whether times have nanoseconds, not microseconds.
+    /// True if times have nanoseconds, not microseconds.
     pub nanos: bool,
     /// Most bytes kept of a frame.
     pub snap: u32,

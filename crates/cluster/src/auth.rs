@@ -88,7 +88,7 @@ impl Key {
         code
     }
 
-    /// Whether that is the code of a heartbeat, in constant time.
+    /// True if that is the code of a heartbeat, in constant time.
     pub fn proves(&self, ends: &Ends, heartbeat: &[u8], code: &Code) -> bool {
         let whole = self.beats(ends).chain_update(heartbeat);
         whole.verify_truncated_left(code).is_ok()
@@ -202,7 +202,7 @@ impl FrameKey {
         self.of(number).encrypt_in_place(&mut [], frame)
     }
 
-    /// Whether that is the code of a frame, in constant time.
+    /// True if that is the code of a frame, in constant time.
     #[inline]
     pub fn proves(&self, number: u64, frame: &[u8], code: &Code) -> bool {
         let opened = self.of(number).decrypt_in_place(&mut [], code, frame);

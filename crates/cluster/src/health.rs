@@ -149,7 +149,7 @@ pub struct LinkState {
     pub link: usize,
     /// The node at the other end.
     pub peer: NodeId,
-    /// Whether both ends say that it is up.
+    /// True if both ends say that it is up.
     pub used: bool,
     /// Why this node says that it is not.
     pub cause: Cause,
@@ -185,7 +185,7 @@ pub struct Health {
     hearings: Vec<Hearing>,
     sent: Vec<Sent>,
     gossip: Gossip,
-    /// Whether another life was agreed on since this was last asked.
+    /// True if another life was agreed on since this was last asked.
     agreed: bool,
     /// When this node last looked, and until when what it hears may be late by its own fault.
     looked: u64,
@@ -276,7 +276,7 @@ impl Health {
         self.gossip.links()
     }
 
-    /// Whether these have changed since this was last asked.
+    /// True if these have changed since this was last asked.
     pub fn take_change(&mut self) -> bool {
         self.gossip.take_change()
     }
@@ -286,7 +286,7 @@ impl Health {
         self.hearings.get(own)?.agreed
     }
 
-    /// Whether [that](Self::agreed) has changed for some link since this was last asked.
+    /// True if [that](Self::agreed) has changed for some link since this was last asked.
     pub fn take_agreement(&mut self) -> bool {
         std::mem::take(&mut self.agreed)
     }
@@ -443,7 +443,7 @@ impl Health {
         now.saturating_sub(self.looked)
     }
 
-    /// Whether this node has not looked for too long.
+    /// True if this node has not looked for too long.
     fn is_late(&self, now: u64) -> bool {
         self.lateness(now) > 2 * self.config.interval
     }

@@ -137,7 +137,7 @@ impl Links {
         Links(vec![true; map.links.len()])
     }
 
-    /// Whether a link is up.
+    /// True if a link is up.
     pub fn up(&self, link: usize) -> bool {
         self.0.get(link).is_some_and(|&up| up)
     }

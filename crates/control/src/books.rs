@@ -110,7 +110,7 @@ impl Books {
         )
     }
 
-    /// Whether the packets held are all the packets that exist. It can fail only through a fault.
+    /// True if the packets held are all the packets that exist. It can fail only through a fault.
     pub fn fit(&self) -> bool {
         let (made, taken, dropped, held) = self.totals();
         let buffers = self.buffers.is_none_or(|n| u64::try_from(n) == Ok(held));

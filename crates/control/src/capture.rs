@@ -20,7 +20,7 @@ use tokio::sync::mpsc::Sender;
 pub struct Spec {
     /// Edges; see [`point`](crate::point).
     pub points: Vec<String>,
-    /// Whether drops are wanted: those of one element, or all (`Some(None)`).
+    /// True if drops are wanted: those of one element, or all (`Some(None)`).
     pub drops: Option<Option<String>>,
     /// Packets after which the capture ends; `None` = when the client goes.
     pub count: Option<u64>,
@@ -243,7 +243,7 @@ fn program(link: u16, expression: &str) -> Result<pcap::BpfProgram, Failure> {
     handle.compile(expression, true).map_err(wrong)
 }
 
-/// Whether an expression can be compiled; the failure is libpcap's.
+/// True if an expression can be compiled; the failure is libpcap's.
 fn check_filter(expression: &str) -> Result<(), Failure> {
     if expression.contains('\0') {
         return Err(Failure::new(422, "the filter has a zero byte"));

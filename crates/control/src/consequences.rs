@@ -66,7 +66,7 @@ pub(crate) fn leave_out(diagnostics: &mut Vec<Diagnostic>, router: &Router, map:
     *diagnostics = kept;
 }
 
-/// Whether a mistake is in names for addresses.
+/// True if a mistake is in names for addresses.
 fn gives_names(wrong: &Diagnostic) -> bool {
     let about = wrong.about.as_ref();
     about.is_some_and(|about| about.title.ends_with(":: AddressInfo"))

@@ -61,7 +61,7 @@ pub struct Start {
     pub name: String,
     /// Class.
     pub class: String,
-    /// Whether it is a task; else packets come to it.
+    /// True if it is a task; else packets come to it.
     pub task: bool,
     /// Its device.
     pub device: Option<String>,

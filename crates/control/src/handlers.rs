@@ -62,7 +62,7 @@ pub(crate) fn global(control: &Control, name: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether a handler is the balancer's: `balance`, or that of an element that steers.
+/// True if a handler is the balancer's: `balance`, or that of an element that steers.
 pub(crate) fn is_balance(control: &Control, path: &str) -> bool {
     let plan = control.router.plan();
     let steers = |name: &str| {

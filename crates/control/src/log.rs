@@ -31,7 +31,7 @@ pub enum Format {
     Json,
 }
 
-/// Whether lines are JSON.
+/// True if lines are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 /// What is written to standard error line by line.
 static LINES: Mutex<Lines> = Mutex::new(Lines { lost: 0 });

@@ -335,7 +335,7 @@ impl Process {
         }
     }
 
-    /// Whether a file describes its routers.
+    /// True if a file describes its routers.
     pub fn is_described(&self) -> bool {
         self.file.is_some()
     }
@@ -401,7 +401,7 @@ impl Process {
         self.routers().iter().for_each(|router| router.end(true));
     }
 
-    /// Whether all routers have ended by themselves.
+    /// True if all routers have ended by themselves.
     pub(crate) fn ended(&self) -> bool {
         let routers = self.routers();
         !routers.is_empty() && routers.iter().all(|router| router.router.ended())
@@ -577,7 +577,7 @@ pub fn directory(of: &Directory, section: &Section) -> Result<Directory, String>
     Ok(of.of_router(&section.name, namespace.map(Arc::new)))
 }
 
-/// Whether a directory's TAP interfaces are in the namespace that has this name now.
+/// True if a directory's TAP interfaces are in the namespace that has this name now.
 fn is_in(ports: &Directory, netns: Option<&str>) -> bool {
     match (ports.namespace(), netns) {
         (None, None) => true,

@@ -131,7 +131,7 @@ impl Source {
         Ok(again)
     }
 
-    /// Whether it is the same file with the same values for its variables.
+    /// True if it is the same file with the same values for its variables.
     pub fn is_like(&self, other: &Source) -> bool {
         let values = |source: &Source| -> BTreeSet<(String, String)> {
             source.definitions.iter().cloned().collect()

@@ -277,7 +277,7 @@ impl Control {
         }
     }
 
-    /// Whether the kernel is followed by a thread that does something, or not at all; see [`Netlink::is_alive`].
+    /// True if the kernel is followed by a thread that does something, or not at all; see [`Netlink::is_alive`].
     pub(crate) fn follows(&self) -> bool {
         // Both are to be asked, so that both are woken.
         let both = [
@@ -490,7 +490,7 @@ impl Control {
         Ok(books::balance(&plan, self.view(&plan, &answers)))
     }
 
-    /// Whether the service is at its end: what waits gives up.
+    /// True if the service is at its end: what waits gives up.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }

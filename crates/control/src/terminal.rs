@@ -55,7 +55,7 @@ impl Pause {
         })
     }
 
-    /// Whether keys are read and pictures may overwrite each other.
+    /// True if keys are read and pictures may overwrite each other.
     pub fn is_live(&self) -> bool {
         self.before.is_some()
     }

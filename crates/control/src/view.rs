@@ -62,7 +62,7 @@ pub struct Router {
     pub elements: usize,
     /// Its ports.
     pub ports: Vec<String>,
-    /// Whether it has ended by itself.
+    /// True if it has ended by itself.
     pub ended: bool,
     /// Its process, if it has one of its own; then elements and ports here are its gate's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct Isolated {
     pub user: String,
     /// How often it was started.
     pub starts: u64,
-    /// Whether it runs.
+    /// True if it runs.
     pub running: bool,
 }
 
@@ -104,9 +104,9 @@ pub struct Handler {
     pub name: String,
     /// One sentence.
     pub doc: String,
-    /// Whether it may be read.
+    /// True if it may be read.
     pub read: bool,
-    /// Whether it may be written.
+    /// True if it may be written.
     pub write: bool,
 }
 
@@ -213,7 +213,7 @@ pub struct Task {
 pub struct DeviceUse {
     /// The port.
     pub port: String,
-    /// Whether it receives; else it sends.
+    /// True if it receives; else it sends.
     pub receives: bool,
     /// Its queues.
     pub queues: Vec<usize>,
@@ -270,7 +270,7 @@ pub struct PortStats {
     pub mac: String,
     /// Largest network-layer packet.
     pub mtu: usize,
-    /// Whether the link is up.
+    /// True if the link is up.
     pub up: bool,
     /// Counters that only the port knows.
     pub counters: Vec<PortCounter>,
@@ -318,7 +318,7 @@ pub struct ReloadRequest {
     /// Definitions that change.
     #[serde(default)]
     pub definitions: Vec<(String, String)>,
-    /// Whether only to say what would change.
+    /// True if only to say what would change.
     #[serde(default)]
     pub dry_run: bool,
     /// Starts this router of the file that describes the process's, and changes nothing else.
@@ -329,7 +329,7 @@ pub struct ReloadRequest {
 /// `POST /v1/reload`, what is answered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ReloadReply {
-    /// Whether the new configuration is good (and, unless it was a dry run, runs).
+    /// True if the new configuration is good (and, unless it was a dry run, runs).
     pub good: bool,
     /// What changes, if it is good.
     pub changes: Changes,
@@ -364,7 +364,7 @@ pub struct RouterChange {
 }
 
 impl Changes {
-    /// Whether the graph stays as it is.
+    /// True if the graph stays as it is.
     pub fn are_none(&self) -> bool {
         let kept = Changes {
             kept: self.kept,
@@ -410,7 +410,7 @@ pub struct Wrong {
 pub struct TracedPacket {
     /// From 1.
     pub number: usize,
-    /// Whether it came to an end: sent, discarded or dropped. Else it is held, or became another.
+    /// True if it came to an end: sent, discarded or dropped. Else it is held, or became another.
     pub over: bool,
     /// Its first bytes where it was first seen.
     pub bytes: Vec<u8>,

@@ -69,13 +69,13 @@ impl Limit {
         }
     }
 
-    /// Whether this limit holds where the router runs as `as_click` says: Click's driver limits nothing
+    /// True if this limit holds where the router runs as `as_click` says: Click's driver limits nothing
     /// that its file does not.
     pub(crate) fn holds(&self, as_click: bool) -> bool {
         self.own.is_some() || !as_click
     }
 
-    /// Whether one more may be sent.
+    /// True if one more may be sent.
     #[inline]
     pub(crate) fn take(&self, cx: &Cx) -> bool {
         let ((per_second, _), rate) = self.bucket.setting.read(cx.reader());

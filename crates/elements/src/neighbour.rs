@@ -58,7 +58,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether neighbours are asked for whenever there is a packet for them, and never given up.
+    /// True if neighbours are asked for whenever there is a packet for them, and never given up.
     #[inline]
     fn asks_on(&self) -> bool {
         self.timing.slow.is_some()
@@ -126,7 +126,7 @@ impl<K: Key> Link<K> {
         news.map(|_| ())
     }
 
-    /// Whether an answer of some age is of no use any more.
+    /// True if an answer of some age is of no use any more.
     pub(crate) fn outlived(&self, age: Duration) -> bool {
         self.bounds.asks_on() && age.as_nanos() >= u128::from(self.bounds.timing.idle)
     }

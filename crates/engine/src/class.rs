@@ -49,7 +49,7 @@ pub enum Copies {
     Owner,
 }
 
-/// Whether an element starts work by itself.
+/// True if an element starts work by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
     /// Only when packets come or a timer fires.

@@ -16,7 +16,7 @@ pub trait Driver: Element {
         let _ = (number, cx);
     }
 
-    /// Whether an element of this configuration decides when the router ends: then it hears of requests to stop by
+    /// True if an element of this configuration decides when the router ends: then it hears of requests to stop by
     /// [`stop_asked`](Self::stop_asked), and ends the router with [`Cx::end`]. Without such an
     /// element the first request ends it; of several the first one decides.
     fn drives(config: &Self::Config) -> bool {

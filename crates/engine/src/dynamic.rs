@@ -7,7 +7,7 @@ use crate::graph::DynamicOfClass;
 
 /// A class whose configurations name handlers, such as Script's `define`.
 pub trait DynamicHandlers: Element {
-    /// Whether there is a handler of this name beside [`Element::HANDLERS`].
+    /// True if there is a handler of this name beside [`Element::HANDLERS`].
     fn offers(config: &Self::Config, name: &str, wanted: Use) -> bool;
 
     /// The job of a handler that [`offers`](Self::offers) knows.

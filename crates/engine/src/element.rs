@@ -63,7 +63,7 @@ pub trait Element: Sized + 'static {
     /// It runs on control, sometimes only to describe itself, so it opens and changes nothing.
     fn configure(args: &mut Args) -> Self::Config;
 
-    /// Whether an element works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it does with it
+    /// True if an element works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it does with it
     /// what it would do with each of its segments, changes nothing behind the network header, needs no checksum of TCP, and
     /// keeps no packets; where a length decides it asks for [`Packet::segment_len`]. Others get segments.
     fn carries_super_frames(config: &Self::Config) -> bool {

@@ -13,7 +13,7 @@ pub trait External: Element {
         let _ = fds;
     }
 
-    /// Whether this element's task may find work without a descriptor saying so, so that a worker
+    /// True if this element's task may find work without a descriptor saying so, so that a worker
     /// must poll it while idle.
     fn must_poll(&self) -> bool {
         false

@@ -51,7 +51,7 @@ impl Facts {
         Facts(self.0 & !other.0)
     }
 
-    /// Whether all of `needed` is known.
+    /// True if all of `needed` is known.
     pub const fn has(self, needed: Facts) -> bool {
         self.0 & needed.0 == needed.0
     }

@@ -37,7 +37,7 @@ pub trait Fuse: Element {
         self.step(packet, cx)
     }
 
-    /// Whether the class prefetches, by [`prefetch`](Self::prefetch). At most one class of a loop may.
+    /// True if the class prefetches, by [`prefetch`](Self::prefetch). At most one class of a loop may.
     const PREFETCHES: bool = Self::STEPS_BATCH;
 
     /// Shows the class each packet of a batch before the loop comes to it, so that memory may be fetched ahead while
@@ -47,7 +47,7 @@ pub trait Fuse: Element {
         |_: &Packet| ()
     }
 
-    /// Whether the class gives the verdicts of a whole batch at once, by [`step_batch`](Self::step_batch). Such a class
+    /// True if the class gives the verdicts of a whole batch at once, by [`step_batch`](Self::step_batch). Such a class
     /// prefetches, too.
     const STEPS_BATCH: bool = false;
 
@@ -119,7 +119,7 @@ pub trait Counts: Element {
     /// At least one packet has passed; `bytes` is the sum of all lengths.
     fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx);
 
-    /// Whether it is enough that it is told of packets when a fused loop has run; else no loop goes past it.
+    /// True if it is enough that it is told of packets when a fused loop has run; else no loop goes past it.
     fn counts_later(&self) -> bool {
         true
     }
@@ -166,7 +166,7 @@ impl<S: Stages> Code<S> {
 pub trait Stages {
     /// The place of the class that prefetches; behind the last if none does.
     const SPLIT: usize;
-    /// Whether that class steps the whole batch.
+    /// True if that class steps the whole batch.
     const WHOLE: bool;
     /// The element types.
     fn kinds() -> Vec<TypeId>;
@@ -308,12 +308,12 @@ stages!(6: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
 stages!(7: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
 stages!(8: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
 
-/// Whether one place comes before another. (Written out, one side would often be 0, and the compiler would warn.)
+/// True if one place comes before another. (Written out, one side would often be 0, and the compiler would warn.)
 const fn before(one: usize, other: usize) -> bool {
     one < other
 }
 
-/// Whether a place lies within a loop.
+/// True if a place lies within a loop.
 const fn within(from: usize, place: usize, to: usize) -> bool {
     from <= place && place < to
 }

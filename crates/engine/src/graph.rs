@@ -376,7 +376,7 @@ impl Graph {
         self.core.paused = paused;
     }
 
-    /// Whether all has been done: a source has ended, none will make packets again, and nothing is
+    /// True if all has been done: a source has ended, none will make packets again, and nothing is
     /// held anywhere. Where an element drives the router only that one knows.
     pub fn finished(&mut self) -> bool {
         if self.core.driver.is_some() {
@@ -585,7 +585,7 @@ impl Core {
         self.random.next()
     }
 
-    /// Whether an element has a copy on this worker, in its place or running.
+    /// True if an element has a copy on this worker, in its place or running.
     pub(crate) fn is_here(&self, node: usize) -> bool {
         self.plan.elements[node].workers.contains(&self.worker)
     }

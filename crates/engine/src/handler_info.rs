@@ -11,9 +11,9 @@ pub enum Access {
     Set,
     /// Runs once, on control; reads or writes what cores share.
     Control {
-        /// Whether it may be read.
+        /// True if it may be read.
         read: bool,
-        /// Whether it may be written.
+        /// True if it may be written.
         write: bool,
     },
 }
@@ -28,7 +28,7 @@ pub enum Use {
 }
 
 impl Access {
-    /// Whether it may be used so.
+    /// True if it may be used so.
     pub fn allows(self, wanted: Use) -> bool {
         match wanted {
             Use::Read => self.readable(),
@@ -36,12 +36,12 @@ impl Access {
         }
     }
 
-    /// Whether `show` may use it.
+    /// True if `show` may use it.
     pub fn readable(self) -> bool {
         !matches!(self, Access::Set | Access::Control { read: false, .. })
     }
 
-    /// Whether `set` may use it.
+    /// True if `set` may use it.
     pub fn writable(self) -> bool {
         matches!(self, Access::Set | Access::Control { write: true, .. })
     }
@@ -56,7 +56,7 @@ pub struct HandlerInfo {
     pub doc: &'static str,
     /// How it is used.
     pub access: Access,
-    /// Whether only elements of the router may use it: it reaches beyond the router, so that no one
+    /// True if only elements of the router may use it: it reaches beyond the router, so that no one
     /// who reaches the router from outside may.
     pub inner: bool,
     /// True if what is written is also an argument of the configuration string, which `config` then shows.

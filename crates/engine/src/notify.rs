@@ -37,7 +37,7 @@ impl Notes {
 }
 
 impl Signal {
-    /// Whether a signal with these bits is active; a port without one always is.
+    /// True if a signal with these bits is active; a port without one always is.
     #[inline]
     pub(crate) fn active(this: Option<&Signal>, bits: &[bool]) -> bool {
         this.is_none_or(|signal| signal.busy || signal.notifiers.iter().any(|&n| bits[n]))
@@ -47,10 +47,10 @@ impl Signal {
 /// The notifiers of a class: an extension for `Element::EXTENSIONS`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notifies {
-    /// Whether its elements say when packets may be pulled from them, by `Cx::wake_pullers`, and when
+    /// True if its elements say when packets may be pulled from them, by `Cx::wake_pullers`, and when
     /// not, by `Cx::note_empty`. At the start there are none.
     pub packets: bool,
-    /// Whether they say when they take no more packets, by `Cx::note_full`, and when they do again, by
+    /// True if they say when they take no more packets, by `Cx::note_full`, and when they do again, by
     /// `Cx::wake_pushers`. At the start they do.
     pub room: bool,
 }

@@ -7,7 +7,7 @@ use crate::class::AnyConfig;
 pub struct Placement {
     /// Workers on which the element's task runs; `None` = chosen by the plan.
     pub workers: Option<Vec<usize>>,
-    /// Whether packets leave the element on the workers of its task only, and on all of those, whatever
+    /// True if packets leave the element on the workers of its task only, and on all of those, whatever
     /// workers they come from; without `workers` these are all there are.
     pub gathers: bool,
     /// Workers that it can tell apart: it runs on those below this number only.
@@ -23,15 +23,15 @@ pub struct Placement {
 pub struct Device {
     /// The port's name.
     pub name: String,
-    /// Whether packets come from it (else they go to it).
+    /// True if packets come from it (else they go to it).
     pub receives: bool,
     /// Queues wanted; `None` = one per worker.
     pub queues: Option<usize>,
     /// Descriptors (frames) per queue; 0 = default.
     pub descriptors: usize,
-    /// Whether frames for other stations are wanted.
+    /// True if frames for other stations are wanted.
     pub promiscuous: bool,
-    /// Whether it notes on packets what its configuration asks for, such as the time.
+    /// True if it notes on packets what its configuration asks for, such as the time.
     pub notes: bool,
 }
 

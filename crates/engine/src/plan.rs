@@ -39,11 +39,11 @@ pub struct PlanElement {
     pub files: Vec<Seen>,
     /// Where it is declared.
     pub span: Span,
-    /// Whether each input is pull.
+    /// True if each input is pull.
     pub inputs: Vec<bool>,
-    /// Whether each output is pull.
+    /// True if each output is pull.
     pub outputs: Vec<bool>,
-    /// Whether it runs as a task here.
+    /// True if it runs as a task here.
     pub runs: Runs,
     /// Workers with a copy, ascending.
     pub workers: Vec<usize>,
@@ -53,15 +53,15 @@ pub struct PlanElement {
     pub pushers: Vec<usize>,
     /// Workers that pull from it, or run it.
     pub pullers: Vec<usize>,
-    /// Whether packets may come to it, or from it if it receives them, without annotations: see
+    /// True if packets may come to it, or from it if it receives them, without annotations: see
     /// `Element::READS_ANNOTATIONS`.
     pub bare: bool,
-    /// Whether a class behind it changes what is known of packets.
+    /// True if a class behind it changes what is known of packets.
     pub handled: bool,
     /// Outputs by which packets that may come without annotations must leave with some; see
     /// `Annotates`.
     pub annotated: Vec<usize>,
-    /// Whether packets that come to it, or from it if it receives them, may be super-frames.
+    /// True if packets that come to it, or from it if it receives them, may be super-frames.
     pub super_frames: bool,
     /// Set by a pass for an element whose state has one owner ([`Copies::Owner`]): each worker owns the part of the state
     /// that its packets need. Elements with the same number are split alike.
@@ -81,22 +81,22 @@ pub struct PlanElement {
 }
 
 impl PlanElement {
-    /// Whether it works on super-frames as on any packet.
+    /// True if it works on super-frames as on any packet.
     pub fn carries_super_frames(&self) -> bool {
         (self.class.carries_super_frames)(&self.config)
     }
 
-    /// Whether super-frames that come to it are cut before.
+    /// True if super-frames that come to it are cut before.
     pub fn cuts(&self) -> bool {
         self.super_frames && !self.inputs.is_empty() && !self.carries_super_frames()
     }
 
-    /// Whether input 0 is pull.
+    /// True if input 0 is pull.
     pub fn input_pull(&self) -> bool {
         self.inputs.first().copied().unwrap_or(false)
     }
 
-    /// Whether output 0 is pull.
+    /// True if output 0 is pull.
     pub fn output_pull(&self) -> bool {
         self.outputs.first().copied().unwrap_or(false)
     }
@@ -137,12 +137,12 @@ impl PlanElement {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Whether it has an owner among several workers: it cannot be copied.
+    /// True if it has an owner among several workers: it cannot be copied.
     pub fn single(&self) -> bool {
         self.class.copies == Copies::One
     }
 
-    /// Whether hot swap may keep a running copy of `before` as a copy of this element.
+    /// True if hot swap may keep a running copy of `before` as a copy of this element.
     pub(crate) fn same_as(&self, before: &PlanElement) -> bool {
         Arc::ptr_eq(&self.config, &before.config)
             && self.inputs == before.inputs
@@ -166,7 +166,7 @@ pub struct Edge {
     pub from: (usize, usize),
     /// The input.
     pub to: (usize, usize),
-    /// Whether the input asks for packets.
+    /// True if the input asks for packets.
     pub pull: bool,
     /// Where it is written.
     pub span: Span,
@@ -286,7 +286,7 @@ pub struct Plan {
     pub edges: PlanEdges,
     /// Number of workers.
     pub workers: usize,
-    /// Whether it is to run as Click's user-level driver would run it.
+    /// True if it is to run as Click's user-level driver would run it.
     pub as_click: bool,
     /// Devices to open.
     pub devices: Vec<PlanDevice>,

@@ -41,7 +41,7 @@ pub trait RxQueue: Send {
         false
     }
 
-    /// Whether no further packet will ever come (a file has ended).
+    /// True if no further packet will ever come (a file has ended).
     fn ended(&self) -> bool {
         false
     }
@@ -64,7 +64,7 @@ pub trait TxQueue: Send {
     /// stays. Returns how many packets were taken.
     fn transmit(&mut self, batch: &mut Batch) -> usize;
 
-    /// Whether it sends super-frames whole; see [`super_frame`](crate::packet::super_frame).
+    /// True if it sends super-frames whole; see [`super_frame`](crate::packet::super_frame).
     fn takes_super_frames(&self) -> bool {
         false
     }
@@ -90,7 +90,7 @@ pub struct PortInfo {
     pub mtu: usize,
     /// NUMA node, if known.
     pub node: Option<u32>,
-    /// Whether it brings super-frames to who takes them; see [`super_frame`](crate::packet::super_frame).
+    /// True if it brings super-frames to who takes them; see [`super_frame`](crate::packet::super_frame).
     pub super_frames: bool,
     /// Things the user should know: a fallback taken, a kernel that routes the same packets.
     pub remarks: Vec<String>,
@@ -121,7 +121,7 @@ pub struct PortRequest {
     pub tx_queues: usize,
     /// Descriptors (frames) per queue; 0 = the driver's default.
     pub descriptors: usize,
-    /// Whether frames for other stations are wanted too.
+    /// True if frames for other stations are wanted too.
     pub promiscuous: bool,
 }
 
@@ -146,7 +146,7 @@ pub enum Match {
         address: IpAddr,
         /// How many bits count.
         len: u8,
-        /// Whether it is the source instead.
+        /// True if it is the source instead.
         is_source: bool,
     },
 }
@@ -169,7 +169,7 @@ pub trait Port: Send + Sync {
     /// State now: MAC and MTU can change while the port is open.
     fn info(&self) -> PortInfo;
 
-    /// Whether the link is up.
+    /// True if the link is up.
     fn link_up(&self) -> bool;
 
     /// True while the link is down because the port is new and its other end may be about to come.
@@ -273,7 +273,7 @@ pub trait PortDirectory: Send + Sync {
     /// What the port offers, without opening it. The error is a sentence with cause and remedy.
     fn probe(&self, name: &str) -> Result<PortInfo, String>;
 
-    /// Whether what is sent to the port is kept with the packets' annotations, as a file keeps their times.
+    /// True if what is sent to the port is kept with the packets' annotations, as a file keeps their times.
     fn keeps_annotations(&self, _name: &str) -> bool {
         false
     }

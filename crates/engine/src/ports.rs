@@ -25,7 +25,7 @@ pub struct Ports {
     pub outputs: &'static [&'static str],
     /// Click's processing code, such as `h/lh`.
     pub processing: &'static str,
-    /// Whether agnostic ports are all push or all pull: packets pass from inputs to outputs.
+    /// True if agnostic ports are all push or all pull: packets pass from inputs to outputs.
     pub joined: bool,
 }
 
@@ -62,7 +62,7 @@ impl Ports {
         }
     }
 
-    /// Whether there may be any number of outputs: then none is the main one, though the first may have names.
+    /// True if there may be any number of outputs: then none is the main one, though the first may have names.
     pub const fn any_outputs(&self) -> bool {
         match self.outputs.last() {
             Some(name) => matches!(name.as_bytes().last(), Some(b'*' | b'+')),
@@ -102,7 +102,7 @@ impl Ports {
         (least, if open { usize::MAX } else { names.len() })
     }
 
-    /// Whether a port may stay unconnected.
+    /// True if a port may stay unconnected.
     pub fn optional(names: &[&str], port: usize) -> bool {
         names
             .get(port)

@@ -14,7 +14,7 @@ pub trait Storage: Element {
     /// How many packets this copy has taken in by now, for [`is_past`](Self::is_past).
     fn mark(&self) -> usize;
 
-    /// Whether the packets that had been taken in at a [`mark`](Self::mark) have left.
+    /// True if the packets that had been taken in at a [`mark`](Self::mark) have left.
     fn is_past(&self, mark: usize) -> bool;
 }
 

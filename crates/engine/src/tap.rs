@@ -53,7 +53,7 @@ pub struct Record {
     pub moment: Option<Instant>,
     /// Length on the wire.
     pub len: usize,
-    /// Whether the data starts with an IP header, not with Ethernet's.
+    /// True if the data starts with an IP header, not with Ethernet's.
     pub at_network: bool,
     /// Its first bytes.
     pub bytes: Vec<u8>,
@@ -331,7 +331,7 @@ fn record(
     }
 }
 
-/// Whether the data starts with an IP header, as far as annotations tell: it is marked there, or the
+/// True if the data starts with an IP header, as far as annotations tell: it is marked there, or the
 /// frame's own header was stripped and no other one put in its place.
 fn at_network(packet: &Packet) -> bool {
     let (mac, marked) = (packet.anno().mac, usize::from(packet.anno().network));

@@ -233,7 +233,7 @@ impl Database {
         }
     }
 
-    /// Whether a kernel fills it, which wants to know where other ends are.
+    /// True if a kernel fills it, which wants to know where other ends are.
     #[inline]
     pub fn is_kernels(&self) -> bool {
         self.is_kernels

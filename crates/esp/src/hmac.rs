@@ -49,7 +49,7 @@ impl Authenticator {
         }
     }
 
-    /// Whether a code is right.
+    /// True if a code is right.
     pub(crate) fn verify(&self, parts: [&[u8]; 2], code: &[u8]) -> bool {
         let mut own = [0; 32];
         let own = &mut own[..code.len()];

@@ -34,7 +34,7 @@ pub struct Tunnel {
     pub df: Df,
     /// The outer header's DSCP; without it that of the inner header.
     pub dscp: Option<u8>,
-    /// Whether ECN passes between the headers (RFC 6040, normal mode); else the outer header says that nobody
+    /// True if ECN passes between the headers (RFC 6040, normal mode); else the outer header says that nobody
     /// understands it.
     pub ecn: bool,
     /// Time to live or hop limit of the outer header.

@@ -77,7 +77,7 @@ struct Compiled {
     rules: Vec<Rule>,
     /// What each rule says.
     actions: Vec<Action>,
-    /// Whether any looks at more than addresses.
+    /// True if any looks at more than addresses.
     looks_deeper: bool,
 }
 
@@ -197,7 +197,7 @@ impl Compiled {
     }
 }
 
-/// Whether the first four bytes of a protocol's header are ports.
+/// True if the first four bytes of a protocol's header are ports.
 fn has_ports(protocol: u8) -> bool {
     [
         proto::TCP,
@@ -326,7 +326,7 @@ impl Policy {
         rule
     }
 
-    /// Whether it speaks of addresses of one family.
+    /// True if it speaks of addresses of one family.
     pub fn is_of_one_family(&self) -> bool {
         matches!(
             (self.src, self.dst),
@@ -336,7 +336,7 @@ impl Policy {
 }
 
 impl Net {
-    /// Whether an address lies in it.
+    /// True if an address lies in it.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self, address) {
             (Net::V4(net), IpAddr::V4(address)) => net.contains(address),
@@ -352,7 +352,7 @@ mod tests {
     use testkit::{Rng, ip4, ip6};
     use wire::FlowKey;
 
-    /// Whether a policy speaks of a packet, looked at one thing after the other.
+    /// True if a policy speaks of a packet, looked at one thing after the other.
     fn speaks(policy: &Policy, direction: Direction, packet: &[u8]) -> bool {
         let flow = FlowKey::of_ip(packet).expect("it is sound");
         let (protocol, ports) = match flow {

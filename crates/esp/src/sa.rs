@@ -70,7 +70,7 @@ pub struct Spec {
     pub tunnel: Option<Tunnel>,
     /// UDP ports of the sender and the receiver (RFC 3948).
     pub udp: Option<(u16, u16)>,
-    /// Whether sequence numbers have 64 bits.
+    /// True if sequence numbers have 64 bits.
     pub esn: bool,
     /// Size of the anti-replay window; 0 = none.
     pub window: u32,
@@ -255,17 +255,17 @@ impl Sa {
         &self.spec
     }
 
-    /// Whether it is what a specification and keys say.
+    /// True if it is what a specification and keys say.
     pub fn is(&self, spec: &Spec, keys: &Keys) -> bool {
         self.spec == *spec && self.fingerprint == fingerprint(keys)
     }
 
-    /// Whether it seals by numbers of which none may come twice with the same keys, whatever is restarted.
+    /// True if it seals by numbers of which none may come twice with the same keys, whatever is restarted.
     pub fn seals_by_count(&self) -> bool {
         self.spec.direction == Direction::Out && self.spec.suite.code == Code::None
     }
 
-    /// Whether another association has the same keys, so that their numbers must not be the same.
+    /// True if another association has the same keys, so that their numbers must not be the same.
     pub fn has_keys_of(&self, other: &Sa) -> bool {
         self.fingerprint == other.fingerprint
     }
@@ -348,12 +348,12 @@ impl Sa {
             )
     }
 
-    /// Whether it should be renewed.
+    /// True if it should be renewed.
     pub fn is_soft_expired(&self, now: u64) -> bool {
         self.is_hard_expired(now) || self.beyond(&self.spec.lifetime.soft, now)
     }
 
-    /// Whether it is used no longer.
+    /// True if it is used no longer.
     #[inline]
     pub fn is_hard_expired(&self, now: u64) -> bool {
         self.ended.load(Relaxed)
@@ -361,7 +361,7 @@ impl Sa {
                 && self.beyond(&self.spec.lifetime.hard, now)
     }
 
-    /// Whether a packet may show the kernel that the other end is elsewhere: one in a second.
+    /// True if a packet may show the kernel that the other end is elsewhere: one in a second.
     #[inline]
     pub fn may_show_move(&self, now: u64) -> bool {
         let shown = self.shown.load(Relaxed);

@@ -101,7 +101,7 @@ impl Window {
         )
     }
 
-    /// Whether a number might still be marked: to be asked before a packet is decrypted.
+    /// True if a number might still be marked: to be asked before a packet is decrypted.
     #[inline]
     pub fn might_take(&self, number: u64) -> bool {
         if self.ring.is_empty() {

@@ -125,7 +125,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Whether one more element fits.
+    /// True if one more element fits.
     fn room(&mut self, name: &str, span: Span) -> bool {
         self.opened += 1;
         self.name_bytes += name.len();

@@ -44,9 +44,9 @@ struct Reader<'a> {
     /// Where the line of `at` ends, and whether it has the word in it.
     line_end: Option<usize>,
     speaks_of_key: bool,
-    /// Whether what comes is the value of a key, or one of a list.
+    /// True if what comes is the value of a key, or one of a list.
     behind: bool,
-    /// Whether it is one whatever it looks like.
+    /// True if it is one whatever it looks like.
     always: bool,
     /// Where a comment, and a string of hexadecimal bytes (`\<6b 79>`), end that have begun before `at`.
     comment_end: usize,

@@ -175,7 +175,7 @@ impl<'a> Variables<'a> {
         out.trimmed()
     }
 
-    /// Whether there is room for so many bytes more, to be looked at or behind `written`.
+    /// True if there is room for so many bytes more, to be looked at or behind `written`.
     fn charge(&mut self, at: Span, bytes: usize, written: usize, what: &str) -> bool {
         self.bytes += bytes;
         let fits = written <= CONFIG_BYTES_MAX && self.bytes <= self.bytes_max;

@@ -114,7 +114,7 @@ impl Machine {
         })
     }
 
-    /// Whether nobody misses a device's interfaces.
+    /// True if nobody misses a device's interfaces.
     fn may_go(&self, device: &Device, force: bool) -> Result<(), String> {
         let all = self.interfaces();
         let own = all.iter().filter(|i| device.interfaces.contains(&i.name));

@@ -141,12 +141,12 @@ pub struct Interface {
     pub addresses: Vec<IpAddr>,
     /// The bridge, bond or VRF that it belongs to, such as `bridge br0`.
     pub member: Option<String>,
-    /// Whether a default route leads through it.
+    /// True if a default route leads through it.
     pub default_route: bool,
 }
 
 impl Interface {
-    /// Whether it has an address that others can reach.
+    /// True if it has an address that others can reach.
     pub fn is_addressed(&self) -> bool {
         self.addresses.iter().any(|address| match address {
             IpAddr::V4(_) => true,

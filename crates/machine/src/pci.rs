@@ -28,7 +28,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whether a program can open it as it is now.
+    /// True if a program can open it as it is now.
     pub fn is_for_programs(&self) -> bool {
         let driver = self.driver.as_deref().unwrap_or_default();
         FOR_PROGRAMS.contains(&driver) || SHARED.contains(&driver)
@@ -39,7 +39,7 @@ pub(crate) const DEVICES: &str = "sys/bus/pci/devices";
 /// The first byte of the class code of network controllers.
 const NETWORK: u32 = 0x02;
 
-/// Whether a name is a whole PCI address: `0000:01:00.0`.
+/// True if a name is a whole PCI address: `0000:01:00.0`.
 pub fn is_address(name: &str) -> bool {
     let digits =
         |text: &str, of: usize| text.len() == of && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -64,7 +64,7 @@ impl Machine {
             .collect()
     }
 
-    /// Whether there is a PCI device at an address.
+    /// True if there is a PCI device at an address.
     pub fn has_device(&self, address: &str) -> bool {
         self.files.exists(&format!("{DEVICES}/{address}"))
     }

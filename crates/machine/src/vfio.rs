@@ -8,7 +8,7 @@ const NOIOMMU: &str = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
 const UNSAFE_INTERRUPTS: &str = "sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts";
 
 impl Machine {
-    /// Whether an IOMMU is in use.
+    /// True if an IOMMU is in use.
     pub(crate) fn has_iommu(&self) -> bool {
         let group = |name: &String| self.files.read(&format!("{GROUPS}/{name}/name"));
         // Groups of vfio's own make, for want of an IOMMU, have a name.
@@ -18,17 +18,17 @@ impl Machine {
             .any(|name| group(name).as_deref() != Some("vfio-noiommu"))
     }
 
-    /// Whether vfio gives devices to programs without an IOMMU.
+    /// True if vfio gives devices to programs without an IOMMU.
     pub(crate) fn is_noiommu(&self) -> bool {
         self.files.read(NOIOMMU).as_deref() == Some("Y")
     }
 
-    /// Whether this kernel's vfio can do so, as far as is known.
+    /// True if this kernel's vfio can do so, as far as is known.
     pub(crate) fn knows_noiommu(&self) -> bool {
         !self.files.exists("sys/module/vfio") || self.files.exists(NOIOMMU)
     }
 
-    /// Whether interrupts can be forged: where they cannot be remapped, a device can send any interrupt, and vfio
+    /// True if interrupts can be forged: where they cannot be remapped, a device can send any interrupt, and vfio
     /// refuses devices unless it is told that this is all right.
     pub(crate) fn refuses_for_interrupts(&self) -> bool {
         let interrupts = self.files.read("proc/interrupts").unwrap_or_default();
@@ -45,7 +45,7 @@ impl Machine {
         Some(there.unwrap_or(plain))
     }
 
-    /// Whether the device's group can be opened; no program may have it.
+    /// True if the device's group can be opened; no program may have it.
     pub(crate) fn try_group(&self, file: &str) -> io::Result<()> {
         let mut how = std::fs::OpenOptions::new();
         how.read(true)

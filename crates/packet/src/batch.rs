@@ -36,7 +36,7 @@ impl Batch {
         self.packets.len()
     }
 
-    /// Whether there is no packet.
+    /// True if there is no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
@@ -111,13 +111,13 @@ impl Batch {
         self.bytes.get()
     }
 
-    /// Whether it holds memory, for packets or with them.
+    /// True if it holds memory, for packets or with them.
     #[inline]
     pub fn has_memory(&self) -> bool {
         self.packets.capacity() > 0
     }
 
-    /// Whether it knows how many bytes all packets have.
+    /// True if it knows how many bytes all packets have.
     #[inline]
     pub fn is_counted(&self) -> bool {
         self.bytes.get() < UNKNOWN

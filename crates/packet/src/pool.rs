@@ -201,7 +201,7 @@ pub fn make_ahead(count: usize) {
     }
 }
 
-/// Whether the process's pool is an outside one, whose buffers come and go without this crate.
+/// True if the process's pool is an outside one, whose buffers come and go without this crate.
 pub fn is_external() -> bool {
     EXTERNAL.get().is_some()
 }

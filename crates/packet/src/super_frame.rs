@@ -25,9 +25,9 @@ pub struct Shape {
     pub transport: usize,
     /// What is cut.
     pub payload: usize,
-    /// Whether it is IPv6; else IPv4.
+    /// True if it is IPv6; else IPv4.
     pub v6: bool,
-    /// Whether it is TCP; else UDP.
+    /// True if it is TCP; else UDP.
     pub tcp: bool,
 }
 
@@ -119,7 +119,7 @@ fn finish_tcp(tcp: &mut [u8], pseudo: u64, index: usize, start: usize, last: boo
 }
 
 impl Packet {
-    /// Whether it is a super-frame. Nobody may ask where packets come without annotations.
+    /// True if it is a super-frame. Nobody may ask where packets come without annotations.
     #[inline]
     pub fn is_super_frame(&self) -> bool {
         self.anno().tail != 0

@@ -136,7 +136,7 @@ impl Buffer {
         unsafe { self.0.as_mut() }.pool = std::ptr::without_provenance_mut(1);
     }
 
-    /// Whether it does not belong to the heap's usual buffers: it is a large one, or an outside pool's.
+    /// True if it does not belong to the heap's usual buffers: it is a large one, or an outside pool's.
     #[inline]
     pub(crate) fn is_of_other_pool(&self) -> bool {
         // SAFETY: as above.

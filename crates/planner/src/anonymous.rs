@@ -112,7 +112,7 @@ fn join(scope: &str, own: &str) -> String {
     }
 }
 
-/// Whether the last part of a name is a class and a number.
+/// True if the last part of a name is a class and a number.
 fn is_anonymous(name: &str) -> bool {
     let number = last(name).rsplit_once('@').map(|(_, number)| number);
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))

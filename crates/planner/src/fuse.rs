@@ -79,7 +79,7 @@ pub(super) fn find(
     (0..elements.len()).filter_map(begins).collect()
 }
 
-/// Whether packets may be carried along an edge at once.
+/// True if packets may be carried along an edge at once.
 fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
     let workers = |node: usize| &elements[node].workers;
     !edge.pull

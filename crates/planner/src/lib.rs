@@ -89,7 +89,7 @@ impl Registry {
         self.classes.get(name).copied()
     }
 
-    /// Whether a package that a configuration requires is there.
+    /// True if a package that a configuration requires is there.
     pub fn provides(&self, package: &str) -> bool {
         self.packages.contains(&package) || self.classes.contains_key(package)
     }
@@ -109,11 +109,11 @@ pub struct Options<'a> {
     pub workers: usize,
     /// Where devices are looked up.
     pub ports: &'a dyn PortDirectory,
-    /// Whether a device that is not there is an error (to run) or a warning (to check).
+    /// True if a device that is not there is an error (to run) or a warning (to check).
     pub devices_must_exist: bool,
-    /// Whether inputs may stay unconnected: packets are let in from outside (`Graph::inject`).
+    /// True if inputs may stay unconnected: packets are let in from outside (`Graph::inject`).
     pub open_inputs: bool,
-    /// Whether everything runs on one worker as Click runs it. Workers that elements ask for are then
+    /// True if everything runs on one worker as Click runs it. Workers that elements ask for are then
     /// names only, and what packets need is not proved: Click's users check it themselves.
     pub as_click: bool,
     /// Names for addresses that hold where the configuration gives no others.
@@ -406,7 +406,7 @@ fn resolve(
     router.elements.iter().map(find).collect()
 }
 
-/// Whether a word was taken for a class because nothing of that name is declared.
+/// True if a word was taken for a class because nothing of that name is declared.
 fn anonymous(element: &lang::Element) -> bool {
     let own = element.name.rsplit('/').next().unwrap_or_default();
     let number = own.strip_prefix(element.class.as_str());

@@ -243,7 +243,7 @@ fn fixed(
     (fixed, homes)
 }
 
-/// Whether all packets of a source come to elements that hand them to the workers to which they belong, by way
+/// True if all packets of a source come to elements that hand them to the workers to which they belong, by way
 /// of such only that pass them on at once.
 fn is_gathered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
     let mut seen = BTreeSet::from([source]);
@@ -280,7 +280,7 @@ fn pullers(plan: &Plan) -> Vec<usize> {
 struct Upstream {
     /// Elements with packets to pull.
     leaves: Vec<usize>,
-    /// Whether there is one that cannot be copied.
+    /// True if there is one that cannot be copied.
     single: bool,
 }
 
@@ -308,7 +308,7 @@ fn upstream(plan: &Plan, puller: usize) -> Upstream {
     }
 }
 
-/// Whether each core may have its own copy of a puller and its queue: there is one queue, and
+/// True if each core may have its own copy of a puller and its queue: there is one queue, and
 /// nothing in between keeps an order over several cores.
 fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
     upstream.leaves.len() == 1

@@ -61,7 +61,7 @@ pub(super) fn count(
     counts
 }
 
-/// Whether an element has no name but its class and number.
+/// True if an element has no name but its class and number.
 fn is_anonymous(element: &lang::Element) -> bool {
     element.span == element.class_span
 }

@@ -8,7 +8,7 @@ use lang::{Diagnostic, Router};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Whether each port is pull.
+/// True if each port is pull.
 pub(super) struct Flows {
     pub(super) inputs: Vec<Vec<bool>>,
     pub(super) outputs: Vec<Vec<bool>>,

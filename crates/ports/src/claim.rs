@@ -124,7 +124,7 @@ impl Holder {
         self.pid.is_some_and(|pid| pid.get() == process::id())
     }
 
-    /// Whether it can have opened a device. One that cannot is no reason to stay away.
+    /// True if it can have opened a device. One that cannot is no reason to stay away.
     fn may_have_devices(&self) -> bool {
         if self.user == 0 || self.user == rustix::process::geteuid().as_raw() {
             return true;

@@ -54,7 +54,7 @@ pub struct Directory {
     joined: Mutex<BTreeSet<String>>,
     /// What routers of the process have open by its [identity](identity): who has it, and how often.
     taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
-    /// Whether other programs that have a device keep it.
+    /// True if other programs that have a device keep it.
     claims: bool,
     /// The claims of devices, and how many open ports each is for: a device has several names, and is open by two of them
     /// while a reload goes from one to the other.
@@ -121,7 +121,7 @@ impl Directory {
         self.joints.as_ref()
     }
 
-    /// Whether a name is that of a port of the machine: not a part of a shared one, and no link between routers.
+    /// True if a name is that of a port of the machine: not a part of a shared one, and no link between routers.
     pub fn is_of_machine(&self, name: &str) -> bool {
         matches!(self.joint(name), Ok(None))
     }
@@ -134,7 +134,7 @@ impl Directory {
         }
     }
 
-    /// Whether the names of open ports mean what they meant: a port of this router alone, or a part of one.
+    /// True if the names of open ports mean what they meant: a port of this router alone, or a part of one.
     pub fn means_the_same(&self) -> bool {
         let joined = lock(&self.joined).clone();
         let is_joint = |name: &String| !matches!(self.joint(name), Ok(None));
@@ -509,7 +509,7 @@ impl Drop for Directory {
     }
 }
 
-/// Whether a port with queues `has` can serve a request.
+/// True if a port with queues `has` can serve a request.
 fn enough(name: &str, how: &str, has: (usize, usize), r: &PortRequest) -> Result<(), String> {
     for (kind, has, asked) in [
         ("receive", has.0, r.rx_queues),

@@ -54,7 +54,7 @@ impl Facts {
         }
     }
 
-    /// Whether the kernel has an address on it that others can reach.
+    /// True if the kernel has an address on it that others can reach.
     pub(crate) fn is_addressed(&self) -> bool {
         self.addresses.iter().any(|address| match address {
             IpAddr::V4(_) => true,
@@ -62,7 +62,7 @@ impl Facts {
         })
     }
 
-    /// Whether the peer may be a system on this machine, which leaves checksums to a card that there is none of. A virtio card
+    /// True if the peer may be a system on this machine, which leaves checksums to a card that there is none of. A virtio card
     /// is told not to when an XDP program comes.
     pub(crate) fn leaves_checksums(&self) -> bool {
         const DRIVERS: [&str; 5] = ["veth", "tun", "vmxnet3", "xen-netfront", "hv_netvsc"];
@@ -70,7 +70,7 @@ impl Facts {
         driver.is_some_and(|driver| DRIVERS.contains(&driver))
     }
 
-    /// Whether AF_XDP is safe and fast on an interface; otherwise why it is not.
+    /// True if AF_XDP is safe and fast on an interface; otherwise why it is not.
     fn suits_xdp(&self, name: &str, request: Option<&PortRequest>) -> Result<(), String> {
         let driver = self.driver.as_deref();
         if self.leaves_checksums() {
@@ -107,7 +107,7 @@ impl Facts {
     }
 }
 
-/// Whether the kernel has other interfaces on this one, or does not show that.
+/// True if the kernel has other interfaces on this one, or does not show that.
 fn stacked(name: &str) -> bool {
     let folder = format!("/sys/class/net/{name}");
     let Ok(files) = std::fs::read_dir(folder) else {

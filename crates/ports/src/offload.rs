@@ -66,7 +66,7 @@ impl VnetHeader {
         b
     }
 
-    /// Whether the frame must be cut.
+    /// True if the frame must be cut.
     pub(crate) fn is_gso(&self) -> bool {
         self.kind != GSO_NONE
     }

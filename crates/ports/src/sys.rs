@@ -102,7 +102,7 @@ pub(crate) struct Interface {
     pub(crate) up: bool,
     /// Up and with a carrier.
     pub(crate) running: bool,
-    /// Whether its frames are Ethernet frames.
+    /// True if its frames are Ethernet frames.
     pub(crate) ethernet: bool,
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn tap_name(queue: &OwnedFd) -> io::Result<String> {
     }
 }
 
-/// Whether a TAP interface lies in the network namespace of the calling thread; true if the kernel cannot
+/// True if a TAP interface lies in the network namespace of the calling thread; true if the kernel cannot
 /// tell (before Linux 5.9).
 pub(crate) fn tap_is_here(queue: &OwnedFd) -> bool {
     /// `_IO('T', 227)` of linux/if_tun.h.

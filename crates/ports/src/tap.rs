@@ -53,7 +53,7 @@ pub struct Tap {
     /// A socket of the interface's namespace.
     control: OwnedFd,
     queues: Vec<Arc<Queue>>,
-    /// Whether it was made here and has not been taken over since.
+    /// True if it was made here and has not been taken over since.
     is_new: AtomicBool,
     counts: Arc<Counters>,
 }
@@ -82,7 +82,7 @@ impl Tap {
         sys::tap_set(&self.queues[0].fd, libc::TUNSETPERSIST, 1)
     }
 
-    /// Whether the interface was made by this process; told once.
+    /// True if the interface was made by this process; told once.
     pub fn take_new(&self) -> bool {
         self.is_new.swap(false, Ordering::Relaxed)
     }
@@ -100,7 +100,7 @@ impl Tap {
         sys::set_up(&self.control, &self.known_as(), up)
     }
 
-    /// Whether the interface has been deleted.
+    /// True if the interface has been deleted.
     pub fn is_gone(&self) -> bool {
         sys::tap_name(&self.queues[0].fd).is_err()
     }
@@ -116,7 +116,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Whether the kernel and who watches it see a carrier: `false` shows as NO-CARRIER. A queue that is
+    /// True if the kernel and who watches it see a carrier: `false` shows as NO-CARRIER. A queue that is
     /// opened brings the carrier back.
     ///
     /// # Errors

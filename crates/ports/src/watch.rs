@@ -59,7 +59,7 @@ impl Watched {
         }))
     }
 
-    /// Whether it is there, up, and has a carrier.
+    /// True if it is there, up, and has a carrier.
     pub(crate) fn link_up(&self) -> bool {
         self.running.load(Relaxed)
     }
@@ -79,7 +79,7 @@ impl Watched {
         info
     }
 
-    /// Whether frames for other stations are wanted, too.
+    /// True if frames for other stations are wanted, too.
     pub(crate) fn is_promiscuous(&self) -> bool {
         self.promiscuous.load(Relaxed)
     }

@@ -11,7 +11,7 @@ pub type Write = fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, 
 /// An extension of classes whose elements need the router as a whole: several workers, or the time before a reload. Classes may
 /// share one: then a reload asks it once.
 pub struct RouterExtension {
-    /// Whether a plan may be replaced by another one; the error is a sentence. Nothing has changed yet.
+    /// True if a plan may be replaced by another one; the error is a sentence. Nothing has changed yet.
     pub check_reload: fn(old: &Plan, new: &Plan) -> Result<(), String>,
     /// Prepares the workers for another plan. If the reload fails after that, they go on with the old one.
     pub before_reload: fn(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError>,

@@ -169,7 +169,7 @@ impl Router {
         told.map(|_| ())
     }
 
-    /// Whether all is over: an element has stopped the router, or all sources have ended and no
+    /// True if all is over: an element has stopped the router, or all sources have ended and no
     /// packet is held anywhere.
     pub fn ended(&self) -> bool {
         let ended = |p: &Arc<Progress>| p.ended.load(Ordering::Acquire);

@@ -147,7 +147,7 @@ impl Workers {
         answer.map_err(|_| AskError::NoAnswer(worker))
     }
 
-    /// Whether all workers read their mail; the error names one that does not.
+    /// True if all workers read their mail; the error names one that does not.
     pub fn turn(&self) -> Result<(), AskError> {
         self.ask_all(|_| ()).map(|_| ())
     }

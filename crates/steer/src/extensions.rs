@@ -31,7 +31,7 @@ pub trait Steering {
     /// How much this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
     fn sent(&self, to: usize) -> usize;
 
-    /// Whether a worker has taken what had been sent to it at some time.
+    /// True if a worker has taken what had been sent to it at some time.
     fn has_arrived(&self, to: usize, sent: usize) -> bool;
 
     /// Packets that were held since the last [`hold`](Self::hold).
@@ -65,7 +65,7 @@ pub trait Sorter: Send + Sync {
     /// The bucket of a flow's packets.
     fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16>;
 
-    /// Whether both directions of a flow have the same bucket.
+    /// True if both directions of a flow have the same bucket.
     fn is_symmetric(&self) -> bool;
 
     /// A number that sorters have in common that sort alike.
@@ -97,7 +97,7 @@ pub(crate) fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
 /// A class that keeps state of flows by bucket, so that the state moves with its bucket. It lists [`ROUTER`](crate::ROUTER),
 /// too, which refuses reloads that would lose the state.
 pub trait KeepsFlows: Element {
-    /// Whether the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets all the
+    /// True if the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets all the
     /// same. Behind elements that steer packets, sorted by their flow so that both directions meet, each worker then owns
     /// the state of its buckets; [`SortedBy`](crate::SortedBy) is attached to the element.
     fn splits(config: &Self::Config) -> bool {
@@ -133,7 +133,7 @@ impl KeepsFlowsOfClass {
     }
 }
 
-/// Whether an element's state may be split by buckets.
+/// True if an element's state may be split by buckets.
 pub(crate) fn splits(element: &PlanElement) -> bool {
     let class: Option<&KeepsFlowsOfClass> = element.class.extension();
     class.is_some_and(|class| (class.splits)(&element.config))
@@ -166,7 +166,7 @@ pub trait RxQueues {
     /// Notes what waits in a queue now, for [`is_drained`](Self::is_drained).
     fn drain(&mut self, queue: usize);
 
-    /// Whether all has been delivered that had been noted, of all queues.
+    /// True if all has been delivered that had been noted, of all queues.
     fn is_drained(&self) -> bool;
 
     /// Keeps what comes by a queue here, in order, or lets it go on again: what was kept goes first.

@@ -212,7 +212,7 @@ impl Entries {
         queues(graph, self.node, |queues| queues.kept()).unwrap_or(0)
     }
 
-    /// Whether what came by this worker's old queues has arrived.
+    /// True if what came by this worker's old queues has arrived.
     fn is_drained(&self, graph: &mut Graph, memory: &mut Memory) -> bool {
         let now = graph.now();
         if now.since(*memory.begun.get_or_insert(now)) < INSIDE {

@@ -47,7 +47,7 @@ impl Sent {
         Sent(sent)
     }
 
-    /// Whether those workers have taken it.
+    /// True if those workers have taken it.
     pub(crate) fn has_arrived(&self, graph: &mut Graph) -> bool {
         self.0.iter().all(|&(node, to, sent)| {
             let there = steering(graph, node, |s| s.has_arrived(to, sent));
@@ -70,7 +70,7 @@ impl Marks {
         marks
     }
 
-    /// Whether all that has left.
+    /// True if all that has left.
     pub(crate) fn have_passed(&mut self, graph: &Graph) -> bool {
         self.0.retain(|&(node, mark)| !is_past(graph, node, mark));
         self.0.is_empty()
@@ -89,7 +89,7 @@ fn mark(graph: &Graph, node: usize) -> Option<usize> {
     Some(class.map_or(0, |class| (class.mark)(element)))
 }
 
-/// Whether what an element had taken in at a mark has left. Of a class that cannot tell, nothing must be held.
+/// True if what an element had taken in at a mark has left. Of a class that cannot tell, nothing must be held.
 fn is_past(graph: &Graph, node: usize, mark: usize) -> bool {
     let class: Option<&StorageOfClass> = graph.class_of(node).and_then(|c| c.extension());
     match graph.element(node).zip(class) {

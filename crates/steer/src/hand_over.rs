@@ -127,7 +127,7 @@ impl<M: Default> Default for At<M> {
     }
 }
 
-/// Whether `limit` has passed since the first call with the same `since`.
+/// True if `limit` has passed since the first call with the same `since`.
 pub(crate) fn is_past(since: &mut Option<Time>, graph: &Graph, limit: Duration) -> bool {
     let now = graph.clock().now();
     now.since(*since.get_or_insert(now)) >= limit
@@ -217,7 +217,7 @@ impl<C: Change> HandOver<C> {
         }
     }
 
-    /// Whether a step is over for a worker.
+    /// True if a step is over for a worker.
     fn take(&self, step: &Step<C::Step>, graph: &mut Graph, at: &mut At<C::Memory>) -> bool {
         let (what, memory) = (step.what, &mut at.memory);
         match step.ends {

@@ -14,7 +14,7 @@ pub trait PortTable: Send + Sync {
     /// Has the port give packets of these buckets to other queues. The error is a sentence; then nothing has changed.
     fn redirect(&self, buckets: &[Astray]) -> Result<(), String>;
 
-    /// Whether the port has done what it was told.
+    /// True if the port has done what it was told.
     fn is_done(&self) -> bool;
 
     /// Tells the port again what it was told last: it may have room now for rules that it has refused.

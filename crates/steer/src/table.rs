@@ -150,7 +150,7 @@ pub struct Pressure {
     pub port: f64,
     /// How full the fullest ring from worker to worker was or is, from 0 to 1.
     pub ring: f64,
-    /// Whether a queue of each worker has been a quarter full for long.
+    /// True if a queue of each worker has been a quarter full for long.
     pub behind: Vec<bool>,
 }
 

@@ -99,7 +99,7 @@ impl Wakers {
         self.rests[worker].store(false, SeqCst);
     }
 
-    /// Whether routers have been woken that rested on a worker.
+    /// True if routers have been woken that rested on a worker.
     #[inline]
     pub fn any_woken(&self, worker: usize) -> bool {
         self.sleepers[worker].any_woken.load(SeqCst)

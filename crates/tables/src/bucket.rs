@@ -102,7 +102,7 @@ impl SharedBucket {
         }
     }
 
-    /// Whether nothing is missing at `now` (ns).
+    /// True if nothing is missing at `now` (ns).
     #[inline]
     pub fn is_full(&self, now: u64) -> bool {
         self.full_at.load(Ordering::Relaxed) <= now.saturating_mul(TICKS)

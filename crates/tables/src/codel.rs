@@ -29,7 +29,7 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// Whether a packet that would do no harm leaves this as it is.
+    /// True if a packet that would do no harm leaves this as it is.
     pub fn is_quiet(&self) -> bool {
         self.first_above == 0 && !self.dropping
     }
@@ -40,7 +40,7 @@ impl Codel {
         self.dropping = false;
     }
 
-    /// Whether to drop the packet that comes out of the queue at `now` after having waited for `sojourn`; `last` if it
+    /// True to drop the packet that comes out of the queue at `now` after having waited for `sojourn`; `last` if it
     /// was the last one inside. After a drop the next packet comes out at once.
     pub fn drops(&mut self, aim: &Aim, now: u64, sojourn: u64, last: bool) -> bool {
         let mut harms = false;

@@ -175,7 +175,7 @@ impl ExactWriter {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -212,7 +212,7 @@ impl ExactWriter {
         chain.filter(|entry| !entry.has(key, table.words)).count()
     }
 
-    /// Whether a key is there.
+    /// True if a key is there.
     pub fn has(&self, key: &Key) -> bool {
         self.link(key).1 != NONE
     }

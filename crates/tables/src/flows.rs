@@ -127,7 +127,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         self.len
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

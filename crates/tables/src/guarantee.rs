@@ -138,7 +138,7 @@ impl Link {
         u128::from(wanted.burst) + u128::from(wanted.hops - 1) * u128::from(wanted.packet)
     }
 
-    /// Whether a flow can be taken where so many bytes a second are reserved already, and what it gets.
+    /// True if a flow can be taken where so many bytes a second are reserved already, and what it gets.
     pub fn admit(&self, wanted: &Wanted, reserved: u64) -> Result<Grant, Refusal> {
         let unsound = match wanted {
             w if w.rate == 0 => Some("the flow's rate must not be 0"),

@@ -43,12 +43,12 @@ impl Numbers {
         self.len
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether a number is a member.
+    /// True if a number is a member.
     pub fn contains(&self, number: u32) -> bool {
         let at = number as usize;
         let word = self.levels.first().and_then(|words| words.get(at / BITS));

@@ -160,7 +160,7 @@ impl<T> BinSort<T> {
         self.len
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -373,7 +373,7 @@ impl<T> Sorted<T> {
         self.heap.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

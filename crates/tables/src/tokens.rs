@@ -87,7 +87,7 @@ impl Tokens {
         u64::try_from(self.level / self.token).unwrap_or(u64::MAX)
     }
 
-    /// Whether so many tokens are inside.
+    /// True if so many tokens are inside.
     #[inline]
     pub fn contains(&self, tokens: u64) -> bool {
         self.level >= u128::from(tokens) * self.token

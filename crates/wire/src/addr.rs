@@ -48,19 +48,19 @@ impl EtherAddr {
     /// No address.
     pub const ZERO: EtherAddr = EtherAddr([0; 6]);
 
-    /// Whether the group bit is set; broadcast is a group too.
+    /// True if the group bit is set; broadcast is a group too.
     #[inline]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether this is ff:ff:ff:ff:ff:ff.
+    /// True if this is ff:ff:ff:ff:ff:ff.
     #[inline]
     pub const fn is_broadcast(self) -> bool {
         self.to_u64() == 0xffff_ffff_ffff
     }
 
-    /// Whether this may be the address of one station: neither group nor zero.
+    /// True if this may be the address of one station: neither group nor zero.
     #[inline]
     pub const fn is_unicast(self) -> bool {
         !self.is_group() && self.to_u64() != 0

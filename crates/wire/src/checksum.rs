@@ -60,7 +60,7 @@ pub const fn finish_udp(sum: u64) -> u16 {
     }
 }
 
-/// Whether `bytes`, checksum field included, sum to minus zero.
+/// True if `bytes`, checksum field included, sum to minus zero.
 #[inline]
 pub fn verify(bytes: &[u8]) -> bool {
     is_valid(native_sum(bytes)) // minus zero is the same in either order
@@ -79,7 +79,7 @@ pub fn verify20(header: &[u8; 20]) -> bool {
     is_valid(sum + u64::from(carry))
 }
 
-/// Whether a sum that includes the checksum field is right.
+/// True if a sum that includes the checksum field is right.
 #[inline]
 pub const fn is_valid(sum: u64) -> bool {
     // What folds to 0xffff, the multiples of it: in arithmetic modulo 2^64 these alone are small when divided.

@@ -20,7 +20,7 @@ pub const ROUTER_ALERT: u8 = 5;
 /// Option: jumbo payload (RFC 2675).
 pub const JUMBO: u8 = 0xc2;
 
-/// Whether a fault is answered with a Parameter Problem.
+/// True if a fault is answered with a Parameter Problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Drop silently.
@@ -38,7 +38,7 @@ pub struct BadExt {
     pub code: u8,
     /// Its pointer.
     pub pointer: usize,
-    /// Whether to send it.
+    /// True to send it.
     pub report: Report,
 }
 
@@ -59,14 +59,14 @@ pub struct Fragment {
     pub at: usize,
     /// Place of the piece in the fragmentable part, in bytes.
     pub offset: usize,
-    /// Whether more fragments follow.
+    /// True if more fragments follow.
     pub more: bool,
     /// Identification.
     pub ident: u32,
 }
 
 impl Fragment {
-    /// Whether the header is there although the packet is whole (RFC 6946).
+    /// True if the header is there although the packet is whole (RFC 6946).
     #[inline]
     pub const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
@@ -95,7 +95,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Whether the upper layer's header starts at [`Walk::offset`]: not so in later fragments.
+    /// True if the upper layer's header starts at [`Walk::offset`]: not so in later fragments.
     #[inline]
     pub fn has_upper_header(&self) -> bool {
         self.protocol != proto::NO_NEXT && self.fragment.is_none_or(|f| f.offset == 0)

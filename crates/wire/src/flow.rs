@@ -52,7 +52,7 @@ impl<A> Flow<A> {
     }
 }
 
-/// Whether a protocol starts with two ports.
+/// True if a protocol starts with two ports.
 #[inline]
 const fn has_ports(protocol: u8) -> bool {
     matches!(

@@ -71,7 +71,7 @@ pub mod time_exceeded {
     pub const REASSEMBLY: u8 = 1;
 }
 
-/// Whether a message of this type reports an error; about these no error is sent (RFC 1812, 4.3.2.7).
+/// True if a message of this type reports an error; about these no error is sent (RFC 1812, 4.3.2.7).
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     matches!(
@@ -106,7 +106,7 @@ fields! { Icmp, LEN bytes:
 }
 
 impl<B: AsRef<[u8]>> Icmp<B> {
-    /// Whether the checksum holds; the buffer must end with the message.
+    /// True if the checksum holds; the buffer must end with the message.
     #[inline]
     pub fn verify_checksum(&self) -> bool {
         checksum::verify(self.0.as_ref())

@@ -46,7 +46,7 @@ pub mod parameter_problem {
     pub const CHAIN: u8 = 3;
 }
 
-/// Whether a message of this type reports an error; about these no error is sent (RFC 4443, 2.4 e).
+/// True if a message of this type reports an error; about these no error is sent (RFC 4443, 2.4 e).
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     kind < 128
@@ -72,7 +72,7 @@ fields! { Icmp6, LEN bytes:
 }
 
 impl<B: AsRef<[u8]>> Icmp6<B> {
-    /// Whether the checksum holds; the buffer must end with the message.
+    /// True if the checksum holds; the buffer must end with the message.
     #[inline]
     pub fn verify_checksum(&self, pseudo: u64) -> bool {
         checksum::is_valid(pseudo + checksum::sum(self.0.as_ref()))

@@ -42,7 +42,7 @@ pub fn check_unsummed(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, false)
 }
 
-/// Whether a header has no options, as nearly all, and nothing is wrong with it by [`check`]: then the length of
+/// True if a header has no options, as nearly all, and nothing is wrong with it by [`check`]: then the length of
 /// the datagram. The link layer has delivered `len` bytes from the header on. Without `sums` the checksum is
 /// believed.
 #[inline(always)]
@@ -148,13 +148,13 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         usize::from(be16(self.0.as_ref(), 2))
     }
 
-    /// Whether "don't fragment" is set.
+    /// True if "don't fragment" is set.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.fragment_word() & DF != 0
     }
 
-    /// Whether "more fragments" is set.
+    /// True if "more fragments" is set.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.fragment_word() & MF != 0
@@ -166,13 +166,13 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         usize::from(self.fragment_word() & OFFSET_MASK) * 8
     }
 
-    /// Whether this is a piece of a datagram, the first included.
+    /// True if this is a piece of a datagram, the first included.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment_word() & (MF | OFFSET_MASK) != 0
     }
 
-    /// Whether the header's checksum holds.
+    /// True if the header's checksum holds.
     #[inline]
     pub fn verify_checksum(&self) -> bool {
         checksum::verify(self.header())

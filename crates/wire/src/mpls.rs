@@ -25,7 +25,7 @@ pub struct Entry {
     pub label: u32,
     /// The traffic class, once EXP, 3 bits.
     pub exp: u8,
-    /// Whether it is the last one.
+    /// True if it is the last one.
     pub bottom: bool,
     /// Time to live.
     pub ttl: u8,
@@ -117,7 +117,7 @@ impl Labels {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

@@ -57,9 +57,9 @@ pub enum Opt {
 pub struct PrefixInfo {
     /// The prefix.
     pub prefix: crate::Prefix6,
-    /// Whether its addresses are on the link.
+    /// True if its addresses are on the link.
     pub on_link: bool,
-    /// Whether hosts may make addresses from it.
+    /// True if hosts may make addresses from it.
     pub autonomous: bool,
     /// Seconds; all ones is forever.
     pub valid_secs: u32,

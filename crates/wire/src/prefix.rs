@@ -67,13 +67,13 @@ macro_rules! prefix {
                 self.len
             }
 
-            /// Whether `addr` lies inside.
+            /// True if `addr` lies inside.
             #[inline]
             pub const fn contains(self, addr: $addr) -> bool {
                 addr.to_bits() & $mask(self.len) == self.addr
             }
 
-            /// Whether all of `other` lies inside.
+            /// True if all of `other` lies inside.
             #[inline]
             pub const fn covers(self, other: $name) -> bool {
                 self.len <= other.len && self.contains(other.addr())

@@ -95,7 +95,7 @@ impl Toeplitz {
         &self.key
     }
 
-    /// Whether both directions of a flow have the same hash.
+    /// True if both directions of a flow have the same hash.
     pub fn is_symmetric(&self) -> bool {
         // Swapping words of 32, 128 and 16 bits must not matter: so the shortest period does.
         self.is_folding

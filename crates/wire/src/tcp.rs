@@ -110,7 +110,7 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         self.mss_at().map(|at| be16(self.0.as_ref(), at))
     }
 
-    /// Whether the checksum holds; the buffer must end with the data.
+    /// True if the checksum holds; the buffer must end with the data.
     #[inline]
     pub fn verify_checksum(&self, pseudo: u64) -> bool {
         checksum::is_valid(pseudo + checksum::sum(self.0.as_ref()))

@@ -45,7 +45,7 @@ pub fn innermost(packet: &[u8]) -> Option<FlowKey> {
     Some(inside_of(packet, flow))
 }
 
-/// Whether a flow's packets cannot be a tunnel's.
+/// True if a flow's packets cannot be a tunnel's.
 #[inline]
 fn is_plain(flow: &FlowKey) -> bool {
     let (protocol, port) = match flow {

@@ -40,7 +40,7 @@ impl<B: AsRef<[u8]>> Udp<B> {
         usize::from(be16(self.0.as_ref(), 4))
     }
 
-    /// Whether there is no data.
+    /// True if there is no data.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() <= LEN
@@ -52,7 +52,7 @@ impl<B: AsRef<[u8]>> Udp<B> {
         &self.0.as_ref()[LEN..self.len()]
     }
 
-    /// Whether the checksum holds, or, over IPv4, is absent. `pseudo` is the pseudo-header's sum.
+    /// True if the checksum holds, or, over IPv4, is absent. `pseudo` is the pseudo-header's sum.
     ///
     /// Over IPv6 an absent checksum is a fault (RFC 8200, 8.1): ask [`Udp::checksum`] first.
     #[inline]

@@ -39,13 +39,13 @@ pub struct RandomGraph {
 #[derive(Clone, Copy)]
 struct Way {
     compare: Compare,
-    /// Whether they begin with a checked IPv4 header, else an Ethernet header.
+    /// True if they begin with a checked IPv4 header, else an Ethernet header.
     ip: bool,
-    /// Whether the bytes before the IPv4 header are still those of the frame.
+    /// True if the bytes before the IPv4 header are still those of the frame.
     stripped: bool,
-    /// Whether they may be fragments.
+    /// True if they may be fragments.
     pieces: bool,
-    /// Whether they are wrapped in a further IPv4 header: fragments would not end with a whole mark.
+    /// True if they are wrapped in a further IPv4 header: fragments would not end with a whole mark.
     wrapped: bool,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Node {
     pub(crate) class: String,
     /// Workers with a copy.
     pub(crate) workers: Vec<usize>,
-    /// Whether it is drawn as a queue: pushed into, pulled from.
+    /// True if it is drawn as a queue: pushed into, pulled from.
     pub(crate) queue: bool,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,

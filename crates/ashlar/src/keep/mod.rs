@@ -177,12 +177,12 @@ impl Signals {
         asked.map(|(_, signal)| signal).collect()
     }
 
-    /// Whether to end.
+    /// True to end.
     fn end(&self) -> bool {
         self.ended || self.end.load(Ordering::Relaxed)
     }
 
-    /// Whether the program was told to end so that it be started anew.
+    /// True if the program was told to end so that it be started anew.
     fn take_restart(&mut self) -> bool {
         std::mem::take(&mut self.restarts)
     }

@@ -125,7 +125,7 @@ impl Gossip {
         &self.links
     }
 
-    /// Whether links have changed since this was last asked.
+    /// True if links have changed since this was last asked.
     pub(super) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

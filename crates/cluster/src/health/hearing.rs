@@ -76,9 +76,9 @@ pub(super) struct Hearing {
     needed: u32,
     /// There and back, of the last heartbeat that tells.
     pub(super) delay: u64,
-    /// Whether the peer is heard well.
+    /// True if the peer is heard well.
     pub(super) hears: bool,
-    /// Whether the peer says so, too.
+    /// True if the peer says so, too.
     pub(super) heard: bool,
     /// Since when `hears` is what it is.
     pub(super) since: u64,
@@ -97,7 +97,7 @@ impl Hearing {
         }
     }
 
-    /// Whether the link carries packets, as far as this node can tell.
+    /// True if the link carries packets, as far as this node can tell.
     pub(super) fn up(&self) -> bool {
         self.hears && self.heard
     }
@@ -161,17 +161,17 @@ impl Hearing {
         self.silence(now) >= config.patience()
     }
 
-    /// Whether the link is up and not beyond doubt, so that heartbeats should come more often.
+    /// True if the link is up and not beyond doubt, so that heartbeats should come more often.
     pub(super) fn suspect(&self, config: &Config, now: u64) -> bool {
         self.hears && (self.missing(config) > 0 || self.overdue(config, now))
     }
 
-    /// Whether the peer suspects it.
+    /// True if the peer suspects it.
     pub(super) fn probed(&self, now: u64) -> bool {
         now < self.probed
     }
 
-    /// Whether `beat` was heard before, or comes from a life that has ended.
+    /// True if `beat` was heard before, or comes from a life that has ended.
     pub(super) fn is_old(&self, beat: &Beat) -> bool {
         (beat.incarnation, beat.sequence) <= (self.incarnation, self.sequence)
     }

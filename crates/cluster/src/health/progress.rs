@@ -65,7 +65,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Whether it gets stuck where each heartbeat of ten seconds says what `of` gives: sent, taken and refused.
+    /// True if it gets stuck where each heartbeat of ten seconds says what `of` gives: sent, taken and refused.
     fn stuck(of: impl Fn(u64) -> (u64, u64, u64)) -> bool {
         let mut progress = Progress::default();
         (0..2000).any(|beat| {

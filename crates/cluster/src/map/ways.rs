@@ -93,7 +93,7 @@ impl Fabric {
         &self.map
     }
 
-    /// Whether some nodes are not next to each other, so that several ways may be as short.
+    /// True if some nodes are not next to each other, so that several ways may be as short.
     pub fn branches(&self) -> bool {
         self.whole.hops.iter().any(|&hops| hops > 1)
     }
@@ -198,7 +198,7 @@ impl Reach {
         self.now.between(from, to)
     }
 
-    /// Whether a node reaches another over no more links than if all were up.
+    /// True if a node reaches another over no more links than if all were up.
     #[inline]
     pub fn is_whole(&self, from: NodeId, to: NodeId) -> bool {
         let hops = self.now.between(from, to);
@@ -349,12 +349,12 @@ impl Ways {
         }
     }
 
-    /// Whether a node can be reached at all.
+    /// True if a node can be reached at all.
     pub fn reaches(&self, to: NodeId) -> bool {
         !self.next(to).is_empty()
     }
 
-    /// Whether `via` can be the intermediate node of packets to `to`; `to` itself: whether they can go straight.
+    /// True if `via` can be the intermediate node of packets to `to`; `to` itself: whether they can go straight.
     ///
     /// Both halves of the way must be as short as with every link up, so that a dead link is nobody's detour while
     /// others are whole; and packets must not come back to this node. Those that pass `to` before they visit `via` have

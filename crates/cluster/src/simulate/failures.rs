@@ -68,7 +68,7 @@ const LOST_OF_TEN: u64 = 7;
 const SLOW: u64 = 20_000_000;
 
 impl Broken {
-    /// Whether frames from one node to another pass it.
+    /// True if frames from one node to another pass it.
     fn hits(self, from: NodeId, to: NodeId) -> bool {
         match self {
             Broken::Link(a, b) => (a, b) == (from, to) || (b, a) == (from, to),
@@ -77,12 +77,12 @@ impl Broken {
         }
     }
 
-    /// Whether a link suffers.
+    /// True if a link suffers.
     fn breaks(self, a: NodeId, b: NodeId) -> bool {
         self.hits(a, b) || self.hits(b, a)
     }
 
-    /// Whether a place suffers.
+    /// True if a place suffers.
     fn is_at(self, place: Place) -> bool {
         match place {
             Place::Node(node) => self == Broken::Node(node),
@@ -90,7 +90,7 @@ impl Broken {
         }
     }
 
-    /// Whether a packet is from a node that breaks, or for it.
+    /// True if a packet is from a node that breaks, or for it.
     fn is_end_of(self, packet: &Packet) -> bool {
         let address = packet.address();
         matches!(self, Broken::Node(node) if [address.input, address.node].contains(&node))
@@ -179,7 +179,7 @@ pub(super) struct Watch {
     /// As each node knows it.
     cabling: Vec<Arc<Cabling>>,
     nodes: Vec<Health>,
-    /// Whether a node has seen all links up. Before that it uses all.
+    /// True if a node has seen all links up. Before that it uses all.
     started: Vec<bool>,
     /// When a node looks next.
     pub(super) due: Vec<u64>,
@@ -264,7 +264,7 @@ impl Watch {
             .find(|failure| failure.what == Broken::Node(node) && failure.how == how)
     }
 
-    /// Whether a node is dead now.
+    /// True if a node is dead now.
     pub(super) fn dead(&self, now: u64, node: NodeId) -> bool {
         self.suffers(now, node, Fault::Cut).is_some()
     }

@@ -115,7 +115,7 @@ pub(super) fn ports(map: &Map) -> Vec<NodeId> {
 
 #[cfg(test)]
 impl Matrix {
-    /// Whether no output gets more than its rate.
+    /// True if no output gets more than its rate.
     pub(super) fn is_admissible(self) -> bool {
         !matches!(self, Matrix::HotSpot | Matrix::Incast)
     }

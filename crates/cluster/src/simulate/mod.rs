@@ -129,7 +129,7 @@ pub struct Simulation {
     config: Config,
     fabric: Arc<Fabric>,
     ways: Vec<Ways>,
-    /// Whether frames have lanes.
+    /// True if frames have lanes.
     lanes: bool,
     settings: Settings,
     chance: Chance,

@@ -53,7 +53,7 @@ pub(super) struct Flow {
     next: u32,
     /// Packets that left.
     left: u32,
-    /// Whether the last that left was late, and whether any was.
+    /// True if the last that left was late, and whether any was.
     late: bool,
     any: bool,
 }

@@ -22,12 +22,12 @@ impl Doorbell {
         }
     }
 
-    /// Whether it was rung and nobody has heard it.
+    /// True if it was rung and nobody has heard it.
     pub(super) fn is_rung(&self) -> bool {
         self.rung.load(Ordering::Acquire)
     }
 
-    /// Whether it was rung since the last time. From now on it wakes this thread.
+    /// True if it was rung since the last time. From now on it wakes this thread.
     pub(super) fn was_rung(&self) -> bool {
         self.listener.get_or_init(std::thread::current);
         self.rung.swap(false, Ordering::AcqRel)

@@ -172,7 +172,7 @@ impl Balance {
         state.looked = Some(Instant::now());
     }
 
-    /// Whether a worker has rung that nobody has heard yet.
+    /// True if a worker has rung that nobody has heard yet.
     pub(crate) fn is_rung(&self) -> bool {
         self.doorbell.is_rung()
     }
@@ -211,7 +211,7 @@ impl Balance {
     }
 }
 
-/// Whether each worker has a bucket that is more than a worker's share of all tables' packets by itself.
+/// True if each worker has a bucket that is more than a worker's share of all tables' packets by itself.
 fn large(loads: &[Vec<Bucket>], works: &[bool]) -> Vec<bool> {
     let total: u64 = loads.iter().flatten().map(|bucket| bucket.load).sum();
     let workers = works.iter().filter(|&&works| works).count() as u64;

@@ -22,11 +22,11 @@ const LEAST: f64 = 0.05;
 pub(super) struct Found<'a> {
     /// The share of the time in which each worker had something to do.
     pub(super) busy: &'a [f64],
-    /// Whether a queue of each worker has been crowded for long.
+    /// True if a queue of each worker has been crowded for long.
     pub(super) behind: &'a [bool],
     /// Who works.
     pub(super) works: &'a [bool],
-    /// Whether each worker has a bucket that is more than its share by itself. It is never split, and would be too much for
+    /// True if each worker has a bucket that is more than its share by itself. It is never split, and would be too much for
     /// any other, too: it would go from one to the next for ever.
     pub(super) large: &'a [bool],
     /// How full the fullest queue was since the last such look; 0 if less than a quarter.

@@ -28,7 +28,7 @@ pub(crate) fn identifier(name: &str) -> String {
     name.chars().map(fit).collect()
 }
 
-/// Whether a device can stand before `:eth`, which gives its address, and needs no quotation marks.
+/// True if a device can stand before `:eth`, which gives its address, and needs no quotation marks.
 pub(crate) fn is_plain(device: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
     device.chars().all(fits) && !device.contains("//")

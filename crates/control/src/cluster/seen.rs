@@ -47,7 +47,7 @@ pub struct SeenLink {
 }
 
 impl SeenLink {
-    /// Whether it is used.
+    /// True if it is used.
     pub fn up(&self) -> bool {
         self.state.starts_with("up")
     }
@@ -150,7 +150,7 @@ fn state(states: &str, own: usize) -> (String, Option<f64>) {
     }
 }
 
-/// Whether an element is one of the node, or a queue `NAME@...` that the plan has put before one.
+/// True if an element is one of the node, or a queue `NAME@...` that the plan has put before one.
 fn is_node(name: &str) -> bool {
     let of = name.split_once('@').map_or(name, |(of, _)| of);
     let number = of.strip_prefix(LINK).map(str::parse::<usize>);

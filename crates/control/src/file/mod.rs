@@ -56,7 +56,7 @@ impl Parsed {
     }
 }
 
-/// Whether a name is that of such a file: it ends in `.toml`.
+/// True if a name is that of such a file: it ends in `.toml`.
 pub fn is_described(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == "toml")
 }

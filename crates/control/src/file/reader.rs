@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
         self.known.push(key);
     }
 
-    /// Whether something is written for `key`.
+    /// True if something is written for `key`.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }

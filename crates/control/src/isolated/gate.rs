@@ -148,7 +148,7 @@ impl Isolated {
         }
     }
 
-    /// Whether a process that was started for this one does for `other`, too, once it has read its file again.
+    /// True if a process that was started for this one does for `other`, too, once it has read its file again.
     pub(super) fn starts_like(&self, other: &Isolated) -> bool {
         self.user == other.user
             && self.words(None) == other.words(None)

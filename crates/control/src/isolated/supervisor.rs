@@ -93,7 +93,7 @@ impl Supervisor {
         self.state.starts.load(Relaxed)
     }
 
-    /// Whether it runs.
+    /// True if it runs.
     pub(super) fn runs(&self) -> bool {
         self.state.runs.load(Relaxed)
     }
@@ -151,7 +151,7 @@ impl Life {
         }
     }
 
-    /// Whether it is to stop within a time.
+    /// True if it is to stop within a time.
     fn stopped(&self, within: Duration) -> bool {
         let mut fds = [PollFd::new(&self.state.stop, PollFlags::IN)];
         let limit = Timespec::try_from(within).ok();

@@ -4,7 +4,7 @@ mod sys;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the allocator may have memory that nobody needs.
+/// True if the allocator may have memory that nobody needs.
 #[derive(Default)]
 pub(crate) struct Spare(AtomicBool);
 

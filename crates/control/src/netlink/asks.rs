@@ -41,7 +41,7 @@ impl Limits {
         }
     }
 
-    /// Whether one more may be asked about on an interface at `now` (ns).
+    /// True if one more may be asked about on an interface at `now` (ns).
     pub(super) fn allow(&mut self, interface: u16, known: bool, now: u64) -> bool {
         let rates = [self.unknown, KNOWN_RATE];
         let new = || rates.map(|rate| Tokens::new(rate, rate));

@@ -276,7 +276,7 @@ impl Follower {
     }
 }
 
-/// Whether a message is about a neighbour.
+/// True if a message is about a neighbour.
 fn is_urgent(message: &Message<'_>) -> bool {
     matches!(
         message.kind,

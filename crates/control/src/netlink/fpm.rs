@@ -148,7 +148,7 @@ pub struct Session {
     heard: Instant,
     /// For how long routes of before are kept.
     stale: Duration,
-    /// Whether routes of before are still there.
+    /// True if routes of before are still there.
     syncing: bool,
 }
 
@@ -211,7 +211,7 @@ impl Session {
         Ok(count)
     }
 
-    /// Whether it has told of a route or a next hop.
+    /// True if it has told of a route or a next hop.
     pub fn has_told(&self) -> bool {
         self.first.is_some()
     }
@@ -267,7 +267,7 @@ impl Lines {
         }
     }
 
-    /// Whether to write one more.
+    /// True to write one more.
     fn one(&mut self, now: Instant) -> bool {
         let more = now.saturating_duration_since(self.since).as_secs() / LINE_EVERY.as_secs();
         if more > 0 {
@@ -313,7 +313,7 @@ impl Fpm {
         })
     }
 
-    /// Whether who has connected may speak; the error is why not.
+    /// True if who has connected may speak; the error is why not.
     fn admit(&self, stream: &TcpStream, theirs: SocketAddr) -> Result<(), String> {
         let ours = stream.local_addr();
         let owner = ours.and_then(|ours| self.owners.of(ours, theirs));

@@ -13,7 +13,7 @@ struct Known {
     carrier: bool,
     mac: [u8; 6],
     mtu: usize,
-    /// Whether the kernel takes packets with labels from it.
+    /// True if the kernel takes packets with labels from it.
     takes_labels: bool,
     /// The link that it lies upon.
     upon: Option<u32>,
@@ -56,7 +56,7 @@ impl Known {
 }
 
 impl Links {
-    /// Whether interfaces are named otherwise than when [`renumber`](Self::renumber) ran.
+    /// True if interfaces are named otherwise than when [`renumber`](Self::renumber) ran.
     pub(super) fn is_outdated(&self, kernel: &Kernel) -> bool {
         self.generation != Some(kernel.generation())
     }
@@ -157,7 +157,7 @@ impl Links {
         }
     }
 
-    /// Whether the kernel takes packets with labels from a link.
+    /// True if the kernel takes packets with labels from a link.
     pub(super) fn set_takes_labels(&mut self, index: u32, takes: bool) {
         if let Some(link) = self.known.get_mut(&index) {
             link.takes_labels = takes;

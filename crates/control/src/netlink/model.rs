@@ -133,7 +133,7 @@ impl Doubt {
         labels: true,
     };
 
-    /// Whether there is any.
+    /// True if there is any.
     pub fn any(&self) -> bool {
         *self != Doubt::default()
     }
@@ -172,7 +172,7 @@ pub struct Model {
     v4: Family<4>,
     v6: Family<16>,
     labels: LabelRoutes,
-    /// Whether a daemon's routes take the place of the table `main`.
+    /// True if a daemon's routes take the place of the table `main`.
     fpm: bool,
     doubt: Doubt,
     /// A link went down with IPv6 routes: the kernel says of each that it is gone, unless the operator does not
@@ -278,7 +278,7 @@ impl Model {
         self.follow_world();
     }
 
-    /// Whether there may be one more of everything.
+    /// True if there may be one more of everything.
     pub fn has_room(&self) -> bool {
         self.v4.bound.has_room(self.v4.count())
             && self.v6.bound.has_room(self.v6.count())
@@ -286,7 +286,7 @@ impl Model {
             && self.objects.has_room(self.world.objects_len())
     }
 
-    /// Whether there would be more objects than there may be with this one. A daemon's are not counted: when it connects again,
+    /// True if there would be more objects than there may be with this one. A daemon's are not counted: when it connects again,
     /// its old ones are here until it has told all.
     fn is_beyond(&self, source: Source, nexthop: &Nexthop<'_>) -> bool {
         source == Source::Kernel
@@ -414,7 +414,7 @@ impl Model {
         self.v4.pending() + self.v6.pending()
     }
 
-    /// Whether a [`Model::flush`] has something to do: prefixes wait, or links or next-hop objects have changed.
+    /// True if a [`Model::flush`] has something to do: prefixes wait, or links or next-hop objects have changed.
     pub fn is_behind(&self) -> bool {
         self.v4.is_behind() || self.v6.is_behind()
     }
@@ -445,7 +445,7 @@ impl Model {
         (self.v4.len(), self.v6.len())
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }

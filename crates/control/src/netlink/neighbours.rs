@@ -78,7 +78,7 @@ impl Neighbours {
         });
     }
 
-    /// Whether its Ethernet address is known.
+    /// True if its Ethernet address is known.
     pub(super) fn knows(&self, place: &Place) -> bool {
         self.known.contains_key(place)
     }

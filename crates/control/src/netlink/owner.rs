@@ -114,7 +114,7 @@ impl End {
         all
     }
 
-    /// Whether it is this one that an answer of some family names.
+    /// True if it is this one that an answer of some family names.
     fn is(&self, family: u8, found: &[u8; 36]) -> bool {
         let address = |at: usize| {
             let bytes = found[at..at + 16].first_chunk::<16>()?;

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of requests that are sent together.
 const REQUESTS: usize = 16 << 10;
 
-/// Whether messages were lost, because they came faster than they were read.
+/// True if messages were lost, because they came faster than they were read.
 pub(super) fn is_loss(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error())
 }
@@ -111,7 +111,7 @@ impl Changes {
 pub(super) struct Requests {
     socket: netlink_sys::Socket,
     sequence: u32,
-    /// Whether the kernel vouches for what it has told so far.
+    /// True if the kernel vouches for what it has told so far.
     whole: bool,
     /// Requests that it has refused, and that nobody has asked about.
     refused: u64,

@@ -68,7 +68,7 @@ impl Watched {
         })
     }
 
-    /// Whether the thread has done something since this was last asked. It is woken, so that it will have the next time.
+    /// True if the thread has done something since this was last asked. It is woken, so that it will have the next time.
     pub(super) fn is_alive(&self) -> bool {
         let now = self.post.steps.load(Ordering::Relaxed);
         let before = self.seen.swap(now, Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Drop for Watched {
 }
 
 impl Post {
-    /// Whether the thread is to end. Asked before each step, it shows that there are steps.
+    /// True if the thread is to end. Asked before each step, it shows that there are steps.
     pub(super) fn is_stopped(&self) -> bool {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.stop.load(Ordering::Acquire)

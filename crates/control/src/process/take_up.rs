@@ -344,7 +344,7 @@ enum Step {
     Added(String),
 }
 
-/// Whether a router that goes has the name, or a port, of one that is planned.
+/// True if a router that goes has the name, or a port, of one that is planned.
 fn is_in_the_way(router: &Control, planned: &[Planned]) -> bool {
     let netns = router.ports.namespace().map(|n| n.name().to_owned());
     let plan = router.router.plan();

@@ -35,7 +35,7 @@ pub(super) struct Config {
 
 struct Pair {
     aggregate: u32,
-    /// Whether the lower address was the source of the first packet.
+    /// True if the lower address was the source of the first packet.
     low_first: bool,
     last: i64,
 }

@@ -57,7 +57,7 @@ type Key = (u8, (u32, u16), (u32, u16));
 
 struct Flow {
     aggregate: u32,
-    /// Whether the lower end was the source of the first packet.
+    /// True if the lower end was the source of the first packet.
     low_first: bool,
     /// A bit for each direction that has sent a FIN.
     fins: u8,

@@ -100,7 +100,7 @@ impl Measured {
         }
     }
 
-    /// Whether networks of `level` around an address may be looked into.
+    /// True if networks of `level` around an address may be looked into.
     fn may_expand(&mut self, address: u32, level: u32, now: Time) -> bool {
         if level >= DEEPEST {
             return false;

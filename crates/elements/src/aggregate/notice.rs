@@ -81,7 +81,7 @@ impl Listener {
         std::mem::take(&mut self.list.borrow_mut())
     }
 
-    /// Whether nothing has ended.
+    /// True if nothing has ended.
     pub(super) fn is_empty(&self) -> bool {
         self.list.borrow().is_empty()
     }

@@ -111,7 +111,7 @@ impl Config {
         }
     }
 
-    /// Whether an address can be a neighbour's.
+    /// True if an address can be a neighbour's.
     fn on_link(&self, ip: Ipv4Addr) -> bool {
         self.net.is_none_or(|net| net.contains(ip))
             && !addr::is_martian_source4(ip)

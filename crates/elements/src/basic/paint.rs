@@ -32,7 +32,7 @@ impl Color {
         }
     }
 
-    /// Whether a packet has this paint.
+    /// True if a packet has this paint.
     #[inline]
     pub(super) fn is_of(self, packet: &Packet) -> bool {
         self.anno.byte(packet) == self.color

@@ -35,11 +35,11 @@ use crate::prelude::*;
 pub(crate) struct Config {
     program: Compiled,
     patterns: Vec<String>,
-    /// Whether they look only at bytes that all segments of a super-frame have alike.
+    /// True if they look only at bytes that all segments of a super-frame have alike.
     alike: bool,
 }
 
-/// Whether these bytes are the same in all segments of a super-frame, if data begins with an Ethernet or an IP header.
+/// True if these bytes are the same in all segments of a super-frame, if data begins with an Ethernet or an IP header.
 fn is_alike(within: &Within) -> bool {
     let bytes = within.mask.to_be_bytes();
     let mut looked_at = (0..).zip(bytes).filter(|(_, mask)| *mask != 0);

@@ -41,7 +41,7 @@ pub(super) struct Compiled {
 struct Trees {
     /// The words of the key.
     words: Vec<Word>,
-    /// Whether they begin with the [`USUAL`] ones: these are read in one go where no options are between.
+    /// True if they begin with the [`USUAL`] ones: these are read in one go where no options are between.
     usual: bool,
     /// Where they are in packets.
     places: Vec<Place>,
@@ -150,7 +150,7 @@ impl Compiled {
 
 /// Where a packet's headers are.
 pub(super) trait Headers<'a>: Copy {
-    /// Whether words of the transport header have a place that the network header's length tells. Else headers are looked at
+    /// True if words of the transport header have a place that the network header's length tells. Else headers are looked at
     /// one after the other.
     const PLACED: bool = true;
     /// The packet's bytes from the start, or from the network header on.

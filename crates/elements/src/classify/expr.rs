@@ -67,7 +67,7 @@ pub(super) fn bytes_of(mask: u32) -> usize {
     4 - mask.trailing_zeros().min(32) as usize / 8
 }
 
-/// Whether the bits of a word that are set in `mask` lie between `lo` and `hi`, or (`outside`) do not.
+/// True if the bits of a word that are set in `mask` lie between `lo` and `hi`, or (`outside`) do not.
 /// Either way it fails where the packet ends before these bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Within {
@@ -175,7 +175,7 @@ impl<L> Expr<L> {
 
 #[cfg(test)]
 impl Expr<Within> {
-    /// Whether a packet matches: the meaning of everything compiled.
+    /// True if a packet matches: the meaning of everything compiled.
     pub(super) fn holds(&self, view: &View) -> bool {
         match self {
             Expr::Leaf(within) => within.holds(view),
@@ -313,7 +313,7 @@ impl Field {
     }
 }
 
-/// Whether the bytes at an offset are `value`, in the bits of `mask`; `mask` is as long as `value`.
+/// True if the bytes at an offset are `value`, in the bits of `mask`; `mask` is as long as `value`.
 pub(super) fn bytes_are(base: Base, offset: u16, value: &[u8], mask: &[u8]) -> Expr<Within> {
     let mut tests: Vec<Within> = Vec::new();
     for (at, (&value, &mask)) in (offset..).zip(value.iter().zip(mask)) {

@@ -69,7 +69,7 @@ impl Line {
         self.output.map_or(0, |output| usize::from(output) + 1)
     }
 
-    /// Whether nothing is left for rules behind it.
+    /// True if nothing is left for rules behind it.
     fn takes_all(&self) -> bool {
         self.expr.known() == Some(true)
     }

@@ -62,7 +62,7 @@ const COMPARISONS: [(&str, Op); 7] = [
     (">=", Op::Ge),
 ];
 
-/// Whether a token can be a value, or another word of a primitive.
+/// True if a token can be a value, or another word of a primitive.
 fn is_word(token: &str) -> bool {
     let reserved = ["or", "and", "not", ":"];
     !reserved.contains(&token) && !token.starts_with(|c| "()[]!&|=<>?".contains(c))
@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
         Ok(primitive)
     }
 
-    /// Whether what follows a protocol's name belongs to the same primitive.
+    /// True if what follows a protocol's name belongs to the same primitive.
     fn goes_on(&self, head: &Head) -> bool {
         self.peek().is_some_and(|token| {
             let sign = COMPARISONS.iter().any(|c| c.0 == token) || token == "&" || token == "[";

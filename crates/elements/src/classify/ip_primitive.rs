@@ -139,7 +139,7 @@ impl Kind {
         })
     }
 
-    /// Whether something is compared.
+    /// True if something is compared.
     pub(super) fn has_value(self) -> bool {
         use Kind::{Ce, Ect, False, Fragment, True, Unfragmented};
         !matches!(self, True | False | Ect | Ce | Fragment | Unfragmented)

@@ -189,7 +189,7 @@ impl Program {
         }
     }
 
-    /// Whether an outcome is one of those that the decisions lead to.
+    /// True if an outcome is one of those that the decisions lead to.
     pub(super) fn leads_to(&self, outcome: Outcome) -> bool {
         let ends = self.steps.iter().flat_map(|step| [step.yes, step.no]);
         let mut ends = ends.chain([self.first]);

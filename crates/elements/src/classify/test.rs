@@ -24,7 +24,7 @@ impl Test {
         usize::from(self.word.offset) + usize::from(self.need)
     }
 
-    /// Whether it holds for the bytes from its base on.
+    /// True if it holds for the bytes from its base on.
     #[inline]
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         let at = usize::from(self.word.offset);

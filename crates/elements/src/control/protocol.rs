@@ -14,9 +14,9 @@ pub(super) enum Command {
     Read(String, String),
     /// Write a handler.
     Write(String, String),
-    /// Whether it can be read.
+    /// True if it can be read.
     CheckRead(String),
-    /// Whether it can be written.
+    /// True if it can be written.
     CheckWrite(String),
     /// End the connection.
     Quit,
@@ -89,7 +89,7 @@ impl Input {
         };
     }
 
-    /// Whether there is more than what has been found to be no whole command.
+    /// True if there is more than what has been found to be no whole command.
     pub(super) fn has_more(&self) -> bool {
         self.farewell || self.seen < self.bytes.len() && self.begun.is_none()
     }

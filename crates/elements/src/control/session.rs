@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What a control socket allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Whether handlers may only be read.
+    /// True if handlers may only be read.
     pub(super) read_only: bool,
     /// An element that is put before each name.
     pub(super) proxy: String,
@@ -64,7 +64,7 @@ impl Session {
         self.stream.fd()
     }
 
-    /// Whether nothing more is to be read or written.
+    /// True if nothing more is to be read or written.
     pub(super) fn is_over(&self) -> bool {
         self.ended && self.output.is_empty() && !self.waits
     }
@@ -78,12 +78,12 @@ impl Session {
         }
     }
 
-    /// Whether answers wait for room.
+    /// True if answers wait for room.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Whether commands wait that can run now.
+    /// True if commands wait that can run now.
     pub(super) fn is_ready(&self) -> bool {
         self.waits && self.output.is_empty()
     }
@@ -228,7 +228,7 @@ fn path(name: &str, rules: &Rules, cx: &JobCx) -> String {
     numbered.unwrap_or_else(|| name.to_owned())
 }
 
-/// Whether a handler may be used; else code and text of the refusal.
+/// True if a handler may be used; else code and text of the refusal.
 fn find(
     path: &str,
     name: &str,

@@ -57,7 +57,7 @@ type Wrong = (String, String);
 pub(super) struct OfPort {
     /// The key of its hash.
     pub(super) key: Option<String>,
-    /// Whether there are rules for it.
+    /// True if there are rules for it.
     pub(super) has_rules: bool,
     pub(super) buckets: usize,
     /// The name of the table.

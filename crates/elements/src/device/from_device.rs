@@ -69,9 +69,9 @@ pub(crate) struct Config {
     pub(super) promiscuous: bool,
     /// What the port can do of CLASSIFY by itself. The elements that do the rest are put in before the plan is made.
     pub(super) rss: Option<Arc<Rss>>,
-    /// Whether packets get the time; else as the driver that is stood in for.
+    /// True if packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
-    /// Whether the port is polled less while all that it brings is lost.
+    /// True if the port is polled less while all that it brings is lost.
     pub(super) yields: bool,
     pub(super) owners: Arc<Owners>,
     /// Which frames pass; else all.

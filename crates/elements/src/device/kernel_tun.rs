@@ -57,7 +57,7 @@ pub(crate) trait Style: 'static {
     /// Bytes before the IP header.
     const LINK: usize;
 
-    /// Whether a packet is what should come out.
+    /// True if a packet is what should come out.
     fn good(packet: &Packet) -> bool;
 }
 

@@ -24,14 +24,14 @@ pub(super) struct Pace {
     until: Option<Time>,
     /// Since when everything has gone to full outputs.
     since: Option<Time>,
-    /// Whether somebody has said what came of the last run.
+    /// True if somebody has said what came of the last run.
     told: bool,
     /// Times that it rested.
     rests: u64,
 }
 
 impl Pace {
-    /// Whether to rest now, and until when.
+    /// True to rest now, and until when.
     #[inline]
     pub(super) fn rests(&mut self, now: Time) -> Option<Time> {
         match self.rest.is_zero() {

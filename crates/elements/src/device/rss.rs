@@ -43,7 +43,7 @@ struct Copies {
 }
 
 impl Copies {
-    /// Whether the port hashes.
+    /// True if the port hashes.
     fn hashes(&self) -> bool {
         matches!(self.done, Some(Ok(())))
     }
@@ -246,7 +246,7 @@ impl Rss {
         Ok(())
     }
 
-    /// Whether the port has done all that it was told.
+    /// True if the port has done all that it was told.
     pub(super) fn is_done(&self) -> bool {
         let port = self.lock().port.clone();
         let directed = port.and_then(|port| port.directed());

@@ -243,7 +243,7 @@ impl Queues {
         }
     }
 
-    /// Whether it has no queue.
+    /// True if it has no queue.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.queues.is_empty()
@@ -276,7 +276,7 @@ impl Queues {
         queues.fold(0.0, f64::max)
     }
 
-    /// Whether no packet will ever come, as every queue says after a poll that has brought none.
+    /// True if no packet will ever come, as every queue says after a poll that has brought none.
     pub(super) fn has_ended(&self) -> bool {
         let ended = |q: &Owned| {
             let may = q.state != State::Held && q.kept() == 0;
@@ -295,7 +295,7 @@ impl Queues {
         fds.extend(polled.filter_map(|q| q.queue.as_ref()?.wait_fd()));
     }
 
-    /// Whether packets may come to a queue that has no descriptor.
+    /// True if packets may come to a queue that has no descriptor.
     pub(super) fn must_poll(&self) -> bool {
         let silent = |q: &Owned| !q.wakes && q.queue.as_ref().is_none_or(|q| q.wait_fd().is_none());
         self.queues

@@ -238,7 +238,7 @@ impl<S> ToDevice<S> {
         false
     }
 
-    /// Whether so many packets are to go now.
+    /// True if so many packets are to go now.
     #[inline]
     fn is_due(&self, packets: usize) -> bool {
         packets >= self.burst || self.timeout.is_zero()

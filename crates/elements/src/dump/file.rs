@@ -97,7 +97,7 @@ impl Input {
         }
     }
 
-    /// Whether there is nothing in it. It waits for the first bytes.
+    /// True if there is nothing in it. It waits for the first bytes.
     pub(super) fn is_empty(&mut self) -> bool {
         self.reader.fill_buf().is_ok_and(<[u8]>::is_empty)
     }

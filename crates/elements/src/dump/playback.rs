@@ -72,7 +72,7 @@ impl Playback {
         Next::Packet(packet)
     }
 
-    /// Whether packets are asked for.
+    /// True if packets are asked for.
     pub(super) fn is_pulled(&self) -> bool {
         self.output_pull
     }
@@ -90,7 +90,7 @@ pub(super) trait Plays: Element {
     /// There are no more packets, for now or for good.
     fn end(&mut self, cx: &mut Cx) -> Did;
 
-    /// Whether all packets of the file have left.
+    /// True if all packets of the file have left.
     fn is_over(&self) -> bool;
 }
 

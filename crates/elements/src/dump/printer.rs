@@ -8,9 +8,9 @@ use crate::prelude::*;
 pub(super) trait Style: Sized + Send + Sync + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
-    /// Whether timestamps are shown where nothing is said of them.
+    /// True if timestamps are shown where nothing is said of them.
     const TIMESTAMP: bool;
-    /// Whether it takes `OUTFILE`.
+    /// True if it takes `OUTFILE`.
     const TO_FILE: bool;
 
     /// Reads the arguments behind the label, and the keywords that only this class has.

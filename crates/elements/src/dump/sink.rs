@@ -37,7 +37,7 @@ impl Sink {
         bytes.clear();
     }
 
-    /// Whether there is a file to write to.
+    /// True if there is a file to write to.
     pub(super) fn is_open(&self) -> bool {
         self.output.is_some()
     }

@@ -53,7 +53,7 @@ pub(super) struct Config {
     verbose: bool,
     banner: String,
     binary: bool,
-    /// Whether packets have so many lines as they stand for; not if these tell the count.
+    /// True if packets have so many lines as they stand for; not if these tell the count.
     multipacket: bool,
     bad_packets: bool,
     careful_trunc: bool,

@@ -123,7 +123,7 @@ impl Config {
         }
     }
 
-    /// Whether a flow could be taken, and what it would get, if `instead` of a flow that has so much reserved.
+    /// True if a flow could be taken, and what it would get, if `instead` of a flow that has so much reserved.
     fn admit(&self, wish: &Wish, instead: u64) -> Result<Option<Grant>, String> {
         let outputs = self.outputs.load(Relaxed);
         if outputs > 0 && usize::from(wish.port) >= outputs {

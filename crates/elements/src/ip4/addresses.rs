@@ -82,19 +82,19 @@ impl Interfaces {
         self.0.iter().filter_map(move |i| both(&i.1)).flatten()
     }
 
-    /// Whether an address lies in one of the networks.
+    /// True if an address lies in one of the networks.
     #[inline]
     pub(crate) fn attached(&self, address: Ipv4Addr) -> bool {
         self.0.iter().any(|i| i.1.contains(address))
     }
 
-    /// Whether one network holds both addresses.
+    /// True if one network holds both addresses.
     #[inline]
     pub(crate) fn share(&self, a: Ipv4Addr, b: Ipv4Addr) -> bool {
         self.0.iter().any(|i| i.1.contains(a) && i.1.contains(b))
     }
 
-    /// Whether an address means every host of one of the networks: all ones, or all zeros as very old
+    /// True if an address means every host of one of the networks: all ones, or all zeros as very old
     /// hosts wrote it (RFC 1812, 4.2.3.1 and 5.3.5). Networks of 31 and 32 bits have none (RFC 3021).
     #[inline]
     pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {

@@ -67,7 +67,7 @@ pub(crate) struct CheckIPHeader {
     offset: u16,
     checksum: bool,
     addresses: bool,
-    /// Whether addresses are judged as Click does, by the list of bad sources alone.
+    /// True if addresses are judged as Click does, by the list of bad sources alone.
     as_click: bool,
     pub(super) faults: Faults<8>,
 }
@@ -169,7 +169,7 @@ impl Config {
         }
     }
 
-    /// Whether addresses are what nearly all packets have, and so not judged at all.
+    /// True if addresses are what nearly all packets have, and so not judged at all.
     #[inline]
     fn usual(&self, src: Ipv4Addr, dst: Ipv4Addr) -> bool {
         let within = |a: Ipv4Addr, end| {

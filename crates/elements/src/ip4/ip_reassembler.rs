@@ -53,7 +53,7 @@ pub(super) struct Config {
 pub(super) struct IPReassembler {
     config: Arc<Config>,
     timeout: Duration,
-    /// Whether bytes of packets count against `HIMEM`, in place of those of their buffers.
+    /// True if bytes of packets count against `HIMEM`, in place of those of their buffers.
     as_click: bool,
     table: Table,
     reassembled: u64,

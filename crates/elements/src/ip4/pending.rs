@@ -66,7 +66,7 @@ struct Pending {
 /// Datagrams whose fragments have not all come, oldest first.
 #[derive(Default)]
 pub(super) struct Table {
-    /// Whether a datagram counts as young again with every fragment, and of fragments that overlap the
+    /// True if a datagram counts as young again with every fragment, and of fragments that overlap the
     /// first to come counts, as in Click's driver.
     lenient: bool,
     pending: HashMap<Key, Pending>,
@@ -194,7 +194,7 @@ impl Pending {
         fragment.len > 0
     }
 
-    /// Whether a fragment for place `at` neither overlaps its neighbours nor contradicts the end.
+    /// True if a fragment for place `at` neither overlaps its neighbours nor contradicts the end.
     fn fits(&self, at: usize, fragment: &Fragment) -> bool {
         let before = at.checked_sub(1).and_then(|i| self.fragments.get(i));
         let behind = self.fragments.get(at);

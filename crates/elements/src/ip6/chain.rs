@@ -68,7 +68,7 @@ pub(super) fn upper(packet: &[u8]) -> Option<Link> {
     (walk.has_upper_header() && last.at == walk.offset).then_some(last)
 }
 
-/// Whether the frame was sent to many stations, as far as its MAC header or a classification tells.
+/// True if the frame was sent to many stations, as far as its MAC header or a classification tells.
 pub(super) fn sent_to_many(packet: &Packet) -> bool {
     use engine::packet::anno::PacketType::{Broadcast, Multicast};
     matches!(packet.anno().packet_type, Broadcast | Multicast)

@@ -14,7 +14,7 @@ const AT: usize = 40;
 pub(super) struct Fault {
     pub(super) code: u8,
     pub(super) pointer: u32,
-    /// Whether even a packet to a group is answered.
+    /// True if even a packet to a group is answered.
     pub(super) always: bool,
 }
 

@@ -87,7 +87,7 @@ pub(super) struct ICMP6Error {
     count: u64,
 }
 
-/// Whether a packet is an ICMPv6 error or redirect, or could be.
+/// True if a packet is an ICMPv6 error or redirect, or could be.
 fn about_error(packet: &[u8]) -> bool {
     match chain::links(packet).last() {
         Some(Link {

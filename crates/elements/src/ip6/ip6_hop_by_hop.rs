@@ -32,7 +32,7 @@ pub(crate) struct IP6HopByHop {
     options: usize,
 }
 
-/// Whether the header at `at` is wholly in the packet.
+/// True if the header at `at` is wholly in the packet.
 fn present(packet: &[u8], at: usize) -> Result<(), BadExt> {
     let fault = |pointer| BadExt {
         code: 0,

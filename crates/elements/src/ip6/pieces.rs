@@ -40,7 +40,7 @@ impl Piece {
         })
     }
 
-    /// Whether the packet is whole.
+    /// True if the packet is whole.
     pub(super) fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
@@ -114,7 +114,7 @@ pub(super) struct Body {
     units: usize,
     /// Length, once the last piece has come.
     len: Option<usize>,
-    /// Whether a piece had met congestion, and whether one could not be marked.
+    /// True if a piece had met congestion, and whether one could not be marked.
     ecn: (bool, bool),
 }
 
@@ -148,7 +148,7 @@ impl Body {
         self.bytes.len()
     }
 
-    /// Whether it has a large buffer.
+    /// True if it has a large buffer.
     pub(super) fn is_large(&self) -> bool {
         self.room() >= pool::LARGE_BYTES
     }
@@ -178,7 +178,7 @@ impl Body {
             .is_some_and(|w| w >> (unit % 64) & 1 != 0)
     }
 
-    /// Whether bytes that are there came in one piece, which had no others.
+    /// True if bytes that are there came in one piece, which had no others.
     fn is_one_piece(&self, first: usize, behind: usize) -> bool {
         let starts = |unit| self.starts.contains(&(unit as u16));
         let inside = self
@@ -236,7 +236,7 @@ impl Body {
         self.len
     }
 
-    /// Whether nothing is missing.
+    /// True if nothing is missing.
     pub(super) fn is_complete(&self) -> bool {
         self.len.is_some_and(|len| len.div_ceil(8) == self.units)
     }

@@ -31,7 +31,7 @@ pub(super) fn icmp6(src: &str, dst: &str, message: &[u8]) -> Vec<u8> {
     ip6(src, dst, proto::ICMP6, 255, &message)
 }
 
-/// Whether the ICMPv6 checksum of a packet without extension headers is right.
+/// True if the ICMPv6 checksum of a packet without extension headers is right.
 pub(super) fn checksum_holds(packet: &[u8]) -> bool {
     let ip = Ipv6::new_unchecked(packet);
     let pseudo = ip.pseudo(proto::ICMP6, ip.payload_len());

@@ -380,7 +380,7 @@ fn leave(
     Ok(verdict)
 }
 
-/// Whether a packet in UDP comes from elsewhere than the association says; in transport mode only ports are known.
+/// True if a packet in UDP comes from elsewhere than the association says; in transport mode only ports are known.
 #[inline]
 fn has_moved(sa: &Sa, data: &[u8], before: &Before) -> bool {
     let Some((port, _)) = sa.spec().udp else {

@@ -44,7 +44,7 @@ impl Default for KernelTable {
 }
 
 impl KernelTable {
-    /// Whether a configuration has asked for it: else nobody need follow the kernel.
+    /// True if a configuration has asked for it: else nobody need follow the kernel.
     pub fn in_use(&self) -> bool {
         self.used.load(Ordering::Acquire)
     }

@@ -24,7 +24,7 @@ pub struct Ask {
 #[derive(Default)]
 pub(super) struct Asks {
     way: OnceLock<Way>,
-    /// Whether the doorbell was rung since control looked.
+    /// True if the doorbell was rung since control looked.
     rung: AtomicBool,
     lost: AtomicU64,
 }

@@ -147,7 +147,7 @@ impl Limit {
         }
     }
 
-    /// Whether a frame of a source passes.
+    /// True if a frame of a source passes.
     #[inline]
     fn take(&self, source: usize, cx: &Cx) -> bool {
         let (setting, now) = (self.setting.read(cx.reader()), cx.now().0);

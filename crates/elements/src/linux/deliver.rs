@@ -40,7 +40,7 @@ pub(crate) trait Family: 'static {
     const PACKET: Facts;
     /// The packets' Ethernet type.
     const ETHERTYPE: u16;
-    /// Whether packets begin with labels, or with what was below the last of them.
+    /// True if packets begin with labels, or with what was below the last of them.
     const IS_LABELLED: bool = false;
 
     /// The next hop, in the form of an IPv6 address; as a number, which is compared at once.

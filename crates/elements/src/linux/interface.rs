@@ -119,7 +119,7 @@ impl Interface {
         lock(&self.known_as).clone()
     }
 
-    /// Whether the name is another than before.
+    /// True if the name is another than before.
     pub(super) fn set_known_as(&self, name: &str) -> bool {
         let mut known_as = lock(&self.known_as);
         let changes = *known_as != name;
@@ -175,7 +175,7 @@ impl Interface {
         self.others_changes.load(Acquire)
     }
 
-    /// Whether the kernel takes packets with labels from it (`net.mpls.conf.NAME.input`).
+    /// True if the kernel takes packets with labels from it (`net.mpls.conf.NAME.input`).
     pub fn set_takes_labels(&self, takes: bool) {
         self.takes_labels.store(takes, Relaxed);
     }
@@ -186,7 +186,7 @@ impl Interface {
         self.takes_labels.load(Relaxed)
     }
 
-    /// Whether it is up.
+    /// True if it is up.
     #[inline]
     pub fn is_up(&self) -> bool {
         self.state.load(Relaxed) & UP != 0

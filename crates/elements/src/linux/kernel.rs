@@ -64,7 +64,7 @@ impl Kernel {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether some element has asked for anything of this: else nobody need follow the kernel.
+    /// True if some element has asked for anything of this: else nobody need follow the kernel.
     pub fn in_use(&self) -> bool {
         self.used.load(Ordering::Acquire)
     }

@@ -23,9 +23,9 @@ pub struct Routes<const N: usize>(Store<N, More>);
 /// What the writer knows beside routes and groups.
 #[derive(Default)]
 pub(crate) struct More {
-    /// Whether workers have not seen the latest groups.
+    /// True if workers have not seen the latest groups.
     unseen: bool,
-    /// Whether the table had no room to tell workers of all routes.
+    /// True if the table had no room to tell workers of all routes.
     full: bool,
 }
 
@@ -162,7 +162,7 @@ impl<const N: usize> Routes<N> {
         self.0.lock().rib.len() - on_link::<N>().len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -4,7 +4,7 @@ use arguments::Names;
 use arguments::units::FromArg;
 use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
-/// Whether labels and what is below them are one way or two.
+/// True if labels and what is below them are one way or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Each router on the way of the labels counts in the packet's time to live, and the class is that of the packet.

@@ -18,7 +18,7 @@ pub(super) struct Waiting<K> {
     pub(super) total: usize,
     pub(super) each: usize,
     pub(super) slim: usize,
-    /// Whether a neighbour keeps its place in the order when its packets have made room.
+    /// True if a neighbour keeps its place in the order when its packets have made room.
     pub(super) keeps_order: bool,
     serial: u64,
 }

@@ -111,7 +111,7 @@ impl Far {
         self.puller
     }
 
-    /// Whether this worker empties the queue.
+    /// True if this worker empties the queue.
     pub(super) fn at_home(&self) -> bool {
         self.puller == self.worker
     }
@@ -126,7 +126,7 @@ impl Far {
         self.rings.levels[self.worker].pushed()
     }
 
-    /// Whether those have been taken out that had been put in at some time.
+    /// True if those have been taken out that had been put in at some time.
     pub(super) fn is_past(&self, pushed: usize) -> bool {
         self.rings.levels[self.worker].is_past(pushed)
     }

@@ -19,6 +19,6 @@ pub(crate) trait Kind: 'static {
     const MANUAL: &'static str;
     /// What it tells others.
     const NOTES: Notes = Notes::Both;
-    /// Whether it says so at once when it is empty, not only when it is found so again and again.
+    /// True if it says so at once when it is empty, not only when it is found so again and again.
     const QUICK: bool = false;
 }

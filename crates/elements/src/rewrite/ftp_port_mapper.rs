@@ -54,7 +54,7 @@ pub(super) struct FTPPortMapper {
     data: Joined,
     input: usize,
     port: u16,
-    /// Whether commands are followed as in Click: for any host and port, to any port, after LF alone.
+    /// True if commands are followed as in Click: for any host and port, to any port, after LF alone.
     lenient: bool,
     ports: u64,
     refused: [u64; REASONS.len()],

@@ -77,7 +77,7 @@ impl Key {
         })
     }
 
-    /// Whether this is an echo reply.
+    /// True if this is an echo reply.
     pub(super) fn is_reply(&self) -> bool {
         self.proto == REPLY
     }
@@ -100,7 +100,7 @@ impl Key {
 pub(super) struct Place {
     pub(super) at: usize,
     pub(super) protocol: u8,
-    /// Whether this is the first or only piece of the datagram.
+    /// True if this is the first or only piece of the datagram.
     pub(super) first: bool,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Pattern {
     /// The range and how many values beyond the first it has.
     range: Option<(Range, u32)>,
     order: Order,
-    /// Whether it was written with ports.
+    /// True if it was written with ports.
     ports: bool,
     /// Name under which its state is shared.
     pub(super) name: String,
@@ -168,7 +168,7 @@ impl Pattern {
         self.range = (top > 0).then_some((range, top));
     }
 
-    /// Whether it has many source ports to choose from.
+    /// True if it has many source ports to choose from.
     pub(super) fn varies_ports(&self) -> bool {
         matches!(self.range, Some((Range::Ports(_), _)))
     }

@@ -293,7 +293,7 @@ impl Spec {
         }
     }
 
-    /// Whether replies of all its flows can be made to have the bucket of their flow.
+    /// True if replies of all its flows can be made to have the bucket of their flow.
     pub(super) fn splits(&self) -> bool {
         match self {
             Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,

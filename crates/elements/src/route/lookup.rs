@@ -29,9 +29,9 @@ pub(crate) trait Kind<const N: usize>: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// Whether there are no handlers to change routes.
+    /// True if there are no handlers to change routes.
     const FIXED: bool = false;
-    /// Whether packets are looked up a batch at a time, and not each on its way: for structures of which a look-up
+    /// True if packets are looked up a batch at a time, and not each on its way: for structures of which a look-up
     /// loads what the load before says.
     const BULK: bool = true;
     /// The IP version.
@@ -83,7 +83,7 @@ impl<const N: usize, S: Structure<N>> Config<N, S> {
 
 /// A table of routes, whatever it is looked up in.
 pub(crate) trait Reach {
-    /// Whether an address has a route. For workers: it waits for nobody.
+    /// True if an address has a route. For workers: it waits for nobody.
     fn has_route(&self, address: Ipv4Addr) -> bool;
 }
 

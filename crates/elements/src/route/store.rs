@@ -88,7 +88,7 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
         }
     }
 
-    /// Whether something waits for workers.
+    /// True if something waits for workers.
     pub(crate) fn unsettled(&self) -> bool {
         !self.retired.is_empty()
     }

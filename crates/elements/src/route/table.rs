@@ -42,7 +42,7 @@ pub(super) struct Which {
 }
 
 impl Which {
-    /// Whether it names all that `other` names.
+    /// True if it names all that `other` names.
     fn covers(&self, other: &Which) -> bool {
         self.gateway == other.gateway && (self.port.is_none() || self.port == other.port)
     }

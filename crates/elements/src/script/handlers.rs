@@ -128,7 +128,7 @@ impl Machine {
         answer
     }
 
-    /// Whether a name without a dot is a handler of this script.
+    /// True if a name without a dot is a handler of this script.
     pub(crate) fn offers(&self, name: &str, how: Use) -> bool {
         match how {
             Use::Read => {

@@ -34,7 +34,7 @@ pub(crate) trait Host {
     /// Writes a handler of another element or a global one.
     fn write(&mut self, handler: &str, value: &str) -> Result<(), String>;
 
-    /// Whether there is such a handler.
+    /// True if there is such a handler.
     fn offers(&mut self, handler: &str, how: Use) -> bool;
 
     /// The time since the epoch, as packets are stamped.

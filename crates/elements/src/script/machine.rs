@@ -130,7 +130,7 @@ pub(crate) struct Machine {
     frame: RefCell<Frame>,
     /// `$?`
     pub(super) status: Cell<i32>,
-    /// Whether it runs, so that a call may come back to it.
+    /// True if it runs, so that a call may come back to it.
     running: Cell<bool>,
     /// True if its messages have no heading: while the driver's script runs for the first time.
     pub(super) bare: Cell<bool>,
@@ -167,12 +167,12 @@ impl Machine {
         }
     }
 
-    /// Whether the script has not come to its end.
+    /// True if the script has not come to its end.
     pub(crate) fn is_waiting(&self) -> bool {
         self.frame.borrow().waits != Waits::No
     }
 
-    /// Whether a call came to it while it runs.
+    /// True if a call came to it while it runs.
     pub(crate) fn is_running(&self) -> bool {
         self.running.get()
     }
@@ -364,7 +364,7 @@ impl Machine {
         }
     }
 
-    /// Whether an instruction keeps the script waiting. Takes the steps that it needs.
+    /// True if an instruction keeps the script waiting. Takes the steps that it needs.
     fn block(
         &self,
         insn: &Insn,

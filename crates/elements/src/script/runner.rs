@@ -57,12 +57,12 @@ impl Config {
         }
     }
 
-    /// Whether the script manages the driver.
+    /// True if the script manages the driver.
     pub(crate) fn manages(&self) -> bool {
         self.kind == Some(Type::Driver)
     }
 
-    /// Whether there is a handler of this name beside those of every script.
+    /// True if there is a handler of this name beside those of every script.
     pub(crate) fn offers(&self, name: &str, wanted: Use) -> bool {
         self.kind == Some(Type::Proxy)
             || wanted == Use::Read && self.program.exports.iter().any(|e| e == name)
@@ -100,7 +100,7 @@ fn parse_type(text: &str) -> Result<Type, String> {
 pub(crate) struct Runner {
     machine: Rc<Machine>,
     kind: Rc<Type>,
-    /// Whether a signal may start it.
+    /// True if a signal may start it.
     armed: Rc<Cell<bool>>,
     outputs: usize,
 }

@@ -63,7 +63,7 @@ impl Gap {
         (micros * self.rate / SECOND).cast_signed()
     }
 
-    /// Whether a unit may pass at a wall time in nanoseconds.
+    /// True if a unit may pass at a wall time in nanoseconds.
     pub(super) fn may_pass(&mut self, now: u64) -> bool {
         let (second, micros) = split(now);
         let due = self.due(micros);

@@ -43,7 +43,7 @@ impl Hosts {
         }
     }
 
-    /// Whether a host may send so many bytes now.
+    /// True if a host may send so many bytes now.
     #[inline]
     pub(super) fn take(&self, host: u64, rate: &Rate, now: u64, bytes: u64) -> bool {
         let hash = self.hasher.hash_one(host) as usize;

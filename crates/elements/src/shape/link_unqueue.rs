@@ -36,7 +36,7 @@ pub(crate) struct LinkUnqueue {
     link: VecDeque<(Time, Packet)>,
     /// When the last packet will have entered.
     free: Time,
-    /// Whether there was no packet when the link was last free.
+    /// True if there was no packet when the link was last free.
     idle: bool,
 }
 

@@ -35,7 +35,7 @@ pub(crate) trait Kind: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// Whether it moves its thresholds around a target, and `MAX_P` with the traffic.
+    /// True if it moves its thresholds around a target, and `MAX_P` with the traffic.
     const ADAPTS: bool;
 }
 
@@ -124,7 +124,7 @@ impl<K: Kind> Red<K> {
         self.average += (length - self.average) * weight;
     }
 
-    /// Whether to mark this packet. Marks are spread evenly, as the paper's section 4 asks.
+    /// True to mark this packet. Marks are spread evenly, as the paper's section 4 asks.
     fn marks(&mut self, cx: &mut Cx) -> bool {
         self.update(cx);
         let p = self.settings.probability(self.average, self.config.gentle);

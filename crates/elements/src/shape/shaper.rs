@@ -35,7 +35,7 @@ pub(crate) struct Shaper<K: Kind = ByPackets> {
     kind: PhantomData<K>,
     rate: PerSecond,
     gap: Gap,
-    /// Whether somebody asks for what may not pass.
+    /// True if somebody asks for what may not pass.
     excess: bool,
 }
 

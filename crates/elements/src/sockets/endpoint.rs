@@ -24,7 +24,7 @@ pub(super) enum Address {
 pub(super) struct Role {
     /// A stream, else datagrams.
     pub(super) stream: bool,
-    /// Whether it goes to `address`, else it serves there.
+    /// True if it goes to `address`, else it serves there.
     pub(super) client: bool,
     pub(super) address: Address,
     pub(super) local: Option<Address>,

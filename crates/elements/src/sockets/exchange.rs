@@ -74,7 +74,7 @@ impl Settings {
 pub(super) struct Came {
     /// Its length.
     pub(super) len: usize,
-    /// Whether it is to go on.
+    /// True if it is to go on.
     pub(super) wanted: bool,
 }
 
@@ -121,7 +121,7 @@ impl Exchange {
         }
     }
 
-    /// Whether what comes from the link is asked for.
+    /// True if what comes from the link is asked for.
     pub(super) fn receives(&self) -> bool {
         self.receives
     }

@@ -47,7 +47,7 @@ impl Guard {
         }
     }
 
-    /// Whether packets from an address are wanted.
+    /// True if packets from an address are wanted.
     pub(super) fn lets_in(&self, address: Ipv4Addr) -> bool {
         let lists =
             |table: &Option<Arc<dyn Reach>>| table.as_ref().is_some_and(|t| t.has_route(address));

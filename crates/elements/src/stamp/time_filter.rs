@@ -74,7 +74,7 @@ impl TimeFilter {
         });
     }
 
-    /// Whether a packet of this time passes, and, if it is the first behind the window, the handler to be
+    /// True if a packet of this time passes, and, if it is the first behind the window, the handler to be
     /// written; a router that is to stop then is asked to.
     fn judge(&self, stamp: i64, cx: &mut Cx) -> (bool, Option<&HandlerCall>) {
         let mut state = self.state.borrow_mut();

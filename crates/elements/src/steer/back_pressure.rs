@@ -15,7 +15,7 @@ const OVER: Duration = Duration::from_secs(1);
 /// How often a worker that rests looks at its rings, however little it has to do.
 pub(super) const LOOK: Duration = Duration::from_micros(100);
 
-/// Whether sources rest.
+/// True if sources rest.
 #[derive(Default)]
 pub(super) struct BackPressure {
     /// They do, since then.
@@ -42,13 +42,13 @@ impl BackPressure {
         begins
     }
 
-    /// Whether sources rest.
+    /// True if sources rest.
     #[inline]
     pub(super) fn goes_on(&self) -> bool {
         self.since.is_some()
     }
 
-    /// Whether a rest is over: there is room again, or it has lasted too long.
+    /// True if a rest is over: there is room again, or it has lasted too long.
     pub(super) fn ends(&mut self, now: Time, has_room: bool) -> bool {
         let Some(since) = self.since else {
             return false;

@@ -105,7 +105,7 @@ impl PortKey {
         }
     }
 
-    /// Whether it is this. The port is asked for it when it may have changed, as that takes a lock.
+    /// True if it is this. The port is asked for it when it may have changed, as that takes a lock.
     #[inline]
     fn is(&mut self, key: &[u8; 40]) -> bool {
         let changes = self.port.hash_changes();

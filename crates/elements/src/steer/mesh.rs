@@ -175,7 +175,7 @@ impl Ends {
         self.to(to).map_or(0, |ring| ring.level.pushed())
     }
 
-    /// Whether a worker has taken what had been sent to it.
+    /// True if a worker has taken what had been sent to it.
     pub(super) fn has_arrived(&self, to: usize, sent: usize) -> bool {
         self.to(to).is_none_or(|ring| ring.level.is_past(sent))
     }

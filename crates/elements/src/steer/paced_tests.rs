@@ -214,7 +214,7 @@ struct Fails<'a> {
     router: &'a Router,
     /// Questions before it.
     after: Cell<usize>,
-    /// Whether it is only the answer that is lost.
+    /// True if it is only the answer that is lost.
     heard: bool,
 }
 

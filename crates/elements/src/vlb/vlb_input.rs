@@ -88,7 +88,7 @@ pub(crate) struct VlbInput {
     sides: Option<Box<Sides>>,
     share: f64,
     seed: u32,
-    /// Whether frames have lanes.
+    /// True if frames have lanes.
     lanes: bool,
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct Node {
     pub(crate) keys: Option<Keys>,
     /// Of that name.
     cluster: String,
-    /// Whether packets are numbered: how long they may wait for others at their output node.
+    /// True if packets are numbered: how long they may wait for others at their output node.
     pub(crate) resequence: Option<Duration>,
     fabric: Arc<Fabric>,
     links: Mutex<Links>,

@@ -95,7 +95,7 @@ pub(crate) struct VlbTransit {
     links: usize,
     worker: usize,
     sides: Sides,
-    /// Whether packets must get annotations when they leave, by output.
+    /// True if packets must get annotations when they leave, by output.
     annotates: Box<[bool]>,
 }
 

@@ -62,19 +62,19 @@ impl Cx<'_> {
         self.core.random()
     }
 
-    /// Whether packets are watched on their way, by a capture or a trace.
+    /// True if packets are watched on their way, by a capture or a trace.
     #[inline]
     pub fn watched(&self) -> bool {
         self.core.taps.watching()
     }
 
-    /// Whether an output is connected.
+    /// True if an output is connected.
     #[inline]
     pub fn connected(&self, output: usize) -> bool {
         self.core.edges.output(self.this, output).is_some()
     }
 
-    /// Whether somebody pulls from an output.
+    /// True if somebody pulls from an output.
     pub fn is_pulled(&self, output: usize) -> bool {
         let mut edges = self.core.plan.edges.from_port((self.this, output));
         edges.any(|e| e.pull)
@@ -405,7 +405,7 @@ impl Cx<'_> {
     }
 }
 
-/// Whether verdicts are all the same as this one; without a branch for each.
+/// True if verdicts are all the same as this one; without a branch for each.
 #[inline]
 fn are_all(verdicts: &[Verdict], one: Verdict) -> bool {
     !verdicts.iter().fold(false, |other, v| other | (*v != one))

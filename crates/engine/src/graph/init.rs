@@ -20,17 +20,17 @@ pub struct Init<'a> {
     pub inputs: usize,
     /// Number of outputs.
     pub outputs: usize,
-    /// Whether input 0 is pull.
+    /// True if input 0 is pull.
     pub input_pull: bool,
-    /// Whether output 0 is pull.
+    /// True if output 0 is pull.
     pub output_pull: bool,
-    /// Whether output 0 is connected.
+    /// True if output 0 is connected.
     pub output_used: bool,
-    /// Whether packets may come to it that have no annotations.
+    /// True if packets may come to it that have no annotations.
     pub bare: bool,
-    /// Whether a class behind it changes what is known of packets, so that their bytes are looked at.
+    /// True if a class behind it changes what is known of packets, so that their bytes are looked at.
     pub handled: bool,
-    /// Whether packets that come to it, or from it if it receives them, may be super-frames.
+    /// True if packets that come to it, or from it if it receives them, may be super-frames.
     pub super_frames: bool,
     /// See [`annotates`](Self::annotates).
     pub(crate) annotated: &'a [usize],
@@ -56,12 +56,12 @@ pub struct Init<'a> {
 }
 
 impl Init<'_> {
-    /// Whether the router runs as Click's user-level driver would run it.
+    /// True if the router runs as Click's user-level driver would run it.
     pub fn as_click(&self) -> bool {
         self.plan.as_click
     }
 
-    /// Whether packets that come without annotations must have some when they leave by an output; see
+    /// True if packets that come without annotations must have some when they leave by an output; see
     /// [`Annotates`](super::Annotates).
     pub fn annotates(&self, output: usize) -> bool {
         self.bare && self.annotated.contains(&output)

@@ -21,7 +21,7 @@ pub(crate) struct Overflows {
 }
 
 impl Overflows {
-    /// Whether nothing overflows.
+    /// True if nothing overflows.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.full.is_empty()

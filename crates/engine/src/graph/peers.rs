@@ -75,7 +75,7 @@ impl Peers {
 }
 
 impl Inbox {
-    /// Whether calls may wait.
+    /// True if calls may wait.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)

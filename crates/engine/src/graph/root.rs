@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Who answers names without an element. The program gives one to its graphs; [`Plain`] is for the
 /// rest.
 pub trait Root: Send + Sync {
-    /// Whether there is such a handler.
+    /// True if there is such a handler.
     fn has(&self, name: &str, wanted: Use) -> bool;
 
     /// Reads one. The error is a sentence.

@@ -136,7 +136,7 @@ impl Graph {
         self.is_called() && self.job(|cx| cx.serve())
     }
 
-    /// Whether calls of other workers may wait.
+    /// True if calls of other workers may wait.
     #[inline]
     pub fn is_called(&self) -> bool {
         self.core.inbox.as_ref().is_some_and(Inbox::any)
@@ -394,7 +394,7 @@ impl Core {
         best.map(|(index, _)| index)
     }
 
-    /// Whether a task is ready, and does not make packets while none are to be made.
+    /// True if a task is ready, and does not make packets while none are to be made.
     #[inline]
     fn may_run(&self, task: &Task) -> bool {
         task.is_ready() && !self.rests(task)
@@ -406,7 +406,7 @@ impl Core {
             && self.plan.elements[task.node].inputs.is_empty()
     }
 
-    /// Whether the driver has something to do before the next task.
+    /// True if the driver has something to do before the next task.
     fn interrupted(&mut self) -> bool {
         std::mem::take(&mut self.interrupt) || self.stops > 0 || self.over
     }

@@ -57,7 +57,7 @@ const RECONFIGURE: [HandlerInfo; 1] = [HandlerInfo {
     argument: false,
 }];
 
-/// Whether an element may have another configuration while the router runs. Those without ports tell of others,
+/// True if an element may have another configuration while the router runs. Those without ports tell of others,
 /// or drive the router; those with a device or a descriptor of the system would lose it.
 pub(super) fn may_be_reconfigured(plan: &Plan, element: &PlanElement) -> bool {
     let class = element.class;
@@ -85,7 +85,7 @@ pub fn list(plan: &Plan, element: &PlanElement) -> Vec<HandlerInfo> {
     all.filter(|h| !replaced(h)).collect()
 }
 
-/// Whether the handler tells of a task, which every worker must be asked for.
+/// True if the handler tells of a task, which every worker must be asked for.
 pub fn is_of_task(name: &str) -> bool {
     TASK.iter().any(|h| h.name == name)
 }

@@ -268,7 +268,7 @@ impl Core {
         }
     }
 
-    /// Whether the fused loop that begins at a node may be run: no packets wait further down that came before,
+    /// True if the fused loop that begins at a node may be run: no packets wait further down that came before,
     /// packets are not watched on every edge, and who counts them need not be told sooner.
     #[inline]
     fn may_run_loop(&self, node: usize, nodes: &Nodes) -> bool {

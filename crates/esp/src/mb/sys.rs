@@ -70,7 +70,7 @@ fn functions() -> Option<&'static IMB_MGR> {
     functions.as_ref().map(|f| &f.0)
 }
 
-/// Whether the library can be used.
+/// True if the library can be used.
 pub(crate) fn is_there() -> bool {
     functions().is_some()
 }

@@ -65,7 +65,7 @@ impl Machine {
         self.group(&device, found);
     }
 
-    /// Whether vfio can be used at all.
+    /// True if vfio can be used at all.
     fn iommu(&self, about: &str, found: &mut Vec<Finding>) {
         if self.is_noiommu() {
             let what = "vfio gives cards to programs without an IOMMU";
@@ -105,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// Whether the device's group can be opened.
+    /// True if the device's group can be opened.
     fn group(&self, device: &Device, found: &mut Vec<Finding>) {
         let about = &*device.address;
         let Some(group) = device.iommu_group else {

@@ -42,7 +42,7 @@ pub struct Mend {
     pub command: String,
     /// The command that undoes it.
     pub undo: Option<String>,
-    /// Whether a person has to do it: it needs a decision or a restart.
+    /// True if a person has to do it: it needs a decision or a restart.
     pub by_hand: bool,
 }
 

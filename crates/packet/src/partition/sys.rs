@@ -47,7 +47,7 @@ impl Sides {
         }
     }
 
-    /// Whether the last batch went several ways.
+    /// True if the last batch went several ways.
     #[inline]
     pub fn part(&self) -> bool {
         !self.others.is_empty()

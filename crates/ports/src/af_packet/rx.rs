@@ -47,7 +47,7 @@ pub(super) struct Rx {
     /// Frames to make room for first: a little more than came last time, so that an empty poll
     /// does not take and give back a burst of buffers.
     guess: usize,
-    /// Whether super-frames are wanted whole.
+    /// True if super-frames are wanted whole.
     carries: bool,
     /// There was no buffer last time. Frames wait in the kernel then, which counts those that it drops; here it counts
     /// how often buffers run out, not how often one looks.

@@ -140,7 +140,7 @@ struct Control([u8; 64]);
 pub(super) struct Message {
     /// Bytes of the frame that were stored.
     pub(super) len: usize,
-    /// Whether the frame was longer than all the room.
+    /// True if the frame was longer than all the room.
     pub(super) truncated: bool,
     /// `PACKET_HOST`, `PACKET_BROADCAST` ...
     pub(super) kind: u8,
@@ -284,9 +284,9 @@ const PIECES: usize = 4 * BURST;
 /// How frames are sent.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// Whether the interface takes super-frames made of frames.
+    /// True if the interface takes super-frames made of frames.
     pub(super) merges: bool,
-    /// Whether some may be super-frames already.
+    /// True if some may be super-frames already.
     pub(super) whole: bool,
     /// The longest frame that the interface takes. If segments of a super-frame are longer, the kernel reports no error.
     pub(super) longest: usize,

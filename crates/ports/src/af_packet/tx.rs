@@ -19,7 +19,7 @@ pub(super) struct Tx {
     socket: Arc<Socket>,
     shared: Arc<Shared>,
     outlet: Outlet,
-    /// Whether the interface takes super-frames.
+    /// True if the interface takes super-frames.
     merges: bool,
     counts: Arc<Counts<3>>,
 }

@@ -81,7 +81,7 @@ struct Rx {
     current: Current<Intake>,
     interface: Arc<Watched>,
     counts: Arc<Counts<2>>,
-    /// Whether the worker is to be woken, once it has asked since the last poll.
+    /// True if the worker is to be woken, once it has asked since the last poll.
     sleeps: Cell<Option<bool>>,
     /// Frames have come since the worker was about to sleep, and when that was.
     came: Cell<bool>,
@@ -119,7 +119,7 @@ impl Rx {
         received
     }
 
-    /// Whether an interrupt would wake the worker in time.
+    /// True if an interrupt would wake the worker in time.
     fn may_sleep(&self) -> bool {
         if self.came.take() {
             self.quiet.set(Instant::now());

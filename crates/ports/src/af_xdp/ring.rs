@@ -22,7 +22,7 @@ pub(super) struct Ring {
 pub(super) struct Piece {
     pub(super) address: u64,
     pub(super) bytes: usize,
-    /// Whether the frame has more parts, which follow.
+    /// True if the frame has more parts, which follow.
     pub(super) goes_on: bool,
 }
 
@@ -65,7 +65,7 @@ impl Ring {
         self.size
     }
 
-    /// Whether the kernel must be told of what was put in.
+    /// True if the kernel must be told of what was put in.
     #[inline]
     pub(super) fn needs_call(&self) -> bool {
         let flags = self.at.flags.map(|at| self.number(at).load(Relaxed));

@@ -42,9 +42,9 @@ pub(super) struct Socket {
     /// Buffers of `bytes` each: the first ones are for receiving, the others for sending.
     memory: Region,
     bytes: usize,
-    /// Whether a frame may lie in several buffers.
+    /// True if a frame may lie in several buffers.
     takes_parts: bool,
-    /// Whether polls do the kernel's receive work.
+    /// True if polls do the kernel's receive work.
     pub(super) receives_in_polls: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Wish {
     pub(super) frames: u32,
     pub(super) receives: bool,
     pub(super) sends: bool,
-    /// Whether the program takes frames of several parts.
+    /// True if the program takes frames of several parts.
     pub(super) takes_parts: bool,
 }
 
@@ -240,7 +240,7 @@ impl Intake {
         into.len() - before
     }
 
-    /// Whether polls do the kernel's receive work.
+    /// True if polls do the kernel's receive work.
     pub(super) fn receives_in_polls(&self) -> bool {
         self.socket.receives_in_polls.load(Relaxed)
     }
@@ -381,7 +381,7 @@ impl Outlet {
         self.full.waiting() < before
     }
 
-    /// Whether something waits that the device had no room for.
+    /// True if something waits that the device had no room for.
     pub(super) fn is_late(&self) -> bool {
         self.full.needs_call() && self.full.waiting() > 0
     }

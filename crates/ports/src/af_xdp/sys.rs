@@ -125,7 +125,7 @@ pub(super) struct Filter {
     program: OwnedFd,
     addresses: OwnedFd,
     sockets: OwnedFd,
-    /// Whether frames may have several parts, as where they are longer than a page.
+    /// True if frames may have several parts, as where they are longer than a page.
     pub(super) takes_parts: bool,
     /// The kernel's addresses, as the map has them.
     known: BTreeSet<IpAddr>,
@@ -234,7 +234,7 @@ pub(super) fn poll_by_worker(socket: &OwnedFd) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &FRAMES)
 }
 
-/// Whether the kernel knows whose receive work polls of a socket are to do. Some learn it with the first frame; for some drivers
+/// True if the kernel knows whose receive work polls of a socket are to do. Some learn it with the first frame; for some drivers
 /// (veth) Linux has not known it since 6.13.
 pub(super) fn knows_receive_work(socket: &OwnedFd) -> bool {
     let (mut id, mut bytes): (u32, _) = (0, size_of::<u32>() as libc::socklen_t);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Instead of a device's number: the door is shut.
 const SHUT: u32 = u32::MAX;
 
-/// Whether somebody is inside, on a cache line of its own.
+/// True if somebody is inside, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Inside(AtomicBool);

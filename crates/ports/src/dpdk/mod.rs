@@ -287,7 +287,7 @@ fn name_of(devargs: &str) -> &str {
     devargs.split(',').next().unwrap_or(devargs)
 }
 
-/// Whether a name is a PCI address: `[0000:]01:00.0`.
+/// True if a name is a PCI address: `[0000:]01:00.0`.
 pub(crate) fn is_pci(name: &str) -> bool {
     let name = name_of(name);
     let Some((rest, function)) = name.split_once('.') else {

@@ -42,7 +42,7 @@ fn ethtool_value(socket: &OwnedFd, name: &str, mut value: [u32; 2]) -> io::Resul
     Ok(value[1])
 }
 
-/// Whether the kernel merges packets that an interface receives (GRO).
+/// True if the kernel merges packets that an interface receives (GRO).
 pub(crate) fn gro(socket: &OwnedFd, name: &str) -> bool {
     const GET_GRO: u32 = 0x2b;
     ethtool_value(socket, name, [GET_GRO, 0]).is_ok_and(|on| on != 0)

@@ -175,7 +175,7 @@ struct Tx {
 }
 
 impl Tx {
-    /// Whether a packet may cross one link more.
+    /// True if a packet may cross one link more.
     #[inline]
     fn crosses(packet: &mut Packet) -> bool {
         let hops = &mut packet.anno_mut().hops;

@@ -52,7 +52,7 @@ pub(crate) struct Share {
     /// To the router, and from it, by worker.
     down: Vec<Arc<Lane>>,
     up: Vec<Arc<Lane>>,
-    /// Whether the port's router knows of packets in `up`.
+    /// True if the port's router knows of packets in `up`.
     listed: Vec<AtomicBool>,
     /// Counts of what was lost on the way to the router, and from it.
     down_counts: Vec<Counts<3>>,

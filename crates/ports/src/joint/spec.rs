@@ -23,7 +23,7 @@ pub struct ShareOf {
     pub vlan: Vec<Tag>,
     /// Which frames with these tags.
     pub by: Vec<By>,
-    /// Whether it gets broadcast and multicast frames.
+    /// True if it gets broadcast and multicast frames.
     pub broadcast: bool,
     /// Packets a second at most.
     pub rate: Option<u32>,

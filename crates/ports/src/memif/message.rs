@@ -35,7 +35,7 @@ pub(crate) enum Message {
         version: u16,
         /// The interface.
         id: Id,
-        /// Whether Ethernet frames are carried.
+        /// True if Ethernet frames are carried.
         is_ethernet: bool,
         /// What only those know who may connect; zeros if that is everybody.
         secret: [u8; SECRET],
@@ -49,7 +49,7 @@ pub(crate) enum Message {
     },
     /// A ring in such memory; the descriptor of its doorbell comes with the message.
     AddRing {
-        /// Whether it goes from the client to the server.
+        /// True if it goes from the client to the server.
         to_server: bool,
         /// Its number among those that go the same way.
         index: u16,

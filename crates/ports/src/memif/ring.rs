@@ -195,7 +195,7 @@ impl Ring {
         self.here().short(self.at + FLAGS).store(MASKED, Relaxed);
     }
 
-    /// Whether a ring of the peer looks like one.
+    /// True if a ring of the peer looks like one.
     pub(super) fn is_one(&self) -> bool {
         self.here().long(self.at).load(Acquire) as u32 == COOKIE
     }
@@ -464,7 +464,7 @@ impl Ring {
         }
     }
 
-    /// Whether frames wait; also if the other end made a mistake, so that it is found.
+    /// True if frames wait; also if the other end made a mistake, so that it is found.
     pub(super) fn has_frames(&self) -> bool {
         self.filled() != Ok(0)
     }

@@ -168,7 +168,7 @@ impl<'a> Segment<'a> {
         self.frame[self.transport + TCP_FLAGS] & PSH != 0
     }
 
-    /// Whether this is the segment with number `n`, `before` bytes of payload after the start of `first`.
+    /// True if this is the segment with number `n`, `before` bytes of payload after the start of `first`.
     fn follows(&self, first: &Segment, n: usize, before: usize) -> bool {
         if self.payload != first.payload || self.v6 != first.v6 || self.len() > first.len() {
             return false;
@@ -197,7 +197,7 @@ impl<'a> Segment<'a> {
             && same(tcp + TCP_CSUM + 2, self.payload)
     }
 
-    /// Whether its checksums hold.
+    /// True if its checksums hold.
     fn is_sound(&self) -> bool {
         let (ip, tcp) = self.frame[ether::LEN..].split_at(self.transport - ether::LEN);
         let addresses = if self.v6 { &ip[8..40] } else { &ip[12..20] };

@@ -119,7 +119,7 @@ impl Region {
         self.bytes
     }
 
-    /// Whether so many bytes are there.
+    /// True if so many bytes are there.
     #[inline]
     pub(crate) fn has(&self, at: usize, bytes: usize) -> bool {
         at <= self.bytes && bytes <= self.bytes - at

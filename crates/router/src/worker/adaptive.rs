@@ -54,7 +54,7 @@ impl AdaptivePolling {
         self.since = now;
     }
 
-    /// Whether polling is over after so many empty turns in a row.
+    /// True if polling is over after so many empty turns in a row.
     pub(crate) fn is_over(&self, empty: u32, idle: &Idle) -> bool {
         idle.spins < u32::MAX && empty > idle.spins >> self.halved
     }

@@ -60,12 +60,12 @@ impl Share {
         self.buffers.map(|most| most as usize)
     }
 
-    /// Whether it polls a shared port.
+    /// True if it polls a shared port.
     pub(super) fn is_of_port(self) -> bool {
         self.priority >= IN_LINE
     }
 
-    /// Whether others get a turn though it has work.
+    /// True if others get a turn though it has work.
     #[inline]
     pub(super) fn is_ahead(self) -> bool {
         self.priority == AHEAD

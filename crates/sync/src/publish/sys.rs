@@ -116,7 +116,7 @@ impl Domain {
         Epoch(self.epoch.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Whether every reader has passed a quiescent point since `epoch` began, or is offline.
+    /// True if every reader has passed a quiescent point since `epoch` began, or is offline.
     pub fn passed(&self, epoch: Epoch) -> bool {
         self.oldest() >= epoch
     }

@@ -135,7 +135,7 @@ impl Level {
         tail.wrapping_sub(head).min(self.0.capacity)
     }
 
-    /// Whether nothing was inside.
+    /// True if nothing was inside.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -145,7 +145,7 @@ impl Level {
         self.0.tail.0.load(Ordering::Acquire)
     }
 
-    /// Whether those items were popped that had been [`pushed`](Self::pushed) so far at some time.
+    /// True if those items were popped that had been [`pushed`](Self::pushed) so far at some time.
     pub fn is_past(&self, pushed: usize) -> bool {
         reached(self.0.head.0.load(Ordering::Acquire), pushed)
     }
@@ -168,7 +168,7 @@ impl Level {
     }
 }
 
-/// Whether a count that wraps has reached a mark of a short while ago.
+/// True if a count that wraps has reached a mark of a short while ago.
 #[inline]
 pub fn reached(count: usize, mark: usize) -> bool {
     count.wrapping_sub(mark) <= usize::MAX / 2
@@ -231,7 +231,7 @@ impl<T: Transfer> Tail<T> {
         self.write(items.take(n))
     }
 
-    /// Whether one item fits.
+    /// True if one item fits.
     #[inline]
     pub fn has_room(&mut self) -> bool {
         self.space(1) > 0
@@ -266,7 +266,7 @@ impl<T: Transfer> Tail<T> {
         n
     }
 
-    /// Whether at least so many items are inside; looks at the other end only if so many seem to be.
+    /// True if at least so many items are inside; looks at the other end only if so many seem to be.
     #[inline]
     pub fn holds(&mut self, items: usize) -> bool {
         if self.tail.wrapping_sub(self.head_seen) < items {
@@ -286,7 +286,7 @@ impl<T: Transfer> Tail<T> {
         self.level.len()
     }
 
-    /// Whether nothing is inside.
+    /// True if nothing is inside.
     pub fn is_empty(&self) -> bool {
         self.level.is_empty()
     }
@@ -384,7 +384,7 @@ impl<T: Transfer> Head<T> {
         self.level.len()
     }
 
-    /// Whether nothing is inside.
+    /// True if nothing is inside.
     pub fn is_empty(&self) -> bool {
         self.level.is_empty()
     }

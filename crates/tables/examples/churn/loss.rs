@@ -28,14 +28,14 @@ fn hop(n: u32) -> Member {
 #[derive(Default)]
 struct Shared {
     done: AtomicBool,
-    /// Whether readers must find the next hop nowhere.
+    /// True if readers must find the next hop nowhere.
     lost: AtomicBool,
     /// How often the reader has found that, and nanoseconds since the start when it last did.
     found: AtomicU64,
     at: AtomicU64,
 }
 
-/// Whether all of `addresses`, whatever the hash, are led elsewhere than to the lost next hop.
+/// True if all of `addresses`, whatever the hash, are led elsewhere than to the lost next hop.
 fn avoided(fib: &Fib4, groups: &Groups, addresses: &[u32]) -> bool {
     let mut ids = [0; BURST];
     let ids = &mut ids[..addresses.len()];

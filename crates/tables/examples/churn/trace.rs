@@ -28,7 +28,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether `id` is the answer after `from` to `to` changes in all.
+    /// True if `id` is the answer after `from` to `to` changes in all.
     pub(crate) fn has(&self, id: u16, from: u64, to: u64, cycle: u64) -> bool {
         if let [(_, only)] = self.answers[..] {
             return id == only;

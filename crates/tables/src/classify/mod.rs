@@ -26,7 +26,7 @@ pub const FIELDS: usize = 16;
 /// The words that rules are about.
 pub type Key = [u32; FIELDS];
 
-/// Whether some bits of a word lie in a range.
+/// True if some bits of a word lie in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
     /// Index into the key, below [`FIELDS`].
@@ -40,7 +40,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// Whether a key has these bits in the range.
+    /// True if a key has these bits in the range.
     #[inline]
     pub fn holds(&self, key: &Key) -> bool {
         (key[usize::from(self.field) % FIELDS] & self.mask).wrapping_sub(self.lo)

@@ -64,7 +64,7 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
         |_: A| ()
     }
 
-    /// Whether there is nothing in it but perhaps a default route, as in a new one.
+    /// True if there is nothing in it but perhaps a default route, as in a new one.
     fn is_bare(&self) -> bool;
 
     /// Bytes that it takes, with what waits for readers to leave it; without the routes themselves.

@@ -41,7 +41,7 @@ impl<const N: usize> Prefix<N> {
         self.length
     }
 
-    /// Whether `address` is in it.
+    /// True if `address` is in it.
     pub fn contains(&self, address: [u8; N]) -> bool {
         let rest = u32::from(Self::BITS - self.length);
         if N == 4 {
@@ -55,7 +55,7 @@ impl<const N: usize> Prefix<N> {
         (own ^ other).checked_shr(rest).unwrap_or(0) == 0
     }
 
-    /// Whether it contains all of `other`.
+    /// True if it contains all of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         self.length <= other.length && self.contains(other.address)
     }

@@ -217,7 +217,7 @@ impl<const N: usize> Routes<N> {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -66,7 +66,7 @@ impl Entry {
         (self.0 & Self::GROUP != 0).then_some((self.0 & !Self::GROUP) as usize)
     }
 
-    /// Whether it is neither a group, whose is the sign, nor nothing: no route has id 0.
+    /// True if it is neither a group, whose is the sign, nor nothing: no route has id 0.
     #[inline(always)]
     fn is_route(self) -> bool {
         self.0.cast_signed() > 0

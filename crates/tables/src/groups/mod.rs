@@ -44,7 +44,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether flows need not leave one for the other.
+    /// True if flows need not leave one for the other.
     fn is_same_way(&self, other: &Member) -> bool {
         (self.gateway, self.port, self.labels) == (other.gateway, other.port, other.labels)
     }
@@ -305,7 +305,7 @@ impl GroupTable {
         self.used
     }
 
-    /// Whether no group is in use.
+    /// True if no group is in use.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }

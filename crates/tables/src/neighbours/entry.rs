@@ -73,7 +73,7 @@ impl Neighbour {
     }
 }
 
-/// Whether packets may be sent to an entry's address, and nobody be asked.
+/// True if packets may be sent to an entry's address, and nobody be asked.
 #[inline]
 pub(super) fn is_sure(state: State) -> bool {
     matches!(state, State::Reachable | State::Permanent)
@@ -93,7 +93,7 @@ pub struct Timing {
     /// For those who ask on and never call a neighbour unreachable (Click's ARPQuerier): the time between
     /// probes beyond `tries`. No answer is used for longer than `idle` then.
     pub slow: Option<u64>,
-    /// Whether somebody else finds the neighbours and says so here (the kernel): a known address is used
+    /// True if somebody else finds the neighbours and says so here (the kernel): a known address is used
     /// until it says otherwise, and asked for again now and then while it is stale.
     pub told: bool,
 }
@@ -147,7 +147,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether it makes another address sure than was before.
+    /// True if it makes another address sure than was before.
     pub(super) fn is_news(&self, before: Option<&Neighbour>) -> bool {
         let sure = before.and_then(Neighbour::sure);
         match self {
@@ -221,7 +221,7 @@ impl Timing {
         }
     }
 
-    /// Whether an entry was confirmed so long ago that it is of no use any more.
+    /// True if an entry was confirmed so long ago that it is of no use any more.
     fn outlived(&self, entry: &Neighbour, now: u64) -> bool {
         entry.state != State::Permanent && now >= entry.confirmed.saturating_add(self.idle)
     }

@@ -395,7 +395,7 @@ impl<K: Key> Neighbours<K> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -104,7 +104,7 @@ impl<T> Many<T> {
         self.parts.iter().map(|part| part.len.load(Relaxed)).sum()
     }
 
-    /// Whether there is none, if nobody changes it meanwhile.
+    /// True if there is none, if nobody changes it meanwhile.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

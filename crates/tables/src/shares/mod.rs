@@ -124,7 +124,7 @@ pub struct Shares<T> {
 }
 
 impl<T> Shares<T> {
-    /// Whether [`new`](Self::new) would make it. Takes no memory for queues.
+    /// True if [`new`](Self::new) would make it. Takes no memory for queues.
     pub fn check(
         settings: Settings,
         classes: &[Share],
@@ -211,7 +211,7 @@ impl<T> Shares<T> {
         self.len
     }
 
-    /// Whether none waits.
+    /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -104,7 +104,7 @@ impl TimestampKind {
     }
 }
 
-/// Whether every fragment carries an option of this type (RFC 791: the copied flag).
+/// True if every fragment carries an option of this type (RFC 791: the copied flag).
 #[inline]
 pub const fn is_copied(kind: u8) -> bool {
     kind & 0x80 != 0

@@ -85,7 +85,7 @@ pub struct NewHop {
 }
 
 impl NewHop {
-    /// Whether a route that has it alone can say it without a list: there it has no weight, and with neither interface nor
+    /// True if a route that has it alone can say it without a list: there it has no weight, and with neither interface nor
     /// gateway it would be none.
     fn is_plain(&self) -> bool {
         self.weight <= 1 && (self.interface != 0 || self.gateway.is_some())
@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
         self.buffer.get(..self.len).unwrap_or(&[])
     }
 
-    /// Whether nothing has been written.
+    /// True if nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

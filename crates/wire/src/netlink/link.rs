@@ -67,13 +67,13 @@ impl<'a> Link<'a> {
         Ok(link)
     }
 
-    /// Whether the operator has it up.
+    /// True if the operator has it up.
     #[inline]
     pub const fn is_up(&self) -> bool {
         self.flags & IFF_UP != 0
     }
 
-    /// Whether it has a carrier.
+    /// True if it has a carrier.
     #[inline]
     pub const fn has_carrier(&self) -> bool {
         self.flags & IFF_LOWER_UP != 0

@@ -180,7 +180,7 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// Whether a thing is there now or has gone.
+/// True if a thing is there now or has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is there: new, changed, or told because it was asked for.
@@ -240,7 +240,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Whether the dump that this is part of missed changes made meanwhile and has to be repeated.
+    /// True if the dump that this is part of missed changes made meanwhile and has to be repeated.
     #[inline]
     pub const fn interrupted(&self) -> bool {
         self.flags & NLM_F_DUMP_INTR != 0

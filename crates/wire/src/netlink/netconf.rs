@@ -18,7 +18,7 @@ pub struct Netconf {
     pub family: u8,
     /// The interface's number, or [`NETCONF_ALL`].
     pub interface: u32,
-    /// Whether routes by way of it are not used while it has no carrier, if the message says.
+    /// True if routes by way of it are not used while it has no carrier, if the message says.
     pub ignores_linkdown: Option<bool>,
     /// Of MPLS: whether packets with labels are taken from it, if the message says.
     pub input: Option<bool>,

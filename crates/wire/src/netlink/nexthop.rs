@@ -71,7 +71,7 @@ impl<'a> Nexthop<'a> {
         Ok(hop)
     }
 
-    /// Whether it is a group.
+    /// True if it is a group.
     #[inline]
     pub const fn is_group(&self) -> bool {
         !self.members.is_empty()

@@ -59,7 +59,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// Whether it is one of those that a kernel begins with.
+    /// True if it is one of those that a kernel begins with.
     pub const fn is_initial(&self) -> bool {
         self.plain
             && matches!(

@@ -264,7 +264,7 @@ pub struct Sa<'a> {
     pub cipher: Option<Algorithm<'a>>,
     /// A code.
     pub code: Option<Algorithm<'a>>,
-    /// Whether packets are compressed.
+    /// True if packets are compressed.
     pub compresses: bool,
     /// Encapsulation in UDP: its type, source port and destination port.
     pub udp: Option<(u16, u16, u16)>,
@@ -272,7 +272,7 @@ pub struct Sa<'a> {
     pub pad: u32,
     /// Only for packets with a mark, or of an XFRM interface.
     pub is_selective: bool,
-    /// Whether it is for packets that leave, where the kernel says so.
+    /// True if it is for packets that leave, where the kernel says so.
     pub is_out: Option<bool>,
 }
 
@@ -384,7 +384,7 @@ pub struct Policy<'a> {
     pub index: u32,
     /// `DIR_IN`, `DIR_OUT`, `DIR_FWD`; above are those of a socket.
     pub direction: u8,
-    /// Whether packets are dropped.
+    /// True if packets are dropped.
     pub blocks: bool,
     /// Which associations packets need.
     pub templates: Templates<'a>,
@@ -473,7 +473,7 @@ pub struct Template {
     pub reqid: u32,
     /// `TRANSPORT`, `TUNNEL` or another.
     pub mode: u8,
-    /// Whether packets may do without.
+    /// True if packets may do without.
     pub is_optional: bool,
 }
 

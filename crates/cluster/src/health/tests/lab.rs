@@ -67,9 +67,9 @@ pub(super) struct Lab {
     events: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: std::collections::HashMap<u64, Event>,
     count: u64,
-    /// Whether heartbeats may be refused.
+    /// True if heartbeats may be refused.
     pub(super) tolerant: bool,
-    /// Whether some node's links have changed.
+    /// True if some node's links have changed.
     changed: bool,
     /// Links that some node took out of use: when, who, which.
     pub(super) lost: Vec<(u64, usize, usize)>,

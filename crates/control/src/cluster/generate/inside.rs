@@ -222,7 +222,7 @@ fn queues(of: &Description, device: &str) -> &'static str {
     }
 }
 
-/// Whether it is shared memory.
+/// True if it is shared memory.
 pub(crate) fn is_memory(device: &str) -> bool {
     device.trim_start_matches('"').starts_with("memif:")
 }

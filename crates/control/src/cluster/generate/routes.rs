@@ -119,7 +119,7 @@ fn through(route: &Route) -> Way {
     }
 }
 
-/// Whether a port has addresses of a family.
+/// True if a port has addresses of a family.
 pub(super) fn has(port: &Port, family: Family) -> bool {
     match family {
         Family::V4 => port.v4.is_some(),

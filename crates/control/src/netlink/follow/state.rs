@@ -23,19 +23,19 @@ pub(super) struct State {
     pub(super) links: Links,
     pub(super) neighbours: Neighbours,
     pub(super) rules: Rules,
-    /// Whether the kernel has MPLS.
+    /// True if the kernel has MPLS.
     pub(super) has_mpls: bool,
-    /// Whether the image's labels are in step, but for what has changed since.
+    /// True if the image's labels are in step, but for what has changed since.
     knows_labels: bool,
     /// Neighbours that the kernel has places for, of the family with fewer.
     pub(super) places: Option<u32>,
     /// Types of messages that could not be read, so that each is said once.
     unread: HashSet<u16>,
-    /// Whether a table was full, so that it is said once.
+    /// True if a table was full, so that it is said once.
     full: bool,
     /// What has been left out beyond the bound, and whether that was said.
     left_out: (u64, bool),
-    /// Whether it was said that a route's MTU is not heeded.
+    /// True if it was said that a route's MTU is not heeded.
     said_mtu: bool,
 }
 

@@ -5,7 +5,7 @@
 pub(super) struct Bound {
     most: usize,
     left_out: u64,
-    /// Whether some that the kernel has told were left out since it was last asked.
+    /// True if some that the kernel has told were left out since it was last asked.
     lacks: bool,
 }
 
@@ -26,7 +26,7 @@ impl Bound {
         self.most = most;
     }
 
-    /// Whether there is room for one more beside so many.
+    /// True if there is room for one more beside so many.
     pub(super) fn has_room(&self, count: usize) -> bool {
         count < self.most
     }
@@ -42,7 +42,7 @@ impl Bound {
         self.left_out
     }
 
-    /// Whether beside so many there is room for some that were left out and can be asked for.
+    /// True if beside so many there is room for some that were left out and can be asked for.
     pub(super) fn lacks(&self, count: usize) -> bool {
         self.lacks && self.has_room(count)
     }

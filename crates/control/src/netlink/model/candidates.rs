@@ -234,7 +234,7 @@ impl Candidates<'_> {
     }
 }
 
-/// Whether two ways differ in nothing but whether hops are alive.
+/// True if two ways differ in nothing but whether hops are alive.
 fn alike(one: &Way, other: &Way) -> bool {
     match (one, other) {
         (Way::Hops(_, one), Way::Hops(_, other)) => {

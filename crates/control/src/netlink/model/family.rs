@@ -36,7 +36,7 @@ pub(super) struct Family<const N: usize> {
     staged: Vec<Prefix<N>>,
     exception: WayId,
     no_room: u64,
-    /// Whether the image had no room to tell workers of everything.
+    /// True if the image had no room to tell workers of everything.
     full: bool,
     /// Routes that there are, those of one prefix counted apart.
     count: usize,
@@ -46,7 +46,7 @@ pub(super) struct Family<const N: usize> {
     list: Vec<Entry>,
 }
 
-/// Whether packets of a prefix are for the router itself, whatever the tables say: groups, broadcast, and what
+/// True if packets of a prefix are for the router itself, whatever the tables say: groups, broadcast, and what
 /// stays on a link. The image knows these by itself.
 fn is_always_local<const N: usize>(prefix: &Prefix<N>) -> bool {
     let (address, length) = (prefix.address(), prefix.length());
@@ -128,7 +128,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// Whether there would be more routes than there may be with this one. One that is here, or takes the place of another,
+    /// True if there would be more routes than there may be with this one. One that is here, or takes the place of another,
     /// does not count as one more.
     fn is_beyond(&self, how: How, prefix: &Prefix<N>, path: &Path) -> bool {
         if self.bound.has_room(self.count) || path.class == Class::Local || how == How::Gone {
@@ -144,7 +144,7 @@ impl<const N: usize> Family<N> {
         !self.routes(prefix).iter().any(here)
     }
 
-    /// Whether there is room for routes that were left out.
+    /// True if there is room for routes that were left out.
     pub(super) fn lacks(&self) -> bool {
         self.bound.lacks(self.count)
     }
@@ -285,7 +285,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// Whether all there is is just being told.
+    /// True if all there is is just being told.
     pub(super) fn is_syncing(&self) -> bool {
         self.syncing[Class::Local as usize]
     }
@@ -299,12 +299,12 @@ impl<const N: usize> Family<N> {
         });
     }
 
-    /// Whether routes go by a link and no other.
+    /// True if routes go by a link and no other.
     pub(super) fn goes_by(&self, index: u32) -> bool {
         self.ways.any(|way| way.is_only_by(index))
     }
 
-    /// Whether routes have no hop alive, which the kernel would not keep.
+    /// True if routes have no hop alive, which the kernel would not keep.
     pub(super) fn has_lost(&self, world: &World) -> bool {
         self.ways.any(|way| way.is_lost(N == 4, world))
     }
@@ -324,7 +324,7 @@ impl<const N: usize> Family<N> {
         self.ways.stale = true;
     }
 
-    /// Whether hops were told to be dead though their links are up: they may live again unnoticed.
+    /// True if hops were told to be dead though their links are up: they may live again unnoticed.
     pub(super) fn has_dead_hops(&self) -> bool {
         self.ways.any(|way| way.hops().iter().any(|hop| hop.dead))
     }

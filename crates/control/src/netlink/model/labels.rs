@@ -56,7 +56,7 @@ impl Source {
 }
 
 impl LabelRoutes {
-    /// Whether there is room for labels that were left out.
+    /// True if there is room for labels that were left out.
     pub(super) fn lacks(&self) -> bool {
         self.bound.lacks(self.routes.len())
     }

@@ -32,7 +32,7 @@ impl Way {
         }
     }
 
-    /// Whether a route of the kernel's own takes this way and no other link.
+    /// True if a route of the kernel's own takes this way and no other link.
     pub(super) fn is_only_by(&self, index: u32) -> bool {
         match self {
             Way::Own(link) => *link == index,
@@ -43,7 +43,7 @@ impl Way {
         }
     }
 
-    /// Whether the kernel would not keep a route of this way.
+    /// True if the kernel would not keep a route of this way.
     pub(super) fn is_lost(&self, is4: bool, world: &World) -> bool {
         match self {
             Way::Own(link) => world.is_down(*link),
@@ -155,12 +155,12 @@ impl Ways {
         self.kept[id as usize].condemned
     }
 
-    /// Whether routes that are gone must be cleared away; asked once.
+    /// True if routes that are gone must be cleared away; asked once.
     pub(super) fn take_condemned(&mut self) -> bool {
         std::mem::take(&mut self.condemned)
     }
 
-    /// Whether a way in use satisfies this.
+    /// True if a way in use satisfies this.
     pub(super) fn any(&self, which: impl Fn(&Way) -> bool) -> bool {
         self.kept.iter().any(|k| k.users > 0 && which(&k.way))
     }

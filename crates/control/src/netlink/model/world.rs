@@ -15,9 +15,9 @@ use super::Source;
 pub struct Link {
     /// The number of the configuration's interface of this name ([`Member::port`]); `None`: it has none.
     pub number: Option<u16>,
-    /// Whether the operator has it up.
+    /// True if the operator has it up.
     pub up: bool,
-    /// Whether it has a carrier.
+    /// True if it has a carrier.
     pub carrier: bool,
 }
 
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Whether routes by way of a link rest.
+    /// True if routes by way of a link rest.
     fn is_asleep(&self, is4: bool, index: u32, link: Link) -> bool {
         let ignores = |index| self.ignoring.contains(&(is4, index));
         // Of IPv6 the kernel sets every link when all are set.
@@ -180,7 +180,7 @@ impl World {
         self.objects.insert(id, (object, self.sync));
     }
 
-    /// Whether an object is known.
+    /// True if an object is known.
     pub(super) fn has_object(&self, source: Source, id: u32) -> bool {
         self.objects.contains_key(&(self.owner(source), id))
     }
@@ -290,17 +290,17 @@ impl World {
         }
     }
 
-    /// Whether a link is gone, or the operator has it down.
+    /// True if a link is gone, or the operator has it down.
     pub(super) fn is_down(&self, index: u32) -> bool {
         !self.links.get(&index).is_some_and(|link| link.up)
     }
 
-    /// Whether the kernel has no use for a route of these hops alone.
+    /// True if the kernel has no use for a route of these hops alone.
     pub(super) fn all_dead(&self, is4: bool, hops: &[Hop]) -> bool {
         !hops.is_empty() && hops.iter().all(|hop| self.health(is4, hop) == Health::Dead)
     }
 
-    /// Whether the kernel passes over a route of these hops, and keeps it.
+    /// True if the kernel passes over a route of these hops, and keeps it.
     pub(super) fn all_asleep(&self, is4: bool, hops: &[Hop]) -> bool {
         let best = hops.iter().map(|hop| self.health(is4, hop)).max();
         best == Some(Health::Asleep)

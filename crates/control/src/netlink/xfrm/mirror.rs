@@ -92,7 +92,7 @@ impl Mirror {
         Mirror::new(database, Arc::default())
     }
 
-    /// Whether some association could not be placed: an address may come.
+    /// True if some association could not be placed: an address may come.
     pub fn has_unresolved(&self) -> bool {
         !self.unresolved.is_empty()
     }

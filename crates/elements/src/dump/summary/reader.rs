@@ -26,7 +26,7 @@ pub(in crate::dump) struct Reader<R> {
     /// Columns; `None` for one that is not known.
     fields: Vec<Option<Field>>,
     pub(in crate::dump) defaults: Defaults,
-    /// Whether fragment offsets are in units of 8 bytes (version 1.0).
+    /// True if fragment offsets are in units of 8 bytes (version 1.0).
     old_offsets: bool,
     is_binary: bool,
     line: Vec<u8>,

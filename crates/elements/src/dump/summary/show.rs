@@ -135,7 +135,7 @@ impl<'a> View<'a> {
         self.bad
     }
 
-    /// Whether bytes are missing that neither the packet nor its EXTRA_LENGTH has.
+    /// True if bytes are missing that neither the packet nor its EXTRA_LENGTH has.
     pub(in crate::dump) fn is_truncated(&self) -> bool {
         let there = self.packet.network().len() + self.extra;
         self.ip.as_ref().is_some_and(|ip| there < ip.total_len())

@@ -47,7 +47,7 @@ fn left(bench: &mut Bench) -> Vec<(String, EtherAddr)> {
     bench.take("out").into_iter().map(describe).collect()
 }
 
-/// Whether what left is this, to `mac`.
+/// True if what left is this, to `mac`.
 fn expect(bench: &mut Bench, what: &[&str], mac: EtherAddr) {
     let expected: Vec<_> = what.iter().map(|w| (w.to_string(), mac)).collect();
     assert_eq!(left(bench), expected);

@@ -36,7 +36,7 @@ impl Cx<'_> {
         self.core.notes.room[self.this] = false;
     }
 
-    /// Whether asking upstream of a pull input may give a packet. If not, this element hears when that
+    /// True if asking upstream of a pull input may give a packet. If not, this element hears when that
     /// changes: its task is woken, or its own notifier becomes active.
     #[inline]
     pub fn input_active(&self, input: usize) -> bool {
@@ -44,7 +44,7 @@ impl Cx<'_> {
         Signal::active(signal, &self.core.notes.packets)
     }
 
-    /// Whether somebody downstream of a push output takes packets. If not, this element's task is woken
+    /// True if somebody downstream of a push output takes packets. If not, this element's task is woken
     /// when that changes.
     #[inline]
     pub fn has_room(&self, output: usize) -> bool {

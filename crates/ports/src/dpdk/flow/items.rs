@@ -50,7 +50,7 @@ impl Item {
         self
     }
 
-    /// Whether all headers of the kind fit.
+    /// True if all headers of the kind fit.
     pub(super) fn is_any(&self) -> bool {
         self.mask == [0; HEADER]
     }

@@ -110,13 +110,13 @@ fn validate(device: Device, items: &[Item], rank: u32, queue: u16) -> i32 {
     })
 }
 
-/// Whether the driver has rules at all, whatever it says of the simplest one.
+/// True if the driver has rules at all, whatever it says of the simplest one.
 pub(super) fn is_known(device: Device) -> bool {
     let code = validate(device, &[], 0, 0);
     code != -libc::ENOSYS && code != -libc::ENODEV
 }
 
-/// Whether the driver could take a rule.
+/// True if the driver could take a rule.
 pub(super) fn takes(device: Device, pattern: &Pattern, queue: u16) -> bool {
     validate(device, &pattern.items, pattern.rank, queue) == 0
 }

@@ -67,7 +67,7 @@ impl Slot {
     const WIDE: u32 = 1 << 30;
     const NONE: Slot = Slot(0);
 
-    /// Whether there is something below.
+    /// True if there is something below.
     #[inline(always)]
     fn is_node(self) -> bool {
         self.0 >= Self::WIDE

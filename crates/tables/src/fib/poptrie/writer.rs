@@ -24,7 +24,7 @@ pub struct PoptrieWriter<const N: usize> {
     limbo: Limbo,
     /// Nodes of the change at work.
     made: Vec<u32>,
-    /// Whether there was no room for another.
+    /// True if there was no room for another.
     full: bool,
     /// Words that it has to leave.
     reserve: usize,
@@ -213,7 +213,7 @@ impl<const N: usize> PoptrieWriter<N> {
         Slot(tag | at as u32)
     }
 
-    /// Whether what `slot` leads to at level `at` hangs from one of its 64 slots where these are spelt out.
+    /// True if what `slot` leads to at level `at` hangs from one of its 64 slots where these are spelt out.
     fn moves_down(&self, slot: Slot, at: u32) -> bool {
         slot.is_lone() && self.fib.nodes().lone(slot).is_beyond(at + NODE_BITS)
     }
