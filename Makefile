@@ -52,6 +52,8 @@ test: deps deps-test unit check loom system
 TESTED = $(CURDIR)/target/debug/ashlar
 
 check:
+	@! grep -rnE '^\s*//[/!] (Whether|Of what|That which) ' crates tests examples fuzz --include=*.rs || \
+		{ echo 'error: begin with a noun or a verb; of a boolean say "True if ..."' >&2; exit 1; }
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 

@@ -75,7 +75,7 @@ fn expand(plan: &Plan, path: &str) -> Option<Vec<String>> {
     (!paths.is_empty()).then_some(paths)
 }
 
-/// Whether a text fits a pattern of the shell: `*`, `?`, `[a-z]`, `[^a-z]`.
+/// True if a text fits a pattern of the shell: `*`, `?`, `[a-z]`, `[^a-z]`.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),

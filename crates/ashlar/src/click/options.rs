@@ -65,7 +65,7 @@ struct Known {
     long: &'static str,
     short: Option<char>,
     takes: Takes,
-    /// Whether `--no-` may stand before it.
+    /// True if `--no-` may stand before it.
     negates: bool,
     help: &'static str,
 }

@@ -163,7 +163,7 @@ impl Click {
         self.state().next.take()
     }
 
-    /// Whether a configuration waits to be taken up.
+    /// True if a configuration waits to be taken up.
     pub(super) fn has_next(&self) -> bool {
         self.state().next.is_some()
     }
@@ -173,7 +173,7 @@ impl Click {
         lang::print(&self.state().router)
     }
 
-    /// Whether there is such a handler in this run.
+    /// True if there is such a handler in this run.
     fn offers(&self, handler: &Global) -> bool {
         handler.name != HOTCONFIG || self.reconfigure
     }

@@ -84,7 +84,7 @@ impl Signals {
         }
     }
 
-    /// Whether some signal waits to be taken.
+    /// True if some signal waits to be taken.
     pub(super) fn any(&self) -> bool {
         self.caught.values().any(|c| c.came.load(Ordering::Relaxed))
     }

@@ -169,7 +169,7 @@ pub(super) fn interfaces(
     Ok(plain.chain(xdp).collect())
 }
 
-/// Whether the kernel has an interface of this name.
+/// True if the kernel has an interface of this name.
 pub(super) fn is_there(interface: &str) -> bool {
     Path::new("/sys/class/net").join(interface).exists()
 }

@@ -205,7 +205,7 @@ fn last_word(line: &str) -> usize {
     line.trim_end_matches(|c: char| !c.is_whitespace()).len()
 }
 
-/// Whether a line is kept in the file of lines: not what may be a secret, or what begins with a space, as in other shells.
+/// True if a line is kept in the file of lines: not what may be a secret, or what begins with a space, as in other shells.
 fn is_kept(line: &str) -> bool {
     let secret = line.to_ascii_lowercase().contains("key");
     !secret && !line.starts_with(char::is_whitespace)

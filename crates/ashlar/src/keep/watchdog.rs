@@ -1,4 +1,4 @@
-//! Whether a program says often enough that it lives.
+//! The watchdog: a program must say often enough that it lives.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Whether frames of a peer come, beside its heartbeats.
+//! Watches whether frames of a peer come, beside its heartbeats.
 //!
 //! Heartbeats say how far each lane of the peer has come. A frame may be lost, and heartbeats are faster than frames that wait
 //! in a queue. So a lane is stuck only if a second has passed since the peer had sent many frames of it, if since then

@@ -21,7 +21,7 @@ const WHOLE: usize = ETHER_LEN + ipv4::MIN_LEN;
 pub(super) struct Words(u64, u64);
 
 impl Words {
-    /// Of what begins with them.
+    /// Reads the words at the head of a frame.
     #[inline(always)]
     pub(super) fn of<const N: usize>(head: &[u8; N]) -> Words {
         const { assert!(N >= ETHER_LEN) };
