@@ -73,7 +73,8 @@ loom:
 # Real peers in network namespaces, which only root can make. Modules run beside each other: mostly they wait for timers.
 system: deps
 	$(CARGO) build --workspace --bins --locked
-	ASHLAR_BIN=$(TESTED) $(PYTHON) -m pytest -q -n $(BESIDE) --dist loadfile tests/system
+	ASHLAR_BIN=$(TESTED) $(PYTHON) -m pytest -q -n $(BESIDE) --dist loadfile -m 'not alone' tests/system
+	ASHLAR_BIN=$(TESTED) $(PYTHON) -m pytest -q -m alone tests/system
 
 BESIDE = $(shell expr 2 + $$(nproc) / 2)
 

@@ -16,7 +16,7 @@ from rb4 import NAMES, host
 from streams import Streams
 from trials import disturbed, held_up
 
-pytestmark = pytest.mark.ashlar
+pytestmark = [pytest.mark.ashlar, pytest.mark.alone]
 CABLE = ("a", "b")
 SO_RCVBUFFORCE = 33
 

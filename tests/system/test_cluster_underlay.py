@@ -17,7 +17,7 @@ from test_cluster import tcp
 from topology import ASHLAR
 from traffic import answered
 
-pytestmark = pytest.mark.ashlar
+pytestmark = [pytest.mark.ashlar, pytest.mark.alone]
 KEY = "000102030405060708090a0b0c0d0e0f"
 # UDP port, and the MTU that carries 1500 bytes with the headers of IP, UDP and VXLAN, the frame's and the tag.
 PORTS = {"udp": 49789, "vxlan": 4789}

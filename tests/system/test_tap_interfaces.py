@@ -416,14 +416,16 @@ def test_keep_waits_longer_and_longer_for_what_takes_long_to_fail(bed):
 
 
 def test_tap_interfaces_of_a_router_that_does_not_start_lose_their_carrier(bed):
-    """A wrong configuration, after an upgrade say: daemons are told, and told again when it is mended."""
+    """An interface has another name after an upgrade, say: daemons are told, and told again when it is mended."""
     bed.start(keep=True)
     until(lambda: bed.carrier("lan0") and bed.carrier("lan1"), "the carrier")
-    bed.file.write_text("FromDevice(wan0) -> Discards;")
+    bed.devices.ip("link set wan0 down")
+    bed.devices.ip("link set wan0 name gone")
     os.kill(bed.child(), signal.SIGKILL)
     until(lambda: not bed.carrier("lan0") and not bed.carrier("lan1"), "no carrier", timeout=20)
     assert "starts have come to nothing" in bed.process.err
-    bed.file.write_text(CONFIGURATION)
+    bed.devices.ip("link set gone name wan0")
+    bed.devices.ip("link set wan0 up")
     until(lambda: bed.carrier("lan0") and bed.carrier("lan1"), "the carrier", timeout=20)
     assert bed.process.stop() == 0
 
