@@ -217,7 +217,7 @@ pub fn port_words(entry: &str) -> impl Iterator<Item = &str> {
     text::each_word(entry).take_while(|word| !word.starts_with('#'))
 }
 
-/// What the port of a PortInfo entry stands for: `80` for both protocols, `80/tcp` or `80/udp` for one. A port of
+/// Port and protocols of a PortInfo entry: `80` for both protocols, `80/tcp` or `80/udp` for one. A port of
 /// another protocol, such as `80/sctp`, is a port of neither.
 pub fn port_entry(value: &str) -> Option<(u32, &'static [Kind])> {
     let (port, protocol) = match value.split_once('/') {
@@ -233,7 +233,7 @@ pub fn port_entry(value: &str) -> Option<(u32, &'static [Kind])> {
     Some((u32::from_arg(port, &Names::default()).ok()?, kinds))
 }
 
-/// What a word of an AddressInfo entry gives: `10.0.0.1/8` is an address and a prefix, `10.0.0.0/8` a prefix only.
+/// Kinds and values of a word of an AddressInfo entry: `10.0.0.1/8` is an address and a prefix, `10.0.0.0/8` a prefix only.
 pub fn entries(value: &str) -> Vec<(Kind, String)> {
     let address = value.split('/').next().unwrap_or(value);
     let with_prefix = value.contains('/');

@@ -56,9 +56,9 @@ pub type Copies = BTreeMap<PathBuf, Vec<u8>>;
 const RECORDED_MAX: usize = 16 << 20;
 
 thread_local! {
-    /// What this thread reads in place of files.
+    /// Copies that this thread reads in place of files.
     static IN_PLACE: RefCell<Copies> = RefCell::default();
-    /// What this thread has read since it was to record that.
+    /// Files that this thread has read since [`record`], if it records them.
     static RECORD: RefCell<Option<Copies>> = RefCell::default();
 }
 
@@ -73,7 +73,7 @@ pub fn record() {
     RECORD.set(Some(Copies::new()));
 }
 
-/// What this thread has read since [`record`].
+/// Files that this thread has read since [`record`].
 pub fn take_record() -> Copies {
     RECORD.take().unwrap_or_default()
 }

@@ -13,7 +13,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 /// How often a class is told of at most.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// What is known of each class of each policer.
+/// Drop counts by class and policer, from the last look.
 #[derive(Default)]
 pub(crate) struct Policed(Mutex<BTreeMap<(String, String), Class>>);
 

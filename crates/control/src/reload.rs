@@ -210,7 +210,7 @@ impl Control {
         Ok(reply)
     }
 
-    /// What a reload has thrown away of the settings that there were before, which is also told in the log.
+    /// Settings that the reload has thrown away; the log lists them, too.
     fn lost_settings(&self, before: Vec<Kept>, changes: &Changes) -> Vec<String> {
         let stays = |name: &str| {
             let mut gone = changes.removed.iter().chain(&changes.reconfigured);

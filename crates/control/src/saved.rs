@@ -87,7 +87,7 @@ impl Settings {
     }
 }
 
-/// What is kept of one element.
+/// Saved changes of one element.
 pub(crate) struct Kept {
     /// Empty for the router.
     element: String,
@@ -99,7 +99,7 @@ pub(crate) struct Kept {
 }
 
 impl Control {
-    /// What differs from the configuration, and what does and cannot be kept.
+    /// Differences from the configuration: those that can be saved, and those that cannot.
     pub fn saved(&self) -> Result<String, Failure> {
         let mut text = String::new();
         for kept in self.kept()? {

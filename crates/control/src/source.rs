@@ -98,7 +98,7 @@ impl Source {
         Ok(source)
     }
 
-    /// What was read for it, and its own file, which may have come with a request.
+    /// Files that were read for the configuration, its own file among them, which may have come with a request.
     pub(crate) fn with_text(&self, mut read: Copies) -> Copies {
         // The text of a server's configuration is made from the file.
         if let (Some(path), None) = (&self.path, &self.server) {

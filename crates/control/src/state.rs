@@ -39,10 +39,10 @@ pub struct Control {
     own: Mutex<Source>,
     /// Where what was set is kept for the next start.
     pub(crate) saved: OnceLock<PathBuf>,
-    /// What was set, for that file.
+    /// Settings to be saved in that file.
     pub(crate) settings: saved::Settings,
     pub(crate) policed: Policed,
-    /// What ports took when it was last looked.
+    /// MTUs of the ports at the last look.
     pub(crate) mtus: Mutex<BTreeMap<String, usize>>,
     /// Held while a configuration is being replaced: one at a time. Who only reads does not wait for it.
     changing: Mutex<()>,

@@ -101,12 +101,12 @@ struct Shared {
 /// time when an association was made, so they come twice where the clock begins anew at every start.
 pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
-/// What every path over IPv4 is taken to carry: Linux believes no less either (`net.ipv4.route.min_pmtu`).
+/// Least path MTU that is believed over IPv4: Linux believes no less either (`net.ipv4.route.min_pmtu`).
 const PATH_MTU_MIN: usize = 552;
 /// For how long a path MTU is believed, in nanoseconds: 10 minutes (RFC 1191, 6.3).
 const PATH_MTU_AGE: u64 = 600_000_000_000;
 
-/// What is known of the path of an association's packets.
+/// Path MTU of an association, and when it was learnt.
 #[derive(Default)]
 struct PathMtu {
     /// 0: nothing.

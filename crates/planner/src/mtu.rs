@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// An extension: bytes of the longest packet that leaves an element of the class by output 0, if its configuration says so.
 pub struct LimitsLength(pub fn(&AnyConfig) -> Option<usize>);
 
-/// What link-layer headers add where lengths are compared behind them: an Ethernet header with two tags.
+/// Bytes of link-layer headers where lengths include them: an Ethernet header with two tags.
 const LINK_BYTES: usize = 22;
 
 /// Elements that are looked at before each device.
@@ -29,7 +29,7 @@ pub struct TooLong<'p> {
 }
 
 impl TooLong<'_> {
-    /// What is wrong, and what to do.
+    /// The mistake and the remedy, in words.
     pub fn words(&self, plan: &Plan) -> (String, String) {
         let TooLong {
             longest,

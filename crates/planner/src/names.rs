@@ -6,7 +6,7 @@ use engine::plan::Plan;
 use engine::port::{PortDirectory, PortInfo};
 use lang::Router;
 
-/// What elements know of devices: address and MTU.
+/// Address and MTU of a device, as elements use them.
 const OF_DEVICES: [(Kind, &[&str]); 2] =
     [(Kind::Ether, &[":eth", ":ether"]), (Kind::Mtu, &[":mtu"])];
 

@@ -108,7 +108,7 @@ const SEGMENTS_WHOLE: usize = 128;
 pub(crate) enum CutError {
     /// A kind of offload that is not known here, or headers that do not fit it.
     Unknown,
-    /// It would become too many packets.
+    /// The super-frame would become too many packets.
     TooMany,
     /// The pool has run dry; what came before was delivered.
     NoBuffer,

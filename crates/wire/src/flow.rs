@@ -190,7 +190,7 @@ impl FlowKey {
         Some(quoted.unwrap_or(flow))
     }
 
-    /// Of an ICMP error, the flow of the packet that it quotes, reversed: that of the packets which go where the error goes.
+    /// Flow of an ICMP error: that of the packet that it quotes, reversed.
     /// Who keeps a flow on one of several ways must send its errors the same way (RFC 7690).
     pub fn quoted(packet: &[u8]) -> Option<FlowKey> {
         match packet.first()? >> 4 {

@@ -39,7 +39,7 @@ impl Tag {
 }
 
 impl From<u16> for Tag {
-    /// That of 802.1Q.
+    /// Tag protocol identifier of 802.1Q.
     fn from(id: u16) -> Tag {
         Tag {
             ethertype: ether::VLAN,

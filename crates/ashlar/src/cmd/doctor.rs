@@ -75,7 +75,7 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
     }))
 }
 
-/// What a configuration asks of the machine.
+/// Ports, memory and modules that a configuration asks for.
 #[derive(Default)]
 struct Asks {
     /// Names of ports.

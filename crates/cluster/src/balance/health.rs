@@ -41,13 +41,13 @@ impl fmt::Display for Cause {
 /// A change of a back end's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It forwards again.
+    /// The back end forwards again.
     Up,
-    /// It does not forward.
+    /// The back end does not forward.
     Down(Cause),
 }
 
-/// What is known of one back end.
+/// Health of one back end.
 #[derive(Clone, Debug)]
 pub struct Watch {
     settings: Settings,
@@ -55,7 +55,7 @@ pub struct Watch {
     cause: Option<Cause>,
     /// Number of the last probe that was sent; the first is 1.
     sent: u64,
-    /// Of the last 32 probes, the last in bit 0: whether it came back.
+    /// A bit for each of the last 32 probes, the newest in bit 0: set if the probe came back.
     answered: u32,
     /// Probes sent since the last answer.
     misses: u32,

@@ -1,15 +1,15 @@
 //! How many boxes a multistage router needs (the paper's Fig. 7).
 
-/// What is asked for, and what boxes can do. Rates are packets per second.
+/// Demand, and capacity of one box of each kind. Rates are packets per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// Front ports.
     pub ports: u32,
-    /// What each of them receives.
+    /// Load of each port.
     pub rate: f64,
-    /// What a back end forwards.
+    /// Capacity of a back end.
     pub backend: f64,
-    /// What a balancer sends in, while as many packets go out.
+    /// Capacity of a balancer towards the back ends, with as many packets on their way back.
     pub balancer: f64,
     /// Front ports that a balancer has room for.
     pub fronts: u32,
@@ -32,7 +32,7 @@ pub struct Layout {
     pub cables: u32,
     /// Switches; several form one Ethernet.
     pub switches: u32,
-    /// What all boxes together carry, the spare ones left out.
+    /// Capacity of all boxes together, without the spare ones.
     pub carried: f64,
 }
 

@@ -32,12 +32,12 @@ pub struct Settings {
     pub settle: u64,
 }
 
-/// What the operator wants of a back end.
+/// Administrative state of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// It takes its share.
+    /// The back end takes its share.
     Used,
-    /// It gets no bucket anew, and its buckets leave.
+    /// The back end gets no further buckets, and its buckets leave when they are idle.
     Drained,
 }
 
@@ -46,7 +46,7 @@ pub enum Intent {
 pub struct State {
     /// As it was described, with the weight that it has now.
     pub member: Member,
-    /// What the operator wants.
+    /// Administrative state.
     pub intent: Intent,
     /// True if it forwards, as far as is known.
     pub up: bool,
@@ -93,9 +93,9 @@ pub struct Pool {
     classes: Vec<Class>,
     /// The table of all packets without a class, then those of the classes.
     tables: Vec<Table>,
-    /// Of each table, the back ends in turn: each as often as its weight says.
+    /// Round-robin order by table: each back end as often as its weight says.
     turns: Vec<Box<[AtomicU16]>>,
-    /// Those that speak for the router, the first choice first.
+    /// Back ends that speak for the router, the first choice first.
     speakers: Vec<u16>,
     /// The one of them that does, or [`NOBODY`].
     speaker: AtomicU16,
@@ -428,7 +428,7 @@ impl Pool {
     }
 }
 
-/// Those that may own buckets of a class: its back ends that are used and up; if there are none, all that are; if there are
+/// Back ends that may own buckets of a class: its back ends that are used and up; if there are none, all that are; if there are
 /// none, those that are up.
 fn candidates(members: &[One], class: Option<&Class>) -> Vec<Option<Candidate>> {
     let found = |fits: &dyn Fn(u16, &One) -> bool| -> Option<Vec<Option<Candidate>>> {

@@ -3,14 +3,14 @@
 use super::rendezvous::{BUCKETS, NOBODY};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Of a bucket that has not been watched yet. Ticks are odd, so that none is this.
+/// Tick of a bucket that has not been watched yet. Ticks of watched buckets are odd.
 const UNSEEN: u32 = 0;
 /// Bits of a time in nanoseconds that a tick has not: a tick is 66 microseconds.
 const TICK_BITS: u32 = 16;
 
 /// Owners of all buckets. Workers read it without a lock.
 pub struct Table {
-    /// Of each bucket: its owner (high half) and the one that it shall have. A bucket whose halves differ moves.
+    /// By bucket, the owner (high half) and the wanted owner (low half). A bucket whose halves differ moves.
     entries: Box<[AtomicU32]>,
     /// Tick of the last packet, of buckets that move.
     seen: Box<[AtomicU32]>,

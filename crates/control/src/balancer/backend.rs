@@ -1,4 +1,4 @@
-//! What a stock Linux box needs to be a back end: the commands that set it up.
+//! Commands that make a stock Linux box a back end.
 
 use super::description::{Description, Inside};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What a balancer is made of.
+//! A balancer's parts, as its file describes them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -93,7 +93,7 @@ pub struct Backend {
     pub weight: u16,
     /// Networks whose packets always go to it.
     pub owns: Vec<(IpAddr, u8)>,
-    /// What its port to the switch is called there.
+    /// Name of the box's interface to the switch.
     pub device: String,
 }
 

@@ -43,7 +43,7 @@ pub struct Isolated {
     definitions: PathBuf,
     isolation: Isolation,
     netns: Option<String>,
-    /// What may be true of its counts.
+    /// Bounds of the counts that its process may report.
     pub(super) known: Arc<Known>,
     /// Its shared ports and links.
     pub(super) passages: Vec<Passage>,

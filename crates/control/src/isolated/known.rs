@@ -1,4 +1,4 @@
-//! What may be true of an isolated router's counts. Its process answers whatever it likes, so of an answer only that is taken which
+//! Bounds of an isolated router's counts. Its process answers whatever it likes, so of an answer only that is taken which
 //! its plan names: how much a router adds to the metrics depends on its configuration, not on its answer.
 
 use crate::view::{Balance, CopyStats, ElementStats, Info, PortCounter, PortStats, Stats, Table};
@@ -45,7 +45,7 @@ fn word(text: &str) -> String {
 }
 
 impl Known {
-    /// Of a router with this plan and so many workers.
+    /// Bounds for a router with this plan and so many workers.
     pub(crate) fn of(plan: &Plan, workers: usize) -> Known {
         let element = |element: &engine::plan::PlanElement| Element {
             name: element.name.clone(),
@@ -75,7 +75,7 @@ impl Known {
         ROOM + elements + 2 * names + PORT * (self.ports.len() + 1)
     }
 
-    /// What is taken of an answer.
+    /// Keeps the part of an answer that is within the bounds.
     pub(crate) fn only(&self, name: String, info: &Info, stats: Stats) -> (Info, Stats) {
         let info = Info {
             name,

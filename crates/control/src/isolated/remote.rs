@@ -150,7 +150,7 @@ pub(crate) async fn whole(
 }
 
 impl Place {
-    /// What it is and counts, if it says so soon and in so many bytes.
+    /// Asks the process for its state and counts, within a time and a number of bytes.
     pub(crate) fn counts(&self, most: usize) -> Option<(Info, Stats)> {
         let get = |target, most| {
             self.ask_and_wait(Method::GET, target, Bytes::new(), (SOON, most))

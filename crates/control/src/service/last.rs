@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::warn;
 
-/// What its files are kept under by the manager. No interface has such a name.
+/// Name under which the manager keeps the files. No interface has such a name.
 const LAST: &str = "/last";
 /// Bytes of all its files at most.
 const BYTES_MAX: usize = 64 << 20;
@@ -44,7 +44,7 @@ pub fn runs_the_last(name: &str) {
     *lock(&IN_PLACE_OF) = status;
 }
 
-/// What the manager shows of the state of this process; empty if nothing is to be said.
+/// Status text that the manager shows; empty if there is nothing to say.
 pub(super) fn status() -> String {
     lock(&IN_PLACE_OF).clone()
 }

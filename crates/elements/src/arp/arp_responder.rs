@@ -46,7 +46,7 @@ enum Order {
     Click,
 }
 
-/// What is wrong with an entry.
+/// A mistake in an entry.
 struct Wrong {
     click: &'static str,
     text: String,

@@ -68,7 +68,7 @@ pub(super) struct Config {
 pub(super) struct BalanceHealth {
     config: Arc<Config>,
     shared: Arc<Shared>,
-    /// Of each back end, with its name.
+    /// Names and states of the back ends.
     watches: Vec<(String, Watch)>,
     sent: u64,
 }

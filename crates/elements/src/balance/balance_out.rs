@@ -38,7 +38,7 @@ use wire::{EtherAddr, ether};
 const SHORT: usize = 0;
 const NO_FRONT: usize = 1;
 
-/// What the way back knows, and BalanceIn tells it.
+/// State of the way back that BalanceIn adds to.
 pub(crate) struct Out {
     fronts: Vec<EtherAddr>,
     backs: Vec<EtherAddr>,

@@ -19,7 +19,7 @@ const BODY: usize = 18;
 /// Bytes of a frame.
 pub(super) const LEN: usize = AT_BODY + BODY;
 
-/// What is written into a probe.
+/// Content of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     /// Drawn by the sender: others do not know it.
@@ -32,9 +32,9 @@ pub(super) struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     Malformed,
-    /// It was not forwarded exactly once.
+    /// The probe was not forwarded exactly once.
     Ttl,
-    /// It is not from this sender.
+    /// The probe is not from this sender.
     Forged,
 }
 

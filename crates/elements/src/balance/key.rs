@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::flow::{Flow, FlowKey};
 use wire::{Ipv4, ext, ipv4, ipv6, proto};
 
-/// What packets must have in common to go to one back end.
+/// Header fields that packets must have in common to go to one back end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Key {
     /// Addresses, ports and protocol.

@@ -76,7 +76,7 @@ impl Peer {
         init.shared_by(self.0.as_deref()?)
     }
 
-    /// What the elements of a balancer share. A plan whose elements name no pool is not built.
+    /// State that the elements of a balancer share. A plan whose elements name no pool is not built.
     fn shared(&self, init: &Init) -> Arc<Shared> {
         self.find(init).unwrap_or_default()
     }

@@ -25,7 +25,7 @@ impl<A: Copy + Ord> Ranges<A> {
         Ok(Ranges(order.into_iter().map(|at| ranges[at]).collect()))
     }
 
-    /// Who owns an address.
+    /// Owner of an address.
     #[inline]
     pub(super) fn owner(&self, address: A) -> Option<u16> {
         // Few: a list is read faster than it is halved.

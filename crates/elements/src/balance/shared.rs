@@ -1,4 +1,4 @@
-//! What the elements of a balancer share.
+//! State that the elements of a balancer share.
 
 use super::key::{Key, Sorter};
 use super::ranges::{Ranges, network4, network6};

@@ -21,12 +21,12 @@ struct Set {
     heard: [AtomicU32; WAYS],
 }
 
-/// What became of a station that was heard.
+/// Outcome of hearing a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Learnt {
     Known,
     New,
-    /// It was at another front port.
+    /// The station was at another front port before.
     Moved,
     /// All places of its set are taken.
     Full,

@@ -290,7 +290,7 @@ fn frame_tunnel<'p>(
     Ok(verdict)
 }
 
-/// What becomes of a packet that the path of its tunnel would not carry.
+/// Handles a packet that the path of its tunnel would not carry.
 #[cold]
 fn too_long_for_path(sa: &Sa, packet: &mut Packet, next: u8) -> Verdict {
     let longest = u32::try_from(sa.longest_inside()).unwrap_or(u32::MAX);

@@ -192,7 +192,7 @@ impl Values for Scope<'_> {
     }
 }
 
-/// What messages are about while a handler runs.
+/// Subject of messages while a handler runs.
 fn calling(handler: &str, value: &str) -> Context {
     let call = format!("{handler} {value}");
     Context::enter(format!("While calling '{}':", call.trim_end()))

@@ -265,7 +265,7 @@ impl Machine {
         }
     }
 
-    /// What the script's messages are about.
+    /// Subject of the script's messages.
     pub(super) fn context(&self) -> Context {
         Context::enter(self.heading())
     }

@@ -1,4 +1,4 @@
-//! What the kernel must be able to do where it decides for the router: IPsec, MPLS.
+//! Kernel modules that IPsec and MPLS need where the kernel decides for the router.
 
 use super::{Finding, Level, Mend, Wanted};
 use crate::Machine;

@@ -86,7 +86,7 @@ impl Bell {
     }
 }
 
-/// What one call may still do, whatever the other end has filled: a frame that is dropped counts as one that is received.
+/// Budget of one call, whatever the other end has filled: a frame that is dropped counts as one that is received.
 pub(super) struct Budget {
     frames: usize,
     buffers: usize,

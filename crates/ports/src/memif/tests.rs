@@ -399,7 +399,7 @@ impl Server {
         Server { listener, path }
     }
 
-    /// What comes of the next connection.
+    /// Frames of the next connection.
     fn connect(&self, queues: Queues) -> Result<Peer, String> {
         let [came] = sys::poll([self.listener.as_raw_fd()], LONG);
         assert!(came);
