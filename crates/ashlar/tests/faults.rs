@@ -253,7 +253,7 @@ fn keep_after_broken_files() {
     folder.write("router.click", "Idle -> Discrad;");
     let pid = crash(pid);
     assert!(has("first: allow udp"));
-    // What a reload takes up is the last from then on.
+    // From now on, the reloaded configuration is the last that ran.
     folder.write("rules", "second: allow tcp\n");
     let good =
         |answer: Option<String>| answer.is_some_and(|answer| answer.contains("\"good\":true"));
@@ -264,7 +264,7 @@ fn keep_after_broken_files() {
     folder.write("router.click", "Idle ->");
     let pid = crash(pid);
     assert!(has("second: allow tcp"));
-    // What is right again runs.
+    // A file that is right again is run.
     folder.write(
         "router.click",
         text.replace("RULES", "third: allow icmp, RULES"),

@@ -422,7 +422,7 @@ fn settings_are_kept_and_what_cannot_be_is_named() {
     router.tell(&["set", "s.switch", "1"]);
     router.tell(&["set", "balance", "share 20%"]);
     router.tell(&["set", "rt.next_hop_down", "10.0.0.1"]);
-    // That sets nothing.
+    // This call sets nothing.
     router.tell(&["set", "q.reset", ""]);
     let told = router.tell(&["save"]);
     assert!(told.starts_with("2 changes in "), "{told}");
@@ -442,7 +442,7 @@ fn settings_are_kept_and_what_cannot_be_is_named() {
         "{}",
         router.tell(&["show", "balance"])
     );
-    // What was restored is kept again; another text of the element is newer.
+    // Restored settings are kept again; another text of the element is newer than they are.
     assert!(router.tell(&["save"]).starts_with("2 changes in "));
     folder.write("router.click", text.replace("Switch(0)", "Switch(-1)"));
     let told = router.tell(&["reload"]);

@@ -150,7 +150,7 @@ fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
 /// Forbids them to this thread and all that it starts from now on. The error is a sentence.
 pub(super) fn forbid() -> Result<(), String> {
     let said = |e: seccompiler::Error| format!("cannot forbid system calls: {e}");
-    // What clone3 is to do cannot be seen, so it seems not to be there, and C libraries take clone.
+    // The filter cannot see what clone3 would do. So clone3 fails as unknown, and C libraries use clone.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
     for (call, conditions) in with_arguments() {

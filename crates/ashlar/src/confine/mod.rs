@@ -126,7 +126,7 @@ fn be_first(
 ) -> Result<ExitCode, String> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| failed("be ended")(e.into()))?;
-    // It is told of an end that comes, not of one that has come.
+    // The kernel sends this signal only for a parent that ends later, not for one that has ended already.
     if sys::is_closed(alive) {
         return Err("who has started it has ended".to_owned());
     }

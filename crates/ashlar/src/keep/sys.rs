@@ -60,7 +60,7 @@ fn become_it(
     let prepare = || {
         place(descriptors)?;
         set_parent_process_death_signal(Some(Signal::TERM))?;
-        // It is told of an end that comes, not of one that has come.
+        // The kernel sends this signal only for a parent that ends later, not for one that has ended already.
         if getppid() != Some(parent) {
             return Err(io::Error::other("its keeper has ended"));
         }

@@ -179,7 +179,7 @@ impl Watch {
         if self.up || self.streak < self.answers_needed() {
             return None;
         }
-        // What was lost before it failed is no reason to take it out again.
+        // Probes that were lost before the failure are no reason to take the back end out again.
         (self.up, self.cause, self.answered) = (true, None, u32::MAX);
         Some(Change::Up)
     }
@@ -283,7 +283,7 @@ mod tests {
         run(&mut watch, 0, 50, |_| true);
         let (number, change) = watch.probe(500 * MS);
         assert_eq!(change, None);
-        // It did not run for ten seconds, and finds the answer only then.
+        // The balancer did not run for ten seconds, and finds the answer only then.
         assert_eq!(watch.probe(10_500 * MS).1, None);
         assert_eq!(watch.heard(number, 10_501 * MS), None);
         assert!(watch.up());
