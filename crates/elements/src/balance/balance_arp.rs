@@ -39,11 +39,9 @@
 //! - `PROXY`: networks that the router answers for outside, beside its addresses.
 //! - `CAPACITY`: next hops that are known. Default 4096.
 
-use super::balance_out::Out;
-use super::hops::{FRESH, Hops};
-use super::shared::Shared;
-use super::stations::tick;
-use super::{Peer, Port};
+use super::Peer;
+use super::outside::Outside;
+use super::port::Port;
 use crate::prelude::*;
 use std::net::Ipv4Addr;
 use wire::{Arp, Ether, EtherAddr, Prefix4, arp, ether};
@@ -61,17 +59,15 @@ const FULL: usize = 8;
 pub(super) struct Config {
     pool: Peer,
     out: Peer,
-    fronts: Vec<Port>,
-    back: Port,
+    fronts: Vec<Port<Prefix4>>,
+    back: Port<Prefix4>,
     proxy: Vec<Prefix4>,
     capacity: usize,
 }
 
 pub(super) struct BalanceArp {
     config: Arc<Config>,
-    shared: Arc<Shared>,
-    out: Option<Arc<Out>>,
-    hops: Hops<Ipv4Addr>,
+    outside: Outside<Ipv4Addr>,
     told: u64,
 }
 
@@ -157,10 +153,9 @@ impl Element for BalanceArp {
             }
         }
         let back = back
-            .map(|text| Port::of_text(args, "BACK", &text))
+            .map(|text| Port::parse(args, "BACK", &text))
             .unwrap_or_default();
-        let fronts = args.rest("FRONT", "ETHER IP/LENGTH...", "a front port");
-        let fronts = fronts.iter().map(|arg| Port::parse(args, arg)).collect();
+        let fronts = Port::fronts(args);
         Config {
             pool,
             out,
@@ -173,9 +168,7 @@ impl Element for BalanceArp {
 
     fn new(config: &Arc<Config>, init: &Init) -> BalanceArp {
         BalanceArp {
-            shared: config.pool.shared(init),
-            out: config.out.find(init),
-            hops: Hops::new(config.capacity, init.now),
+            outside: Outside::new(&config.pool, &config.out, config.capacity, init),
             config: Arc::clone(config),
             told: 0,
         }
@@ -198,7 +191,7 @@ impl Element for BalanceArp {
     fn take(&mut self, old: BalanceArp) {
         self.told = old.told;
         if old.config.fronts.len() <= self.config.fronts.len() {
-            self.hops.follow(old.hops);
+            self.outside.hops.follow(old.outside.hops);
         }
     }
 
@@ -206,7 +199,7 @@ impl Element for BalanceArp {
         Handler::text(
             "table",
             "a line per next hop: address, Ethernet address, front port",
-            |e, _| Ok(e.hops.show()),
+            |e, _| Ok(e.outside.hops.show()),
         ),
         Handler::sum("told", "replies made for back ends", |e| e.told),
     ];
@@ -225,20 +218,14 @@ impl BalanceArp {
 
     fn heard_outside(&mut self, front: usize, packet: Packet, message: Message, cx: &mut Cx) {
         let (ether, address) = message.sender;
-        let is_ours = |ether| {
-            self.shared.at(ether).is_some()
-                || self.out.as_ref().is_some_and(|out| out.is_own(ether))
-        };
-        if !ether.is_unicast() || is_ours(ether) || is_ours(message.from) {
+        let outside = &self.outside;
+        if !ether.is_unicast() || outside.is_inside(ether) || outside.is_inside(message.from) {
             return cx.drop(packet, SPOOFED);
         }
         if self.is_own(address) || self.config.back.reaches(address) {
             return cx.drop(packet, CONFLICT);
         }
-        let now = cx.now();
-        if let Some(out) = &self.out {
-            out.stations.learn(ether, front as u8, tick(now.0));
-        }
+        outside.hear(ether, front, cx.now());
         let told =
             self.config.fronts[front].reaches(address) && self.learn(address, ether, front, cx);
         let port = &self.config.fronts[front];
@@ -265,31 +252,16 @@ impl BalanceArp {
         self.answer(packet, front, own, message, cx);
     }
 
-    /// The router's address on a front port, in the network of another.
-    fn own_for(&self, front: usize, address: Ipv4Addr) -> Ipv4Addr {
-        let mut all = self.config.fronts[front].addresses.iter();
-        let own = all.find(|(_, net)| net.contains(address));
-        own.map_or(Ipv4Addr::UNSPECIFIED, |(own, _)| *own)
-    }
-
     /// Takes note of a next hop, and tells back ends that wait for it, or all if it is another now. True if it told one.
     fn learn(&mut self, address: Ipv4Addr, ether: EtherAddr, front: usize, cx: &mut Cx) -> bool {
-        let to = self
-            .hops
-            .learn(address, ether, front, self.shared.backends.len(), cx.now());
-        let own = self.own_for(front, address);
-        for of in &to {
-            let Some(backend) = self.shared.backends.get(usize::from(*of)) else {
-                continue;
-            };
+        let own = self.config.fronts[front]
+            .own_for(address)
+            .unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let to = self.outside.learn(address, ether, front, cx.now());
+        for backend in &to {
             // From the station itself: so the switch learns where it is.
-            if let Some(reply) = frame(
-                arp::REPLY,
-                backend.ether,
-                ether,
-                (ether, address),
-                (backend.ether, own),
-            ) {
+            let (sender, target) = ((ether, address), (*backend, own));
+            if let Some(reply) = frame(arp::REPLY, *backend, ether, sender, target) {
                 self.told += 1;
                 cx.emit(self.config.fronts.len(), reply);
             }
@@ -299,7 +271,7 @@ impl BalanceArp {
 
     fn heard_inside(&mut self, packet: Packet, message: Message, cx: &mut Cx) {
         let fronts = self.config.fronts.len();
-        let Some(backend) = self.shared.at(message.from) else {
+        let Some(backend) = self.outside.shared.at(message.from) else {
             return cx.drop(packet, STRANGER);
         };
         if message.op == arp::REPLY && self.config.back.has(message.target) {
@@ -318,17 +290,15 @@ impl BalanceArp {
             return cx.drop(packet, NOT_HERE);
         };
         let now = cx.now();
-        let known = self.hops.ether(message.target);
-        let age = known
-            .zip(self.out.as_ref())
-            .and_then(|(ether, out)| out.stations.age(ether, tick(now.0)));
-        if let (Some(ether), Some(0..=FRESH)) = (known, age) {
+        if let Some(ether) = self.outside.fresh(message.target, now) {
             return self.answer(packet, fronts, (ether, message.target), message, cx);
         }
-        if !self.hops.wait(message.target, front, backend, now) {
+        if !self.outside.hops.wait(message.target, front, backend, now) {
             return cx.drop(packet, FULL);
         }
-        let own = self.own_for(front, message.target);
+        let own = self.config.fronts[front]
+            .own_for(message.target)
+            .unwrap_or(Ipv4Addr::UNSPECIFIED);
         self.ask(packet, front, own, message.target, cx);
     }
 

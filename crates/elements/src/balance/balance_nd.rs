@@ -42,20 +42,16 @@
 //! - `CAPACITY`: next hops that are known. Default 4096.
 
 use super::Peer;
-use super::balance_out::Out;
-use super::hops::{FRESH, Hops};
-use super::shared::Shared;
-use super::stations::tick;
+use super::nd_message::{Message, frame, rewrite};
+use super::outside::Outside;
+use super::port::Port;
 use crate::prelude::*;
-use arguments::Arg;
-use arguments::units::FromArg;
 use cluster::balance::NOBODY;
 use std::net::Ipv6Addr;
 use wire::nd::{
-    NEIGHBOR_ADVERT, NEIGHBOR_SOLICIT, OPT_SOURCE, OVERRIDE, ROUTER, ROUTER_ADVERT, ROUTER_SOLICIT,
-    SOLICITED,
+    NEIGHBOR_ADVERT, NEIGHBOR_SOLICIT, OVERRIDE, ROUTER, ROUTER_ADVERT, ROUTER_SOLICIT, SOLICITED,
 };
-use wire::{Ether, EtherAddr, Icmp6, Ipv6, Nd, Prefix6, addr, ether, ipv6, nd, proto};
+use wire::{EtherAddr, Prefix6, addr, nd};
 
 const MALFORMED: usize = 0;
 const SPOOFED: usize = 1;
@@ -69,127 +65,18 @@ const FULL: usize = 8;
 const UNWANTED: usize = 9;
 const ANSWERED: usize = 10;
 
-/// Bytes of a frame before a message.
-const AHEAD: usize = ether::LEN + ipv6::LEN;
-
-struct Front {
-    ether: EtherAddr,
-    addresses: Vec<(Ipv6Addr, Prefix6)>,
-}
-
 pub(super) struct Config {
     pool: Peer,
     out: Peer,
-    fronts: Vec<Front>,
+    fronts: Vec<Port<Prefix6>>,
     link_local: Ipv6Addr,
     capacity: usize,
 }
 
 pub(super) struct BalanceNd {
     config: Arc<Config>,
-    shared: Arc<Shared>,
-    out: Option<Arc<Out>>,
-    hops: Hops<Ipv6Addr>,
+    outside: Outside<Ipv6Addr>,
     made: u64,
-}
-
-/// A message in its frame.
-#[derive(Clone, Copy)]
-struct Message {
-    from: EtherAddr,
-    kind: u8,
-    src: Ipv6Addr,
-    target: Ipv6Addr,
-    /// Ethernet address of the sender, or of the target of an advertisement.
-    told: Option<EtherAddr>,
-}
-
-impl Message {
-    fn parse(frame: &[u8]) -> Option<Message> {
-        let header = Ether::new_checked(frame).ok()?;
-        if header.ethertype() != ether::IPV6 {
-            return None;
-        }
-        let ip = Ipv6::new_checked(frame.get(ether::LEN..)?).ok()?;
-        if ip.next_header() != proto::ICMP6 {
-            return None;
-        }
-        let body = ip.payload();
-        let icmp = Icmp6::new_checked(body).ok()?;
-        if !icmp.verify_checksum(ip.pseudo(proto::ICMP6, body.len())) {
-            return None;
-        }
-        let nd = Nd::new_checked(body).ok()?;
-        nd.check_received(ip.src(), ip.dst(), ip.hop_limit()).ok()?;
-        let told = match nd.kind() {
-            NEIGHBOR_ADVERT => nd.target_ether(),
-            _ => nd.source_ether(),
-        };
-        Some(Message {
-            from: header.src(),
-            kind: nd.kind(),
-            src: ip.src(),
-            target: nd.target().unwrap_or(Ipv6Addr::UNSPECIFIED),
-            told,
-        })
-    }
-}
-
-/// A frame with a message.
-fn frame(
-    (from, to): (EtherAddr, EtherAddr),
-    (src, dst): (Ipv6Addr, Ipv6Addr),
-    message: &[u8],
-) -> Option<Packet> {
-    let mut bytes = vec![0; AHEAD + message.len()];
-    bytes[..ether::LEN].copy_from_slice(&ether::header(to, from, ether::IPV6));
-    bytes[AHEAD..].copy_from_slice(message);
-    let mut ip = Ipv6::new_unchecked(&mut bytes[ether::LEN..]);
-    ip.set_first_word(0, 0);
-    ip.set_payload_len(message.len() as u16);
-    ip.set_next_header(proto::ICMP6);
-    ip.set_hop_limit(255);
-    ip.set_src(src);
-    ip.set_dst(dst);
-    let pseudo = ip.pseudo(proto::ICMP6, message.len());
-    Icmp6::new_unchecked(&mut bytes[AHEAD..]).fill_checksum(pseudo);
-    Packet::from_bytes(&bytes)
-}
-
-impl Front {
-    fn parse(args: &mut Args, arg: &Arg) -> Front {
-        let text = arg.unquoted();
-        let mut words = text.split_whitespace();
-        let mut front = Front {
-            ether: EtherAddr::ZERO,
-            addresses: Vec::new(),
-        };
-        let ether = words.next().unwrap_or_default();
-        match EtherAddr::from_arg(ether, args.names()) {
-            Ok(address) => front.ether = address,
-            Err(_) if args.names().has_mistake(ether) => {}
-            Err(wrong) => args.error_with_help(
-                arg,
-                wrong,
-                "a port begins with its Ethernet address, such as eth0:eth",
-            ),
-        }
-        for word in words {
-            match Prefix6::parse_host(word) {
-                Ok((address, length)) => front.addresses.push((address, Prefix6::new(address, length))),
-                Err(_) => args.error_with_help(
-                    arg,
-                    format!("`{word}` is no address with a prefix length"),
-                    "write the router's address and the length of its network, such as fd00:1::1/64",
-                ),
-            }
-        }
-        front
-    }
-
-    fn reaches(&self, address: Ipv6Addr) -> bool {
-        self.addresses.iter().any(|(_, net)| net.contains(address))
-    }
 }
 
 impl Element for BalanceNd {
@@ -227,8 +114,7 @@ impl Element for BalanceNd {
             "the router's link-local address on all ports",
         );
         let capacity = args.capacity("CAPACITY", 4096, "next hops that are known");
-        let fronts = args.rest("FRONT", "ETHER IP/LENGTH...", "a front port");
-        let fronts = fronts.iter().map(|arg| Front::parse(args, arg)).collect();
+        let fronts = Port::fronts(args);
         Config {
             pool,
             out,
@@ -240,9 +126,7 @@ impl Element for BalanceNd {
 
     fn new(config: &Arc<Config>, init: &Init) -> BalanceNd {
         BalanceNd {
-            shared: config.pool.shared(init),
-            out: config.out.find(init),
-            hops: Hops::new(config.capacity, init.now),
+            outside: Outside::new(&config.pool, &config.out, config.capacity, init),
             config: Arc::clone(config),
             made: 0,
         }
@@ -265,7 +149,7 @@ impl Element for BalanceNd {
     fn take(&mut self, old: BalanceNd) {
         self.made = old.made;
         if old.config.fronts.len() <= self.config.fronts.len() {
-            self.hops.follow(old.hops);
+            self.outside.hops.follow(old.outside.hops);
         }
     }
 
@@ -273,7 +157,7 @@ impl Element for BalanceNd {
         Handler::text(
             "table",
             "a line per next hop: address, Ethernet address, front port",
-            |e, _| Ok(e.hops.show()),
+            |e, _| Ok(e.outside.hops.show()),
         ),
         Handler::sum("made", "messages made", |e| e.made),
     ];
@@ -289,24 +173,20 @@ impl Resources for BalanceNd {
 impl BalanceNd {
     fn is_own(&self, address: Ipv6Addr) -> bool {
         let mut fronts = self.config.fronts.iter();
-        address == self.config.link_local
-            || fronts.any(|front| front.addresses.iter().any(|(own, _)| *own == address))
+        address == self.config.link_local || fronts.any(|front| front.has(address))
     }
 
     /// The router's own address from which it speaks to another on a front port.
     fn own_for(&self, front: usize, address: Ipv6Addr) -> Ipv6Addr {
-        let mut all = self.config.fronts[front].addresses.iter();
-        let own = all.find(|(_, net)| net.contains(address));
-        own.map_or(self.config.link_local, |(own, _)| *own)
+        self.config.fronts[front]
+            .own_for(address)
+            .unwrap_or(self.config.link_local)
     }
 
     fn heard_outside(&mut self, front: usize, packet: Packet, message: Message, cx: &mut Cx) {
-        let is_ours = |ether| {
-            self.shared.at(ether).is_some()
-                || self.out.as_ref().is_some_and(|out| out.is_own(ether))
-        };
+        let outside = &self.outside;
         let ether = message.told.unwrap_or(message.from);
-        if !ether.is_unicast() || is_ours(ether) || is_ours(message.from) {
+        if !ether.is_unicast() || outside.is_inside(ether) || outside.is_inside(message.from) {
             return cx.drop(packet, SPOOFED);
         }
         let speaks_of = match message.kind {
@@ -316,26 +196,16 @@ impl BalanceNd {
         if self.is_own(speaks_of) {
             return cx.drop(packet, CONFLICT);
         }
-        if let Some(out) = &self.out {
-            out.stations.learn(ether, front as u8, tick(cx.now().0));
-        }
+        outside.hear(ether, front, cx.now());
         match message.kind {
             NEIGHBOR_SOLICIT => {
                 self.learn(speaks_of, ether, front, cx);
-                let is_here = self.config.fronts[front]
-                    .addresses
-                    .iter()
-                    .any(|(own, _)| *own == message.target);
-                if !is_here && message.target != self.config.link_local {
+                let port = &self.config.fronts[front];
+                if !port.has(message.target) && message.target != self.config.link_local {
                     return cx.drop(packet, OTHER_ADDRESS);
                 }
-                self.answer(
-                    front,
-                    (self.config.fronts[front].ether, ROUTER | OVERRIDE),
-                    message,
-                    packet,
-                    cx,
-                );
+                let told = (port.ether, ROUTER | OVERRIDE);
+                self.answer(front, told, message, packet, cx);
             }
             NEIGHBOR_ADVERT => {
                 self.learn(speaks_of, ether, front, cx);
@@ -352,16 +222,10 @@ impl BalanceNd {
         if !addr::is_link_local6(address) && !port.reaches(address) {
             return;
         }
-        let to = self
-            .hops
-            .learn(address, ether, front, self.shared.backends.len(), cx.now());
         let own = self.own_for(front, address);
-        for of in to {
-            let Some(backend) = self.shared.backends.get(usize::from(of)) else {
-                continue;
-            };
+        for backend in self.outside.learn(address, ether, front, cx.now()) {
             let advert = nd::advert(SOLICITED | OVERRIDE, address, ether);
-            if let Some(told) = frame((ether, backend.ether), (address, own), &advert) {
+            if let Some(told) = frame((ether, backend), (address, own), &advert) {
                 self.made += 1;
                 cx.emit(self.config.fronts.len(), told);
             }
@@ -402,8 +266,8 @@ impl BalanceNd {
     }
 
     fn to_speaker(&self, mut packet: Packet, cx: &mut Cx) {
-        let speaker = self.shared.pool.speaker();
-        match self.shared.backends.get(usize::from(speaker)) {
+        let speaker = self.outside.shared.pool.speaker();
+        match self.outside.shared.backends.get(usize::from(speaker)) {
             Some(backend) if speaker != NOBODY => {
                 packet.data_mut()[..6].copy_from_slice(&backend.ether.0);
                 packet.set_mac_here();
@@ -414,7 +278,7 @@ impl BalanceNd {
     }
 
     fn heard_inside(&mut self, packet: Packet, message: Message, cx: &mut Cx) {
-        let Some(backend) = self.shared.at(message.from) else {
+        let Some(backend) = self.outside.shared.at(message.from) else {
             return cx.drop(packet, STRANGER);
         };
         match message.kind {
@@ -429,11 +293,7 @@ impl BalanceNd {
     /// A back end looks for a next hop.
     fn solicited(&mut self, backend: u16, packet: Packet, message: Message, cx: &mut Cx) {
         let (fronts, now, target) = (self.config.fronts.len(), cx.now(), message.target);
-        let known = self.hops.ether(target);
-        let age = known
-            .zip(self.out.as_ref())
-            .and_then(|(ether, out)| out.stations.age(ether, tick(now.0)));
-        if let (Some(ether), Some(0..=FRESH)) = (known, age) {
+        if let Some(ether) = self.outside.fresh(target, now) {
             return self.answer(fronts, (ether, OVERRIDE), message, packet, cx);
         }
         let is_local = addr::is_link_local6(target);
@@ -442,7 +302,7 @@ impl BalanceNd {
         let Some(&first) = all.first() else {
             return cx.drop(packet, NOT_HERE);
         };
-        if !self.hops.wait(target, first, backend, now) {
+        if !self.outside.hops.wait(target, first, backend, now) {
             return cx.drop(packet, FULL);
         }
         let group = addr::solicited_node(target);
@@ -472,26 +332,6 @@ impl BalanceNd {
         }
         cx.drop(packet, ANSWERED);
     }
-}
-
-/// Writes another Ethernet address into a router advertisement and its frame; the frame has been checked.
-fn rewrite(frame: &mut [u8], own: EtherAddr) {
-    frame[6..12].copy_from_slice(&own.0);
-    let ip = Ipv6::new_unchecked(&frame[ether::LEN..]);
-    let end = (AHEAD + ip.payload_len()).min(frame.len());
-    let mut at = AHEAD + 16;
-    while let Some(&[kind, units, ..]) = frame.get(at..end) {
-        let next = at + usize::from(units) * 8;
-        if kind == OPT_SOURCE && units == 1 && next <= end {
-            frame[at + 2..at + 8].copy_from_slice(&own.0);
-        }
-        if units == 0 {
-            break;
-        }
-        at = next;
-    }
-    let pseudo = Ipv6::new_unchecked(&frame[ether::LEN..]).pseudo(proto::ICMP6, end - AHEAD);
-    Icmp6::new_unchecked(&mut frame[AHEAD..end]).fill_checksum(pseudo);
 }
 
 #[cfg(test)]

@@ -11,17 +11,17 @@ mod balance_pool;
 mod echo;
 mod hops;
 mod key;
+mod nd_message;
+mod outside;
+mod port;
 mod ranges;
 mod shared;
 mod stations;
 
 use crate::prelude::*;
-use arguments::Arg;
-use arguments::units::FromArg;
 use engine::element::Class;
 use shared::Shared;
-use std::net::Ipv4Addr;
-use wire::{EtherAddr, Prefix4, proto};
+use wire::{EtherAddr, proto};
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -79,55 +79,5 @@ impl Peer {
     /// State that the elements of a balancer share. A plan whose elements name no pool is not built.
     fn shared(&self, init: &Init) -> Arc<Shared> {
         self.find(init).unwrap_or_default()
-    }
-}
-
-/// A front port, or the back port: its Ethernet address, the router's addresses there with their networks, and what else
-/// it answers for.
-#[derive(Clone, Debug, Default)]
-struct Port {
-    ether: EtherAddr,
-    addresses: Vec<(Ipv4Addr, Prefix4)>,
-}
-
-impl Port {
-    /// Reads `ETHER IP/LENGTH...` of an argument; a mistake is recorded.
-    fn parse(args: &mut Args, arg: &Arg) -> Port {
-        Port::of_text(args, "FRONT", &arg.unquoted())
-    }
-
-    /// The same of a text, the value of `name`.
-    fn of_text(args: &mut Args, name: &'static str, text: &str) -> Port {
-        let mut port = Port::default();
-        let mut words = text.split_whitespace();
-        let ether = words.next().unwrap_or_default();
-        match EtherAddr::from_arg(ether, args.names()) {
-            Ok(address) => port.ether = address,
-            Err(_) if args.names().has_mistake(ether) => {}
-            Err(wrong) => args.error_in_whole(
-                format!("{name}: {wrong}"),
-                "a port begins with its Ethernet address, such as eth0:eth",
-            ),
-        }
-        for word in words {
-            match Prefix4::parse_host(word) {
-                Ok((address, length)) => port
-                    .addresses
-                    .push((address, Prefix4::new(address, length))),
-                Err(_) => args.error_in_whole(
-                    format!("{name}: `{word}` is no address with a prefix length"),
-                    "write the router's address and the length of its network, such as 10.0.1.1/24",
-                ),
-            }
-        }
-        port
-    }
-
-    fn has(&self, address: Ipv4Addr) -> bool {
-        self.addresses.iter().any(|(own, _)| *own == address)
-    }
-
-    fn reaches(&self, address: Ipv4Addr) -> bool {
-        self.addresses.iter().any(|(_, net)| net.contains(address))
     }
 }
