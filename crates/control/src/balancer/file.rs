@@ -1,6 +1,7 @@
 //! The sections of a file that describe a balancer: `[balancer]`, `[[balancer.port]]`, `[[balancer.class]]` and
 //! `[[backend]]`. Fields are described in docs/multistage.md.
 
+use super::checks::whole;
 use super::description::{Backend, Class, Description, Health, Inside, Port};
 use crate::cluster::generate::is_plain;
 use crate::file::reader::{Fields, Reader, Word};
@@ -124,141 +125,6 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
         && !description.ports.is_empty()
         && !description.backends.is_empty();
     is_whole.then_some(description)
-}
-
-/// Mistakes that show only when all is read.
-fn whole(r: &mut Reader, of: &Description, (place, ports, backends): (Span, &[Span], &[Span])) {
-    let at = |places: &[Span], at: usize| places.get(at).copied().unwrap_or(place);
-    let (own, length) = of.address;
-    let network = Prefix4::new(own, length);
-    for (number, one) in of.backends.iter().enumerate() {
-        let before = &of.backends[..number];
-        let twice = [
-            ("name", before.iter().any(|other| other.name == one.name)),
-            ("ether", before.iter().any(|other| other.ether == one.ether)),
-            (
-                "address",
-                before.iter().any(|other| other.address == one.address),
-            ),
-        ];
-        for (what, _) in twice.iter().filter(|(_, is_so)| *is_so) {
-            let wrong = format!("another back end has the `{what}` of `{}`", one.name);
-            r.wrong(
-                "balancer-backend",
-                at(backends, number),
-                wrong,
-                "give each back end one of its own",
-            );
-        }
-        if one.address == own || !network.contains(one.address) {
-            let wrong = format!("{} is no address of a back end in {network}", one.address);
-            let help = "back ends and the balancer have addresses of their own in the network that [balancer] names";
-            r.wrong("balancer-backend", at(backends, number), wrong, help);
-        }
-    }
-    for (number, port) in of.ports.iter().enumerate() {
-        let span = at(ports, number);
-        for other in &of.ports[..number] {
-            if other.name == port.name || other.device == port.device {
-                let wrong = format!(
-                    "two front ports are `{}`",
-                    if other.name == port.name {
-                        &port.name
-                    } else {
-                        &port.device
-                    }
-                );
-                r.wrong(
-                    "balancer-port",
-                    span,
-                    wrong,
-                    "each has a name and a device of its own",
-                );
-            }
-            if port.vlan.is_some() && other.vlan == port.vlan {
-                let wrong = format!("`{}` and `{}` have the same VLAN", other.name, port.name);
-                r.wrong(
-                    "balancer-port",
-                    span,
-                    wrong,
-                    "give each front port a VLAN of its own",
-                );
-            }
-            let overlap = overlapping(port, other);
-            if let Some((one, two)) = overlap {
-                let wrong = format!(
-                    "the networks {one} of `{}` and {two} of `{}` overlap",
-                    port.name, other.name
-                );
-                let help = "each network is behind one front port: the balancer asks there who has an address";
-                r.wrong("balancer-port", span, wrong, help);
-            }
-        }
-        for (address, length) in &port.v4 {
-            let net = Prefix4::new(*address, *length);
-            if net.contains(own) || network.contains(*address) {
-                let wrong = format!(
-                    "{net} of `{}` overlaps with {network}, the network behind the balancer",
-                    port.name
-                );
-                r.wrong(
-                    "balancer-port",
-                    span,
-                    wrong,
-                    "take another network for one of them",
-                );
-            }
-        }
-        if of.back.contains(&port.device) {
-            let wrong = format!("`{}` is a back port, too", port.device);
-            r.wrong(
-                "balancer-port",
-                span,
-                wrong,
-                "front ports and back ports are different devices",
-            );
-        }
-    }
-    if of.key == "outside" && !of.ports.iter().any(|port| port.outside) {
-        let wrong = "the key is the host outside, and no port is outside".to_owned();
-        r.wrong(
-            "balancer-value",
-            place,
-            wrong,
-            "write outside = true at the ports where these hosts are",
-        );
-    }
-}
-
-/// Networks of two ports that have addresses in common.
-fn overlapping(a: &Port, b: &Port) -> Option<(String, String)> {
-    let four = |port: &Port| -> Vec<Prefix4> {
-        port.v4
-            .iter()
-            .map(|(ip, n)| Prefix4::new(*ip, *n))
-            .collect()
-    };
-    for x in four(a) {
-        for y in four(b) {
-            if x.contains(y.addr()) || y.contains(x.addr()) {
-                return Some((x.to_string(), y.to_string()));
-            }
-        }
-    }
-    let six = |port: &Port| -> Vec<Prefix6> {
-        port.v6
-            .iter()
-            .map(|(ip, n)| Prefix6::new(*ip, *n))
-            .collect()
-    };
-    for x in six(a) {
-        for y in six(b) {
-            if x.contains(y.addr()) || y.contains(x.addr()) {
-                return Some((x.to_string(), y.to_string()));
-            }
-        }
-    }
-    None
 }
 
 fn back(r: &mut Reader, fields: &mut Fields, inside: Inside) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! runs as any other router, and [`backend`] says what each back end needs.
 
 pub mod backend;
+mod checks;
 mod description;
 pub(crate) mod file;
 pub mod generate;

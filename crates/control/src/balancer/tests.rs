@@ -226,6 +226,21 @@ fn mistakes_are_told_with_place_cause_and_remedy() {
             "10.254.0.12",
             "no address of a back end in 10.255.0.0/24",
         ),
+        (
+            "owns = [\"203.0.113.0/26\"]",
+            "owns = [\"10.0.1.0/30\"]",
+            "10.0.1.0/30, which `r2` owns, and 10.0.1.1 of the router itself overlap",
+        ),
+        (
+            "owns = [\"203.0.113.0/26\"]",
+            "owns = [\"10.255.0.64/26\"]",
+            "10.255.0.1/24 of the router itself and 10.255.0.64/26, which `r2` owns, overlap",
+        ),
+        (
+            "owns = [\"203.0.113.0/26\"]",
+            "owns = [\"fd00:9::/64\", \"fd00::/16\"]",
+            "fd00::/16, which `r2` owns,",
+        ),
         ("weight = 2", "weight = 0", "`weight` cannot be 0"),
         ("weight = 2", "wieght = 2", "did you mean `weight`?"),
     ] {
