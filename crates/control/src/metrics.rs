@@ -161,6 +161,42 @@ impl Text {
         }
     }
 
+    /// What elements say by their handler `metrics`: a line for each sample, `NAME VALUE LABEL=WORD...`. A name that ends in
+    /// `_total` is a counter's. Other lines are left out.
+    pub fn samples(&mut self, elements: &[(String, String)]) {
+        let is_name = |word: &str| {
+            let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            word.starts_with(|c: char| c.is_ascii_lowercase()) && word.chars().all(fits)
+        };
+        for (element, text) in elements {
+            for line in text.lines() {
+                let mut words = line.split_whitespace();
+                let (Some(name), Some(value)) = (words.next(), words.next()) else {
+                    continue;
+                };
+                let labels: Option<Vec<_>> = words.map(|word| word.split_once('=')).collect();
+                let Some(labels) = labels.filter(|all| all.iter().all(|(label, _)| is_name(label)))
+                else {
+                    continue;
+                };
+                if !is_name(name) || value.parse::<f64>().is_err() {
+                    continue;
+                }
+                let kind = match name.ends_with("_total") {
+                    true => "counter",
+                    false => "gauge",
+                };
+                let labels: Vec<_> = [("element", &**element)]
+                    .into_iter()
+                    .chain(labels)
+                    .collect();
+                let help = "Of an element: see the page of its class.";
+                self.family(kind, &format!("ashlar_{name}"), help)
+                    .sample(&labels, value);
+            }
+        }
+    }
+
     /// The time that a router has had of each worker, in nanoseconds.
     pub fn busy(&mut self, busy: &[u64]) {
         let help = "Time of a worker's turns in which the router moved something.";
@@ -460,6 +496,24 @@ mod tests {
         assert_eq!(
             text.finish(),
             "# HELP a b\n# TYPE a gauge\na{x=\"q\\\"\\\\\\n\",y=\"\"} 1.5\n"
+        );
+    }
+
+    #[test]
+    fn samples_of_elements_are_taken_if_they_are_well_formed() {
+        let mut text = Text::default();
+        let said = "backends_up 1 backend=r1\nbackends_up 0 backend=r\"2\nmoves_total 3\n\
+                    Up 1\nx nine\nx\nx 1 y\nx 1 Y=z\n";
+        text.samples(&[("lb".to_owned(), said.to_owned())]);
+        assert_eq!(
+            text.finish(),
+            "# HELP ashlar_backends_up Of an element: see the page of its class.\n\
+             # TYPE ashlar_backends_up gauge\n\
+             ashlar_backends_up{element=\"lb\",backend=\"r1\"} 1\n\
+             ashlar_backends_up{element=\"lb\",backend=\"r\\\"2\"} 0\n\
+             # HELP ashlar_moves_total Of an element: see the page of its class.\n\
+             # TYPE ashlar_moves_total counter\n\
+             ashlar_moves_total{element=\"lb\"} 3\n"
         );
     }
 

@@ -470,6 +470,7 @@ impl Process {
             let router = self.router(None)?;
             text.router(&router.info(), &router.stats()?);
             text.kernel(&router.kernel_counts());
+            text.samples(&router.samples());
             return Ok(text.finish());
         }
         let busy = self.workers().busy()?;
@@ -480,6 +481,7 @@ impl Process {
             }
             text.router_of_many(&info, &router.stats()?, n == 0);
             text.kernel(&router.kernel_counts());
+            text.samples(&router.samples());
             text.busy(&busy_of(&busy, router));
             text.end_router();
         }

@@ -265,6 +265,22 @@ impl Control {
             .collect()
     }
 
+    /// Samples that elements give by a read handler `metrics`: the element and its text.
+    pub(crate) fn samples(&self) -> Vec<(String, String)> {
+        let plan = self.router.plan();
+        let gives = |e: &&engine::plan::PlanElement| {
+            let mut all = (e.class.handlers)().into_iter();
+            all.any(|handler| handler.name == "metrics" && handler.access.readable())
+        };
+        let with = plan.elements.iter().filter(gives);
+        with.filter_map(|e| {
+            // A reload may have taken the element away meanwhile.
+            let text = self.router.read(&format!("{}.metrics", e.name), "").ok()?;
+            Some((e.name.clone(), text))
+        })
+        .collect()
+    }
+
     /// Makes the TAP interfaces look like their devices. Asked every now and then, it needs no event to be seen.
     pub(crate) fn follow_devices(&self) {
         let kernel = self.router.plan().router_wide::<Kernel>();

@@ -21,6 +21,8 @@
 //! sends them before all that waits. If the balancer itself was late, it has sent fewer probes, so this is not counted
 //! against back ends.
 //!
+//! Each change is a line of the log and of the pool's `journal`.
+//!
 //! The inputs take the probes that come back, and replies of ARP. Both end here as `heard`, or under the reason why they
 //! are no probes: `malformed`, `forged` (of somebody else), `ttl` (not forwarded exactly once), `unknown` (no such back
 //! end).
@@ -70,6 +72,8 @@ pub(super) struct BalanceHealth {
     shared: Arc<Shared>,
     /// Names and states of the back ends.
     watches: Vec<(String, Watch)>,
+    /// How often each back end went up or down.
+    changes: Vec<u64>,
     sent: u64,
 }
 
@@ -135,6 +139,7 @@ impl Element for BalanceHealth {
         let all = shared.backends.iter();
         BalanceHealth {
             config: Arc::clone(config),
+            changes: vec![0; all.len()],
             watches: all
                 .map(|of| (of.name.clone(), Watch::new(settings)))
                 .collect(),
@@ -173,9 +178,11 @@ impl Element for BalanceHealth {
 
     fn take(&mut self, old: BalanceHealth) {
         self.sent = old.sent;
-        for (name, watch) in old.watches {
-            if let Some((_, own)) = self.watches.iter_mut().find(|(known, _)| *known == name) {
+        for ((name, watch), changes) in old.watches.into_iter().zip(old.changes) {
+            let mut all = self.watches.iter_mut().zip(&mut self.changes);
+            if let Some(((_, own), count)) = all.find(|((known, _), _)| *known == name) {
                 own.follow(&watch);
+                *count = changes;
             }
         }
     }
@@ -189,6 +196,11 @@ impl Element for BalanceHealth {
                 e.watches.iter_mut().for_each(|(_, watch)| watch.forget());
                 Ok(())
             },
+        ),
+        Handler::text(
+            "metrics",
+            "samples for Prometheus: missing probes, their delay, changes of each back end",
+            |e, _| Ok(e.metrics()),
         ),
         Handler::text(
             "backends",
@@ -232,7 +244,7 @@ impl BalanceHealth {
     }
 
     /// Takes note of a probe that came back. Returns under which name it ends here.
-    fn heard(&mut self, frame: &[u8], cx: &Cx) -> usize {
+    fn heard(&mut self, frame: &[u8], cx: &mut Cx) -> usize {
         let found = match frame.get(12..14) == Some(&ether::ARP.to_be_bytes()) {
             true => self.answered(frame),
             false => match echo::read(frame, self.config.nonce, self.config.own.1) {
@@ -271,7 +283,7 @@ impl BalanceHealth {
     }
 
     /// Passes a change on.
-    fn tell(&mut self, at: usize, change: Option<Change>, cx: &Cx) {
+    fn tell(&mut self, at: usize, change: Option<Change>, cx: &mut Cx) {
         let Some(change) = change else {
             return;
         };
@@ -283,6 +295,26 @@ impl BalanceHealth {
             Change::Down(cause) => format!("{name} down {cause}, {moved} buckets moved at once"),
         };
         self.shared.note(cx.timestamp(), &line);
+        self.changes[at] += 1;
+        cx.defer(move |cx| {
+            let line = format!("{}: {line}", cx.name());
+            cx.say(&line);
+        });
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        for ((name, watch), changes) in self.watches.iter().zip(&self.changes) {
+            let delay = Duration::from_nanos(watch.delay()).as_secs_f64();
+            for (family, value) in [
+                ("missing_probes", f64::from(watch.missing())),
+                ("probe_delay_seconds", delay),
+                ("changes_total", *changes as f64),
+            ] {
+                let _ = writeln!(text, "balancer_backend_{family} {value} backend={name}");
+            }
+        }
+        text
     }
 
     fn show(&self) -> String {
@@ -375,6 +407,9 @@ mod tests {
             assert_eq!(states(&mut bench), "up down ");
             run(&mut bench, 2, |_| true);
             assert_eq!(states(&mut bench), "up up ");
+            let samples = bench.read("health.metrics");
+            let changes = "balancer_backend_changes_total 2 backend=r2\n";
+            assert!(samples.contains(changes), "{samples}");
         }
     }
 

@@ -88,6 +88,11 @@ impl Element for BalancePool {
             |shared: &Shared, _| Ok(shared.show()),
         ),
         Handler::shared(
+            "metrics",
+            "samples for Prometheus: state, buckets and weight of each back end",
+            |shared: &Shared, _| Ok(shared.metrics()),
+        ),
+        Handler::shared(
             "journal",
             "the last 256 events, a line each: seconds since 1970, what happened and why",
             |shared: &Shared, _| Ok(shared.journal()),
@@ -148,6 +153,14 @@ mod tests {
         assert_eq!(backends(&mut bench)[0].1, "draining");
         bench.advance(Duration::from_millis(200));
         assert_eq!(backends(&mut bench)[0], ("r1".into(), "drained".into(), 0));
+        let samples = bench.read("lb.metrics");
+        for line in [
+            "balancer_backend_used 0 backend=r1\n",
+            "balancer_backend_speaks 1 backend=r1\n",
+            "balancer_backend_buckets 65536 backend=r2\n",
+        ] {
+            assert!(samples.contains(line), "{line}{samples}");
+        }
         bench.write("lb.use", "r1 1s");
         bench.advance(Duration::from_millis(200));
         assert_eq!(backends(&mut bench), first);

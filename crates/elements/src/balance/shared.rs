@@ -417,6 +417,25 @@ impl Shared {
         text
     }
 
+    /// Samples about each back end, as /metrics takes them from elements.
+    pub(super) fn metrics(&self) -> String {
+        let mut text = String::new();
+        for (at, (of, state)) in (0..).zip(self.backends.iter().zip(self.pool.states())) {
+            let (buckets, leaving) = state.buckets;
+            for (name, value) in [
+                ("up", usize::from(state.up)),
+                ("used", usize::from(state.intent == Intent::Used)),
+                ("speaks", usize::from(self.pool.speaker() == at)),
+                ("weight", usize::from(state.member.weight)),
+                ("buckets", buckets),
+                ("leaving_buckets", leaving),
+            ] {
+                let _ = writeln!(text, "balancer_backend_{name} {value} backend={}", of.name);
+            }
+        }
+        text
+    }
+
     /// Owners of all buckets, 64 in a line.
     pub(super) fn show_owners(&self) -> String {
         let name = |of: &u16| {
