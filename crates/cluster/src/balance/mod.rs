@@ -8,6 +8,8 @@ mod health;
 mod plan;
 mod pool;
 mod rendezvous;
+/// A multistage router in virtual time.
+pub mod simulate;
 mod table;
 
 pub use health::{Cause, Change, Settings as HealthSettings, Watch};

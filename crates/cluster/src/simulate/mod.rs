@@ -25,11 +25,11 @@ mod failures;
 mod know;
 mod matrix;
 mod path;
-mod queue;
+pub(crate) mod queue;
 mod report;
-mod server;
+pub(crate) mod server;
 mod source;
-mod tally;
+pub(crate) mod tally;
 
 pub use config::{Config, Growth, Traffic};
 pub use failures::{Broken, Failure, Fault, Noticed, Users};

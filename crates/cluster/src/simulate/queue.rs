@@ -24,7 +24,7 @@ struct Place<E> {
 
 /// Events that are due.
 #[derive(Debug)]
-pub(super) struct Queue<E> {
+pub(crate) struct Queue<E> {
     places: Vec<Place<E>>,
     free: u32,
     /// The slot that `near` is of.
@@ -41,7 +41,7 @@ pub(super) struct Queue<E> {
 }
 
 impl<E> Queue<E> {
-    pub(super) fn new() -> Queue<E> {
+    pub(crate) fn new() -> Queue<E> {
         Queue {
             places: Vec::new(),
             free: NONE,
@@ -56,7 +56,7 @@ impl<E> Queue<E> {
 
     /// Adds an event. What is due in the past is due now.
     #[inline]
-    pub(super) fn add(&mut self, at: u64, event: E) {
+    pub(crate) fn add(&mut self, at: u64, event: E) {
         let slot = at >> WIDTH;
         let place = self.place(at, event);
         if slot <= self.slot {
@@ -74,7 +74,7 @@ impl<E> Queue<E> {
 
     /// The next event and its time.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<(u64, E)> {
+    pub(crate) fn next(&mut self) -> Option<(u64, E)> {
         while self.near.is_empty() {
             self.advance()?;
         }

@@ -4,9 +4,9 @@ use super::config::QUEUE_LEAST;
 
 /// Something that serves in order of arrival.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     /// Until when it is busy.
-    pub(super) busy: u64,
+    pub(crate) busy: u64,
     /// Nanoseconds for a byte.
     per_byte: f64,
     /// Nanoseconds that a packet may wait.
@@ -16,11 +16,11 @@ pub(super) struct Server {
     /// Until when it is busy with what went before all that waits.
     first: u64,
     /// Bytes served while it was measured.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Server {
-    pub(super) fn new(rate: f64, queue: u64) -> Server {
+    pub(crate) fn new(rate: f64, queue: u64) -> Server {
         let per_byte = 8e9 / rate.max(1.0);
         Server {
             busy: 0,
@@ -32,9 +32,17 @@ impl Server {
         }
     }
 
+    /// One that serves so many packets per second, whatever their length: each counts as a byte.
+    pub(crate) fn of_packets(rate: f64, queue: u64) -> Server {
+        Server {
+            most: queue,
+            ..Server::new(8.0 * rate, queue)
+        }
+    }
+
     /// When it is done with a packet, or nothing if its queue is full.
     #[inline]
-    pub(super) fn serve(&mut self, now: u64, bytes: u32, measured: bool) -> Option<u64> {
+    pub(crate) fn serve(&mut self, now: u64, bytes: u32, measured: bool) -> Option<u64> {
         let start = self.busy.max(now);
         if start - now > self.most {
             return None;
@@ -50,7 +58,7 @@ impl Server {
 
     /// When it is done with what goes before all that waits, and takes its time from that. It goes behind what went
     /// first before, and behind the packet that is being served: as that is not known by itself, one of the longest.
-    pub(super) fn serve_first(&mut self, now: u64, bytes: u32) -> u64 {
+    pub(crate) fn serve_first(&mut self, now: u64, bytes: u32) -> u64 {
         let takes = (f64::from(bytes) * self.per_byte) as u64;
         let start = match self.first > now {
             true => self.first,

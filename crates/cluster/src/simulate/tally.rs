@@ -22,7 +22,7 @@ impl Default for Histogram {
 
 impl Histogram {
     #[inline]
-    pub(super) fn note(&mut self, value: u64) {
+    pub(crate) fn note(&mut self, value: u64) {
         let shift = (u64::BITS - value.leading_zeros()).saturating_sub(SUB + 1);
         let at = (u64::from(shift) << SUB) + (value >> shift);
         self.counts[at as usize] += 1;
@@ -48,7 +48,7 @@ impl Histogram {
 
 /// A flow, as its output sees it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// One more than the greatest number that left.
     next: u32,
     /// Packets that left.
@@ -75,7 +75,7 @@ pub struct Reordering {
 
 impl Reordering {
     #[inline]
-    pub(super) fn note(&mut self, flow: &mut Flow, sequence: u32) {
+    pub(crate) fn note(&mut self, flow: &mut Flow, sequence: u32) {
         self.packets += 1;
         flow.left += 1;
         if flow.left == 2 {

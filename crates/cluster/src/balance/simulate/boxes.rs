@@ -1,0 +1,213 @@
+//! The boxes: what they hold, and how they fail.
+
+use super::config::{Config, Fault};
+use crate::balance::{Member, Pool, Watch};
+use crate::simulate::server::Server;
+
+/// Times that a slow box takes longer.
+const SLOWER: u32 = 4;
+
+/// What a balancer, a back end and the switch have in common.
+#[derive(Debug)]
+pub(super) struct Health {
+    /// Failures of each kind that last.
+    faults: [u32; Fault::ALL.len()],
+    hung_until: u64,
+    /// When the box lost last what it held.
+    crashed_at: Option<u64>,
+}
+
+impl Health {
+    pub(super) fn new() -> Health {
+        Health {
+            faults: [0; Fault::ALL.len()],
+            hung_until: 0,
+            crashed_at: None,
+        }
+    }
+
+    pub(super) fn has(&self, fault: Fault) -> bool {
+        self.faults[fault as usize] > 0
+    }
+
+    pub(super) fn fail(&mut self, how: Fault, now: u64, until: u64) {
+        self.faults[how as usize] += 1;
+        match how {
+            Fault::Crash => self.crashed_at = Some(now),
+            Fault::Hang => self.hung_until = self.hung_until.max(until),
+            Fault::OneWay | Fault::Slow => {}
+        }
+    }
+
+    /// Ends a failure. True if it was the last of its kind.
+    pub(super) fn mend(&mut self, how: Fault) -> bool {
+        self.faults[how as usize] -= 1;
+        self.faults[how as usize] == 0
+    }
+
+    /// True if a packet that was in the box from one moment to another was lost in a crash.
+    pub(super) fn has_lost(&self, from: u64, until: u64) -> bool {
+        self.crashed_at
+            .is_some_and(|at| (from..until).contains(&at))
+    }
+
+    /// Until when a box that hangs does nothing.
+    pub(super) fn hung_until(&self) -> u64 {
+        self.hung_until
+    }
+}
+
+/// A box that handles packets.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) health: Health,
+    work: Server,
+}
+
+impl Worker {
+    pub(super) fn new(rate: f64, queue: u64) -> Worker {
+        Worker {
+            health: Health::new(),
+            work: Server::of_packets(rate, queue),
+        }
+    }
+
+    fn cost(&self) -> u32 {
+        if self.health.has(Fault::Slow) {
+            SLOWER
+        } else {
+            1
+        }
+    }
+
+    /// When a packet leaves, or nothing if the queue is full. What waits while the box hangs is handled after it.
+    pub(super) fn serve(&mut self, now: u64) -> Option<u64> {
+        self.work.busy = self.work.busy.max(self.health.hung_until);
+        self.work.serve(now, self.cost(), false)
+    }
+
+    /// As `serve`, before all that waits.
+    pub(super) fn serve_first(&mut self, now: u64) -> u64 {
+        match self.health.hung_until > now {
+            true => self.health.hung_until,
+            false => self.work.serve_first(now, self.cost()),
+        }
+    }
+}
+
+/// A balancer.
+pub(super) struct Balancer {
+    pub(super) worker: Worker,
+    pub(super) pool: Pool,
+    pub(super) watches: Vec<Watch>,
+    pub(super) backs: Vec<Server>,
+    /// By front port: true if the host there has been heard.
+    pub(super) heard: Vec<bool>,
+    /// Packets that were sent in turn.
+    pub(super) count: u32,
+    /// Starts so far: echoes of an earlier life count for nothing.
+    pub(super) life: u32,
+}
+
+impl Balancer {
+    pub(super) fn new(config: &Config) -> Balancer {
+        let back = || Server::of_packets(config.back_rate, config.queue);
+        Balancer {
+            worker: Worker::new(config.balancer_rate, config.queue),
+            pool: pool(config, &config.weights),
+            watches: watches(config),
+            backs: (0..config.backs.max(1)).map(|_| back()).collect(),
+            heard: vec![true; config.fronts as usize],
+            count: 0,
+            life: 0,
+        }
+    }
+
+    /// Starts anew: the balancer knows what its file says, and nothing else.
+    pub(super) fn restart(&mut self, config: &Config, weights: &[u16]) {
+        (self.pool, self.watches) = (pool(config, weights), watches(config));
+        self.heard.fill(false);
+        self.count = 0;
+        self.life += 1;
+    }
+}
+
+fn pool(config: &Config, weights: &[u16]) -> Pool {
+    let members = weights.iter().enumerate().map(|(at, &weight)| Member {
+        name: format!("r{at}"),
+        weight,
+    });
+    Pool::new(config.settings, members.collect(), Vec::new(), vec![0])
+}
+
+fn watches(config: &Config) -> Vec<Watch> {
+    let watch = |_: &u16| Watch::new(config.health);
+    config.weights.iter().map(watch).collect()
+}
+
+/// A port of the switch, by the box at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Port {
+    Balancer(u16),
+    Backend(u16),
+}
+
+/// A station's Ethernet address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// Of a back end.
+    Backend(u16),
+    /// Of the host at a front port.
+    Host(u32),
+}
+
+/// A switch that learns.
+#[derive(Debug)]
+pub(super) struct Switch {
+    pub(super) health: Health,
+    backends: Vec<Option<Port>>,
+    hosts: Vec<Option<Port>>,
+    ports: Vec<Port>,
+}
+
+impl Switch {
+    pub(super) fn new(config: &Config) -> Switch {
+        let backends = config.weights.len() as u16;
+        let ports = (0..config.balancers).map(Port::Balancer);
+        Switch {
+            health: Health::new(),
+            backends: vec![None; usize::from(backends)],
+            hosts: vec![None; config.fronts as usize],
+            ports: ports.chain((0..backends).map(Port::Backend)).collect(),
+        }
+    }
+
+    fn known(&mut self, address: Address) -> &mut Option<Port> {
+        match address {
+            Address::Backend(of) => &mut self.backends[usize::from(of)],
+            Address::Host(of) => &mut self.hosts[of as usize],
+        }
+    }
+
+    pub(super) fn learn(&mut self, address: Address, port: Port) {
+        *self.known(address) = Some(port);
+    }
+
+    /// Ports to which a frame is sent: one, or all others if nobody has heard of the address. Never the one by which it came.
+    pub(super) fn ports(&mut self, to: Address, from: Port) -> Vec<Port> {
+        match *self.known(to) {
+            Some(port) if port == from => Vec::new(),
+            Some(port) => vec![port],
+            None => {
+                let others = self.ports.iter().copied();
+                others.filter(|port| *port != from).collect()
+            }
+        }
+    }
+
+    /// Forgets all addresses.
+    pub(super) fn restart(&mut self) {
+        self.backends.fill(None);
+        self.hosts.fill(None);
+    }
+}
