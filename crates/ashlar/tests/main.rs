@@ -1,5 +1,6 @@
 //! Tests of the program from outside, one program: to link the router takes longer than most of them.
 
+mod balance;
 mod bench;
 mod click;
 mod cluster;

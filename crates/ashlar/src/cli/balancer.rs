@@ -1,7 +1,10 @@
 //! The command line of `ashlar balance`.
 
+mod simulate;
+
 use super::Target;
 use clap::{Args, Subcommand};
+pub(crate) use simulate::SimulateBalancer;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Balancer {
@@ -13,6 +16,10 @@ pub(crate) enum Balancer {
     ///
     /// A balancer sends a packet in and takes it out again, so it handles each twice; a back end handles each once.
     Plan(BalancerPlan),
+    /// Run a multistage router in virtual time: balancers, back ends, hosts, failures and planned changes
+    ///
+    /// Balancers are the real code; boxes and cables are models with a rate and a queue. All follows from the seed.
+    Simulate(SimulateBalancer),
     /// Show the back ends of a running balancer: state, buckets, health
     Show(ShowBackends),
     /// Give a back end no new flows, and move its flows when they are silent, so that none is reordered

@@ -5,7 +5,7 @@ mod simulate;
 
 use clap::{Args, Subcommand, ValueEnum};
 use cluster::plan::Nic;
-pub(crate) use simulate::Simulate;
+pub(crate) use simulate::{Simulate, matrix};
 
 #[derive(Args, Debug)]
 pub(crate) struct Cluster {

@@ -1,5 +1,7 @@
 //! `ashlar balance`: ordinary routers behind a balancer.
 
+mod simulate;
+
 use super::show::read;
 use super::{Done, client, print, print_as_it_is, print_json, say};
 use crate::cli::Balancer;
@@ -22,6 +24,7 @@ pub(crate) fn balance(asked: &Balancer) -> Done {
             print_as_it_is(&backend::script(&of, of.backend(&asked.name)?))
         }
         Balancer::Plan(asked) => plan_boxes(asked),
+        Balancer::Simulate(asked) => simulate::simulate(asked),
         Balancer::Show(asked) => show(asked),
         Balancer::Drain(one) => tell(one, "drain", one.within.as_deref()),
         Balancer::Remove(one) => tell(one, "drain", Some("0")),

@@ -84,7 +84,8 @@ pub(crate) struct Simulate {
     pub(crate) json: bool,
 }
 
-fn matrix(text: &str) -> Result<Matrix, String> {
+/// A traffic matrix by its name.
+pub(crate) fn matrix(text: &str) -> Result<Matrix, String> {
     let named = Matrix::ALL.iter().find(|(_, name)| *name == text);
     named.map(|(matrix, _)| *matrix).ok_or_else(|| {
         let names: Vec<_> = Matrix::ALL.iter().map(|(_, name)| *name).collect();
