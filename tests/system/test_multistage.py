@@ -280,6 +280,30 @@ def test_each_port_is_a_vlan_inside_and_the_box_is_ashlar(lab):
     until(lambda: bed.state("r1") == "down", "r1 to be down")
 
 
+def test_what_differs_on_a_box_is_told(bed):
+    check = bed.lab.folder / "check.sh"
+    check.write_text(bed.lab.run(ASHLAR, "balance", "backend", str(bed.file), "--name", "r1", "--check").out)
+    box = bed.boxes["r1"]
+    assert box.run("sh", str(check)).out == ""
+    box.ip("address delete 10.0.2.1/24 dev eth0")
+    box.sysctl(net__ipv4__conf__all__arp_ignore=0)
+    told = box.run("sh", str(check), ok=None)
+    assert told.status == 1
+    assert told.out.splitlines() == ["r1: eth0 lacks 10.0.2.1/24 (wan)", "r1: net.ipv4.conf.all.arp_ignore is 0, not 1"]
+
+
+def test_a_box_that_is_down_is_in_the_metrics_and_in_the_log(bed):
+    bed.boxes["r1"].ip("link set eth0 down")
+
+    def metrics() -> str:
+        return bed.lab.run("curl", "-s", "--unix-socket", str(bed.router.socket), "http://localhost/metrics").out
+
+    up = 'ashlar_balancer_backend_up{element="lb",backend="r%d",router="edge"} %d'
+    until(lambda: up % (1, 0) in metrics(), "the box to be down in the metrics")
+    assert up % (2, 1) in metrics()
+    assert "health: r1 down silent" in bed.router.process.said()
+
+
 def test_a_silent_next_hop_and_one_that_is_not_there(bed):
     """The balancer asks outside in the router's name, and boxes learn what is answered."""
     for box in bed.boxes.values():

@@ -45,6 +45,9 @@ pub(crate) struct Backend {
     /// The back end
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
+    /// Print commands that say what on the box differs, and change nothing
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Args, Debug)]

@@ -21,7 +21,11 @@ pub(crate) fn balance(asked: &Balancer) -> Done {
         Balancer::Text(of) => print_as_it_is(&generate::text(&described(&of.file)?)),
         Balancer::Backend(asked) => {
             let of = described(&asked.of.file)?;
-            print_as_it_is(&backend::script(&of, of.backend(&asked.name)?))
+            let number = of.backend(&asked.name)?;
+            print_as_it_is(&match asked.check {
+                true => backend::check(&of, number),
+                false => backend::script(&of, number),
+            })
         }
         Balancer::Plan(asked) => plan_boxes(asked),
         Balancer::Simulate(asked) => simulate::simulate(asked),

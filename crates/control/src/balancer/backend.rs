@@ -1,107 +1,130 @@
-//! Commands that make a stock Linux box a back end.
+//! What a stock Linux box needs to be a back end: commands that set it up, and commands that say what differs.
 
 use super::description::{Description, Inside};
 use std::fmt::Write;
 
-/// A shell script for a back end, by its number.
+/// An interface with what it needs.
+struct Interface {
+    name: String,
+    /// The interface that carries it and its VLAN.
+    vlan: Option<(String, u16)>,
+    /// Each with the length of its network's prefix, and what it is for.
+    addresses: Vec<(String, String)>,
+}
+
+/// Everything that a back end needs.
+struct Needs {
+    interfaces: Vec<Interface>,
+    /// Names and values of sysctl.
+    settings: Vec<(String, u8)>,
+}
+
+fn needs(of: &Description, number: usize) -> Needs {
+    let own = &of.backends[number];
+    let device = &own.device;
+    let (_, length) = of.address;
+    let behind = "the network behind the balancer, on which probes come back to it".to_owned();
+    let mut interfaces = vec![Interface {
+        name: device.clone(),
+        vlan: None,
+        addresses: vec![(format!("{}/{length}", own.address), behind)],
+    }];
+    for port in &of.ports {
+        let four = port.v4.iter().map(|(ip, length)| format!("{ip}/{length}"));
+        let six = port.v6.iter().map(|(ip, length)| format!("{ip}/{length}"));
+        let of_port = |address| (address, port.name.clone());
+        let mut addresses: Vec<_> = four.chain(six).map(of_port).collect();
+        if !port.v6.is_empty() {
+            let link_local = "the router's link-local address".to_owned();
+            addresses.push(("fe80::1/64".to_owned(), link_local));
+        }
+        match of.inside {
+            Inside::Flat => {
+                let known = &mut interfaces[0].addresses;
+                addresses.retain(|(new, _)| known.iter().all(|(address, _)| address != new));
+                known.extend(addresses);
+            }
+            Inside::Vlan => {
+                let vlan = port.vlan.unwrap_or_default();
+                interfaces.push(Interface {
+                    name: format!("{device}.{vlan}"),
+                    vlan: Some((device.clone(), vlan)),
+                    addresses,
+                });
+            }
+        }
+    }
+    let setting = |name: &str, value| (name.to_owned(), value);
+    // All ports of the router are one link in flat mode, so a packet leaves where it came in.
+    let mut settings = vec![
+        setting("net.ipv4.ip_forward", 1),
+        setting("net.ipv4.conf.all.send_redirects", 0),
+        setting("net.ipv4.conf.all.accept_redirects", 0),
+        setting("net.ipv4.conf.all.arp_ignore", 1),
+    ];
+    if of.ports.iter().any(|port| !port.v6.is_empty()) {
+        settings.push(setting("net.ipv6.conf.all.forwarding", 1));
+    }
+    for interface in &interfaces {
+        let path = interface.name.replace('.', "/");
+        let name = format!("net.ipv4.conf.{path}.send_redirects");
+        settings.push((name, 0));
+    }
+    Needs {
+        interfaces,
+        settings,
+    }
+}
+
+/// A shell script that makes a box a back end, by the back end's number.
 pub fn script(of: &Description, number: usize) -> String {
     let Some(own) = of.backends.get(number) else {
         return String::new();
     };
-    let device = &own.device;
-    let (_, length) = of.address;
     let mut out = format!(
-        "# Back end {} of the balancer {}: a stock Linux box. Its port to the switch is {device}.\n\
+        "# Back end {} of the balancer {}: a stock Linux box. Its port to the switch is {}.\n\
          # Run this as root. Routes and filters are yours: give all back ends the same.\n\
-         set -e\n",
-        own.name, of.name
+         set -e\n\n\
+         # The port has the address that the file says. No back end asks whether another has the router's addresses: all have.\n",
+        own.name, of.name, own.device
     );
-    let mut devices = vec![device.clone()];
-    if of.inside == Inside::Vlan {
-        devices.extend(of.ports.iter().map(|port| vlan_device(device, port.vlan)));
-    }
-    // All ports of the router are one link in flat mode, so a packet leaves where it came in.
-    let mut settings = vec![
-        "net.ipv4.ip_forward=1".to_owned(),
-        "net.ipv4.conf.all.send_redirects=0".to_owned(),
-        "net.ipv4.conf.all.accept_redirects=0".to_owned(),
-        "net.ipv4.conf.all.arp_ignore=1".to_owned(),
-    ];
-    let six = of.ports.iter().any(|port| !port.v6.is_empty());
-    if six {
-        settings.push("net.ipv6.conf.all.forwarding=1".to_owned());
-    }
-    let _ = writeln!(out, "\n# The port has the address that the file says.");
-    let _ = writeln!(
-        out,
-        "ip link set {device} down\nip link set {device} address {} up",
-        own.ether
-    );
-    let _ = writeln!(
-        out,
-        "\n# The network behind the balancer, on which probes come back to it."
-    );
-    let _ = writeln!(
-        out,
-        "ip address replace {}/{length} dev {device}",
-        own.address
-    );
-    let _ = writeln!(
-        out,
-        "\n# The router's addresses: all back ends have them, so none asks whether another does."
-    );
-    for port in &of.ports {
-        let on = match of.inside {
-            Inside::Flat => device.clone(),
-            Inside::Vlan => {
-                let vlan = port.vlan.unwrap_or_default();
-                let name = vlan_device(device, port.vlan);
-                let _ = writeln!(
-                    out,
-                    "ip link show {name} >/dev/null 2>&1 || ip link add link {device} name {name} type vlan id {vlan}\n\
-                     ip link set {name} up"
-                );
-                name
-            }
+    let Needs {
+        interfaces,
+        settings,
+    } = needs(of, number);
+    for Interface {
+        name,
+        vlan,
+        addresses,
+    } in &interfaces
+    {
+        let _ = match vlan {
+            None => writeln!(
+                out,
+                "ip link set {name} down\nip link set {name} address {} up",
+                own.ether
+            ),
+            Some((device, id)) => writeln!(
+                out,
+                "ip link show {name} >/dev/null 2>&1 || ip link add link {device} name {name} type vlan id {id}\n\
+                 ip link set {name} up"
+            ),
         };
-        for (address, length) in &port.v4 {
+        for (address, what) in addresses {
+            let nodad = if address.contains(':') { " nodad" } else { "" };
             let _ = writeln!(
                 out,
-                "ip address replace {address}/{length} dev {on}   # {}",
-                port.name
-            );
-        }
-        for (address, length) in &port.v6 {
-            let _ = writeln!(
-                out,
-                "ip address replace {address}/{length} dev {on} nodad   # {}",
-                port.name
-            );
-        }
-        if !port.v6.is_empty() {
-            let _ = writeln!(
-                out,
-                "ip address replace fe80::1/64 dev {on} nodad   # the router's link-local address"
+                "ip address replace {address} dev {name}{nodad}   # {what}"
             );
         }
     }
-    let _ = writeln!(
-        out,
-        "\n# It forwards, tells no host of a shorter way, and answers ARP for the port's own addresses only."
-    );
-    for name in &devices {
-        let path = name.replace('.', "/");
-        settings.push(format!("net.ipv4.conf.{path}.send_redirects=0"));
-    }
-    for setting in settings {
-        let _ = writeln!(out, "sysctl -qw {setting}");
+    out.push_str("\n# It forwards, tells no host of a shorter way, and answers ARP for the port's own addresses only.\n");
+    for (name, value) in settings {
+        let _ = writeln!(out, "sysctl -qw {name}={value}");
     }
     if !own.owns.is_empty() {
-        let nets: Vec<String> = own
-            .owns
-            .iter()
-            .map(|(address, length)| format!("{address}/{length}"))
-            .collect();
+        let nets = own.owns.iter();
+        let nets: Vec<String> = nets.map(|(ip, length)| format!("{ip}/{length}")).collect();
         let _ = writeln!(
             out,
             "\n# Packets to {} come to this box only: translate to these addresses, and to no others.",
@@ -111,6 +134,41 @@ pub fn script(of: &Description, number: usize) -> String {
     out
 }
 
-fn vlan_device(device: &str, vlan: Option<u16>) -> String {
-    format!("{device}.{}", vlan.unwrap_or_default())
+/// A shell script that says what on a box differs from what the back end needs, a line each. It changes nothing.
+pub fn check(of: &Description, number: usize) -> String {
+    let Some(own) = of.backends.get(number) else {
+        return String::new();
+    };
+    let mut out = format!(
+        "# Says what on back end {} of the balancer {} differs from the file, and ends with 1 if something does.\n\
+         status=0\n\
+         differs() {{ echo \"{}: $*\"; status=1; }}\n\
+         link() {{\n  \
+           now=$(cat \"/sys/class/net/$1/address\" 2>/dev/null)\n  \
+           [ \"$now\" = \"$2\" ] || differs \"$1 has the Ethernet address ${{now:-of no interface}}, not $2\"\n  \
+           ip link show dev \"$1\" up 2>/dev/null | grep -q . || differs \"$1 is not up\"\n\
+         }}\n\
+         address() {{ ip -o address show dev \"$1\" 2>/dev/null | grep -qF \" $2 \" || differs \"$1 lacks $2 ($3)\"; }}\n\
+         setting() {{\n  \
+           now=$(sysctl -n \"$1\" 2>/dev/null)\n  \
+           [ \"$now\" = \"$2\" ] || differs \"$1 is ${{now:-missing}}, not $2\"\n\
+         }}\n",
+        own.name, of.name, own.name
+    );
+    let Needs {
+        interfaces,
+        settings,
+    } = needs(of, number);
+    for interface in &interfaces {
+        let name = &interface.name;
+        let _ = writeln!(out, "link {name} {}", own.ether);
+        for (address, what) in &interface.addresses {
+            let _ = writeln!(out, "address {name} {address} \"{what}\"");
+        }
+    }
+    for (name, value) in settings {
+        let _ = writeln!(out, "setting {name} {value}");
+    }
+    out.push_str("exit $status\n");
+    out
 }

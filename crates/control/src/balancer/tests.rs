@@ -134,6 +134,14 @@ fn a_back_end_is_told_what_it_needs() {
         script.contains("net.ipv4.conf.eth0/101.send_redirects=0"),
         "{script}"
     );
+    let check = backend::check(&of, 1);
+    for line in [
+        "link ens1 02:00:00:00:00:02\n",
+        "address ens1 10.0.1.1/24 \"lan\"\n",
+        "setting net.ipv4.ip_forward 1\n",
+    ] {
+        assert!(check.contains(line), "{line}: {check}");
+    }
     assert!(of.backend("r9").is_err_and(|why| why.contains("r1, r2")));
 }
 
