@@ -6,7 +6,6 @@
 use crate::pci::{DEVICES, SHARED};
 use crate::{Device, Machine};
 use std::fmt::Write;
-use std::process::Command;
 
 /// The driver that leaves a device to programs, and lets the IOMMU keep it from all memory but theirs.
 pub const VFIO: &str = "vfio-pci";
@@ -166,7 +165,7 @@ impl Machine {
 
 /// Loads a module.
 fn load(module: &str) -> Result<(), String> {
-    let done = Command::new("modprobe").arg("--").arg(module).output();
+    let done = crate::program("modprobe").arg("--").arg(module).output();
     match done {
         Ok(done) if done.status.success() => Ok(()),
         Ok(done) => {

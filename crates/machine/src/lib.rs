@@ -11,6 +11,7 @@ pub mod doctor;
 mod files;
 mod interface;
 mod pci;
+mod program;
 mod sys;
 #[cfg(test)]
 mod testing;
@@ -18,6 +19,8 @@ mod vfio;
 
 pub use interface::{Interface, Offload, Xdp};
 pub use pci::{Device, is_address};
+pub use program::program;
+pub use sys::close_on_exec;
 
 use files::Files;
 use std::net::IpAddr;

@@ -3,6 +3,7 @@
 
 use crate::{Kernel, Offload};
 use std::ffi::{CStr, c_int};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -22,6 +23,19 @@ const GET_CHANNELS: u32 = 0x3c;
 const TX_VLAN: u32 = 1 << 7;
 const RX_VLAN: u32 = 1 << 8;
 const LRO: u32 = 1 << 15;
+
+/// Has all descriptors from a number on close when this process becomes another program, or a child of it does.
+///
+/// # Errors
+/// The kernel does not know the call.
+pub fn close_on_exec(from: u32) -> io::Result<()> {
+    let flag = libc::CLOSE_RANGE_CLOEXEC;
+    // SAFETY: descriptors are marked, and stay open here.
+    match unsafe { libc::syscall(libc::SYS_close_range, from, libc::c_uint::MAX, flag) } {
+        ..0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
 
 /// The calling thread's network namespace.
 pub(crate) struct Live;

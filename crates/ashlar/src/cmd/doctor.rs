@@ -16,7 +16,7 @@ use ports::{Directory, DpdkSizes, Means};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Any name is a port of it: the plan shows which names there are, and nothing is opened or probed.
@@ -250,7 +250,7 @@ fn fix(found: &[Finding]) -> Result<(), String> {
 /// Runs a line of a shell; `ashlar` in it is this program.
 fn shell(line: &str) -> std::io::Result<bool> {
     let own = std::env::current_exe()?;
-    let mut command = Command::new("sh");
+    let mut command = machine::program("sh");
     command.arg("-c");
     match line.strip_prefix("ashlar ") {
         Some(rest) => command.arg(format!("exec \"$0\" {rest}")).arg(own),

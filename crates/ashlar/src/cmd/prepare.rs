@@ -62,7 +62,7 @@ pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done 
 }
 
 fn ip(words: &[&str]) -> Done {
-    let ended = std::process::Command::new("ip").args(words).status();
+    let ended = machine::program("ip").args(words).status();
     match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(format!("`ip {}` has failed", words.join(" "))),

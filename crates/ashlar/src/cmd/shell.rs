@@ -148,7 +148,7 @@ impl Words {
         }
         let program =
             std::env::current_exe().map_err(|e| format!("the program is not found: {e}"))?;
-        let ended = std::process::Command::new(program).args(words).status();
+        let ended = machine::program(program).args(words).status();
         // It has said itself what went wrong.
         ended
             .map(|_| ())

@@ -11,7 +11,6 @@ use rustix::thread::UnshareFlags;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
-use std::process::Command;
 
 /// Makes it. The error is a sentence.
 pub(crate) fn make(asked: &Netns) -> Result<(), String> {
@@ -28,7 +27,7 @@ pub(crate) fn make(asked: &Netns) -> Result<(), String> {
 }
 
 fn ip(verb: &str, name: &str) -> Result<(), String> {
-    match Command::new("ip").args(["netns", verb, name]).status() {
+    match machine::program("ip").args(["netns", verb, name]).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(format!("`ip netns {verb} {name}` has failed")),
         Err(e) => Err(format!("cannot run `ip`: {e}")),

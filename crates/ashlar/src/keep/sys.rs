@@ -117,8 +117,5 @@ fn place(descriptors: &[BorrowedFd]) -> io::Result<()> {
         check(unsafe { libc::dup2(copy, number) })?;
     }
     // Whoever has started the keeper may have files open that say nothing of close-on-exec.
-    let (from, flag) = (beyond as libc::c_uint, libc::CLOSE_RANGE_CLOEXEC);
-    // SAFETY: only marks descriptors; those that the program is to find have lower numbers.
-    let marked = unsafe { libc::syscall(libc::SYS_close_range, from, libc::c_uint::MAX, flag) };
-    check(marked as i32).map(drop)
+    machine::close_on_exec(beyond as u32)
 }

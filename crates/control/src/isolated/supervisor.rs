@@ -6,7 +6,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -162,7 +162,7 @@ impl Life {
     fn once(&mut self) -> io::Result<Option<ExitStatus>> {
         self.saved = None;
         self.follow_saved();
-        let mut command = Command::new(program());
+        let mut command = machine::program(program());
         let group = self.group.as_ref().map(Group::folder);
         command.args(self.isolated.words(group));
         command

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// Bytes buffered before the operating system is asked.
 const BUFFER: usize = 64 * 1024;
@@ -76,7 +76,7 @@ impl Input {
 
     fn unpack(name: &str, program: &str) -> Result<Input, String> {
         let wrong = |e: io::Error| format!("{name}: {program}: {}", reason(&e));
-        let child = Command::new(program)
+        let child = machine::program(program)
             .stdin(File::open(name).map_err(wrong)?)
             .stdout(Stdio::piped())
             .spawn();
