@@ -119,15 +119,22 @@ class AshlarRouter:
 
     def get(self, target: str) -> bytes:
         """The answer of the router's API, such as `get("/v1/info")`."""
+        return self._ask("GET", target)
+
+    def post(self, target: str) -> bytes:
+        """As `get`, of a request that changes something, such as `post("/v1/turns")`."""
+        return self._ask("POST", target)
+
+    def _ask(self, method: str, target: str) -> bytes:
         connection = _Connection(self.socket)
         try:
-            connection.request("GET", target)
+            connection.request(method, target)
             answer = connection.getresponse()
             body = answer.read()
         finally:
             connection.close()
         if answer.status != 200:
-            raise Failed(f"GET {target}: {answer.status} {body.decode(errors='replace')}")
+            raise Failed(f"{method} {target}: {answer.status} {body.decode(errors='replace')}")
         return body
 
     def stats(self) -> dict:
