@@ -184,6 +184,7 @@ impl Manager {
         for (keys, job, place) in places(kind, jobs, &mut self.jobs) {
             add_high(job);
             let (packet, end) = (job.packet.as_mut_ptr(), job.text_end);
+            assert!(end + keys.suite.icv() <= job.packet.len(), "{NO_ROOM}");
             // The vector's block has a number, and is encrypted before the text, with a vector of zeros.
             set_cipher(
                 place,
@@ -215,6 +216,7 @@ impl Manager {
         let places_and_codes = places(kind, jobs, &mut self.jobs).zip(&mut self.codes);
         for ((keys, job, place), codes) in places_and_codes {
             let code = &job.packet[job.text_end..];
+            assert!(code.len() >= keys.suite.icv(), "{NO_ROOM}");
             codes.given[..code.len()].copy_from_slice(code);
             add_high(job);
             let (packet, own) = (job.packet.as_mut_ptr(), codes.own.as_mut_ptr());
@@ -320,6 +322,9 @@ fn all_done(n: usize, done: Option<u32>) {
     );
 }
 
+/// A job that was not made by an association, which pads text to blocks and leaves room for the code.
+const NO_ROOM: &str = "a packet has no room for what intel-ipsec-mb writes";
+
 /// A vector of zeros.
 static ZEROS: Block = Block([0; BLOCK]);
 
@@ -365,6 +370,8 @@ fn set_cipher(
     part: Range<usize>,
     vector: *const u8,
 ) {
+    // The library's calls without checks write whole blocks. Of a suite without a cipher the part is not looked at.
+    assert!(part.start <= part.end && part.len() <= LEN_MAX, "{NO_ROOM}");
     let keys = keys.as_ptr().cast();
     (place.enc_keys, place.dec_keys) = (keys, keys);
     place.__bindgen_anon_1.src = packet;
