@@ -43,6 +43,8 @@ struct State {
     tx_limit: usize,
     up: bool,
     super_frames: bool,
+    /// True since the first super-frame.
+    has_super_frames: bool,
     ended: bool,
     too_long: u64,
     rx_full: u64,
@@ -128,6 +130,7 @@ impl Memory {
                 state.rx_full += 1;
             } else {
                 let bytes = frame.to_vec();
+                state.has_super_frames |= segment > 0;
                 state.rx[queue].push_back(Frame { bytes, segment });
                 taken += 1;
             }
@@ -228,6 +231,11 @@ struct Rx {
 }
 
 impl Rx {
+    /// True if there may be super-frames among the frames that wait.
+    fn brings_super_frames(&self) -> bool {
+        self.memory.lock().has_super_frames
+    }
+
     /// Frames that wait, as packets on which `note` notes what a port knows.
     fn take(&self, into: &mut Batch, max: usize, note: fn(&mut Packet)) -> usize {
         let mut state = self.memory.lock();
@@ -281,6 +289,9 @@ fn note(packet: &mut Packet) {
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        if !self.brings_super_frames() {
+            return self.take(into, max, note);
+        }
         let mut came = Batch::new();
         self.take(&mut came, max, note);
         cut_all(&mut came, |_| self.memory.lock().too_long += 1);

@@ -169,6 +169,7 @@ impl<F: Family> Sending<'_, '_, F> {
     }
 
     /// Finds where packets for an address go.
+    #[inline(never)] // a step without it is small enough to be compiled into the batch's loop
     fn turn_to(&mut self, number: u128) -> Result<(), Verdict> {
         let key = number.to_be_bytes();
         let address = interface::address(key);
