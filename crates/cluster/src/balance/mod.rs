@@ -5,6 +5,7 @@
 //! change moves a bucket when it has been idle; a crash moves it at once.
 
 mod health;
+mod level;
 mod plan;
 mod pool;
 mod rendezvous;

@@ -1,5 +1,6 @@
 //! Back ends, what is to become of them, and the tables that follow from that.
 
+use super::level::level;
 use super::rendezvous::{Candidate, NOBODY, key, owners, retarget};
 use super::table::Table;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -85,6 +86,8 @@ struct Inside {
     deadline: Option<u64>,
     /// A deadline that was asked for, counted from the next sweep.
     allowed: Option<u64>,
+    /// When load is levelled next, and the bucket at which it begins.
+    level: (u64, usize),
 }
 
 /// Back ends and tables. Workers ask for owners without a lock.
@@ -101,6 +104,8 @@ pub struct Pool {
     speaker: AtomicU16,
     /// A bit for each back end that is up.
     up: Box<[AtomicU64]>,
+    /// Bytes that each back end was sent since load was levelled; none: buckets do not follow load.
+    loads: Option<Box<[AtomicU64]>>,
     /// See [`Settings::idle`]; while the pool settles, no silence is long enough.
     idle: AtomicU64,
     /// When the pool has settled; [`NEVER`] before the first sweep.
@@ -108,6 +113,8 @@ pub struct Pool {
     inside: Mutex<Inside>,
 }
 
+/// Nanoseconds between two times that load is levelled.
+const LEVEL: u64 = 1_000_000_000;
 /// Longer than any silence.
 const NEVER: u64 = u64::MAX;
 /// Packets after which back ends in turn begin anew.
@@ -182,10 +189,26 @@ impl Pool {
                 wanted,
                 deadline: None,
                 allowed: None,
+                level: (0, 0),
             }),
+            loads: None,
         };
         pool.publish(&pool.inside());
         pool
+    }
+
+    /// Has buckets follow load: in each second some of them leave back ends with much load for others, when they are idle.
+    pub fn level_load(&mut self) {
+        let count = self.inside().members.len();
+        self.loads = Some((0..count).map(|_| AtomicU64::new(0)).collect());
+    }
+
+    /// Takes note of bytes that were sent to a back end.
+    #[inline]
+    pub fn carry(&self, of: u16, bytes: u64) {
+        if let Some(load) = self.loads.as_ref().and_then(|all| all.get(usize::from(of))) {
+            load.fetch_add(bytes, Relaxed);
+        }
     }
 
     /// The back end whose turn it is at the `count`-th packet of a class, or [`NOBODY`].
@@ -347,6 +370,7 @@ impl Pool {
             self.idle.store(self.settings.idle, Relaxed);
         }
         let mut inside = self.inside();
+        self.level(&mut inside, now);
         if let Some(allowed) = inside.allowed.take() {
             inside.deadline = Some(now.saturating_add(allowed));
         }
@@ -368,6 +392,33 @@ impl Pool {
             inside.deadline = None;
         }
         Some(ended)
+    }
+
+    /// Has some buckets leave back ends with much load. Those that could not move since the last time stay where they are,
+    /// as their flows talk. While buckets move by plan, nothing is levelled.
+    fn level(&self, inside: &mut Inside, now: u64) {
+        let Some(loads) = &self.loads else {
+            return;
+        };
+        if now < inside.level.0 || inside.deadline.is_some() || inside.allowed.is_some() {
+            return;
+        }
+        inside.level.0 = now.saturating_add(LEVEL);
+        let loads: Vec<u64> = loads.iter().map(|load| load.swap(0, Relaxed)).collect();
+        if self.idle.load(Relaxed) == NEVER {
+            return;
+        }
+        for (of, table) in inside.wanted.iter_mut().zip(&self.tables) {
+            for (at, target) in of.targets.iter_mut().enumerate() {
+                let (owner, _) = table.get(at);
+                let takes = of.candidates.get(usize::from(owner));
+                if takes.is_some_and(Option::is_some) {
+                    *target = owner;
+                }
+            }
+            inside.level.1 += level(&mut of.targets, &of.candidates, &loads, inside.level.1);
+            table.set_targets(&of.targets);
+        }
     }
 
     /// Goes on where another pool is: back ends of the same name keep their health and what the operator wants, and

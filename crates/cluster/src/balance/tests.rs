@@ -332,3 +332,57 @@ fn a_new_description_keeps_health_intents_and_the_places_of_buckets() {
     third.follow(&new);
     assert_eq!(third.owners(0), vec![0; BUCKETS]);
 }
+
+/// Back ends by load: a bucket with packets stays, silent ones level the load out, and a crash still moves at once.
+#[test]
+fn load_is_levelled_by_silent_buckets() {
+    let settings = Settings {
+        idle: 100_000_000,
+        deadline: 30_000_000_000,
+        settle: 0,
+    };
+    let members = ["r1", "r2", "r3"].map(|name| Member {
+        name: name.into(),
+        weight: 1,
+    });
+    let mut pool = Pool::new(settings, members.to_vec(), Vec::new(), vec![0]);
+    pool.level_load();
+    let first = pool.owners(0);
+    // Buckets of r1 with a flow each: those that talk without a pause, and those that come every 200 ms.
+    let mine = (0..)
+        .zip(&first)
+        .filter(|(_, owner)| **owner == 0)
+        .map(|(at, _)| at);
+    let mine: Vec<u16> = mine.take(400).collect();
+    let (steady, pausing) = mine.split_at(100);
+    let mut sent = [0_u64; 3];
+    for step in 0..2000_u64 {
+        let now = step * 20_000_000;
+        pool.sweep(now);
+        if step == 1900 {
+            sent = [0; 3];
+        }
+        let pausing = pausing.iter().filter(|_| step % 10 == 0);
+        for bucket in steady.iter().chain(pausing) {
+            let bytes = if steady.contains(bucket) { 10 } else { 100 };
+            let owner = pool.owner(0, *bucket, now);
+            pool.carry(owner, bytes);
+            sent[usize::from(owner)] += bytes;
+        }
+    }
+    assert!(
+        steady
+            .iter()
+            .all(|at| pool.owners(0)[usize::from(*at)] == 0),
+        "a flow that talks stays"
+    );
+    let all: u64 = sent.iter().sum();
+    for sent in sent {
+        assert!(
+            sent.abs_diff(all / 3) * 100 <= all / 3 * 10,
+            "{sent} of {all}"
+        );
+    }
+    pool.set_up(0, false, 41_000_000_000);
+    assert!(pool.owners(0).iter().all(|owner| *owner != 0));
+}

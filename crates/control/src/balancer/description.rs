@@ -15,8 +15,8 @@ pub struct Description {
     pub back: Vec<String>,
     /// The balancer's address on the network behind it, and the length of the network's prefix.
     pub address: (Ipv4Addr, u8),
-    /// True if packets go to back ends in turn, false if flows are kept in order.
-    pub in_turn: bool,
+    /// BalancePool's ALGORITHM.
+    pub algorithm: String,
     /// BalancePool's KEY.
     pub key: String,
     /// BalancePool's SEED.

@@ -69,7 +69,8 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
             None
         }
     });
-    let in_turn = choice(r, &mut fields, "algorithm", &["flows", "round-robin"]) == 1;
+    let algorithms = ["flows", "least-loaded", "round-robin"];
+    let algorithm = algorithms[choice(r, &mut fields, "algorithm", &algorithms)].to_owned();
     let keys = ["symmetric", "flow", "outside"];
     let key = keys[choice(r, &mut fields, "key", &keys)].to_owned();
     let seed = fields.value::<u32>(r, "seed").map_or(0, |(seed, _)| seed);
@@ -107,7 +108,7 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
         inside,
         back,
         address: address?,
-        in_turn,
+        algorithm,
         key,
         seed,
         speakers: speaking,

@@ -72,8 +72,8 @@ fn pool(out: &mut String, of: &Description) {
     }
     let (address, length) = of.address;
     arguments.push(format!("INSIDE {}", Prefix4::new(address, length)));
-    if of.in_turn {
-        arguments.push("ALGORITHM round-robin".to_owned());
+    if of.algorithm != "flows" {
+        arguments.push(format!("ALGORITHM {}", of.algorithm));
     }
     arguments.push(format!("KEY {}", of.key));
     if of.seed != 0 {

@@ -186,14 +186,18 @@ impl Element for BalanceIn {
             _ if self.has_rest => return Verdict::out(self.backs as u8),
             _ => return Verdict::drop(NOT_IP),
         };
-        let Some(backend) = self.shared.backends.get(usize::from(backend)) else {
-            return Verdict::drop(if backend == NOBODY && to.is_group() {
+        let number = backend;
+        let Some(backend) = self.shared.backends.get(usize::from(number)) else {
+            return Verdict::drop(if number == NOBODY && to.is_group() {
                 OWN
             } else {
                 NO_BACKEND
             });
         };
         let ether = backend.ether;
+        if self.shared.by_load {
+            self.shared.pool.carry(number, packet.len() as u64);
+        }
         if let Some(destination) = packet.data_mut().first_chunk_mut::<6>() {
             *destination = ether.0;
         }

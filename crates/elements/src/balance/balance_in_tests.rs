@@ -87,6 +87,32 @@ fn packets_in_turn_reach_all_back_ends_alike() {
 }
 
 #[test]
+fn flows_leave_a_back_end_with_more_load_in_their_silence() {
+    let mut bench = bench("ALGORITHM least-loaded");
+    let all: Vec<Vec<u8>> = (0..3000).map(packet).collect();
+    bench.push("in", &all);
+    let first = backends(&mut bench);
+    let packets: Vec<Vec<u8>> = all
+        .into_iter()
+        .zip(first)
+        .filter(|(_, of)| *of == 1)
+        .map(|(packet, _)| packet)
+        .collect();
+    for _ in 0..120 {
+        bench.advance(Duration::from_millis(200));
+        bench.push("in", &packets);
+    }
+    let now: Vec<u8> = backends(&mut bench).split_off(119 * packets.len());
+    for backend in 1..=3 {
+        let share = now.iter().filter(|of| **of == backend).count() * 3;
+        assert!(
+            share.abs_diff(packets.len()) * 4 < packets.len(),
+            "{backend}: {share}"
+        );
+    }
+}
+
+#[test]
 fn the_router_itself_is_the_one_that_speaks_for_it() {
     let mut bench = bench("OWN 10.0.1.1/24 fd00::1, SPEAKER r3 r1");
     let own = |n: u16| {

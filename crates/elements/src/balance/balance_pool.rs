@@ -25,7 +25,11 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ALGORITHM`: `flows`, which keeps flows in order, or `round-robin`. Default `flows`.
+//! - `ALGORITHM`: default `flows`.
+//!   - `flows` keeps flows in order.
+//!   - `least-loaded` does, too. In each second some buckets leave the back ends that were sent more bytes than their
+//!     weights say, for those with less; a bucket with packets stays. Balancers do not agree about the buckets then.
+//!   - `round-robin` takes the back ends in turn, packet by packet.
 //! - `KEY`: packets with the same key have the same back end: `flow` (addresses, ports, protocol), `symmetric` (the same
 //!   for both directions of a flow), or `outside` (the address of the host outside, for back ends that translate
 //!   addresses). Default `symmetric`. Fragments and ICMP errors go where their flow goes.

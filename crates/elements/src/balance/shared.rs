@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(super) backends: Vec<Backend>,
     /// Packets go to back ends in turn, and not by their flows.
     pub(super) in_turn: bool,
+    /// True if buckets follow load.
+    pub(super) by_load: bool,
     pub(super) sorter: Sorter,
     pub(super) owners4: Ranges<u32>,
     pub(super) owners6: Ranges<u128>,
@@ -94,6 +96,7 @@ impl Shared {
             pool: Pool::new(settings, members.collect(), classes, speakers),
             backends,
             in_turn: false,
+            by_load: false,
             sorter: Sorter::new(Key::default(), 0),
             owners4: Ranges::default(),
             owners6: Ranges::default(),
@@ -249,10 +252,15 @@ impl Shared {
         shared.in_turn = match &*algorithm {
             "flows" => false,
             "round-robin" => true,
+            "least-loaded" => {
+                shared.pool.level_load();
+                shared.by_load = true;
+                false
+            }
             other => {
                 args.error_in_whole(
                     format!("there is no ALGORITHM `{other}`"),
-                    "write flows or round-robin",
+                    "write flows, least-loaded or round-robin",
                 );
                 false
             }
