@@ -168,6 +168,19 @@ def test_a_drained_box_ends_without_a_lost_packet(bed):
     assert "r1 drained by hand" in shown
 
 
+def test_load_is_levelled_without_a_lost_or_reordered_packet(lab):
+    bed = Bed(lab, ["r1", "r2"], workers=2, more='algorithm = "least-loaded"')
+    bed.start()
+    ready(bed)
+    # r2 begins with a fifth of the flows, so that much has to move: then the weights are the same again.
+    bed.balance("weight", "r1", "4", "--within", "0")
+    until(lambda: bed.buckets("r2") < 20000, "r2 to have its share")
+    bed.balance("weight", "r1", "1", "--within", "60s")
+    outcome = bed.load(2000, 6.0, flows=1000)
+    assert (outcome.lost, outcome.reordered, outcome.twice) == (0, 0, 0)
+    until(lambda: abs(bed.buckets("r2") - 32768) < 6000, "both to have their share", timeout=30)
+
+
 def counted(bed: Bed, name: str, connection: Connection) -> bool:
     """True if packets of a connection cross a box."""
     before = bed.forwarded(name)
