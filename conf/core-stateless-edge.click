@@ -16,7 +16,8 @@ define(
 );
 
 // In. What comes with a state is forged: routers inside would believe it.
-FromDevice($OUTSIDE) -> from :: Classifier(12/88b5, 12/0800);
+// Priority tags (VLAN 0) are removed. Frames to any station are taken.
+FromDevice($OUTSIDE) -> HostEtherFilter($OUTSIDE:eth, DROP_OTHER false) -> from :: Classifier(12/88b5, 12/0800);
 from[0] -> forged :: Discard;
 from[1] -> Strip(14) -> CheckIPHeader -> DecIPTTL
     -> flows :: FlowTable(BY match, LINK $LINK, BIN $WIDTH)
@@ -24,6 +25,6 @@ from[1] -> Strip(14) -> CheckIPHeader -> DecIPTTL
     -> DPSEncap(LINK $LINK, BIN $WIDTH) -> EtherEncap(0x88b5, $CORE:eth, $NEXT) -> ToDevice($CORE);
 
 // Out. The last link keeps the promise, too; behind it packets are as they came.
-FromDevice($CORE) -> Classifier(12/88b5) -> Strip(14) -> DPSDecap -> CheckIPHeader -> DecIPTTL
+FromDevice($CORE) -> HostEtherFilter($CORE:eth, DROP_OTHER false) -> Classifier(12/88b5) -> Strip(14) -> DPSDecap -> CheckIPHeader -> DecIPTTL
     -> out :: DeadlineQueue(1000, WIDTH $WIDTH) -> BandwidthShaper($LINK)
     -> EtherEncap(0x0800, $OUTSIDE:eth, $HOST) -> ToDevice($OUTSIDE);

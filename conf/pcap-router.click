@@ -36,9 +36,17 @@ elementclass Out6 { $mtu |
 out0 :: ToDevice(pcap:$OUT0);
 out1 :: ToDevice(pcap:$OUT1);
 
-FromDevice(pcap:$IN) -> kind :: Classifier(12/0800, 12/86dd);   // other frames are dropped (no_match)
+// IP, without a tag or with a priority tag (VLAN 0); other frames are dropped (no_match).
+FromDevice(pcap:$IN) -> kind :: Classifier(
+    12/0800,
+    12/86dd,
+    12/8100 14/0000%0fff 16/0800,
+    12/8100 14/0000%0fff 16/86dd);
 
-kind[0] -> Strip(14)
+kind[2] -> Strip(4) -> ip4 :: Strip(14);
+kind[3] -> Strip(4) -> ip6 :: Strip(14);
+
+kind[0] -> ip4
     -> CheckIPHeader(INTERFACES $IP/32)
     -> rt4 :: RadixIPLookup($IP/32 2, 0.0.0.0/1 0, 128.0.0.0/1 1);
 rt4[0] -> low4 :: Out4($MTU) -> out0;
@@ -47,7 +55,7 @@ rt4[2] -> IPReassembler -> ICMPPingResponder -> rt4;
 low4[1] -> rt4;
 high4[1] -> rt4;
 
-kind[1] -> Strip(14)
+kind[1] -> ip6
     -> CheckIP6Header
     -> hop :: IP6HopByHop
     -> local6 :: IP6Local($IP6)

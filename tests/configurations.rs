@@ -165,13 +165,12 @@ fn read(path: &Path) -> Vec<Vec<u8>> {
     all
 }
 
-#[test]
-fn the_pcap_router_accounts_for_every_packet_of_a_file() {
-    let folder = std::env::temp_dir().join(format!("ashlar-pcap-router-{}", std::process::id()));
+/// Packets of a file through the pcap router: its books, and what it has written to its two files.
+fn through_the_pcap_router(name: &str, frames: &[Vec<u8>]) -> (Books, Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let folder = std::env::temp_dir().join(format!("ashlar-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
     let (input, low, high) = (path("in"), path("low"), path("high"));
-    let frames = testkit::traffic::mix(9, 5000);
     let mut writer = Writer::new(File::create(&input).expect("a file")).expect("a header");
     for (i, frame) in frames.iter().enumerate() {
         writer.write(i as u64, frame).expect("a frame");
@@ -194,6 +193,41 @@ fn the_pcap_router_accounts_for_every_packet_of_a_file() {
 
     let (low, high) = (read(Path::new(&low)), read(Path::new(&high)));
     std::fs::remove_dir_all(&folder).expect("the folder goes");
+    (books, low, high)
+}
+
+#[test]
+fn the_pcap_router_takes_frames_with_priority_tags() {
+    let mut frames = [
+        testkit::ip4()
+            .src("10.0.0.1")
+            .dst("10.0.0.2")
+            .udp(1, 2)
+            .payload([0; 20])
+            .bytes(),
+        testkit::ip6()
+            .src("2001:db8::5")
+            .dst("2001:db8::6")
+            .udp(1, 2)
+            .payload([0; 20])
+            .bytes(),
+    ];
+    for (frame, kind) in frames.iter_mut().zip([[8, 0], [0x86, 0xdd]]) {
+        let mut tagged = vec![2; 12];
+        tagged.extend([0x81, 0, 0xe0, 0]);
+        tagged.extend(kind);
+        tagged.append(frame);
+        *frame = tagged;
+    }
+    let (books, low, high) = through_the_pcap_router("pcap-router-priority", &frames);
+    assert_eq!((low.len(), high.len()), (2, 0), "{:?}", books.drops());
+    assert!(low.iter().all(|frame| frame[12..14] != [0x81, 0]));
+}
+
+#[test]
+fn the_pcap_router_accounts_for_every_packet_of_a_file() {
+    let frames = testkit::traffic::mix(9, 5000);
+    let (books, low, high) = through_the_pcap_router("pcap-router", &frames);
     let sent = books.ended_at("ToDevice");
     assert_eq!(sent, (low.len() + high.len()) as u64);
     let dropped: u64 = books.drops().iter().map(|d| d.1).sum();

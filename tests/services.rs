@@ -205,7 +205,10 @@ fn each_service_takes_packets_their_way_and_tells_its_flows() {
                 let answer = router.handler(&format!("{element}.add"), &format!("{flow} {wants}"));
                 assert_eq!(answer.starts_with("reserved"), sorts, "{answer}");
             }
-            let frames: Vec<_> = (0..2 * PACKETS).map(|n| frame(service, n % 2)).collect();
+            let mut frames: Vec<_> = (0..2 * PACKETS).map(|n| frame(service, n % 2)).collect();
+            // Half of them have a priority tag (802.1Q, 6.9).
+            let tagged = frames.iter_mut().take(PACKETS);
+            tagged.for_each(|frame| _ = frame.splice(12..12, [0x81, 0, 0xe0, 0]));
             router.receive(0, frames.iter().map(Vec::as_slice));
             router.settle();
             router.advance(Duration::from_millis(20));
@@ -255,11 +258,15 @@ fn an_edge_writes_states_takes_them_off_and_believes_nobody_outside() {
         };
         // The flow that was set up, another one, and one that says it was.
         let forged = state(0, 0x0800);
-        let from_outside = [
+        let mut from_outside = [
             framed(0x0800, &[], 0),
             framed(0x0800, &[], 1),
             framed(0x88b5, &forged, 1),
         ];
+        // A priority tag changes nothing.
+        from_outside
+            .iter_mut()
+            .for_each(|frame| _ = frame.splice(12..12, [0x81, 0, 0x60, 0]));
         router.receive(0, from_outside.iter().map(Vec::as_slice));
         let from_core = [framed(0x88b5, &forged, 0), framed(0x0800, &[], 1)];
         router.receive(1, from_core.iter().map(Vec::as_slice));

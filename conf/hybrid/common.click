@@ -4,11 +4,13 @@
 define($DEV0 eth0, $DEV1 eth1);
 
 elementclass DNS {
-  input -> ip :: Classifier(12/0800, -);
+  // IPv4, without a tag or with a priority tag (VLAN 0), which stays.
+  input -> ip :: Classifier(12/0800, 12/8100 14/0000%0fff 16/0800, -);
   ip[0] -> MarkIPHeader(14) -> dns :: IPClassifier(udp port 53, -);
   dns[0] -> [0] output;
   dns[1] -> [1] output;
-  ip[1] -> [1] output;
+  ip[1] -> MarkIPHeader(18) -> dns;
+  ip[2] -> [1] output;
 }
 
 out0 :: ToDevice($DEV0);

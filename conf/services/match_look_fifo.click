@@ -17,7 +17,9 @@ define(
 );
 
 // PORT of a flow is its next hop. Packets of no flow go by the first link.
-FromDevice($DEV0) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+// A priority tag (VLAN 0) is removed. Frames to any station are taken.
+FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
+    -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
     -> flows :: FlowTable(BY match);
 
 flows[0] -> DecIPTTL -> Queue(1000)

@@ -16,7 +16,9 @@ define(
     $NEXT2 02:00:00:00:02:02
 );
 
-FromDevice($DEV0) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+// A priority tag (VLAN 0) is removed. Frames to any station are taken.
+FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
+    -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
     -> next :: DirectIPLookup(10.1.0.0/16 0, 10.2.0.0/16 1);
 
 next[0] -> DecIPTTL -> flows1 :: FlowTable(BY match)

@@ -16,7 +16,9 @@ define(
 );
 
 // Labels 16 and 17 are the links; what is below them, another label or an IP packet, goes on.
-FromDevice($DEV0) -> Classifier(12/8847) -> Strip(14)
+// A priority tag (VLAN 0) is removed. Frames to any station are taken.
+FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
+    -> Classifier(12/8847) -> Strip(14)
     -> next :: MPLSLookup(16 pop 10.0.1.2 0, 17 pop 10.0.2.2 1);
 
 next[0] -> Queue(1000)

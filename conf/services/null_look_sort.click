@@ -19,7 +19,9 @@ define(
 
 // Labels 16 and 17 are the links; what is below them, another label or an IP packet, goes on. An IP packet without a label
 // has no way here, and is dropped.
-FromDevice($DEV0) -> Classifier(12/88b5) -> Strip(14) -> state :: DPSDecap;
+// A priority tag (VLAN 0) is removed. Frames to any station are taken.
+FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
+    -> Classifier(12/88b5) -> Strip(14) -> state :: DPSDecap;
 state[0] -> no_label :: Discard;
 state[1] -> next :: MPLSLookup(16 pop 10.0.1.2 0, 17 pop 10.0.2.2 1);
 

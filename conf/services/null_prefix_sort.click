@@ -18,7 +18,9 @@ define(
 );
 
 // All ports lead to routers of the network, so what packets say is believed; conf/core-stateless-edge.click is its edge.
-FromDevice($DEV0) -> Classifier(12/88b5) -> Strip(14) -> DPSDecap -> CheckIPHeader
+// A priority tag (VLAN 0) is removed. Frames to any station are taken.
+FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
+    -> Classifier(12/88b5) -> Strip(14) -> DPSDecap -> CheckIPHeader
     -> next :: DirectIPLookup(10.1.0.0/16 0, 10.2.0.0/16 1);
 
 next[0] -> DecIPTTL -> DeadlineQueue(1000, WIDTH $WIDTH) -> BandwidthShaper($LINK)

@@ -17,7 +17,9 @@ define(
 );
 
 // A flow's PORT says of which link its rate is reserved; the label table has the way.
-FromDevice($DEV0) -> Classifier(12/8847) -> Strip(14)
+// A priority tag (VLAN 0) is removed. Frames to any station are taken.
+FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
+    -> Classifier(12/8847) -> Strip(14)
     -> flows :: FlowTable(BY label)
     -> next :: MPLSLookup(100 swap 200 10.0.1.2 0, 101 swap 201 10.0.2.2 1);
 flows[1] -> next;

@@ -18,7 +18,9 @@ define(
     $WIDTH 1ms                  // of a bin: a packet is at most this late at a hop
 );
 
-FromDevice($DEV0) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+// A priority tag (VLAN 0) is removed. Frames to any station are taken.
+FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
+    -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
     -> next :: DirectIPLookup(10.1.0.0/16 0, 10.2.0.0/16 1);
 
 next[0] -> DecIPTTL -> flows1 :: FlowTable(BY dscp, LINK $LINK, BIN $WIDTH)
