@@ -626,8 +626,8 @@ impl Simulation {
     }
 
     fn open_loss(&mut self, of: u16, failure: Failure) {
-        let states = self.balancers[0].pool.states();
-        let owned = states[usize::from(of)].buckets.0;
+        let buckets = |one: &Balancer| one.pool.states()[usize::from(of)].buckets.0;
+        let owned = self.balancers.iter().map(buckets).max().unwrap_or(0);
         self.report.losses.push(Loss {
             failure,
             share: owned as f64 / BUCKETS as f64,

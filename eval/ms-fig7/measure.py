@@ -1,0 +1,68 @@
+#!/usr/bin/python3
+"""Multistage routers, Figure 7: what 1 to 4 balancers and 1 to 10 routers carry, in virtual time."""
+
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import machine  # noqa: E402
+from lib.figure import Figure, table  # noqa: E402
+from lib.lab import printed  # noqa: E402
+from lib.plot import COLORS  # noqa: E402
+
+BALANCERS, ROUTERS = range(1, 5), range(1, 11)
+LINE = 1_488_095
+ROUTER = 640_000
+# Of the paper's text: balancers, routers, kpps.
+PAPER = {(1, 1): 640, (1, 3): 1488, (2, 2): 1280, (4, 10): 6000}
+COUNTS = json.loads((machine.ROOT / "eval" / "bench" / "instructions.json").read_text())
+
+
+def simulated(balancers, routers):
+    # Each host sends to others: two ports are the least, and one balancer has both.
+    fronts = max(balancers, 2)
+    words = ["-n", fronts, "--balancers", balancers, "--backends", routers, "--rate", LINE * balancers / fronts, "--front-port", LINE,
+             "--backend", ROUTER, "--back-port", ROUTER, "--round-robin", "--time", 20]
+    return printed("balance", "simulate", "--json", *map(str, words))
+
+
+def steps():
+    for b in BALANCERS:
+        for r in ROUTERS:
+            yield f"paper {b} {r}", lambda _, b=b, r=r: simulated(b, r)
+    names = ("forward", "router", "balance-rr", "balance-rr-3-ports", "balance-flows", "balance-flows-256", "balance-back")
+    yield "costs", lambda _: {name: COUNTS[name] for name in names}
+
+
+def kpps(raw, b, r):
+    return raw["results"][f"paper {b} {r}"][0]["carried_pps"] / 1e3
+
+
+def values(raw):
+    costs = raw["results"]["costs"][0]
+    head = ["routers", *[f"{b} balancer{'s' if b > 1 else ''}" for b in BALANCERS]]
+    rows = [[r, *[f"{kpps(raw, b, r):,.0f}" for b in BALANCERS]] for r in ROUTERS]
+    forward = costs["forward"]["own"]
+    count = [[name, one["own"], f"{one['own'] - forward:+.1f}", one["commit"]] for name, one in costs.items()]
+    return {
+        "paper": table(head, rows),
+        "text": table(["balancers", "routers", "paper, kpps", "here, kpps"],
+                      [[b, r, f"{told:,}", f"{kpps(raw, b, r):,.0f}"] for (b, r), told in PAPER.items()]),
+        "costs": table(["configuration", "instructions", "over forward", "commit"], count),
+    }
+
+
+def draw(axes, raw):
+    for b, color in zip(BALANCERS, COLORS):
+        label = "1 balancer" if b == 1 else f"{b} balancers"
+        axes.plot(list(ROUTERS), [kpps(raw, b, r) / 1e3 for r in ROUTERS], "o-", color=color, markersize=3, label=label)
+    axes.plot([r for _, r in PAPER], [told / 1e3 for told in PAPER.values()], "k*", label="paper's text")
+    axes.set(xlabel="routers", ylabel="Mpps")
+    axes.legend(fontsize=7)
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(6, 3.6), lab=False)
+
+if __name__ == "__main__":
+    figure.main()
