@@ -18,8 +18,8 @@ CASES = int(os.environ.get("CLICK_CASES", "20"))
 SEED = int(os.environ.get("CLICK_SEED", "1"))
 
 AGREE = """
-AggregateFirst AggregatePaint CheckLength CheckPaint DRRSched DropBroadcasts FixIPSrc FrontDropQueue FullNoteQueue
-GetIPAddress Idle NotifierQueue Null PaintTee PrioSched PullNull PushNull QuickNoteQueue RoundRobinSched RoundRobinSwitch
+AggregateFirst AggregatePaint CheckLength DRRSched DropBroadcasts FixIPSrc FrontDropQueue FullNoteQueue
+Idle NotifierQueue Null PrioSched PullNull PushNull RoundRobinSched RoundRobinSwitch
 SimplePrioSched Tee ThreadSafeQueue
 """.split()
 
