@@ -64,6 +64,11 @@ fn what_describes_a_balancer_is_refused_or_the_balancer_can_run() {
 }
 
 #[test]
+fn message_of_another_balancer_is_refused_or_read_as_it_is_written() {
+    run("peers", 600, 100);
+}
+
+#[test]
 fn internal_links_may_bring_any_bytes() {
     run("cluster", 20_000, 5_000);
 }

@@ -21,6 +21,7 @@ pub mod netlink;
 pub mod node;
 pub mod offload;
 pub mod patterns;
+pub mod peers;
 pub mod rewriters;
 pub mod routers;
 pub mod script;
@@ -121,6 +122,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "patterns",
         run: patterns::run,
+    },
+    Target {
+        name: "peers",
+        run: peers::run,
     },
     Target {
         name: "rewriters",

@@ -8,7 +8,7 @@ use crate::cli::Balancer;
 use crate::cli::balancer::{BalancerPlan, OneBackend, ShowBackends, Weight};
 use cluster::balance::{Demand, Layout, plan};
 use control::Source;
-use control::balancer::generate::{HEALTH, POOL};
+use control::balancer::generate::{HEALTH, PEER, POOL};
 use control::balancer::{Description, backend, generate};
 use control::client::{Client, encode};
 use control::file;
@@ -77,6 +77,8 @@ fn show(asked: &ShowBackends) -> Done {
     let backends = read(&client, &format!("{POOL}.backends"), "")?;
     let health = read(&client, &format!("{HEALTH}.backends"), "")?;
     let journal = read(&client, &format!("{POOL}.journal"), "")?;
+    // Without other balancers there is no such element.
+    let peers = read(&client, &format!("{PEER}.peers"), "").unwrap_or_default();
     let health_of = |name: &str| {
         let mut lines = health.lines().filter_map(|line| line.split_once(' '));
         lines
@@ -89,11 +91,15 @@ fn show(asked: &ShowBackends) -> Done {
             .map(|(name, state)| json!({"name": name, "state": state, "health": health_of(name)}))
             .collect();
         let events: Vec<&str> = journal.lines().collect();
-        return print_json(&json!({"backends": all, "journal": events}));
+        let peers: Vec<&str> = peers.lines().collect();
+        return print_json(&json!({"backends": all, "balancers": peers, "journal": events}));
     }
     let mut text = String::new();
     for (name, state) in pairs {
         let _ = writeln!(text, "{name} {state}\n  health: {}", health_of(name));
+    }
+    for line in peers.lines() {
+        let _ = writeln!(text, "balancer {line}");
     }
     let lines: Vec<&str> = journal.lines().collect();
     for line in lines.iter().skip(lines.len().saturating_sub(10)) {

@@ -4,8 +4,10 @@
 //! weights of the back ends alone: so all balancers compute the same table, whatever has happened before. A planned
 //! change moves a bucket when it has been idle; a crash moves it at once.
 
+mod agreement;
 mod health;
 mod level;
+pub mod message;
 mod plan;
 mod pool;
 mod rendezvous;
@@ -13,11 +15,14 @@ mod rendezvous;
 pub mod simulate;
 mod table;
 
+pub use agreement::{Agreement, Heard, Relation};
 pub use health::{Cause, Change, Settings as HealthSettings, Watch};
 pub use plan::{Demand, Layout, plan};
 pub use pool::{Class, Ended, Intent, Member, Pool, Settings, State};
 pub use rendezvous::{BUCKETS, Candidate, NOBODY, WEIGHT_MAX, key, owners, retarget};
 pub use table::Table;
 
+#[cfg(test)]
+mod agreement_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! Back ends, what is to become of them, and the tables that follow from that.
 
 use super::level::level;
-use super::rendezvous::{Candidate, NOBODY, key, owners, retarget};
+use super::message::{Setting, TableState};
+use super::rendezvous::{Candidate, NOBODY, digest, key, owners, retarget};
 use super::table::Table;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -69,8 +70,24 @@ pub enum Ended {
 struct One {
     member: Member,
     intent: Intent,
+    /// Changes by hand.
+    stamp: u32,
+    /// Time in nanoseconds that the last of them left to buckets.
+    within: Option<u64>,
     up: bool,
     since: u64,
+}
+
+impl One {
+    fn setting(&self) -> Setting {
+        let ms = |within: u64| u32::try_from(within / 1_000_000).unwrap_or(u32::MAX - 1);
+        Setting {
+            stamp: self.stamp,
+            is_drained: self.intent == Intent::Drained,
+            weight: self.member.weight,
+            within_ms: self.within.map(ms),
+        }
+    }
 }
 
 /// A table's candidates and the owners that follow from them.
@@ -158,6 +175,8 @@ impl Pool {
         let one = |member| One {
             member,
             intent: Intent::Used,
+            stamp: 0,
+            within: None,
             up: true,
             since: 0,
         };
@@ -305,6 +324,7 @@ impl Pool {
         let mut inside = self.inside();
         if let Some(one) = inside.members.get_mut(usize::from(of)) {
             one.intent = intent;
+            (one.stamp, one.within) = (one.stamp.saturating_add(1), deadline);
             self.change(&mut inside, deadline);
         }
     }
@@ -314,8 +334,61 @@ impl Pool {
         let mut inside = self.inside();
         if let Some(one) = inside.members.get_mut(usize::from(of)) {
             one.member.weight = weight;
+            (one.stamp, one.within) = (one.stamp.saturating_add(1), deadline);
             self.change(&mut inside, deadline);
         }
+    }
+
+    /// Takes over what an operator set at another balancer for the back end with this key, if it is newer. Returns the
+    /// back end's number if it is.
+    pub fn learn(&self, of: u64, new: Setting) -> Option<u16> {
+        let mut inside = self.inside();
+        let mut all = inside.members.iter();
+        let at = all.position(|one| key(&one.member.name) == of)?;
+        let one = &mut inside.members[at];
+        if new <= one.setting() {
+            return None;
+        }
+        one.stamp = new.stamp;
+        one.member.weight = new.weight;
+        one.intent = match new.is_drained {
+            true => Intent::Drained,
+            false => Intent::Used,
+        };
+        one.within = new.within_ms.map(|ms| u64::from(ms) * 1_000_000);
+        let within = one.within;
+        self.change(&mut inside, within);
+        Some(at as u16)
+    }
+
+    /// Back ends as operators set them, by the keys of their names.
+    pub fn settings_by_hand(&self) -> Vec<(u64, Setting)> {
+        let inside = self.inside();
+        let all = inside.members.iter();
+        all.map(|one| (key(&one.member.name), one.setting()))
+            .collect()
+    }
+
+    /// The tables as they shall be, and whether buckets move.
+    pub fn tables(&self) -> Vec<TableState> {
+        let inside = self.inside();
+        let is_moving = inside.deadline.is_some() || inside.allowed.is_some();
+        let all = inside.wanted.iter();
+        all.map(|of| TableState {
+            digest: digest(&of.candidates),
+            is_moving,
+        })
+        .collect()
+    }
+
+    /// Of 64 buckets of a table, says which may not move though they are idle, and moves others at once, by their bits.
+    pub fn hold(&self, table: usize, word: usize, held: u64, moved: u64) {
+        self.tables[table].hold(word, held, moved);
+    }
+
+    /// True if a bucket of a table still moves, and true if it does and is not idle.
+    pub fn waits(&self, table: usize, bucket: usize, now: u64) -> (bool, bool) {
+        self.tables[table].waits(bucket, now, self.idle.load(Relaxed))
     }
 
     /// Makes the tables follow from the back ends.
@@ -438,6 +511,10 @@ impl Pool {
                     .find(|old| old.member.name == one.member.name);
                 if let Some(known) = known {
                     (one.up, one.since, one.intent) = (known.up, known.since, known.intent);
+                    (one.stamp, one.within) = (known.stamp, known.within);
+                    if one.member.weight != known.member.weight {
+                        one.stamp = one.stamp.saturating_add(1);
+                    }
                 }
             }
             let number = |old: &One| {

@@ -57,6 +57,14 @@ const fn logarithm(mut x: u64) -> u64 {
     result
 }
 
+/// Digest of candidates, whatever their order: equal digests mean equal owners.
+pub(super) fn digest(candidates: &[Option<Candidate>]) -> u64 {
+    let each = candidates.iter().flatten();
+    each.fold(0, |sum: u64, one| {
+        sum.wrapping_add(mix(one.key ^ mix(u64::from(one.weight))))
+    })
+}
+
 /// Key of a name: FNV-1a over its bytes, mixed.
 pub fn key(name: &str) -> u64 {
     let bytes = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

@@ -1,7 +1,7 @@
 //! The table that workers read: owners of buckets, now and soon.
 
 use super::rendezvous::{BUCKETS, NOBODY};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Tick of a bucket that has not been watched yet. Ticks of watched buckets are odd.
 const UNSEEN: u32 = 0;
@@ -14,6 +14,8 @@ pub struct Table {
     entries: Box<[AtomicU32]>,
     /// Tick of the last packet, of buckets that move.
     seen: Box<[AtomicU32]>,
+    /// A bit for each bucket that another balancer forbids to move, though it be idle here.
+    held: Box<[AtomicU64]>,
 }
 
 #[inline]
@@ -45,6 +47,7 @@ impl Table {
         Table {
             entries: entries.collect(),
             seen: (0..BUCKETS).map(|_| AtomicU32::new(UNSEEN)).collect(),
+            held: (0..BUCKETS / 64).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -65,7 +68,7 @@ impl Table {
         let (owner, target) = halves(known);
         let now = tick(now);
         let last = self.seen[bucket].swap(now, Relaxed);
-        if last == UNSEEN || !is_idle(last, now, idle) {
+        if last == UNSEEN || !is_idle(last, now, idle) || self.is_held(bucket) {
             return owner;
         }
         let moved = entry(target, target);
@@ -116,7 +119,7 @@ impl Table {
     pub fn sweep(&self, now: u64, idle: u64) -> usize {
         let mut moving = 0;
         let now = tick(now);
-        for (slot, seen) in self.entries.iter().zip(&self.seen) {
+        for (bucket, (slot, seen)) in self.entries.iter().zip(&self.seen).enumerate() {
             let known = slot.load(Relaxed);
             let (owner, target) = halves(known);
             if owner == target {
@@ -125,7 +128,7 @@ impl Table {
             match seen.load(Relaxed) {
                 // A packet may come meanwhile: then its time counts.
                 UNSEEN => _ = seen.compare_exchange(UNSEEN, now, Relaxed, Relaxed),
-                last if is_idle(last, now, idle) => {
+                last if is_idle(last, now, idle) && !self.is_held(bucket) => {
                     let moved = entry(target, target);
                     if slot
                         .compare_exchange(known, moved, Relaxed, Relaxed)
@@ -139,6 +142,38 @@ impl Table {
             moving += 1;
         }
         moving
+    }
+
+    fn is_held(&self, bucket: usize) -> bool {
+        self.held[bucket / 64].load(Relaxed) >> (bucket % 64) & 1 != 0
+    }
+
+    /// Of 64 buckets, says which may not move though they are idle, and moves others at once, by their bits.
+    pub fn hold(&self, word: usize, held: u64, moved: u64) {
+        self.held[word].store(held, Relaxed);
+        if moved == 0 {
+            return;
+        }
+        for (bit, slot) in self.entries[word * 64..][..64].iter().enumerate() {
+            let (owner, target) = halves(slot.load(Relaxed));
+            if moved >> bit & 1 != 0 && owner != target {
+                // A target that changes meanwhile is settled by the next message.
+                let _ = slot.compare_exchange(
+                    entry(owner, target),
+                    entry(target, target),
+                    Relaxed,
+                    Relaxed,
+                );
+            }
+        }
+    }
+
+    /// True if a bucket still moves, and true if it does and is not idle.
+    pub fn waits(&self, bucket: usize, now: u64, idle: u64) -> (bool, bool) {
+        let (owner, target) = self.get(bucket);
+        let last = self.seen[bucket].load(Relaxed);
+        let is_idle = last != UNSEEN && is_idle(last, tick(now), idle);
+        (owner != target, owner != target && !is_idle)
     }
 
     /// Buckets of each of so many owners, and those of them that move away.

@@ -29,7 +29,7 @@ fn needs(of: &Description, number: usize) -> Needs {
         vlan: None,
         addresses: vec![(format!("{}/{length}", own.address), behind)],
     }];
-    for port in &of.ports {
+    for port in of.all_ports() {
         let four = port.v4.iter().map(|(ip, length)| format!("{ip}/{length}"));
         let six = port.v6.iter().map(|(ip, length)| format!("{ip}/{length}"));
         let of_port = |address| (address, port.name.clone());
@@ -62,7 +62,7 @@ fn needs(of: &Description, number: usize) -> Needs {
         setting("net.ipv4.conf.all.accept_redirects", 0),
         setting("net.ipv4.conf.all.arp_ignore", 1),
     ];
-    if of.ports.iter().any(|port| !port.v6.is_empty()) {
+    if of.all_ports().any(|port| !port.v6.is_empty()) {
         settings.push(setting("net.ipv6.conf.all.forwarding", 1));
     }
     for interface in &interfaces {

@@ -199,7 +199,7 @@ fn owners(r: &mut Reader, of: &Description, place: &dyn Fn(usize) -> Span) {
 }
 
 /// Returns networks of two ports that have addresses in common.
-fn overlapping(a: &Port, b: &Port) -> Option<(String, String)> {
+pub(super) fn overlapping(a: &Port, b: &Port) -> Option<(String, String)> {
     let four = |port: &Port| -> Vec<Prefix4> {
         port.v4
             .iter()

@@ -33,6 +33,8 @@ pub struct Description {
     pub health: Health,
     /// Front ports.
     pub ports: Vec<Port>,
+    /// Other balancers of the router.
+    pub peers: Vec<Peer>,
     /// Back ends; a place is a number.
     pub backends: Vec<Backend>,
     /// Packets that some back ends get only.
@@ -80,6 +82,19 @@ pub struct Port {
     pub proxy: Vec<(Ipv4Addr, u8)>,
 }
 
+/// Another balancer in front of the same back ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peer {
+    /// Its name.
+    pub name: String,
+    /// Ethernet address of its back port.
+    pub ether: EtherAddr,
+    /// Its address on the network behind the balancers.
+    pub address: Ipv4Addr,
+    /// The router's addresses at its front ports: the port's VLAN behind the balancer, and the addresses.
+    pub ports: Vec<Port>,
+}
+
 /// A back end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
@@ -107,6 +122,12 @@ pub struct Class {
 }
 
 impl Description {
+    /// All front ports of the router: the balancer's own, then those of its peers.
+    pub fn all_ports(&self) -> impl Iterator<Item = &Port> {
+        let others = self.peers.iter().flat_map(|peer| &peer.ports);
+        self.ports.iter().chain(others)
+    }
+
     /// The number of a back end. The error is a sentence.
     pub fn backend(&self, name: &str) -> Result<usize, String> {
         let at = self.backends.iter().position(|of| of.name == name);

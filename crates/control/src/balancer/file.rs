@@ -3,6 +3,7 @@
 
 use super::checks::whole;
 use super::description::{Backend, Class, Description, Health, Inside, Port};
+use super::peer;
 use crate::cluster::generate::is_plain;
 use crate::file::reader::{Fields, Reader, Word};
 use cluster::balance::WEIGHT_MAX;
@@ -81,7 +82,7 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
     let health = health(r, &mut fields);
     let mut ports = Vec::new();
     for fields in fields.tables(r, "port", "[[balancer.port]]") {
-        let at = (ports.len(), inside);
+        let at = (ports.len(), inside, true);
         ports.extend(port(r, fields, at));
     }
     if ports.is_empty() || ports.len() > PORTS_MAX {
@@ -95,6 +96,7 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
         .map(|of: &Backend| of.name.clone())
         .collect();
     let classes = classes(r, &mut fields, &names);
+    let peers = peer::read(r, &mut fields, inside);
     fields.end(r);
     let mut speaking: Vec<usize> = speakers
         .iter()
@@ -119,7 +121,9 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
         ports: ports.iter().map(|(port, _)| port.clone()).collect(),
         backends,
         classes,
+        peers: peers.iter().map(|(peer, _)| peer.clone()).collect(),
     };
+    peer::check(r, &description, &peers);
     let ports: Vec<Span> = ports.into_iter().map(|(_, place)| place).collect();
     whole(r, &description, (place, &ports, &places));
     let is_whole = !description.back.is_empty()
@@ -177,14 +181,15 @@ fn health(r: &mut Reader, fields: &mut Fields) -> Health {
     }
 }
 
-fn port(r: &mut Reader, mut fields: Fields, (at, inside): (usize, Inside)) -> Option<(Port, Span)> {
+pub(super) fn port(
+    r: &mut Reader,
+    mut fields: Fields,
+    (at, inside, is_own): (usize, Inside, bool),
+) -> Option<(Port, Span)> {
     let place = fields.span;
     let name = fields.word(r, "name").filter(|word| is_name(r, word));
-    let device_word = fields.needed(
-        r,
-        "device",
-        "write device = \"eth0\", as FromDevice takes it",
-    );
+    let help = "write device = \"eth0\", as FromDevice takes it";
+    let device_word = is_own.then(|| fields.needed(r, "device", help));
     let addresses = fields.words(r, "addresses");
     let vlan = fields.value::<u16>(r, "vlan");
     let outside = fields
@@ -275,7 +280,9 @@ fn port(r: &mut Reader, mut fields: Fields, (at, inside): (usize, Inside)) -> Op
             }
         }
     }
-    port.device = device(r, device_word?)?;
+    if let Some(word) = device_word {
+        port.device = device(r, word?)?;
+    }
     Some((port, place))
 }
 
@@ -496,7 +503,7 @@ fn device(r: &mut Reader, word: Word) -> Option<String> {
 }
 
 /// Names stand in configurations, in paths of the API and in words of commands.
-fn is_name(r: &mut Reader, word: &Word) -> bool {
+pub(super) fn is_name(r: &mut Reader, word: &Word) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let begins = word.text.starts_with(|c: char| c.is_ascii_alphabetic());
     let is_good =

@@ -10,6 +10,9 @@ pub const POOL: &str = "lb";
 /// Name of the BalanceHealth.
 pub const HEALTH: &str = "health";
 
+/// Name of the BalancePeer, if there are other balancers.
+pub const PEER: &str = "peer";
+
 /// The configuration.
 pub fn text(of: &Description) -> String {
     let mut out = format!(
@@ -51,8 +54,8 @@ fn pool(out: &mut String, of: &Description) {
             format!("{} {} {}{weight}", one.name, one.ether, one.address)
         })
         .collect();
-    let ports = || of.ports.iter();
-    let own: Vec<String> = ports()
+    let own: Vec<String> = of
+        .all_ports()
         .flat_map(|port| {
             let v4 = port.v4.iter().map(|(address, _)| address.to_string());
             v4.chain(port.v6.iter().map(|(address, _)| address.to_string()))
@@ -103,9 +106,11 @@ fn pool(out: &mut String, of: &Description) {
     );
 }
 
-/// The back ports' Ethernet addresses.
+/// The back ports' Ethernet addresses, and those of other balancers: nobody outside has one of them.
 fn backs(of: &Description) -> String {
-    joined(&of.back, " ", |device| format!("{device}:eth"))
+    let own = of.back.iter().map(|device| format!("{device}:eth"));
+    let others = of.peers.iter().map(|peer| peer.ether.to_string());
+    joined(own.chain(others), " ", |word| word)
 }
 
 /// A front port as BalanceARP takes it.
@@ -172,13 +177,37 @@ fn health(out: &mut String, of: &Description) {
     );
 }
 
+/// Messages of balancers to each other.
+fn peers(out: &mut String, of: &Description) {
+    if of.peers.is_empty() {
+        return;
+    }
+    let others = joined(&of.peers, ", ", |peer| {
+        format!("{} {} {}", peer.name, peer.ether, peer.address)
+    });
+    let _ = writeln!(
+        out,
+        "// Other balancers: which buckets move.\n\
+         {PEER} :: BalancePeer({POOL}, {}:eth, {}, {others}) -> [1] back0;\n",
+        of.back[0], of.address.0,
+    );
+}
+
 /// Frames from behind that are the balancer's own.
-fn own(out: &mut String, source: &str) {
+fn own(out: &mut String, of: &Description, source: &str) {
+    // The port of BalancePeer's messages.
+    let (pattern, rest) = match of.peers.is_empty() {
+        true => ("", "own[3] -> Discard;".to_owned()),
+        false => (
+            ", 12/0800 23/11 36/c661",
+            format!("own[3] -> {PEER};\nown[4] -> Discard;"),
+        ),
+    };
     let _ = writeln!(
         out,
         "// What the balancer itself gets from behind: ARP, and probes that came back.\n\
-         {source} -> own :: Classifier(12/0806, 12/0800 23/11 36/0ec9, 12/86dd, -);\n\
-         own[1] -> {HEALTH};\nown[3] -> Discard;",
+         {source} -> own :: Classifier(12/0806, 12/0800 23/11 36/0ec9, 12/86dd{pattern}, -);\n\
+         own[1] -> {HEALTH};\n{rest}",
     );
 }
 
@@ -189,6 +218,7 @@ fn flat(out: &mut String, of: &Description) {
         let _ = writeln!(out, "back{number} :: ToDevice({device});");
     }
     health(out, of);
+    peers(out, of);
     let fronts = joined(&of.ports, " ", |port| format!("{}:eth", port.device));
     let ports = joined(&of.ports, ",\n    ", arp_port);
     let (address, length) = of.address;
@@ -207,7 +237,7 @@ fn flat(out: &mut String, of: &Description) {
     for device in &of.back {
         let _ = writeln!(out, "FromDevice({device}, PROMISC true) -> out;");
     }
-    own(out, &format!("out[{count}]"));
+    own(out, of, &format!("out[{count}]"));
     let _ = writeln!(out, "own[0] -> [{count}] arp;");
     if six(&of.ports) {
         let ports = joined(&of.ports, ",\n    ", nd_port);
@@ -250,7 +280,7 @@ fn flat(out: &mut String, of: &Description) {
 
 /// Each front port is a VLAN inside.
 fn vlans(out: &mut String, of: &Description) {
-    let device = &of.back[0];
+    let (device, backs) = (&of.back[0], backs(of));
     let (address, length) = of.address;
     let _ = writeln!(
         out,
@@ -258,13 +288,14 @@ fn vlans(out: &mut String, of: &Description) {
          back0 :: ToDevice({device});"
     );
     health(out, of);
+    peers(out, of);
     let _ = writeln!(
         out,
-        "none :: BalanceOut(BACK {device}:eth);\nIdle -> none -> Discard;\n\
+        "none :: BalanceOut(BACK {backs});\nIdle -> none -> Discard;\n\
          arp :: BalanceARP({POOL}, none, BACK {device}:eth {address}/{length});\n\
          arp[0] -> back0;\narp[1] -> [1] {HEALTH};"
     );
-    own(out, &format!("FromDevice({device}, PROMISC true)"));
+    own(out, of, &format!("FromDevice({device}, PROMISC true)"));
     let _ = writeln!(out, "own[0] -> arp;\nown[2] -> Discard;\n");
     for (number, port) in of.ports.iter().enumerate() {
         let (own, vlan) = (&port.device, port.vlan.unwrap_or_default());
@@ -272,7 +303,7 @@ fn vlans(out: &mut String, of: &Description) {
             out,
             "// Front port {number}: {}, VLAN {vlan} inside\n\
              front{number} :: ToDevice({own});\nvlan{number} :: ToDevice({device}.{vlan});\n\
-             FromDevice({device}.{vlan}) -> out{number} :: BalanceOut(FRONT {own}:eth, BACK {device}:eth) -> front{number};\n\
+             FromDevice({device}.{vlan}) -> out{number} :: BalanceOut(FRONT {own}:eth, BACK {backs}) -> front{number};\n\
              arp{number} :: BalanceARP({POOL}, out{number}, {}, BACK {device}:eth{});\n\
              out{number}[1] -> rest{number} :: Classifier(12/0806, 12/86dd, -) -> [1] arp{number};\n\
              rest{number}[2] -> Discard;\n\

@@ -8,6 +8,7 @@ mod checks;
 mod description;
 pub(crate) mod file;
 pub mod generate;
+mod peer;
 #[cfg(test)]
 mod tests;
 

@@ -274,3 +274,79 @@ fn a_balancer_and_a_cluster_are_files_of_their_own() {
     let text = format!("{EDGE}\n[cluster]\nname = \"x\"\n");
     assert!(parsed(&text).text().contains("file of its own"));
 }
+
+const PEER: &str = r#"
+[[balancer.peer]]
+name = "right"
+ether = "02:00:00:00:00:f2"
+address = "10.255.0.2"
+
+[[balancer.peer.port]]
+name = "far"
+addresses = ["10.0.3.1/24", "fd00:3::1/64"]
+"#;
+
+/// A file with another balancer.
+fn with_peer(text: &str, peer: &str) -> String {
+    let (before, after) = text.split_once("[[backend]]").expect("a back end");
+    format!("{before}{peer}\n[[backend]]{after}")
+}
+
+#[test]
+fn two_balancers_share_back_ends_and_know_each_other_s_ports() {
+    let far = PEER.replace("addresses", "vlan = 103\naddresses");
+    for text in [with_peer(EDGE, PEER), with_peer(&vlans(), &far)] {
+        for workers in [1, 2] {
+            assert_eq!(errors_of(&text, workers), "", "{workers}");
+        }
+        let parsed = parsed(&text);
+        let of = parsed.balancer.expect("a balancer");
+        let clicks = generate::text(&of);
+        for part in [
+            "BalancePeer(lb, eth2:eth, 10.255.0.1, right 02:00:00:00:00:f2 10.255.0.2)",
+            "OWN 10.0.1.1 fd00:1::1 10.0.2.1 10.0.3.1 fd00:3::1",
+            "BACK eth2:eth 02:00:00:00:00:f2)",
+        ] {
+            assert!(clicks.contains(part), "{part}: {clicks}");
+        }
+        let script = backend::script(&of, 0);
+        assert!(
+            script.contains("ip address replace 10.0.3.1/24 dev eth0"),
+            "{script}"
+        );
+    }
+    for (from, to, told) in [
+        ("name = \"right\"\n", "", "[[balancer.peer]] has no `name`"),
+        (
+            "name = \"right\"",
+            "name = \"edge\"",
+            "a name or an address of another box",
+        ),
+        (
+            "10.255.0.2",
+            "10.255.0.11",
+            "a name or an address of another box",
+        ),
+        (
+            "10.255.0.2",
+            "10.254.0.2",
+            "10.254.0.2 is not in 10.255.0.0/24",
+        ),
+        ("10.255.0.2", "x", "`x` is no IPv4 address"),
+        (
+            "02:00:00:00:00:f2",
+            "ff:ff:ff:ff:ff:ff",
+            "the Ethernet address of no port",
+        ),
+        ("10.0.3.1/24", "10.0.2.7/24", "overlap"),
+        (
+            "name = \"far\"",
+            "name = \"far\"\ndevice = \"eth5\"",
+            "`device`",
+        ),
+    ] {
+        let parsed = parsed(&with_peer(EDGE, &PEER.replacen(from, to, 1)));
+        let text = parsed.text();
+        assert!(parsed.errors() > 0 && text.contains(told), "{to}: {text}");
+    }
+}

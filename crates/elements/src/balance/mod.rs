@@ -7,6 +7,7 @@ mod balance_health;
 mod balance_in;
 mod balance_nd;
 mod balance_out;
+mod balance_peer;
 mod balance_pool;
 mod echo;
 mod hops;
@@ -17,6 +18,8 @@ mod port;
 mod ranges;
 mod shared;
 mod stations;
+mod udp;
+mod version;
 
 use crate::prelude::*;
 use engine::element::Class;
@@ -30,6 +33,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<balance_in::BalanceIn>(),
     Class::of::<balance_nd::BalanceNd>(),
     Class::of::<balance_out::BalanceOut>(),
+    Class::of::<balance_peer::BalancePeer>(),
     Class::of::<balance_pool::BalancePool>(),
 ];
 

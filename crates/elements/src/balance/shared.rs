@@ -2,6 +2,7 @@
 
 use super::key::{Key, Sorter};
 use super::ranges::{Ranges, network4, network6};
+use super::version;
 use crate::prelude::*;
 use arguments::Arg;
 use cluster::balance::{
@@ -34,7 +35,7 @@ pub(super) struct Backend {
     pub(super) ether: EtherAddr,
     /// Its address on the network behind the balancer.
     pub(super) address: Option<Ipv4Addr>,
-    weight: u16,
+    pub(super) weight: u16,
 }
 
 pub(crate) struct Shared {
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(super) owners6: Ranges<u128>,
     /// By DSCP.
     pub(super) class_of: [u8; 64],
+    /// Digest of what the files of all balancers have in common.
+    pub(super) version: u64,
     journal: Mutex<VecDeque<String>>,
     /// Nanoseconds since 1970, and on the router's clock, at the last sweep.
     wall: AtomicU64,
@@ -101,6 +104,7 @@ impl Shared {
             owners4: Ranges::default(),
             owners6: Ranges::default(),
             class_of: [0; 64],
+            version: 0,
             journal: Mutex::default(),
             wall: AtomicU64::new(0),
             now: AtomicU64::new(0),
@@ -234,7 +238,13 @@ impl Shared {
             sets.clear();
             class_of = [0; 64];
         }
+        let version = version::of(&version::Common {
+            backends: &backends,
+            words: [&speakers, &owns, &classes].map(|text| text.as_deref().unwrap_or_default()),
+            choices: [&algorithm, &key, &seed.to_string()],
+        });
         let mut shared = Shared::new(backends, settings, sets, speaking);
+        shared.version = version;
         shared.class_of = class_of;
         let key = match &*key {
             "flow" => Key::Flow,
