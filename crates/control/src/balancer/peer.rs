@@ -67,6 +67,11 @@ fn peer(r: &mut Reader, mut fields: Fields, inside: Inside) -> Option<Peer> {
 pub(super) fn check(r: &mut Reader, of: &Description, places: &[(Peer, Span)]) {
     let (own, length) = of.address;
     let behind = Prefix4::new(own, length);
+    if let (Some((_, place)), "least-loaded") = (places.first(), &*of.algorithm) {
+        let wrong = "least-loaded with other balancers: each would level its own load".to_owned();
+        let help = "write algorithm = \"flows\", which gives all balancers the same table";
+        r.wrong("balancer-peer", *place, wrong, help);
+    }
     for (at, (peer, place)) in places.iter().enumerate() {
         let before: Vec<&Peer> = places[..at].iter().map(|(peer, _)| peer).collect();
         let mut wrong = |wrong: String, help: &str| r.wrong("balancer-peer", *place, wrong, help);

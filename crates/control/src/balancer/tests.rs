@@ -315,6 +315,9 @@ fn two_balancers_share_back_ends_and_know_each_other_s_ports() {
             "{script}"
         );
     }
+    let levelled = EDGE.replace("back = ", "algorithm = \"least-loaded\"\nback = ");
+    let told = parsed(&with_peer(&levelled, PEER)).text();
+    assert!(told.contains("least-loaded with other balancers"), "{told}");
     for (from, to, told) in [
         ("name = \"right\"\n", "", "[[balancer.peer]] has no `name`"),
         (
