@@ -106,11 +106,13 @@ fn pool(out: &mut String, of: &Description) {
     );
 }
 
-/// The back ports' Ethernet addresses, and those of other balancers: nobody outside has one of them.
+/// Ethernet addresses of all that is behind: the back ports, other balancers, the back ends. A switch that has forgotten one
+/// floods frames for it, and they must not leave by a front port.
 fn backs(of: &Description) -> String {
     let own = of.back.iter().map(|device| format!("{device}:eth"));
     let others = of.peers.iter().map(|peer| peer.ether.to_string());
-    joined(own.chain(others), " ", |word| word)
+    let backends = of.backends.iter().map(|one| one.ether.to_string());
+    joined(own.chain(others).chain(backends), " ", |word| word)
 }
 
 /// A front port as BalanceARP takes it.

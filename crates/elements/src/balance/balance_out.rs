@@ -13,7 +13,7 @@
 //! source: to stations outside, the router has one address on each port. Stations are learnt by BalanceIn. A frame for
 //! an unknown station or for a group is copied to all front ports (counter `copies`).
 //!
-//! The last output gets ARP, neighbour discovery, and frames for BACK, the balancer's own address behind it.
+//! The last output gets ARP, neighbour discovery, and frames for BACK.
 //!
 //! The table has room for CAPACITY stations in sets of four. A station that was silent for TIMEOUT is forgotten. If its set
 //! is full, a new station takes the place of one that was silent for TIMEOUT, or else of one that no back end has sent to.
@@ -22,7 +22,8 @@
 //! Keyword arguments:
 //!
 //! - `FRONT`: the router's Ethernet address on each front port.
-//! - `BACK`: the balancer's Ethernet addresses on its back ports.
+//! - `BACK`: the balancer's Ethernet addresses on its back ports, and those of other stations behind it. A switch may flood
+//!   frames for these: they leave by the last output.
 //! - `TIMEOUT`: default 300 s.
 //! - `CAPACITY`: default 4096.
 
@@ -91,7 +92,7 @@ impl Element for BalanceOut {
 
     fn configure(args: &mut Args) -> Out {
         let fronts = list(args, "FRONT", "the router's address on each front port");
-        let backs = list(args, "BACK", "the balancer's addresses on its back ports");
+        let backs = list(args, "BACK", "addresses of the back ports and of stations behind");
         let timeout = args.key(
             "TIMEOUT",
             Duration::from_secs(300),
