@@ -110,6 +110,24 @@ fn a_packet_goes_to_a_box_and_comes_out_by_the_port_of_its_next_hop() {
     }
 }
 
+/// A switch that has forgotten a box floods frames for it.
+#[test]
+fn a_frame_for_a_box_that_the_switch_floods_leaves_by_no_front_port() {
+    let mut router = Whole::new(&text(""), &[], Walker::Sweep);
+    let of = |ether| ip4().ether(OUTSIDE, ether).src("10.0.1.9").dst("10.0.2.9");
+    give(&mut router, BACK, of(R2).udp(5, 7).bytes());
+    for device in [LAN, WAN, BACK] {
+        assert!(sent(&mut router, device).is_empty(), "{device}");
+    }
+    // Frames for a station that nobody has heard leave by all front ports.
+    give(&mut router, BACK, of("02:00:00:00:0a:77").udp(5, 7).bytes());
+    assert_eq!(
+        (sent(&mut router, LAN).len(), sent(&mut router, WAN).len()),
+        (1, 1)
+    );
+    router.check();
+}
+
 #[test]
 fn a_box_that_does_not_forward_gets_no_packets() {
     let mut router = Whole::new(&text(""), &[], Walker::Sweep);

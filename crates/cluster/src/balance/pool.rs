@@ -114,7 +114,7 @@ pub struct Pool {
     /// The table of all packets without a class, then those of the classes.
     tables: Vec<Table>,
     /// Round-robin order by table: each back end as often as its weight says.
-    turns: Vec<Box<[AtomicU16]>>,
+    turns: Vec<Box<[AtomicU16; TURNS]>>,
     /// Back ends that speak for the router, the first choice first.
     speakers: Vec<u16>,
     /// The one of them that does, or [`NOBODY`].
@@ -137,8 +137,8 @@ const NEVER: u64 = u64::MAX;
 /// Packets after which back ends in turn begin anew.
 const TURNS: usize = 4096;
 
-fn none_in_turn() -> Box<[AtomicU16]> {
-    (0..TURNS).map(|_| AtomicU16::new(NOBODY)).collect()
+fn none_in_turn() -> Box<[AtomicU16; TURNS]> {
+    Box::new(std::array::from_fn(|_| AtomicU16::new(NOBODY)))
 }
 
 /// Writes candidates in turn, each as often as its weight says and as evenly as can be: each gains its weight in every
@@ -418,7 +418,7 @@ impl Pool {
     /// Tells workers who is up, who speaks, and whose turn it is.
     fn publish(&self, inside: &Inside) {
         for (turns, of) in self.turns.iter().zip(&inside.wanted) {
-            take_turns(turns, &of.candidates);
+            take_turns(&turns[..], &of.candidates);
         }
         for (word, members) in self.up.iter().zip(inside.members.chunks(64)) {
             let bits = (0..).zip(members).map(|(at, one)| u64::from(one.up) << at);

@@ -305,7 +305,7 @@ fn two_balancers_share_back_ends_and_know_each_other_s_ports() {
         for part in [
             "BalancePeer(lb, eth2:eth, 10.255.0.1, right 02:00:00:00:00:f2 10.255.0.2)",
             "OWN 10.0.1.1 fd00:1::1 10.0.2.1 10.0.3.1 fd00:3::1",
-            "BACK eth2:eth 02:00:00:00:00:f2)",
+            "BACK eth2:eth 02:00:00:00:00:f2 02:00:00:00:00:01",
         ] {
             assert!(clicks.contains(part), "{part}: {clicks}");
         }

@@ -33,9 +33,10 @@
 //! - `OUTSIDE`: true if hosts outside are on this port, for `KEY outside`. Default false.
 
 use super::balance_out::Out;
+use super::lanes::Lanes;
 use super::shared::{INSIDE, SPEAKER, Shared};
 use super::stations::{Learnt, tick};
-use super::{Peer, is_discovery, key_bits};
+use super::{Head, Peer, is_discovery};
 use crate::prelude::*;
 use cluster::balance::NOBODY;
 use wire::{EtherAddr, ether};
@@ -50,7 +51,10 @@ const SPOOFED: u8 = 6;
 const NOT_IP: u8 = 7;
 
 /// Stations that a worker has told of lately. They are told of again in each tick.
-const TOLD: usize = 256;
+const TOLD: usize = 1 << TOLD_BITS;
+const TOLD_BITS: u32 = 8;
+/// The router's own address where all frames are taken: no station has it.
+const ANY: u64 = u64::MAX;
 
 pub(super) struct Config {
     pool: Peer,
@@ -62,7 +66,8 @@ pub(super) struct Config {
 
 pub(super) struct BalanceIn {
     shared: Arc<Shared>,
-    ether: Option<EtherAddr>,
+    /// The router's address on this port, or [`ANY`].
+    own: u64,
     out: Option<Arc<Out>>,
     front: u8,
     outside: bool,
@@ -72,6 +77,8 @@ pub(super) struct BalanceIn {
     has_rest: bool,
     /// Packets that were sent in turn.
     count: u32,
+    /// Where there are several back ports, packets by output.
+    lanes: Lanes,
     told: Box<[u64; TOLD]>,
     not_learnt: u64,
 }
@@ -121,77 +128,58 @@ impl Element for BalanceIn {
     fn new(config: &Arc<Config>, init: &Init) -> BalanceIn {
         BalanceIn {
             shared: config.pool.shared(init),
-            ether: config.ether,
+            own: config.ether.map_or(ANY, EtherAddr::to_u64),
             out: config.out.find(init),
             front: config.front,
             outside: config.outside,
             backs: (init.outputs as u16 - 1).max(1),
             has_rest: init.outputs > 1,
             count: init.worker as u32,
+            lanes: Lanes::new(init.outputs),
             told: Box::new([0; TOLD]),
             not_learnt: 0,
         }
     }
 
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        if self.backs == 1 {
+            return cx.sort(batch, |packet, cx| self.step(packet, cx));
+        }
+        for mut packet in batch.drain() {
+            let verdict = self.step(&mut packet, cx);
+            if let Some(reason) = verdict.reason() {
+                cx.drop(packet, reason);
+            } else if let Some(packet) = self.lanes.push(verdict.port(), packet) {
+                cx.emit(verdict.port(), packet);
+            }
+        }
+        self.lanes.send(batch, cx);
+    }
+
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let now = cx.now().0;
-        let Some(head) = packet.data().first_chunk::<{ ether::LEN }>() else {
+        let Some(head) = packet.data().first_chunk() else {
             return Verdict::drop(MALFORMED);
         };
-        let (to, from, kind) = addresses(head);
-        if self.out.is_some() && !self.has_told(from, now) {
+        let head = Head::new(head);
+        if self.out.is_some() && !self.has_told(head.from, now) {
             return Verdict::drop(SPOOFED);
         }
-        let is_mine = self.ether.is_none_or(|own| own == to);
-        if !is_mine && !to.is_group() {
-            return Verdict::drop(OTHER);
-        }
-        let data = packet.data();
-        let (backend, hash) = match kind {
-            ether::IPV6 if self.has_rest && is_discovery(&data[ether::LEN..]) => {
-                return Verdict::out(self.backs as u8);
-            }
-            ether::IPV4 | ether::IPV6 if to.is_group() && self.ether.is_some() => {
-                (self.shared.pool.speaker(), 0)
-            }
-            ether::IPV4 => {
-                let Some(ip) = data[ether::LEN..].first_chunk::<20>() else {
-                    return Verdict::drop(MALFORMED);
-                };
-                let class = self.shared.class_of[usize::from(ip[1] >> 2)];
-                let to = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
-                match self.shared.owners4.owner(to) {
-                    Some(owner) => match self.owned(owner) {
-                        Ok(backend) => (backend, 0),
-                        Err(verdict) => return verdict,
-                    },
-                    None if self.shared.in_turn => self.in_turn(class),
-                    None => {
-                        let bucket =
-                            self.shared
-                                .sorter
-                                .bucket4(&data[ether::LEN..], self.outside, now);
-                        let Some(bucket) = bucket else {
-                            return Verdict::drop(MALFORMED);
-                        };
-                        (self.shared.pool.owner(class, bucket, now), bucket)
-                    }
-                }
-            }
-            ether::IPV6 => match self.six(&data[ether::LEN..], now) {
-                Ok(chosen) => chosen,
-                Err(verdict) => return verdict,
-            },
-            _ if self.has_rest => return Verdict::out(self.backs as u8),
-            _ => return Verdict::drop(NOT_IP),
+        let is_for_router = head.to == self.own || self.own == ANY;
+        let chosen = match is_for_router && head.kind == ether::IPV4 {
+            true => self.four(&packet.data()[ether::LEN..], now),
+            false => self.other(&head, &packet.data()[ether::LEN..], now),
+        };
+        let (backend, hash) = match chosen {
+            Ok(chosen) => chosen,
+            Err(verdict) => return verdict,
         };
         let number = backend;
         let Some(backend) = self.shared.backends.get(usize::from(number)) else {
-            return Verdict::drop(if number == NOBODY && to.is_group() {
-                OWN
-            } else {
-                NO_BACKEND
+            return Verdict::drop(match head.is_for_group() {
+                true => OWN,
+                false => NO_BACKEND,
             });
         };
         let ether = backend.ether;
@@ -218,18 +206,50 @@ impl Element for BalanceIn {
     )];
 }
 
-/// Destination, source and type of a header.
+/// A station's place in the list of those told of.
 #[inline]
-fn addresses(head: &[u8; ether::LEN]) -> (EtherAddr, EtherAddr, u16) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = *head;
-    (
-        EtherAddr([a, b, c, d, e, f]),
-        EtherAddr([g, h, i, j, k, l]),
-        u16::from_be_bytes([m, n]),
-    )
+fn place(station: u64) -> usize {
+    (station.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - TOLD_BITS)) as usize
 }
 
 impl BalanceIn {
+    /// The back end for an IPv4 packet, and a number by which its back port is chosen.
+    #[inline]
+    fn four(&mut self, packet: &[u8], now: u64) -> Result<(u16, u16), Verdict> {
+        let Some(ip) = packet.first_chunk::<20>() else {
+            return Err(Verdict::drop(MALFORMED));
+        };
+        let class = self.shared.class_of[usize::from(ip[1] >> 2)];
+        let to = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
+        if let Some(owner) = self.shared.owners4.owner(to) {
+            return Ok((self.owned(owner)?, 0));
+        }
+        if self.shared.in_turn {
+            return Ok(self.in_turn(class));
+        }
+        let bucket = self.shared.sorter.bucket4(packet, self.outside, now);
+        let bucket = bucket.ok_or(Verdict::drop(MALFORMED))?;
+        Ok((self.shared.pool.owner(class, bucket, now), bucket))
+    }
+
+    /// As [`four`](Self::four), for all other frames.
+    #[inline(never)] // so that the loop over IPv4 packets has its registers
+    fn other(&mut self, head: &Head, packet: &[u8], now: u64) -> Result<(u16, u16), Verdict> {
+        let is_for_router = head.to == self.own || self.own == ANY;
+        if !is_for_router && !head.is_for_group() {
+            return Err(Verdict::drop(OTHER));
+        }
+        match head.kind {
+            ether::IPV6 if self.has_rest && is_discovery(packet) => {
+                Err(Verdict::out(self.backs as u8))
+            }
+            ether::IPV4 | ether::IPV6 if !is_for_router => Ok((self.shared.pool.speaker(), 0)),
+            ether::IPV6 => self.six(packet, now),
+            _ if self.has_rest => Err(Verdict::out(self.backs as u8)),
+            _ => Err(Verdict::drop(NOT_IP)),
+        }
+    }
+
     /// The back end whose turn it is, and a number by which its back port is chosen.
     #[inline]
     fn in_turn(&mut self, class: u8) -> (u16, u16) {
@@ -273,13 +293,13 @@ impl BalanceIn {
 
     /// Tells the way back where a station is. False if the station pretends to be another.
     #[inline]
-    fn has_told(&mut self, station: EtherAddr, now: u64) -> bool {
+    fn has_told(&mut self, station: u64, now: u64) -> bool {
         let tick = tick(now);
         // Odd, so that it is none that the list begins with.
-        let entry = station.to_u64() << 16 | u64::from(tick as u16 | 1);
-        match self.told[key_bits(station)] == entry {
+        let entry = station << 16 | u64::from(tick as u16 | 1);
+        match self.told[place(station)] == entry {
             true => true,
-            false => self.tell(station, tick, entry),
+            false => self.tell(EtherAddr::from_u64(station), tick, entry),
         }
     }
 
@@ -293,7 +313,7 @@ impl BalanceIn {
         }
         match out.stations.learn(station, self.front, tick) {
             Learnt::Full => self.not_learnt += 1,
-            _ => self.told[key_bits(station)] = entry,
+            _ => self.told[place(station.to_u64())] = entry,
         }
         true
     }

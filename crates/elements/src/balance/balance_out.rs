@@ -27,8 +27,9 @@
 //! - `TIMEOUT`: default 300 s.
 //! - `CAPACITY`: default 4096.
 
+use super::lanes::Lanes;
 use super::stations::{Stations, tick};
-use super::{FRONTS_MAX, is_discovery};
+use super::{FRONTS_MAX, Head, is_discovery};
 use crate::prelude::*;
 use crate::switch::hub::no_buffer;
 use arguments::units::FromArg;
@@ -59,6 +60,8 @@ pub(super) struct BalanceOut {
     fronts: usize,
     /// True if there is an output for what is the balancer's own.
     has_rest: bool,
+    /// Packets by output.
+    lanes: Lanes,
     copies: u64,
     no_buffer: u64,
 }
@@ -92,7 +95,11 @@ impl Element for BalanceOut {
 
     fn configure(args: &mut Args) -> Out {
         let fronts = list(args, "FRONT", "the router's address on each front port");
-        let backs = list(args, "BACK", "addresses of the back ports and of stations behind");
+        let backs = list(
+            args,
+            "BACK",
+            "addresses of the back ports and of stations behind",
+        );
         let timeout = args.key(
             "TIMEOUT",
             Duration::from_secs(300),
@@ -123,6 +130,7 @@ impl Element for BalanceOut {
         BalanceOut {
             fronts: config.fronts.len().min(init.outputs),
             has_rest: init.outputs > config.fronts.len(),
+            lanes: Lanes::new(init.outputs),
             out: Arc::clone(config),
             copies: 0,
             no_buffer: 0,
@@ -134,6 +142,7 @@ impl Element for BalanceOut {
         for packet in batch.drain() {
             self.forward(packet, now, cx);
         }
+        self.lanes.send(batch, cx);
     }
 
     fn inherit(config: &mut Out, old: &Out) {
@@ -175,31 +184,32 @@ fn show(out: &Out) -> String {
 impl BalanceOut {
     #[inline]
     fn forward(&mut self, mut packet: Packet, now: u32, cx: &mut Cx) {
-        let Some(head) = packet.data().first_chunk::<{ ether::LEN }>() else {
+        let Some(head) = packet.data().first_chunk() else {
             return cx.drop(packet, SHORT);
         };
-        let [a, b, c, d, e, f, .., m, n] = *head;
-        let to = EtherAddr([a, b, c, d, e, f]);
-        match u16::from_be_bytes([m, n]) {
-            ether::ARP => return self.rest(packet, cx),
-            ether::IPV6 if is_discovery(&packet.data()[ether::LEN..]) => {
-                return self.rest(packet, cx);
-            }
-            _ => {}
+        let head = Head::new(head);
+        if head.kind != ether::IPV4 && is_control(&head, &packet) {
+            return self.rest(packet, cx);
         }
-        match self.out.stations.front(to, now) {
-            Some(front) if usize::from(front) < self.fronts => {
-                let front = usize::from(front);
+        match self.out.stations.front(head.to, now).map(usize::from) {
+            Some(front) if front < self.fronts => {
                 set_source(&mut packet, self.out.fronts[front]);
-                cx.emit(front, packet);
+                self.send(front, packet, cx);
             }
-            _ => self.flood(packet, to, cx),
+            _ => self.flood(packet, EtherAddr::from_u64(head.to), cx),
         }
     }
 
-    fn rest(&self, packet: Packet, cx: &mut Cx) {
+    #[inline]
+    fn send(&mut self, output: usize, packet: Packet, cx: &mut Cx) {
+        if let Some(packet) = self.lanes.push(output, packet) {
+            cx.emit(output, packet);
+        }
+    }
+
+    fn rest(&mut self, packet: Packet, cx: &mut Cx) {
         match self.has_rest {
-            true => cx.emit(self.out.fronts.len(), packet),
+            true => self.send(self.out.fronts.len(), packet, cx),
             false => cx.drop(packet, NO_FRONT),
         }
     }
@@ -217,13 +227,22 @@ impl BalanceOut {
                 Some(mut copy) => {
                     self.copies += 1;
                     set_source(&mut copy, self.out.fronts[front]);
-                    cx.emit(front, copy);
+                    self.send(front, copy, cx);
                 }
                 None => self.no_buffer += 1,
             }
         }
         set_source(&mut packet, self.out.fronts[last]);
-        cx.emit(last, packet);
+        self.send(last, packet, cx);
+    }
+}
+
+/// True if a frame that is not IPv4 is for BalanceARP or BalanceND.
+fn is_control(head: &Head, packet: &Packet) -> bool {
+    match head.kind {
+        ether::ARP => true,
+        ether::IPV6 => is_discovery(&packet.data()[ether::LEN..]),
+        _ => false,
     }
 }
 

@@ -28,11 +28,21 @@ pub(super) struct Sorter {
 /// An address that flows are made of.
 trait Address: Copy + Ord {
     const NONE: Self;
+    /// An end of a flow, for comparison with the other.
+    type End: Ord;
+    fn end(self, port: u16) -> Self::End;
     fn hash(flow: &Flow<Self>, seed: u32) -> u32;
 }
 
 impl Address for Ipv4Addr {
     const NONE: Self = Ipv4Addr::UNSPECIFIED;
+
+    type End = u64;
+
+    #[inline]
+    fn end(self, port: u16) -> u64 {
+        u64::from(self.to_bits()) << 16 | u64::from(port)
+    }
 
     #[inline]
     fn hash(flow: &Flow<Self>, seed: u32) -> u32 {
@@ -42,6 +52,13 @@ impl Address for Ipv4Addr {
 
 impl Address for Ipv6Addr {
     const NONE: Self = Ipv6Addr::UNSPECIFIED;
+
+    type End = (u128, u16);
+
+    #[inline]
+    fn end(self, port: u16) -> (u128, u16) {
+        (self.to_bits(), port)
+    }
 
     #[inline]
     fn hash(flow: &Flow<Self>, seed: u32) -> u32 {
@@ -62,7 +79,7 @@ impl Sorter {
     fn bucket<A: Address>(&self, flow: Flow<A>, from_outside: bool) -> u16 {
         let flow = match self.key {
             Key::Flow => flow,
-            Key::Symmetric if (flow.src, flow.src_port) > (flow.dst, flow.dst_port) => {
+            Key::Symmetric if flow.src.end(flow.src_port) > flow.dst.end(flow.dst_port) => {
                 flow.reversed()
             }
             Key::Symmetric => flow,

@@ -12,6 +12,7 @@ mod balance_pool;
 mod echo;
 mod hops;
 mod key;
+mod lanes;
 mod nd_message;
 mod outside;
 mod port;
@@ -24,7 +25,7 @@ mod version;
 use crate::prelude::*;
 use engine::element::Class;
 use shared::Shared;
-use wire::{EtherAddr, proto};
+use wire::{ether, proto};
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -46,11 +47,30 @@ fn is_discovery(packet: &[u8]) -> bool {
     packet.get(6) == Some(&proto::ICMP6) && matches!(packet.get(40), Some(133..=137))
 }
 
-/// A place for a station in a list of 256.
-#[inline]
-fn key_bits(station: EtherAddr) -> usize {
-    let [.., a, b, c] = station.0;
-    usize::from(a.wrapping_mul(59) ^ b.wrapping_mul(7) ^ c)
+/// The fields of an Ethernet header. Two loads and no byte by itself.
+struct Head {
+    to: u64,
+    from: u64,
+    kind: u16,
+}
+
+impl Head {
+    #[inline]
+    fn new(head: &[u8; ether::LEN]) -> Head {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = *head;
+        let second = u64::from_be_bytes([g, h, i, j, k, l, m, n]);
+        Head {
+            to: u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 16,
+            from: second >> 16,
+            kind: second as u16,
+        }
+    }
+
+    /// True if the frame is for a group of stations.
+    #[inline]
+    fn is_for_group(&self) -> bool {
+        self.to >> 40 & 1 != 0
+    }
 }
 
 /// Another element whose configuration an element uses.

@@ -1,7 +1,7 @@
 //! State that the elements of a balancer share.
 
 use super::key::{Key, Sorter};
-use super::ranges::{Ranges, network4, network6};
+use super::ranges::{Ranges, Ranges4, network4, network6};
 use super::version;
 use crate::prelude::*;
 use arguments::Arg;
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     /// True if buckets follow load.
     pub(super) by_load: bool,
     pub(super) sorter: Sorter,
-    pub(super) owners4: Ranges<u32>,
+    pub(super) owners4: Ranges4,
     pub(super) owners6: Ranges<u128>,
     /// By DSCP.
     pub(super) class_of: [u8; 64],
@@ -101,7 +101,7 @@ impl Shared {
             in_turn: false,
             by_load: false,
             sorter: Sorter::new(Key::default(), 0),
-            owners4: Ranges::default(),
+            owners4: Ranges4::default(),
             owners6: Ranges::default(),
             class_of: [0; 64],
             version: 0,
@@ -350,7 +350,7 @@ impl Shared {
             )
         };
         let mut wrong = Vec::new();
-        match Ranges::new(&four) {
+        match Ranges4::new(&four) {
             Ok(ranges) => self.owners4 = ranges,
             Err(pair) => wrong.push(overlap(&texts4, pair)),
         }

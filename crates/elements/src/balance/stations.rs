@@ -55,14 +55,13 @@ impl Stations {
     }
 
     #[inline]
-    fn set(&self, station: EtherAddr) -> &Set {
-        let hash = station.to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    fn set(&self, station: u64) -> &Set {
+        let hash = station.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         &self.sets[hash as usize & (self.sets.len() - 1)]
     }
 
     #[inline]
-    fn find(set: &Set, station: EtherAddr) -> Option<(usize, u64)> {
-        let address = station.to_u64();
+    fn find(set: &Set, address: u64) -> Option<(usize, u64)> {
         (0..WAYS).find_map(|way| {
             let entry = set.entries[way].load(Relaxed);
             (entry >> LOW == address && entry & FRONT != 0).then_some((way, entry))
@@ -71,7 +70,7 @@ impl Stations {
 
     /// The front port of a station that was heard lately, which now is in use.
     #[inline]
-    pub(super) fn front(&self, station: EtherAddr, now: u32) -> Option<u8> {
+    pub(super) fn front(&self, station: u64, now: u32) -> Option<u8> {
         let set = self.set(station);
         let (way, entry) = Stations::find(set, station)?;
         if now.wrapping_sub(set.heard[way].load(Relaxed)) > self.timeout {
@@ -86,6 +85,7 @@ impl Stations {
 
     /// Ticks since a station was heard.
     pub(super) fn age(&self, station: EtherAddr, now: u32) -> Option<u32> {
+        let station = station.to_u64();
         let set = self.set(station);
         let (way, _) = Stations::find(set, station)?;
         Some(now.wrapping_sub(set.heard[way].load(Relaxed)))
@@ -94,8 +94,9 @@ impl Stations {
     /// Takes note of a station at a front port. Where there is no room, one that has been silent for too long makes place,
     /// or the one of those that nobody has sent to which was silent longest.
     pub(super) fn learn(&self, station: EtherAddr, front: u8, now: u32) -> Learnt {
+        let station = station.to_u64();
         let set = self.set(station);
-        let new = (station.to_u64() << LOW) | (u64::from(front) + 1);
+        let new = (station << LOW) | (u64::from(front) + 1);
         if let Some((way, entry)) = Stations::find(set, station) {
             set.heard[way].store(now, Relaxed);
             if entry & FRONT == new & FRONT {
@@ -181,14 +182,14 @@ mod tests {
     fn stations_are_found_until_they_have_been_silent_for_too_long() {
         let table = Stations::new(64, 10 * TICKS);
         assert_eq!(table.learn(station(1), 3, 5), Learnt::New);
-        assert_eq!(table.front(station(1), 15), Some(3));
-        assert_eq!(table.front(station(1), 16), None);
-        assert_eq!(table.front(station(2), 5), None);
+        assert_eq!(table.front(station(1).to_u64(), 15), Some(3));
+        assert_eq!(table.front(station(1).to_u64(), 16), None);
+        assert_eq!(table.front(station(2).to_u64(), 5), None);
         assert_eq!(table.learn(station(1), 3, 16), Learnt::Known);
         assert_eq!(table.learn(station(1), 0, 16), Learnt::Moved);
-        assert_eq!(table.front(station(1), 20), Some(0));
+        assert_eq!(table.front(station(1).to_u64(), 20), Some(0));
         assert_eq!(table.age(station(1), 20), Some(4));
-        assert_eq!(table.front(EtherAddr::ZERO, 0), None);
+        assert_eq!(table.front(0, 0), None);
     }
 
     /// Whoever floods the table with addresses takes no place of a station that is in use.
@@ -197,12 +198,12 @@ mod tests {
         let table = Stations::new(256, 300 * TICKS);
         for n in 0..32 {
             table.learn(station(n), 1, 0);
-            table.front(station(n), 0);
+            table.front(station(n).to_u64(), 0);
         }
         for n in 1000..200_000 {
             table.learn(station(n), 2, 1 + (n / 1000) as u32);
         }
-        let kept = (0..32).filter(|n| table.front(station(*n), 200) == Some(1));
+        let kept = (0..32).filter(|n| table.front(station(*n).to_u64(), 200) == Some(1));
         assert_eq!(kept.count(), 32);
         assert!(table.all(200).len() <= 256);
     }
@@ -225,7 +226,7 @@ mod tests {
                 .get(&asked)
                 .filter(|(_, heard)| now / 10 - heard <= 100);
             assert_eq!(
-                table.front(station(asked), now / 10),
+                table.front(station(asked).to_u64(), now / 10),
                 expected.map(|(front, _)| *front)
             );
         }
