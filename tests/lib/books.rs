@@ -46,6 +46,7 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("ICMPPingSource", Law::Makes("count")),
     ("BalanceARP", Law::Makes("told")),
     ("BalanceHealth", Law::Makes("count")),
+    ("BalancePeer", Law::Makes("count")),
     ("BalanceND", Law::Makes("made")),
     ("BalanceOut", Law::Makes("copies")),
     ("VLBHeartbeat", Law::Makes("count")),
