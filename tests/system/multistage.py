@@ -171,6 +171,79 @@ class Bed:
         return self.begin(rate, seconds, **more).end()
 
 
+PAIR_FILE = """\
+[balancer]
+name = "{name}"
+back = "eth2"
+address = "10.255.0.{number}/24"
+speaker = {speakers}
+settle = "0s"
+
+[[balancer.port]]
+name = "{port}"
+device = "eth0"
+addresses = ["10.0.{number}.1/24"]
+
+[[balancer.peer]]
+name = "{other}"
+ether = "02:00:00:00:00:f{other_number}"
+address = "10.255.0.{other_number}"
+
+[[balancer.peer.port]]
+name = "{other_port}"
+addresses = ["10.0.{other_number}.1/24"]
+"""
+
+
+class PairBed(Bed):
+    """Two balancers in front of the same boxes: lan is behind the left one, wan behind the right one."""
+
+    def __init__(self, lab: Lab, names: list[str]):
+        self.lab, self.names, self.runs = lab, names, 0
+        self.switch = lab.namespace("switch")
+        self.switch.ip("link add br0 type bridge")
+        self.switch.ip("link set br0 up")
+        self.lan, self.wan = lab.namespace("lan"), lab.namespace("wan")
+        self.boxes: dict[str, Namespace] = {}
+        sides = (("left", "lan", self.lan), ("right", "wan", self.wan))
+        self.routers = [self.balancer(number, sides) for number in (1, 2)]
+        self.router, self.file = self.routers[0], lab.folder / "left.toml"
+        for name in names:
+            self.backend(name)
+
+    def balancer(self, number: int, sides: tuple) -> AshlarRouter:
+        name, port, host = sides[number - 1]
+        other, other_port, _ = sides[2 - number]
+        backends = "".join(BACKEND.format(name=of, number=of[1:], more="") for of in self.names)
+        (self.lab.folder / f"{name}.toml").write_text(PAIR_FILE.format(
+            name=name, number=number, port=port, other=other, other_number=3 - number, other_port=other_port,
+            speakers=json.dumps(self.names)) + backends)
+        space = self.lab.namespace(name)
+        self.lab.link(space, "eth0", host, "eth0")
+        host.ip(f"address add 10.0.{number}.9/24 dev eth0")
+        host.ip(f"route add default via 10.0.{number}.1")
+        self.cable(space, "eth2", f"up{number}")
+        space.ip(f"link set eth2 address 02:00:00:00:00:f{number}")
+        for device in ("eth0", "eth2"):
+            space.sysctl(**{f"net__ipv4__conf__{device}__arp_ignore": 8,
+                            f"net__ipv6__conf__{device}__disable_ipv6": 1})
+        router = AshlarRouter(space, 1)
+        router.socket = self.lab.folder / f"{name}.sock"
+        return router
+
+    def start(self, *words: str) -> None:
+        for router, name in zip(self.routers, ("left", "right")):
+            router.start(self.lab.folder / f"{name}.toml", *words)
+
+    def states_at_all(self) -> list[list[str]]:
+        """The words about the first back end, at each balancer."""
+        return [router.cli("show", "lb.backends").splitlines()[0].split() for router in self.routers]
+
+    def tables_are_equal(self) -> bool:
+        left, right = (router.cli("show", "lb.owners") for router in self.routers)
+        return left == right
+
+
 class Load:
     """Packets on their way from lan to wan."""
 

@@ -14,7 +14,7 @@ import threading
 import time
 
 import pytest
-from multistage import LAN, LAN6, ROUTER, WAN, WAN6, Bed, ping, ready, text
+from multistage import LAN, LAN6, ROUTER, WAN, WAN6, Bed, PairBed, ping, ready, text
 from net import Lab, until
 from taps import mac_of
 from topology import ASHLAR, ROOT
@@ -179,6 +179,28 @@ def test_load_is_levelled_without_a_lost_or_reordered_packet(lab):
     outcome = bed.load(2000, 6.0, flows=1000)
     assert (outcome.lost, outcome.reordered, outcome.twice) == (0, 0, 0)
     until(lambda: abs(bed.buckets("r2") - 32768) < 6000, "both to have their share", timeout=30)
+
+
+def test_two_balancers_share_boxes_and_drain_them_together(lab):
+    bed = PairBed(lab, ["r1", "r2"])
+    bed.start()
+    ready(bed)
+    assert bed.tables_are_equal()
+    load = bed.begin(1500, 6.0, flows=1000)
+    time.sleep(max(load.begins - time.time(), 0) + 0.5)
+    bed.balance("drain", "r1", "--within", "30s")
+    until(lambda: all(words[2] == "drained" for words in bed.states_at_all()), "r1 to be drained at both", timeout=30)
+    assert bed.tables_are_equal()
+    bed.balance("add", "r1", "--within", "30s")
+    until(lambda: all(int(words[6]) > 30000 for words in bed.states_at_all()), "r1 to have its share at both", timeout=30)
+    outcome = load.end()
+    assert (outcome.lost, outcome.reordered, outcome.twice) == (0, 0, 0)
+    until(bed.tables_are_equal, "equal tables")
+    assert re.search(r"^balancer right 10\.255\.0\.2 agrees", bed.balance("show"), re.MULTILINE)
+    bed.boxes["r1"].ip("link set eth0 down")
+    until(lambda: all(words[2] == "down" for words in bed.states_at_all()), "r1 to be down at both")
+    assert bed.tables_are_equal()
+    until(lambda: ping(bed.lan, WAN), "packets to cross")
 
 
 def counted(bed: Bed, name: str, connection: Connection) -> bool:
