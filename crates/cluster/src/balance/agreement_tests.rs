@@ -22,7 +22,7 @@ struct Net {
     boxes: Vec<Box>,
     now: u64,
     chance: Chance,
-    /// Of 100 messages, those that are lost.
+    /// Messages of 100 that are lost.
     loss: u64,
 }
 

@@ -39,7 +39,7 @@ pub(super) fn level(
             *count += 1;
         }
     }
-    // Of each back end: buckets to give away, and load that it lacks.
+    // Buckets that each back end gives away, and load that it lacks.
     let mut gives = vec![0_u128; ends.len()];
     let mut lacks = vec![0_u128; ends.len()];
     for at in 0..ends.len() {

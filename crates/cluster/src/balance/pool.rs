@@ -381,7 +381,7 @@ impl Pool {
         .collect()
     }
 
-    /// Of 64 buckets of a table, says which may not move though they are idle, and moves others at once, by their bits.
+    /// Says by bits which of 64 buckets of a table may not move though they are idle, and moves others at once.
     pub fn hold(&self, table: usize, word: usize, held: u64, moved: u64) {
         self.tables[table].hold(word, held, moved);
     }

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! Description of what is simulated: servers, rates and failures.
 
 use super::failures::Failure;
 use super::matrix::Matrix;

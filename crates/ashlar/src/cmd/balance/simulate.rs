@@ -73,7 +73,7 @@ fn config(asked: &SimulateBalancer) -> Result<Config, String> {
     Ok(config)
 }
 
-/// What fails and changes must be there, and before the end.
+/// Checks that what fails or changes is there, and that it does so before the end.
 fn check(config: &Config) -> Done {
     let backends = config.weights.len();
     let end = config.end();

@@ -7,7 +7,7 @@ use crate::simulate::server::Server;
 /// Times that a slow box takes longer.
 const SLOWER: u32 = 4;
 
-/// What a balancer, a back end and the switch have in common.
+/// State that a balancer, a back end and the switch have in common.
 #[derive(Debug)]
 pub(super) struct Health {
     /// Failures of each kind that last.
@@ -155,9 +155,9 @@ pub(super) enum Port {
 /// A station's Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// Of a back end.
+    /// Address of a back end.
     Backend(u16),
-    /// Of the host at a front port.
+    /// Address of the host at a front port.
     Host(u32),
 }
 

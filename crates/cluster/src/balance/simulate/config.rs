@@ -1,4 +1,4 @@
-//! What is simulated.
+//! Description of what is simulated: boxes, rates, changes and failures.
 
 use crate::balance::{HealthSettings, Settings, WEIGHT_MAX};
 use crate::simulate::{Matrix, chance::Chance};
