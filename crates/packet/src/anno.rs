@@ -30,7 +30,7 @@ pub struct Anno {
 
 const _: () = assert!(std::mem::size_of::<Anno>() == 32 && std::mem::align_of::<Anno>() <= 4);
 
-/// How the link layer addressed a packet; numbers as in Linux's `PACKET_*`.
+/// Link-layer destination of a packet, numbered as Linux's `PACKET_*`.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketType {
@@ -66,7 +66,7 @@ impl Anno {
         dst: [0; 16],
     };
 
-    /// Those of a frame whose MAC header lies there in the buffer.
+    /// Annotations of a frame whose MAC header lies at `mac` in the buffer; all others are unset.
     #[inline]
     pub const fn of_frame_at(mac: u16) -> Anno {
         Anno { mac, ..Anno::EMPTY }
@@ -231,8 +231,8 @@ impl Cold {
         self.set_word(FIRST_TIMESTAMP + 4, (timestamp >> 32) as u32);
     }
 
-    /// When the packet has to have left the router, in nanoseconds of the router's clock; 0 = whenever. It lies where
-    /// FWD_RATE and REV_RATE do.
+    /// Deadline for leaving the router, in nanoseconds of the router's clock; 0 = none. It shares its bytes with
+    /// FWD_RATE and REV_RATE.
     #[inline]
     pub fn deadline(&self) -> u64 {
         let [low, high] = self.rates();
@@ -245,8 +245,8 @@ impl Cold {
         self.set_rates([deadline as u32, (deadline >> 32) as u32]);
     }
 
-    /// By how much the virtual time of the packet's flow goes on at each hop, in nanoseconds; 0 = it has none. It lies
-    /// where FIRST_TIMESTAMP begins.
+    /// Advance of the flow's virtual time at each hop, in nanoseconds; 0 = none. It shares its bytes with the start of
+    /// FIRST_TIMESTAMP.
     #[inline]
     pub fn hop_delay(&self) -> u32 {
         self.word(FIRST_TIMESTAMP)

@@ -8,8 +8,8 @@ use std::cell::Cell;
 /// Set in a number of bytes that would have to be counted, also when others are added to it.
 const UNKNOWN: u64 = 1 << 63;
 
-/// Packets that travel together between elements. A batch knows how many bytes they have until
-/// somebody may have changed one of them, so that they are counted once on their way.
+/// Packets that travel together between elements. A batch caches its number of bytes until a packet may have changed,
+/// so that usually bytes are counted once on the whole path.
 #[derive(Default, Debug)]
 pub struct Batch {
     pub(crate) packets: Vec<Packet>,
@@ -96,7 +96,7 @@ impl Batch {
         self.changing().iter_mut()
     }
 
-    /// Packets in order, to change in all but their length: nobody need count their bytes again.
+    /// Packets in order, mutable except for their length: the cached number of bytes stays valid.
     #[inline]
     pub fn iter_of_same_length(&mut self) -> std::slice::IterMut<'_, Packet> {
         self.packets.iter_mut()
@@ -129,13 +129,13 @@ impl Batch {
         self.bytes.set(bytes);
     }
 
-    /// Remembers that so many bytes have come.
+    /// Adds bytes to the cached number of bytes.
     #[inline]
     pub fn add_bytes(&mut self, bytes: u64) {
         self.bytes.set(self.bytes.get() + bytes);
     }
 
-    /// Remembers that so many bytes have gone.
+    /// Subtracts bytes from the cached number of bytes.
     #[inline]
     pub fn less_bytes(&mut self, bytes: u64) {
         let before = self.bytes.get();
@@ -144,7 +144,7 @@ impl Batch {
         }
     }
 
-    /// The packets for somebody who may change them.
+    /// The packets, mutable; the cached number of bytes is forgotten.
     #[inline]
     pub fn changing(&mut self) -> &mut Vec<Packet> {
         self.bytes.set(UNKNOWN);

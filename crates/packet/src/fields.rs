@@ -1,4 +1,4 @@
-//! Where a packet's headers are, its hash, its bucket and its VLAN tag.
+//! Header positions, flow hash, bucket and VLAN tag of a packet.
 
 use super::BUCKETS_MAX;
 use super::Packet;
@@ -11,7 +11,7 @@ impl Packet {
         self.data().get(self.network_offset()..).unwrap_or(&[])
     }
 
-    /// As [`network`](Self::network), to change.
+    /// Mutable form of [`network`](Self::network).
     #[inline]
     pub fn network_mut(&mut self) -> &mut [u8] {
         let offset = self.network_offset();
@@ -26,15 +26,15 @@ impl Packet {
         self.data().get(at..at + N)?.first_chunk()
     }
 
-    /// As [`network_head`](Self::network_head), to change.
+    /// Mutable form of [`network_head`](Self::network_head).
     #[inline]
     pub fn network_head_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         let at = self.network_place();
         self.data_mut().get_mut(at..at + N)?.first_chunk_mut()
     }
 
-    /// As [`network_offset`](Self::network_offset); beyond all data if it is not set or was stripped. It has 32 bits, so
-    /// that a length may be added.
+    /// Distance of the network header as in [`network_offset`](Self::network_offset); past the end of any data if it is
+    /// not set or was stripped. The value fits in 32 bits, so adding a length cannot overflow.
     #[inline]
     fn network_place(&self) -> usize {
         u32::from(self.anno().network).wrapping_sub(self.headroom() as u32) as usize

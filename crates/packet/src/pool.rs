@@ -1,12 +1,11 @@
-//! Where packet buffers come from: the heap, or a pool outside (DPDK's mempool). One kind per
-//! process, chosen before the first packet.
+//! Packet buffers from the heap or from an external pool (DPDK's mempool). A process uses one kind, chosen before its
+//! first packet.
 //!
-//! The heap pool keeps a cache of free buffers per thread and trades with a common list in chunks,
-//! so a packet freed on another core finds its way back. Memory is taken from the allocator as
-//! packets need it, up to a limit, and kept.
+//! The heap pool keeps a cache of free buffers per thread and exchanges chunks with a common list, so a packet freed on
+//! another core finds its way back. Memory is allocated as packets need it, up to a limit, and kept.
 //!
-//! Beside the usual buffers there are a few large ones, which hold a datagram of any length: what is put
-//! together from fragments may need one. They come from a list under a lock, off the packet path.
+//! A few large buffers hold a datagram of any length, as reassembly of fragments may need one. They come from a list
+//! under a lock, off the packet path.
 
 use crate::{Buffer, HEADER, HEADROOM, Line};
 use std::cell::{Cell, RefCell};
@@ -50,7 +49,7 @@ const CHUNK: usize = 64;
 pub const LARGE_BYTES: usize = u16::MAX as usize;
 /// Large buffers that may exist: 8 MiB of them.
 pub const LARGE_MAX: usize = 127;
-/// While fewer than so many are in use, [`Packet::large_if_many`](crate::Packet::large_if_many) gives one more.
+/// Large buffers in use from which on [`Packet::large_if_many`](crate::Packet::large_if_many) gives none.
 pub const LARGE_MANY: usize = LARGE_MAX * 3 / 4;
 /// Free large heap buffers, and how many exist.
 static LARGE: Mutex<(Vec<Buffer>, usize)> = Mutex::new((Vec::new(), 0));
@@ -193,8 +192,8 @@ fn make(free: &mut Vec<Buffer>, count: usize) {
     MADE.store(made + more, Relaxed);
 }
 
-/// Has at least `count` heap buffers made, or as many as may be, so that workers need not wait for memory. It does
-/// nothing where the pool is an outside one.
+/// Allocates heap buffers ahead, `count` or as many as the limit allows, so that workers need not wait for memory. Does
+/// nothing with an external pool.
 pub fn make_ahead(count: usize) {
     if !is_external() {
         make(&mut lock(), count);

@@ -1,9 +1,9 @@
-//! Super-frames: TCP of up to 64 KiB in one frame, as Linux hands it on where nobody has cut it into segments yet (GSO).
+//! Super-frames: TCP segments of up to 64 KiB in one frame, as Linux passes them on before segmentation (GSO).
 //!
-//! A packet is a super-frame if its annotation [`tail`](crate::anno::Anno::tail) says so. Then it lies in a large buffer, its
-//! network and transport header annotations are set, IP's length is that of the whole, and TCP's checksum field holds the
-//! pseudo-header's sum only. An element either works on it as on any packet, or gets its segments
-//! (`Element::carries_super_frames`).
+//! A packet is a super-frame if its annotation [`tail`](crate::anno::Anno::tail) is not 0. It then lies in a large
+//! buffer, and its network and transport header annotations are set. IP's length is that of the whole packet, and TCP's
+//! checksum field holds only the sum of the pseudo-header. An element either handles super-frames as any other packet,
+//! or gets their segments (`Element::carries_super_frames`).
 
 use crate::{Batch, Packet};
 use wire::tcp::{CWR, FIN, PSH};
@@ -16,14 +16,14 @@ pub const TCP_CSUM: usize = 16;
 /// Place of TCP's flags in its header.
 pub const TCP_FLAGS: usize = 13;
 
-/// Where the headers of a super-frame lie, from the start of its bytes.
+/// Offsets of the headers of a super-frame, from the start of the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The IP header.
     pub network: usize,
     /// The header of TCP or UDP.
     pub transport: usize,
-    /// What is cut.
+    /// Offset of the payload, which is cut into segments.
     pub payload: usize,
     /// True if it is IPv6; else IPv4.
     pub v6: bool,
@@ -32,7 +32,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Makes the headers of one segment of those of the super-frame, the `index`th, with `start` bytes of payload before it.
+    /// Turns a copy of the super-frame's headers into those of segment `index`, whose payload begins at `start` of the
+    /// whole.
     pub fn finish(&self, segment: &mut [u8], index: usize, start: usize, last: bool) {
         let (headers, transport) = segment.split_at_mut(self.transport);
         let ip = &mut headers[self.network..];
@@ -61,8 +62,8 @@ impl Shape {
         }
     }
 
-    /// That of an Ethernet frame of `len` bytes, if it is one of TCP without VLAN tags, IPv6 extension headers, or bytes behind
-    /// the IP packet, and all its headers lie in `head`.
+    /// Shape of an Ethernet frame of `len` bytes whose first bytes are `head`. `None` unless it is plain TCP, with all
+    /// headers in `head`: VLAN tags, IPv6 extension headers and bytes after the IP packet are refused.
     pub fn of_frame(head: &[u8], len: usize) -> Option<Shape> {
         let network = ether::LEN;
         let ip = head.get(network..network + 20)?;
@@ -76,7 +77,7 @@ impl Shape {
         (network + ip_len == len && protocol == proto::TCP).then_some(shape)
     }
 
-    /// That of a packet; `None` if it is no super-frame, or no longer a sound one.
+    /// Shape of a packet; `None` if it is no super-frame, or no longer a valid one.
     pub fn of(packet: &Packet) -> Option<Shape> {
         let anno = packet.anno();
         let place = |place: u16| usize::from(place).checked_sub(packet.headroom());
@@ -88,7 +89,7 @@ impl Shape {
         (tail > 0 && shape.payload + tail < data.len()).then_some(shape)
     }
 
-    /// That of bytes with headers of IP and TCP at these places; `None` if they do not hold them.
+    /// Shape of `bytes` with IP and TCP headers at these offsets; `None` if the headers are incomplete.
     fn of_tcp(bytes: &[u8], network: usize, transport: usize, v6: bool) -> Option<Shape> {
         let payload = transport + usize::from(bytes.get(transport + 12)? >> 4) * 4;
         let sound = transport >= network + if v6 { 40 } else { 20 }
@@ -119,13 +120,13 @@ fn finish_tcp(tcp: &mut [u8], pseudo: u64, index: usize, start: usize, last: boo
 }
 
 impl Packet {
-    /// True if it is a super-frame. Nobody may ask where packets come without annotations.
+    /// True if the packet is a super-frame. Do not call this where packets come without annotations.
     #[inline]
     pub fn is_super_frame(&self) -> bool {
         self.anno().tail != 0
     }
 
-    /// Makes a super-frame of it, of this shape and with so many bytes of payload in each segment but the last.
+    /// Marks the packet as a super-frame of this shape, whose segments except the last have `segment` bytes of payload.
     pub fn set_super_frame(&mut self, shape: &Shape, segment: u16) {
         let tail = self
             .len()
@@ -166,7 +167,8 @@ impl Packet {
     }
 }
 
-/// Puts their segments in the place of super-frames. `failed` gets a super-frame of which segments are missing.
+/// Replaces super-frames in the batch by their segments. Calls `failed` with each super-frame for whose segments
+/// buffers ran out.
 pub fn cut_all(batch: &mut Batch, mut failed: impl FnMut(Packet)) {
     if !batch.iter().any(Packet::is_super_frame) {
         return;
@@ -184,7 +186,7 @@ pub fn cut_all(batch: &mut Batch, mut failed: impl FnMut(Packet)) {
 mod tests {
     use super::*;
 
-    /// A super-frame with so many bytes of payload, segments of `size`.
+    /// A super-frame with `payload` bytes of payload, cut into segments of `size`.
     fn super_frame(v6: bool, payload: usize, size: u16) -> Packet {
         let mut f = vec![2; 12];
         let tcp_len = 32 + payload;

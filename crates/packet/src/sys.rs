@@ -1,6 +1,6 @@
-//! DPDK's mbuf: how a packet's buffer lies in memory, and how mbufs go to and come from C.
+//! DPDK's mbuf: its layout in memory, and passing mbufs to and from C.
 //!
-//! What is here is what `ports` and the pools rely on; a [`Packet`]'s meaning is in its own file.
+//! `ports` and the pools rely on this layout; the meaning of a [`Packet`] is in its own file.
 #![allow(unsafe_code)]
 
 use super::{Batch, HEADROOM, Packet};
@@ -171,7 +171,7 @@ impl Buffer {
 }
 
 impl Mbuf {
-    /// Says that the frame fills so many buffers.
+    /// Sets the number of buffers that the frame fills.
     #[cfg(test)]
     pub(super) fn set_segments(&mut self, n: u16) {
         self.nb_segs = n;

@@ -1,14 +1,14 @@
-//! What becomes of a packet after a step.
+//! Verdicts: an element's decision about one packet.
 
-/// Where a packet goes after a step: on by output 0, out by another port, or dropped by name.
+/// Decision about a packet: it leaves by output 0 or by another port, or is dropped under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict(u16);
 
 impl Verdict {
-    /// On by output 0.
+    /// Leaves by output 0.
     pub const ON: Verdict = Verdict(0);
 
-    /// Out by `port`.
+    /// Leaves by `port`.
     #[inline]
     pub const fn out(port: u8) -> Verdict {
         Verdict(port as u16)
@@ -20,7 +20,7 @@ impl Verdict {
         Verdict::reject(reason, 0xff)
     }
 
-    /// Out by `port` if that is connected, else dropped under the `reason`-th name.
+    /// Leaves by `port` if that is connected; otherwise dropped under the `reason`-th name of `Element::DROPS`.
     #[inline]
     pub const fn reject(reason: u8, port: u8) -> Verdict {
         Verdict((reason as u16 + 1) << 8 | port as u16)

@@ -63,7 +63,7 @@ impl Packet {
         usize::from(self.mbuf().data_len)
     }
 
-    /// Does `work` with this packet, which it may hold in a register: it lies in nobody's memory meanwhile.
+    /// Runs `work` on this packet as a local value, which the compiler can keep in a register.
     #[inline(always)]
     pub fn held<R>(&mut self, work: impl FnOnce(&mut Packet) -> R) -> R {
         /// Puts it back, also after a panic.
@@ -276,7 +276,8 @@ impl Packet {
         Some(packet)
     }
 
-    /// As [`large`](Self::large), for who can do without: a quarter of the buffers stays for others, who cannot.
+    /// Makes a large packet, as [`large`](Self::large), only while a quarter of the large buffers is free. That quarter
+    /// is reserved for callers that cannot do without.
     pub fn large_if_many(len: usize) -> Option<Packet> {
         match pool::large_in_use() < pool::LARGE_MANY {
             true => Packet::large(len),

@@ -1,8 +1,8 @@
-//! How the packets of a batch are dealt out to several outputs, those of one output together.
+//! Partition of a batch by output port.
 //!
 //! An output is *open* if a cursor says where its next packet is written. Packets of one output, *home*, stay in the
-//! batch, whose cursor follows the place that is read, and closes the gap. So all are treated alike, with no branch that
-//! depends on how they take turns. Outputs that had packets of one batch are open for the next one from the first.
+//! batch; its cursor follows the read position and closes gaps. So all outputs are treated alike, without a branch that
+//! depends on the order of packets. Outputs that had packets in one batch are open from the start in the next one.
 #![allow(unsafe_code)]
 
 use super::Packet;
@@ -14,27 +14,29 @@ use std::ptr;
 /// Ports that a verdict can name.
 const PORTS: usize = 1 << u8::BITS;
 
-/// Where packets go, by port.
+/// Write positions and byte counts by output port.
 struct Cursors {
-    /// Where the next one is written; null where it is not open. There is room for all that have not been dealt out.
+    /// Next write position of an open output; null if the output is closed. Each has room for all packets still to be
+    /// partitioned.
     ends: [*mut Packet; PORTS],
     /// Bytes that have come of this batch.
     bytes: [u64; PORTS],
 }
 
-/// Batches by output, to which those of others are dealt out.
+/// Batches by output, for the packets that leave the batch which is partitioned.
 pub struct Sides {
     batches: Box<[Batch]>,
-    /// Null but for `home` and `others`; those are right while there is a [`Partition`], which begins by setting them.
+    /// Cursors: null except for `home` and `others`. Those two are valid only while a [`Partition`] exists, which sets
+    /// them first.
     cursors: Box<Cursors>,
     /// The output whose packets stay, if it is open.
     home: Option<u8>,
-    /// Others that are open, of which there is a batch.
+    /// The other open outputs; each has a batch in `batches`.
     others: Vec<u8>,
 }
 
 impl Sides {
-    /// For so many outputs.
+    /// Batches for this number of outputs.
     pub fn new(outputs: usize) -> Sides {
         Sides {
             batches: (0..outputs).map(|_| Batch::new()).collect(),
@@ -53,7 +55,8 @@ impl Sides {
         !self.others.is_empty()
     }
 
-    /// Shows what has been dealt out and has not stayed, by output. What is left there goes before what is dealt out next.
+    /// Calls `see` with each output's batch of packets that left the partitioned batch. Packets that `see` leaves there
+    /// stay in front of those of the next partition.
     #[inline]
     pub fn each(&mut self, mut see: impl FnMut(usize, &mut Batch)) {
         let mut next = 0;
@@ -115,7 +118,7 @@ impl Sides {
 }
 
 impl Cursors {
-    /// Opens an output to which at most so many packets will go.
+    /// Opens an output and reserves room for `packets` packets.
     #[inline(always)]
     fn open(&mut self, port: u8, side: &mut Batch, packets: usize) {
         side.packets.reserve(packets);
@@ -126,12 +129,11 @@ impl Cursors {
     }
 }
 
-/// A batch that is being dealt out: those that stay lie at its beginning, then there is a gap, and then those that
-/// have not been looked at. Whoever lets go of it closes the gap. A panic in between leaks packets and never
-/// frees one twice.
+/// A batch during its partition: first the packets that stay, then a gap, then the packets not yet seen. Dropping the
+/// partition closes the gap. A panic in between leaks packets and never frees one twice.
 pub struct Partition<'a> {
     sides: &'a mut Sides,
-    /// It has no packets until this is let go of.
+    /// The batch; its length is 0 until the partition is dropped.
     batch: &'a mut Batch,
     /// The first that has not been looked at, and where they end.
     next: *mut Packet,
@@ -141,8 +143,8 @@ pub struct Partition<'a> {
 }
 
 impl Partition<'_> {
-    /// Deals packets out as `step` says. It ends before a packet of which `step` says nothing, or for which there is no
-    /// output: what was said of it is returned.
+    /// Moves packets to the outputs that `step` returns. Stops in front of a packet for which `step` returns `None`, or
+    /// an output that does not exist, and returns that answer.
     #[inline(never)] // a loop with all registers
     pub fn run(&mut self, mut step: impl FnMut(&mut Packet) -> Option<Verdict>) -> Option<Verdict> {
         loop {
@@ -245,10 +247,10 @@ impl Partition<'_> {
     }
 }
 
-/// Deals a packet out, if `step` says an output that is open. Else it stays where it is, and what was said is returned.
+/// Moves a packet if `step` returns an open output. Otherwise the packet stays, and the answer of `step` is returned.
 ///
 /// # Safety
-/// A packet lies there that has not been dealt out, and the cursors are those of its [`Partition`].
+/// `slot` holds a packet that has not been partitioned, and the cursors are those of its [`Partition`].
 #[inline(always)]
 unsafe fn move_one(
     slot: *mut Packet,

@@ -17,10 +17,10 @@ fn lengths(batch: &Batch) -> u64 {
     batch.iter().map(|p| p.len() as u64).sum()
 }
 
-/// What is said of each packet of a burst.
+/// Verdicts for the packets of a burst.
 struct Burst {
     verdicts: Vec<Verdict>,
-    /// Of whom nothing is said at once.
+    /// True for a packet for which the step returns `None` at first.
     slow: Vec<bool>,
 }
 
@@ -49,7 +49,7 @@ impl Burst {
         self.verdicts[usize::from(packet.data()[0])]
     }
 
-    /// Deals them out; whom nobody takes, in order.
+    /// Partitions the batch; returns the numbers of the packets without an output, in order.
     fn partition(&self, partition: &mut Partition) -> Vec<u8> {
         let (mut nobodys, mut seen) = (Vec::new(), Vec::new());
         loop {
@@ -70,7 +70,7 @@ impl Burst {
         nobodys
     }
 
-    /// Those that go by an output, from one on.
+    /// Numbers of the packets with this output, starting at packet `from`.
     fn by(&self, output: Option<usize>, from: usize) -> Vec<u8> {
         let of = |i: &usize| {
             let port = self.verdicts[*i].port();

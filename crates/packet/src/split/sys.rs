@@ -20,7 +20,7 @@ impl Batch {
         self.part(cx, step, aside);
     }
 
-    /// As [`split`](Self::split): packets without a verdict stay.
+    /// Like [`split`](Self::split), but packets for which `step` returns `None` stay in the batch.
     #[inline]
     pub fn part<C>(
         &mut self,
@@ -49,11 +49,11 @@ impl Batch {
     }
 }
 
-/// The rest of [`Batch::part`], from the first packet on that goes: those that stay are moved up. Returns how many have
-/// gone.
+/// Second part of [`Batch::part`], from the first packet that leaves: packets that stay move up. Returns how many have
+/// left.
 ///
 /// # Safety
-/// There are packets from `slot`, of which `step` has said `verdict`, to `end`, and nobody else has them.
+/// `slot` to `end` are packets that nobody else owns, and `step` returned `verdict` for the first of them.
 #[inline(never)] // a loop by itself, that the other has its registers
 unsafe fn close<C>(
     mut slot: *mut Packet,
