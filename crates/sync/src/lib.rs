@@ -1,5 +1,7 @@
-//! What crosses from one worker to another without a lock: [`ring`]s carry values, [`publish`] has many readers see a
-//! table that one writer replaces, [`steps`] are taken by several workers in one order, [`wake`] ends a worker's sleep.
+//! Lock-free communication between workers.
+//!
+//! [`ring`] carries values, [`publish`] lets many readers see a table that one writer replaces, [`steps`] orders the
+//! steps of several workers, and [`wake`] wakes a sleeping worker.
 //!
 //! Miri runs the tests of `ring` and `publish`. Loom tries every order of memory accesses of these two and of `steps`.
 

@@ -1,4 +1,4 @@
-//! Steps that workers take together, without anybody who leads them.
+//! Steps that several workers take together, without a leader.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// step open sees all writes of the steps before.
 pub struct Steps {
     taken: AtomicUsize,
-    /// By step, the count at which it may begin.
+    /// For each step, the count at which it may begin.
     before: Vec<usize>,
 }
 
@@ -65,11 +65,11 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Relaxed cells may be read stale by whoever is not known to come after their writer.
+    /// Cells with relaxed accesses: a thread may read old values unless the writer's store happens before its load.
     #[derive(Default)]
     struct Cells(AtomicUsize, AtomicUsize, AtomicUsize);
 
-    /// Two workers write, each its own; then one of them adds both up, and the other reads that.
+    /// Two workers write a cell each; then one of them stores the sum, which the other reads.
     #[test]
     fn who_finds_a_step_open_sees_what_all_have_done_before() {
         loom::model(|| {

@@ -1,4 +1,4 @@
-//! How workers wake each other without a system call while everybody is awake.
+//! Waking workers without a system call while all are awake.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ impl Wakers {
         }
     }
 
-    /// Those of a router on the same workers.
+    /// A router's own state of rest and stop requests, with the sleep state shared by all routers of these workers.
     pub fn for_router(&self, router: u64) -> Wakers {
         Wakers {
             sleepers: Arc::clone(&self.sleepers),
@@ -57,7 +57,7 @@ impl Wakers {
         }
     }
 
-    /// For workers that never sleep.
+    /// State for workers that never sleep.
     pub fn none(workers: usize) -> Wakers {
         Wakers::new((0..workers).map(|_| Box::new(|| ()) as WakeFn).collect())
     }
@@ -88,7 +88,7 @@ impl Wakers {
         }
     }
 
-    /// The worker polls the router no more until somebody wakes it; it must look for work once more.
+    /// Marks that the worker no longer polls the router until it is woken. The caller must look for work once more.
     pub fn rest(&self, worker: usize) {
         self.rests[worker].store(true, SeqCst);
         fence(SeqCst);
@@ -119,7 +119,7 @@ impl Wakers {
         self.wake_fenced(worker);
     }
 
-    /// As [`wake`](Self::wake), for who has made a full fence since it gave the worker work.
+    /// Like [`wake`](Self::wake), without its fence: the caller has made a full fence since it gave the worker work.
     #[inline]
     pub fn wake_fenced(&self, worker: usize) {
         if let Some(rests) = self.rests.get(worker)

@@ -64,7 +64,7 @@ pub fn register() -> Result<Reader, String> {
     reader.ok_or_else(|| "too many workers: no reader is left for published tables".to_owned())
 }
 
-/// What a reader's slot holds while it cannot hold references.
+/// Value of a reader's slot while the reader holds no references.
 const OFFLINE: u64 = 0;
 
 /// Two cache lines: processors fetch them in pairs.
@@ -110,7 +110,7 @@ impl Domain {
         Some(reader)
     }
 
-    /// Begins an epoch. What was unlinked before can be freed or used again when it has passed.
+    /// Begins an epoch. Values unlinked before this call can be freed or reused once the epoch has passed.
     pub fn advance(&self) -> Epoch {
         // Acquire too: an epoch stands for all unlinking before it, by whichever writer.
         Epoch(self.epoch.0.fetch_add(1, Ordering::AcqRel) + 1)

@@ -24,10 +24,10 @@ use std::mem::MaybeUninit;
 
 use primitives::{Arc, AtomicUsize, Ordering, UnsafeCell};
 
-/// What may cross from one core to another through a ring.
+/// Types whose values may cross from one core to another through a ring.
 ///
-/// Anything `Send` may, wrapped in [`Plain`] or [`Box`]. Packets are not `Send`; they may cross here,
-/// and only here, because a ring hands over the whole of a packet and keeps nothing behind.
+/// Any `Send` type may, wrapped in [`Plain`] or [`Box`]. Packets are not `Send`; they may cross here, and only here,
+/// because a ring hands over the whole of a packet and keeps nothing behind.
 ///
 /// # Safety
 ///
@@ -122,7 +122,7 @@ impl<T> Drop for Store<T> {
     }
 }
 
-/// How full a ring is, for anyone: a copy may be kept anywhere, and its numbers may be old.
+/// Fill level of a ring. Copies may be kept anywhere; the numbers may be slightly out of date.
 #[derive(Clone)]
 pub struct Level(Arc<Ends>);
 
@@ -160,7 +160,7 @@ impl Level {
         self.0.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets how many items the ring takes, at most its capacity. What is inside stays inside.
+    /// Sets the number of items that the ring accepts, at most its capacity. Items inside stay inside.
     pub fn set_limit(&self, items: usize) {
         self.0
             .limit
@@ -204,7 +204,7 @@ pub struct Tail<T: Transfer> {
 unsafe impl<T: Transfer> Send for Tail<T> {}
 
 impl<T: Transfer> Tail<T> {
-    /// How many items fit now; looks at the other end only if fewer than `wanted` seem to.
+    /// Number of items that fit now. Reads the other end's index only if fewer than `wanted` seem to fit.
     #[inline]
     fn space(&mut self, wanted: usize) -> usize {
         let limit = self.level.limit();
@@ -266,7 +266,7 @@ impl<T: Transfer> Tail<T> {
         n
     }
 
-    /// True if at least so many items are inside; looks at the other end only if so many seem to be.
+    /// True if at least `items` items are inside. Reads the other end's index only if so many seem to be inside.
     #[inline]
     pub fn holds(&mut self, items: usize) -> bool {
         if self.tail.wrapping_sub(self.head_seen) < items {
@@ -276,7 +276,7 @@ impl<T: Transfer> Tail<T> {
         self.tail.wrapping_sub(self.head_seen) >= items
     }
 
-    /// How full the ring is; see [`Level`].
+    /// Fill level of the ring.
     pub fn level(&self) -> &Level {
         &self.level
     }
@@ -296,7 +296,7 @@ impl<T: Transfer> Tail<T> {
         self.level.capacity()
     }
 
-    /// Sets how many items the ring takes, at most its capacity. What is inside stays inside.
+    /// Sets the number of items that the ring accepts, at most its capacity. Items inside stay inside.
     pub fn set_limit(&self, items: usize) {
         self.level.set_limit(items);
     }
@@ -331,7 +331,7 @@ pub struct Head<T: Transfer> {
 unsafe impl<T: Transfer> Send for Head<T> {}
 
 impl<T: Transfer> Head<T> {
-    /// How many items are there now; looks at the other end only if fewer than `wanted` seem to be.
+    /// Number of items to pop now. Reads the other end's index only if fewer than `wanted` seem to be inside.
     #[inline]
     fn ready(&mut self, wanted: usize) -> usize {
         if self.tail_seen.wrapping_sub(self.head) < wanted {
@@ -374,7 +374,7 @@ impl<T: Transfer> Head<T> {
         item
     }
 
-    /// How full the ring is; see [`Level`].
+    /// Fill level of the ring.
     pub fn level(&self) -> &Level {
         &self.level
     }
@@ -394,7 +394,7 @@ impl<T: Transfer> Head<T> {
         self.level.capacity()
     }
 
-    /// Sets how many items the ring takes, at most its capacity. What is inside stays inside.
+    /// Sets the number of items that the ring accepts, at most its capacity. Items inside stay inside.
     pub fn set_limit(&self, items: usize) {
         self.level.set_limit(items);
     }
