@@ -34,7 +34,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// Another element of the router, as a configuration that names it sees it.
+/// Another element of the router, named by a configuration.
 #[derive(Clone, Copy)]
 pub struct Peer<'a> {
     around: &'a Around<'a>,
@@ -44,17 +44,17 @@ pub struct Peer<'a> {
 }
 
 impl<'a> Peer<'a> {
-    /// Its full name.
+    /// Full name of the element.
     pub fn name(&self) -> &'a str {
         &self.around.router.elements[self.index].name
     }
 
-    /// Its class.
+    /// Class of the element.
     pub fn class(&self) -> &'a str {
         &self.around.router.elements[self.index].class
     }
 
-    /// Its arguments, to parse as its class does with these keywords.
+    /// Arguments of the element, parsed with its class's keywords `known`.
     pub fn args(&self, known: &[&'static str]) -> Args<'a> {
         let element = &self.around.router.elements[self.index];
         let title = (String::new(), element.span);
@@ -70,7 +70,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// What a name means.
+/// Result of looking up a name in a router.
 pub enum Named<'a> {
     /// An element.
     Element(&'a str),
@@ -79,8 +79,8 @@ pub enum Named<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Another element of the router: what `name` means within the compound element around this one, or
-    /// farther out. Mistakes in its arguments are its own; they are not recorded here.
+    /// The element called `name` in the compound element around this one, or in an enclosing one. Mistakes in its
+    /// arguments are reported with that element, not here.
     pub fn peer(&self, name: &str) -> Option<Peer<'a>> {
         let (around, index) = self.around?;
         self.looked.borrow_mut().get_or_insert_default();

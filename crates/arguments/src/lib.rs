@@ -49,7 +49,7 @@ impl Arg {
     }
 }
 
-/// What `configure` asked for, for the reference.
+/// An argument that `configure` asked for, for the reference manual.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgInfo {
     /// The name, in capitals.
@@ -60,7 +60,7 @@ pub struct ArgInfo {
     pub default: Option<String>,
     /// True if it is given only as a keyword.
     pub keyword: bool,
-    /// One sentence.
+    /// Description in one sentence.
     pub doc: &'static str,
 }
 
@@ -81,14 +81,14 @@ fn convert<T: FromArg>(raw: &str, names: &Names) -> Result<T, String> {
 pub struct Args<'a> {
     items: Vec<Item>,
     known: Vec<&'static str>,
-    /// As this element sees them.
+    /// Names of addresses and devices as this element sees them.
     names: Names,
     all_names: &'a Names,
     router_wide: &'a RouterWide,
     config: &'a Config,
     /// The element as errors name it: `ttl :: DecIPTTL`.
     title: String,
-    /// Where it is declared.
+    /// Place of the element's declaration.
     declared: Span,
     info: Vec<ArgInfo>,
     diagnostics: Vec<Diagnostic>,
@@ -105,7 +105,7 @@ pub struct Args<'a> {
     pub calls: Vec<String>,
 }
 
-/// What peers call a keyword, and its name here.
+/// Click's spelling of a keyword, and the spelling here.
 const SYNONYMS: [(&str, &str); 1] = [("PROMISCUOUS", "PROMISC")];
 
 /// A keyword, by its name here, and its value.
@@ -161,18 +161,18 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// How many inputs the element has, going by its connections. A configuration outlives a change of
-    /// these, so they are good for complaints only.
+    /// Number of inputs that are connected. Connections may change while the configuration stays, so use the number
+    /// only in error messages.
     pub fn inputs(&self) -> usize {
         self.connected.0
     }
 
-    /// How many outputs it has, likewise.
+    /// Number of outputs that are connected, with the same restriction as [`inputs`](Self::inputs).
     pub fn outputs(&self) -> usize {
         self.connected.1
     }
 
-    /// What this element has in common with all others of the router that ask for the same type.
+    /// The value of type `T` that all elements of the router share.
     pub fn router_wide<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.router_wide.get()
     }
@@ -195,7 +195,8 @@ impl<'a> Args<'a> {
         read
     }
 
-    /// Notes a file that somebody else reads for the configuration, as [`read_file`](Self::read_file) notes what it reads.
+    /// Records a file on which the configuration depends and that is read elsewhere, as [`read_file`](Self::read_file)
+    /// records those it reads.
     pub fn note_file(&mut self, path: &str) {
         self.files.push(Seen::now(Path::new(path)));
     }
@@ -216,14 +217,14 @@ impl<'a> Args<'a> {
             .map_or("", |(around, index)| &around.router.elements[index].name)
     }
 
-    /// Has the plan check that there is such a handler to be written.
+    /// Makes the plan check that `path` is an existing write handler.
     pub fn will_write(&mut self, path: &str) {
         // An element of that name may come, go or change while this configuration stays the same.
         self.looked.borrow_mut().get_or_insert_default();
         self.calls.push(path.to_owned());
     }
 
-    /// What `make` finds out about the router around, the same for each element that asks: it is found out once.
+    /// The result of `make` for this router: computed once and shared by all elements that ask for the same type.
     pub fn once<T: 'static>(&self, make: impl FnOnce(&Args) -> T) -> Rc<T> {
         let Some((around, _)) = self.around else {
             return Rc::new(make(self));
@@ -244,7 +245,7 @@ impl<'a> Args<'a> {
         &self.names
     }
 
-    /// What was asked for.
+    /// Arguments that were asked for.
     pub fn into_info(self) -> Vec<ArgInfo> {
         self.info
     }
@@ -337,9 +338,9 @@ impl<'a> Args<'a> {
         found
     }
 
-    /// Takes the next argument by place, past those of known keywords. One that starts with another keyword has no
-    /// place, unless the argument must be given (`Message(two words)`) or these words are a value of its type. For an
-    /// argument that its keyword gives, too (`named`), there is a place only before all keywords.
+    /// Takes the next positional argument, skipping known keywords. An argument that starts with another keyword is
+    /// skipped too, unless it must be given (`Message(two words)`) or is a value of type `T`. An argument that can also
+    /// be given by its keyword (`named`) is positional only in front of all keywords.
     fn take_place<T: FromArg>(&mut self, is_required: bool, named: bool) -> Option<Arg> {
         let has_keyword = |item: &Item| {
             keyword(&item.arg.raw).is_some_and(|(word, _)| self.known.contains(&word))
@@ -409,7 +410,7 @@ impl<'a> Args<'a> {
             .unwrap_or_else(T::stand_in)
     }
 
-    /// As [`required`](Self::required), of a value that must lie in a range. The stand-in is its least.
+    /// Like [`required`](Self::required), for a value in a range. A wrong value is replaced by the least of the range.
     pub fn required_in<T: FromArg + PartialOrd + Display>(
         &mut self,
         name: &'static str,
@@ -428,7 +429,7 @@ impl<'a> Args<'a> {
             .unwrap_or(default)
     }
 
-    /// As [`optional`](Self::optional), of a value that must lie in a range.
+    /// Like [`optional`](Self::optional), for a value in a range.
     pub fn optional_in<T: FromArg + PartialOrd + Display>(
         &mut self,
         name: &'static str,
@@ -454,7 +455,7 @@ impl<'a> Args<'a> {
             .unwrap_or(default)
     }
 
-    /// As [`key`](Self::key), of a value that must lie in a range.
+    /// Like [`key`](Self::key), for a value in a range.
     pub fn key_in<T: FromArg + PartialOrd + Display>(
         &mut self,
         name: &'static str,
@@ -478,7 +479,7 @@ impl<'a> Args<'a> {
         self.parse(name, &arg)
     }
 
-    /// All arguments that are left, in order.
+    /// All remaining arguments, in order.
     pub fn rest(&mut self, name: &'static str, kind: &'static str, doc: &'static str) -> Vec<Arg> {
         self.note(name, kind, Some(String::new()), false, doc);
         self.took_rest = true;
@@ -520,7 +521,7 @@ impl<'a> Args<'a> {
             .push(self.wrong(message.as_ref()).at(place));
     }
 
-    /// As [`error`](Self::error); `click` is what Click says.
+    /// Like [`error`](Self::error); `click` is Click's message for the same mistake.
     pub fn error_as(&mut self, arg: &Arg, message: impl AsRef<str>, click: impl Into<String>) {
         self.error(arg, message);
         if let Some(last) = self.diagnostics.pop() {

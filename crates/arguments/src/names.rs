@@ -15,16 +15,16 @@ pub struct Names {
     place: String,
 }
 
-/// What a name stands for, by where: there may be thousands of compound elements that each say it.
+/// Values of one name, by the compound element that declares it. There may be thousands of declarations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Meaning {
-    /// By compound element, as [`Names::place`] writes it.
+    /// Value by compound element, written as [`Names::place`].
     places: HashMap<String, String>,
-    /// What holds where nobody says anything.
+    /// Value where no compound element declares the name.
     default: Option<String>,
 }
 
-/// What a name stands for.
+/// Type of a name's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// An IPv4 address.
@@ -43,7 +43,7 @@ pub enum Kind {
     TcpPort,
     /// A UDP port.
     UdpPort,
-    /// Nothing that an address may be: AddressInfo itself complains of it.
+    /// Not an address. AddressInfo reports the mistake.
     Mistake,
 }
 
@@ -62,7 +62,7 @@ impl Kind {
 }
 
 impl Names {
-    /// The names as an element sees them: those of the compound elements around it, the nearest first.
+    /// The names as an element sees them: those of its enclosing compound elements, innermost first.
     pub fn seen_by(&self, element: &str) -> Names {
         let end = element.rfind('/').map_or(0, |slash| slash + 1);
         Names {
@@ -71,7 +71,7 @@ impl Names {
         }
     }
 
-    /// Has the names that follow hold in the compound element around this element.
+    /// Puts the names that follow into the compound element around this element.
     pub fn enter(&mut self, element: &str) {
         let end = element.rfind('/').map_or(0, |slash| slash + 1);
         self.place = element[..end].to_owned();
@@ -83,7 +83,7 @@ impl Names {
         self.meaning(name, kind).places.insert(place, value.into());
     }
 
-    /// As [`insert`](Self::insert), for where nothing else is said.
+    /// Like [`insert`](Self::insert), for places where no compound element declares the name.
     pub fn insert_default(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
         self.meaning(name, kind).default = Some(value.into());
     }
@@ -155,7 +155,7 @@ impl Names {
         names
     }
 
-    /// The value of `name` or `name:kind`; and of `compound/name`, whoever asks.
+    /// The value of `name` or `name:kind` here, or of `compound/name` anywhere.
     pub fn get(&self, name: &str, kind: Kind) -> Option<&str> {
         let bare = kind
             .suffix()
@@ -181,7 +181,8 @@ impl Names {
         }
     }
 
-    /// True if an argument has a name for which AddressInfo gives something that is no address. Nobody else need complain.
+    /// True if the argument uses a name that AddressInfo declares wrongly. AddressInfo reports it, so no other error is
+    /// needed.
     pub fn has_mistake(&self, argument: &str) -> bool {
         let name = |word: &str| {
             word.rsplit('/')

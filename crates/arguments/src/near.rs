@@ -1,4 +1,4 @@
-//! Finds what somebody probably meant.
+//! Suggestions for a misspelt name.
 
 /// The candidate most like `word`, if one is like it at all.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {

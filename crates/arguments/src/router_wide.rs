@@ -1,5 +1,5 @@
-//! What all elements of a router have in common: one value per type, such as a limit that holds for
-//! the router as a whole. It goes on when the configuration is replaced.
+//! Values that all elements of a router share, one per type: for instance a limit for the whole router. They survive a
+//! reload of the configuration.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

@@ -1,5 +1,7 @@
-//! Reads the files of configurations. Some are named by configurations and their elements, whose text nobody may have looked at yet: a
-//! name may mean a device that never ends, or a pipe that nobody fills.
+//! Reads the files of configurations.
+//!
+//! A configuration names files, and nobody may have checked its text. A name may mean a device that never ends, or a
+//! pipe into which nobody writes.
 
 use rustix::fs::OFlags;
 use std::cell::RefCell;
@@ -12,10 +14,10 @@ use std::path::{Path, PathBuf};
 /// Bytes that are read at most: some million routes in text.
 const MOST: u64 = 256 << 20;
 
-/// Reads a file that somebody has typed the name of, such as `/dev/stdin`.
+/// Reads a file named on the command line, such as `/dev/stdin`.
 ///
 /// # Errors
-/// It is too long, or it cannot be read.
+/// The file is too long, or cannot be read.
 pub fn typed(path: &Path) -> Result<Vec<u8>> {
     through_copies(path, || all(File::open(path)?))
 }
@@ -41,10 +43,10 @@ fn regular(path: &Path) -> Result<Vec<u8>> {
     all(file)
 }
 
-/// As [`named`]; what is no text is an error, too.
+/// Like [`named`], for text.
 ///
 /// # Errors
-/// As [`named`].
+/// As [`named`], or the file is not UTF-8.
 pub fn named_text(path: &Path) -> Result<String> {
     String::from_utf8(named(path)?).map_err(Error::other)
 }
@@ -78,7 +80,7 @@ pub fn take_record() -> Copies {
     RECORD.take().unwrap_or_default()
 }
 
-/// Has this thread read copies in place of files, until it is given others.
+/// Makes this thread read `copies` in place of files, until it is given others.
 pub fn read_in_place(copies: Copies) {
     IN_PLACE.set(copies);
 }
@@ -110,7 +112,7 @@ fn through_copies(path: &Path, read: impl FnOnce() -> Result<Vec<u8>>) -> Result
 /// A file that an element's configuration names, and its content when the configuration was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
     /// Fingerprint of the content; `None` if it could not be read.
     pub content: Option<u64>,

@@ -1,4 +1,4 @@
-//! Values of arguments: how each type is written, and what is said when it is written wrong.
+//! Types of argument values: their syntax and their error messages.
 
 use crate::{Kind, Names};
 use std::borrow::Cow;
@@ -14,14 +14,14 @@ pub trait FromArg: Sized {
     const QUOTED: bool = false;
     /// True if a value is a list of words, of which the first may be a name.
     const LIST: bool = false;
-    /// Of whole numbers: the least and the greatest.
+    /// Least and greatest value of a type of whole numbers.
     const BOUNDS: Option<(i128, i128)> = None;
 
     /// Parses an argument. The error completes a sentence that starts with the
     /// argument's name: `must be true or false`.
     fn from_arg(raw: &str, names: &Names) -> Result<Self, String>;
 
-    /// What is used in place of a wrong value; the configuration is refused anyway.
+    /// Value used in place of a wrong one; the configuration is refused in any case.
     fn stand_in() -> Self;
 
     /// The value as an argument, for the reference.
@@ -63,7 +63,7 @@ pub fn parse_in<T: FromArg + PartialOrd + std::fmt::Display>(
     }
 }
 
-/// What is wrong with a value, if it is not in its range; as [`FromArg::from_arg`] says it.
+/// Error text if a value is outside its range, in the words of [`FromArg::from_arg`].
 pub(crate) fn outside<T: PartialOrd + std::fmt::Display>(
     value: &T,
     range: &std::ops::RangeInclusive<T>,
@@ -73,7 +73,7 @@ pub(crate) fn outside<T: PartialOrd + std::fmt::Display>(
     (!range.contains(value)).then(wrong)
 }
 
-/// What Click says of a value that is not a `T`.
+/// Click's error text for a value that is not a `T`.
 pub(crate) fn as_click<T: FromArg>(raw: &str) -> String {
     match (T::BOUNDS, integer(raw)) {
         (None, _) => "parse error".to_owned(),
@@ -172,7 +172,7 @@ integers! {
     i64, "a number", i64::MAX;
 }
 
-/// How many packets, flows or entries may be kept: of each something is in memory, or room for it is taken at once.
+/// Maximum number of packets, flows or entries. Each takes memory, or room for it is reserved at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capacity(pub usize);
 
@@ -490,7 +490,7 @@ impl FromArg for Duration {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bandwidth(pub u64, Per);
 
-/// What a bandwidth was written in.
+/// Unit in which a bandwidth was written.
 #[derive(Clone, Copy, Debug, Default)]
 enum Per {
     #[default]
