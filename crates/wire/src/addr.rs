@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
-/// Why a text is not an address. Its `Display` says what was expected.
+/// Reason why a text is not an address. Its `Display` says what was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddrError {
     /// Not six hexadecimal bytes.

@@ -20,7 +20,7 @@ const PREAMBLE: [u8; 6] = [0, 1, 0x08, 0x00, 6, 4];
 pub struct Arp<B>(B);
 
 fields! { Arp:
-    /// [`REQUEST`], [`REPLY`] or something that nobody uses.
+    /// [`REQUEST`], [`REPLY`], or an operation that this router does not use.
     op, set_op: u16 at 6;
     /// Ethernet address of the sender.
     sender_ether: EtherAddr at 8;

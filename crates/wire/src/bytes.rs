@@ -54,7 +54,7 @@ pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
     put(bytes, at, value.to_be_bytes());
 }
 
-/// What stands in a header as it stands in a register: numbers in network order, addresses.
+/// Value of a header field in network byte order: a number or an address.
 pub(crate) trait Field {
     fn load(bytes: &[u8], at: usize) -> Self;
     fn store(self, bytes: &mut [u8], at: usize);
@@ -110,7 +110,7 @@ macro_rules! fields {
                     }
                 }
 
-                /// What follows the header.
+                /// Bytes after the header.
                 #[inline]
                 pub fn payload(&self) -> &[u8] {
                     &self.0.as_ref()[$len..]

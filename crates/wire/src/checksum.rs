@@ -14,7 +14,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
     u64::from(u16::from_be_bytes(fold(native_sum(bytes)).to_ne_bytes()))
 }
 
-/// As [`sum`], of words as they lie in memory, not folded.
+/// Like [`sum`], over words in native byte order, not folded.
 #[inline]
 fn native_sum(bytes: &[u8]) -> u64 {
     // 32-bit halves in a 64-bit accumulator need no carry handling below 16 GiB.
@@ -51,7 +51,7 @@ pub const fn finish(sum: u64) -> u16 {
     !fold(sum)
 }
 
-/// As [`finish`], for UDP: a computed zero is sent as 0xffff, since zero says "no checksum" (RFC 768).
+/// Like [`finish`], for UDP: a computed zero is sent as 0xffff, since zero means "no checksum" (RFC 768).
 #[inline]
 pub const fn finish_udp(sum: u64) -> u16 {
     match finish(sum) {
@@ -66,7 +66,7 @@ pub fn verify(bytes: &[u8]) -> bool {
     is_valid(native_sum(bytes)) // minus zero is the same in either order
 }
 
-/// As [`verify`], for an IPv4 header without options.
+/// Like [`verify`], for an IPv4 header without options.
 #[inline]
 pub fn verify20(header: &[u8; 20]) -> bool {
     let ([first, second], [a, b, c, d]) = header.as_chunks::<8>() else {

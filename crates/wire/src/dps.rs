@@ -1,6 +1,7 @@
-//! Dynamic packet state: what a packet of a guaranteed flow says, so that routers need to know nothing of the flow.
+//! Dynamic packet state: a header in which packets of a guaranteed flow carry the flow's state, so that routers keep
+//! none.
 //!
-//! It stands between the Ethernet header, whose Ethertype is [`ETHERTYPE`], and the packet:
+//! The header stands between the Ethernet header, whose Ethertype is [`ETHERTYPE`], and the packet:
 //!
 //! ```text
 //!  0       1       2               4                               8                              16
@@ -9,10 +10,10 @@
 //! +-------+-------+---------------+-------------------------------+-------------------------------+
 //! ```
 //!
-//! in network order: the version, a byte that is 0, the Ethertype of the packet, and two times in nanoseconds. `hop` is
-//! the time of the flow's longest packet at its rate, by which its virtual time goes on at each hop; 0 says that the
-//! packet has no guarantee. `lead` is how much earlier than its virtual time the packet reaches the next router. So a
-//! router adds `lead` to its own clock, and no clocks have to agree.
+//! All fields are in network order: the version, a byte that is 0, the Ethertype of the packet, and two times in
+//! nanoseconds. `hop` is the time that the flow's longest packet takes at the flow's rate; at each hop the virtual time
+//! advances by it. A `hop` of 0 marks a packet without guarantee. `lead` is the time by which the packet reaches the
+//! next router before its virtual time. A router adds `lead` to its own clock, so clocks need not agree.
 
 use crate::bytes::{array, be16, be32, put, put16, put32};
 
@@ -24,14 +25,14 @@ pub const ETHERTYPE: u16 = 0x88b5;
 pub const LEAD_MAX: u64 = 60_000_000_000;
 const VERSION: u8 = 1;
 
-/// What a packet says.
+/// State that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The Ethertype of what follows.
+    /// Ethertype of the packet after this header.
     pub payload: u16,
     /// Time per hop, in nanoseconds; 0 is without a guarantee.
     pub hop: u32,
-    /// How much earlier than its virtual time it comes, in nanoseconds.
+    /// Nanoseconds by which the packet arrives before its virtual time.
     pub lead: u64,
 }
 

@@ -43,7 +43,7 @@ impl<B: AsRef<[u8]>> Ether<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Ether<B> {
-    /// What follows the header, to be written.
+    /// Bytes after the header, mutable.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.0.as_mut()[LEN..]

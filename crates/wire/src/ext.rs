@@ -6,7 +6,7 @@
 use crate::bytes::{array, be16, be32};
 use crate::{ipv6, proto};
 
-/// How many extension headers are walked; a packet with more is refused.
+/// Maximum number of extension headers; a packet with more is refused.
 pub const MAX_HEADERS: usize = 8;
 /// Length of a fragment header.
 pub const FRAGMENT_LEN: usize = 8;
@@ -36,7 +36,7 @@ pub enum Report {
 pub struct BadExt {
     /// Code of the Parameter Problem; see [`crate::icmp6::parameter_problem`].
     pub code: u8,
-    /// Its pointer.
+    /// Offset of the mistake, for the pointer of an ICMPv6 parameter problem.
     pub pointer: usize,
     /// True to send it.
     pub report: Report,
@@ -88,7 +88,8 @@ pub struct Walk {
     pub dest_opts: Option<usize>,
     /// The fragment header, if there is one.
     pub fragment: Option<Fragment>,
-    /// Where a new fragment header belongs: the length of the part that every fragment repeats (RFC 8200, 4.5).
+    /// Offset at which a new fragment header belongs: the length of the part that every fragment repeats (RFC 8200,
+    /// 4.5).
     pub per_fragment_len: usize,
     /// Offset of the next-header byte that such a fragment header takes over.
     pub per_fragment_next_at: usize,

@@ -158,7 +158,8 @@ impl FlowKey {
         })
     }
 
-    /// The flow whose way a packet takes where flows are spread: its own, or that of [`quoted`](Self::quoted).
+    /// The flow by which a packet is balanced: its own, or that of the packet which an ICMP error
+    /// [quotes](Self::quoted).
     #[inline]
     pub fn of_ip_or_quoted(packet: &[u8]) -> Option<FlowKey> {
         match packet.first()? >> 4 {
@@ -168,7 +169,7 @@ impl FlowKey {
         }
     }
 
-    /// As [`of_ip_or_quoted`](Self::of_ip_or_quoted), of an IPv4 packet.
+    /// Like [`of_ip_or_quoted`](Self::of_ip_or_quoted), for an IPv4 packet.
     #[inline]
     pub fn of_ip4_or_quoted(packet: &[u8]) -> Option<Flow<Ipv4Addr>> {
         let flow = FlowKey::of_ip4(packet)?;
@@ -179,7 +180,7 @@ impl FlowKey {
         Some(quoted.unwrap_or(flow))
     }
 
-    /// As [`of_ip_or_quoted`](Self::of_ip_or_quoted), of an IPv6 packet.
+    /// Like [`of_ip_or_quoted`](Self::of_ip_or_quoted), for an IPv6 packet.
     #[inline]
     pub fn of_ip6_or_quoted(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
         let flow = FlowKey::of_ip6(packet)?;
@@ -190,8 +191,8 @@ impl FlowKey {
         Some(quoted.unwrap_or(flow))
     }
 
-    /// Flow of an ICMP error: that of the packet that it quotes, reversed.
-    /// Who keeps a flow on one of several ways must send its errors the same way (RFC 7690).
+    /// Flow of an ICMP error: that of the packet it quotes, reversed. A balancer that keeps a flow on one path must
+    /// send the flow's errors the same way (RFC 7690).
     pub fn quoted(packet: &[u8]) -> Option<FlowKey> {
         match packet.first()? >> 4 {
             4 => quoted4(packet).map(FlowKey::V4),

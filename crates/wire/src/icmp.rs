@@ -144,7 +144,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
         self.set_checksum(checksum::update16(self.checksum(), old, new));
     }
 
-    /// What follows, to be written.
+    /// Bytes after the header, mutable.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.0.as_mut()[LEN..]

@@ -94,7 +94,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp6<B> {
         self.set_checksum(check);
     }
 
-    /// What follows, to be written.
+    /// Bytes after the header, mutable.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.0.as_mut()[LEN..]

@@ -18,7 +18,7 @@ pub const MF: u16 = 0x2000;
 /// The offset bits of [`Ipv4::fragment_word`], in units of 8 bytes.
 pub const OFFSET_MASK: u16 = 0x1fff;
 
-/// What [`check`] found out.
+/// Results of [`check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Checked {
     /// Length of the header, options included: 20 to 60.
@@ -36,7 +36,7 @@ pub fn check(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, true)
 }
 
-/// As [`check`], but believes the checksum (the device has verified it).
+/// Like [`check`], without the checksum, which the device has verified.
 #[inline(always)]
 pub fn check_unsummed(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, false)
@@ -190,7 +190,7 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         options::Options::new(self.header())
     }
 
-    /// What follows the header, without link-layer padding.
+    /// Bytes after the header, without link-layer padding.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[self.header_len()..self.total_len()]
@@ -293,7 +293,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         &mut self.0.as_mut()[..len]
     }
 
-    /// What follows the header, to be written.
+    /// Bytes after the header, mutable, without link-layer padding.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let (from, to) = (self.header_len(), self.total_len());

@@ -10,7 +10,7 @@ pub const LEN: usize = 40;
 /// Smallest MTU that a link may have (RFC 8200, 5).
 pub const MIN_MTU: usize = 1280;
 
-/// What [`check`] found out.
+/// Results of [`check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Checked {
     /// Length of the packet, header included; bytes behind it are link-layer padding.
@@ -88,7 +88,7 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         be32(self.0.as_ref(), 0) & 0xf_ffff
     }
 
-    /// Length of what follows the header, extension headers included.
+    /// Length of the payload, extension headers included.
     #[inline]
     pub fn payload_len(&self) -> usize {
         usize::from(be16(self.0.as_ref(), 4))
@@ -106,7 +106,7 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         &self.0.as_ref()[..self.total_len()]
     }
 
-    /// What follows the header, without link-layer padding.
+    /// Bytes after the header, without link-layer padding.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.packet()[LEN..]
@@ -134,13 +134,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
         self.set_first_word(class, label);
     }
 
-    /// Sets the length of what follows the header.
+    /// Sets the length of the payload.
     #[inline]
     pub fn set_payload_len(&mut self, len: u16) {
         put16(self.0.as_mut(), 4, len);
     }
 
-    /// What follows the header, to be written.
+    /// Bytes after the header, mutable, without link-layer padding.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let to = self.total_len();

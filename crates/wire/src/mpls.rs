@@ -41,7 +41,7 @@ impl Entry {
             | self.ttl as u32
     }
 
-    /// The entry of such a number.
+    /// Decodes an entry from its 32-bit word.
     #[inline]
     pub const fn of(word: u32) -> Entry {
         Entry {
@@ -82,7 +82,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// So many they are at most.
+    /// Maximum number of labels.
     pub const MAX: usize = 8;
     /// None.
     pub const NONE: Labels = Labels {
@@ -90,7 +90,7 @@ impl Labels {
         len: 0,
     };
 
-    /// Of these, the outermost first; `None` if they are too many.
+    /// A stack of these labels; `None` if there are more than [`Labels::MAX`].
     pub fn new(outermost_first: impl IntoIterator<Item = u32>) -> Option<Labels> {
         let mut labels = Labels::NONE;
         for label in outermost_first {
@@ -104,14 +104,14 @@ impl Labels {
         Some(labels)
     }
 
-    /// Of a stack as packets have it; `None` if they are too many, or it has no end.
+    /// Reads a stack from a packet; `None` if it has too many labels or no bottom.
     pub fn of_stack(stack: &[u8]) -> Option<Labels> {
         let whole = stack.get(..stack_len(stack).ok()?)?;
         let entries = whole.as_chunks().0.iter();
         Labels::new(entries.map(|entry| Entry::of(u32::from_be_bytes(*entry)).label))
     }
 
-    /// How many they are.
+    /// Number of labels.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
@@ -123,7 +123,7 @@ impl Labels {
         self.len == 0
     }
 
-    /// Each of them.
+    /// The labels, outermost first.
     #[inline]
     pub fn outermost_first(&self) -> impl Iterator<Item = u32> {
         let labels = self.labels.get(..self.len()).unwrap_or(&[]);

@@ -48,7 +48,7 @@ pub enum Opt {
     Mtu(u32),
     /// Prefix information.
     Prefix(PrefixInfo),
-    /// Any other type, to be ignored; so are known types of an unknown length.
+    /// Any other type, and known types with an unknown length; to be ignored.
     Other(u8),
 }
 

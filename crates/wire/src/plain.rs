@@ -1,4 +1,4 @@
-//! Frames that need no look at all that a frame could be: most of them, on most links.
+//! Recogniser of plain frames, which are most frames on most links and need no further parsing.
 
 use crate::{bytes, proto, tunnel};
 
@@ -17,7 +17,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// What tells the flow of a frame; `None` if it is not as plain, though it may have one all the same.
+    /// Flow of a plain frame. `None` for other frames, which may have a flow all the same.
     #[inline]
     pub fn of_ether(frame: &[u8]) -> Option<Plain> {
         let head = frame.first_chunk::<38>()?;

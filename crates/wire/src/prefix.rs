@@ -26,7 +26,7 @@ pub const fn mask6(len: u8) -> u128 {
     }
 }
 
-/// What both families share; they differ in the address and in its width.
+/// Code shared by both families, which differ in the type and width of the address.
 macro_rules! prefix {
     ($(#[$doc:meta])* $name:ident, $addr:ident as $bits:ident, $mask:ident) => {
         $(#[$doc])*
@@ -83,7 +83,7 @@ macro_rules! prefix {
         impl FromStr for $name {
             type Err = AddrError;
 
-            /// As [`parse_host`](Self::parse_host); bits below the length are cleared.
+            /// Like [`parse_host`](Self::parse_host), and clears the bits below the length.
             fn from_str(text: &str) -> Result<Self, AddrError> {
                 $name::parse_host(text).map(|(addr, len)| $name::new(addr, len))
             }

@@ -129,7 +129,7 @@ impl Toeplitz {
         }
     }
 
-    /// As [`rss`].
+    /// Like [`rss`].
     #[inline]
     pub fn hash(&self, flow: &FlowKey) -> u32 {
         match flow {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: seeded bytes, and proof that nothing panics on them.
+//! Helpers of this crate's tests: seeded bytes, and a check that nothing panics on them.
 
 use std::vec::Vec;
 

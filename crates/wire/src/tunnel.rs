@@ -1,6 +1,6 @@
-//! What is inside of tunnels: IP in IP (RFC 2003, RFC 2473), GRE (RFC 2784, RFC 2890) and VXLAN (RFC 7348).
+//! Flows inside tunnels: IP in IP (RFC 2003, RFC 2473), GRE (RFC 2784, RFC 2890) and VXLAN (RFC 7348).
 //!
-//! These functions serve to tell flows apart, not to end tunnels: what is not sound is taken as no tunnel.
+//! These functions only tell flows apart and do not terminate tunnels: a malformed tunnel is taken for a plain packet.
 
 use crate::bytes::be16;
 use crate::{FlowKey, ether, ext, ipv4, ipv6, proto, udp, vlan};
@@ -13,9 +13,9 @@ const VXLAN_LEN: usize = 8;
 const VXLAN_VALID: u8 = 0x08;
 /// Ethertype of Ethernet frames in GRE (transparent Ethernet bridging).
 const BRIDGED: u16 = 0x6558;
-/// How many tunnels inside each other are looked into.
+/// Maximum depth of nested tunnels.
 const DEPTH: usize = 3;
-/// How many VLAN tags are looked behind.
+/// Maximum number of VLAN tags that are skipped.
 const TAGS: usize = 2;
 
 /// The IP packet of an Ethernet frame, behind up to two VLAN tags; `None` if it is of another protocol.
@@ -32,10 +32,9 @@ pub fn ip_of_ether(frame: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The flow of an IP packet, or that of the innermost packet if it is a tunnel's; of an ICMP error, that of
-/// [`quoted`](FlowKey::quoted). `None` if its headers are not
-/// sound enough to tell. Fragments of a tunnel's packets are told apart by the tunnel's addresses alone, as only
-/// the first of them has the inner header.
+/// Flow of an IP packet, or of the innermost packet of a tunnel; of an ICMP error, the flow of the packet it
+/// [quotes](FlowKey::quoted). `None` if the headers are malformed. Fragments of a tunnel's packets are told apart by
+/// the tunnel's addresses alone, as only the first fragment has the inner header.
 #[inline]
 pub fn innermost(packet: &[u8]) -> Option<FlowKey> {
     let flow = FlowKey::of_ip_or_quoted(packet)?;

@@ -83,7 +83,7 @@ pub struct Vlan<B>(B);
 fields! { Vlan, LEN bytes:
     /// Priority, drop eligibility and identifier as they stand.
     tci, set_tci: u16 at 0;
-    /// Ethertype of what follows.
+    /// Ethertype of the bytes after the tag.
     ethertype, set_ethertype: u16 at 2;
 }
 

@@ -37,7 +37,7 @@ pub struct Item<'a> {
     pub at: usize,
     /// The whole option: type, length, data.
     pub bytes: &'a [u8],
-    /// What it means.
+    /// Decoded option.
     pub option: Opt,
 }
 
@@ -76,9 +76,9 @@ pub struct Timestamp {
     pub pointer_at: usize,
     /// Offset of the next slot; `None` when full.
     pub slot: Option<usize>,
-    /// What a slot holds.
+    /// Kind of data in a slot.
     pub kind: TimestampKind,
-    /// How many routers found no room, 0 to 15 (high half of the byte after the pointer).
+    /// Number of routers that found no room, 0 to 15 (high half of the byte after the pointer).
     pub overflow: u8,
 }
 

@@ -25,7 +25,7 @@ pub(super) const fn ne32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
 pub struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Attributes<'a> {
-    /// Those in `bytes`.
+    /// Attributes in `bytes`.
     #[inline]
     pub const fn new(bytes: &'a [u8]) -> Attributes<'a> {
         Attributes(bytes)
@@ -54,7 +54,7 @@ impl<'a> Iterator for Attributes<'a> {
 /// One attribute. A getter refuses a value of another length than its type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// What it is; the meaning depends on where it stands.
+    /// Type of the attribute; its meaning depends on the message.
     pub kind: u16,
     /// The value.
     pub value: &'a [u8],

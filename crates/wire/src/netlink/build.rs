@@ -48,26 +48,26 @@ pub struct NewRoute<'a> {
     pub dst_len: u8,
     /// The table.
     pub table: u32,
-    /// Who makes it (`RTPROT_*`).
+    /// Routing daemon that owns the route (`RTPROT_*`).
     pub protocol: u8,
-    /// What it does.
+    /// Kind of route.
     pub kind: RouteKind,
     /// The metric.
     pub priority: u32,
-    /// Where it goes.
+    /// Destination of the packets.
     pub target: Target<'a>,
 }
 
-/// Where a route goes, or what a next-hop object is.
+/// Next hop of a route, or content of a next-hop object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// Nowhere: blackhole, unreachable, or whatever is there when a route is removed.
     None,
     /// To these; several share the traffic by their weights.
     Hops(&'a [NewHop]),
-    /// By the next-hop object of this number.
+    /// The next-hop object with this number.
     Nexthop(u32),
-    /// By these next-hop objects: only of a group.
+    /// These next-hop objects; only in a group.
     Group(&'a [Member]),
 }
 
@@ -78,7 +78,7 @@ pub struct NewHop {
     pub interface: u32,
     /// The next router.
     pub gateway: Option<IpAddr>,
-    /// Its part of the traffic, 1 to 256.
+    /// Share of the traffic, 1 to 256.
     pub weight: u16,
     /// `RTNH_F_*`.
     pub flags: u8,
@@ -105,7 +105,7 @@ impl<'a> Writer<'a> {
         Writer { buffer, len: 0 }
     }
 
-    /// What has been written.
+    /// Bytes written so far.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.get(..self.len).unwrap_or(&[])
     }
@@ -241,7 +241,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds a next-hop object, of which [`Target::Hops`] takes one alone and [`Target::None`] is a blackhole.
+    /// Adds a next-hop object. [`Target::Hops`] must contain one hop; [`Target::None`] makes a blackhole.
     pub fn nexthop(
         &mut self,
         flags: u16,
@@ -355,7 +355,7 @@ impl<'a> Writer<'a> {
         self.close(start)
     }
 
-    /// Writes the length of what began at `start` there, and fills it up to a multiple of four.
+    /// Ends the attribute or message that begins at `start`: writes its length there, and pads to a multiple of four.
     fn close(&mut self, start: usize) -> Result<(), Full> {
         let len = u16::try_from(self.len - start).map_err(|_| Full)?;
         if let Some([a, b, ..]) = self.buffer.get_mut(start..) {

@@ -57,7 +57,7 @@ pub const AF_MPLS: u8 = 28;
 pub const NLM_F_REQUEST: u16 = 1;
 /// Flag: one of several, [`Event::Done`] ends them.
 pub const NLM_F_MULTI: u16 = 2;
-/// Flag: what is dumped changed meanwhile, so entries may be missing.
+/// Flag: the dumped table changed during the dump, so entries may be missing.
 pub const NLM_F_DUMP_INTR: u16 = 0x10;
 /// Flag of a new thing: it takes the place of one that is there.
 pub const NLM_F_REPLACE: u16 = 0x100;
@@ -165,7 +165,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// One message: the fields of its header (`struct nlmsghdr`) and what follows.
+/// One message: the fields of its header (`struct nlmsghdr`) and its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// `RTM_*`, or below 16 a type of netlink itself.
@@ -176,20 +176,20 @@ pub struct Message<'a> {
     pub sequence: u32,
     /// The port of the socket whose request this answers or, in what all are told, that made the change.
     pub port: u32,
-    /// What follows the header.
+    /// Bytes after the header.
     pub body: &'a [u8],
 }
 
 /// True if a thing is there now or has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there: new, changed, or told because it was asked for.
+    /// The object exists: new, changed, or told because it was asked for.
     New,
-    /// It is gone.
+    /// The object is gone.
     Gone,
 }
 
-/// What a message says.
+/// Meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A network interface.
@@ -208,7 +208,7 @@ pub enum Event<'a> {
     Rule(Change, Rule),
     /// Settings of an interface.
     Netconf(Change, Netconf),
-    /// All that was asked for has been told. Not 0: it could not be, the negative errno.
+    /// End of an answer. If not 0, the negative errno of its failure.
     Done(i32),
     /// The answer to a request: 0 if it was obeyed, otherwise the negative errno.
     Error(i32),

@@ -20,7 +20,7 @@ pub struct Netconf {
     pub interface: u32,
     /// True if routes by way of it are not used while it has no carrier, if the message says.
     pub ignores_linkdown: Option<bool>,
-    /// Of MPLS: whether packets with labels are taken from it, if the message says.
+    /// For MPLS: true if labelled packets are accepted from the interface; `None` if the message does not tell.
     pub input: Option<bool>,
 }
 

@@ -20,17 +20,17 @@ const NHA_FDB: u16 = 11;
 pub struct Nexthop<'a> {
     /// The gateway's family, which need not be that of the routes; 0 of a group.
     pub family: u8,
-    /// Its number, never 0 in what the kernel says.
+    /// Number of the object; never 0 in messages of the kernel.
     pub id: u32,
     /// Number of the interface; 0 if none.
     pub interface: u32,
     /// The next router; `None`: destinations are on the link.
     pub gateway: Option<IpAddr>,
-    /// It drops packets.
+    /// True if the next hop drops packets.
     pub blackhole: bool,
     /// The labels that packets get; `None`: they get something else in front, or more than [`Labels::MAX`].
     pub labels: Option<Labels>,
-    /// It serves a bridge's forwarding entries, not routes.
+    /// True if the next hop belongs to a bridge's forwarding entries, not to routes.
     pub bridge: bool,
     members: &'a [u8],
 }
@@ -84,12 +84,12 @@ impl<'a> Nexthop<'a> {
     }
 }
 
-/// One of a group.
+/// Member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The next hop's number.
     pub id: u32,
-    /// Its part of the traffic in parts of all weights' sum, 1 to 65,536 (to 256 before Linux 6.12).
+    /// Share of the traffic, relative to the sum of all weights: 1 to 65,536 (to 256 before Linux 6.12).
     pub weight: u32,
 }
 

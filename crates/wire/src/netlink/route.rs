@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::attr::{Attributes, ne32};
 use super::{AF_INET, AF_INET6, AF_MPLS, aligned};
 
-/// The table of what is the host's own: its addresses, broadcast.
+/// Table of the host's own addresses, broadcast addresses included.
 pub const TABLE_LOCAL: u32 = 255;
 /// The table that routes go to unless they name one.
 pub const TABLE_MAIN: u32 = 254;
@@ -35,27 +35,27 @@ const RTA_ENCAP_TYPE: u16 = 21;
 const RTA_ENCAP: u16 = 22;
 pub(super) const RTA_NH_ID: u16 = 30;
 
-/// What a route does with packets (`RTN_*`).
+/// Kind of a route (`RTN_*`): the treatment of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RouteKind {
-    /// It sends them to a gateway or a neighbour.
+    /// Sent to a gateway or a neighbour.
     Unicast = 1,
-    /// They are for the host itself.
+    /// For the host itself.
     Local = 2,
-    /// They are for all on the link, the host among them.
+    /// For all hosts on the link, this one included.
     Broadcast = 3,
-    /// They are for the host as one of several.
+    /// For this host as one of several with the address.
     Anycast = 4,
-    /// They are for a group.
+    /// For a multicast group.
     Multicast = 5,
-    /// It drops them.
+    /// Dropped silently.
     Blackhole = 6,
-    /// It drops them and answers "host unreachable".
+    /// Dropped, and answered with "host unreachable".
     Unreachable = 7,
-    /// It drops them and answers "communication prohibited".
+    /// Dropped, and answered with "communication prohibited".
     Prohibit = 8,
-    /// The search goes on in the next table.
+    /// Look-up continues in the next table.
     Throw = 9,
     /// Something else.
     Other = 0,
@@ -84,23 +84,23 @@ impl RouteKind {
 pub struct Route<'a> {
     /// [`AF_INET`], [`AF_INET6`] or [`AF_MPLS`]. Routes of other families (multicast) have no hops here.
     pub family: u8,
-    /// Of [`AF_MPLS`]: the label that packets come with.
+    /// Of [`AF_MPLS`]: incoming label of the packets.
     pub label: Option<u32>,
     /// The destination's address, as written; of another family than the first two, 0.0.0.0.
     pub dst: IpAddr,
     /// Length of the destination in bits, at most the address's.
     pub dst_len: u8,
-    /// Not 0: only packets from some sources (IPv6).
+    /// Length of the source prefix in bits (IPv6); 0 = all sources.
     pub src_len: u8,
-    /// Not 0: only packets of this traffic class (IPv4).
+    /// Traffic class of the packets (IPv4); 0 = any.
     pub tos: u8,
     /// The table, also above 255.
     pub table: u32,
-    /// Who has made it (`RTPROT_*`): 2 the kernel, 3 `ip`, 11 zebra, 12 BIRD, 186 BGP.
+    /// Owner of the route (`RTPROT_*`): 2 the kernel, 3 `ip`, 11 zebra, 12 BIRD, 186 BGP.
     pub protocol: u8,
-    /// How far the destination is (`RT_SCOPE_*`).
+    /// Distance of the destination (`RT_SCOPE_*`).
     pub scope: u8,
-    /// What it does.
+    /// Kind of route.
     pub kind: RouteKind,
     /// `RTM_F_*`, and of a route with one hop that one's `RTNH_F_*`.
     pub flags: u32,
@@ -209,8 +209,8 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// The hops: those of a multipath route, or the only one, with weight 1; a route without an interface
-    /// and without a gateway (a blackhole, or one of a next-hop object not told in full) has none.
+    /// Hops of a multipath route, or the only hop, with weight 1. A route without an interface and without a gateway
+    /// has none: a blackhole, or a route by a next-hop object that is not told in full.
     #[inline]
     pub fn hops(&self) -> Hops<'a> {
         let one = self.hop.interface != 0 || self.hop.gateway.is_some();
@@ -222,14 +222,14 @@ impl<'a> Route<'a> {
     }
 }
 
-/// One of the ways that a route takes.
+/// One next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Number of the interface; 0 if none.
     pub interface: u32,
     /// The next router, which may be of another family than the route; `None`: the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Its part of the traffic in parts of all weights' sum, 1 to 256.
+    /// Share of the traffic, relative to the sum of all weights: 1 to 256.
     pub weight: u16,
     /// `RTNH_F_*`.
     pub flags: u8,
@@ -275,8 +275,8 @@ impl Hop {
     }
 }
 
-/// The labels that packets get, of attributes that tell the type of what is put in front, and what it is; none if it is
-/// something else (`linux/mpls_iptunnel.h`).
+/// Labels that a route pushes. Attribute `of_type` holds the type of encapsulation and `of_what` the labels. `None` for
+/// other encapsulations (`linux/mpls_iptunnel.h`).
 pub(super) fn labels(attributes: Attributes<'_>, of_type: u16, of_what: u16) -> Option<Labels> {
     /// `LWTUNNEL_ENCAP_MPLS`
     const MPLS: u16 = 1;

@@ -24,11 +24,11 @@ const FRA_PROTOCOL: u16 = 21;
 pub struct Rule {
     /// Address family.
     pub family: u8,
-    /// Its place: the lowest comes first.
+    /// Priority; the rule with the lowest comes first.
     pub priority: u32,
     /// The table, also above 255.
     pub table: u32,
-    /// It holds for all packets, and all that it does is to name the table.
+    /// True if the rule matches all packets and does nothing but name the table.
     pub plain: bool,
 }
 

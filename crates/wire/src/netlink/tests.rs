@@ -1,4 +1,4 @@
-//! What Linux 6.18 said after the commands of `ip` named here.
+//! Messages of Linux 6.18 after the `ip` commands named here.
 
 use super::*;
 use crate::mpls::Labels;

@@ -1,7 +1,7 @@
-//! XFRM: Linux's security associations and policies of IPsec (`linux/xfrm.h`), as the kernel tells of them.
+//! XFRM: Linux's security associations and policies of IPsec (`linux/xfrm.h`), as the kernel announces them.
 //!
-//! Keys stay where the message is: nothing here copies or shows them. Types of these messages share their numbers with those of
-//! routes, so they are read by [`event`] and not by [`Message::event`].
+//! Keys stay in the message: nothing here copies or shows them. Types of these messages share their numbers with those
+//! of routes. Read them by [`event`], not by [`Message::event`].
 
 use super::attr::{Attribute, Attributes, ne16, ne32};
 use super::{AF_INET, AF_INET6, BadHeader, Message};
@@ -20,7 +20,7 @@ pub const NEWPOLICY: u16 = 0x13;
 pub const DELPOLICY: u16 = 0x14;
 /// Type: asks for policies.
 pub const GETPOLICY: u16 = 0x15;
-/// Type: somebody needs an association.
+/// Type: a packet needs an association that does not exist.
 pub const ACQUIRE: u16 = 0x17;
 /// Type: an association has reached a limit.
 pub const EXPIRE: u16 = 0x18;
@@ -102,7 +102,7 @@ fn ne64<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     }
 }
 
-/// An address of `family`; one of neither family counts as IPv6, of which this is never said.
+/// Decodes an address of `family`. Any other family than IPv4 is read as IPv6.
 fn address<const N: usize>(family: u16, bytes: &[u8; N], at: usize) -> IpAddr {
     let mut all = [0; 16];
     all.copy_from_slice(&bytes[at..at + 16]);
@@ -117,7 +117,7 @@ fn known(family: u16) -> Result<u16, BadHeader> {
     known.then_some(family).ok_or(BadHeader::BadField)
 }
 
-/// By what packets are chosen.
+/// Filter that selects packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selector {
     /// Source, and the length of its prefix.
@@ -151,10 +151,10 @@ impl Selector {
     }
 }
 
-/// What tells an association from others.
+/// Identity of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
-    /// Where its packets go to.
+    /// Destination address of the association.
     pub dst: IpAddr,
     /// Its SPI.
     pub spi: u32,
@@ -171,16 +171,16 @@ pub struct Lifetime {
     pub packets: [u64; 2],
 }
 
-/// What has passed an association.
+/// Traffic that an association has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Current {
     /// Bytes.
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// When it was made, in seconds since the Unix epoch.
+    /// Time of creation, in seconds since the Unix epoch.
     pub added: u64,
-    /// When it was first used; 0 = never.
+    /// Time of first use, in seconds since the Unix epoch; 0 = never.
     pub used: u64,
 }
 
@@ -240,11 +240,11 @@ impl<'a> Algorithm<'a> {
 /// An association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sa<'a> {
-    /// What tells it from others.
+    /// Identity of the association.
     pub id: Id,
-    /// Where its packets come from.
+    /// Source address of the association.
     pub src: IpAddr,
-    /// By which policies name it; 0 = they do not.
+    /// Identifier by which policies refer to the association; 0 = none.
     pub reqid: u32,
     /// `TRANSPORT`, `TUNNEL` or another.
     pub mode: u8,
@@ -254,7 +254,7 @@ pub struct Sa<'a> {
     pub extra: u32,
     /// Limits.
     pub lifetime: Lifetime,
-    /// What has passed it.
+    /// Traffic that the association has carried.
     pub current: Current,
     /// Sequence numbers.
     pub replay: Replay,
@@ -268,9 +268,9 @@ pub struct Sa<'a> {
     pub compresses: bool,
     /// Encapsulation in UDP: its type, source port and destination port.
     pub udp: Option<(u16, u16, u16)>,
-    /// Payloads are padded to so many bytes.
+    /// Alignment of payloads, in bytes.
     pub pad: u32,
-    /// Only for packets with a mark, or of an XFRM interface.
+    /// True if the association is for packets with a mark, or of an XFRM interface.
     pub is_selective: bool,
     /// True if it is for packets that leave, where the kernel says so.
     pub is_out: Option<bool>,
@@ -367,7 +367,7 @@ fn current<const N: usize>(bytes: &[u8; N], at: usize) -> Current {
     }
 }
 
-/// Which bits of a mark count.
+/// Mask of the bits of a mark that are compared.
 fn mask(mark: &[u8]) -> Result<u32, BadHeader> {
     let mark = mark.first_chunk::<8>().ok_or(BadHeader::BadOption)?;
     Ok(ne32(mark, 4))
@@ -376,19 +376,19 @@ fn mask(mark: &[u8]) -> Result<u32, BadHeader> {
 /// A policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy<'a> {
-    /// By what packets are chosen.
+    /// Filter that selects the policy's packets.
     pub selector: Selector,
-    /// Its place: the lowest comes first.
+    /// Priority; the policy with the lowest comes first.
     pub priority: u32,
     /// Its number.
     pub index: u32,
-    /// `DIR_IN`, `DIR_OUT`, `DIR_FWD`; above are those of a socket.
+    /// `DIR_IN`, `DIR_OUT` or `DIR_FWD`; higher numbers are policies of a socket.
     pub direction: u8,
     /// True if packets are dropped.
     pub blocks: bool,
-    /// Which associations packets need.
+    /// Associations that packets need.
     pub templates: Templates<'a>,
-    /// Only for packets with a mark, or of an XFRM interface, or of another kind than the main one.
+    /// True if the policy is for packets with a mark, or of an XFRM interface, or is not of the main type.
     pub is_selective: bool,
     /// `struct xfrm_userpolicy_info`, to be said again.
     pub raw: &'a [u8; POLICY],
@@ -436,7 +436,7 @@ impl<'a> Policy<'a> {
 pub struct Templates<'a>(&'a [u8]);
 
 impl<'a> Templates<'a> {
-    /// As the message has them (`struct xfrm_user_tmpl`).
+    /// The templates as encoded in the message (`struct xfrm_user_tmpl`).
     pub const fn bytes(self) -> &'a [u8] {
         self.0
     }
@@ -463,13 +463,13 @@ impl Iterator for Templates<'_> {
 /// An association that a policy asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// Where its packets come from.
+    /// Source address of the association.
     pub src: IpAddr,
-    /// Where its packets go to.
+    /// Destination address of the association.
     pub dst: IpAddr,
     /// ESP, AH or IPComp.
     pub protocol: u8,
-    /// Its number; 0 = any.
+    /// Identifier of the association; 0 = any.
     pub reqid: u32,
     /// `TRANSPORT`, `TUNNEL` or another.
     pub mode: u8,
@@ -477,20 +477,20 @@ pub struct Template {
     pub is_optional: bool,
 }
 
-/// What a message says.
+/// Meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// An association is there, or has changed.
     Sa(Sa<'a>),
     /// An association is gone.
     SaGone(Id),
-    /// All associations of a protocol are gone; of 0, all.
+    /// All associations of this protocol are gone; 0 = of every protocol.
     SasGone(u8),
     /// A policy is there.
     Policy(Policy<'a>),
     /// Policies have changed: all are to be asked for.
     Policies,
-    /// What becomes of packets in, forwarded and out that no policy speaks of: whether they are dropped.
+    /// Default for packets in, forwarded and out that match no policy: true if they are dropped.
     Default([bool; 3]),
     /// Associations have changed: all are to be asked for.
     Everything,
@@ -498,7 +498,7 @@ pub enum Event<'a> {
     Other,
 }
 
-/// Reads what the kernel tells in an answer (`is_dump`), or to everybody.
+/// Decodes a message of the kernel: an answer if `is_dump`, otherwise an announcement to all.
 pub fn event<'a>(message: &Message<'a>, is_dump: bool) -> Result<Event<'a>, BadHeader> {
     let body = message.body;
     Ok(match message.kind {

@@ -1,4 +1,4 @@
-//! What XFRM is asked and told.
+//! Encoders of XFRM requests and answers.
 
 use super::build::{Full, Writer};
 use super::xfrm::{
@@ -71,7 +71,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Tells that an association has reached a limit: the kernel tells whoever negotiates, and removes it if the limit is hard.
+    /// Reports that an association has reached a limit. The kernel informs the key daemon, and removes the association
+    /// if the limit is hard.
     pub fn xfrm_expire(&mut self, id: &Id, hard: bool) -> Result<(), Full> {
         self.message(EXPIRE, NLM_F_REQUEST, 0, |w| {
             w.fill(56)?;
@@ -106,7 +107,7 @@ impl Writer<'_> {
     }
 }
 
-/// What [`Writer::xfrm_acquire`] says again.
+/// The policy's fields in the form that [`Writer::xfrm_acquire`] repeats.
 impl Policy<'_> {
     /// The policy and its templates, to be kept.
     pub fn keep(&self) -> ([u8; POLICY], &[u8]) {
