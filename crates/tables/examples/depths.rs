@@ -1,7 +1,7 @@
-//! How deep look-ups go in the trie of stride 4 (QS3): `depths [ROUTES.txt]` prints one JSON object.
+//! Depth of look-ups in the trie of stride 4 (QS3): `depths [ROUTES.txt]` prints one JSON object.
 //!
-//! ROUTES holds lines `PREFIX/LENGTH ID`; tables of 100,000 and 256K random routes are looked at in any case.
-//! Addresses are random in random prefixes of the table, or random among all unicast ones.
+//! ROUTES holds lines `PREFIX/LENGTH ID`; tables of 100,000 and 256K random routes are measured in any case. Addresses
+//! are random in random prefixes of the table, or random among all unicast ones.
 #![allow(clippy::print_stdout)]
 
 mod sample;

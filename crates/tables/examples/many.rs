@@ -1,9 +1,10 @@
-//! Two threads that put bursts into an ordering queue that they share, and take bursts out, compared with two threads that have
-//! one each, which is the ceiling: `cargo run --release -p tables --example many`.
+//! Throughput of an ordering queue shared by two threads that put in and take out bursts. The ceiling is that of two
+//! threads with a queue each: `cargo run --release -p tables --example many`.
 //!
 //! `mds-binsort/ceiling` is the rate with as many structures as threads and a random one for each burst,
-//! `mds-binsort-in-turn/ceiling` that with one after the other, and `one-binsort/ceiling` that with a single structure. All take
-//! turns for a millisecond or two, and the greatest rate of each counts. It prints `services NAME VALUE` lines.
+//! `mds-binsort-in-turn/ceiling` that with one after the other, and `one-binsort/ceiling` that with a single structure.
+//! All are measured in turns of a millisecond or two, and the greatest rate of each counts. It prints `services NAME
+//! VALUE` lines.
 #![allow(clippy::print_stdout)]
 
 mod sample;
@@ -24,7 +25,7 @@ const HELD: usize = 1024;
 const ROUNDS: usize = 1 << 11;
 const REPEATS: usize = 300;
 
-/// As large as a packet's pointer, which is not 0 either.
+/// An item as large as a pointer to a packet, and like it never 0.
 type Item = NonZeroU64;
 
 fn item(rank: u64) -> Item {
@@ -80,7 +81,7 @@ fn ceiling(delays: &[u64]) -> f64 {
     })
 }
 
-/// All share this many structures.
+/// Rate with `parts` structures shared by all threads.
 fn shared(delays: &[u64], parts: usize, choice: Choice) -> f64 {
     let many = &Many::new(parts, BINS, WIDTH);
     rate(delays, |thread| {

@@ -15,13 +15,13 @@ use tables::exact::{Exact, ExactWriter, Key};
 const CHAINS: [usize; 4] = [1, 2, 4, 8];
 /// Flows in the experiment about refusals; a power of two, as numbers of slots are.
 const FLOWS: usize = 1 << 16;
-/// Each time is the least of so many.
+/// Number of repetitions; the shortest time counts.
 const REPEATS: usize = 7;
 const LOOKUPS: usize = 1 << 18;
-/// What a table of flows keeps of each: its record.
+/// Bytes of a flow's record in a flow table.
 const RECORD: usize = 128;
 
-/// A flow's record: as large as one, of which a packet touches the first line.
+/// A flow's record, of real size; a packet touches its first cache line.
 #[repr(align(128))]
 #[derive(Default)]
 struct Record {
@@ -30,7 +30,7 @@ struct Record {
     deadline: AtomicU64,
 }
 
-/// The same behind a lock of its own.
+/// The same record behind a lock of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Locked(Mutex<[u64; 3]>);
@@ -41,7 +41,7 @@ fn key(random: &mut Random, words: usize) -> Key {
     key
 }
 
-/// Of flows that come one after another, the share that finds k others in its slot.
+/// Measured share of new flows that find `k` others in their slot, and so are refused.
 fn refused(slots: usize, k: usize, seed: u64) -> f64 {
     let mut random = Random::new(seed);
     let mut writer = ExactWriter::with_slots(FLOWS, slots, 2, seed);
@@ -56,7 +56,7 @@ fn refused(slots: usize, k: usize, seed: u64) -> f64 {
     f64::from(refused) / FLOWS as f64
 }
 
-/// The same by theory: slots get numbers of flows by Poisson's law, and keep k at most.
+/// Theoretical share of refused flows: slots get Poisson-distributed numbers of flows and keep at most `k`.
 fn refused_in_theory(slots: usize, k: usize) -> f64 {
     let mean = FLOWS as f64 / slots as f64;
     let mut share = (-mean).exp();

@@ -1,9 +1,9 @@
 //! Time of putting a packet into an ordering queue and taking one out, while it holds from one to a million packets:
 //! `cargo run --release -p tables --example order`.
 //!
-//! Each packet's rank is the one that left last and a random part of the bins' span, as a deadline is the time and a
-//! delay. Cycles are those of the time-stamp counter, where there is one; nanoseconds everywhere. With `bench-services`
-//! as its argument it prints the lines of `make bench-services`.
+//! A packet's rank is that of the last packet that left plus a random part of the bins' span, as a deadline is the time
+//! plus a delay. Cycles are those of the time-stamp counter, where there is one; nanoseconds everywhere. With the
+//! argument `bench-services` it prints the lines of `make bench-services`.
 #![allow(clippy::print_stdout)]
 
 mod sample;
@@ -20,7 +20,7 @@ const WIDTH: u64 = 1_000_000;
 const ROUNDS: usize = 1 << 20;
 const REPEATS: usize = 5;
 
-/// As large as a packet's pointer, which is not 0 either.
+/// An item as large as a pointer to a packet, and like it never 0.
 type Item = NonZeroU64;
 
 trait Queue {

@@ -25,7 +25,7 @@ const SLICE: usize = 1 << 12;
 /// Packets that come, and leave, at once.
 const BURST: usize = 32;
 
-/// As large as a packet's pointer, which is not 0 either.
+/// An item as large as a pointer to a packet, and like it never 0.
 type Item = NonZeroU64;
 
 fn shares() -> Shares<Item> {
@@ -51,7 +51,8 @@ fn shares() -> Shares<Item> {
     made.unwrap_or_else(|uneven| panic!("{uneven:?}"))
 }
 
-/// The time for a packet in and out while `held` wait: the median of many short times, of which few were interrupted.
+/// Time to put in and take out a packet while `held` packets wait: the median of many short measurements, few of which
+/// are interrupted.
 fn measure(held: usize, places: &[usize], mut queue: impl FnMut(bool, &[usize])) -> f64 {
     for places in places.chunks(BURST).cycle().take(held.div_ceil(BURST)) {
         queue(true, places);

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Time is counted in 1/16 ns: within 0.1 % for minimum frames at 100 Gb/s, and enough for 36 years.
 const TICKS: u64 = 16;
-/// The cost of a unit is kept with so many binary places.
+/// Binary places of the fixed-point cost of a unit.
 const PLACES: u32 = 32;
 
-/// How fast a bucket fills, and how much it holds.
+/// Fill rate and depth of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Ticks per unit, with [`PLACES`].
@@ -50,7 +50,7 @@ impl Rate {
         u64::try_from(cost >> PLACES).ok()
     }
 
-    /// When the bucket will be full again after `units` were taken at `now` (ns), if they conform.
+    /// The time at which the bucket is full again if `units` are taken at `now` (ns); `None` if they do not conform.
     #[inline]
     fn take(&self, full_at: u64, now: u64, units: u64) -> Option<u64> {
         let now = now.saturating_mul(TICKS);
@@ -80,7 +80,7 @@ impl TokenBucket {
         after.is_some()
     }
 
-    /// Changes the rate. What was taken stays taken.
+    /// Changes the rate. Units already taken stay taken.
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
     }
@@ -114,7 +114,7 @@ impl SharedBucket {
         self.take_at(&self.rate, now, units)
     }
 
-    /// As [`take`](Self::take), at another rate than the bucket was made with. What was taken stays taken.
+    /// Like [`take`](Self::take), at a rate other than the bucket's own. Units already taken stay taken.
     #[inline]
     pub fn take_at(&self, rate: &Rate, now: u64, units: u64) -> bool {
         // Nothing else is ordered by it: the count alone matters.

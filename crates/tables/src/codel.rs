@@ -1,16 +1,16 @@
 //! Controlled delay (CoDel, RFC 8289): which packets of a queue to drop so that it does not stay long.
 
-/// What a queue is held to; times in nanoseconds.
+/// Parameters of CoDel; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aim {
-    /// How long packets may wait.
+    /// Acceptable waiting time of packets.
     pub target: u64,
-    /// For how long they may wait longer.
+    /// Time for which packets may wait longer than `target` before one is dropped.
     pub interval: u64,
 }
 
 impl Aim {
-    /// When the next packet is dropped, after one at `time` that was the `count`th.
+    /// Time of the next drop, if the `count`th was at `time`.
     fn next(&self, time: u64, count: u32) -> u64 {
         time.saturating_add((self.interval as f64 / f64::from(count.max(1)).sqrt()) as u64)
     }
@@ -24,7 +24,7 @@ pub struct Codel {
     count: u32,
     last_count: u32,
     dropping: bool,
-    /// The last packet was dropped, and `drop_next` is that of its time.
+    /// True if the last packet was dropped, so that `drop_next` counts from that drop.
     dropped: bool,
 }
 

@@ -1,9 +1,8 @@
-//! Exact match: keys of a few words to a number, looked up by many workers while one writer changes it in place.
+//! Exact match: maps keys of a few words to numbers. Many workers look up while one writer changes the table in place.
 //!
-//! Each slot is the head of a chain of entries. Readers wait for nobody: an entry is complete before a chain leads
-//! to it, and one that was taken out still leads on to those behind it until no reader can be on it any more. So a
-//! change of one key is never seen as a change of another. Memory is given once, for as many keys as there may be and
-//! for those that wait for readers.
+//! Each slot is the head of a chain of entries, and readers never wait. An entry is complete before it is linked. A
+//! removed entry keeps its link until no reader can be on it, so a change of one key never hides another key. Memory is
+//! allocated once: for the capacity, and for removed entries that wait for readers.
 //!
 //! ```
 //! use tables::exact::{ExactWriter, key_of};
@@ -14,7 +13,7 @@
 //! assert_eq!(table.find(&key), Some(5));
 //! writer.remove(&key);
 //! assert_eq!(table.find(&key), None);
-//! // When no worker looks at what was there before:
+//! // When no worker can hold a reference to removed entries:
 //! let gone = writer.take_limbo();
 //! writer.release(gone);
 //! ```
@@ -46,7 +45,7 @@ const SHORT: usize = 2;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// One cache line.
+/// An entry, one cache line.
 #[repr(align(64))]
 struct Entry {
     key: [AtomicU64; WORDS],
@@ -70,7 +69,7 @@ impl Entry {
     }
 }
 
-/// What workers look up in.
+/// The table as workers see it.
 pub struct Exact {
     heads: Box<[AtomicU32]>,
     entries: Box<[Entry]>,
@@ -115,7 +114,7 @@ impl Exact {
         size_of_val(&*self.heads) + size_of_val(&*self.entries)
     }
 
-    /// Bytes that a table for `capacity` keys in so many slots would take.
+    /// Bytes of a table for `capacity` keys in `slots` slots.
     pub fn bytes_of(capacity: usize, slots: usize) -> usize {
         slots.next_power_of_two() * size_of::<AtomicU32>() + entries(capacity) * size_of::<Entry>()
     }
@@ -126,7 +125,7 @@ fn entries(capacity: usize) -> usize {
     capacity + capacity / 8 + 64
 }
 
-/// There is no room for a key: the table is full, or what was removed still waits for readers.
+/// Error: the table is full, or its free entries still wait for readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -147,7 +146,7 @@ impl ExactWriter {
         ExactWriter::with_slots(capacity, capacity, words, seed)
     }
 
-    /// As [`new`](Self::new), with as many slots, made a power of two: more of them make chains shorter.
+    /// Like [`new`](Self::new), with `slots` slots, rounded up to a power of two: more slots make chains shorter.
     pub fn with_slots(capacity: usize, slots: usize, words: usize, seed: u64) -> ExactWriter {
         let entries = entries(capacity);
         let heads = slots.next_power_of_two();
@@ -165,12 +164,12 @@ impl ExactWriter {
         }
     }
 
-    /// What workers look up in. It follows every change.
+    /// The table for workers. It follows every change.
     pub fn table(&self) -> &Arc<Exact> {
         &self.table
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -180,12 +179,12 @@ impl ExactWriter {
         self.len == 0
     }
 
-    /// How many keys there may be.
+    /// Maximum number of keys.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many more keys can be added now.
+    /// Number of keys that can be added now.
     pub fn room(&self) -> usize {
         (self.capacity - self.len).min(self.free.len())
     }
@@ -203,7 +202,7 @@ impl ExactWriter {
         }
     }
 
-    /// How many keys share the slot of this one, without it: each of them a look-up may have to pass.
+    /// Number of other keys in the slot of this one: a look-up may have to pass each of them.
     pub fn others(&self, key: &Key) -> usize {
         let table = &self.table;
         let first = table.heads[table.slot(key)].load(Relaxed);
@@ -252,7 +251,7 @@ impl ExactWriter {
         Some(entry.value.load(Relaxed))
     }
 
-    /// All keys with their numbers, in no order.
+    /// All keys with their numbers, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, u32)> {
         self.table.heads.iter().flat_map(move |head| {
             let mut at = head.load(Relaxed);

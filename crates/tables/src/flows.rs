@@ -1,14 +1,14 @@
-//! Flows known from both ends: each has a key for either direction, a value, and a time to end.
+//! Flow table keyed from both ends: each flow has a key for either direction, a value, and a time of expiry.
 //!
-//! Finding, adding, touching and removing cost O(1) expected. Flows of one [`Class`] live equally long after
-//! they were last touched, so each class is a list in that order, its oldest flow first, and no heap is
-//! needed: what ends next is at the head of some list.
+//! Finding, adding, touching and removing cost O(1) expected. Flows of one [`Class`] live equally long after they were
+//! last touched. Each class is therefore a list in that order, oldest flow first, and needs no heap: the flow that
+//! expires next is the head of a list.
 //!
-//! A flow is *held* for a while after it was touched (its guarantee): a full table lets no held flow go for
-//! a new one. After that it is *loose* until its lifetime is over. When the table is full, a new flow takes
-//! the place of the loose flow that would end first, or is refused if there is none.
+//! A flow is *held* for a while after it was touched (its guarantee): a full table evicts no held flow for a new one.
+//! After that it is *loose* until its lifetime is over. In a full table, a new flow replaces the loose flow that would
+//! expire first, or is refused if there is none.
 //!
-//! Flows also are of [`Group`]s, each of which can be gone through without a look at other flows.
+//! A flow also belongs to a [`Group`]; the flows of a group can be listed without a look at others.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
@@ -78,7 +78,7 @@ pub struct Flows<K, V> {
     len: usize,
     capacity: usize,
     classes: Vec<Times>,
-    /// Two per class: the held flows, the loose ones.
+    /// Two lists per class: held flows and loose flows.
     lists: Vec<List>,
     /// The flow of each group that was added last.
     groups: Vec<u32>,

@@ -31,11 +31,11 @@ pub struct Link {
     pub rate: u64,
     /// Bytes of the longest packet of any flow.
     pub mtu: u64,
-    /// By how much packets may leave out of order, in nanoseconds: the width of a bin.
+    /// Width of a bin in nanoseconds: packets may leave out of order by at most this time.
     pub bin: u64,
 }
 
-/// What a flow wants.
+/// A flow's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Bytes a second that it sends on average at most.
@@ -52,7 +52,7 @@ pub struct Wanted {
     pub reserve: Option<u64>,
 }
 
-/// What a flow gets.
+/// Reservation granted to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Bytes a second that are reserved for it.
@@ -62,7 +62,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// By how much the flow's virtual time goes on at each hop, in nanoseconds: a packet's time at the reserved rate.
+    /// Advance of the flow's virtual time at each hop, in nanoseconds: a packet's time at the reserved rate.
     pub fn hop(&self, wanted: &Wanted) -> u64 {
         time(wanted.packet.into(), self.reserved).max(1)
     }
@@ -71,15 +71,15 @@ impl Grant {
 /// Why a flow gets nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It has no rate, or its bucket holds less than a packet, or its packets are longer than the link's.
+    /// The request is invalid: it has no rate, a bucket smaller than a packet, or packets longer than the link's.
     NotSound(&'static str),
-    /// No rate makes the delay this short; the least delay, in nanoseconds, that one could.
+    /// No rate makes the delay this short; the least possible delay in nanoseconds.
     TooShort(u64),
     /// The link has less left than is needed, in bytes a second.
     NoRate {
-        /// What would have to be reserved.
+        /// Bytes a second that would have to be reserved.
         needed: u64,
-        /// What is not reserved.
+        /// Bytes a second that are not reserved.
         left: u64,
     },
 }
@@ -107,25 +107,25 @@ fn div_up(a: u128, b: u128) -> u64 {
     u64::try_from(a.div_ceil(b.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds for so many bytes.
+/// Time of `bytes` at `rate`, in nanoseconds, rounded up.
 fn time(bytes: u128, rate: u64) -> u64 {
     div_up(bytes.saturating_mul(SECOND), u128::from(rate))
 }
 
 impl Link {
-    /// Nanoseconds that so many bytes take.
+    /// Time of `bytes` on the link, in nanoseconds, rounded up.
     #[inline]
     pub fn time(&self, bytes: u64) -> u64 {
         let part = bytes.saturating_mul(1_000_000_000);
         part.div_ceil(self.rate.max(1))
     }
 
-    /// By how much a hop may miss a deadline: for a packet that has begun to be sent, and a bin.
+    /// Nanoseconds by which a hop may miss a deadline: the packet already being sent, and a bin.
     pub fn error(&self) -> u64 {
         time(self.mtu.into(), self.rate).saturating_add(self.bin)
     }
 
-    /// What each hop adds whatever is reserved.
+    /// Delay of all hops that no reservation shortens, in nanoseconds.
     fn fixed(&self, wanted: &Wanted) -> u64 {
         let hop = self.error();
         // Rounding a packet's time up to a tick, for each packet of a burst.
@@ -138,7 +138,10 @@ impl Link {
         u128::from(wanted.burst) + u128::from(wanted.hops - 1) * u128::from(wanted.packet)
     }
 
-    /// True if a flow can be taken where so many bytes a second are reserved already, and what it gets.
+    /// Admits a flow if the link has enough rate left; `reserved` is what others have, in bytes a second.
+    ///
+    /// # Errors
+    /// The request is invalid, asks for too short a delay, or needs more than is left.
     pub fn admit(&self, wanted: &Wanted, reserved: u64) -> Result<Grant, Refusal> {
         let unsound = match wanted {
             w if w.rate == 0 => Some("the flow's rate must not be 0"),
@@ -175,37 +178,38 @@ impl Link {
 pub struct Pace(u64);
 
 impl Pace {
-    /// At so many bytes a second; 0 counts as 1.
+    /// Pace of `rate` bytes a second; 0 counts as 1.
     pub fn new(rate: u64) -> Pace {
         let byte = (u128::from(TICKS) * SECOND) << PLACES;
         Pace(div_up(byte, rate.max(1).into()))
     }
 
-    /// As a word, for a table.
+    /// The pace as a word, for a table.
     pub fn word(self) -> u64 {
         self.0
     }
 
-    /// Of such a word.
+    /// The pace of such a word.
     #[inline]
     pub fn of(word: u64) -> Pace {
         Pace(word)
     }
 
-    /// Ticks for so many bytes, rounded up.
+    /// Ticks of `bytes` bytes, rounded up.
     #[inline]
     fn ticks(self, bytes: u64) -> u64 {
         let ticks = (u128::from(self.0) * u128::from(bytes) + ((1 << PLACES) - 1)) >> PLACES;
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// The depth of a bucket of so many bytes, for [`Finish::police`].
+    /// Depth of a bucket of `bytes` bytes, for [`Finish::police`].
     pub fn depth(self, bytes: u64) -> u64 {
         self.ticks(bytes)
     }
 }
 
-/// When a link of some pace, that a flow has for itself, will have sent all that came; workers may share it.
+/// Virtual finish time: when a link of some pace, for one flow alone, will have sent all packets so far. Workers may
+/// share it.
 #[derive(Debug, Default)]
 pub struct Finish(AtomicU64);
 
@@ -226,8 +230,8 @@ impl Finish {
         after(before.unwrap_or_else(|at| at)).div_ceil(TICKS).max(1)
     }
 
-    /// As [`stamp`](Self::stamp), but a packet that would leave more than `depth` from now does not come: it is not
-    /// within the bucket of that depth. Says whether it came.
+    /// Like [`stamp`](Self::stamp), but refuses a packet that would finish more than `depth` from now, as it exceeds a
+    /// bucket of that depth. Returns true if the packet was taken.
     #[inline]
     pub fn police(&self, pace: Pace, depth: u64, now: u64, bytes: u64) -> bool {
         let now = now.saturating_mul(TICKS);

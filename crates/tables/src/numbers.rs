@@ -15,7 +15,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// All numbers below `bound`, which is at least 1.
+    /// The set of all numbers below `bound`, which is at least 1.
     pub fn all_below(bound: u32) -> Numbers {
         let mut levels: Vec<Vec<u64>> = Vec::new();
         let bound = bound.max(1);
@@ -38,7 +38,7 @@ impl Numbers {
         }
     }
 
-    /// How many there are.
+    /// Number of members.
     pub fn len(&self) -> usize {
         self.len
     }

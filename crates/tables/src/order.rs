@@ -19,7 +19,8 @@ const NONE: u32 = u32::MAX;
 /// Most bins.
 pub const BINS_MAX: usize = 1 << 20;
 
-/// Which of some bins hold something: one bit each, and on each level above one bit for each word that is not 0.
+/// Hierarchical bitmap of the bins that hold items: one bit per bin, and on each higher level one bit per non-zero
+/// word.
 struct Bitmap {
     levels: Vec<Box<[u64]>>,
 }
@@ -98,7 +99,7 @@ struct Bin {
     tail: u32,
     /// The first item, in the first block.
     from: u8,
-    /// Behind the last item, in the last block.
+    /// Index after the last item in the last block.
     to: u8,
 }
 
@@ -120,7 +121,7 @@ pub struct BinSort<T> {
     blocks: Vec<Block<T>>,
     free: u32,
     len: usize,
-    /// No bin before this one holds something; bins are counted on, not around the ring.
+    /// Lower bound of the first used bin. Bins are numbered without wrapping around the ring.
     first: u64,
     /// The last bin that holds something.
     last: u64,
@@ -145,12 +146,12 @@ impl<T> BinSort<T> {
         }
     }
 
-    /// How many bins there are.
+    /// Number of bins.
     pub fn bins(&self) -> usize {
         self.bins.len()
     }
 
-    /// How much of the ranks a bin takes.
+    /// Width of a bin, in ranks.
     pub fn width(&self) -> u64 {
         self.width
     }
@@ -165,7 +166,7 @@ impl<T> BinSort<T> {
         self.len == 0
     }
 
-    /// How many items came whose rank lay out of reach.
+    /// Number of items whose rank was out of reach.
     pub fn beyond(&self) -> u64 {
         self.beyond
     }

@@ -1,12 +1,11 @@
 //! A token bucket that counts time in milliseconds, as Click's rated elements do.
 //!
-//! Click's users know the packet counts that these elements give, down to the last packet; they follow
-//! from the tick and from the rounding, so both are kept. A full bucket is the largest 32-bit number;
-//! what a token and a tick are worth follows, rounded down. (With room for a single token, 100 tokens a
-//! second so come every 11 ms: ten ticks fall short of one token by a hair.) Rates too low for that
-//! precision use 64 bits.
+//! Click's users know the packet counts of these elements down to the last packet. The counts follow from the tick and
+//! from the rounding, so both are reproduced here. A full bucket is the largest 32-bit number. The worth of a token and
+//! of a tick follows, rounded down. (With room for a single token, 100 tokens a second so come every 11 ms: ten ticks
+//! are just less than one token.) Rates too low for that precision use 64 bits.
 //!
-//! [`bucket`](crate::bucket) is the exact one, for limits that nobody compares with Click's.
+//! [`bucket`](crate::bucket) is the exact one, for limits that need not agree with Click's.
 
 const TICKS_PER_SECOND: u64 = 1000;
 const NS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
@@ -56,7 +55,7 @@ impl Tokens {
         }
     }
 
-    /// Another rate and capacity. What is inside stays, as far as it fits.
+    /// Changes rate and capacity. Tokens inside stay as far as they fit.
     pub fn set_rate(&mut self, rate: u64, capacity: u64) {
         let inside = self.level / self.token;
         let last = self.last;
@@ -87,7 +86,7 @@ impl Tokens {
         u64::try_from(self.level / self.token).unwrap_or(u64::MAX)
     }
 
-    /// True if so many tokens are inside.
+    /// True if at least `tokens` tokens are inside.
     #[inline]
     pub fn contains(&self, tokens: u64) -> bool {
         self.level >= u128::from(tokens) * self.token
@@ -109,7 +108,7 @@ impl Tokens {
         fits
     }
 
-    /// Nanoseconds (whole ticks) until so many tokens are inside; `None` if that never happens.
+    /// Time until `tokens` tokens are inside, in nanoseconds (whole ticks); `None` if never.
     pub fn wait(&self, tokens: u64) -> Option<u64> {
         let wanted = u128::from(tokens) * self.token;
         if wanted > self.full || (self.tick == 0 && wanted > self.level) {

@@ -11,7 +11,7 @@ use tables::groups::{GroupTable, Groups, Member};
 
 use crate::{REST, on_two_cores};
 
-/// How often it is lost, and comes back.
+/// Number of times that the next hop is lost and comes back.
 const TIMES: u64 = 20;
 const BURST: usize = 64;
 
@@ -24,13 +24,14 @@ fn hop(n: u32) -> Member {
     }
 }
 
-/// What the two threads tell each other.
+/// State shared by the writer and the reader.
 #[derive(Default)]
 struct Shared {
     done: AtomicBool,
     /// True if readers must find the next hop nowhere.
     lost: AtomicBool,
-    /// How often the reader has found that, and nanoseconds since the start when it last did.
+    /// Number of times that the reader has seen the loss or the return, and the time of the last, in nanoseconds since
+    /// the start.
     found: AtomicU64,
     at: AtomicU64,
 }
@@ -74,7 +75,8 @@ fn read(
     wrong
 }
 
-/// With so many groups, 5 in 8 of which (or the only one) have the next hop and one other.
+/// Measures with this number of groups. The lost next hop is a member of 5 in 8 of them (or of the only one), with one
+/// other member.
 pub(crate) fn measure(routes: &[Route<4>], groups: u16) {
     let has = |group: u16| group % 8 < 5;
     let mut table = GroupTable::new();

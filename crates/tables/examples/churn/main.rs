@@ -50,7 +50,7 @@ fn busy() -> [Duration; 2] {
     [(); 2].map(|()| next().expect("Linux says how long a thread ran and waited"))
 }
 
-/// Has this thread run `work` on one core and another thread `beside` on another.
+/// Runs `work` on one core and `beside` on another at the same time.
 fn on_two_cores<A, B: Send>(beside: impl FnOnce() -> B + Send, work: impl FnOnce() -> A) -> (A, B) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let all = sched_getaffinity(None).expect("Linux says which cores there are");
@@ -76,7 +76,7 @@ fn on_two_cores<A, B: Send>(beside: impl FnOnce() -> B + Send, work: impl FnOnce
     })
 }
 
-/// What the two threads tell each other.
+/// State shared by the writer and the reader.
 #[derive(Default)]
 struct Shared {
     done: AtomicBool,
@@ -86,7 +86,7 @@ struct Shared {
     seen: [AtomicU64; 32],
 }
 
-/// What a reader has to say in the end.
+/// Result of a reader.
 #[derive(Default)]
 struct Read {
     lookups: u64,
@@ -266,7 +266,7 @@ fn changes(trace: Trace, rounds: u64) {
 /// Holds a thread up for at least this long, to be counted.
 const LONG: Duration = Duration::from_micros(100);
 
-/// For how long each time one that only looks at the clock was held up in a round.
+/// Pauses in a round of a thread that only reads the clock.
 fn held_up() -> Vec<Duration> {
     let (start, mut last) = (Instant::now(), Duration::ZERO);
     let mut gaps = Vec::new();
@@ -278,7 +278,7 @@ fn held_up() -> Vec<Duration> {
     gaps
 }
 
-/// What the two processors do to threads that do nothing.
+/// Pauses that the two cores impose on threads that do nothing.
 fn alone(rounds: u64) {
     let mut gaps = Vec::new();
     for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! Which changes are made, and what every address's answers are in their course.
+//! Sequence of changes, and the expected answers for each address after each change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -23,7 +23,8 @@ pub(crate) struct Trace {
 /// An address and its answers.
 pub(crate) struct Watch {
     pub(crate) address: u32,
-    /// From how many changes of a cycle on it has which answer. Before the first it is that of the last.
+    /// Pairs (number of changes in the cycle, answer from then on). Before the first pair, the answer is that of the
+    /// last.
     answers: Vec<(u32, u16)>,
 }
 

@@ -116,10 +116,9 @@ pub(crate) fn parse_trace(text: &str) -> Option<Vec<Key>> {
     text.lines().map(line).collect()
 }
 
-/// `n` rules in the manner of `seed`: ports, protocols and prefix lengths are those of its rules, taken
-/// together; addresses come from random tries that branch, level by level, as the seed's do, only so
-/// much more often that there are addresses for `n` rules. The order is that of the rules they are taken
-/// from. Gives fewer where distinct rules run out.
+/// Generates `n` rules like those of `seed`. Ports, protocols and prefix lengths are taken together from its rules.
+/// Addresses come from random tries that branch at each level as the seed's do, made wide enough for `n` rules. The
+/// order is that of the rules they are taken from. Returns fewer rules if distinct ones run out.
 pub(crate) fn grow(seed: &[FiveTuple], n: usize, random: &mut Random) -> Vec<FiveTuple> {
     let factor = n as f64 / seed.len().max(1) as f64;
     let mut src = Trie::like(seed.iter().map(|r| r.src), factor);
@@ -161,7 +160,7 @@ pub(crate) fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
     first.map(|n| n as u32)
 }
 
-/// What a measurement of classifiers takes: rules, and packets for them.
+/// Input of a measurement of classifiers: rules, and packets for them.
 pub(crate) struct Sample {
     /// The rules, in order.
     pub(crate) rules: Vec<FiveTuple>,
@@ -223,9 +222,9 @@ impl Sample {
 
 /// A random trie that is made where it is walked.
 struct Trie {
-    /// By level: how often a node has two children, and the share of its heavier one.
+    /// For each level, the share of nodes with two children and the part of the heavier child.
     levels: Vec<(f64, f64)>,
-    /// By level and prefix: whether there are two children, and the heavier or only one.
+    /// For each level and prefix, true if there are two children, and the heavier or only child.
     nodes: HashMap<(u8, u32), (bool, u32)>,
 }
 
@@ -270,7 +269,7 @@ impl Trie {
     }
 }
 
-/// How often the prefixes' trie has two children at a level, and the share of the heavier one.
+/// Share of nodes with two children at a level of the prefixes' trie, and the part of the heavier child.
 fn branching(prefixes: &[(u32, u8)], level: u8) -> (f64, f64) {
     let mut below: HashMap<u32, [usize; 2]> = HashMap::new();
     for &(address, _) in prefixes.iter().filter(|p| p.1 > level) {

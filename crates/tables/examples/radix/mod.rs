@@ -16,7 +16,7 @@ const ROOT: u32 = 0;
 struct Node<const N: usize> {
     prefix: Prefix<N>,
     id: u16,
-    /// By the first bit after the prefix.
+    /// Children by the first bit after the prefix.
     children: [u32; 2],
 }
 
@@ -48,7 +48,7 @@ impl<const N: usize> Default for Radix<N> {
 }
 
 impl<const N: usize> Radix<N> {
-    /// Which child of `node` leads to the longer `prefix`.
+    /// Index of the child of `node` that leads to the longer `prefix`.
     fn side(&self, node: u32, prefix: &Prefix<N>) -> usize {
         bit(&prefix.address(), self.nodes[node as usize].prefix.length())
     }

@@ -65,7 +65,7 @@ const LENGTHS4: &[(u8, u32)] = &[
     (28, 4),
     (32, 2),
 ];
-/// The same for IPv6.
+/// Distribution of prefix lengths for IPv6.
 const LENGTHS6: &[(u8, u32)] = &[
     (20, 1),
     (24, 10),

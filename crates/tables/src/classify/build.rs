@@ -19,7 +19,7 @@ struct Builder {
     leaves: HashMap<Vec<Check>, u32>,
     entries: usize,
     budget: usize,
-    /// How dear copies are.
+    /// Price of copying rules into several children.
     thrift: f64,
 }
 
@@ -173,7 +173,7 @@ impl Builder {
     }
 }
 
-/// What the rules leave to each child: children with the same rules and open tests together.
+/// Groups the children by their remaining rules: children with the same rules and the same open tests share a group.
 fn sort(entries: Vec<Entry>, way: Way, regions: &[Region]) -> Vec<(Vec<Entry>, Vec<usize>)> {
     let count = regions.len();
     let mut lists: Vec<Vec<Entry>> = vec![Vec::new(); count];
@@ -200,7 +200,7 @@ fn sort(entries: Vec<Entry>, way: Way, regions: &[Region]) -> Vec<(Vec<Entry>, V
     groups
 }
 
-/// What a leaf asks for a rule. Single values of neighbouring words are asked for together; what tells most
+/// Checks of a leaf for a rule. Single values of neighbouring words are checked together; the most selective check
 /// comes first.
 fn checks_of(entry: &Entry) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();

@@ -1,4 +1,4 @@
-//! Which bits to cut, and which ranges to split.
+//! Choice of the bits to cut and the ranges to split.
 
 use super::FIELDS;
 use super::region::{Entry, Region, Way, covered};
@@ -129,7 +129,8 @@ fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
     }
 }
 
-/// How well each bit of a field tells rules apart: how many say 0 and how many say 1, the fewer.
+/// Worth of each bit of a field for telling rules apart: the number of rules that require 0 or of those that require 1,
+/// whichever is smaller, plus a little for the other.
 fn bit_worth(entries: &[Entry], field: u8) -> [f64; 32] {
     let mut said = [[0u32; 2]; 32];
     let tests = entries.iter().flat_map(|e| &e.tests);

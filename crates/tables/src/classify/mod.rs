@@ -55,11 +55,11 @@ pub type Rule = Vec<Test>;
 struct Node {
     /// The first child; of a leaf, its first check.
     next: u32,
-    /// Of a cut: the number of the last child; of a split: the bits that are compared.
+    /// Of a cut: number of the last child. Of a split: mask of the compared bits.
     mask: u32,
-    /// Of a cut: where its bits begin; of a split: least value that goes to the second child.
+    /// Of a cut: shift of its bits. Of a split: least value that goes to the second child.
     at: u32,
-    /// Of a cut: its field; of a split: [`SPLIT`] and its field; or [`LEAF`].
+    /// Of a cut: its field. Of a split: [`SPLIT`] and its field. Of a leaf: [`LEAF`].
     code: u8,
 }
 
@@ -81,7 +81,7 @@ struct Check {
     skip: u8,
 }
 
-/// Words of which a check asks for single values.
+/// Number of words in which a check compares single values.
 const TOGETHER: usize = 4;
 const RANGE: u8 = SPLIT;
 
@@ -106,7 +106,7 @@ impl Check {
 /// Number of a rule that no rule has.
 const NONE: u32 = u32::MAX;
 
-/// One tree, and the first of its rules.
+/// A tree, and the number of its first rule.
 #[derive(Clone, Debug)]
 struct Part {
     root: Node,
@@ -123,12 +123,12 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Compiles rules, of which the first that matches counts. Rules have at most 200 tests.
+    /// Compiles rules; the first matching rule counts. A rule has at most 200 tests.
     pub fn new(rules: &[Rule]) -> Tree {
         build::build(rules, &[])
     }
 
-    /// As [`new`](Self::new), for keys of which these single values are known to hold.
+    /// Like [`new`](Self::new), for keys that are known to have these single values.
     pub fn assuming(rules: &[Rule], known: &[Test]) -> Tree {
         build::build(rules, known)
     }

@@ -1,10 +1,10 @@
-//! What is known of a key at a node of a tree, and what is left to ask there.
+//! Known bits of a key at a node of a tree, and the tests that remain there.
 
 use super::{FIELDS, Test};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-/// What the way down tells about a key.
+/// Bits and ranges of a key that are known after the path from the root.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) known: [u32; FIELDS],
@@ -20,7 +20,7 @@ enum Answer {
 }
 
 impl Region {
-    /// Every key of which these single values are known.
+    /// Region of all keys with these single values.
     pub(super) fn of(tests: &[Test]) -> Region {
         let mut region = Region {
             known: [0; FIELDS],
@@ -115,7 +115,7 @@ pub(super) struct Entry {
     pub(super) mass: f64,
 }
 
-/// Entries are the same if what is left to do is.
+/// Entries are equal if the same tests of the same rule remain.
 impl PartialEq for Entry {
     fn eq(&self, other: &Entry) -> bool {
         self.rule == other.rule && self.tests == other.tests
@@ -131,7 +131,7 @@ impl Hash for Entry {
     }
 }
 
-/// How much of the key a rule's test of a field says, in bits.
+/// Number of bits of a field that a rule's tests determine.
 pub(super) fn weight(entry: &Entry, field: u8) -> u32 {
     let tests = entry.tests.iter().filter(|t| t.field == field);
     tests
@@ -145,7 +145,7 @@ pub(super) fn weight(entry: &Entry, field: u8) -> u32 {
         .sum()
 }
 
-/// Children outside of which a rule cannot match; `None` for all.
+/// Range of children in which a rule can match; `None` for all.
 pub(super) fn covered(entry: &Entry, way: Way) -> Option<Range<usize>> {
     match way {
         Way::Cut { field, shift, bits } => {

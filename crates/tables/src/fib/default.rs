@@ -3,11 +3,10 @@
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What addresses get that no other route contains.
+/// Id of the default route, for addresses that no other route contains.
 ///
-/// A reader loads it before and after it looks at the structure. The word counts its changes, so if it is
-/// the same both times, it was the default route all the while, and so also at the moment when the address
-/// had no other.
+/// A reader loads this word before and after it reads the structure. The word counts changes: if it is equal both
+/// times, it was the default route all the while, and so also at the moment at which the address had no other.
 #[derive(Debug, Default)]
 pub(super) struct DefaultRoute(
     /// The id in the lower 16 bits; above them the count.
@@ -15,7 +14,7 @@ pub(super) struct DefaultRoute(
 );
 
 impl DefaultRoute {
-    /// For the one writer.
+    /// Sets the default route; only the one writer may call this.
     pub(super) fn set(&self, id: Option<NonZeroU16>) {
         let id = id.map_or(0, NonZeroU16::get);
         let old = self.0.load(Ordering::Relaxed);
@@ -42,7 +41,7 @@ impl DefaultRoute {
         }
     }
 
-    /// The same for many: `find` sets the ids and says whether any is 0.
+    /// Bulk form of the default: `find` sets the ids and returns true if any is 0.
     #[inline(always)]
     pub(super) fn or_all(&self, ids: &mut [u16], mut find: impl FnMut(&mut [u16]) -> bool) {
         let mut before = self.0.load(Ordering::Acquire);

@@ -37,9 +37,9 @@ pub use trie::{Dir24, Stride4, Trie, TrieWriter};
 
 /// A structure that addresses of `N` bytes are looked up in, as readers see it.
 pub trait Structure<const N: usize>: Send + Sync + Sized {
-    /// What the literature calls it.
+    /// Name in the literature.
     const NAME: &'static str;
-    /// What keeps it in step with the routes.
+    /// Writer that makes the structure follow the routes.
     type Writer: Writer<N, Self> + Send;
 
     /// The group id of the longest prefix that contains `address`, or 0.
@@ -52,13 +52,13 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
         }
     }
 
-    /// As [`lookup`](Self::lookup), by what it holds itself.
+    /// Like [`lookup`](Self::lookup), as a function that keeps the structure's pointers by value.
     #[inline]
     fn look<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
         |address: A| self.lookup(address)
     }
 
-    /// What fetches ahead what a look-up of an address reads first; it changes nothing.
+    /// A function that prefetches the first memory a look-up of an address reads. It changes nothing.
     #[inline]
     fn fetch<A: Address<N>>(&self) -> impl Fn(A) {
         |_: A| ()
@@ -71,7 +71,7 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
     fn memory_bytes(&self) -> usize;
 }
 
-/// What the router's elements look up in.
+/// The structure in which the router's elements look up.
 pub type Fib<const N: usize> = Poptrie<N>;
 /// Routes of IPv4, for the writer.
 pub type Rib4 = Rib<4>;

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// An address prefix. Bits beyond its length are zero. Ordered by address, then by length, so that a
-/// prefix comes before all that it contains.
+/// An address prefix. Bits beyond its length are zero. Prefixes are ordered by address, then by length, so that a
+/// prefix comes before all prefixes that it contains.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Prefix<const N: usize> {
     address: [u8; N],
@@ -36,7 +36,7 @@ impl<const N: usize> Prefix<N> {
         self.address
     }
 
-    /// Its bits.
+    /// Length in bits.
     pub fn length(&self) -> u8 {
         self.length
     }

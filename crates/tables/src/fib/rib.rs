@@ -61,18 +61,18 @@ pub struct Rib<const N: usize, S: Structure<N> = Poptrie<N>> {
     writer: S::Writer,
 }
 
-/// What keeps a structure in step with the routes; see [`Structure::Writer`].
+/// Updates a structure so that it follows the routes; see [`Structure::Writer`].
 pub trait Writer<const N: usize, F>: Sized {
     /// An empty structure and its writer.
     fn new() -> Result<Self, NoMemory>;
 
-    /// What readers look up in.
+    /// The structure for readers.
     fn fib(&self) -> &Arc<F>;
 
-    /// Makes the structure agree with `routes`, of which the one of `prefix` has changed.
+    /// Updates the structure after the route of `prefix` has changed in `routes`.
     fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full>;
 
-    /// As [`Writer::follow`], where any number of routes have changed.
+    /// Like [`Writer::follow`], for any number of changed routes.
     fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
         changed
             .iter()
@@ -87,7 +87,7 @@ pub trait Writer<const N: usize, F>: Sized {
     /// Memory that no reader can be looking at.
     fn release(&mut self, _: Limbo) {}
 
-    /// Bytes beside those of the structure and the routes.
+    /// Bytes used beside those of the structure and the routes.
     fn memory_bytes(&self) -> usize {
         0
     }
@@ -118,7 +118,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         })
     }
 
-    /// What workers look up in. It follows every change.
+    /// The structure for workers. It follows every change.
     pub fn fib(&self) -> &Arc<S> {
         self.writer.fib()
     }
@@ -160,7 +160,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         })
     }
 
-    /// As [`Rib::insert`], seen by readers after [`Rib::publish`].
+    /// Like [`Rib::insert`], visible to readers after [`Rib::publish`].
     pub fn stage_insert(&mut self, prefix: Prefix<N>, id: NonZeroU16) -> Option<NonZeroU16> {
         let old = self.routes.insert(prefix, id);
         if old != Some(id) {
@@ -169,7 +169,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         old
     }
 
-    /// As [`Rib::remove`], seen by readers after [`Rib::publish`].
+    /// Like [`Rib::remove`], visible to readers after [`Rib::publish`].
     pub fn stage_remove(&mut self, prefix: Prefix<N>) -> Option<NonZeroU16> {
         let old = self.routes.remove(&prefix);
         if old.is_some() {
@@ -178,8 +178,8 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         old
     }
 
-    /// Brings what was staged to the readers: each address goes from its old route to its new one. If
-    /// there is no room, what was staged stays so, and readers may see a part of it.
+    /// Publishes the staged changes: each address goes from its old route to its new one at one moment. If there is no
+    /// room, the changes stay staged, and readers may see a part of them.
     pub fn publish(&mut self) -> Result<(), Full> {
         match &self.staged[..] {
             [] => {}
@@ -208,7 +208,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         self.routes.iter()
     }
 
-    /// How many routes there are.
+    /// Number of routes.
     pub fn len(&self) -> usize {
         self.routes.len()
     }

@@ -137,7 +137,7 @@ impl<const N: usize> Routes<N> {
         Some(id)
     }
 
-    /// Where a prefix is, or would be.
+    /// Place of a prefix; as an error, the place where it would be inserted.
     fn find(&self, prefix: &Prefix<N>) -> Result<Place, Place> {
         let after = self.firsts.partition_point(|first| first <= prefix);
         let run = after.saturating_sub(1);
@@ -212,7 +212,7 @@ impl<const N: usize> Routes<N> {
         (route.filter(|(p, _)| p.length() > 0), below)
     }
 
-    /// How many routes there are.
+    /// Number of routes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -237,7 +237,7 @@ mod tests {
     use crate::sample::{Random, routes4};
     use std::collections::BTreeMap;
 
-    /// What a map from the library says at every step.
+    /// Compares the routes with a `BTreeMap` after every step.
     #[test]
     fn routes_are_as_in_a_sorted_map() {
         let mut random = Random::new(8);

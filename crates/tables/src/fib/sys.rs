@@ -1,4 +1,4 @@
-//! What the processor can do and the language cannot say: counting bits in one instruction where the processor turns out to
+//! Processor features that the language cannot name: counting bits in one instruction, if the processor is found to
 //! have it.
 #![allow(unsafe_code)]
 

@@ -42,12 +42,12 @@ pub type Stride4<const N: usize> = Trie<N, 4, 4>;
 
 /// Entries in groups that a table can have: 256 MiB of address space.
 const ENTRIES_MAX: usize = if cfg!(miri) { 1 << 18 } else { 1 << 26 };
-/// From so many routes on a table is on huge pages, of which a single route would take a whole one.
+/// Number of routes from which on a table is on huge pages. A single route would take a whole one.
 const MANY: usize = 4096;
 /// Addresses that are looked up side by side.
 const BURST: usize = 64;
 
-/// What a slot says: nothing, a route (id and prefix length), or the group to go on in.
+/// Content of a slot: nothing, a route (id and prefix length), or the next group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Entry(u32);
 
@@ -139,7 +139,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
         self.default.or(|| leaf().id())
     }
 
-    /// How many entries a lookup of this address loads.
+    /// Number of entries that a look-up of this address loads.
     pub fn depth(&self, address: impl Address<N>) -> u32 {
         let address = address.octets();
         self.leaf(&address, self.root_entry(&address)).1
@@ -222,7 +222,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
 /// Keeps a [`Trie`] in step with the routes.
 pub struct TrieWriter<const N: usize, const ROOT: u32, const STRIDE: u32> {
     fib: Arc<Trie<N, ROOT, STRIDE>>,
-    /// It is on huge pages.
+    /// True if the table is on huge pages.
     huge: bool,
     used: usize,
     free: Vec<u32>,
@@ -288,7 +288,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
             .map_or(&self.fib.root, |group| self.fib.slots(group))
     }
 
-    /// How many groups the route of a prefix needs at most.
+    /// Maximum number of groups that the route of a prefix needs.
     fn groups(prefix: &Prefix<N>) -> usize {
         let rest = u32::from(prefix.length()).saturating_sub(ROOT);
         rest.div_ceil(STRIDE) as usize

@@ -80,7 +80,7 @@ fn a_smaller_capacity_lets_flows_go_even_held_ones() {
     assert_eq!(gone, [0, 1, 2]);
 }
 
-/// The same table as a list, looked through from end to end.
+/// Reference model: the same table as a list that is searched from end to end.
 #[derive(Default)]
 struct Naive {
     flows: Vec<Entry>,

@@ -1,9 +1,9 @@
-//! What most groups come to, small enough for caches.
+//! Compact form of most groups, small enough for caches.
 
 use super::{Choice, Member};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Where packets of a group go, in one word, if that is easily said: by a port, to an IPv4 address or to none, and without labels.
+/// Next hop of a group in one word, if it is simple: an output port, an IPv4 gateway or none, and no labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(align(8))]
 pub struct Brief {
@@ -14,7 +14,7 @@ pub struct Brief {
 }
 
 impl Brief {
-    /// For groups of which more is to be said; as a port it is higher than any output.
+    /// Marks a group that has no brief form; the port is higher than any output.
     pub const ASK: Brief = Brief {
         port: u16::MAX,
         gateway: 0,

@@ -30,7 +30,7 @@ pub const MEMBERS_MAX: usize = 256;
 /// Names a group; also what routes hold.
 pub type GroupId = NonZeroU16;
 
-/// One next hop of a group.
+/// A next hop of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// The router to send to; none if the destination itself is on the link.
@@ -53,9 +53,9 @@ impl Member {
 /// Why a group cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupError {
-    /// It has no members.
+    /// The group has no members.
     Empty,
-    /// It has more than [`MEMBERS_MAX`] members.
+    /// The group has more than [`MEMBERS_MAX`] members.
     TooMany,
     /// A member's weight is 0.
     NoWeight,
@@ -76,26 +76,26 @@ impl fmt::Display for GroupError {
 
 impl std::error::Error for GroupError {}
 
-/// What a group comes to at the moment.
+/// Current result of a group.
 #[derive(Debug, Clone, Default)]
 enum Choice {
     /// Unused id, or every member is down.
     #[default]
     Nothing,
-    /// One live member: no buckets to look into.
+    /// One live member; no buckets are needed.
     One(Member),
     Several(Arc<Shares>),
 }
 
-/// All groups as workers see them. A copy costs four words per group at most.
+/// All groups as workers see them. A copy takes at most four words per group.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
     choices: Vec<Choice>,
-    /// The same of each, in brief.
+    /// The brief form of each group.
     briefs: Vec<Brief>,
 }
 
-/// The same for somebody who looks at many: by value, so that it stays in registers.
+/// The groups by value, so that they stay in registers during many look-ups.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     choices: &'a [Choice],
@@ -103,7 +103,7 @@ pub struct View<'a> {
 }
 
 impl Groups {
-    /// For looking at many.
+    /// A view for many look-ups.
     #[inline]
     pub fn view(&self) -> View<'_> {
         View {
@@ -126,7 +126,7 @@ impl Groups {
 }
 
 impl<'a> View<'a> {
-    /// As [`next_hop`](Groups::next_hop); the hash is asked for only if there is a choice.
+    /// Like [`next_hop`](Groups::next_hop); the hash is computed only if there is a choice.
     #[inline(always)]
     pub fn next_hop_with(self, id: u16, flow_hash: impl FnOnce() -> u32) -> Option<&'a Member> {
         match self.choices.get(usize::from(id).wrapping_sub(1))? {
@@ -136,7 +136,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What is to be done with packets of the group `id`, in brief.
+    /// The brief form of group `id`.
     #[inline(always)]
     pub fn brief(self, id: u16) -> Brief {
         let brief = self.briefs.get(usize::from(id).wrapping_sub(1));
@@ -144,13 +144,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// What the writer knows of a group.
+/// The writer's record of a group.
 #[derive(Debug)]
 struct Record {
-    /// As configured, up or down; sorted.
+    /// Members as configured, up or down; sorted.
     members: Arc<[Member]>,
     up: Vec<bool>,
-    /// How many have interned it; none if it was added.
+    /// Number of users of an interned group; `None` if the group was added.
     users: Option<usize>,
 }
 
@@ -190,13 +190,13 @@ impl GroupTable {
         Ok(id)
     }
 
-    /// A group of these members that is nobody else's, also if there is an equal one. All are up.
+    /// Makes a group of these members that is never shared, even if an equal one exists. All members are up.
     pub fn add(&mut self, members: &[Member]) -> Result<GroupId, GroupError> {
         self.place(normal_form(members)?, None)
     }
 
-    /// Gives a group that was [added](Self::add) other members, which are up. Flows of members that stay
-    /// stay on them, as far as the new weights allow. Whether there is such a group.
+    /// Gives a group that was [added](Self::add) other members, all of them up. Flows of remaining members stay on them
+    /// as far as the new weights allow. Returns false if there is no such group.
     pub fn change(&mut self, id: GroupId, members: &[Member]) -> Result<bool, GroupError> {
         let members = normal_form(members)?;
         let added = self.records.get_mut(index(id)).and_then(Option::as_mut);
@@ -234,15 +234,15 @@ impl GroupTable {
         Ok(id)
     }
 
-    /// One user more of a group that was interned.
+    /// Adds a user to an interned group.
     pub fn retain(&mut self, id: GroupId) {
         if let Some(Some(record)) = self.records.get_mut(index(id)) {
             record.users = record.users.map(|users| users + 1);
         }
     }
 
-    /// One user less; the last one's leaving ends the group, and its id goes to limbo. A group that was
-    /// added has one user.
+    /// Removes a user. The last user's removal ends the group, and its id goes to limbo. A group that was added has one
+    /// user.
     pub fn release(&mut self, id: GroupId) {
         let Some(slot) = self.records.get_mut(index(id)) else {
             return;
@@ -310,14 +310,14 @@ impl GroupTable {
         self.used == 0
     }
 
-    /// What to publish after changes.
+    /// The groups, to publish after changes.
     pub fn groups(&self) -> Groups {
         self.groups.clone()
     }
 }
 
 impl Record {
-    /// What the group comes to, near what it was.
+    /// Result of the group, as close as possible to `before`.
     fn choice(&self, before: &Choice) -> Choice {
         let live = || {
             let all = self.members.iter().zip(&self.up);

@@ -1,11 +1,10 @@
-//! How a member of a group is chosen: buckets, shared out by weight.
+//! Choice of a member by weighted buckets.
 //!
-//! A group has some buckets; a flow's hash names a bucket, the bucket its member. Each member has as
-//! many buckets as its weight deserves, exact to one bucket. When a member goes down, its buckets alone
-//! are given to the others, and when it returns it takes only its share back: no other flow moves.
-//! (This is resilient hashing, as switches do it. Rendezvous hashing needs no memory of the buckets, but
-//! its shares are off by a tenth with 4 members and 256 buckets.) The bucket comes from the upper bits of
-//! the hash: the lower ones have already chosen the receive queue.
+//! A flow's hash names one of the group's buckets, and the bucket names its member. Each member has as many buckets as
+//! its weight deserves, exact to one bucket. When a member goes down, only its buckets are given to the others. When it
+//! returns, it takes only its share back. So no other flow moves. (This is resilient hashing, as switches do it.
+//! Rendezvous hashing needs no memory of the buckets, but its shares are off by a tenth with 4 members and 256
+//! buckets.) The bucket comes from the upper bits of the hash: the lower ones have already chosen the receive queue.
 
 use super::{Choice, Member};
 
@@ -27,7 +26,7 @@ impl Shares {
     }
 }
 
-/// How many of `buckets` each member deserves: by weight, at least one, exactly all together.
+/// Number of buckets for each member: in proportion to weight, at least one, and exactly `buckets` together.
 fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
     let total: usize = members.iter().map(|m| usize::from(m.weight)).sum();
     let share = |m: &Member| usize::from(m.weight) * buckets;

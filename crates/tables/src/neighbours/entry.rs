@@ -2,7 +2,7 @@
 
 use wire::EtherAddr;
 
-/// Where an entry stands.
+/// State of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -37,14 +37,14 @@ impl State {
 pub struct Neighbour {
     /// The address on the link; zeros while incomplete.
     pub mac: EtherAddr,
-    /// Where the entry stands.
+    /// State of the entry.
     pub state: State,
     /// Probes sent since it was last confirmed. Incomplete with 0: the neighbour has not answered, and
     /// is not asked again before `probe_at`.
     pub tries: u8,
-    /// When it was last confirmed, or else made.
+    /// Time of the last confirmation, or of creation if there was none.
     pub confirmed: u64,
-    /// When the next probe may be sent.
+    /// Earliest time of the next probe.
     pub probe_at: u64,
 }
 
@@ -55,7 +55,7 @@ impl Neighbour {
         (self.state != State::Incomplete).then_some(self.mac)
     }
 
-    /// The address to send to, if nobody need be asked.
+    /// The address, if it may be used without a probe.
     #[inline]
     fn sure(&self) -> Option<EtherAddr> {
         is_sure(self.state).then_some(self.mac)
@@ -73,7 +73,7 @@ impl Neighbour {
     }
 }
 
-/// True if packets may be sent to an entry's address, and nobody be asked.
+/// True if packets may be sent to an entry's address without a probe.
 #[inline]
 pub(super) fn is_sure(state: State) -> bool {
     matches!(state, State::Reachable | State::Permanent)
@@ -82,19 +82,19 @@ pub(super) fn is_sure(state: State) -> bool {
 /// Times (in nanoseconds) and counts that rule the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long an answer holds (RFC 4861: ReachableTime).
+    /// Lifetime of an answer (RFC 4861: ReachableTime).
     pub reachable: u64,
     /// Between probes, and before a neighbour that did not answer is asked anew (RetransTimer).
     pub retry: u64,
-    /// How long a stale entry is kept, unused, since it was confirmed.
+    /// Time since confirmation after which an unused stale entry is removed.
     pub idle: u64,
     /// Probes before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT).
     pub tries: u8,
-    /// For those who ask on and never call a neighbour unreachable (Click's ARPQuerier): the time between
-    /// probes beyond `tries`. No answer is used for longer than `idle` then.
+    /// Time between probes after `tries` of them, for callers that never call a neighbour unreachable (Click's
+    /// ARPQuerier). No answer is then used for longer than `idle`.
     pub slow: Option<u64>,
-    /// True if somebody else finds the neighbours and says so here (the kernel): a known address is used
-    /// until it says otherwise, and asked for again now and then while it is stale.
+    /// True if the kernel finds the neighbours and reports them here: a known address is used until the kernel reports
+    /// another, and is probed again now and then while it is stale.
     pub told: bool,
 }
 
@@ -113,10 +113,10 @@ impl Default for Timing {
     }
 }
 
-/// What one who has a packet for a neighbour should do.
+/// Advice to the sender of a packet for a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// No more than before: the address is known, or was asked for.
+    /// Nothing to send: the address is known, or was asked for.
     Nothing,
     /// Send a request to all (ARP broadcast, solicitation to the multicast group).
     All,
@@ -126,20 +126,20 @@ pub enum Ask {
     Unreachable,
 }
 
-/// What [`Neighbours::expire`](super::Neighbours::expire) found.
+/// Result of [`Neighbours::expire`](super::Neighbours::expire) for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It was reachable, and now is stale.
+    /// The entry was reachable and now is stale.
     Aged,
-    /// It is time to [`Neighbours::ask`](super::Neighbours::ask) again.
+    /// [`Neighbours::ask`](super::Neighbours::ask) is due again.
     Due,
-    /// It never answered and is gone.
+    /// The neighbour never answered; the entry is removed.
     Failed,
-    /// It was stale for long and is gone.
+    /// The entry was stale for long and is removed.
     Forgotten,
 }
 
-/// What becomes of an entry.
+/// Change of an entry.
 pub(super) enum Change {
     Keep,
     Put(Neighbour),
@@ -159,7 +159,7 @@ impl Change {
 }
 
 impl Timing {
-    /// What one who has a packet for a neighbour should do, and what becomes of its entry.
+    /// Advice to the sender of a packet, and the change of the neighbour's entry.
     pub(super) fn next_probe(&self, entry: Option<Neighbour>, now: u64) -> (Change, Ask) {
         let next = |tries| {
             let pause = match self.slow {
@@ -226,7 +226,7 @@ impl Timing {
         entry.state != State::Permanent && now >= entry.confirmed.saturating_add(self.idle)
     }
 
-    /// What time has made of an entry.
+    /// Event and change of an entry that are due at `now`.
     pub(super) fn aged(&self, entry: &Neighbour, now: u64) -> Option<(Event, Change)> {
         let older = |age: u64| now >= entry.confirmed.saturating_add(age);
         if self.slow.is_some() && self.outlived(entry, now) && now >= entry.probe_at {

@@ -1,19 +1,19 @@
-//! Who is where on a link: the neighbours of ARP (RFC 826) and Neighbour Discovery (RFC 4861), in one
-//! bounded table that all workers read and write without locks.
+//! Neighbours on a link, by ARP (RFC 826) and Neighbour Discovery (RFC 4861), in one bounded table that all workers
+//! read and write without locks.
 //!
-//! An entry begins [`State::Incomplete`], is [`State::Reachable`] when an answer comes, turns
-//! [`State::Stale`] with time, and is asked again ([`State::Probe`]) when a packet uses it then (RFC 4861,
-//! 7.3.2, without the Delay state: a router has no hints from above to wait for). The same serves ARP,
-//! where RFC 1122, 2.3.2.1 asks for a time-out and for at most one request per second and destination.
+//! An entry begins as [`State::Incomplete`], becomes [`State::Reachable`] by an answer, and [`State::Stale`] with time.
+//! It is asked for again ([`State::Probe`]) when a packet uses it then (RFC 4861, 7.3.2, without the Delay state: a
+//! router has no hints from above to wait for). The same serves ARP, where RFC 1122, 2.3.2.1 asks for a time-out and
+//! for at most one request per second and destination.
 //!
-//! The table sends nothing: [`Neighbours::ask`] says what to send, to one caller at a time.
-//! [`Neighbours::generation`] changes whenever an address becomes known or another one: who holds
-//! packets that wait looks again then. [`Neighbours::changes`] counts changes of addresses that packets may
-//! be sent to without asking: who remembers such addresses looks again then.
+//! The table sends nothing: [`Neighbours::ask`] returns what to send, to one caller at a time.
+//! [`Neighbours::generation`] changes whenever an address becomes known or changes; a holder of waiting packets looks
+//! again then. [`Neighbours::changes`] counts changes of addresses that packets may be sent to without a probe; a cache
+//! of such addresses looks again then.
 //!
-//! A key can be in either of two buckets of eight, so a lookup reads 16 slots at most, and with
-//! twice the wanted capacity of slots a place is all but always free. When it is not, an unanswered entry
-//! makes room, the oldest first, then a stale one; reachable and permanent ones never do.
+//! A key can be in either of two buckets of eight, so a look-up reads at most 16 slots. With twice the wanted capacity
+//! of slots, a place is almost always free. Otherwise the oldest unanswered entry makes room, then a stale one;
+//! reachable and permanent entries never do.
 
 mod entry;
 mod slots;
@@ -44,7 +44,7 @@ pub enum Refused {
 
 /// Protocol addresses: `u32` (IPv4, host order) or `[u8; 16]` (IPv6).
 pub trait Key: Copy + Eq {
-    /// As two words.
+    /// The key as two words.
     fn words(self) -> [u64; 2];
     /// From two words.
     fn from_words(words: [u64; 2]) -> Self;
@@ -73,7 +73,7 @@ impl Key for [u8; 16] {
 
 /// The table. Everything takes `&self`; any thread may call anything at any time.
 pub struct Neighbours<K> {
-    /// Most links have few neighbours: what is not used takes no memory.
+    /// Buckets; those never used take no memory, as most links have few neighbours.
     buckets: Pages<Bucket>,
     seed: u64,
     capacity: usize,
@@ -85,8 +85,8 @@ pub struct Neighbours<K> {
 }
 
 impl<K: Key> Neighbours<K> {
-    /// A table for up to `capacity` entries (96 bytes each). The seed should be secret, so that nobody
-    /// can aim at one bucket.
+    /// A table for up to `capacity` entries (96 bytes each). The seed should be secret, so that no attacker can aim at
+    /// one bucket.
     pub fn new(capacity: usize, timing: Timing, seed: u64) -> Self {
         let buckets = Self::buckets_for(capacity);
         Neighbours {
@@ -144,8 +144,8 @@ impl<K: Key> Neighbours<K> {
         first.find_link(key).or_else(|| second.find_link(key))
     }
 
-    /// The address of `key` if nobody need be asked for it. It may be remembered as long as
-    /// [`changes`](Self::changes), read before, stays as it was.
+    /// The address of `key` if it may be used without a probe. A caller may cache it until [`changes`](Self::changes),
+    /// read before, changes.
     #[inline]
     pub fn sure(&self, key: K) -> Option<EtherAddr> {
         let (mac, state) = self.address(key)?;
@@ -158,8 +158,8 @@ impl<K: Key> Neighbours<K> {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// For a packet to `key` whose entry is not [`State::Reachable`] or [`State::Permanent`]: what to send
-    /// now. Of all that ask at a time, one is told to send. Makes an entry where there is none.
+    /// Returns the probe to send for a packet to `key`, whose entry is not [`State::Reachable`] or
+    /// [`State::Permanent`]. Of several callers at a time, one is told to send. Makes an entry if there is none.
     pub fn ask(&self, key: K, now: u64) -> Result<Ask, Refused> {
         let before = self.get(key);
         let (change, answer) = self.timing.next_probe(before, now);
@@ -176,8 +176,7 @@ impl<K: Key> Neighbours<K> {
         Ok(answer)
     }
 
-    /// An answer came to what was asked: the entry, if there is one, becomes reachable. Returns whether
-    /// packets have a new address to go to.
+    /// Handles an answer to a probe: an existing entry becomes reachable. Returns true if packets have a new address.
     pub fn confirm(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |entry| match entry {
             None => Change::Keep, // RFC 4861, 7.2.5: nobody asked
@@ -195,8 +194,8 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// Another address than the known one was told, without the right to replace it: a reachable entry
-    /// is stale from now on (RFC 4861, 7.2.5).
+    /// Handles an address other than the known one, without the right to replace it: a reachable entry becomes stale
+    /// (RFC 4861, 7.2.5).
     pub fn doubt(&self, key: K) -> Result<(), Refused> {
         self.change(key.words(), |entry| match entry {
             Some(e) if e.state == State::Reachable => Change::Put(Neighbour {
@@ -207,7 +206,7 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// Makes an entry, or confirms it, whether somebody asked or not. Whether that was news.
+    /// Makes or confirms an entry, probed or not. Returns true if the address is new.
     pub fn set_reachable(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |_| {
             Change::Put(Neighbour::confirmed(mac, State::Reachable, now))
@@ -232,8 +231,8 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// A neighbour does not answer: it is [unreachable](Ask::Unreachable) for a while. One that nobody asked
-    /// for stays unknown.
+    /// Marks a neighbour that does not answer as [unreachable](Ask::Unreachable) for a while. An unknown neighbour
+    /// stays unknown.
     pub fn set_unreachable(&self, key: K, now: u64) -> Result<(), Refused> {
         let probe_at = now.saturating_add(self.timing.retry);
         self.change(key.words(), |entry| match entry {
@@ -314,15 +313,15 @@ impl<K: Key> Neighbours<K> {
         Ok(())
     }
 
-    /// Tells those who remember addresses, once what is new can be read.
+    /// Counts a change of addresses, after the new ones can be read.
     fn tell_of(&self, news: bool) {
         if news {
             self.changes.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Where a new entry goes: the first bucket, where it is found sooner; the emptier one if that is
-    /// filling up; or in place of an entry that can be spared.
+    /// Slot for a new entry: in the first bucket, which is found sooner; in the emptier one if the first fills up; or
+    /// in place of an entry that can be spared.
     fn place(&self, locked: &[Locked<'_>; 2]) -> Option<(usize, usize)> {
         let used = locked.each_ref().map(Locked::used);
         let emptier = usize::from(used[0] > 5 && used[1] < used[0]);
@@ -385,7 +384,7 @@ impl<K: Key> Neighbours<K> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// How many buckets [`Neighbours::expire`] can go through.
+    /// Number of buckets that [`Neighbours::expire`] goes through.
     pub fn buckets(&self) -> usize {
         self.buckets.len()
     }
@@ -405,7 +404,7 @@ impl<K: Key> Neighbours<K> {
         self.capacity
     }
 
-    /// All entries, in no order; those that change meanwhile may be missed.
+    /// All entries, in no particular order; entries that change meanwhile may be missed.
     pub fn iter(&self) -> impl Iterator<Item = (K, Neighbour)> {
         let entries = self
             .buckets

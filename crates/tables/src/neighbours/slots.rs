@@ -1,11 +1,10 @@
-//! Memory of the neighbour table: buckets that are read without locks and written by one at a time.
+//! Memory of the neighbour table: buckets that are read without locks and written by one thread at a time.
 //!
-//! A bucket has a version: odd while somebody writes. Who wants to write makes it odd by
-//! compare-exchange. A reader copies what it needs and makes sure that the version was even and has not
-//! changed. All words are atomics, so a torn copy is possible and harmless: it is thrown away.
-//! Order: the writer's version goes odd before its words change (release fence) and even after (release
-//! store); the reader loads the version (acquire), the words, and the version again behind an acquire
-//! fence. If it saw any of the new words, it sees the changed version too.
+//! A bucket has a version, which is odd during a write. A writer makes it odd by compare-exchange. A reader copies what
+//! it needs and checks that the version was even and has not changed. All words are atomics, so a torn copy is possible
+//! and harmless: it is thrown away. Order: the writer's version goes odd before its words change (release fence) and
+//! even after (release store). The reader loads the version (acquire), the words, and the version again behind an
+//! acquire fence. If it saw any of the new words, it sees the changed version too.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -13,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use super::sys::{Bucket, WAYS};
 use super::{EtherAddr, Neighbour, State};
 
-/// How often a reader or writer tries again when another one is writing, which takes some 50 ns.
+/// Number of attempts while another thread writes, which takes some 50 ns.
 const TRIES: usize = 64;
 
 pub(super) type Words = [u64; 2];
@@ -28,7 +27,7 @@ fn load(word: &AtomicU64) -> u64 {
 }
 
 impl Bucket {
-    /// Reads with `look` until nobody wrote meanwhile; `None` if somebody always did.
+    /// Runs `look` until no write overlapped it; `None` after [`TRIES`] attempts.
     #[inline]
     fn consistent<R>(&self, look: impl Fn(&Bucket) -> R) -> Option<R> {
         for _ in 0..TRIES {
@@ -126,7 +125,7 @@ fn parts(link: u64) -> Option<(EtherAddr, State, u8)> {
     ))
 }
 
-/// A bucket that nobody else is writing.
+/// A bucket with its write lock held.
 pub(super) struct Locked<'a> {
     bucket: &'a Bucket,
     version: u64,

@@ -1,4 +1,4 @@
-//! The memory of a bucket, which may be zeros that nobody has written.
+//! Memory of a bucket; zeros, also if never written, are valid.
 #![allow(unsafe_code)]
 
 use bytemuck::Zeroable;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 /// Entries of a bucket.
 pub(super) const WAYS: usize = 8;
 
-/// Its words lie by kind, so that looking for a key reads one cache line.
+/// A bucket. Words of one kind are adjacent, so that looking for a key reads one cache line.
 #[repr(align(64))]
 pub(super) struct Bucket {
     pub(super) key: [[AtomicU64; WAYS]; 2],

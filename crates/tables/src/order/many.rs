@@ -8,11 +8,11 @@ use super::BinSort;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// One of them, with cache lines of its own.
+/// A structure on cache lines of its own.
 #[repr(align(128))]
 struct Part<T> {
     queue: Mutex<BinSort<T>>,
-    /// How much it holds, for those that only look.
+    /// Number of items inside, readable without the lock.
     len: AtomicUsize,
 }
 
@@ -38,12 +38,12 @@ impl<T> Part<T> {
 pub enum Choice {
     /// Any; if another thread has that one, the next. Threads do not wait for each other, at whatever speed each goes.
     Random,
-    /// One after the other, and it waits for each: the paper's, in which fast threads catch up with slow ones, and then all go
-    /// in lock-step (convoying).
+    /// One structure after the other, waiting for each, as in the paper: fast threads catch up with slow ones, and then
+    /// all go in lock-step (convoying).
     InTurn,
 }
 
-/// What a thread remembers of its choices.
+/// State of a thread's choices.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     choice: Choice,
@@ -62,7 +62,7 @@ impl Chooser {
         }
     }
 
-    /// The next structure, of so many.
+    /// Index of the next structure, of `of` structures.
     #[inline]
     fn next(&mut self, of: usize) -> usize {
         match self.choice {
@@ -78,17 +78,17 @@ impl Chooser {
     }
 }
 
-/// Items in the order of their ranks, of several threads.
+/// Items in the order of their ranks, filled and emptied by several threads.
 ///
-/// A burst goes into one structure, so that threads meet once a burst. Each thread empties a structure of its own first, and
-/// helps others when that is empty. So the order is that of [`BinSort`] within a structure, and among structures it is
-/// as even as bursts are spread: an item may be passed by those that lie in others.
+/// A burst goes into one structure, so that threads meet once per burst. Each thread empties a structure of its own
+/// first, and helps others when that is empty. Within a structure the order is that of [`BinSort`]. Among structures it
+/// is as even as the bursts are spread: an item may be passed by items in others.
 pub struct Many<T> {
     parts: Box<[Part<T>]>,
 }
 
 impl<T> Many<T> {
-    /// So many structures, each with bins as [`BinSort::new`] has them.
+    /// `parts` structures, each with bins as in [`BinSort::new`].
     pub fn new(parts: usize, bins: usize, width: u64) -> Many<T> {
         let part = |_| Part {
             queue: Mutex::new(BinSort::new(bins, width)),
@@ -99,12 +99,12 @@ impl<T> Many<T> {
         }
     }
 
-    /// Number of items, if nobody changes it meanwhile.
+    /// Number of items; approximate while other threads change it.
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.len.load(Relaxed)).sum()
     }
 
-    /// True if there is none, if nobody changes it meanwhile.
+    /// True if there are no items; approximate while other threads change it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -125,8 +125,8 @@ impl<T> Many<T> {
         self.parts[at].len.store(queue.len(), Relaxed);
     }
 
-    /// Takes up to `most` items out of one structure: that of the thread with this number, or if it is empty the first one
-    /// that is not and that nobody else has. Returns how many.
+    /// Takes up to `most` items out of one structure: that of this thread or, if it is empty, the first other one that
+    /// is neither empty nor locked. Returns how many.
     #[inline]
     pub fn pop(&self, thread: usize, most: usize, mut take: impl FnMut(T)) -> usize {
         let own = thread % self.parts.len();

@@ -5,9 +5,8 @@ use bytemuck::Zeroable;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// Zeros in pages of their own. A page that nobody has written takes no memory, and all of them go back to the system with
-/// this. The allocator promises neither: it hands out again what it was given back, which it must write zeros into, and
-/// keeps what it has once had.
+/// Zeroed memory in pages of its own. A page that was never written takes no memory, and all pages are returned to the
+/// system on drop. The allocator promises neither: it zeroes reused memory by writing it, and keeps freed memory.
 pub(crate) struct Pages<T> {
     start: NonNull<T>,
     len: usize,
@@ -19,7 +18,7 @@ unsafe impl<T: Send> Send for Pages<T> {}
 unsafe impl<T: Sync> Sync for Pages<T> {}
 
 impl<T: Zeroable> Pages<T> {
-    /// So many zeros; none if the system refuses the address space.
+    /// `len` zeroed values; `None` if the system refuses the address space.
     pub(crate) fn new(len: usize) -> Option<Pages<T>> {
         const { assert!(size_of::<T>() > 0 && align_of::<T>() <= 4096 && !std::mem::needs_drop::<T>()) };
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0)?;

@@ -1,10 +1,10 @@
-//! What is known of a hierarchy before it has queues: whether its rates and ceilings are possible.
+//! Parameters of a hierarchy before it has queues, and the check that its rates and ceilings are possible.
 
 use super::Inner;
 use super::list::{Link, Lists, NONE};
 use super::settings::{CAPACITY_MAX, Ceilings, QUEUES_MAX, Settings, Share, Uneven, quanta};
 
-/// All of a hierarchy but its queues.
+/// A hierarchy without its queues.
 pub(super) struct Frame {
     pub(super) settings: Settings,
     pub(super) inners: Vec<Inner>,
@@ -15,7 +15,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The errors are those of [`Shares::new`](super::Shares::new).
+    /// Builds the frame, with the errors of [`Shares::new`](super::Shares::new).
     pub(super) fn new(
         settings: Settings,
         classes: &[Share],

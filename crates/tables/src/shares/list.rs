@@ -1,24 +1,24 @@
-//! Whose turn it is among the children of a node: deficit round robin with a place in front for those that just came.
+//! Turns of the children of a node: deficit round robin, with priority for newly active children.
 //!
-//! A child sends while its deficit is above 0; then it gets its quantum and waits for the next round, behind all others.
-//! As a quantum is a packet or more, each child that is listed may send, and to find the next one takes one look. A
-//! child that had nothing to send, and has not used its quantum of this round, is served before those that wait (as
-//! "new" flows of RFC 8290), but in a round it never gets more than one quantum.
+//! A child sends while its deficit is above 0; then it gets its quantum and waits for the next round, behind all
+//! others. A quantum is at least a packet, so every listed child may send, and finding the next one takes one look. A
+//! child that was idle, and has not used its quantum of this round, is served before those that wait (as "new" flows of
+//! RFC 8290). It never gets more than one quantum in a round.
 
 /// No child.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing below it has something to send.
+    /// Nothing to send at or below the node.
     Idle,
-    /// It is in a list of its parent.
+    /// In a list of its parent.
     Listed,
-    /// It may send again when its time has come.
+    /// Held back by its ceiling until its time.
     Waiting,
 }
 
-/// What a node is to its parent.
+/// A node as its parent sees it.
 pub(super) struct Link {
     /// Bytes that it may send in this round.
     pub(super) deficit: i32,
@@ -26,13 +26,13 @@ pub(super) struct Link {
     /// The parent's round in which it may send those.
     pub(super) round: u32,
     next: u32,
-    /// When its ceiling lets it send, in ticks.
+    /// Time from which on its ceiling lets it send, in ticks.
     pub(super) due: u64,
     pub(super) parent: u32,
-    /// Which ceiling; 0 is none.
+    /// Index of its ceiling; 0 = none.
     pub(super) ceiling: u16,
     pub(super) state: State,
-    /// Of a queue: whether CoDel looks at it.
+    /// Of a queue: true if CoDel measures it.
     pub(super) watched: bool,
 }
 
@@ -51,13 +51,13 @@ impl Link {
         }
     }
 
-    /// Who comes behind it in its list.
+    /// The next child in the list.
     #[inline]
     pub(super) fn next(&self) -> u32 {
         self.next
     }
 
-    /// Another quantum, at the end of its turn.
+    /// Adds a quantum, at the end of the child's turn.
     #[inline]
     fn refill(&mut self) {
         while self.deficit <= 0 {
@@ -66,7 +66,7 @@ impl Link {
     }
 }
 
-/// What is in lists.
+/// A child in lists.
 pub(super) trait Child {
     fn link(&mut self) -> &mut Link;
     fn round(&self) -> u32;
@@ -103,7 +103,7 @@ impl List {
 /// The children of a node that may send.
 #[derive(Clone, Copy)]
 pub(super) struct Lists {
-    /// Those that just came.
+    /// Newly active children.
     new: List,
     old: List,
     round: u32,
@@ -116,7 +116,7 @@ impl Lists {
         round: 0,
     };
 
-    /// Whose turn it is; `NONE` if there is no child.
+    /// The child whose turn it is; `NONE` if there is no child.
     #[inline]
     pub(super) fn first(&self) -> u32 {
         match self.new.head {
@@ -144,7 +144,7 @@ impl Lists {
         self.old.push(children, child);
     }
 
-    /// The child whose turn it is has sent; it goes on, or is in this state now.
+    /// Records that the child whose turn it is has sent, and is in `state` now.
     #[inline]
     pub(super) fn served<C: Child>(&mut self, children: &mut [C], child: u32, state: State) {
         let is_old = self.new.head == NONE;

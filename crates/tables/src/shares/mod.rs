@@ -1,11 +1,11 @@
-//! A hierarchy of shares: a link is shared by groups, a group by subscribers, a subscriber by classes, of which each has
-//! a queue.
+//! A hierarchy of shares: a link is shared by groups, a group by subscribers, and a subscriber by classes, each with a
+//! queue.
 //!
-//! On each level, those that have something to send share what their parent gets in proportion to their rates (deficit
-//! round robin), and none gets more than its ceiling (a token bucket); what one leaves goes to its siblings. If the rates
-//! of children add up to no more than their parent's, each gets its rate whatever the others do. A queue that stays long
-//! loses packets by CoDel (RFC 8289). Putting a packet in and taking one out takes the same few steps whatever the number
-//! of nodes. Time is an argument, in nanoseconds.
+//! On each level, active nodes share their parent's rate in proportion to their own rates (deficit round robin). None
+//! gets more than its ceiling (a token bucket); what a node leaves goes to its siblings. If the rates of children add
+//! up to at most their parent's, each gets its rate whatever the others do. A queue that stays long loses packets by
+//! CoDel (RFC 8289). Putting a packet in and taking one out takes the same few steps whatever the number of nodes. Time
+//! is an argument, in nanoseconds.
 //!
 //! ```
 //! use tables::shares::{Settings, Share, Shares};
@@ -38,9 +38,9 @@ use settings::{Ceiling, Ceilings, TICKS, quanta};
 /// Bins for nodes that wait for their time, and the width of one in nanoseconds.
 const BINS: usize = 1024;
 const WIDTH: u64 = 1 << 18;
-/// How far ahead a node is put into a bin; what waits longer is put there again.
+/// Furthest time ahead for which a node is put into a bin; a node that waits longer is put into a bin again.
 const REACH: u64 = BINS as u64 * WIDTH / 2;
-/// Of a number in a bin: the node is a queue.
+/// Flag in the number of a node in a bin: the node is a queue.
 const IS_LEAF: u32 = 1 << 31;
 
 /// The link, a group or a subscriber.
@@ -63,7 +63,7 @@ struct Leaf {
     bytes: u64,
 }
 
-/// What is seldom looked at of a queue.
+/// Rarely used fields of a queue.
 #[derive(Clone, Default)]
 struct Cold {
     codel: Codel,
@@ -221,13 +221,13 @@ impl<T> Shares<T> {
         self.settings.capacity
     }
 
-    /// Bytes that so many subscribers and packets take at most.
+    /// Maximum memory of this number of subscribers and packets, in bytes.
     pub fn memory_bytes(subscribers: usize, classes: usize, capacity: usize) -> usize {
         let queue = size_of::<Leaf>() + size_of::<Cold>();
         subscribers * (size_of::<Inner>() + classes * queue) + capacity * size_of::<Slot<T>>()
     }
 
-    /// Has what [`push`](Self::push) needs of a queue brought near.
+    /// Prefetches the memory of a queue that [`push`](Self::push) needs.
     #[inline]
     pub fn prefetch(&self, subscriber: usize, class: usize) {
         if let (Some(leaf), Some(inner)) = (
@@ -239,8 +239,8 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Has what the next packets of a group need brought near: its third subscriber from now, the queue of the second, the
-    /// packet of the first.
+    /// Prefetches memory for the next packets of a group: its third subscriber from now, the queue of the second, and
+    /// the packet of the first.
     #[inline]
     fn look_ahead(&self, group: u32) -> Option<()> {
         let first = self
@@ -337,7 +337,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// So has a node that had not, or has waited.
+    /// Marks that a node that was idle or waiting, and its ancestors, have something to send.
     fn raise(&mut self, mut node: usize, now: u64) {
         while node > 0 {
             let link = &mut self.inners[node].link;
@@ -378,7 +378,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// When to ask again after [`pop`](Self::pop) has given nothing; `None` if nothing waits.
+    /// Time at which to try again after [`pop`](Self::pop) has returned nothing; `None` if no packet waits.
     pub fn wait(&self) -> Option<u64> {
         let root = &self.inners[0];
         let waits = self.waiting.first().map(|(at, _)| *at);
@@ -432,7 +432,7 @@ impl<T> Shares<T> {
         Some(item)
     }
 
-    /// A queue, and all above it, pay for what was sent.
+    /// Charges a queue and its ancestors for a sent packet.
     #[inline]
     fn charge(&mut self, place: u32, now: u64, bytes: u32) {
         let leaf = &mut self.leaves[place as usize];
@@ -494,7 +494,7 @@ impl<T> Shares<T> {
         all
     }
 
-    /// What a queue has seen.
+    /// Counts of a queue.
     pub fn queue_counts(&self, place: usize) -> Counts {
         let (Some(leaf), Some(cold)) = (self.leaves.get(place), self.cold.get(place)) else {
             return Counts::default();
@@ -508,7 +508,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// What all queues of some subscribers have seen.
+    /// Sum of the counts of all queues of these subscribers.
     pub fn counts(&self, subscribers: std::ops::Range<usize>) -> Counts {
         let places = subscribers.start * self.classes..subscribers.end * self.classes;
         let mut sum = Counts::default();

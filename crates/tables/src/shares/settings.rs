@@ -1,4 +1,4 @@
-//! What a hierarchy of shares is told and tells, and what follows for a node: its quantum, its ceiling.
+//! Settings, counts and errors of a hierarchy of shares, and the quantum and ceiling of a node.
 
 use crate::codel::Aim;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ pub(super) const TICKS: u64 = 16;
 const PLACES: u32 = 16;
 const SECOND: u64 = 1_000_000_000;
 
-/// How often the greatest rate of siblings may contain the least one: a turn of the one is so many packets of the other.
+/// Greatest ratio between the rates of siblings: a turn of the greatest sends this many packets of the least.
 pub const RATIO_MAX: u64 = 1000;
 /// Most queues, of all subscribers: they take a gibibyte.
 pub const QUEUES_MAX: usize = 1 << 23;
@@ -18,21 +18,20 @@ pub const CEILINGS_MAX: usize = 1 << 16;
 /// Most packets.
 pub const CAPACITY_MAX: usize = 1 << 28;
 
-/// What holds for all.
+/// Settings of the whole hierarchy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Bytes a second of the link, if it is not the one that asks who keeps to them.
     pub link: Option<u64>,
     /// Bytes of the longest packet.
     pub mtu: u32,
-    /// For so many nanoseconds, and at least for a turn's worth, a node that did not send may make up for it above its
-    /// ceiling.
+    /// Time in nanoseconds for which an idle node may catch up above its ceiling; at least the time of a turn.
     pub burst: u64,
     /// Packets of all queues.
     pub capacity: usize,
     /// Packets of a queue.
     pub limit: usize,
-    /// What queues are held to, if they are.
+    /// CoDel's parameters for all queues; `None` for no CoDel.
     pub aim: Option<Aim>,
 }
 
@@ -49,16 +48,16 @@ impl Default for Settings {
     }
 }
 
-/// What a node gets.
+/// Share of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Its part, in proportion to its siblings'.
+    /// Weight relative to its siblings': their rates in bytes a second, if these add up to no more than the parent's.
     pub rate: u64,
     /// Bytes a second that it never gets more than.
     pub ceiling: Option<u64>,
 }
 
-/// Siblings whose rates differ too much, or of which one has none.
+/// Error: rates of siblings differ too much or are 0, or there are too many nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uneven {
     /// The groups.
@@ -67,22 +66,22 @@ pub enum Uneven {
     Subscribers(usize),
     /// The classes.
     Classes,
-    /// All is even, but there are too many different ceilings.
+    /// Too many different ceilings.
     Ceilings,
-    /// There are more than [`QUEUES_MAX`] queues.
+    /// More than [`QUEUES_MAX`] queues.
     Queues,
 }
 
 /// Why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Its queue is as long as any may be.
+    /// The queue has reached its limit.
     Queue,
-    /// Its queue is as long as there is room left for all others.
+    /// The queue is as long as the memory left for all others.
     Memory,
 }
 
-/// What a queue, or all queues of a node, have seen.
+/// Counts of a queue, or of all queues of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that were sent.
@@ -117,7 +116,7 @@ pub(super) struct Ceiling {
 impl Ceiling {
     const NONE: Ceiling = Ceiling { byte: 0, burst: 0 };
 
-    /// What a node sends in a turn is always within the burst: it would be held back below its share otherwise.
+    /// A ceiling. The burst is at least a turn of the node, which would otherwise be held back below its share.
     fn new(rate: u64, burst: u64, quantum: u32, mtu: u32) -> Ceiling {
         let byte = ((TICKS * SECOND) << PLACES) / rate.max(1);
         let turn = byte.saturating_mul(u64::from(quantum) + u64::from(mtu)) >> PLACES;
@@ -125,7 +124,7 @@ impl Ceiling {
         Ceiling { byte, burst }
     }
 
-    /// When it may send again, after so many bytes at `now`.
+    /// Time of the next packet, after `bytes` were sent at `now`.
     #[inline]
     pub(super) fn pay(self, due: u64, now: u64, bytes: u32) -> u64 {
         let time = self.byte.saturating_mul(bytes.into()) >> PLACES;
@@ -133,7 +132,7 @@ impl Ceiling {
     }
 }
 
-/// All ceilings that there are.
+/// All distinct ceilings.
 pub(super) struct Ceilings {
     pub(super) all: Vec<Ceiling>,
     known: HashMap<Ceiling, u16>,

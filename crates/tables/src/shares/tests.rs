@@ -37,7 +37,7 @@ impl Tree {
         Shares::new(settings, &self.classes, &self.groups, &self.subscribers).unwrap()
     }
 
-    /// What each queue gets a second, if some are never empty: by filling up level by level.
+    /// Ideal rate of each queue if the `busy` ones are never empty, computed level by level (water filling).
     fn ideal(&self, busy: &[bool]) -> Vec<f64> {
         let ceiling = |share: &Share| share.ceiling.map_or(f64::INFINITY, |rate| rate as f64);
         let classes = self.classes.len();
@@ -145,7 +145,7 @@ fn each_gets_its_share_within_a_hundredth() {
     }
 }
 
-/// What a ceiling lets through, counted anew for each packet.
+/// Reference model of a ceiling, computed anew for each packet.
 struct Bucket {
     rate: f64,
     depth: f64,
@@ -154,7 +154,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Of a share whose siblings' least rate is `least`.
+    /// Bucket of a share; `least` is the least rate among its siblings.
     fn new(share: &Share, least: u64, burst: u64) -> Option<Bucket> {
         let rate = share.ceiling? as f64;
         let turn = share.rate as f64 / least as f64 * 1500.0 + 1500.0;

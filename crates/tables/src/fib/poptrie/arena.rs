@@ -1,10 +1,10 @@
-//! Where nodes get their words.
+//! Allocator of the words of nodes.
 
 use std::sync::atomic::AtomicU64;
 
 /// Words for nodes that a table can have: 128 MiB of address space.
 pub(super) const WORDS_MAX: usize = if cfg!(miri) { 1 << 16 } else { 1 << 24 };
-/// Behind them none that is used: so a node's words need not be looked at for whether there are so many.
+/// The words, and unused ones after them: so a read of a node's words needs no check of the length.
 pub(super) type Words = [AtomicU64; WORDS_MAX + NODE_MAX];
 /// Words of the longest node: a bitmap and 64 words of 32 bits, in pairs.
 pub(super) const NODE_MAX: usize = 34;
@@ -15,14 +15,14 @@ const STEP: usize = 2;
 /// two shorter ones.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// By length, in steps.
+    /// Free pieces by length, in units of [`STEP`].
     free: [Vec<u32>; NODE_MAX / STEP + 1],
     /// From here on nothing was ever given out.
     used: usize,
 }
 
 impl Arena {
-    /// The first of `words` words, of which `reserve` are to be left; none if there are not so many.
+    /// Allocates `words` words and returns the index of the first; `None` if fewer than `reserve` would be left.
     pub(super) fn take(&mut self, words: usize, reserve: usize) -> Option<usize> {
         let steps = words.div_ceil(STEP);
         if let Some(at) = self.free[steps].pop() {

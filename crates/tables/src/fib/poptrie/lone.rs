@@ -21,8 +21,8 @@ impl Lone {
     /// Words that it takes.
     pub(super) const WORDS: usize = 2;
 
-    /// Of the slots `inside` in a node for the bits from `at` on, below addresses that begin with `path`; none for
-    /// prefixes that are too long.
+    /// A node for the slots `inside`, in place of a node for the bits from `at` on, below addresses that begin with
+    /// `path`. `None` if the prefix is longer than 64 bits.
     pub(super) fn new(
         path: u64,
         at: u32,
@@ -97,7 +97,7 @@ pub(super) fn odd(slots: &[Slot; SLOTS], bitmap: u64) -> Option<(Range<usize>, S
 mod tests {
     use super::*;
 
-    /// Where slots differ from the next.
+    /// Bitmap of the slots that differ from their next.
     fn bitmap(slots: &[Slot; SLOTS]) -> u64 {
         let differ = slots.windows(2).enumerate();
         differ.fold(0, |map, (i, pair)| map | u64::from(pair[0] != pair[1]) << i)

@@ -52,12 +52,12 @@ const NODE_BITS: u32 = 6;
 const SLOTS: usize = 1 << NODE_BITS;
 /// Words of `top` in a page of memory.
 const PAGE: usize = 1024;
-/// From so many words of nodes on they are on huge pages: what a small table would waste.
+/// Number of words from which on nodes are on huge pages. A smaller table would waste them.
 const MANY: usize = 1 << 18;
 /// Addresses that are looked up between two looks at the default route.
 const BURST: usize = 64;
 
-/// What a word says: a route's id (0: none but the default), or a node.
+/// Content of a word: a route's id (0: none but the default), or a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slot(u32);
 
@@ -95,14 +95,14 @@ impl Slot {
         u64::from(self.0 >> 30)
     }
 
-    /// Of a node: where it begins.
+    /// Index of the node's first word, if the slot is a node.
     #[inline(always)]
     fn word(self) -> usize {
         const { assert!(WORDS_MAX <= Self::WIDE as usize) };
         self.0 as usize % WORDS_MAX
     }
 
-    /// Of a route: its id.
+    /// Id of the route, if the slot is one.
     #[inline(always)]
     fn id(self) -> u16 {
         self.0 as u16
@@ -149,7 +149,7 @@ impl<const N: usize> Poptrie<N> {
         }
     }
 
-    /// As [`Structure::lookup_bulk`], for at most [`BURST`] addresses.
+    /// Like [`Structure::lookup_bulk`], for at most [`BURST`] addresses.
     #[inline(always)]
     fn burst<A: Address<N>>(&self, addresses: &[A], ids: &mut [u16]) {
         let nodes = self.nodes();

@@ -1,4 +1,4 @@
-//! How addresses are looked up.
+//! Look-up of addresses.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,8 +8,8 @@ use super::{BURST, NODE_BITS, Poptrie, Slot};
 use crate::fib::prefix::{Address, bits};
 use crate::prefetch;
 
-/// Where a lookup reads. By value in registers: behind [`Poptrie`], which holds atomics, these would be read again after
-/// every word.
+/// Memory that a look-up reads, by value so that it stays in registers. Behind [`Poptrie`], which holds atomics, the
+/// pointers would be loaded again after every word.
 #[derive(Clone, Copy)]
 pub(super) struct Nodes<'a, const N: usize> {
     pub(super) top: &'a [AtomicU32],
@@ -79,7 +79,7 @@ impl<const N: usize> Nodes<'_, N> {
         slot.id()
     }
 
-    /// The ids of at most [`BURST`] addresses of IPv4, most of which come to one node.
+    /// Looks up at most [`BURST`] IPv4 addresses, most of which reach one node.
     #[inline(always)]
     pub(super) fn burst_short<A: Address<N>>(self, addresses: &[A], ids: &mut [u16]) {
         let mut slots = [Slot::NONE; BURST];
@@ -93,7 +93,7 @@ impl<const N: usize> Nodes<'_, N> {
         }
     }
 
-    /// As [`Nodes::descend`] from `top` on, without a branch where there is one node or none.
+    /// Like [`Nodes::descend`] from `top` on, without a branch if there is at most one node.
     #[inline(always)]
     fn leaf(self, address: &[u8; N], slot: Slot) -> u16 {
         if slot.is_wide() {
@@ -105,8 +105,8 @@ impl<const N: usize> Nodes<'_, N> {
         if slot.is_node() { found } else { slot.id() }
     }
 
-    /// The ids of at most [`BURST`] addresses of IPv6: one level for all before the next for any, and lone prefixes last,
-    /// so that there is no branch by what a word leads to.
+    /// Looks up at most [`BURST`] IPv6 addresses, all of them one level after another and lone prefixes last. So no
+    /// branch depends on the content of a word.
     #[inline(always)]
     pub(super) fn burst_long<A: Address<N>>(self, addresses: &[A], ids: &mut [u16]) {
         let (mut keys, mut slots) = ([0u64; BURST], [Slot::NONE; BURST]);

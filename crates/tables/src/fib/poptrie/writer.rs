@@ -13,8 +13,8 @@ use super::{MANY, NODE_BITS, PAGE, Poptrie, SLOTS, Slot};
 
 /// Words that only the removal of routes may use: it must not fail for lack of them.
 const RESERVE: usize = WORDS_MAX / 32;
-/// More changes than one for so many routes are not followed one by one: to make all nodes anew takes
-/// less time then, and leaves less memory in limbo.
+/// Routes per change from which on changes are followed one by one. With more changes, making all nodes anew takes less
+/// time and leaves less memory in limbo.
 const FEW: usize = 16;
 
 /// Keeps a [`Poptrie`] in step with the routes.
@@ -28,7 +28,7 @@ pub struct PoptrieWriter<const N: usize> {
     full: bool,
     /// Words that it has to leave.
     reserve: usize,
-    /// Which pages of `top` were written, and how many.
+    /// For each page of `top`, true if it was written; and the number of these.
     written: Box<[bool]>,
     pages: usize,
     /// Nodes are on huge pages.
@@ -82,7 +82,7 @@ impl<const N: usize> PoptrieWriter<N> {
         Ok(())
     }
 
-    /// What takes the place of `slot`, which stands for the first `at` bits of `prefix`.
+    /// Returns the replacement of `slot`, which stands for the first `at` bits of `prefix`.
     fn change(
         &mut self,
         slot: Slot,
@@ -108,8 +108,8 @@ impl<const N: usize> PoptrieWriter<N> {
         self.node(&slots, &prefix.address(), at)
     }
 
-    /// Paints the routes below `within` over `slots`, the first of which has the index `first` in the
-    /// `width` bits of addresses from bit `at` on.
+    /// Writes the routes below `within` into `slots`, the first of which has the index `first` in the `width` bits of
+    /// addresses from bit `at` on.
     fn fill(
         &mut self,
         slots: &mut [Slot],
@@ -174,7 +174,7 @@ impl<const N: usize> PoptrieWriter<N> {
         self.write(tag, &words[..end])
     }
 
-    /// As [`Self::node`], where one prefix differs from all around it and is not too long for a [`Lone`].
+    /// Like [`Self::node`], if one prefix differs from everything around it and is short enough for a [`Lone`].
     fn alone(
         &mut self,
         slots: &[Slot; SLOTS],
@@ -218,7 +218,7 @@ impl<const N: usize> PoptrieWriter<N> {
         slot.is_lone() && self.fib.nodes().lone(slot).is_beyond(at + NODE_BITS)
     }
 
-    /// What the 64 slots below hold, for the bits from `at` on.
+    /// Content of the 64 slots below `slot`, for the bits from `at` on.
     fn slots(&self, slot: Slot, at: u32) -> [Slot; SLOTS] {
         if !slot.is_node() {
             return [slot; SLOTS];
