@@ -32,33 +32,33 @@ impl Attached {
 /// An extension: elements of the class never send a packet, so nothing is needed of the elements behind them (Idle).
 pub struct Silent;
 
-/// An extension: packets may come to elements of the class without annotations although somebody behind them reads some.
-/// They give packets those of a new one by `Packet::arrived` where `Init::annotates` says so, unless packets are
-/// watched. `Element::READS_ANNOTATIONS` must be false.
+/// An extension: packets may reach elements of the class without annotations although an element downstream reads some.
+/// Where `Init::annotates` is true, such an element gives packets fresh annotations by `Packet::arrived`, unless
+/// packets are watched. `Element::READS_ANNOTATIONS` must be false.
 pub struct Annotates;
 
-/// How many copies of an element may run.
+/// Number of copies of an element that may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// One per core that reaches it.
+    /// One copy per core that reaches the element.
     PerCore,
     /// One: the element keeps an order or a state that cannot be split.
     One,
-    /// One, on a worker that owns its state and that of elements which it names: packets that come on
-    /// other workers cross over, through queues that the plan puts before its inputs. They must be push.
+    /// One copy, on a worker that owns its state and that of the elements it names. Packets from other workers cross
+    /// over through queues that the plan puts before its inputs. The inputs must be push.
     Owner,
 }
 
 /// True if an element starts work by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// Only when packets come or a timer fires.
+    /// Only on packets and timers.
     OnPackets,
-    /// As a task; always ready.
+    /// As a task that is always ready.
     AsTask,
-    /// As a task if its input is pull, else when packets come (ToDevice, Discard).
+    /// As a task if its input is pull, otherwise on packets (ToDevice, Discard).
     AsTaskIfPull,
-    /// As a task if its output is push, else when it is asked (InfiniteSource).
+    /// As a task if its output is push, otherwise on demand (InfiniteSource).
     AsTaskIfPush,
 }
 
@@ -103,7 +103,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// What the class's configuration may contain.
+    /// Arguments that the class's configuration may contain.
     pub fn arguments(&self) -> Vec<ArgInfo> {
         let mut map = lang::SourceMap::new();
         let file = map.add("", "");
@@ -138,7 +138,7 @@ impl Class {
         first.join(" ")
     }
 
-    /// What an input needs.
+    /// Facts that an input requires.
     pub fn needs(&self, input: usize) -> Facts {
         self.needs
             .get(input)
@@ -147,7 +147,7 @@ impl Class {
             .unwrap_or(Facts::NONE)
     }
 
-    /// What an output gives.
+    /// Facts that an output establishes.
     pub fn gives(&self, output: usize) -> Facts {
         self.gives
             .get(output)

@@ -47,10 +47,10 @@ pub enum Clock {
     Virtual(Arc<AtomicU64>),
 }
 
-/// How a clock's time follows from the machine's.
+/// Mapping from the machine's time to a clock's time.
 #[derive(Clone, Debug)]
 pub struct Warp {
-    /// When the speed was set.
+    /// Time at which the speed was set.
     since: Instant,
     /// The time shown then.
     shown: Time,
@@ -133,7 +133,7 @@ impl Clock {
         }
     }
 
-    /// Goes on from the time shown now at another speed, 0.001 to 1000. A virtual clock stays one.
+    /// Changes the speed, 0.001 to 1000; the time shown continues from now. A virtual clock stays virtual.
     pub fn set_speed(&mut self, speed: f64) {
         let (shown, epoch) = (self.now(), self.wall(Time(0)));
         if let Clock::Virtual(_) = self {

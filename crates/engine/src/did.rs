@@ -1,14 +1,14 @@
-//! What came of a run of a task.
+//! Result of a run of a task.
 
-/// What a task did.
+/// Result of a run of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It moved packets: run it again soon.
+    /// Packets were moved: run the task again soon.
     Work,
-    /// Nothing was there; poll it again.
+    /// Nothing to do; poll the task again.
     Nothing,
-    /// Nothing was there, and a notifier or a timer will wake it; see `Cx::rest`.
+    /// Nothing to do; a notifier or a timer will wake the task, see `Cx::rest`.
     Sleep,
-    /// It will never have work again (its file has ended, its limit is reached).
+    /// No more work ever: the task's file has ended, or its limit is reached.
     End,
 }

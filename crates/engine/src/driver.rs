@@ -24,7 +24,7 @@ pub trait Driver: Element {
         false
     }
 
-    /// Somebody has asked the router to stop; called once for each request.
+    /// Handles a request to stop the router; called once for each request.
     fn stop_asked(&mut self, cx: &mut Cx) {
         cx.end();
     }

@@ -1,4 +1,4 @@
-//! Handlers that an element's configuration names, beside those of its class.
+//! Handlers that an element's configuration names, in addition to those of its class.
 
 use crate::element::Element;
 use crate::element::extension::{config_of, element_of};

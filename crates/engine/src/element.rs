@@ -1,11 +1,10 @@
-//! What an element is: one trait for authors, one erased face for the graph.
+//! Elements: one trait for authors, one type-erased interface for the graph.
 //!
-//! An author writes [`Element`] for a type that is the state of one element *on one core*. Most
-//! elements write [`step`](Element::step), which looks at one packet and names its output; those
-//! that gain from batches, make packets or hold them write [`process`](Element::process) instead.
-//! Implementing one gives the other. Nothing in an element knows threads, locks or queue numbers:
-//! what crosses cores is `Config` (shared, immutable or made of atomics and published tables) or a
-//! packet in a queue.
+//! An author writes [`Element`] for a type that is the state of one element *on one core*. Most elements write
+//! [`step`](Element::step), which looks at one packet and names its output. Elements that gain from batches, make
+//! packets or hold them write [`process`](Element::process) instead. Implementing one gives the other. An element knows
+//! no threads, locks or queue numbers. Only two things cross cores: `Config` (shared, immutable or made of atomics and
+//! published tables), and packets in a queue.
 
 use crate::class::ErasedConfig;
 pub use crate::class::{Annotates, AnyConfig, Attached, Class, Copies, Extensions, Runs, Silent};
@@ -42,17 +41,17 @@ pub trait Element: Sized + 'static {
     const SPOILS: Facts = Facts::NONE;
     /// Names of drops, for [`Verdict::drop`] and [`Cx::drop`].
     const DROPS: &'static [&'static str] = &[];
-    /// How many copies may run.
+    /// Number of copies that may run.
     const COPIES: Copies = Copies::PerCore;
-    /// True if the class reads annotations, or hands packets to somebody who may, by a copy or a queue. If no class
-    /// downstream of a device does, the port skips initialising them. The annotations that `NEEDS` guarantees, and the
-    /// hash, are always valid.
+    /// True if the class reads annotations, or passes packets on by a copy or a queue to an element that may. If no
+    /// class downstream of a device does, the port skips initialising them. The hash and the annotations that `NEEDS`
+    /// guarantees are always valid.
     const READS_ANNOTATIONS: bool = false;
-    /// When an element starts work by itself.
+    /// Occasions on which an element runs.
     const RUNS: Runs = Runs::OnPackets;
     /// Handlers beside those that every element has.
     const HANDLERS: &'static [Handler<Self>] = &[];
-    /// What the class offers beside this trait; see [`extension`](crate::element::extension).
+    /// Extensions that the class implements beside this trait; see [`extension`](crate::element::extension).
     const EXTENSIONS: Extensions = &[];
 
     /// The parsed configuration, which all copies share. What copies share and control changes is here, too, as atomics, published
@@ -126,9 +125,8 @@ pub trait Element: Sized + 'static {
         0
     }
 
-    /// Hot swap, on control: the element was reconfigured; take over what the old configuration
-    /// shared (tables, rings), but change nothing of that: the reload can still fail. What is to change
-    /// changes in [`take`](Self::take).
+    /// Takes over shared state of the old configuration (tables, rings) at a reload, on the control thread. It must not
+    /// change that state, as the reload can still fail; changes are made in [`take`](Self::take).
     fn inherit(config: &mut Self::Config, old: &Self::Config) {
         let _ = (config, old);
     }

@@ -1,6 +1,6 @@
-//! What is known about packets at a place in the graph; `plan` proves what elements need.
+//! Facts: proven properties of packets at a place in the graph. `plan` proves the facts that elements require.
 
-/// What is known about every packet at a place in the graph; proved before start.
+/// Properties of every packet at a place in the graph; proved before start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts(u16);
 
@@ -41,7 +41,7 @@ impl Facts {
         Facts(self.0 | other.0)
     }
 
-    /// What both sets have.
+    /// Facts in both sets.
     pub const fn common(self, other: Facts) -> Facts {
         Facts(self.0 & other.0)
     }
@@ -56,7 +56,7 @@ impl Facts {
         self.0 & needed.0 == needed.0
     }
 
-    /// Each fact with its words. That a header is checked says that it is marked.
+    /// Each fact with its words. A checked header is also a marked one, so the latter is left out.
     fn named(self) -> impl Iterator<Item = (Facts, &'static str)> {
         let checked = Facts::CHECKED4.and(Facts::CHECKED6);
         let facts = match self.common(checked) {
@@ -71,7 +71,7 @@ impl Facts {
         self.named().map(|(_, what)| what)
     }
 
-    /// Each fact that is needed and not `known` in words, and what to do. What stands in backquotes can be put before
+    /// Facts that are required and not `known`, in words, each with a remedy. Text in backquotes can be inserted before
     /// the element as it is.
     pub fn missing(self, known: Facts) -> impl Iterator<Item = (&'static str, String)> {
         let version6 = self.common(Facts::CHECKED6.and(Facts::DST6)) != Facts::NONE;

@@ -19,8 +19,8 @@ use crate::plan::PlacedLoop;
 use std::any::TypeId;
 use std::array::from_fn;
 
-/// A class that may be part of a fused loop. The loop does not call [`Element::process`], so all that the class does must
-/// happen in [`Element::step`].
+/// A class that may be part of a fused loop. The loop does not call [`Element::process`], so [`Element::step`] must do
+/// all the work.
 pub trait Fuse: Element {
     /// The fast path: says of common packets where they go, or `None`, with the packet as it was, to have
     /// [`slow`](Self::slow) look at it. It is made anew after each slow step, and should hold by itself what it reads of
@@ -47,8 +47,8 @@ pub trait Fuse: Element {
         |_: &Packet| ()
     }
 
-    /// True if the class gives the verdicts of a whole batch at once, by [`step_batch`](Self::step_batch). Such a class
-    /// prefetches, too.
+    /// True if the class returns the verdicts of a whole batch at once, by [`step_batch`](Self::step_batch). Such a
+    /// class prefetches, too.
     const STEPS_BATCH: bool = false;
 
     /// Says of each packet of a batch, in order, where it goes.
@@ -76,7 +76,7 @@ pub fn process<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) {
     cx.core.verdicts = verdicts;
 }
 
-/// What an element says of a batch at once, in memory that is given back to the worker.
+/// Verdicts of an element for a whole batch, in memory that the caller gives back to the worker.
 #[inline]
 fn verdicts<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) -> Vec<Verdict> {
     let mut verdicts = std::mem::take(&mut cx.core.verdicts);
@@ -86,7 +86,7 @@ fn verdicts<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) -> Vec<Ver
     verdicts
 }
 
-/// What the fast path and the remainder say of each packet of a batch, in order.
+/// Verdicts for each packet of a batch, in order, by the fast path or else the slow path.
 #[inline]
 pub fn step_each<E: Fuse>(
     element: &mut E,
@@ -156,13 +156,15 @@ impl<S: Stages> Code<S> {
     };
 }
 
-/// Tuples of two to eight element types, of which one may prefetch ([`Fuse::PREFETCHES`]): the elements before it are a loop by
-/// themselves, in which it is shown packets, and it begins another loop, or steps the whole batch between them
-/// ([`Fuse::STEPS_BATCH`], or if it is the last). The elements must handle input 0 by [`Element::step`]: a process step of their
-/// own is not called. The compiler cannot tell; who lists fused loops must test it.
+/// Tuples of two to eight element types that form a fused loop.
 ///
-/// No element may call handlers on the spot: while a fused loop runs all of its elements are out of their places. A handler called
-/// after the loop finds them back there.
+/// At most one of them may prefetch ([`Fuse::PREFETCHES`]). The elements before it are a loop by themselves, which
+/// shows it the packets. It then begins another loop, or steps the whole batch between the two loops
+/// ([`Fuse::STEPS_BATCH`], or if it is the last). The elements must handle input 0 by [`Element::step`]: a `process` of
+/// their own is not called. The compiler cannot check this, so the author of a list of fused loops must test it.
+///
+/// No element may call handlers on the spot: while a fused loop runs, its elements are absent from the graph. A handler
+/// that is called after the loop finds them back.
 pub trait Stages {
     /// The place of the class that prefetches; behind the last if none does.
     const SPLIT: usize;
@@ -170,8 +172,8 @@ pub trait Stages {
     const WHOLE: bool;
     /// The element types.
     fn kinds() -> Vec<TypeId>;
-    /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0. `COUNTING` says whether
-    /// some elements between them count ([`Counts`]): a loop that need not ask is faster.
+    /// Runs a batch through elements of these types. Packets left in the batch leave by the last element's output 0.
+    /// `COUNTING` is true if counting elements ([`Counts`]) stand between them; a loop without them is faster.
     fn run<const COUNTING: bool>(at: &PlacedLoop, batch: &mut Batch, cx: &mut Cx);
 }
 
@@ -369,7 +371,7 @@ fn note(at: &PlacedLoop, came: usize, left: &[usize], cx: &mut Cx) {
     }
 }
 
-/// Has the counting elements within a fused loop count the packets that have passed them, if any have.
+/// Updates the counting elements within a fused loop with the packets that have passed them.
 fn count(at: &PlacedLoop, came: usize, left: &[usize], bytes: &[u64], cx: &mut Cx) {
     for &(place, node) in &at.counters {
         let packets = (came - left[..=place].iter().sum::<usize>()) as u64;

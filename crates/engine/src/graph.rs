@@ -1,10 +1,9 @@
-//! One worker's copy of the running graph, and the two walkers over it.
+//! One worker's copy of the running graph, and its two walkers.
 //!
-//! Elements lie in an arena and are named by small numbers. The *sweep* walker follows a batch
-//! along output 0 untouched, while packets for other outputs wait in the inbox of the input that
-//! they reach; inboxes are emptied in topological order. The *strict* walker moves one packet at a
-//! time, depth first, as Click does. An element has always returned before its outputs are walked,
-//! so neither walker re-enters one, and cycles are legal.
+//! Elements lie in an arena and are named by small numbers. The *sweep* walker follows a batch along output 0 without
+//! moving its packets. Packets for other outputs wait in the inbox of the input that they reach; inboxes are emptied in
+//! topological order. The *strict* walker moves one packet at a time, depth first, as Click does. An element has always
+//! returned before its outputs are walked, so neither walker re-enters an element, and cycles are legal.
 
 pub mod call;
 mod cx;
@@ -59,7 +58,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 pub(crate) use walk::{descend, follow, follow_from};
 
-/// Which walker moves packets.
+/// Walker that moves packets through the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walker {
     /// Batches, for speed.
@@ -78,7 +77,7 @@ pub(crate) fn put_back(nodes: &mut Nodes, node: usize, element: Box<dyn Node>) {
     std::mem::forget(nodes[node].replace(element));
 }
 
-/// What elements work with while they run: everything of the graph but the elements.
+/// State of the graph that elements use while they run: all but the elements themselves.
 pub(crate) struct Core {
     pub(crate) plan: Arc<Plan>,
     /// Configuration strings that handlers have changed since, by node.
@@ -99,7 +98,7 @@ pub(crate) struct Core {
     pub(crate) loops: Vec<Option<Box<LoopHere>>>,
     /// Cycles that packets took which moved on within the task under way: see [`Cx::run_to_completion`].
     pub(crate) completed: u64,
-    /// The output by which what the running element leaves in its batch goes on: see [`Cx::go_by`].
+    /// Output for the packets that the running element leaves in its batch: see [`Cx::go_by`].
     pub(crate) on: usize,
     /// Times that a task which is alone may go on in this turn.
     pub(crate) more: u32,
@@ -127,7 +126,7 @@ pub(crate) struct Core {
     shared: Shared,
     /// Elements that have not been told that the graph begins.
     pub(crate) fresh: Vec<usize>,
-    /// Requests to stop that nobody has heard of yet.
+    /// Requests to stop that have not been handled yet.
     pub(crate) stops: u32,
     /// The driver is to look after something before the next task.
     pub(crate) interrupt: bool,
@@ -135,12 +134,12 @@ pub(crate) struct Core {
     pub(crate) over: bool,
     /// The element that decides when the router ends.
     driver: Option<usize>,
-    /// Sources rest, so that what is under way can arrive before a hot swap.
+    /// True if sources are paused, so that packets under way can arrive before a hot swap.
     paused: bool,
     /// Packets that elements may hold, and whether they do.
     holds_most: Option<usize>,
     full: bool,
-    /// How often elements have begun back-pressure and not ended it: all together, and by node.
+    /// Number of back-pressures that elements have begun and not ended: the total, and by node.
     pub(crate) pressure: usize,
     pub(crate) pressures: Vec<usize>,
     /// Elements that are running: more than one while they pull through each other.
@@ -197,7 +196,7 @@ impl Ready {
 pub struct Graph {
     pub(crate) nodes: Nodes,
     pub(crate) core: Core,
-    /// What the sweep walker took out of an inbox; empty between walks.
+    /// Batch that the sweep walker has taken out of an inbox; empty between walks.
     moving: Batch,
 }
 
@@ -210,24 +209,24 @@ pub(crate) struct LoopHere {
     inboxes: Vec<usize>,
 }
 
-/// What a worker needs to build its graph.
+/// Environment in which a worker builds its graph.
 #[derive(Clone)]
 pub struct Site {
     /// This worker.
     pub worker: usize,
-    /// Which walker it uses.
+    /// Walker of the graph.
     pub walker: Walker,
-    /// Its clock.
+    /// Clock of the graph.
     pub clock: Clock,
     /// Open ports.
     pub ports: Arc<dyn PortDirectory>,
-    /// How it wakes other workers.
+    /// Wakes the other workers.
     pub wakers: Arc<Wakers>,
-    /// What its random numbers follow from.
+    /// Seed of the graph's random numbers.
     pub seed: Seed,
-    /// Who answers handlers of the router.
+    /// Handler service of this router.
     pub root: Arc<dyn Root>,
-    /// How it calls elements of other workers.
+    /// Calls to elements of other workers.
     pub peers: Arc<Peers>,
 }
 
@@ -237,7 +236,7 @@ impl Graph {
         Graph::build_with(plan, site, reader, Shared::default())
     }
 
-    /// As [`build`](Self::build), with what the elements of the graph before it share.
+    /// Like [`build`](Self::build), with the state that elements of the previous graph share.
     fn build_with(plan: &Arc<Plan>, site: &Site, reader: Reader, shared: Shared) -> Graph {
         let n = plan.elements.len();
         let mut nodes: Nodes = Vec::with_capacity(n);
@@ -358,7 +357,7 @@ impl Graph {
         self.core.now
     }
 
-    /// Has somebody else answer handlers of the router, and hear what is said.
+    /// Replaces the handler service of the router.
     pub fn set_root(&mut self, root: Arc<dyn Root>) {
         self.core.root = root;
     }
@@ -393,8 +392,8 @@ impl Graph {
             && self.held() == 0
     }
 
-    /// As [`finished`](Self::finished), for one worker of several: one without sources is done when
-    /// it holds nothing.
+    /// Like [`finished`](Self::finished), for one worker of several: a worker without sources is done when its elements
+    /// hold no packets.
     pub fn may_be_over(&mut self) -> bool {
         if self.core.driver.is_some() {
             return false;
@@ -447,7 +446,7 @@ impl Graph {
         (fds, poll)
     }
 
-    /// What wakes the router where it need not be polled: descriptors, if any. `None` if a task must be polled.
+    /// Descriptors, possibly none, that wake the router if it need not be polled. `None` if a task must be polled.
     pub fn may_rest(&self) -> Option<Vec<std::os::fd::RawFd>> {
         let says = |class: &'static Class| class.extension::<ExternalOfClass>().is_some();
         let mut ready = self.core.tasks.iter().filter(|t| t.is_ready());
@@ -491,13 +490,12 @@ impl Graph {
         Some(self.nodes.get(node)?.as_ref()?.element())
     }
 
-    /// As [`element`](Self::element), to change.
+    /// Mutable form of [`element`](Self::element).
     pub fn element_mut(&mut self, node: usize) -> Option<&mut dyn Any> {
         Some(self.nodes.get_mut(node)?.as_mut()?.element_mut())
     }
 
-    /// Has an extension work on this worker's copy of an element, which may send packets meanwhile: they wait until
-    /// [`move_on`](Self::move_on).
+    /// Runs `work` on this worker's copy of an element. Packets that it sends wait until [`move_on`](Self::move_on).
     pub fn with_element<R>(
         &mut self,
         node: usize,
@@ -511,7 +509,7 @@ impl Graph {
         self.walk();
     }
 
-    /// Works on the graph from outside its elements, as jobs do; what is sent meanwhile moves on.
+    /// Runs a job on the graph from outside its elements; packets that it sends then move on.
     pub fn job<R>(&mut self, work: impl FnOnce(&mut JobCx) -> R) -> R {
         let result = work(&mut JobCx {
             nodes: &mut self.nodes,

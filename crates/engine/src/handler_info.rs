@@ -1,6 +1,6 @@
-//! What handlers are, and what may become of a call.
+//! Descriptions of handlers, and errors of calls.
 
-/// How a handler's answers from several cores become one.
+/// Kind of a handler, which decides how the answers of several cores are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read: numbers, added over cores.
@@ -18,7 +18,7 @@ pub enum Access {
     },
 }
 
-/// What somebody wants to do with a handler.
+/// Intended use of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Ask.
@@ -47,29 +47,29 @@ impl Access {
     }
 }
 
-/// What a handler is, for reference pages and tools.
+/// Description of a handler, for reference pages and tools.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerInfo {
     /// The name.
     pub name: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub doc: &'static str,
-    /// How it is used.
+    /// Kind of handler.
     pub access: Access,
     /// True if only elements of the router may use it: it reaches beyond the router, so that no one
     /// who reaches the router from outside may.
     pub inner: bool,
-    /// True if what is written is also an argument of the configuration string, which `config` then shows.
+    /// True if the written value is also an argument of the configuration string, which `config` then shows.
     pub argument: bool,
 }
 
 /// Numbers of elements and handlers hold for one plan only.
 pub const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
 
-/// What can go wrong when control asks the workers.
+/// Error of a handler call from control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskError {
-    /// There is no such element.
+    /// The element does not exist.
     NoElement(String),
     /// The element has no such handler.
     NoHandler(String),
@@ -92,7 +92,7 @@ impl std::fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-/// One answer of several cores.
+/// Merges the answers of several cores into one.
 pub fn merge(access: Access, answers: Vec<String>) -> String {
     if access == Access::Sum {
         let numbers = answers.iter().filter_map(|a| a.parse::<u64>().ok());

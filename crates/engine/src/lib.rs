@@ -38,7 +38,7 @@ pub use graph::Cx;
 pub use packet;
 pub use sync::{publish, ring, wake};
 
-/// What an element's file needs: `use engine::prelude::*`.
+/// Imports for an element's file: `use engine::prelude::*`.
 pub mod prelude {
     pub use crate::clock::Time;
     pub use crate::element::Extensions;

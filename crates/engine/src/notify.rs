@@ -12,12 +12,12 @@
 
 use crate::class::Class;
 
-/// When packets may wait behind a pull input, or room behind a push output.
+/// Notifiers that tell if packets may wait behind a pull input, or if room may be behind a push output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
-    /// Always active: somebody there says nothing.
+    /// True if the signal is always active, as an element there has no notifier.
     pub busy: bool,
-    /// Elements, one of which must be active.
+    /// Elements with notifiers; the signal is active if one of them is.
     pub notifiers: Vec<usize>,
 }
 
@@ -56,7 +56,7 @@ pub struct Notifies {
 }
 
 impl Notifies {
-    /// Of packets only.
+    /// Signals packets only.
     pub const PACKETS: Notifies = Notifies {
         packets: true,
         room: false,

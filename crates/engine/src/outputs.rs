@@ -15,7 +15,7 @@ pub struct Outputs<'p> {
 }
 
 impl<'p> Outputs<'p> {
-    /// Those of the element with this number.
+    /// Outputs of element `node`.
     pub fn new(plan: &'p Plan, node: usize) -> Outputs<'p> {
         Outputs {
             plan,
@@ -95,7 +95,7 @@ pub trait ByDevice: Element {
     fn control(config: &Self::Config, handler: &str, value: &str, outputs: &Outputs) -> Answer;
 }
 
-/// What a handler says or why it refuses; `None` if it has no need of the outputs.
+/// Answer or error of a handler; `None` if it did not need the outputs.
 pub type Answer = Option<Result<String, String>>;
 
 /// The extension.

@@ -1,4 +1,4 @@
-//! What an element's configuration asks of placement: cores, and queues of devices.
+//! Requests of an element's configuration for placement: cores, and queues of devices.
 
 use crate::class::AnyConfig;
 
@@ -35,13 +35,13 @@ pub struct Device {
     pub notes: bool,
 }
 
-/// What the configurations of a class take of the machine; see `Resources`.
+/// Machine resources that a class's configurations use; see `Resources`.
 pub struct ResourcesOfClass {
     /// Opens files.
     pub initialize: fn(&AnyConfig) -> Result<(), String>,
     /// Cores and devices.
     pub placement: fn(&AnyConfig) -> Placement,
-    /// Bytes of what the copies share.
+    /// Memory shared by all copies, in bytes.
     pub memory: fn(&AnyConfig) -> usize,
     /// Bytes of each copy.
     pub memory_each: fn(&AnyConfig) -> usize,

@@ -37,7 +37,7 @@ pub struct PlanElement {
     pub looked: Looked,
     /// Files that its configuration names, as they were when it was read.
     pub files: Vec<Seen>,
-    /// Where it is declared.
+    /// Place of its declaration.
     pub span: Span,
     /// True if each input is pull.
     pub inputs: Vec<bool>,
@@ -56,7 +56,7 @@ pub struct PlanElement {
     /// True if packets may come to it, or from it if it receives them, without annotations: see
     /// `Element::READS_ANNOTATIONS`.
     pub bare: bool,
-    /// True if a class behind it changes what is known of packets.
+    /// True if a class downstream changes facts about packets.
     pub handled: bool,
     /// Outputs by which packets that may come without annotations must leave with some; see
     /// `Annotates`.
@@ -66,13 +66,13 @@ pub struct PlanElement {
     /// Set by a pass for an element whose state has one owner ([`Copies::Owner`]): each worker owns the part of the state
     /// that its packets need. Elements with the same number are split alike.
     pub split: Option<usize>,
-    /// What passes have attached for the element and for themselves.
+    /// Values that planner passes have attached for the element and for themselves.
     pub attached: Attached,
     /// Queues of its device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
-    /// What says whether packets wait behind each input.
+    /// For each input, the signal that packets wait behind it.
     pub signals: Vec<Signal>,
-    /// What says whether there is room behind each output.
+    /// For each output, the signal that there is room behind it.
     pub rooms: Vec<Signal>,
     /// Elements that want to know when packets wait here.
     pub listeners: Vec<usize>,
@@ -101,7 +101,7 @@ impl PlanElement {
         self.outputs.first().copied().unwrap_or(false)
     }
 
-    /// What its configuration asks of placement.
+    /// Requests of its configuration for placement.
     pub fn placement(&self) -> Placement {
         let resources = self.resources();
         resources.map_or_else(Placement::default, |class| (class.placement)(&self.config))
@@ -116,7 +116,7 @@ impl PlanElement {
         self.placement().device
     }
 
-    /// Bytes of what its copies share, and of what each has for itself.
+    /// Memory of its copies, shared and separate, in bytes.
     pub fn memory(&self) -> usize {
         let Some(class) = self.resources() else {
             return 0;
@@ -168,17 +168,17 @@ pub struct Edge {
     pub to: (usize, usize),
     /// True if the input asks for packets.
     pub pull: bool,
-    /// Where it is written.
+    /// Place of the connection in the file.
     pub span: Span,
 }
 
-/// The edges of a plan by the ports at one of their ends, in the order of the file where that is the same. Who looks for
-/// those of one element need not look at all.
+/// Edges of a plan sorted by the ports at one of their ends, then in the order of the file. So the edges of an element
+/// are found without a search.
 #[derive(Clone, Debug, Default)]
 struct ByEnd {
     /// Numbers of edges.
     order: Vec<usize>,
-    /// Where those of an element begin in `order`; one more than there are elements.
+    /// Start of each element's edges in `order`; one entry more than there are elements.
     first: Vec<usize>,
 }
 
@@ -218,7 +218,7 @@ pub struct PlanEdges {
 }
 
 impl PlanEdges {
-    /// The connections between so many elements.
+    /// Connections `all` between this number of elements.
     pub fn new(elements: usize, all: Vec<Edge>) -> PlanEdges {
         PlanEdges {
             by_output: ByEnd::new(elements, &all, |e| e.from),
@@ -227,24 +227,24 @@ impl PlanEdges {
         }
     }
 
-    /// Those that come from an element.
+    /// Edges from an element.
     pub fn from(&self, element: usize) -> impl Iterator<Item = &Edge> {
         self.by_output.of(element).iter().map(|&e| &self.all[e])
     }
 
-    /// Those that lead to an element.
+    /// Edges to an element.
     pub fn to(&self, element: usize) -> impl Iterator<Item = &Edge> {
         self.by_input.of(element).iter().map(|&e| &self.all[e])
     }
 
-    /// Those that come from an output.
+    /// Edges from an output.
     pub fn from_port(&self, output: (usize, usize)) -> impl Iterator<Item = &Edge> {
         let port = |e: usize| self.all[e].from.1;
         let found = self.by_output.of_port(output, port).iter();
         found.map(|&e| &self.all[e])
     }
 
-    /// Those that lead to an input.
+    /// Edges to an input.
     pub fn to_port(&self, input: (usize, usize)) -> impl Iterator<Item = &Edge> {
         let port = |e: usize| self.all[e].to.1;
         let found = self.by_input.of_port(input, port).iter();
@@ -269,12 +269,12 @@ impl<'p> IntoIterator for &'p PlanEdges {
     }
 }
 
-/// A device and what is asked of it.
+/// A device, and the plan's request for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanDevice {
     /// The port's name.
     pub name: String,
-    /// What to open.
+    /// Port to open, with its settings.
     pub request: PortRequest,
 }
 
@@ -292,7 +292,7 @@ pub struct Plan {
     pub devices: Vec<PlanDevice>,
     /// Elements in topological order of push edges.
     pub order: Vec<usize>,
-    /// Each element's place in `order`.
+    /// Index of each element in `order`.
     pub rank: Vec<usize>,
     /// Elements that are run as one loop.
     pub loops: Vec<PlacedLoop>,
@@ -349,8 +349,8 @@ impl Plan {
             .collect()
     }
 
-    /// What all elements have in common that ask for a `T` by [`Args::router_wide`](arguments::Args::router_wide);
-    /// plans that replace this one go on with it.
+    /// The value that all elements share which ask for a `T` by [`Args::router_wide`](arguments::Args::router_wide).
+    /// Plans that replace this one keep the value.
     pub fn router_wide<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.router_wide.get()
     }
@@ -386,7 +386,7 @@ impl Plan {
         each.try_for_each(|device| ports.open(&device.name, &device.request).map(|_| ()))
     }
 
-    /// As [`initialize`](Self::initialize), all failures in one text.
+    /// Like [`initialize`](Self::initialize), with all failures in one text.
     pub fn must_initialize(&self, running: Option<&Plan>) -> Result<(), String> {
         let failed = self.initialize(running);
         if failed.is_empty() {
@@ -404,7 +404,7 @@ impl Plan {
 pub struct FusedLoop {
     /// The element types.
     pub kinds: fn() -> Vec<TypeId>,
-    /// What runs it, for the graph.
+    /// Code of the loop, for the graph.
     pub(crate) code: &'static (dyn Any + Send + Sync),
 }
 
@@ -413,16 +413,16 @@ pub struct FusedLoop {
 pub struct PlacedLoop {
     /// The fused loop.
     pub code: &'static FusedLoop,
-    /// Its elements, in order.
+    /// Elements of the loop, in order.
     pub nodes: Vec<usize>,
-    /// The verdict with which a packet goes on, for each element.
+    /// For each element, the verdict with which a packet stays in the loop.
     pub on: Vec<Verdict>,
     /// The elements between them that only count: the place in the loop that each stands behind, and the element. In order.
     pub counters: Vec<(usize, usize)>,
 }
 
 impl PlacedLoop {
-    /// All that run together, in order.
+    /// All elements that run together, in order.
     pub fn all(&self) -> impl Iterator<Item = usize> {
         let places = self.nodes.iter().enumerate();
         places.flat_map(|(place, &node)| {

@@ -1,9 +1,9 @@
-//! What the engine expects of a port: queues that are moved to the worker that owns them.
+//! Interface of ports: queues that are moved to the worker that owns them.
 //!
-//! A queue belongs to one core (RouteBricks, RB1): [`RxQueue`] and [`TxQueue`] are `Send`, are not
-//! `Clone` and work through `&mut self`. A [`Slot`] holds a queue while no worker owns it; a worker
-//! takes it when its graph is built and puts it back when the graph is taken down, so that a
-//! reload or a rebalancing hands queues over between batches.
+//! A queue belongs to one core (RouteBricks, RB1): [`RxQueue`] and [`TxQueue`] are `Send`, are not `Clone` and work
+//! through `&mut self`. A [`Slot`] holds a queue while no worker owns it. A worker takes the queue when its graph is
+//! built, and puts it back when the graph is taken down. So a reload or a rebalancing hands queues over between
+//! batches.
 
 use crate::packet::Batch;
 use crate::wake::Wakers;
@@ -17,13 +17,13 @@ pub trait RxQueue: Send {
     /// Appends up to `max` received packets to `into`, in order of arrival; returns how many.
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize;
 
-    /// As [`receive`](Self::receive), for who will look at no annotation but the hash: what lies where a port would
-    /// note others may be what the last user of a buffer has left.
+    /// Like [`receive`](Self::receive), for callers that read no annotation but the hash. Other annotations may hold
+    /// data of the buffer's last user.
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
         self.receive(into, max)
     }
 
-    /// As [`receive`](Self::receive), for who takes super-frames as they are, too: see
+    /// Like [`receive`](Self::receive), for callers that also accept super-frames: see
     /// [`super_frame`](crate::packet::super_frame).
     fn receive_whole(&mut self, into: &mut Batch, max: usize) -> usize {
         self.receive(into, max)
@@ -34,8 +34,8 @@ pub trait RxQueue: Send {
         None
     }
 
-    /// Has whoever puts packets into the queue wake a worker for them by `wakers`. False if nobody will; a queue of
-    /// which this is true need not be polled while its router [rests](Wakers::rest).
+    /// Asks the queue to wake `worker` by `wakers` when packets arrive. Returns false if the queue cannot. If true, the
+    /// queue need not be polled while its router [rests](Wakers::rest).
     fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
         let _ = (wakers, worker);
         false
@@ -46,13 +46,13 @@ pub trait RxQueue: Send {
         false
     }
 
-    /// How full the queue is, from 0 to 1, where that can be told; asked now and then while polls bring as many packets
-    /// as they may.
+    /// Fill level of the queue, 0 to 1; `None` if unknown. Asked now and then while polls return as many packets as
+    /// they may.
     fn fill(&self) -> Option<f64> {
         None
     }
 
-    /// How many packets wait in the queue at most, where that is known: as many as its memory holds, if nothing better is.
+    /// Upper bound of the packets that wait in the queue, such as its capacity; `None` if unknown.
     fn waiting(&self) -> Option<usize> {
         None
     }
@@ -69,13 +69,13 @@ pub trait TxQueue: Send {
         false
     }
 
-    /// As [`transmit`](Self::transmit), where some of the packets may be super-frames: for a queue that takes them.
+    /// Like [`transmit`](Self::transmit), for batches that may contain super-frames, if the queue takes them.
     fn transmit_whole(&mut self, batch: &mut Batch) -> usize {
         self.transmit(batch)
     }
 }
 
-/// What a port is and offers, as known before it is opened.
+/// Description of a port, available before it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
     /// The driver in words: `af_packet`, `dpdk net_null`, `pcap` ...
@@ -90,14 +90,15 @@ pub struct PortInfo {
     pub mtu: usize,
     /// NUMA node, if known.
     pub node: Option<u32>,
-    /// True if it brings super-frames to who takes them; see [`super_frame`](crate::packet::super_frame).
+    /// True if the port brings super-frames to callers that accept them; see
+    /// [`super_frame`](crate::packet::super_frame).
     pub super_frames: bool,
     /// Things the user should know: a fallback taken, a kernel that routes the same packets.
     pub remarks: Vec<String>,
 }
 
 impl PortInfo {
-    /// A port that is made by this process: so many queues each way, and an address of its own.
+    /// A port made by this process, with `queues` queues each way and an address of its own.
     pub fn of_process(driver: &str, queues: usize) -> PortInfo {
         PortInfo {
             driver: driver.to_owned(),
@@ -112,7 +113,7 @@ impl PortInfo {
     }
 }
 
-/// What a plan asks a port for.
+/// Request of a plan for a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortRequest {
     /// Receive queues to open.
@@ -128,7 +129,7 @@ pub struct PortRequest {
 /// A counter of a port: name, queue (`None` = whole port), value.
 pub type PortCounter = (&'static str, Option<usize>, u64);
 
-/// What packets have in common that a port may give to one of its receive queues: a rule.
+/// Rule that selects packets for one of a port's receive queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
     /// The five-tuple.
@@ -144,14 +145,14 @@ pub enum Match {
     Prefix {
         /// The address; bits behind the first `len` do not count.
         address: IpAddr,
-        /// How many bits count.
+        /// Length of the prefix in bits.
         len: u8,
         /// True if it is the source instead.
         is_source: bool,
     },
 }
 
-/// How far a port does the rules that it has been told.
+/// Progress of a port with the rules that it was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directed {
     /// Rules that it has.
@@ -160,7 +161,7 @@ pub struct Directed {
     pub refused: usize,
     /// Rules whose turn has not come.
     pub waiting: usize,
-    /// What it said of the first that it refused.
+    /// Error text of the first rule that the port refused.
     pub why: Option<String>,
 }
 
@@ -177,32 +178,41 @@ pub trait Port: Send + Sync {
         false
     }
 
-    /// Has the other end see the link down, or as it is, if the port can do that.
+    /// Holds the link down for the other end (`down`), or shows it as it is, if the port can do that.
     fn hold_down(&self, down: bool) {
         let _ = down;
     }
 
-    /// Has the port receive frames for other stations, too, or no longer: what [`PortRequest`] said when it was opened may have
-    /// changed by a reload.
+    /// Switches the reception of frames for other stations on or off, as a reload may change what [`PortRequest`] asked
+    /// for.
     fn hear_others(&self, promiscuous: bool) {
         let _ = promiscuous;
     }
 
-    /// Gives the port another Ethernet address, if that is nobody else's to do. The error is a sentence.
+    /// Sets the port's Ethernet address, if no other program owns it.
+    ///
+    /// # Errors
+    /// A sentence with the reason.
     fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
         let _ = mac;
         Err("that of its device is to be changed instead".into())
     }
 
-    /// Gives the port another MTU in bytes, likewise.
+    /// Sets the port's MTU in bytes, if no other program owns it.
+    ///
+    /// # Errors
+    /// A sentence with the reason.
     fn set_mtu(&self, mtu: usize) -> Result<(), String> {
         let _ = mtu;
         Err("that of its device is to be changed instead".into())
     }
 
-    /// Has the port hash flows by this key and give them to its receive queues: what has hash `h` to queue
-    /// `queues[h % queues.len()]`, as far as its own indirection table is large enough. Packets that wait in a
-    /// queue when flows get another one may be overtaken. The error is a sentence; then nothing has changed.
+    /// Sets the key by which the port hashes flows, and the queues to which it gives them. A packet with hash `h` goes
+    /// to queue `queues[h % queues.len()]`, as far as the port's own indirection table is large enough. When a flow
+    /// changes queue, its packets in the old queue may be overtaken.
+    ///
+    /// # Errors
+    /// A sentence with the reason; then nothing has changed.
     fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
         let _ = (key, queues);
         Err("the port cannot be told how to spread flows over its queues".into())
@@ -218,20 +228,20 @@ pub trait Port: Send + Sync {
         None
     }
 
-    /// How often that has changed, if the port counts it. It takes no lock: workers ask for the key again when this is
-    /// another number, and each time where it is not counted.
+    /// Number of changes of the hash settings, if the port counts them. It takes no lock. Workers ask for the key again
+    /// when this number changes; where it is `None`, they ask each time.
     fn hash_changes(&self) -> Option<u64> {
         None
     }
 
-    /// Has the port give what fits a rule to a queue, and nothing any more where there is none. With `all` these are
-    /// all rules, and others end. It returns at once: the port takes its time, and may refuse what it likes. Packets
-    /// that wait in a queue when others of theirs get another one may be overtaken.
+    /// Steers packets that match a rule to a queue; a rule with `None` is removed. With `all`, these are all rules, and
+    /// others are removed. Returns at once: the port applies the rules in its own time, and may refuse any. When
+    /// packets change queue, those in the old queue may be overtaken.
     fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
         let _ = (rules, all);
     }
 
-    /// How far it does; `None` if it has no rules.
+    /// Progress with the rules; `None` if the port has no rules.
     fn directed(&self) -> Option<Directed> {
         None
     }
@@ -270,10 +280,13 @@ pub struct OpenPort {
 
 /// Finds and opens ports by name. `ports` implements it; tests use in-memory ports.
 pub trait PortDirectory: Send + Sync {
-    /// What the port offers, without opening it. The error is a sentence with cause and remedy.
+    /// Describes the port without opening it.
+    ///
+    /// # Errors
+    /// A sentence with cause and remedy.
     fn probe(&self, name: &str) -> Result<PortInfo, String>;
 
-    /// True if what is sent to the port is kept with the packets' annotations, as a file keeps their times.
+    /// True if the port keeps annotations with the packets sent to it, as a file keeps timestamps.
     fn keeps_annotations(&self, _name: &str) -> bool {
         false
     }

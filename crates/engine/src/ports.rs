@@ -1,6 +1,6 @@
 //! An element's ports: their names, and whether packets are pushed or pulled.
 
-/// How ports move packets, as Click spells it in processing codes.
+/// Flow of packets at a port, as in Click's processing codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
     /// `h`: the source sends.
@@ -13,10 +13,9 @@ pub enum Flow {
 
 /// Names and processing of an element's ports.
 ///
-/// A name that ends in `?` may stay unconnected: what leaves by such an output is dropped under
-/// the port's name. A last name that ends in `*` stands for any number of ports (also none), `+`
-/// for one or more. Processing is Click's code for inputs and outputs: `h` push, `l` pull, `a`
-/// agnostic; the last letter counts for all further ports.
+/// A name that ends in `?` may stay unconnected: packets for such an output are dropped under the port's name. A last
+/// name that ends in `*` stands for any number of ports (also none), `+` for one or more. Processing is Click's code
+/// for inputs and outputs: `h` push, `l` pull, `a` agnostic; the last letter counts for all further ports.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     /// Input names.
@@ -54,7 +53,7 @@ impl Ports {
         }
     }
 
-    /// The same ports, where no packet passes from an input to an output.
+    /// The same ports, if no packet passes from an input to an output.
     pub const fn apart(self) -> Ports {
         Ports {
             joined: false,
@@ -110,7 +109,7 @@ impl Ports {
             .is_some_and(|n| n.ends_with(['?', '*']))
     }
 
-    /// A port's name without its mark, with the number where a name stands for many ports.
+    /// Name of a port without its mark; with a number if the name stands for many ports.
     pub fn port_name(names: &[&str], port: usize) -> String {
         let many = |n: &&&str| n.ends_with(['*', '+']);
         match names.get(port) {

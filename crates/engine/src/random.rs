@@ -1,17 +1,17 @@
 //! Random numbers of one worker's graph.
 //!
-//! They choose NAT's ports and the identifiers of fragments, which nobody outside may guess from others that he has seen. So
-//! all come from one cipher (ChaCha), whose key the kernel gives, unless somebody asks for a sequence that can be repeated.
+//! They choose NAT's ports and the identifiers of fragments, which an observer must not be able to predict. So all come
+//! from one cipher (ChaCha) with a key from the kernel, unless a repeatable sequence is asked for.
 
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::hash::{BuildHasher, RandomState};
 
-/// What a sequence of random numbers follows from.
+/// Seed of a sequence of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seed {
-    /// A key that the kernel gives: nobody knows the numbers before.
+    /// A key from the kernel: the numbers are unpredictable.
     Kernel,
     /// A number: the same one gives the same sequence.
     Number(u64),
@@ -44,7 +44,7 @@ pub(crate) struct Additive {
     at: usize,
 }
 
-/// A key that nobody knows.
+/// A secret random key.
 fn key() -> [u8; 32] {
     let mut key = [0; 32];
     let filled = getrandom(&mut key, GetRandomFlags::empty());
@@ -95,7 +95,7 @@ impl Random {
 }
 
 impl Additive {
-    /// Each word is the sum of the one 31 words before and the one 3 words before.
+    /// The next word: the sum of the one 31 words before and the one 3 words before.
     fn next(&mut self) -> u32 {
         let at = self.at;
         self.last[at] = self.last[at].wrapping_add(self.last[(at + 28) % 31]);

@@ -1,4 +1,4 @@
-//! What a configuration takes of the machine: files, devices, cores, memory, ports.
+//! Machine resources of a configuration: files, devices, cores, memory, ports.
 
 use crate::element::Element;
 use crate::element::extension::config_of;
@@ -7,9 +7,12 @@ pub use crate::placement::ResourcesOfClass;
 
 /// A class whose configuration takes something of the machine, or says how many ports its elements have.
 pub trait Resources: Element {
-    /// Opens what the configuration names beside devices, such as files: on control, once, before any
-    /// state is made of a new configuration. What is opened waits in the configuration (in a
-    /// [`Slot`](crate::port::Slot)) for [`Element::new`]. The error is a sentence.
+    /// Opens files and other resources of the configuration, except devices: on the control thread, once, before the
+    /// first state of a new configuration is made. They wait in the configuration (in a [`Slot`](crate::port::Slot))
+    /// for [`Element::new`].
+    ///
+    /// # Errors
+    /// A sentence with the reason.
     fn initialize(config: &Self::Config) -> Result<(), String> {
         let _ = config;
         Ok(())
@@ -21,13 +24,13 @@ pub trait Resources: Element {
         Placement::default()
     }
 
-    /// Bytes of what the copies share (tables, rings), for `ashlar plan`; 0 if it is not worth saying.
+    /// Memory shared by all copies (tables, rings), in bytes, for `ashlar plan`; 0 if negligible.
     fn memory(config: &Self::Config) -> usize {
         let _ = config;
         0
     }
 
-    /// Bytes that each copy takes for itself, likewise.
+    /// Memory of each copy, in bytes, for `ashlar plan`; 0 if negligible.
     fn memory_each(config: &Self::Config) -> usize {
         let _ = config;
         0

@@ -15,7 +15,7 @@ pub struct Way {
     at: fn(&PlanEdges, (usize, usize), EachEdge<'_>),
     far: fn(&Edge) -> usize,
     notifies: fn(&Class) -> bool,
-    /// Ports by which the search goes on, as "is pull".
+    /// For each port of an element, true if the search continues there ("is pull").
     ports: fn(&Plan, usize) -> &[bool],
 }
 
@@ -37,8 +37,8 @@ pub const DOWN: Way = Way {
     ports: |plan, i| &plan.elements[i].outputs,
 };
 
-/// Notifiers and steps of all searches of a plan together. A graph whose every port has thousands of notifiers would need
-/// more memory than packets do; what is left then is busy.
+/// Budget of notifiers and steps for all searches of a plan. A graph in which every port has thousands of notifiers
+/// would need more memory than packets do; signals beyond the budget are always active.
 const STEPS_MAX: usize = 4 << 20;
 
 /// The queues nearest to an element: up its pull inputs if it has some, else down its push outputs.
@@ -58,8 +58,8 @@ pub(crate) fn nearest_queues(plan: &Plan, element: usize) -> Vec<usize> {
     queues
 }
 
-/// Which notifiers say for each port of each element whether packets wait behind that pull input, or whether there is room
-/// behind that push output. A port that pulls or pushes at its own will is busy.
+/// For each port of each element, the notifiers of packets behind a pull input or of room behind a push output. A port
+/// whose neighbour pulls or pushes at will has a signal that is always active.
 pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
     let ports = |i: usize| (way.ports)(plan, i).len();
     let mut found: Vec<Vec<Option<Signal>>> = (0..plan.elements.len())
@@ -98,7 +98,7 @@ pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
     found.into_iter().map(all).collect()
 }
 
-/// As [`signals`], of one port.
+/// Like [`signals`], for one port.
 fn search(plan: &Plan, way: &Way, element: usize, port: usize) -> Signal {
     search_from(plan, way, look(plan, way, (element, port)), &mut 0)
 }
@@ -110,7 +110,7 @@ fn busy() -> Signal {
     }
 }
 
-/// What is right behind a port: what says something itself, and ports by which the search goes on.
+/// Direct neighbours of a port: notifiers, and ports at which the search continues.
 struct Look {
     own: Signal,
     on: Vec<(usize, usize)>,
@@ -149,7 +149,7 @@ fn look(plan: &Plan, way: &Way, at: (usize, usize)) -> Look {
     Look { own, on }
 }
 
-/// Goes on from what is right behind a port, to everything behind that.
+/// Continues the search from the direct neighbours of a port.
 fn search_from(plan: &Plan, way: &Way, first: Look, steps: &mut usize) -> Signal {
     let Look {
         own: mut signal,

@@ -1,19 +1,19 @@
-//! What several elements of one worker own together: rewriters that share one set of flows, say.
+//! State that several elements of one worker share: for instance rewriters with one set of flows.
 //!
-//! Elements find it by name and type when their state is made; whoever comes first makes it. It lives as
-//! long as an element holds it, so over a hot swap too, as the old graph goes when the new one stands.
+//! Elements find it by name and type when their state is made; the first one makes it. It lives as long as an element
+//! holds it. That includes a hot swap, as the old graph ends after the new one exists.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
-/// What a worker's elements share, by name and type. Nothing in it leaves the worker.
+/// Shared state of a worker's elements, by name and type. It never leaves the worker.
 #[derive(Default)]
 pub struct Shared(RefCell<HashMap<(TypeId, String), Weak<dyn Any>>>);
 
 impl Shared {
-    /// What is shared under `name`; `make` makes it if nobody holds it.
+    /// The state shared under `name`; `make` makes it if no element holds it.
     pub fn get<T: Any>(&self, name: &str, make: impl FnOnce() -> T) -> Rc<T> {
         let key = (TypeId::of::<T>(), name.to_owned());
         let known = self.0.borrow().get(&key).and_then(Weak::upgrade);
@@ -26,7 +26,7 @@ impl Shared {
         made
     }
 
-    /// Forgets what nobody holds any more.
+    /// Forgets state that no element holds any more.
     pub(crate) fn sweep(&self) {
         self.0
             .borrow_mut()

@@ -1,4 +1,4 @@
-//! What is counted: one writer per counter, the worker; control reads sums over workers.
+//! Counters: each has one writer, the worker; control reads sums over workers.
 
 use crate::did::Did;
 use crate::plan::{Plan, PlanElement};
@@ -9,7 +9,7 @@ use crate::ports::Ports;
 pub struct NodeStats {
     /// Packets that came in (or were pulled from it).
     pub packets: u64,
-    /// How many of them are segments beyond the super-frames that came; see [`Cx::cut`](crate::graph::Cx::cut).
+    /// Number of segments beyond the super-frames they were cut from; see [`Cx::cut`](crate::graph::Cx::cut).
     pub cut: u64,
     /// Batches in which they came.
     pub batches: u64,
@@ -31,7 +31,7 @@ impl NodeStats {
         }
     }
 
-    /// Hot swap: goes on counting where `old` stopped.
+    /// Continues the counts of `old` after a hot swap.
     pub(crate) fn take(&mut self, old: &NodeStats) {
         let mut old = old.clone();
         old.sent.resize(self.sent.len(), 0);
@@ -72,7 +72,7 @@ pub fn drop_names(element: &PlanElement) -> Vec<String> {
     reasons.chain(ports).chain(last).collect()
 }
 
-/// What elements have dropped on one worker, zeros left out: element, name, packets.
+/// Non-zero drop counts on one worker: element, name, packets.
 pub fn drops<'a>(
     plan: &'a Plan,
     stats: &'a [NodeStats],

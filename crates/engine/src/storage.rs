@@ -1,4 +1,4 @@
-//! Elements that store packets, as others ask how full they are and when what came before some moment has left.
+//! Elements that store packets: their fill level, and whether all packets from before a moment have left.
 
 use crate::element::Element;
 use crate::element::extension::element_of;
@@ -11,7 +11,7 @@ pub trait Storage: Element {
         self.held()
     }
 
-    /// How many packets this copy has taken in by now, for [`is_past`](Self::is_past).
+    /// Number of packets that this copy has taken in so far, for [`is_past`](Self::is_past).
     fn mark(&self) -> usize;
 
     /// True if the packets that had been taken in at a [`mark`](Self::mark) have left.

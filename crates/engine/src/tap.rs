@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Instant;
 
-/// Where a capture looks. An edge is named by its output if it is push (one edge leaves a push
-/// output), else by its input.
+/// Place of a capture. An edge is named by its output if it is push (one edge leaves a push output), otherwise by its
+/// input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// Packets that reach this input of this node, pushed or pulled.
@@ -23,31 +23,31 @@ pub enum Point {
     Drop(Option<usize>),
 }
 
-/// What happened to a packet.
+/// Event in a packet's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It reached this input of this node.
+    /// The packet reached this input of this node.
     Enter(usize, usize),
-    /// It was pushed out by this output of this node.
+    /// The packet was pushed out by this output of this node.
     Leave(usize, usize),
-    /// It was pulled from this output of this node.
+    /// The packet was pulled from this output of this node.
     Pulled(usize, usize),
-    /// It was dropped by this node under this reason.
+    /// The packet was dropped by this node for this reason.
     Dropped(usize, usize),
 }
 
-/// One observation.
+/// One captured event.
 #[derive(Clone)]
 pub struct Record {
-    /// What the tap was given: which point, which worker.
+    /// Tag that the tap was given: point and worker.
     pub tag: u32,
-    /// Which packet, for traces.
+    /// Trace identifier of the packet.
     pub trace: u16,
-    /// What happened; its numbers are those of `plan`.
+    /// The event; its numbers are those of `plan`.
     pub event: Event,
     /// The plan that ran then.
     pub plan: Arc<Plan>,
-    /// When (the worker's turn).
+    /// Time of the worker's turn.
     pub at: Time,
     /// The moment itself, if a packet is followed: a turn is too long to tell its steps apart.
     pub moment: Option<Instant>,
@@ -55,7 +55,7 @@ pub struct Record {
     pub len: usize,
     /// True if the data starts with an IP header, not with Ethernet's.
     pub at_network: bool,
-    /// Its first bytes.
+    /// First bytes of the packet.
     pub bytes: Vec<u8>,
 }
 
@@ -122,7 +122,7 @@ impl Taps {
         self.watching = true;
     }
 
-    /// How many records of a capture were lost because control was slow.
+    /// Number of records of a capture that were lost because control was slow.
     pub fn lost(&self, id: u64) -> u64 {
         let mine = self.captures.iter().filter(|c| c.id == id);
         mine.map(|c| c.lost).sum()
@@ -167,7 +167,7 @@ impl Taps {
         self.watching = self.trace.is_some() || !self.captures.is_empty();
     }
 
-    /// Hot swap: goes on under the numbers of another plan. What looks at an element that is gone
+    /// Translates the taps to the numbers of another plan at a hot swap. A capture at an element that no longer exists
     /// ends: its channel is closed.
     pub(crate) fn move_to(&mut self, plan: &Arc<Plan>) {
         let old = std::mem::replace(&mut self.plan, Arc::clone(plan));

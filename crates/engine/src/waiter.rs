@@ -1,20 +1,20 @@
-//! What a worker waits on while it sleeps.
+//! Waiting of a sleeping worker.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// What a sleeping worker waits on. `ports` implements it with epoll.
+/// The wait of a sleeping worker. `ports` implements it with epoll.
 pub trait Waiter: Send {
-    /// Sleeps until a descriptor is readable, somebody wakes the worker, or the time is over.
+    /// Sleeps until a descriptor is readable, the worker is woken, or the time is over.
     fn wait(&mut self, fds: &[RawFd], at_most: Duration);
 
-    /// What the calling thread has had of its core; `None` where nobody can tell.
+    /// Processor time of the calling thread; `None` if unknown.
     fn usage(&self) -> Option<Usage> {
         None
     }
 }
 
-/// What a thread has had of its core since it began.
+/// Processor time of a thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Nanoseconds on it.

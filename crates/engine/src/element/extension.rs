@@ -1,4 +1,4 @@
-//! What a class offers beside [`Element`].
+//! Extensions: optional traits of a class beside [`Element`].
 //!
 //! Few classes need more than `Element` has: they hold packets in a queue, receive from a descriptor, own a device.
 //! Each of these is a trait of its own, in the module that uses it. A class implements the trait and lists it:
@@ -7,8 +7,8 @@
 //! const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &io::of::<Self>()];
 //! ```
 //!
-//! Whoever uses an extension finds it in the class by its type ([`Class::extension`]). So the kernel need not name
-//! what classes offer to crates above it.
+//! The user of an extension finds it in the class by its type ([`Class::extension`]). So the engine need not name the
+//! extensions that crates above it define.
 
 use crate::element::{AnyConfig, Element};
 use std::any::Any;
@@ -27,7 +27,7 @@ pub fn element_of<E: Element>(element: &dyn Any) -> &E {
     element.unwrap_or_else(|| unreachable!("an extension is given only elements of its class"))
 }
 
-/// As [`element_of`], to change.
+/// Mutable form of [`element_of`].
 pub fn element_of_mut<E: Element>(element: &mut dyn Any) -> &mut E {
     let element = element.downcast_mut();
     element.unwrap_or_else(|| unreachable!("an extension is given only elements of its class"))

@@ -99,7 +99,7 @@ impl<E: Element> Handler<E> {
         Handler::new(name, doc, Access::Set, Act::Job(job))
     }
 
-    /// A read of what cores share.
+    /// A read handler of state that all copies share.
     pub const fn shared(
         name: &'static str,
         doc: &'static str,
@@ -116,7 +116,7 @@ impl<E: Element> Handler<E> {
         )
     }
 
-    /// A change of what cores share.
+    /// A write handler that changes state that all copies share.
     pub const fn action(
         name: &'static str,
         doc: &'static str,
@@ -149,7 +149,7 @@ impl<E: Element> Handler<E> {
         self.info
     }
 
-    /// What it says where it reads, of an element and what its copies share.
+    /// Result of a read handler, from one copy and the shared configuration.
     pub fn run_read(
         &self,
         element: &E,

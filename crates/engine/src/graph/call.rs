@@ -31,18 +31,18 @@ use std::sync::Arc;
 /// Jobs within jobs that may wait for each other; more is a call without end.
 const DEPTH_MAX: usize = 100;
 
-/// What a handler does that needs the graph: it runs when its element is back in its place.
+/// Part of a handler that needs the graph: it runs when its element is back in its place.
 pub type Job = Box<dyn FnOnce(&mut JobCx) -> Result<String, String>>;
 
 /// A job that waits until its element has returned.
 pub(crate) type Deferred = Box<dyn FnOnce(&mut JobCx)>;
 
-/// An argument that names a handler, and what is written to it or asked of it.
+/// A handler call in an argument: name of the handler, and the value to write or the argument to read with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandlerCall {
     /// `element.handler`, or a handler of the router.
     pub path: String,
-    /// What follows the name, without quotes.
+    /// Text after the name, without quotes.
     pub value: String,
 }
 
@@ -87,13 +87,13 @@ impl FromArg for HandlerCall {
 /// A handler that was found.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
-    /// Of a class: element, number among the class's handlers, and what it is.
+    /// Handler of a class: element, index among the class's handlers, and description.
     Own(usize, usize, HandlerInfo),
-    /// One that every element has: element and name.
+    /// Handler that every element has: element and name.
     Standard(usize, &'static str),
-    /// One that an element's configuration names: element and name.
+    /// Handler that an element's configuration names: element and name.
     Offered(usize, &'a str),
-    /// Of the router.
+    /// Handler of the router.
     Global(&'a str),
 }
 
@@ -163,7 +163,7 @@ pub fn find<'a>(
     )))
 }
 
-/// As [`find`], for those who ask from outside the router.
+/// Like [`find`], for callers outside the router.
 pub fn find_from_outside<'a>(
     plan: &Plan,
     path: &'a str,
@@ -209,7 +209,7 @@ impl JobCx<'_> {
         &self.core.plan
     }
 
-    /// Name of the element whose job this is; empty if it is nobody's.
+    /// Name of the element whose job this is; empty if there is none.
     pub fn name(&self) -> &str {
         self.this.map_or("", |n| &self.core.plan.elements[n].name)
     }
@@ -219,7 +219,7 @@ impl JobCx<'_> {
         self.core.clock.now()
     }
 
-    /// Has the timer of this job's element called at `at`, or earlier if an earlier time was set.
+    /// Sets the timer of this job's element to `at`, unless it is set to an earlier time.
     pub fn set_timer(&mut self, at: Time) {
         if let Some(node) = self.this {
             self.core.set_timer(node, at);
@@ -261,7 +261,7 @@ impl JobCx<'_> {
         self.core.clock.wall(now)
     }
 
-    /// A random number, which nobody can guess from others; see [`Seed`].
+    /// A random number that cannot be predicted from others; see [`Seed`].
     pub fn random(&mut self) -> u32 {
         self.core.random()
     }
@@ -296,7 +296,7 @@ impl JobCx<'_> {
         self.core.random = Random::new(seed, self.core.worker);
     }
 
-    /// As [`set_seed`](Self::set_seed), with the sequence that the C library gives after this seed: Click's.
+    /// Like [`set_seed`](Self::set_seed), with the sequence of the C library for this seed, which Click uses.
     pub fn set_library_seed(&mut self, seed: u32) {
         self.core.random = Random::library(seed);
     }
@@ -470,7 +470,7 @@ impl JobCx<'_> {
         answer.map_err(AskError::Refused)
     }
 
-    /// After an element has returned: runs what waited for that, and moves on what was sent since
+    /// Finishes the run of an element: runs the jobs that waited for its return, and moves on the packets sent since
     /// the stack was `mark` high.
     pub(crate) fn settle(&mut self, mark: usize) {
         if self.core.running > 0 {

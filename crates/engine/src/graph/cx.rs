@@ -1,4 +1,4 @@
-//! What an element can do while it runs: send packets on, pull, drop, set its timer.
+//! Operations of a running element: send packets on, pull, drop, set its timer.
 
 use super::extensions::StorageOfClass;
 use super::schedule::revive;
@@ -34,8 +34,8 @@ impl Cx<'_> {
         self.core.clock.wall(self.core.now)
     }
 
-    /// How many packets a task moves at a time where its configuration does not say: one where
-    /// packets go one by one in Click's order, else 32.
+    /// Default number of packets that a task moves at a time: one on a strict graph, otherwise 32 or less (see
+    /// [`at_most`](Self::at_most)).
     #[inline]
     pub fn burst(&self) -> usize {
         match self.core.walker {
@@ -44,8 +44,7 @@ impl Cx<'_> {
         }
     }
 
-    /// How many packets a task moves at a time, of so many that it may: fewer while the router's packets take long and
-    /// other routers wait for the worker.
+    /// `burst`, or fewer packets while this router's packets take long and other routers wait for the worker.
     #[inline]
     pub fn at_most(&self, burst: usize) -> usize {
         burst.min(self.core.most)
@@ -57,7 +56,7 @@ impl Cx<'_> {
         self.core.worker
     }
 
-    /// A random number, which nobody can guess from others; see [`Seed`](crate::random::Seed).
+    /// A random number that cannot be predicted from others; see [`Seed`](crate::random::Seed).
     pub fn random(&mut self) -> u32 {
         self.core.random()
     }
@@ -74,7 +73,7 @@ impl Cx<'_> {
         self.core.edges.output(self.this, output).is_some()
     }
 
-    /// True if somebody pulls from an output.
+    /// True if the output is pulled from.
     pub fn is_pulled(&self, output: usize) -> bool {
         let mut edges = self.core.plan.edges.from_port((self.this, output));
         edges.any(|e| e.pull)
@@ -97,7 +96,8 @@ impl Cx<'_> {
         (stats.packets, stats.cut) = (stats.packets + more, stats.cut + more);
     }
 
-    /// Has `each` take a packet that has come, or its segments one by one, if it is a super-frame; see [`cut`](Self::cut).
+    /// Calls `each` with the packet or, if it is a super-frame that the element does not carry, with each of its
+    /// segments; see [`cut`](Self::cut).
     #[inline]
     pub fn each_segment(&mut self, packet: Packet, mut each: impl FnMut(Packet, &mut Cx)) {
         if !(self.core.plan.elements[self.this].super_frames && packet.is_super_frame()) {
@@ -166,8 +166,8 @@ impl Cx<'_> {
         }
     }
 
-    /// As [`emit_batch`](Self::emit_batch), for what a running element's `process` leaves in its batch: it goes on
-    /// by this push output instead of output 0, and need not be set down in an inbox.
+    /// Like [`emit_batch`](Self::emit_batch), for the packets that a running element's `process` leaves in its batch.
+    /// They leave by this push output instead of output 0, without passing an inbox.
     #[inline]
     pub fn go_by(&mut self, output: usize, batch: &mut Batch) {
         if self.core.taps.watching() {
@@ -201,7 +201,7 @@ impl Cx<'_> {
         });
     }
 
-    /// As [`sort`](Self::sort), by verdicts given in order.
+    /// Like [`sort`](Self::sort), with verdicts given in order.
     pub(crate) fn sort_as(&mut self, batch: &mut Batch, verdicts: &[Verdict]) {
         match verdicts.first() {
             // They leave together, and need not be moved one by one.
@@ -212,7 +212,7 @@ impl Cx<'_> {
         }
     }
 
-    /// As [`part`](Self::part): packets stay whose verdict is `on`.
+    /// Like [`part`](Self::part): packets with the verdict `on` stay.
     pub(crate) fn part_as(&mut self, batch: &mut Batch, verdicts: &[Verdict], on: Verdict) {
         if !are_all(verdicts, on) {
             let mut given = verdicts.iter().copied();
@@ -220,8 +220,7 @@ impl Cx<'_> {
         }
     }
 
-    /// As [`sort`](Self::sort): packets stay for which `step` gives no verdict. It may change the element
-    /// for which it speaks.
+    /// Like [`sort`](Self::sort): packets for which `step` returns `None` stay. `step` may change its element.
     #[inline]
     pub(crate) fn part(
         &mut self,
@@ -241,7 +240,7 @@ impl Cx<'_> {
         }
     }
 
-    /// As [`send`](Self::send), for a batch, which is empty afterwards.
+    /// Like [`send`](Self::send), for a batch, which is empty afterwards.
     fn send_batch(&mut self, batch: &mut Batch, verdict: Verdict) {
         let port = verdict.port();
         match verdict.reason() {
@@ -311,8 +310,7 @@ impl Cx<'_> {
         self.core.keep(batch);
     }
 
-    /// Has `timer` called at `at`, or earlier if an earlier time
-    /// was set.
+    /// Sets the element's timer to `at`, unless it is set to an earlier time.
     pub fn set_timer(&mut self, at: Time) {
         self.core.set_timer(self.this, at);
     }
@@ -376,7 +374,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What a pass of the planner has attached to this element.
+    /// Value that a pass of the planner has attached to this element.
     #[inline]
     pub fn attached<T: 'static>(&self) -> Option<&T> {
         self.core.plan.elements[self.this].attached.get()

@@ -3,7 +3,7 @@
 use super::{DriverOfClass, Graph};
 
 impl Graph {
-    /// Tells of requests to stop whoever decides about them. Returns whether the router is to end.
+    /// Passes requests to stop to the element that decides about them. Returns true if the router is to end.
     pub fn stopped(&mut self) -> bool {
         let Some(driver) = self.core.driver else {
             self.core.over |= self.core.stops > 0;

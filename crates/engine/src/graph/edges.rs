@@ -48,13 +48,13 @@ impl Target {
 
 /// The edges of a graph, by node and port.
 pub(crate) struct Edges {
-    /// Where output 0 leads, by node, if it pushes.
+    /// Target of output 0 by node, if the output pushes.
     on: Vec<Option<Target>>,
-    /// Where push outputs lead, node after node.
+    /// Targets of push outputs, node after node.
     outputs: Vec<Option<Target>>,
     /// The first of a node's outputs among them, and how many it has.
     own_outputs: Vec<(u32, u32)>,
-    /// Which output a pull input asks: node and port.
+    /// Output that each pull input pulls from: node and port.
     inputs: Vec<Vec<Option<(u32, u16)>>>,
     /// First inbox of a node.
     first_inbox: Vec<u32>,
@@ -127,7 +127,7 @@ impl Edges {
         }
     }
 
-    /// Which output a pull input asks, if any: node and port.
+    /// Output that a pull input pulls from, if connected: node and port.
     #[inline]
     pub(crate) fn input(&self, node: usize, port: usize) -> Option<(usize, usize)> {
         let (up, port) = self.inputs[node].get(port).copied().flatten()?;

@@ -9,7 +9,7 @@ use crate::plan::PlacedLoop;
 use std::any::Any;
 use std::os::fd::RawFd;
 
-/// What became of the packets of one run of a source's task, where an output overflows.
+/// Overflow of the packets of one run of a source's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// Packets that came to elements which overflow, or did within the last second.
@@ -71,6 +71,6 @@ pub(crate) struct Leaver {
 /// The code of a fused loop.
 pub struct LoopCode {
     pub(crate) run: fn(&PlacedLoop, &mut Batch, &mut Cx),
-    /// The same with elements between them that only count.
+    /// The same loop, with elements between that only count.
     pub(crate) counting: fn(&PlacedLoop, &mut Batch, &mut Cx),
 }

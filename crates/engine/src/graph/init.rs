@@ -1,4 +1,4 @@
-//! What an element learns of its place.
+//! Knowledge of an element about its place in the graph.
 
 use crate::class::Attached;
 use crate::clock::Time;
@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::wake::Wakers;
 use std::sync::Arc;
 
-/// What an element may know about its place when its state is made.
+/// Knowledge of an element about its place, for making its state.
 pub struct Init<'a> {
     /// Name of the element.
     pub name: &'a str,
@@ -28,7 +28,7 @@ pub struct Init<'a> {
     pub output_used: bool,
     /// True if packets may come to it that have no annotations.
     pub bare: bool,
-    /// True if a class behind it changes what is known of packets, so that their bytes are looked at.
+    /// True if a class downstream changes facts about packets, and so reads their bytes.
     pub handled: bool,
     /// True if packets that come to it, or from it if it receives them, may be super-frames.
     pub super_frames: bool,
@@ -44,13 +44,13 @@ pub struct Init<'a> {
     pub pullers: &'a [usize],
     /// The time.
     pub now: Time,
-    /// The same in nanoseconds since the Unix epoch, as [`Cx::timestamp`] has it.
+    /// Current time in nanoseconds since the Unix epoch, as [`Cx::timestamp`] returns it.
     pub timestamp: u64,
     /// Open ports.
     pub ports: &'a dyn PortDirectory,
-    /// How others wake this worker for the router.
+    /// Wakes this worker for the router.
     pub wakers: &'a Arc<Wakers>,
-    /// What elements of this worker own together.
+    /// State that elements of this worker share.
     pub shared: &'a Shared,
     pub(crate) plan: &'a Plan,
 }
@@ -67,12 +67,12 @@ impl Init<'_> {
         self.bare && self.annotated.contains(&output)
     }
 
-    /// What a pass of the planner has attached to the element.
+    /// Value that a pass of the planner has attached to the element.
     pub fn attached<T: 'static>(&self) -> Option<&T> {
         self.attached.get()
     }
 
-    /// What the copies of another element share, by its full name, if that is a `C`.
+    /// Shared configuration of another element, by its full name, if its type is `C`.
     pub fn shared_by<C: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<C>> {
         let peer = &self.plan.elements[self.plan.find(name)?];
         Arc::clone(&peer.config).downcast().ok()

@@ -32,9 +32,9 @@ pub(crate) trait Node {
     fn job(&self, handler: usize, value: &str) -> Option<Job>;
     fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String>;
     fn take(&mut self, old: Box<dyn Any>);
-    /// The element itself, for who knows its type.
+    /// The element itself, for callers that know its type.
     fn element(&self) -> &dyn Any;
-    /// As [`element`](Self::element), to change.
+    /// Mutable form of [`element`](Self::element).
     fn element_mut(&mut self) -> &mut dyn Any;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }

@@ -1,14 +1,15 @@
-//! What becomes of what a source brings where an output overflows (VR7): it may then poll less.
+//! Overflow accounting: tells a source how many of its packets are lost where an output overflows (VR7), so that it can
+//! poll less.
 //!
-//! Packets move on until a queue or a device takes them within the run of the task that brought them, so
-//! what is lost in a run is its source's. While nothing overflows this costs a look at an empty list per run.
+//! Packets move on until a queue or a device takes them, within the run of the task that brought them. So packets lost
+//! in a run belong to its source. While nothing overflows, this costs a look at an empty list per run.
 
 use super::{Cx, ExternalOfClass, Fate, Graph};
 use crate::clock::Time;
 use crate::stats::NodeStats;
 use std::time::Duration;
 
-/// How long an element counts as one that overflows after it did.
+/// Time after its last loss for which an element counts as overflowing.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// Elements that have had no room for packets of late.
@@ -27,7 +28,7 @@ impl Overflows {
         self.full.is_empty()
     }
 
-    /// How many elements are known, and the packets that came to them until now.
+    /// Number of overflowing elements, and the packets that they have received until now.
     #[inline]
     pub(super) fn begin(&self, stats: &[NodeStats]) -> (usize, u64) {
         match self.is_empty() {
@@ -61,7 +62,7 @@ impl Cx<'_> {
 }
 
 impl Graph {
-    /// Tells a source what came of the run that has ended; `before` is what [`Overflows::begin`] said then.
+    /// Reports to a source the overflow of the run that has ended; `before` is the result of [`Overflows::begin`].
     #[cold]
     #[inline(never)]
     pub(super) fn account(&mut self, node: usize, before: (usize, u64)) {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a caller waits for other workers: they answer within a turn, unless they have ended.
+/// Time that a caller waits for other workers. They answer within a turn, unless they have ended.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// A call for another worker's copy.
@@ -24,7 +24,7 @@ pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) value: String,
     pub(crate) wanted: Use,
-    /// Where the answer goes; the caller may have given up.
+    /// Channel for the answer; the caller may have given up.
     pub(crate) answer: Sender<Result<String, AskError>>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Inbox {
 pub struct Peers(Vec<Desk>);
 
 impl Peers {
-    /// Desks for so many workers; none are needed for one.
+    /// Desks for this number of workers; a single worker needs none.
     pub fn new(workers: usize) -> Arc<Peers> {
         let desk = |_| {
             let (to, calls) = channel();

@@ -5,10 +5,9 @@ use crate::handler_info::Use;
 use crate::plan::Plan;
 use std::sync::Arc;
 
-/// Who answers names without an element. The program gives one to its graphs; [`Plain`] is for the
-/// rest.
+/// Service that answers handlers without an element. The program gives one to its graphs; [`Plain`] is for other uses.
 pub trait Root: Send + Sync {
-    /// True if there is such a handler.
+    /// True if the handler exists.
     fn has(&self, name: &str, wanted: Use) -> bool;
 
     /// Reads one. The error is a sentence.

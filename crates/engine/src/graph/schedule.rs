@@ -1,4 +1,4 @@
-//! When elements work: tasks by stride, timers when they are due.
+//! Schedule of elements: tasks by stride scheduling, timers when they are due.
 
 use super::{Core, Graph};
 use crate::clock::Time;
@@ -14,7 +14,7 @@ pub(crate) struct Task {
     pub(super) stride: u64,
     tickets: u64,
     pass: u64,
-    /// Its place among tasks of the same pass: who has waited longest is first.
+    /// Place among tasks of the same pass: the one that has waited longest is first.
     place: u64,
     pub(crate) state: TaskState,
     pub(crate) stats: TaskStats,
@@ -30,14 +30,14 @@ pub(crate) enum TaskState {
 /// Stride of a task with one ticket; Click's tasks have 1024 tickets by default.
 const STRIDE_ONE: u64 = 1 << 20;
 const TICKETS: u64 = 1024;
-/// Of so many runs of a task one is measured, for all of them.
+/// Runs of a task per measured run; the measured one stands for all of them.
 const MEASURED_ONE_IN: u64 = 64;
 /// Rounds of a turn at most where there are several tasks: one that found a packet may find a full burst next time.
 const ROUNDS_TOGETHER: u32 = 4;
 /// Tasks that run between two looks at timers and descriptors on a strict graph, as in Click.
 const TASKS_MAX: usize = 128;
 
-/// Where the schedule stands.
+/// State of the schedule.
 #[derive(Default)]
 pub(crate) struct Schedule {
     /// Pass of the task that ran last.
@@ -55,7 +55,7 @@ impl Schedule {
         task.pass += task.stride;
     }
 
-    /// Puts a task behind those of its pass.
+    /// Puts a task behind the others of its pass.
     #[inline]
     fn queue(&mut self, task: &mut Task) {
         task.place = self.place;
@@ -75,7 +75,7 @@ pub(crate) fn wake(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
     }
 }
 
-/// As [`wake`], for an element's own task: it may also go on after it has ended.
+/// Like [`wake`], for an element's own task: it also revives a task that has ended.
 pub(crate) fn revive(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
     for task in tasks.iter_mut().filter(|t| t.node == node) {
         if task.state == TaskState::Ended {
@@ -86,15 +86,15 @@ pub(crate) fn revive(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
 }
 
 impl Graph {
-    /// One turn: due timers, then each ready task about once by stride. Returns whether a packet
-    /// moved.
+    /// Runs one turn: due timers, then each ready task about once by stride. Returns true if a packet moved.
     #[inline(always)]
     pub fn turn(&mut self) -> bool {
         self.turn_at(self.core.clock.now(), 1)
     }
 
-    /// As [`Graph::turn`], for who has just read the clock; tasks run up to `rounds` times, once at least, while one
-    /// has work. A task that is alone may go on by itself instead ([`Cx::run_to_completion`](crate::graph::Cx::run_to_completion)).
+    /// Like [`Graph::turn`], for callers that have just read the clock. Tasks run up to `rounds` times, at least once,
+    /// while one has work. A task that is alone may go on by itself instead
+    /// ([`Cx::run_to_completion`](crate::graph::Cx::run_to_completion)).
     #[inline(never)] // profilers know the packet loop by it
     pub fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
         self.core.now = now;
@@ -142,14 +142,14 @@ impl Graph {
         self.core.inbox.as_ref().is_some_and(Inbox::any)
     }
 
-    /// Has tasks take so many packets at a time at most.
+    /// Sets the maximum number of packets that a task takes at a time.
     #[inline]
     pub fn set_most(&mut self, most: u32) {
         self.core.most = most as usize;
     }
 
-    /// Has sources rest while elements hold so many packets, or more; `None` = no bound. One burst of each source may come
-    /// beyond the bound.
+    /// Pauses sources while elements hold `packets` packets or more; `None` = no bound. One burst of each source may
+    /// exceed the bound.
     pub fn hold_at_most(&mut self, packets: Option<usize>) {
         (self.core.holds_most, self.core.full) = (packets, false);
         self.look_what_is_held();
@@ -169,9 +169,8 @@ impl Graph {
         self.core.used
     }
 
-    /// One round of Click's driver: ready tasks one by one, then due timers. It ends early when
-    /// somebody asks to stop, or when every task has been tried and none had work. Returns whether
-    /// something was done.
+    /// Runs one round of Click's driver: ready tasks one by one, then due timers. It ends early on a request to stop,
+    /// or when every task has been tried and none had work. Returns true if something was done.
     pub fn round(&mut self) -> bool {
         self.core.now = self.core.clock.now();
         let (mut worked, mut idle) = (false, 0);
@@ -252,7 +251,7 @@ impl Graph {
         }
     }
 
-    /// When the next timer is due.
+    /// Time of the next timer.
     pub fn next_timer(&mut self) -> Option<Time> {
         self.start();
         while let Some(&Reverse((at, node))) = self.core.timers.peek() {
@@ -299,7 +298,7 @@ impl Graph {
         did
     }
 
-    /// As `run_task`, of a run that is measured or may be accounted for.
+    /// Like `run_task`, for a run that is measured or may be accounted for.
     #[inline(never)]
     fn run_watched(&mut self, index: usize, measured: bool) -> Did {
         let node = self.core.tasks[index].node;
@@ -348,7 +347,7 @@ impl Task {
         }
     }
 
-    /// Notes what came of a run of so many cycles.
+    /// Records the result of a run that took `cycles` cycles.
     #[inline]
     fn note(&mut self, did: Did, cycles: u64) {
         self.stats.note(did, cycles);

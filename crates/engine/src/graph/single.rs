@@ -33,7 +33,7 @@ pub fn single(
     single_at(plan, &site)
 }
 
-/// As [`single`], for a plan that is initialized already and a site of the caller's making.
+/// Like [`single`], for a plan that is initialized already and a site that the caller has made.
 pub fn single_at(plan: &Arc<Plan>, site: &Site) -> Result<Graph, String> {
     plan.open_devices(&*site.ports)?;
     Ok(Graph::build(plan, site, publish::register()?))

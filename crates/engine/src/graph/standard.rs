@@ -1,4 +1,4 @@
-//! Handlers that every element has: name, class, configuration, ports; and those of tasks.
+//! Handlers of every element: name, class, configuration, ports; and those of tasks.
 
 use crate::class::Runs;
 use crate::graph::{Core, DriverOfClass, ExternalOfClass};
@@ -17,7 +17,7 @@ const fn read_only(name: &'static str, doc: &'static str) -> HandlerInfo {
     }
 }
 
-/// Of every element.
+/// Handlers of every element.
 pub const COMMON: [HandlerInfo; 7] = [
     read_only("name", "the element's name"),
     read_only("class", "its class"),
@@ -34,7 +34,7 @@ pub const COMMON: [HandlerInfo; 7] = [
     read_only("named_drops", "packets dropped, by name"),
 ];
 
-/// Of every element that has a task, beside those.
+/// Further handlers of elements with a task.
 pub const TASK: [HandlerInfo; 4] = [
     read_only("scheduled", "whether its task is ready to run"),
     read_only("tickets", "its task's share of the worker's time"),
@@ -48,7 +48,7 @@ pub const TASK: [HandlerInfo; 4] = [
     read_only("home_thread", "the worker that runs its task"),
 ];
 
-/// Of elements that may have another configuration while the router runs.
+/// Handler of elements that can be reconfigured while the router runs.
 const RECONFIGURE: [HandlerInfo; 1] = [HandlerInfo {
     name: "config",
     doc: "gives it another configuration",
@@ -90,7 +90,7 @@ pub fn is_of_task(name: &str) -> bool {
     TASK.iter().any(|h| h.name == name)
 }
 
-/// What an element's standard handler answers, from the counts of all its copies.
+/// Answer of an element's standard handler, from the counts of all its copies.
 pub fn text(plan: &Plan, node: usize, name: &str, counts: &NodeStats) -> String {
     let about = &plan.elements[node];
     match name {
@@ -139,7 +139,7 @@ pub(crate) fn write(
     }
 }
 
-/// One line for each name: `r`, `w` or both.
+/// List of handlers, one line for each name, with `r`, `w` or both.
 fn handlers(plan: &Plan, about: &PlanElement) -> String {
     let mut lines: Vec<(&str, bool, bool)> = Vec::new();
     let own = (about.class.handlers)();
@@ -156,8 +156,8 @@ fn handlers(plan: &Plan, about: &PlanElement) -> String {
     lines.into_iter().map(line).collect()
 }
 
-/// As Click shows ports: processing, packets, and the ports at the other ends. Ports that may stay
-/// unconnected and are, behind all others, are not there.
+/// Ports in Click's format: processing, packets, and the ports at the other ends. Unconnected optional ports at the end
+/// are left out.
 fn ports(plan: &Plan, node: usize, counts: &NodeStats) -> String {
     let about = &plan.elements[node];
     let ends = |port, of: fn(&Edge) -> (End, End)| -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::packet::{Batch, Packet};
 
 /// A sweep may go back this many times before what waits is dropped as `loop`.
 const LAPS_MAX: u32 = 256;
-/// Steps of one descent before what is left counts as a loop.
+/// Steps of one descent after which a packet counts as caught in a loop.
 const STEPS_MAX: u32 = 1 << 20;
 
 impl Graph {
@@ -113,7 +113,7 @@ pub(crate) fn follow(
     }
 }
 
-/// As [`follow`], for what an element has left in a batch that was handed to it.
+/// Like [`follow`], for the packets that an element has left in its batch.
 #[inline(never)]
 pub(crate) fn follow_from(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) {
     if let Some(next) = leave(nodes, core, node, batch) {
@@ -121,8 +121,8 @@ pub(crate) fn follow_from(nodes: &mut Nodes, core: &mut Core, node: usize, batch
     }
 }
 
-/// An element has returned: what it has left in the batch leaves it by output 0, or the one that it has named. The
-/// input where that goes on at once, if there is something and it need not wait.
+/// Handles the return of an element: packets left in the batch leave by output 0, or by the output that the element has
+/// named. Returns the next input if the batch can go on there at once.
 #[inline(always)]
 fn leave(
     nodes: &mut Nodes,
@@ -242,7 +242,8 @@ pub(crate) fn descend(nodes: &mut Nodes, core: &mut Core, mark: usize) {
 }
 
 impl Core {
-    /// Brings what was sent since the stack was `mark` high into the order in which it leaves.
+    /// Reverses the packets sent since the stack was `mark` high, so that they leave in the order in which they were
+    /// sent.
     #[inline]
     pub(crate) fn turn_over(&mut self, mark: usize) {
         if let Some(sent) = self.stack.get_mut(mark..) {
@@ -259,7 +260,7 @@ impl Core {
         }
     }
 
-    /// Cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that this one stands for.
+    /// Cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that the measured one stands for.
     #[inline]
     pub(crate) fn spent(&self, since: u64) -> u64 {
         match self.weight {
@@ -313,7 +314,7 @@ impl Core {
         }
     }
 
-    /// Counts what goes on by an output.
+    /// Counts a batch that leaves by an output.
     #[inline]
     fn note_on(&mut self, node: usize, output: usize, batch: &Batch) {
         if self.taps.watching() {
@@ -339,7 +340,7 @@ impl Core {
         self.drop_all(node, reason, batch);
     }
 
-    /// Drops a super-frame of which segments are missing, as there was no buffer for them.
+    /// Drops a super-frame that could not be cut, as no buffer was free for a segment.
     #[cold]
     pub(crate) fn drop_uncut(&mut self, node: usize, packet: Packet) {
         let reason = self.stats[node].drops.len() - 2;

@@ -1,4 +1,4 @@
-//! What elements tell each other of packets to pull and of room to push into (see [`crate::notify`]).
+//! Notifications between elements: packets to pull, and room to push into (see [`crate::notify`]).
 
 use super::Cx;
 use crate::did::Did;
@@ -30,7 +30,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Notifier: until further notice this element drops what is pushed into it.
+    /// Signals that this element is full: it drops pushed packets until further notice.
     #[inline]
     pub fn note_full(&mut self) {
         self.core.notes.room[self.this] = false;
@@ -44,16 +44,15 @@ impl Cx<'_> {
         Signal::active(signal, &self.core.notes.packets)
     }
 
-    /// True if somebody downstream of a push output takes packets. If not, this element's task is woken
-    /// when that changes.
+    /// True if an element downstream of a push output has room. Otherwise this element's task is woken when that
+    /// changes.
     #[inline]
     pub fn has_room(&self, output: usize) -> bool {
         let signal = self.core.plan.elements[self.this].rooms.get(output);
         Signal::active(signal, &self.core.notes.room)
     }
 
-    /// What a task says that got nothing from a pull input: it sleeps if it will be woken, else it asks
-    /// again.
+    /// Result of a task that got nothing from a pull input: `Sleep` if it will be woken, otherwise `Nothing`.
     #[inline]
     pub fn rest(&self, input: usize) -> Did {
         if self.input_active(input) {

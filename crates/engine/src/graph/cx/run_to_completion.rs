@@ -1,7 +1,7 @@
-//! How what a source brings moves on: from where it lies, and burst after burst while there is more.
+//! Run to completion: a source's packets move on at once, burst after burst.
 //!
-//! An element that takes all that comes (a device, a queue) and follows a source directly is held while bursts
-//! come: it is found, counted and put back once for all of them.
+//! An element that takes all packets (a device, a queue) and follows a source directly is held while bursts come: it is
+//! found, counted and put back once for all of them.
 
 use super::Cx;
 use crate::graph::Node;
@@ -17,10 +17,10 @@ struct Next {
 }
 
 impl Cx<'_> {
-    /// For the task of an element without inputs that sends nothing else: `bring` fills `batch`, and says whether
-    /// more may wait; what came goes out by `output`, and may be far when this asks again. It asks again as long as
-    /// there is more, the task is the only one, turns are light, and all that was sent has gone its way. So a turn's
-    /// own cost is shared.
+    /// Runs the task of an element without inputs that sends nothing else. `bring` fills `batch` and returns true if
+    /// more may wait. The packets leave by `output`, and may be far when `bring` is called again. It is called again
+    /// while there is more, the task is the only one, turns are light, and all packets sent have moved on. So bursts
+    /// share the fixed cost of a turn.
     #[inline(always)] // once for each source
     pub fn run_to_completion(
         &mut self,
@@ -100,8 +100,8 @@ impl Cx<'_> {
         put_back(self.nodes, node, next.element);
     }
 
-    /// As [`emit_batch`](Self::emit_batch), but what is sent moves on before this returns, if it may: so it need not
-    /// be set down in an inbox.
+    /// Like [`emit_batch`](Self::emit_batch), but the packets move on before this returns, if possible, without passing
+    /// an inbox.
     #[inline]
     fn send_on(&mut self, output: usize, batch: &mut Batch) {
         let core = &mut *self.core;
