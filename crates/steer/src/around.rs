@@ -1,4 +1,4 @@
-//! What of a plan has to do with a table.
+//! Parts of a plan around a table: receivers, and elements that steer or follow.
 
 use super::Table;
 use engine::element::{Flow, Runs};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Stages behind each other that are told apart at most.
 const STAGES: usize = 8;
 
-/// What of a plan has to do with a table.
+/// Parts of a plan around a table.
 #[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) table: Arc<Table>,
@@ -24,7 +24,7 @@ pub(crate) struct Around {
     pub(crate) workers: Arc<[usize]>,
 }
 
-/// What [`PASS`](crate::PASS) attaches to receivers: the tables by which their packets are steered, the first ones behind them.
+/// Attachment of [`PASS`](crate::PASS) to receivers: the first tables downstream, by which their packets are steered.
 pub struct SteeredBy(pub Vec<Arc<Table>>);
 
 impl Around {
@@ -122,7 +122,7 @@ fn behind(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> BTree
     found
 }
 
-/// How many elements at most lie behind each other among these that take packets in and give them away later.
+/// Longest chain of elements among these that take packets in and give them away later.
 fn stages(plan: &Plan, behind: &BTreeSet<usize>) -> usize {
     let holds = |node: usize| {
         let element = &plan.elements[node];

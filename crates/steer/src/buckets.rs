@@ -1,14 +1,14 @@
-//! Buckets move from worker to worker, and the state of their flows goes along.
+//! Moves buckets from worker to worker, with the state of their flows.
 //!
-//! The buckets of one owner after those of another:
+//! Buckets move owner by owner:
 //!
-//! 1. Hold: every copy that steers by the table holds packets of the buckets, and waits until the old owner has taken from its
-//!    rings what came before. If that one stalls the move is called off: what was held goes to the old owner, too, for packets
-//!    must not come where the state of their flow no longer is.
-//! 2. Drain: that has left whatever lies behind, stage by stage (a queue, the burst of a sender). That takes a bounded time; what
-//!    is late is named.
-//! 3. The old owner gives the state of the buckets up, the new one takes it.
-//! 4. Release: what was held goes to the new owner, then everything does.
+//! 1. Hold: every copy that steers by the table holds packets of the buckets. It waits until the old owner has taken
+//!    all earlier packets from its rings. If the old owner stalls, the move is called off and held packets go to it,
+//!    because packets must be where the state of their flow is.
+//! 2. Drain: those earlier packets leave everything downstream, stage by stage (a queue, the burst of a sender). That
+//!    takes a bounded time; a late element is named.
+//! 3. The old owner gives up the state of the buckets, and the new one takes it.
+//! 4. Release: held packets go to the new owner, then all others do.
 
 use super::around::Around;
 use super::graph::{Marks, Sent, Shard, give_buckets, steering, take_buckets};
@@ -22,10 +22,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How many times the table's limit a worker may take to empty its rings, whose size bounds it.
+/// Time for a worker to empty its rings, in multiples of the table's limit. The rings' size bounds it.
 pub(crate) const STALLED: u32 = 20;
 
-/// What a move was like.
+/// Result of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Buckets that have another owner now.
@@ -72,8 +72,8 @@ pub(crate) fn parse_move(text: &str) -> Result<(Vec<u16>, usize), String> {
     Ok((all, worker))
 }
 
-/// Moves buckets of the table of that name, or of the element of that name, to worker `to`. Nobody else
-/// may move buckets of the table or replace the plan meanwhile.
+/// Moves buckets of a table, named by itself or by an element that steers by it, to worker `to`. Meanwhile the caller
+/// must not move other buckets of the table or replace the plan.
 pub fn move_buckets(
     ask: &impl Ask,
     plan: &Plan,
@@ -172,7 +172,7 @@ struct Buckets {
     state: Mutex<Vec<Shard>>,
     /// Elements that still held packets of before when their time was over.
     late: Mutex<BTreeSet<usize>>,
-    /// What workers have held.
+    /// Packets that workers have held.
     held: Mutex<Held>,
 }
 
@@ -185,12 +185,12 @@ enum Part {
     Release,
 }
 
-/// What a worker remembers.
+/// A worker's memory between its tries.
 #[derive(Default)]
 struct Memory {
-    /// What it had sent to the old owner when it began to hold.
+    /// Packets sent to the old owner before the hold began.
     sent: Option<Sent>,
-    /// What was held behind when the step began.
+    /// Packets that were held downstream when the step began.
     marks: Option<Marks>,
     /// The time for that is over.
     late: bool,
@@ -279,7 +279,7 @@ impl Around {
         }
     }
 
-    /// What a worker holds and has held.
+    /// Packets that this worker holds and has held.
     fn held_here(&self, graph: &mut Graph) -> Held {
         let each = self.steers.iter();
         let each = each.filter_map(|&node| steering(graph, node, |s| s.held()));
@@ -300,7 +300,7 @@ impl Around {
         Ok(held.into_iter().fold(Held::default(), Held::with))
     }
 
-    /// What is held since an earlier move must have gone before another one.
+    /// Waits until packets held since an earlier move have gone, before another move begins.
     pub(crate) fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
         if self.table.is_settled() {
             return Ok(());

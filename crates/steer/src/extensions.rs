@@ -1,4 +1,4 @@
-//! What classes offer to who steers packets: extensions of [`Element`].
+//! Extensions of [`Element`] for classes that take part in steering.
 
 use super::{Held, PortTable, Table};
 use engine::Cx;
@@ -15,7 +15,7 @@ pub trait Steers: Element {
     /// The table by which packets are steered.
     fn table(config: &Self::Config) -> Arc<Table>;
 
-    /// This copy, for who moves buckets.
+    /// This copy, for moving buckets.
     fn steering(&mut self) -> &mut dyn Steering;
 }
 
@@ -28,7 +28,7 @@ pub trait Steering {
     /// say it twice is no mistake.
     fn release(&mut self, buckets: &[u16], to: usize);
 
-    /// How much this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
+    /// Number of packets that this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
     fn sent(&self, to: usize) -> usize;
 
     /// True if a worker has taken what had been sent to it at some time.
@@ -60,7 +60,7 @@ pub fn table_of(element: &PlanElement) -> Option<Arc<Table>> {
     Some((class.table)(&element.config))
 }
 
-/// What sorts packets into buckets by their flow. The way does not change while somebody has a sorter.
+/// Function from flows to buckets. It does not change while a sorter exists.
 pub trait Sorter: Send + Sync {
     /// The bucket of a flow's packets.
     fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16>;
@@ -74,7 +74,7 @@ pub trait Sorter: Send + Sync {
 
 /// A class that sorts packets into buckets.
 pub trait Sorts: Element {
-    /// By what it sorts, if that is the flow.
+    /// The function by which the class sorts packets; `None` if it does not sort by flow.
     fn sorter(config: &Self::Config) -> Option<Arc<dyn Sorter>>;
 }
 
@@ -88,7 +88,7 @@ impl SortsOfClass {
     }
 }
 
-/// By what an element sorts packets into buckets, if that is their flow.
+/// The function by which an element sorts packets into buckets; `None` if it does not sort by flow.
 pub(crate) fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
     let class: &SortsOfClass = element.class.extension()?;
     (class.0)(&element.config)
@@ -139,8 +139,8 @@ pub(crate) fn splits(element: &PlanElement) -> bool {
     class.is_some_and(|class| (class.splits)(&element.config))
 }
 
-/// A class that receives from the RX queues of a port, each of which one worker owns and polls. It lists
-/// [`ROUTER`](crate::ROUTER), too, which carries out its handlers `queue_owners` and `rss`.
+/// A class that receives from the RX queues of a port, each owned and polled by one worker. It lists
+/// [`ROUTER`](crate::ROUTER), too, which implements its handlers `queue_owners` and `rss`.
 pub trait Receives: Element {
     /// The queues that have an owner, each with its worker.
     fn owners(config: &Self::Config) -> Vec<(usize, usize)>;
@@ -169,7 +169,7 @@ pub trait RxQueues {
     /// True if all has been delivered that had been noted, of all queues.
     fn is_drained(&self) -> bool;
 
-    /// Keeps what comes by a queue here, in order, or lets it go on again: what was kept goes first.
+    /// Keeps the packets of a queue here, in order (`on`), or releases them, kept packets first.
     fn keep(&mut self, queue: usize, on: bool);
 
     /// Packets that are kept, of all queues.

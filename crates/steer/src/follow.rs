@@ -1,19 +1,20 @@
-//! A port's own indirection table follows buckets that have changed worker.
+//! Makes a port's own indirection table follow buckets that have changed worker.
 //!
-//! A port that has been told gives later packets of a bucket to another queue, but earlier ones still wait in the queue by
-//! which they came before, or are on their way from its worker to others. So, for the buckets of one owner after those of another:
+//! A port that is told to give later packets of a bucket to another queue still has earlier ones in the old queue, or
+//! on their way from its worker to others. So the entries follow owner by owner:
 //!
-//! 1. Hold: the owner keeps all that comes by its queues that are to have the packets, before it is sorted. What others send
-//!    to it goes on.
+//! 1. Hold: the owner keeps all packets of the queues that are to have the buckets, before they are sorted. Packets
+//!    from other workers go on.
 //! 2. The port is told.
-//! 3. Drain: the workers by which packets came before take from those queues what waits there, and wait until all workers have
-//!    taken what they have sent to them, for a bounded time.
-//! 4. Release: what was kept at the owner goes on.
+//! 3. Drain: the workers of the old queues take the packets that wait there, and wait until all workers have taken what
+//!    these sent them, for a bounded time.
+//! 4. Release: packets that the owner kept go on.
 //!
-//! All of a queue is kept, as a port need not sort as Steer does: it may not look into tunnels, or hash by addresses only, or have
-//! refused a rule. So a flow of any bucket may change queue when an entry of the port's table does.
+//! The queue is kept as a whole, as a port need not sort as Steer does: it may not look into tunnels, or hash by
+//! addresses only, or have refused a rule. So a flow of any bucket may change queue when an entry of the port's table
+//! changes.
 //!
-//! Only the owner keeps packets, so whoever empties an old queue never rests for that.
+//! Only the owner keeps packets, so the worker that empties an old queue never waits for a hold.
 
 use super::around::Around;
 use super::buckets::STALLED;
@@ -31,12 +32,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What a device has sorted as its table was before may take so long until it is in a queue.
+/// Time that a device may need to deliver packets that it sorted by its old table.
 const INSIDE: Duration = Duration::from_micros(100);
 /// Time between two questions whether a port has done what it was told.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// What came of it.
+/// Result of following.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Buckets that come by a queue of their owner now.
@@ -68,8 +69,8 @@ pub fn port_tables(plan: &Plan) -> Vec<(usize, Arc<dyn PortTable>)> {
         .collect()
 }
 
-/// Has the port of the receiver `element` follow those of these buckets that are astray, or all. Nobody else may move queues
-/// or buckets, or replace the plan, meanwhile.
+/// Makes the port of receiver `element` follow the misdelivered ones of these buckets; all with `None`. Meanwhile the
+/// caller must not move queues or buckets, or replace the plan.
 pub fn follow(
     ask: &impl Ask,
     plan: &Plan,
@@ -129,31 +130,31 @@ struct Entries {
     /// Queues by which packets came before, with their workers.
     queues: BTreeSet<(usize, usize)>,
     late: AtomicBool,
-    /// Since when packets are kept.
+    /// Time since which packets are kept.
     since: Mutex<Time>,
     held: Mutex<Held>,
 }
 
 #[derive(Clone, Copy)]
 enum Part {
-    /// What came by the old queues has arrived.
+    /// Packets of the old queues have arrived.
     Drain,
     Release,
-    /// What was kept has gone.
+    /// Kept packets have gone.
     Gone,
 }
 
-/// What a worker remembers.
+/// A worker's memory between its tries.
 #[derive(Default)]
 struct Memory {
     begun: Option<Time>,
     marked: bool,
-    /// What it had sent to others when the old queues had delivered all.
+    /// Packets sent to other workers when the old queues were empty.
     sent: Option<Sent>,
 }
 
 impl Entries {
-    /// Returns what was held, and whether a worker or the port was late.
+    /// Makes the port follow. Returns the packets held, and true if a worker or the port was late.
     fn follow(
         self,
         ask: &impl Ask,
@@ -212,7 +213,7 @@ impl Entries {
         queues(graph, self.node, |queues| queues.kept()).unwrap_or(0)
     }
 
-    /// True if what came by this worker's old queues has arrived.
+    /// True if packets of this worker's old queues have arrived.
     fn is_drained(&self, graph: &mut Graph, memory: &mut Memory) -> bool {
         let now = graph.now();
         if now.since(*memory.begun.get_or_insert(now)) < INSIDE {

@@ -32,11 +32,11 @@ pub(crate) fn queues<R>(
     })
 }
 
-/// What elements that steer had sent from this worker to others at some moment.
+/// Numbers of packets that steering elements on this worker had sent to others at one moment.
 pub(crate) struct Sent(Vec<(usize, usize, usize)>);
 
 impl Sent {
-    /// What these elements have sent to these workers by now.
+    /// Packets that these elements have sent to these workers so far.
     pub(crate) fn now(graph: &mut Graph, steers: &[usize], to: std::ops::Range<usize>) -> Sent {
         let mut sent = Vec::new();
         for &node in steers {
@@ -56,11 +56,11 @@ impl Sent {
     }
 }
 
-/// What elements held on this worker at some moment, each with its mark.
+/// Marks of the packets that elements held on this worker at one moment.
 pub(crate) struct Marks(Vec<(usize, usize)>);
 
 impl Marks {
-    /// What these elements hold now.
+    /// Marks of the packets that these elements hold now.
     pub(crate) fn now(graph: &Graph, nodes: &[usize]) -> Marks {
         let marks = nodes
             .iter()
@@ -70,7 +70,7 @@ impl Marks {
         marks
     }
 
-    /// True if all that has left.
+    /// True if all those packets have left.
     pub(crate) fn have_passed(&mut self, graph: &Graph) -> bool {
         self.0.retain(|&(node, mark)| !is_past(graph, node, mark));
         self.0.is_empty()
@@ -82,7 +82,7 @@ impl Marks {
     }
 }
 
-/// What an element has taken in by now; `None` if it has no copy here.
+/// Number of packets that an element has taken in so far; `None` if it has no copy here.
 fn mark(graph: &Graph, node: usize) -> Option<usize> {
     let element = graph.element(node)?;
     let class: Option<&StorageOfClass> = graph.class_of(node)?.extension();

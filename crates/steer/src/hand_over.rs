@@ -1,15 +1,16 @@
-//! The hand-over: something that workers own changes its owner while packets come. None is lost, and none of a flow overtakes
-//! another.
+//! Hand-over: something that workers own changes its owner while packets come. No packet is lost, and none overtakes
+//! another of its flow.
 //!
-//! All hand-overs have the same parts. What comes meanwhile is *held*: where it is sent from, or where it goes. What came before is
-//! *drained* at the old owner. State goes along. What was held is *released*. A [`Change`] says what each part is.
+//! All hand-overs have the same parts. New packets are *held*, at their sender or at their destination. Earlier packets
+//! are *drained* at the old owner. State moves to the new owner. Held packets are *released*. A [`Change`] implements
+//! each part.
 //!
-//! Control tells the workers once, and sleeps until they have done it. Each worker takes its part in a step, between
-//! batches, as soon as the steps before are over, which a count says ([`Steps`]): so a step costs turns of the workers that
-//! take it, and not a turn of each worker and two changes of thread, on processors that the workers have.
+//! Control tells the workers once, and sleeps until they are done. Each worker takes its part in a step between
+//! batches, as soon as a count shows that the earlier steps are over ([`Steps`]). So a step costs turns only of the
+//! workers that take it, and no switches of threads.
 //!
-//! A step has a deadline. A hand-over can be called off until the step by which the new owner has it: because a worker is late,
-//! or does not answer. Then all is the old owner's again, and what was held goes there.
+//! A step has a deadline. A hand-over can be called off until the step that makes the new owner the owner, if a worker
+//! is late or does not answer. Then everything is the old owner's again, and held packets go there.
 
 use super::lock;
 use engine::clock::Time;
@@ -40,17 +41,17 @@ pub trait Ask {
     ) -> Result<R, AskError>;
 }
 
-/// What changes its owner, and how.
+/// A kind of hand-over: the thing that changes its owner, and its steps.
 pub(crate) trait Change: Send + Sync + 'static {
     /// Names its steps.
     type Step: Copy + Send + Sync + 'static;
-    /// What a worker remembers from one try to the next.
+    /// A worker's memory from one try to the next.
     type Memory: Default + 'static;
 
     /// Does what a worker can do now of a step. Whether it has taken the step.
     fn take(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory) -> bool;
 
-    /// A worker goes on though it has not taken a step, as its time is over.
+    /// Continues on a worker that has not taken a step within its time.
     fn late(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory);
 
     /// Ends the hand-over on a worker, where it did not come to its end by itself: all is the new owner's or, as before, the
@@ -58,12 +59,12 @@ pub(crate) trait Change: Send + Sync + 'static {
     fn end(&self, graph: &mut Graph, has_moved: bool);
 }
 
-/// When a step is over.
+/// Condition for the end of a step.
 #[derive(Clone, Copy)]
 pub(crate) enum Ends {
-    /// When it is taken. If that takes longer than this, all is called off.
+    /// The step is taken. If that takes longer than this, the hand-over is called off.
     OrNone(Duration),
-    /// When it is taken, or this time is over.
+    /// The step is taken, or this time is over.
     OrLate(Duration),
     /// At once. It is not begun if all has been called off.
     AtOnce,
@@ -78,18 +79,18 @@ pub(crate) struct Step<S> {
     pub(crate) ends: Ends,
 }
 
-/// How a hand-over has ended.
+/// Outcome of a hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// All steps are over.
     Done,
-    /// The new owner has what was to move, but not every worker has said that all its steps are over.
+    /// The new owner is the owner, but not every worker has reported the end of its steps.
     Moved,
-    /// It was called off, as a worker was late: all is as it was.
+    /// The hand-over was called off, as a worker was late: nothing has changed.
     CalledOff,
 }
 
-/// What has become of it.
+/// State of a hand-over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
@@ -109,10 +110,10 @@ pub(crate) struct HandOver<C: Change> {
     over: AtomicBool,
 }
 
-/// Where a worker stands.
+/// Progress of a worker.
 pub(crate) struct At<M> {
     step: usize,
-    /// Since when it tries to take the step.
+    /// Time of its first try of the step.
     since: Option<Time>,
     memory: M,
 }
@@ -149,12 +150,13 @@ impl<C: Change> HandOver<C> {
         })
     }
 
-    /// What changes its owner.
+    /// The change that is carried out.
     pub(crate) fn change(&self) -> &C {
         &self.change
     }
 
-    /// Has the workers do it. If they do not answer before the new owner has all, the old one keeps it.
+    /// Runs the hand-over on the workers. If they do not answer before the new owner is the owner, the old one remains
+    /// so.
     pub(crate) fn run(self: &Arc<Self>, ask: &impl Ask) -> Result<Outcome, AskError> {
         let time = |step: &Step<C::Step>| match step.ends {
             Ends::OrNone(limit) | Ends::OrLate(limit) => limit,
@@ -186,7 +188,7 @@ impl<C: Change> HandOver<C> {
         }
     }
 
-    /// Has workers do no more, and nothing move that has not; whether it has.
+    /// Calls the hand-over off unless it has taken effect; returns true if it has.
     fn call_off(&self) -> bool {
         let mut fate = lock(&self.fate);
         if *fate == Fate::Open {
@@ -196,7 +198,7 @@ impl<C: Change> HandOver<C> {
         *fate == Fate::Moved
     }
 
-    /// What a worker can do now. It answers when it need do no more.
+    /// Takes the steps that a worker can take now. Returns `Some` when the worker is done.
     fn work(&self, graph: &mut Graph, at: &mut At<C::Memory>) -> Option<()> {
         loop {
             if self.over.load(Ordering::Relaxed) {

@@ -11,7 +11,10 @@ pub trait PortTable: Send + Sync {
     /// Buckets whose packets come by a queue of another worker than their owner, though the owner has a queue, too.
     fn astray(&self) -> Vec<Astray>;
 
-    /// Has the port give packets of these buckets to other queues. The error is a sentence; then nothing has changed.
+    /// Makes the port give packets of these buckets to other queues.
+    ///
+    /// # Errors
+    /// A sentence with the reason; then nothing has changed.
     fn redirect(&self, buckets: &[Astray]) -> Result<(), String>;
 
     /// True if the port has done what it was told.
@@ -24,11 +27,11 @@ pub trait PortTable: Send + Sync {
 /// A bucket whose packets come by a queue of another worker than its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Astray {
-    /// Its number.
+    /// Number of the bucket.
     pub bucket: u16,
     /// Buckets that have this number in common go to another queue together: the port's table is smaller than this one.
     pub entry: usize,
-    /// Its owner.
+    /// Worker that owns the bucket.
     pub owner: usize,
     /// The queue by which its packets come, and the worker that polls it.
     pub from: (usize, usize),

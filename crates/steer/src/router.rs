@@ -27,18 +27,18 @@ pub static ROUTER: RouterExtension = RouterExtension {
     write,
 };
 
-/// What workers own changes hands.
+/// Moves of buckets and queues between workers.
 pub trait Moves {
-    /// Has a worker own these buckets of a table, named by itself or by an element that steers by it. It blocks until they
-    /// have moved, about a millisecond.
+    /// Makes a worker own these buckets of a table, named by itself or by an element that steers by it. Blocks until
+    /// they have moved, about a millisecond.
     fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError>;
 
-    /// Has a worker poll an RX queue of a port, named by the element that receives from it. It blocks until that is so, about a
-    /// millisecond. Returns whether the old worker's packets were taken in time.
+    /// Makes a worker poll an RX queue of a port, named by the element that receives from it. Blocks until it does,
+    /// about a millisecond. Returns true if the old worker's packets were taken in time.
     fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError>;
 
-    /// Has the port of a receiver follow those of these buckets that come by a queue of another worker than their owner, or all
-    /// that do. It blocks until it does, about a millisecond.
+    /// Makes the port of a receiver follow its misdelivered buckets: those of these, or all, that arrive by a queue of
+    /// another worker than their owner. Blocks until it does, about a millisecond.
     fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError>;
 }
 

@@ -1,8 +1,8 @@
-//! An RX queue of a port moves from worker to worker.
+//! Moves an RX queue of a port from worker to worker.
 //!
-//! The new owner looks out for the queue. The old one holds it until what it has received has gone on to the owners of
-//! its buckets, for a short time at most, and releases it by itself: nobody need answer for that, so the queue is somebody's
-//! whatever fails. What comes meanwhile waits in the port.
+//! The new owner looks out for the queue. The old one holds it, for a bounded time, until received packets have gone on
+//! to the owners of their buckets, and then releases it. That needs no answer of another worker, so the queue always
+//! has an owner, whatever fails. New packets wait in the port.
 
 use super::extensions::ReceivesOfClass;
 use super::graph::{Sent, queues};
@@ -14,7 +14,7 @@ use engine::plan::Plan;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Which worker owns which queue, by the element that receives: of each receiver of a plan.
+/// Owners of the queues of each receiver: element, and pairs of queue and worker.
 pub fn queue_owners(plan: &Plan) -> Vec<(usize, Vec<(usize, usize)>)> {
     let nodes = 0..plan.elements.len();
     nodes
@@ -29,9 +29,12 @@ fn owners(plan: &Plan, node: usize) -> Option<Vec<(usize, usize)>> {
     Some((class.owners)(&element.config))
 }
 
-/// Has worker `to` poll a queue of the receiver `element`. Nobody else may move queues or buckets, or replace the
-/// plan, meanwhile. Returns whether all was taken in time that the old worker had received; if not, packets of
-/// before may come behind later ones. If it fails the queue stays where it is.
+/// Makes worker `to` poll a queue of the receiver `element`. Meanwhile the caller must not move queues or buckets, or
+/// replace the plan. Returns true if the packets that the old worker had received were taken in time; if not, later
+/// packets may overtake them.
+///
+/// # Errors
+/// The queue stays with its owner.
 pub fn move_queue(
     ask: &impl Ask,
     plan: &Plan,

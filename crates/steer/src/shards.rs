@@ -6,7 +6,7 @@
 
 use std::any::Any;
 
-/// One `T` for each bucket that has been used, made when it first is.
+/// One `T` per bucket, made on first use.
 pub struct Shards<T>(Vec<Option<Box<T>>>);
 
 impl<T> Default for Shards<T> {
@@ -38,7 +38,7 @@ impl<T: Default + Send + 'static> Shards<T> {
         Some(state)
     }
 
-    /// Takes over a bucket's state, in the place of what there was; a state of another type is refused.
+    /// Replaces a bucket's state; returns false for a state of another type.
     pub fn take(&mut self, bucket: u16, state: Box<dyn Any + Send>) -> bool {
         match state.downcast::<T>() {
             Ok(state) => {

@@ -8,7 +8,8 @@ use engine::plan::Plan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What [`PASS`](crate::PASS) attaches to an element whose state is split by buckets: by what its packets are sorted.
+/// Attachment of [`PASS`](crate::PASS) to an element whose state is split by buckets: the function that sorts its
+/// packets.
 pub struct SortedBy(pub Arc<dyn Sorter>);
 
 /// Attaches [`SortedBy`] to elements that can make use of it.
@@ -27,7 +28,7 @@ pub(crate) fn mark(plan: &mut Plan) {
     }
 }
 
-/// By what all packets are sorted that reach an element.
+/// The function by which all packets are sorted that reach an element; `None` if they are not all sorted alike.
 fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<(Arc<Table>, Arc<dyn Sorter>)> = None;
     let mut seen = BTreeSet::from([element]);
@@ -59,7 +60,8 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
     found.map(|(_, sorter)| sorter)
 }
 
-/// What sorts all packets right before an element that steers, if both directions of flows meet by it.
+/// The function that sorts all packets right before an element that steers, if it gives both directions of a flow one
+/// bucket.
 fn before(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<Arc<dyn Sorter>> = None;
     for edge in plan.edges.to(steer) {

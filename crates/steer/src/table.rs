@@ -1,9 +1,8 @@
-//! Which worker owns which bucket: the indirection table of receive-side scaling, for any classification
-//! and any port.
+//! Ownership of buckets: the indirection table of receive-side scaling, for any classification and any port.
 //!
-//! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] gives
-//! every bucket a worker. The elements that steer by one table have copies of it of their own, so that the
-//! packet path shares nothing; here is what control sees.
+//! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] gives every bucket
+//! a worker. The elements that steer by one table have their own copies of it, so that the packet path shares nothing;
+//! this module has control's view.
 
 use super::lock;
 use engine::packet::BUCKETS_MAX;
@@ -16,7 +15,7 @@ use std::time::Duration;
 /// Packets of buckets that move which a worker may hold before its sources stop polling.
 pub const HELD_MAX: usize = 4096;
 
-/// How long a move waits for what was there before, unless a table says otherwise.
+/// Default time that a move waits for earlier packets.
 pub(crate) const LIMIT: Duration = Duration::from_millis(50);
 
 /// The tables of a router, by name and number of buckets. They outlive reloads.
@@ -24,7 +23,7 @@ pub(crate) const LIMIT: Duration = Duration::from_millis(50);
 pub struct Tables(Mutex<HashMap<(String, usize), Weak<Table>>>);
 
 impl Tables {
-    /// The table of that name with so many buckets, made if nobody holds it.
+    /// The table of this name with this number of buckets, made if none exists.
     pub fn get(&self, name: &str, buckets: usize) -> Arc<Table> {
         let mut tables = lock(&self.0);
         tables.retain(|_, table| table.strong_count() > 0);
@@ -37,7 +36,7 @@ impl Tables {
         table
     }
 
-    /// The tables that somebody holds, by name.
+    /// The existing tables, by name.
     pub fn all(&self) -> Vec<Arc<Table>> {
         let mut all: Vec<_> = lock(&self.0).values().filter_map(Weak::upgrade).collect();
         all.sort_by(|a, b| (&a.name, a.buckets).cmp(&(&b.name, b.buckets)));
@@ -66,7 +65,7 @@ impl Counts {
         &self.seen
     }
 
-    /// As [`seen`](Self::seen), packets that were lost.
+    /// Lost packets by bucket, like [`seen`](Self::seen).
     #[inline]
     pub fn full(&self) -> &[AtomicU64] {
         &self.full
@@ -85,7 +84,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What two workers have held, or one in two moves.
+    /// Sum of what two workers have held, or one worker in two moves.
     pub(crate) fn with(self, other: Held) -> Held {
         Held {
             waiting: self.waiting + other.waiting,
@@ -127,11 +126,11 @@ pub struct Table {
     behind: AtomicU64,
     /// Thousandths: how full a ring from worker to worker was found.
     ring: AtomicU64,
-    /// Some workers rest that could work.
+    /// True if some workers are idle that could work.
     rest: AtomicBool,
 }
 
-/// Who wants to know when buckets are assigned to workers.
+/// Listener for assignments of buckets to workers.
 pub trait Assigned: Send + Sync {
     /// Buckets have owners now, or other ones as there are other workers.
     fn assigned(&self);
@@ -139,16 +138,16 @@ pub trait Assigned: Send + Sync {
 
 /// The rings by which an element that steers hands packets from worker to worker.
 pub trait Rings: Send + Sync {
-    /// How full the fullest of them is, from 0 to 1.
+    /// Fill level of the fullest ring, 0 to 1.
     fn fill(&self) -> f64;
 }
 
-/// What workers have found since somebody asked: how much waits for them.
+/// Load found by workers since the last query: fill levels of queues and rings.
 #[derive(Clone, Debug, Default)]
 pub struct Pressure {
-    /// How full the fullest queue of a port was, from 0 to 1; 0 if less than a quarter.
+    /// Fill level of a port's fullest queue, 0 to 1; 0 if below a quarter.
     pub port: f64,
-    /// How full the fullest ring from worker to worker was or is, from 0 to 1.
+    /// Fill level of the fullest ring between workers, 0 to 1.
     pub ring: f64,
     /// True if a queue of each worker has been a quarter full for long.
     pub behind: Vec<bool>,
@@ -186,7 +185,7 @@ impl Table {
         self.doorbell.get_or_init(doorbell);
     }
 
-    /// Whoever listens sees to it that many calls cost no more than one.
+    /// Rings the doorbell. The listener makes many calls cost no more than one.
     #[cold]
     fn ring_doorbell(&self) {
         if let Some(doorbell) = self.doorbell.get() {
@@ -194,12 +193,12 @@ impl Table {
         }
     }
 
-    /// Has the table tell somebody when buckets are assigned.
+    /// Adds a listener for assignments of buckets.
     pub fn tell(&self, who: Weak<dyn Assigned>) {
         lock(&self.watchers).push(who);
     }
 
-    /// Has the table know the rings of an element, for as long as they are in use.
+    /// Adds the rings of an element, for as long as they are in use.
     pub fn watch(&self, rings: Weak<dyn Rings>) {
         lock(&self.rings).push(rings);
     }
@@ -224,7 +223,7 @@ impl Table {
         self.ring_doorbell();
     }
 
-    /// What so many workers have noted since the last call.
+    /// Load found by this number of workers since the last call.
     pub fn take_pressure(&self, workers: usize) -> Pressure {
         let noted = |value: &AtomicU64| value.swap(0, Relaxed) as f64 / 1000.0;
         let behind = self.behind.swap(0, Relaxed);
@@ -246,7 +245,7 @@ impl Table {
         self.rest.store(rest, Relaxed);
     }
 
-    /// Its name.
+    /// Name of the table.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -261,7 +260,7 @@ impl Table {
         lock(&self.state).workers.clone()
     }
 
-    /// How long a move waits for what was there before.
+    /// Time that a move waits for earlier packets.
     pub fn limit(&self) -> Duration {
         Duration::from_micros(self.limit.load(Relaxed))
     }
@@ -272,7 +271,7 @@ impl Table {
         self.limit.store(micros, Relaxed);
     }
 
-    /// Notes whether all that waited for a move has gone.
+    /// Records if all packets that waited for a move have gone.
     pub(crate) fn settled(&self, is: bool) {
         self.unsettled.store(!is, Relaxed);
     }
@@ -310,7 +309,7 @@ impl Table {
         owners
     }
 
-    /// Notes that buckets belong to a worker now, for who has moved them there.
+    /// Records that buckets have been moved to a worker.
     pub fn give(&self, buckets: &[u16], to: usize) {
         let mut state = lock(&self.state);
         for &bucket in buckets {
@@ -320,7 +319,7 @@ impl Table {
         }
     }
 
-    /// What each of `workers` counts; all who steer by the table share them.
+    /// Counts of each worker, shared by all elements that steer by the table.
     pub fn counts(&self, workers: usize) -> &[Counts] {
         self.counts
             .get_or_init(|| (0..workers).map(|_| Counts::new(self.buckets)).collect())
