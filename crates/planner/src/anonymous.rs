@@ -6,8 +6,8 @@ use lang::Router;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::{HashMap, HashSet};
 
-/// What makes an element the same one: its name without numbers, its class, its configuration. So elements with names hold
-/// their places, and what stands between the same neighbours is compared.
+/// Identity of an element in the comparison: name without numbers, class, configuration. So named elements keep their
+/// places, and elements between the same neighbours are compared.
 type Key<'a> = (String, &'a str, &'a str);
 
 /// Gives the anonymous elements of a configuration the names that they have in the plan that it is to replace.
@@ -129,7 +129,7 @@ fn bare(name: &str) -> String {
     name.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// The name itself, or with the next number that nobody has: what is new must not go on where something else was.
+/// The name itself, or with the next free number: a new element must not continue the state of another.
 fn free(name: &str, taken: &HashSet<String>) -> String {
     let Some((class, number)) = name.rsplit_once('@') else {
         return name.to_owned();

@@ -1,9 +1,9 @@
-//! The optimiser's pass for annotations: finds devices behind which nothing looks at any.
+//! Dead-annotation elimination: receive ports skip initialising annotations that no element reads.
 //!
-//! What a port notes on each packet costs a cache line that otherwise nobody may touch. Packets that are
-//! captured or traced get their annotations all the same. A class that gives packets annotations itself
-//! ([`Annotates`]) hides who looks behind it from the devices before it,
-//! if all that comes to it is as it came from a device that notes nothing of its own.
+//! Initialising annotations touches the packet's second cache line. This pass computes, by backward data-flow analysis,
+//! where annotations are live, and marks each receiving device at which they are dead. Packets that are captured or
+//! traced get their annotations all the same. A class that initialises annotations itself ([`Annotates`]) hides later
+//! readers from the devices before it, if its packets carry no annotations from elsewhere.
 
 use super::to_do::ToDo;
 use engine::element::{Annotates, Facts};
@@ -11,7 +11,7 @@ use engine::placement::Device;
 use engine::plan::{Plan, PlanEdges};
 use engine::port::PortDirectory;
 
-/// Marks sources whose packets meet no element that may look at annotations, and what is behind them.
+/// Marks the devices at whose packets annotations are dead, and the elements downstream of them.
 pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     let (looked_at, handled) = (looked_at(plan, ports), handled(plan));
     let Plan {
@@ -37,7 +37,7 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     }
 }
 
-/// For each element, whether packets that come to it need annotations.
+/// For each element, true if annotations are live at its input.
 fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
     let elements = &plan.elements;
     let devices: Vec<_> = elements.iter().map(|element| element.device()).collect();
@@ -66,7 +66,7 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
     looked_at
 }
 
-/// For each element, whether a class behind it changes what is known of packets.
+/// For each element, true if a class downstream changes facts about packets.
 fn handled(plan: &Plan) -> Vec<bool> {
     let changes = |element: usize| {
         let class = plan.elements[element].class;
@@ -81,8 +81,8 @@ fn handled(plan: &Plan) -> Vec<bool> {
     handled
 }
 
-/// Has `step` look at all edges, from element to element, and again at those of an element that it has changed. It returns
-/// whether it has changed the one before and the one behind.
+/// Calls `step` for all edges until nothing changes (a fixed point): again for the edges of each changed element.
+/// `step` returns whether it changed the element before the edge, and the one behind.
 fn until_still(
     elements: usize,
     edges: &PlanEdges,

@@ -6,7 +6,8 @@ use engine::element::{Class, Facts, Silent};
 use engine::plan::PlanEdges;
 use lang::{Diagnostic, Router};
 
-/// Takes away what does not come along all ways, until nothing changes, then compares what is left with what is needed.
+/// Forward data-flow analysis: removes facts that do not hold on all paths until nothing changes, then compares the
+/// rest with the required facts.
 pub(super) fn prove(
     router: &Router,
     classes: &[&'static Class],

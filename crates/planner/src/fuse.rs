@@ -1,9 +1,10 @@
-//! The optimiser's pass over a plan: finds where elements follow each other as a fused loop has them.
+//! The optimiser's pass for fused loops: finds elements that are connected as a fused loop requires.
 //!
-//! A fused loop begins wherever its classes are connected one behind the other, push output to input 0, in exactly one
-//! way: of two outputs that both lead on, neither is the main way. Where outputs have names of their own a loop
-//! goes on by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between them. Of
-//! the loops that begin at an element the longest is taken. Loops may overlap; which one a packet takes depends on where it comes in.
+//! A fused loop begins wherever its classes are connected in sequence, push output to input 0, in exactly one way: if
+//! two outputs lead on, neither is the main path. Where outputs have names of their own, a loop continues by output 0.
+//! Elements that only count ([`Counts`](crate::fused::Counts)) may stand between. Of the loops that begin at an
+//! element, the longest is taken. Loops may overlap; the loop that runs depends on the element at which a packet
+//! arrives.
 
 use engine::element::Verdict;
 use engine::fused::{CountsOfClass, FusedLoop};
@@ -16,7 +17,7 @@ const COUNTERS_MAX: usize = 16;
 #[derive(Clone, Copy)]
 struct Step {
     node: usize,
-    /// By which it is left.
+    /// Output that leads to the next step.
     output: usize,
     counts: bool,
 }

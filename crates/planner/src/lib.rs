@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub use mtu::{LimitsLength, TooLong, too_long};
 pub use names::{GivesNames, readdressed};
 
-/// Replaces parts of a router by what they stand for, before it is planned. Returns the mistakes in what it read.
+/// Expands parts of a router before it is planned. Returns the mistakes that it found.
 pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
 
 /// The element classes of a program. A copy shares them.
@@ -61,8 +61,8 @@ impl Registry {
         self
     }
 
-    /// Has plans optimised: elements run as a fused loop where they follow each other as one of these has
-    /// them, and annotations that nobody reads are left out. Without fused loops everything is done as it is written.
+    /// Enables optimisation: elements connected as one of these fused loops run as that loop, and annotations that no
+    /// element reads are left out. Without fused loops the plan follows the text literally.
     pub fn with_fused_loops(mut self, loops: &'static [FusedLoop]) -> Registry {
         self.loops = loops;
         self
@@ -72,7 +72,7 @@ impl Registry {
         !self.loops.is_empty()
     }
 
-    /// Has configurations require these packages, as they may every class.
+    /// Adds packages that configurations may require, in addition to class names.
     pub fn with_packages(mut self, packages: &'static [&'static str]) -> Registry {
         self.packages = packages;
         self
@@ -102,12 +102,12 @@ impl Registry {
     }
 }
 
-/// How a plan is made.
+/// Options of planning.
 #[derive(Clone)]
 pub struct Options<'a> {
     /// Workers that may be used.
     pub workers: usize,
-    /// Where devices are looked up.
+    /// Directory of devices.
     pub ports: &'a dyn PortDirectory,
     /// True if a device that is not there is an error (to run) or a warning (to check).
     pub devices_must_exist: bool,
@@ -127,7 +127,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// What a router that is to run is planned with; nothing runs yet.
+    /// Options for a router that is to run, and replaces none.
     pub fn new(workers: usize, ports: &'a dyn PortDirectory) -> Options<'a> {
         Options {
             workers,
@@ -143,9 +143,11 @@ impl<'a> Options<'a> {
     }
 }
 
-/// How many words are looked for among all that could be meant: each takes as long as there are names.
+/// Maximum number of unknown words for which a suggestion is searched: each search takes time linear in the number of
+/// names.
 const SUGGESTIONS_MAX: usize = 100;
-/// How many names for addresses a reload compares with the text of each element; if more have changed, all are read anew.
+/// Maximum number of changed address names that a reload compares with the text of each element; beyond it, all
+/// elements are configured anew.
 const CHANGED_MAX: usize = 100;
 
 /// Makes a plan. It is `None` if there is an error among the diagnostics; all mistakes are found.
@@ -173,8 +175,11 @@ pub fn make(
     (plan, errors)
 }
 
-/// The plan that runs ([`Options::previous`]) with the configuration that one element of `router` has now; all else stays
-/// as it is. The error is what is wrong with it.
+/// The running plan ([`Options::previous`]) with the configuration that one element of `router` has now; the rest stays
+/// the same.
+///
+/// # Errors
+/// The mistakes in the configuration.
 pub fn reconfigure(
     router: &Router,
     element: &str,
@@ -353,7 +358,7 @@ fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<D
     }
 }
 
-/// What an element is called in errors: `ttl :: DecIPTTL`.
+/// Name of an element in errors: `ttl :: DecIPTTL`.
 fn title(element: &lang::Element) -> String {
     format!("{} :: {}", element.name, element.class)
 }
@@ -413,7 +418,7 @@ fn anonymous(element: &lang::Element) -> bool {
     element.config.text.is_empty() && number.is_some_and(|n| n.starts_with('@'))
 }
 
-/// What becomes of an element's arguments.
+/// Result of configuring an element.
 struct Configured {
     config: AnyConfig,
     looked: Looked,

@@ -1,4 +1,4 @@
-//! Devices that take shorter packets than a configuration lets through: what is longer would be lost without an ICMP error.
+//! Devices with a smaller MTU than a configuration lets through: longer packets would be lost without an ICMP error.
 
 use engine::element::AnyConfig;
 use engine::plan::Plan;
@@ -45,8 +45,8 @@ impl TooLong<'_> {
     }
 }
 
-/// All such elements, where `mtu` says what a device takes. They are looked for a few steps before the device, so that time
-/// is linear in the number of devices.
+/// All such elements; `mtu` returns a device's MTU. Only elements a few steps before a device are searched, so that
+/// time is linear in the number of devices.
 pub fn too_long<'p>(plan: &'p Plan, mtu: impl Fn(&str) -> Option<usize>) -> Vec<TooLong<'p>> {
     let mut found = Vec::new();
     let names: HashMap<&str, &'p str> = plan.devices.iter().map(|d| (&*d.name, &*d.name)).collect();

@@ -10,7 +10,7 @@ use lang::Router;
 const OF_DEVICES: [(Kind, &[&str]); 2] =
     [(Kind::Ether, &[":eth", ":ether"]), (Kind::Mtu, &[":mtu"])];
 
-/// How a device is: what names of it stand for.
+/// Value of a name that stands for a device's address or MTU.
 fn text_of(kind: Kind, info: &PortInfo) -> String {
     match kind {
         Kind::Mtu => info.mtu.to_string(),
@@ -18,8 +18,8 @@ fn text_of(kind: Kind, info: &PortInfo) -> String {
     }
 }
 
-/// Open devices of which elements know another address or MTU than they have now, with both: an interface was given a new
-/// one, or came back with one.
+/// Open devices whose address or MTU has changed since elements were configured, with old and new value: an interface
+/// was changed or came back different.
 pub fn readdressed<'p>(
     plan: &'p Plan,
     ports: &dyn PortDirectory,

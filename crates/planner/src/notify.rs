@@ -1,4 +1,4 @@
-//! Who listens to whom: which elements want to know when packets wait in an element, or when it has room.
+//! Listeners of notifiers: elements that want to know when packets wait in an element, or when it has room.
 
 use engine::plan::Plan;
 use engine::search::{DOWN, UP, signals};
@@ -18,7 +18,7 @@ pub(super) fn connect(plan: &mut Plan) {
     }
 }
 
-/// Adds an element, once; all that concerns it comes together.
+/// Adds an element, once; equal elements are added in succession.
 fn add(to: &mut Vec<usize>, element: usize) {
     if to.last() != Some(&element) {
         to.push(element);

@@ -1,5 +1,5 @@
-//! Which worker runs what. Cores are given to sources and pullers only; everything that packets
-//! pass on the way runs where they are (RouteBricks: one packet, one core), up to the next queue.
+//! Placement of elements on workers. Cores are given to sources and pullers only. Everything that packets pass on the
+//! way runs where they are (RouteBricks: one packet, one core), up to the next queue.
 
 use super::queues::{self, wrong_in};
 use super::to_do::ToDo;
@@ -114,7 +114,7 @@ fn asked(
     asked
 }
 
-/// What a name means that the element `by` uses: an element, or all elements of a compound element.
+/// Resolves a name that element `by` uses to an element, or to all elements of a compound element.
 fn elements_named(plan: &Plan, by: usize, name: &str) -> Vec<usize> {
     let within = &plan.elements[by].name;
     if let Some(element) = call::find_element(plan, within, name) {
@@ -276,7 +276,7 @@ fn pullers(plan: &Plan) -> Vec<usize> {
     (0..plan.elements.len()).filter(pulls).collect()
 }
 
-/// What a puller reaches through pull connections.
+/// Elements that a puller reaches through pull connections.
 struct Upstream {
     /// Elements with packets to pull.
     leaves: Vec<usize>,

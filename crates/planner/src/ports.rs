@@ -7,7 +7,7 @@ use lang::{Diagnostic, Router};
 
 /// Inputs and outputs that a configuration may ask for.
 const PORTS_MAX: usize = 1024;
-/// How many unused ports of a side are told one by one.
+/// Number of unused ports of a side that are named one by one.
 const UNUSED_MAX: usize = 16;
 
 /// Numbers of inputs and outputs of every element, checked against its class.

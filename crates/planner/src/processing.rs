@@ -29,7 +29,7 @@ impl Flows {
     }
 }
 
-/// All ports of the graph in one numbering: inputs of an element, then its outputs.
+/// Numbering of all ports of the graph: inputs of an element, then its outputs.
 struct Numbering {
     first: Vec<usize>,
     counts: Vec<(usize, usize)>,
@@ -59,7 +59,7 @@ impl Numbering {
         self.first[element] + self.counts[element].0 + port
     }
 
-    /// All of an element.
+    /// Ports of an element.
     fn ports(&self, element: usize) -> Range<usize> {
         let (inputs, outputs) = self.counts[element];
         let first = self.first[element];
@@ -103,7 +103,7 @@ pub(super) fn resolve(
     }
 }
 
-/// Gives agnostic ports their neighbours' flow, from those on that have one of their own; what is left is push.
+/// Propagates flow to agnostic ports from neighbours that have one; the remaining ones are push.
 fn spread(router: &Router, classes: &[&'static Class], numbers: &Numbering, flow: &mut [Flow]) {
     let agnostic: Vec<bool> = flow.iter().map(|&f| f == Flow::Agnostic).collect();
     let mut linked = vec![Vec::new(); flow.len()];

@@ -1,4 +1,4 @@
-//! Which queues of devices the copies of elements have.
+//! Assignment of devices' queues to copies of elements.
 
 use super::title;
 use engine::placement::{Device, Placement};

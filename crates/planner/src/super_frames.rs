@@ -35,7 +35,7 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     }
 }
 
-/// For each element, whether it carries super-frames on to a port.
+/// For each element, true if it carries super-frames on to a port.
 fn leads(plan: &Plan) -> Vec<bool> {
     let elements = &plan.elements;
     let carries = |element: usize| elements[element].carries_super_frames();

@@ -10,7 +10,7 @@ pub(super) struct ToDo {
 }
 
 impl ToDo {
-    /// These of so many elements.
+    /// A work list of these elements, of `elements` in all.
     pub(super) fn new(first: impl Iterator<Item = usize>, elements: usize) -> ToDo {
         let mut to_do = ToDo {
             queue: VecDeque::new(),
