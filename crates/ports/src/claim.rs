@@ -1,9 +1,9 @@
-//! That one program has a device.
+//! Exclusive use of a device by one program.
 //!
 //! Linux gives the frames of an interface to every program that asks for them: two routers on one interface forward
-//! each frame twice, and neither notices. So a program that opens an interface claims it: it listens at an abstract UNIX
-//! address that is named after it. Such addresses belong to a network namespace, as interfaces do, and the kernel frees
-//! them when the process ends, however it ends.
+//! each frame twice, and neither notices. So a program that opens an interface claims it: it listens at an abstract
+//! UNIX address that is named after the interface. Such addresses belong to a network namespace, as interfaces do, and
+//! the kernel frees them when the process ends, however it ends.
 
 use crate::{sys, unix_diag};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -18,7 +18,7 @@ const CAP_NET_RAW: u64 = 1 << 13;
 
 /// Held as long as the device is open.
 pub(crate) struct Claim {
-    /// Nobody is let in: who connects learns from the kernel who listens.
+    /// Accepts no connections: a program that connects learns from the kernel which process listens.
     _listener: UnixListener,
 }
 
@@ -26,13 +26,13 @@ fn name_of(device: &str) -> String {
     format!("ashlar/device/{device}")
 }
 
-/// What comes of claiming a device.
+/// Result of claiming a device.
 pub(crate) enum Claimed {
-    /// It is ours, as long as the claim lives.
+    /// The device is ours as long as the claim lives.
     Now(Claim),
-    /// It was ours already.
+    /// The device was ours already.
     Before,
-    /// Somebody who cannot have it says to have it; a text for people.
+    /// A program that cannot have the device claims it; a text for people.
     Spoilt(String),
 }
 
@@ -74,7 +74,7 @@ pub fn user_of(device: &str) -> Option<String> {
     Some(holder.words())
 }
 
-/// Who listens at an abstract address.
+/// Process and user that listen at an abstract address.
 fn holder(name: &str) -> Option<Holder> {
     if let Some((pid, user)) = connected(name) {
         let pid = NonZeroU32::new(pid);

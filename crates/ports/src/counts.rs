@@ -25,7 +25,7 @@ impl Count {
     }
 }
 
-/// Named counters of one queue; on a cache line of its own beside those of other queues.
+/// Named counters of one queue, on a cache line of their own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Counts<const N: usize> {
@@ -47,7 +47,7 @@ impl<const N: usize> Counts<N> {
         &self.values[place]
     }
 
-    /// Appends all counters, as those of `queue`.
+    /// Appends all counters as those of `queue`.
     pub(crate) fn report(&self, queue: usize, into: &mut Vec<PortCounter>) {
         let named = self.names.iter().zip(&self.values);
         into.extend(named.map(|(name, value)| (*name, Some(queue), value.get())));

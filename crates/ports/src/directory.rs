@@ -15,24 +15,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a TAP interface's name follows where it is claimed.
+/// Prefix of a TAP interface's name in claims.
 const TAP: &str = "tap:";
 
-/// What a driver makes of a port.
+/// A port as made by its driver.
 pub(crate) struct Parts {
     pub(crate) port: Arc<dyn Port>,
     pub(crate) rx: Vec<Box<dyn RxQueue>>,
     pub(crate) tx: Vec<Box<dyn TxQueue>>,
 }
 
-/// What opens a port of who embeds the router: its receive and its transmit queues.
+/// Function of an embedding program that opens a port and returns its receive and transmit queues.
 type Maker = Box<dyn Fn(&PortRequest) -> Queues + Send + Sync>;
 
 /// Receive queues and transmit queues.
 pub type Queues = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
-/// All ports of a router, by name. See the crate's page for the names. Where a process runs several routers each has a
-/// directory; a port belongs to one of them.
+/// All ports of a router, by name; the crate's page has the names. In a process with several routers each has a
+/// directory, and a port belongs to one of them.
 #[derive(Default)]
 pub struct Directory {
     own: BTreeMap<String, (PortInfo, Maker)>,
@@ -41,18 +41,18 @@ pub struct Directory {
     events: Events,
     dpdk: DpdkSizes,
     vdevs: Vec<String>,
-    /// What names mean.
+    /// Devices by the names that stand for them.
     names: BTreeMap<String, String>,
     namespace: Option<Arc<Namespace>>,
     taps: Mutex<BTreeMap<String, Weak<Tap>>>,
     inherited: Arc<Mutex<BTreeMap<String, Vec<OwnedFd>>>>,
     /// The router's name, where there are several.
     router: Option<String>,
-    /// What routers of the process share, and what links them.
+    /// Shared ports and links between routers of the process.
     joints: Option<Arc<Joints>>,
     /// Open ports that are a part of one.
     joined: Mutex<BTreeSet<String>>,
-    /// What routers of the process have open by its [identity](identity): who has it, and how often.
+    /// Open devices of the routers of the process, by [identity](identity): the router that has it, and how often.
     taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
     /// True if other programs that have a device keep it.
     claims: bool,
@@ -79,54 +79,57 @@ impl Directory {
         directory
     }
 
-    /// Has the name before the first comma of each mean the DPDK device with the arguments after it.
+    /// Adds DPDK virtual devices: the text before the first comma is the name, and the rest the arguments.
     pub fn with_vdevs(mut self, vdevs: Vec<String>) -> Directory {
         self.vdevs = vdevs;
         self
     }
 
-    /// Has names mean devices.
+    /// Sets names that stand for devices.
     pub fn with_names(mut self, names: BTreeMap<String, String>) -> Directory {
         self.names = names;
         self
     }
 
-    /// Has Linux interfaces refused that another program has opened likewise.
+    /// Refuses Linux interfaces that another program has opened by claim.
     pub fn with_claims(mut self) -> Directory {
         self.claims = true;
         self
     }
 
-    /// Has TAP interfaces made in a network namespace, the router's.
+    /// Makes TAP interfaces in this network namespace, the router's.
     pub fn in_namespace(mut self, namespace: Arc<Namespace>) -> Directory {
         self.namespace = Some(namespace);
         self
     }
 
-    /// Has TAP interfaces taken up by queues of theirs that are open already, under the interfaces' names:
-    /// those of the process before this one.
+    /// Takes up TAP interfaces by their open queues, under the interfaces' names: queues that the previous process
+    /// passed on.
     pub fn with_queues(mut self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
         self.inherited = Arc::new(Mutex::new(inherited));
         self
     }
 
-    /// Has routers of the process share ports and be linked.
+    /// Lets routers of the process share ports and be linked.
     pub fn with_joints(mut self, joints: Arc<Joints>) -> Directory {
         self.joints = Some(joints);
         self
     }
 
-    /// What routers of the process share, and what links them.
+    /// Shared ports and links between routers of the process.
     pub fn joints(&self) -> Option<&Arc<Joints>> {
         self.joints.as_ref()
     }
 
-    /// True if a name is that of a port of the machine: not a part of a shared one, and no link between routers.
+    /// True if the name is a port of the machine, not a share of one or a link between routers.
     pub fn is_of_machine(&self, name: &str) -> bool {
         matches!(self.joint(name), Ok(None))
     }
 
-    /// What a name means if it is no port of this router alone. The error is a sentence.
+    /// The shared port or link of this name; `None` if it is a port of this router alone.
+    ///
+    /// # Errors
+    /// A sentence.
     fn joint(&self, name: &str) -> Result<Option<Joint>, String> {
         match (&self.joints, &self.router) {
             (Some(joints), Some(router)) => joints.find(router, name),
@@ -142,8 +145,8 @@ impl Directory {
         self.names().iter().all(same)
     }
 
-    /// The same for all names of one device, as [`identity`]; `None` if it is this router's alone, or has a part for
-    /// each router.
+    /// Identity of the port: the same for all names of one device, as [`identity`]. `None` if the port is this router's
+    /// alone, or has a share for each router.
     pub fn identity(&self, name: &str, namespace: Option<&str>) -> Option<String> {
         match self.joint(name) {
             Ok(None) => identity(self.meant(name), namespace),
@@ -165,8 +168,8 @@ impl Directory {
         own
     }
 
-    /// What the queues of a TAP interface are kept by while the process is replaced: its name, after the router's
-    /// where there are several.
+    /// Key under which the queues of a TAP interface are kept while the process is replaced: its name, after the
+    /// router's if there are several.
     pub fn kept_as(&self, tap: &str) -> String {
         match &self.router {
             None => tap.to_owned(),
@@ -174,7 +177,7 @@ impl Directory {
         }
     }
 
-    /// What a port is to all routers of the process, and the router that asks; `None` where there is one only.
+    /// Identity of the port within the process, and the router that asks; `None` if there is only one router.
     fn claim(&self, name: &str) -> Option<(String, &str)> {
         let namespace = self.namespace.as_ref().map(|namespace| namespace.name());
         Some((self.identity(name, namespace)?, self.router.as_deref()?))
@@ -282,7 +285,7 @@ impl Directory {
         }
     }
 
-    /// Has a name mean a port of who embeds the router, such as a test stand: what it is, and what opens it.
+    /// Adds a port of an embedding program, such as a test stand: its description, and the function that opens it.
     pub fn with_port(
         mut self,
         name: &str,
@@ -338,7 +341,7 @@ impl Directory {
         Ok(parts)
     }
 
-    /// As [`devargs`], for names given to [`with_vdevs`](Self::with_vdevs) too.
+    /// Like [`devargs`], including names given to [`with_vdevs`](Self::with_vdevs).
     fn devargs(&self, name: &str) -> Option<String> {
         let is_it = |vdev: &&String| vdev.split(',').next() == Some(name);
         self.vdevs
@@ -348,7 +351,7 @@ impl Directory {
             .or_else(|| devargs(name))
     }
 
-    /// What has happened to ports since the last call, one sentence each, oldest first.
+    /// Events of ports since the last call, one sentence each, oldest first.
     pub fn events(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.events.0))
     }

@@ -1,24 +1,24 @@
-//! How a driver's thread gives a queue what it works with: rings, which come and go with the other end, while the queue
-//! belongs to a worker.
+//! Hand-over of rings from a driver's thread to a queue: rings come and go with the other end, while the queue belongs
+//! to a worker.
 
 use crate::sys;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a queue works with.
+/// A thing that a queue works with, such as a ring.
 pub(crate) trait Given {
-    /// What becomes readable when there is something to receive.
+    /// Descriptor that becomes readable when there is something to receive.
     fn bell(&self) -> RawFd;
 }
 
-/// Where a queue finds what it works with.
+/// Mailbox from which a queue takes its rings.
 pub(crate) struct End<T> {
-    /// Changes with what is given.
+    /// Version of the content; it changes with each hand-over.
     version: AtomicU32,
-    /// What the queue has not taken yet, and whether it is in the place of all that it has.
+    /// Things not taken yet, and true if they replace those that the queue has.
     given: Mutex<(bool, Vec<T>)>,
-    /// What a sleeping worker waits for: the bells, and `kick`.
+    /// Set of descriptors on which a sleeping worker waits: the bells, and `kick`.
     pub(crate) set: OwnedFd,
     /// Says that there is something to look at: something else was given, or frames came before the worker was to be woken.
     pub(crate) kick: OwnedFd,
@@ -36,13 +36,13 @@ impl<T> End<T> {
         }))
     }
 
-    /// Has the queue take something else, or nothing.
+    /// Replaces the queue's rings, possibly by none.
     pub(crate) fn give(&self, given: Vec<T>) {
         *self.lock() = (true, given);
         self.tell();
     }
 
-    /// Has the queue take something more.
+    /// Adds a ring to the queue.
     pub(crate) fn add(&self, more: T) {
         self.lock().1.push(more);
         self.tell();
@@ -58,7 +58,7 @@ impl<T> End<T> {
     }
 }
 
-/// What a queue works with, as far as it has seen.
+/// Rings of a queue, in the last version that it has seen.
 pub(crate) struct Current<T: Given> {
     pub(crate) end: Arc<End<T>>,
     version: u32,
@@ -74,7 +74,7 @@ impl<T: Given> Current<T> {
         }
     }
 
-    /// Takes what is there now. Returns whether it is something else.
+    /// Takes the current version. Returns true if it is a new one.
     #[inline]
     pub(crate) fn follow(&mut self) -> bool {
         let now = self.end.version.load(Ordering::Acquire);
@@ -103,10 +103,10 @@ impl<T: Given> Current<T> {
         true
     }
 
-    /// Has a sleeping worker wait for the bells.
+    /// Makes a sleeping worker wait for the bells.
     ///
     /// # Errors
-    /// The kernel's; then packets are looked for every now and then.
+    /// The kernel's; packets are then looked for every now and then.
     #[cold]
     pub(crate) fn listen(&self) -> std::io::Result<()> {
         let mut bells = self.all.iter().map(Given::bell);

@@ -1,13 +1,12 @@
-//! What happened to ports.
+//! Events of ports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Things that happened to ports and that somebody should read: a link that went down, a file that
-/// cannot be written. Oldest first.
+/// Events of ports that an operator should read: a link that went down, a file that cannot be written. Oldest first.
 #[derive(Clone, Default)]
 pub(crate) struct Events(pub(crate) Arc<Mutex<Vec<String>>>);
 
-/// Events kept while nobody collects them.
+/// Maximum number of events that are kept uncollected.
 const MAX_EVENTS: usize = 1000;
 
 impl Events {

@@ -7,7 +7,7 @@ use engine::port::{PortInfo, PortRequest};
 use machine::Xdp;
 use std::net::IpAddr;
 
-/// What is known of an interface before it is opened.
+/// Properties of an interface that is not opened yet.
 pub(crate) struct Facts {
     pub(crate) now: Interface,
     /// The kernel's driver.
@@ -42,7 +42,7 @@ impl Facts {
         })
     }
 
-    /// What the interface is as a port.
+    /// Description of the interface as a port.
     pub(crate) fn info(&self, name: &str, driver: &str, queues: usize) -> PortInfo {
         let down = format!("{name} is down: bring it up with `ip link set {name} up`");
         PortInfo {
@@ -135,18 +135,18 @@ pub(crate) fn no_such(name: &str) -> String {
     format!("there is no interface {name}; this network namespace has: {known}")
 }
 
-/// How an interface is to be opened.
+/// Way to open an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// As is best.
+    /// The best way.
     Best,
-    /// By AF_PACKET, whatever else it may be.
+    /// By AF_PACKET in any case.
     Packet,
-    /// By AF_XDP, whatever else it may be.
+    /// By AF_XDP in any case.
     Xdp,
 }
 
-/// How an interface is opened, and what it offers then.
+/// Chosen way to open an interface, and the resulting description.
 fn choose(
     name: &str,
     facts: &Facts,
@@ -179,7 +179,7 @@ fn by_af_packet(name: &str, facts: &Facts, why: &str) -> PortInfo {
     info
 }
 
-/// What an interface offers.
+/// Description of an interface as a port.
 ///
 /// # Errors
 /// There is no such interface, or it carries no Ethernet frames.

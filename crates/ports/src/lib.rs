@@ -79,8 +79,8 @@ const CRC: usize = 4;
 /// Frames that buffers hold unless more is asked for.
 const USUAL: usize = 2048;
 
-/// Has packet buffers made large enough for frames of so many bytes, checksums included. Call it before a port is
-/// probed or opened.
+/// Makes packet buffers large enough for frames of `bytes` bytes, checksums included. Call it before a port is probed
+/// or opened.
 pub fn carry_frames(bytes: usize) {
     if bytes > USUAL {
         LONGEST.store(bytes, Relaxed);

@@ -22,14 +22,14 @@ const MAX_QUEUES: usize = 64;
 pub struct Sent {
     /// The transmit queue that it left by.
     pub queue: usize,
-    /// Its bytes.
+    /// Bytes of the frame.
     pub frame: Vec<u8>,
 }
 
 /// A frame that the router has not received yet.
 struct Frame {
     bytes: Vec<u8>,
-    /// Of a super-frame: payload of each segment; else 0.
+    /// Payload bytes of each segment of a super-frame; 0 for other frames.
     segment: u16,
 }
 
@@ -95,7 +95,7 @@ impl Memory {
         self.inject_all(queue, [frame]) == 1
     }
 
-    /// As [`inject`](Self::inject) for several frames, at once; returns how many were taken.
+    /// Like [`inject`](Self::inject) for several frames at once; returns how many were taken.
     pub fn inject_all<'a>(
         &self,
         queue: usize,
@@ -104,13 +104,13 @@ impl Memory {
         self.inject_each(queue, frames.into_iter().map(|frame| (frame, 0)))
     }
 
-    /// Has the port bring and take super-frames from now on, or cut them.
+    /// Makes the port bring and take super-frames (`on`), or cut them.
     pub fn carry_super_frames(&self, on: bool) {
         self.lock().super_frames = on;
     }
 
-    /// Sends a super-frame with so many bytes of payload in each segment: TCP, whose checksum has the pseudo-header's sum only.
-    /// False as [`inject`](Self::inject) says.
+    /// Injects a TCP super-frame with `segment` bytes of payload in each segment; its checksum field holds only the sum
+    /// of the pseudo-header. Returns false as [`inject`](Self::inject) does.
     pub fn inject_super_frame(&self, queue: usize, frame: &[u8], segment: u16) -> bool {
         self.inject_each(queue, [(frame, segment)].into_iter()) == 1
     }
@@ -371,7 +371,7 @@ impl TxQueue for Tx {
     }
 }
 
-/// What a memory port offers.
+/// Description of a memory port.
 pub(crate) fn probe() -> PortInfo {
     PortInfo::of_process("memory", MAX_QUEUES)
 }

@@ -1,9 +1,9 @@
-//! What the name of a port means.
+//! Meaning of port names.
 
 use crate::{dpdk, vhost, wrap};
 
-/// What DPDK is to probe, if a name means a device of it. Names that need a device of their own get one that is named after a
-/// digest of theirs, so that the same name means the same device.
+/// Arguments for DPDK's probe, if a name means a DPDK device. Devices made for a name are named after the name's
+/// digest, so that the same name means the same device.
 pub(crate) fn devargs(name: &str) -> Option<String> {
     let own = |driver: &str, rest: &str| {
         let step = |d: u32, b: u8| d.wrapping_mul(31).wrapping_add(b.into());
@@ -17,9 +17,8 @@ pub(crate) fn devargs(name: &str) -> Option<String> {
     }
 }
 
-/// What a port's name stands for, the same for all names of one device: its interface, file or DPDK device. A TAP
-/// interface is another one in another namespace. `None` for ports that are no device, of which each router has its
-/// own: `null:`, `mem:` and `ring:`.
+/// Identity of a port's device, the same for all its names: interface, file or DPDK device. TAP interfaces in different
+/// namespaces differ. `None` for ports of which each router has its own: `null:`, `mem:` and `ring:`.
 pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
     if let Ok(Some((_, inside))) = wrap::parse(name) {
         return identity(inside, namespace);
@@ -37,12 +36,12 @@ pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
     }
 }
 
-/// What of this machine a port's name means.
+/// Resource of this machine that a port's name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Means {
     /// A card, by its PCI address.
     Card(String),
-    /// Another device of DPDK.
+    /// Another DPDK device.
     Dpdk,
     /// A Linux interface, by AF_PACKET.
     Interface(String),
@@ -50,11 +49,11 @@ pub enum Means {
     Xdp(String),
     /// A TAP interface that the router makes.
     Tap,
-    /// Nothing of it.
+    /// No resource of the machine.
     Nothing,
 }
 
-/// What of this machine a port's name means.
+/// Resource of this machine that a port's name means.
 pub fn means(name: &str) -> Means {
     if let Ok(Some((_, inside))) = wrap::parse(name) {
         return means(inside);

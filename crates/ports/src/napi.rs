@@ -1,18 +1,19 @@
-//! When the kernel does its receive work (NAPI) for an interface that a router polls.
+//! Scheduling of the kernel's receive work (NAPI) for an interface that a router polls.
 //!
-//! By default an interrupt starts that work, and it goes before every thread of its core: with more packets than the
-//! core can carry, the kernel receives them all and the worker that should forward them gets no time (receive livelock).
+//! By default an interrupt starts that work, and it preempts every thread of its core. With more packets than the core
+//! can carry, the kernel receives them all, and the worker that should forward them gets no time (receive livelock).
 //! Here the work waits for the worker instead:
 //!
-//! - **AF_XDP**: the worker does it, within its own polls (SO_PREFER_BUSY_POLL). That takes interrupts that are put off for
-//!   a while after each poll: `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface. Where the kernel cannot do it in
-//!   polls (a veth since Linux 6.13), a timer does it every 50 us: packets come in groups, and it happens on the worker's core.
-//!   A longer time made packets later and brought no more of them through; a shorter one brought fewer.
-//! - **AF_PACKET** has no such polls. A thread of the kernel does the work (`threaded`), and the scheduler shares the core
-//!   between that and the worker. What exceeds both is lost where it costs least, in the queue of the device. A veth has
-//!   NAPI only while it merges packets (GRO).
+//! - **AF_XDP**: the worker does it, within its own polls (SO_PREFER_BUSY_POLL). This needs interrupts that are
+//!   deferred for a while after each poll: `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface. Where the
+//!   kernel cannot do it in polls (a veth since Linux 6.13), a timer does it every 50 us: packets come in groups, and
+//!   it runs on the worker's core. A longer time made packets later and brought no more of them through; a shorter one
+//!   brought fewer.
+//! - **AF_PACKET** has no such polls. A kernel thread does the work (`threaded`), and the scheduler shares the core
+//!   between it and the worker. Packets beyond the capacity of both are lost where it costs least, in the queue of the
+//!   device. A veth has NAPI only while it merges packets (GRO).
 //!
-//! The interface gets back what it had when its last port is closed. What somebody else has set stays.
+//! The interface gets its former settings back when its last port is closed. Settings changed by another program stay.
 
 use crate::{ethtool, sys};
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ const BY_TIMER: Settings = &[
 ];
 const BY_THREAD: Settings = &[("threaded", "1")];
 
-/// Who does the receive work of an interface.
+/// Thread or timer that does the receive work of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
     /// The worker, as it polls.
@@ -46,10 +47,10 @@ pub(crate) enum By {
     Thread,
 }
 
-/// As long as it lives, the receive work of an interface waits for the worker.
+/// Makes the receive work of an interface wait for the worker, as long as this value lives.
 pub(crate) struct Napi(String, By);
 
-/// What an interface had before, and how many ports of it are open.
+/// Former settings of an interface, and the number of its open ports.
 #[derive(Default)]
 struct Before {
     ports: usize,
@@ -65,10 +66,10 @@ fn before() -> MutexGuard<'static, BTreeMap<(String, By), Before>> {
 }
 
 impl Napi {
-    /// Has the receive work of an interface done by the worker or a thread.
+    /// Moves the receive work of an interface to the worker or a thread.
     ///
     /// # Errors
-    /// A sentence: it may not be set. The interface works all the same.
+    /// A sentence: the setting is not permitted. The interface works all the same.
     pub(crate) fn arrange(name: &str, by: By) -> Result<Napi, String> {
         let key = (name.to_owned(), by);
         let mut all = before();
@@ -147,7 +148,7 @@ fn set(changed: &mut Before, name: &str, folder: &Path, by: By) -> Result<(), St
     Ok(())
 }
 
-/// Has a veth use NAPI; whether that was a change.
+/// Makes a veth use NAPI; returns true if it did not before.
 fn give_napi(name: &str) -> Result<bool, String> {
     let refused = |e| {
         format!(
@@ -164,8 +165,8 @@ fn give_napi(name: &str) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The folder of an interface in /sys. What is mounted there may belong to another network namespace, which may have an
-/// interface of that name, too.
+/// The folder of an interface in /sys. The /sys that is mounted may belong to another network namespace, with an
+/// interface of the same name.
 fn folder(name: &str) -> Result<PathBuf, String> {
     let folder = Path::new("/sys/class/net").join(name);
     let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();

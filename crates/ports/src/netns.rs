@@ -23,14 +23,14 @@ pub struct Namespace {
     jobs: Mutex<Sender<Job>>,
 }
 
-/// What a namespace's name stands for.
+/// Namespace that a name stands for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// That namespace, as when it was entered.
+    /// The namespace that was entered.
     Same,
     /// None: the one that was entered lives on without a name.
     Nothing,
-    /// Another one, made since.
+    /// Another namespace, made since.
     Another,
 }
 
@@ -72,12 +72,12 @@ impl Namespace {
         }
     }
 
-    /// What it was opened by: a name or a path.
+    /// Name or path by which it was opened.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the name stands for now.
+    /// Namespace that the name stands for now.
     pub fn named(&self) -> Named {
         // That of a process may go with it, and the process's number to another one.
         if self.path.starts_with("/proc") {

@@ -70,7 +70,7 @@ fn length(rest: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// What the port offers.
+/// Description of the port.
 ///
 /// # Errors
 /// The text behind `null:` is not a frame length.

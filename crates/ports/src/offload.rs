@@ -1,12 +1,12 @@
-//! Work that Linux leaves to the device and that a router must do itself: unfinished checksums and
-//! segmentation of super-frames (GSO), as a virtio-net header announces them (virtio 1.2, 5.1.6).
+//! Offloads that Linux leaves to the device and that a router must do itself: unfinished checksums and segmentation of
+//! super-frames (GSO), announced by a virtio-net header (virtio 1.2, 5.1.6).
 //!
-//! A frame between two Linux network namespaces, or from a TAP, may carry a checksum field that
-//! holds only the pseudo-header's sum, and may be 64 KiB of TCP that nobody has cut yet. Frames must
-//! not leave for a real wire like this. Linux tells of TCP over IPv4 and over IPv6 and of UDP (UDP_L4); any of them may be in
-//! [tunnels](tunnel). Where it has other kinds (SCTP, lists of fragments), the socket gives an error in the frame's place. On the way out, segments of a flow that follow one another become a super-frame again
-//! (see [`merge`]): the kernel's way to a peer on the same machine costs the same for 64 KiB as for a segment, and a device
-//! that cannot cut has the kernel do it.
+//! A frame between two Linux network namespaces, or from a TAP, may carry a checksum field that holds only the
+//! pseudo-header's sum, and may be 64 KiB of uncut TCP. Such frames must not reach a real wire. Linux announces TCP
+//! over IPv4 and IPv6 and UDP (UDP_L4); each may be in [tunnels](tunnel). In place of a frame of another kind (SCTP,
+//! lists of fragments), the socket returns an error. On the way out, consecutive segments of a flow become a
+//! super-frame again (see [`merge`]): the kernel's path to a peer on the same machine costs the same for 64 KiB as for
+//! a segment. For a device that cannot segment, the kernel does.
 
 pub(crate) mod merge;
 mod tunnel;
@@ -50,7 +50,7 @@ impl VnetHeader {
         }
     }
 
-    /// Writes the header of a frame whose headers have so many bytes.
+    /// Encodes the header for a frame whose own headers have `headers` bytes.
     fn bytes(&self, headers: usize) -> [u8; VNET_LEN] {
         let mut b = [0; VNET_LEN];
         (b[0], b[1]) = (self.flags, self.kind);
@@ -100,7 +100,7 @@ impl VnetHeader {
 /// Segments of a super-frame at most: 64 KiB in the smallest that Linux makes of TCP (sysctl tcp_min_snd_mss). One byte in each
 /// segment would make 65,000 packets of one frame.
 const SEGMENTS: usize = 1366;
-/// Segments of a super-frame that is carried whole: whoever cuts it does so in one turn.
+/// Maximum number of segments of a super-frame that is carried whole: it is cut in one turn.
 const SEGMENTS_WHOLE: usize = 128;
 
 /// Why a super-frame could not be cut.
@@ -110,14 +110,14 @@ pub(crate) enum CutError {
     Unknown,
     /// The super-frame would become too many packets.
     TooMany,
-    /// The pool has run dry; what came before was delivered.
+    /// The pool ran dry; earlier segments were delivered.
     NoBuffer,
     /// A segment is longer than a packet buffer.
     TooLong,
 }
 
-/// Where the headers of a super-frame of `len` bytes lie, and those of tunnels around them; `None` if they do not fit what its
-/// virtio-net header says.
+/// Offsets of the headers of a super-frame of `len` bytes, and its tunnels; `None` if they do not fit its virtio-net
+/// header.
 fn shape(vnet: &VnetHeader, head: &[u8], len: usize) -> Option<(Shape, Tunnel)> {
     let mut at = 12;
     while matches!(head.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
@@ -184,8 +184,8 @@ fn begins_at(packet: &[u8], start: usize, tcp: bool) -> bool {
     }
 }
 
-/// Where the headers of a super-frame of `len` bytes lie, if it can be carried whole and its segments fit into `room` bytes. All
-/// headers must lie in `head`.
+/// Offsets of the headers of a super-frame of `len` bytes, if it can be carried whole and its segments fit into `room`
+/// bytes. All headers must lie in `head`.
 pub(crate) fn whole(vnet: &VnetHeader, head: &[u8], len: usize, room: usize) -> Option<Shape> {
     let shape = Shape::of_frame(head, len)?;
     let kind = if shape.v6 { GSO_TCPV6 } else { GSO_TCPV4 };
@@ -206,7 +206,7 @@ pub(crate) struct Cut {
     shape: Shape,
     tunnel: Tunnel,
     segment: usize,
-    /// Bytes of payload, and those of the segments that were made.
+    /// Bytes of payload, and of segments already made.
     total: usize,
     start: usize,
     index: usize,
@@ -214,7 +214,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Begins with a frame that has so many bytes behind its head.
+    /// Begins to cut a frame with `tail` bytes after its head.
     ///
     /// # Errors
     /// See [`CutError`].
@@ -295,8 +295,8 @@ pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
     packets
 }
 
-/// What the kernel is given for these frames: each super-frame or single frame with its virtio-net header in front; for tests
-/// on any bytes.
+/// Messages to the kernel for these frames: each super-frame or single frame after its virtio-net header; for tests on
+/// arbitrary bytes.
 pub fn fold(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut at, mut sent, mut head) = (0, Vec::new(), merge::Head::PLAIN);
     while at < frames.len() {

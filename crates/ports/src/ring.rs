@@ -1,5 +1,5 @@
-//! `ring:NAME`: what is sent to transmit queue n is received from receive queue n, in this process.
-//! For joining two parts of a configuration, on the same or on other cores, as a cable would.
+//! `ring:NAME`: packets sent to transmit queue n are received from receive queue n, in this process. It joins two parts
+//! of a configuration, on the same or on other cores, as a cable would.
 
 use crate::directory::Parts;
 use crate::sys;
@@ -65,7 +65,7 @@ impl TxQueue for Tx {
     }
 }
 
-/// What the port offers.
+/// Description of the port.
 pub(crate) fn probe() -> PortInfo {
     PortInfo {
         mtu: engine::packet::pool::data_bytes() - 14,

@@ -58,7 +58,7 @@ pub(crate) fn privately<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T
     })
 }
 
-/// Who listens at the UNIX address that a socket is connected to: process (0 if it cannot be seen) and user.
+/// Process (0 if invisible) and user that listen at the UNIX address to which a socket is connected.
 pub(crate) fn peer(socket: &OwnedFd) -> io::Result<(u32, u32)> {
     let mut who = libc::ucred {
         pid: 0,
@@ -428,7 +428,8 @@ pub(crate) fn poll<const N: usize>(fds: [RawFd; N], limit: Duration) -> [bool; N
     list.map(|entry| entry.revents != 0)
 }
 
-/// Has every other thread of this process pass a full memory barrier before this returns; false if the kernel cannot.
+/// Makes every other thread of this process pass a full memory barrier before this returns; returns false if the kernel
+/// cannot.
 pub(crate) fn barrier_on_all_threads() -> bool {
     const PRIVATE_EXPEDITED: c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: c_int = 1 << 4;
@@ -487,7 +488,7 @@ pub(crate) fn epoll_wait(set: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// What the calling thread has had of its core; `None` if the kernel does not tell.
+/// Processor time of the calling thread; `None` if the kernel does not tell.
 pub(crate) fn usage() -> Option<Usage> {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -1,12 +1,11 @@
-//! `tap:NAME`: a TAP interface that the port makes, or one that is there.
+//! `tap:NAME`: a TAP interface that the port makes, or an existing one.
 //!
-//! It goes away with the port, except that control can have it stay as the TAP interface of a device: what
-//! operators and routing daemons know as the router's interface, with its addresses and routes. Such a TAP is
-//! taken up again by its name.
+//! The interface ends with the port, except that control can keep it as the TAP interface of a device. Operators and
+//! routing daemons know it as the router's interface, with its addresses and routes. Such a TAP is taken up again by
+//! its name.
 //!
-//! Queues are the kernel's (IFF_MULTI_QUEUE). No offload is offered to the kernel, so it completes
-//! checksums and cuts super-frames itself before a frame gets here. One frame is one system call:
-//! a TAP has nothing like `recvmmsg`.
+//! Queues are the kernel's (IFF_MULTI_QUEUE). No offload is offered to the kernel, so it completes checksums and cuts
+//! super-frames before a frame gets here. One frame is one system call: a TAP has nothing like `recvmmsg`.
 
 use crate::counts::Count;
 use crate::directory::Parts;
@@ -21,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) const MAX_QUEUES: usize = 64;
-/// How long a queue that was found empty is left alone. A worker that forwards other ports' packets comes by
-/// every few microseconds, and a look is a system call; what daemons say may wait this long.
+/// Pause after a queue was found empty. A worker that forwards other ports' packets comes by every few microseconds,
+/// and a look is a system call; packets of daemons may wait this long.
 const REST: Duration = Duration::from_micros(50);
 
 #[derive(Default)]
@@ -69,12 +68,12 @@ impl Tap {
         sys::tap_name(&self.queues[0].fd).unwrap_or_else(|_| self.name.clone())
     }
 
-    /// Its queues' descriptors. As long as one of them is open somewhere, the interface has a carrier.
+    /// Descriptors of the queues. The interface has a carrier as long as one of them is open.
     pub fn queues(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.queues.iter().map(|queue| queue.fd.as_fd())
     }
 
-    /// Has the interface stay when the port is closed, with all that the kernel knows of it.
+    /// Keeps the interface when the port is closed, with the kernel's state of it.
     ///
     /// # Errors
     /// The kernel's.
@@ -105,8 +104,8 @@ impl Tap {
         sys::tap_name(&self.queues[0].fd).is_err()
     }
 
-    /// Makes the interface again, in the namespace of the calling thread; it is down. Whoever holds
-    /// queues of the deleted one should close them: they wake sleepers for nothing.
+    /// Makes the interface again, in the namespace of the calling thread; it is down. Other holders of queues of the
+    /// deleted interface should close them, as they wake sleepers in vain.
     pub(crate) fn restore(&self) -> io::Result<()> {
         for queue in &self.queues {
             sys::replace(&queue.fd, sys::tap(&self.name)?)?;
@@ -142,7 +141,7 @@ impl Tap {
     }
 }
 
-/// What packets begin with.
+/// Layer at which packets begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layer {
     /// An IP header: a TUN interface.
@@ -178,7 +177,7 @@ struct Rx {
     counts: Arc<Counters>,
     layer: Layer,
     clock: Clock,
-    /// When to look into the queue again.
+    /// Time of the next look into the queue.
     look: Time,
 }
 
@@ -248,7 +247,7 @@ impl TxQueue for Tx {
     }
 }
 
-/// What the port offers.
+/// Description of the port.
 pub(crate) fn probe() -> PortInfo {
     PortInfo {
         mac: [0; 6],
@@ -307,8 +306,10 @@ pub(crate) fn failed(kind: &str, name: &str, e: &io::Error) -> String {
     }
 }
 
-/// A port of an interface's queues (one at least), with so many for each direction. The error is the
-/// system's, which has no descriptors left.
+/// A port with these queues of an interface (at least one), and a number of queues for each direction.
+///
+/// # Errors
+/// The system's: no descriptors are left.
 pub(crate) fn parts(
     layer: Layer,
     name: &str,

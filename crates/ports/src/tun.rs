@@ -12,7 +12,7 @@ use engine::port::{PortInfo, PortRequest};
 use std::net::Ipv4Addr;
 use wire::{EtherAddr, Prefix4};
 
-/// What the interface is to be.
+/// Settings of the interface.
 struct Settings {
     layer: Layer,
     name: String,
@@ -68,7 +68,7 @@ fn settings(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// What the port offers.
+/// Description of the port.
 pub(crate) fn probe(text: &str) -> Result<PortInfo, String> {
     let settings = settings(text)?;
     Ok(PortInfo {

@@ -1,6 +1,6 @@
-//! Who owns an abstract UNIX address, as the kernel tells anybody (sock_diag(7)).
+//! Owner of an abstract UNIX address, as the kernel tells any process (sock_diag(7)).
 //!
-//! Nobody can forge it, and it needs no connection: whoever fills a listener's queue cannot hide who listens.
+//! The answer cannot be forged, and needs no connection: filling a listener's queue does not hide the listener.
 
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{
@@ -68,7 +68,7 @@ fn request() -> Vec<u8> {
     request
 }
 
-/// Whose socket a message is about, if it is a stream that has that name.
+/// Owner of the socket in a message, if it is a stream with that name.
 fn bound_to(message: &Message, name: &str) -> Option<Owner> {
     let (head, rest) = message.body.split_first_chunk::<16>()?;
     let [AF_UNIX, SOCK_STREAM, _, _, inode @ ..] = *head else {

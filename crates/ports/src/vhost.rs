@@ -21,13 +21,13 @@ pub(crate) struct Vhost {
     is_client: bool,
 }
 
-/// What DPDK is told for `vhost:PATH,WORDS`.
+/// Arguments of DPDK for `vhost:PATH,WORDS`.
 pub(crate) fn words(rest: &str) -> String {
     format!("iface={rest}")
 }
 
 impl Vhost {
-    /// What a device of DPDK is, `NAME,WORD=VALUE,...`, if net_vhost drives it.
+    /// Settings of a DPDK device `NAME,WORD=VALUE,...`, if net_vhost drives it.
     pub(crate) fn of(devargs: &str) -> Option<Vhost> {
         let mut words = devargs.split(',');
         let name = words.next()?;

@@ -1,4 +1,4 @@
-//! What a worker sleeps on: its queues' descriptors and a wake-up call from other threads.
+//! Sleep of a worker on its queues' descriptors and a wake-up call from other threads.
 
 use crate::sys;
 use engine::waiter::Usage;
@@ -23,7 +23,7 @@ pub struct Waker(Arc<OwnedFd>);
 pub enum Woken {
     /// A descriptor is readable.
     Ready,
-    /// Somebody called [`Waker::wake`].
+    /// Another thread called [`Waker::wake`].
     Called,
     /// The time is over, or a signal arrived.
     Timeout,
@@ -113,7 +113,7 @@ impl engine::waiter::Waiter for OfWorker {
     }
 }
 
-/// What a worker sleeps on, and what wakes it; see `router::Router::start`.
+/// The waiter of a worker, and the function that wakes it; see `router::Router::start`.
 ///
 /// # Errors
 /// The process or the system has no descriptors left.

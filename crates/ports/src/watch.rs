@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Watched {
     pub(crate) name: String,
     events: Events,
-    /// As it is now, and as it was seen last, should it be gone now.
+    /// Present state, `None` while the interface is gone; and the last known state.
     seen: Mutex<(Option<Interface>, Option<Interface>)>,
     running: AtomicBool,
     mtu: AtomicUsize,
@@ -32,7 +32,7 @@ pub(crate) struct Watched {
     promiscuous: AtomicBool,
     /// Times that the interface went up, down, away or came back.
     pub(crate) changes: Count,
-    /// Has the watcher look again.
+    /// Wakes the watcher.
     bell: OwnedFd,
 }
 
@@ -64,12 +64,12 @@ impl Watched {
         self.running.load(Relaxed)
     }
 
-    /// Its MTU now.
+    /// Present MTU.
     pub(crate) fn mtu(&self) -> usize {
         self.mtu.load(Relaxed)
     }
 
-    /// What a port of it is now: with the address and the MTU that it has, or had last.
+    /// Description of its port now: with the present, or last known, address and MTU.
     pub(crate) fn info(&self, info: &PortInfo) -> PortInfo {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut info = info.clone();
@@ -84,7 +84,7 @@ impl Watched {
         self.promiscuous.load(Relaxed)
     }
 
-    /// Has the watcher see to it that they are heard, or no longer.
+    /// Makes the watcher switch the reception of other stations' frames on or off.
     pub(crate) fn hear_others(&self, promiscuous: bool) {
         if self.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
             self.look_again();
@@ -96,12 +96,12 @@ impl Watched {
         self.events.say(format!("{}: {text}", self.name));
     }
 
-    /// Has the watcher look again now.
+    /// Makes the watcher look again now.
     pub(crate) fn look_again(&self) {
         sys::signal(&self.bell);
     }
 
-    /// Compares the interface with what is known, and says what has changed.
+    /// Compares the interface with the last known state, and reports changes.
     fn look(&self, control: &OwnedFd) -> Option<Interface> {
         let now = sys::interface(control, &self.name).ok();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,8 +128,8 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Watches from here on, in the network namespace of the caller. `follow` is told what is there, now and whenever that may
-    /// have changed.
+    /// Starts watching, in the network namespace of the caller. `follow` gets the state of the interface, now and
+    /// whenever it may have changed.
     ///
     /// # Errors
     /// A sentence: `follow` failed now, or the process has no descriptors or threads left.
@@ -189,7 +189,7 @@ impl Drop for Watcher {
     }
 }
 
-/// What to say about a change, once.
+/// Text about a change, reported once.
 fn change(before: Option<&Interface>, now: Option<&Interface>) -> Option<String> {
     match (before, now) {
         (Some(_), None) => Some("the interface is gone; waiting for it to come back".into()),

@@ -103,7 +103,7 @@ fn null_takes_key_and_table(directory: &Directory) {
     directory.close(name);
 }
 
-/// What fits rules of every kind.
+/// Rules of every kind.
 fn rules(queue: u16) -> Vec<(Match, Option<u16>)> {
     macro_rules! flow {
         ($kind:ident $src:expr, $dst:expr, $protocol:expr) => {
@@ -146,8 +146,8 @@ fn settled(port: &dyn Port) -> Directed {
     }
 }
 
-/// net_failsafe keeps rules for the devices that it stands for, and this one has none yet: it takes them all, and no
-/// packet comes. What a card does with them is not tried here.
+/// net_failsafe keeps rules for the devices behind it, and this one has none yet: it takes all rules, and no packet
+/// comes. A card's treatment of rules is not tested here.
 fn rules_reach_a_driver_that_takes_them(directory: &Directory) {
     let name = "net_failsafe0,mac=02:00:00:00:00:01,exec(true)";
     let port = directory.open(name, &request(2)).unwrap().port;
@@ -237,7 +237,7 @@ fn ring_keeps_bytes_and_order(directory: &Directory) {
     directory.close(name);
 }
 
-/// Also frames that are longer than a buffer: net_pcap delivers them in several segments.
+/// Tests also frames that are longer than a buffer: net_pcap delivers them in several segments.
 fn capture_file_crosses(directory: &Directory) {
     let path = std::env::temp_dir().join(format!("ashlar-eal-{}.pcap", std::process::id()));
     let mut file = Vec::new();

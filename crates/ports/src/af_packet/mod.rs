@@ -36,8 +36,8 @@ use tie::Tie;
 const MAX_QUEUES: usize = 64;
 /// Frames that a receive socket's buffer holds, at least.
 const MIN_FRAMES: usize = 8192;
-/// What the kernel charges for a frame of 1500 bytes (its structures included), halved: it doubles
-/// the size that it is asked for.
+/// Half of the memory that the kernel charges for a frame of 1500 bytes, its structures included. The kernel doubles
+/// the buffer size that it is asked for.
 const FRAME_CHARGE: usize = 4096 / 2;
 
 /// A packet socket. Its descriptor keeps its number when the watcher puts a fresh socket there.
@@ -65,7 +65,7 @@ impl Socket {
     }
 }
 
-/// What queues, watcher and control share.
+/// State shared by the queues, the watcher and control.
 struct Shared {
     interface: Arc<Watched>,
     buffer_bytes: usize,
@@ -125,7 +125,7 @@ impl Port for AfPacket {
     }
 }
 
-/// What an interface offers by AF_PACKET.
+/// Description of an interface as an AF_PACKET port.
 pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
     let mut info = facts.info(name, "af_packet", MAX_QUEUES);
     info.super_frames = true;
@@ -163,10 +163,10 @@ fn explain(name: &str, e: &io::Error) -> String {
     }
 }
 
-/// Opens an interface, of which `info` is known.
+/// Opens an interface, which `info` describes.
 ///
 /// # Errors
-/// A sentence: no permission, too many queues asked.
+/// A sentence: no permission, or too many queues asked for.
 pub(crate) fn open(
     name: &str,
     info: PortInfo,

@@ -27,10 +27,10 @@ const BAD_OFFLOAD: usize = 3;
 const NO_BUFFER: usize = 4;
 const ERRORS: usize = 5;
 
-/// A super-frame of which some segments have not been made yet.
+/// A super-frame that is only partly cut into segments.
 struct Rest {
     cut: Cut,
-    /// Its place in the intake, which has the rest of its bytes.
+    /// Its place in the intake, which holds the rest of its bytes.
     place: usize,
     head: Vec<u8>,
 }
@@ -38,8 +38,8 @@ struct Rest {
 pub(super) struct Rx {
     socket: Arc<Socket>,
     intake: Intake,
-    /// What the last system call brought beyond what the caller asked for: a super-frame can be more packets than that. First
-    /// the rest of one, then frames, the first of which has the place `first_held` in the intake.
+    /// Frames of the last system call beyond what the caller asked for, as a super-frame can be more packets than that.
+    /// First the remaining segments of one, then frames, the first of which is at place `first_held` of the intake.
     rest: Option<Rest>,
     hold: Tail<Packet>,
     held: Head<Packet>,
@@ -49,8 +49,8 @@ pub(super) struct Rx {
     guess: usize,
     /// True if super-frames are wanted whole.
     carries: bool,
-    /// There was no buffer last time. Frames wait in the kernel then, which counts those that it drops; here it counts
-    /// how often buffers run out, not how often one looks.
+    /// True if no buffer was free last time. Frames then wait in the kernel, which counts the ones it drops. The
+    /// counter here counts how often buffers run out, not the attempts.
     short: bool,
     counts: Arc<Counts<6>>,
 }
@@ -72,8 +72,8 @@ impl Rx {
         }
     }
 
-    /// One system call, when nothing is left of the last one: receives up to `ask` frames, appends packets while `into` has
-    /// fewer than `limit` and holds the other frames. Returns the number of frames.
+    /// Receives up to `ask` frames in one system call, when nothing is left of the last one. Appends packets until
+    /// `into` has `limit` of them, and holds the other frames. Returns the number of frames.
     fn burst(&mut self, into: &mut Batch, limit: usize, ask: usize) -> usize {
         let mut rooms = [const { None }; BURST];
         let mut short = false;
@@ -114,7 +114,8 @@ impl Rx {
         n
     }
 
-    /// Makes packets of what is left of the last system call, while `into` has fewer than `limit`. True if nothing is left.
+    /// Makes packets of the frames held since the last system call, until `into` has `limit` of them. Returns true if
+    /// none is left.
     fn go_on(&mut self, into: &mut Batch, limit: usize) -> bool {
         if let Some(mut rest) = self.rest.take()
             && !self.segments(&mut rest.cut, (rest.place, &rest.head), into, limit)

@@ -136,7 +136,7 @@ pub(super) fn take_drops(socket: &OwnedFd) -> u64 {
 #[derive(Clone, Copy)]
 struct Control([u8; 64]);
 
-/// What the kernel told about a received frame.
+/// The kernel's information about a received frame.
 pub(super) struct Message {
     /// Bytes of the frame that were stored.
     pub(super) len: usize,
@@ -232,7 +232,7 @@ impl Intake {
         check(got).map(|n| n as usize)
     }
 
-    /// What was received at place `i`.
+    /// Information about the frame at place `i`.
     pub(super) fn message(&self, i: usize) -> Message {
         let message = &self.messages[i];
         Message {
@@ -281,7 +281,7 @@ impl Intake {
 /// Pieces of memory of one `sendmmsg`: of each message a virtio-net header with the headers of a super-frame, and its frames.
 const PIECES: usize = 4 * BURST;
 
-/// How frames are sent.
+/// Parameters of sending frames.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     /// True if the interface takes super-frames made of frames.
@@ -320,7 +320,7 @@ impl Outlet {
     /// Sends frames without waiting. Returns how many of the first ones were taken, at least one.
     ///
     /// # Errors
-    /// It concerns the first frames, so many of them.
+    /// The kernel's, with the number of frames at the front that it concerns.
     pub(super) fn send<'a>(
         &mut self,
         fd: RawFd,

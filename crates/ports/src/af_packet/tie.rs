@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What the sockets are tied to.
+/// Binding of the sockets to an interface; the watcher renews it.
 pub(super) struct Tie {
     shared: Arc<Shared>,
     /// Index of the interface that the sockets are tied to, and whether they hear other stations.
@@ -62,7 +62,7 @@ impl Tie {
         Ok(())
     }
 
-    /// Has the kernel receive by a thread. An interface that came back does not know of it.
+    /// Makes a kernel thread receive for the interface. This is lost when an interface disappears and comes back.
     fn arrange(&mut self) {
         self.napi = None;
         let arranged = Napi::arrange(&self.shared.interface.name, By::Thread);

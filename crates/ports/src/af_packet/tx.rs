@@ -35,7 +35,7 @@ impl Tx {
         }
     }
 
-    /// Which counter a frame is dropped under after this error; `None` if it is to be tried again.
+    /// Counter under which a frame is dropped after this error; `None` if sending is to be tried again.
     fn fate(&self, code: Option<i32>) -> Option<usize> {
         match code {
             // No room now. While the link is down there never will be, and old frames must not

@@ -1,13 +1,14 @@
-//! Linux interfaces by AF_XDP: frames go from the driver to the router's memory before the kernel makes anything of them.
+//! Linux interfaces by AF_XDP: frames go from the driver to the router's memory before the kernel processes them.
 //!
-//! - **What is the kernel's stays with it**: IP packets to its own addresses on the interface, and what finds neighbours for
-//!   these ([`program`]). So a machine stays reachable by the interface that a router has. The watcher follows the addresses.
-//! - **Queues** of the interface have a socket each. A receive queue of the port has several of them where the interface has
-//!   more, so that none is left out.
-//! - **The worker does the kernel's receive work** in its polls (SO_PREFER_BUSY_POLL) where the kernel can do that, so that overload
-//!   costs no time.
-//! - **Frames are copied** between the socket's memory and packet buffers. Packets stay the pool's, whatever becomes of the
-//!   interface.
+//! - **The kernel keeps its own packets**: IP packets to its own addresses on the interface, and neighbour discovery
+//!   for these ([`program`]). So a machine stays reachable by an interface that a router uses. The watcher follows the
+//!   addresses.
+//! - **Queues** of the interface have a socket each. If the interface has more queues than the port, a receive queue of
+//!   the port has several sockets, so that none is left out.
+//! - **The worker does the kernel's receive work** in its polls (SO_PREFER_BUSY_POLL) where the kernel can do that, so
+//!   that overload costs no time.
+//! - **Frames are copied** between the socket's memory and packet buffers. Packets belong to the pool, whatever happens
+//!   to the interface.
 //! - **Changes** of the interface are the watcher's task: it makes sockets for one that came back.
 //!
 //! DPDK's driver of the same name is not used: it takes all frames away from the kernel, wants hugepages, polls without
@@ -45,7 +46,7 @@ const POLLED_ON: Duration = Duration::from_millis(2);
 /// A frame's header and a VLAN tag, which the MTU does not count.
 const HEADERS: usize = 18;
 
-/// What queues, watcher and control share.
+/// State shared by the queues, the watcher and control.
 struct Shared {
     interface: Arc<Watched>,
     frames: u32,
@@ -54,11 +55,11 @@ struct Shared {
     told: Mutex<Told>,
 }
 
-/// What control is told.
+/// State that control reads.
 #[derive(Default)]
 struct Told {
     sockets: Vec<Arc<Socket>>,
-    /// What sockets that are closed had counted: frames dropped for want of room, and frames that could not be sent.
+    /// Counts of closed sockets: frames dropped for lack of room, and frames that could not be sent.
     before: (u64, u64),
     remarks: Vec<String>,
 }
@@ -228,7 +229,7 @@ impl Port for AfXdp {
     }
 }
 
-/// What an interface offers by AF_XDP.
+/// Description of an interface as an AF_XDP port.
 pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
     let (rx, tx) = facts.channels;
     let mut info = PortInfo {
@@ -253,10 +254,10 @@ pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
     info
 }
 
-/// Opens an interface, of which `info` is known.
+/// Opens an interface, which `info` describes.
 ///
 /// # Errors
-/// A sentence: no permission, another program has it, too many queues asked.
+/// A sentence: no permission, another program has the interface, or too many queues asked for.
 pub(crate) fn open(
     name: &str,
     info: PortInfo,

@@ -4,10 +4,10 @@
 use crate::{ethtool, sys};
 use std::io;
 
-/// As long as it lives, a device leaves received frames as they are.
+/// Switches off a device's changes to received frames (LRO, VLAN stripping) as long as this value lives.
 pub(super) struct Plain {
     name: String,
-    /// What it did before.
+    /// Flags that were on before.
     flags: u32,
 }
 
@@ -26,7 +26,7 @@ impl Plain {
 }
 
 impl Drop for Plain {
-    /// Nothing happens where the interface is gone.
+    /// Does nothing if the interface is gone.
     fn drop(&mut self) {
         if self.flags != 0
             && let Ok(control) = sys::control_socket()

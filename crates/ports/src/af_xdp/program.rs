@@ -1,7 +1,7 @@
-//! The XDP program of an interface: what is the kernel's goes to the kernel, all else to the port's sockets.
+//! The XDP program of an interface: it passes the kernel's packets to the kernel, all others to the port's sockets.
 //!
-//! The kernel's are IP packets to an address that it has on this interface, ARP for such an address, and neighbour solicitations
-//! and advertisements for one. A queue without a socket leaves its frames to the kernel.
+//! The kernel's packets are IP packets to an address that it has on this interface, and ARP, neighbour solicitations
+//! and advertisements for such an address. A queue without a socket leaves its frames to the kernel.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub(super) fn key(address: IpAddr) -> [u8; KEY] {
     }
 }
 
-/// One instruction (RFC 9669, section 3).
+/// An instruction (RFC 9669, section 3).
 #[derive(Clone, Copy)]
 struct Instruction {
     code: u8,
@@ -37,7 +37,7 @@ impl Instruction {
     }
 }
 
-/// Where to go on.
+/// Target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {
     Port,
@@ -150,7 +150,7 @@ impl Program {
         self.put(0x95, 0, 0, 0, 0);
     }
 
-    /// Goes on at a label if a register has, or has not, a value.
+    /// Jumps to a label if a register has, or has not, a value.
     fn if_is(&mut self, register: u8, value: i32, label: Label) {
         self.jump(0x15, register, 0, value, label);
     }

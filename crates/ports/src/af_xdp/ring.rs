@@ -6,14 +6,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// One end of a ring: the one that puts places in, or the one that takes them out. Numbers count on for ever, modulo 2^32.
+/// One end of a ring: the one that inserts entries, or the one that removes them. Indices count up without end, modulo
+/// 2^32.
 pub(super) struct Ring {
     region: Region,
     at: XdpRingOffset,
     size: u32,
     /// Bytes of a place.
     step: usize,
-    /// What this end has put in or taken out, told or not.
+    /// Index of the next entry of this end, published or not.
     next: u32,
 }
 
@@ -65,7 +66,7 @@ impl Ring {
         self.size
     }
 
-    /// True if the kernel must be told of what was put in.
+    /// True if the kernel must be called to see new entries.
     #[inline]
     pub(super) fn needs_call(&self) -> bool {
         let flags = self.at.flags.map(|at| self.number(at).load(Relaxed));
@@ -108,7 +109,7 @@ impl Ring {
         self.region.word(place + 12).store(more, Relaxed);
     }
 
-    /// Tells the kernel what was put in.
+    /// Publishes the inserted entries to the kernel.
     #[inline]
     pub(super) fn publish(&self) {
         self.number(self.at.producer).store(self.next, Release);
@@ -137,7 +138,7 @@ impl Ring {
         piece
     }
 
-    /// The part of a frame so many places on.
+    /// The piece of a frame that lies `ahead` entries on.
     #[inline]
     pub(super) fn peek(&self, ahead: u32) -> Piece {
         let place = self.place(self.next.wrapping_add(ahead));
@@ -148,7 +149,7 @@ impl Ring {
         }
     }
 
-    /// Tells the kernel what was taken out.
+    /// Publishes the removed entries to the kernel.
     #[inline]
     pub(super) fn release(&self) {
         self.number(self.at.consumer).store(self.next, Release);

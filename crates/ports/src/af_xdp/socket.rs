@@ -36,7 +36,7 @@ const TRIES: usize = 64;
 /// Shortest frame: its header (IEEE 802.3 without the padding).
 const SHORTEST: usize = 14;
 
-/// What both ends and control share.
+/// State shared by both ends and control.
 pub(super) struct Socket {
     pub(super) fd: OwnedFd,
     /// Buffers of `bytes` each: the first ones are for receiving, the others for sending.
@@ -49,13 +49,13 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// What the kernel has counted.
+    /// Counts of the kernel.
     pub(super) fn statistics(&self) -> Option<XdpStatistics> {
         sockopt::xdp_statistics(&self.fd).ok()
     }
 }
 
-/// What a socket is opened for.
+/// Parameters of a socket.
 #[derive(Clone, Copy)]
 pub(super) struct Wish {
     pub(super) interface: i32,
@@ -73,7 +73,7 @@ pub(super) struct Intake {
     pub(super) socket: Arc<Socket>,
     filled: Ring,
     empty: Ring,
-    /// There was no buffer for a packet last time: frames wait in the ring then.
+    /// True if no buffer was free last time: frames then wait in the ring.
     short: bool,
 }
 
@@ -245,7 +245,7 @@ impl Intake {
         self.socket.receives_in_polls.load(Relaxed)
     }
 
-    /// How full the ring is, from 0 to 1.
+    /// Fill level of the ring, 0 to 1.
     pub(super) fn fill(&self) -> f64 {
         f64::from(self.filled.filled()) / f64::from(self.filled.size())
     }
@@ -341,7 +341,7 @@ impl Outlet {
         true
     }
 
-    /// Takes back the buffers of what was sent.
+    /// Takes back the buffers of sent frames.
     #[inline]
     fn reclaim(&mut self) {
         let sent = self.sent.filled();
@@ -354,7 +354,7 @@ impl Outlet {
         }
     }
 
-    /// Has the kernel send what waits; whether it took some.
+    /// Makes the kernel send waiting frames; returns true if it took some.
     fn call(&mut self) -> bool {
         let before = self.full.waiting();
         if before == 0 {

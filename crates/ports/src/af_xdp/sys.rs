@@ -21,7 +21,7 @@ const PROG_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const NO_PREALLOC: u32 = 1;
 const HAS_FRAGS: u32 = 1 << 5;
-/// For drivers without XDP (linux/if_link.h).
+/// Flag for drivers without XDP (linux/if_link.h).
 const SKB_MODE: u32 = 1 << 1;
 
 /// Addresses that an interface may have in the kernel.
@@ -74,7 +74,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// One whose value is at this address; 0 where the command takes none.
+    /// An entry whose value is at address `value`; 0 for commands without one.
     fn of(map: &OwnedFd, key: &[u8], value: u64) -> Entry {
         Entry {
             map: map.as_raw_fd() as u32,
@@ -135,7 +135,7 @@ pub(super) struct Filter {
 pub(super) struct Attached(#[expect(dead_code, reason = "held open")] OwnedFd);
 
 impl Filter {
-    /// Has the kernel check and compile the program, for an interface of so many queues.
+    /// Makes the kernel check and compile the program, for an interface with `queues` queues.
     ///
     /// # Errors
     /// The kernel's.
@@ -192,7 +192,7 @@ impl Filter {
         }
     }
 
-    /// Has frames of a queue go to a socket.
+    /// Directs the frames of a queue to a socket.
     ///
     /// # Errors
     /// The kernel's.
@@ -201,7 +201,7 @@ impl Filter {
         set(&self.sockets, &queue.to_ne_bytes(), socket)
     }
 
-    /// Leaves to the kernel what is for these addresses, and nothing else.
+    /// Sets the addresses whose packets are left to the kernel.
     ///
     /// # Errors
     /// The kernel's: there are too many.
@@ -220,7 +220,7 @@ impl Filter {
     }
 }
 
-/// Has the kernel's receive work for a socket be done when the socket is polled. It works without, too.
+/// Moves the kernel's receive work for a socket into the polls of that socket. The socket works without, too.
 pub(super) fn poll_by_worker(socket: &OwnedFd) -> io::Result<()> {
     /// Microseconds that a poll may take, and frames that it may bring.
     const TIME: c_int = 20;
@@ -251,7 +251,7 @@ pub(super) fn knows_receive_work(socket: &OwnedFd) -> bool {
     got == 0 && id != 0
 }
 
-/// Lets so many bytes be on their way at once, as far as this process may.
+/// Sets the number of bytes that may be on their way at once, as far as this process is permitted.
 pub(super) fn send_ahead(socket: &OwnedFd, bytes: usize) {
     let bytes = bytes.min(i32::MAX as usize / 2) as c_int;
     let forced = set_option(
@@ -270,7 +270,7 @@ pub(super) fn send_ahead(socket: &OwnedFd, bytes: usize) {
     }
 }
 
-/// Has the kernel look for frames now.
+/// Makes the kernel look for frames now.
 pub(super) fn ask(socket: &OwnedFd) {
     // SAFETY: nothing is received into no bytes.
     unsafe {
@@ -283,10 +283,10 @@ pub(super) fn ask(socket: &OwnedFd) {
     };
 }
 
-/// Has the kernel send what lies in the ring.
+/// Makes the kernel send the frames in the ring.
 ///
 /// # Errors
-/// The kernel's: EAGAIN if there is more than it takes at once, or no room at the device.
+/// The kernel's: EAGAIN if there are more than it takes at once, or the device has no room.
 pub(super) fn send(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: no bytes are sent but those of the ring.
     let sent = unsafe { libc::send(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };

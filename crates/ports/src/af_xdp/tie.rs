@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How long the watcher waits for a device to have room, and how often.
+/// Pause of the watcher while it waits for room in a device, and number of pauses.
 const LATE: (Duration, usize) = (Duration::from_millis(1), 50);
 
-/// What the sockets are tied to.
+/// Binding of the sockets to an interface; the watcher renews it.
 pub(super) struct Tie {
     shared: Arc<Shared>,
     control: OwnedFd,
-    /// What sorts frames; `None` for a port that only sends.
+    /// XDP program that sorts frames; `None` for a port that only sends.
     filter: Option<Filter>,
     bound: Option<Bound>,
-    /// Of the interface of this index; it stays while sockets cannot be tied, since each change of it is an event.
+    /// For the interface of this index. Kept while sockets cannot be bound, since each change of it is an event.
     plain: Option<(i32, Plain)>,
     napi: Option<Napi>,
     /// Index of the interface whose receive work was seen to, once it was up, and who does it.
@@ -35,7 +35,7 @@ struct Bound {
     /// Receive queues that the interface had when the program came.
     queues: usize,
     attached: Option<Attached>,
-    /// Has the interface hear all groups, or all stations (`true`).
+    /// Socket that makes the interface receive all groups, or all stations (`true`).
     hears: Option<(OwnedFd, bool)>,
 }
 
@@ -99,7 +99,7 @@ impl Tie {
         Ok(())
     }
 
-    /// Finds out of which sockets polls do the kernel's receive work; whether they do of all that receive.
+    /// Finds out which sockets do the kernel's receive work in polls; returns true if all receiving ones do.
     fn receives_in_polls(&self) -> bool {
         let told = lock(&self.shared.told);
         let mut all = !told.sockets.is_empty();
@@ -118,7 +118,7 @@ impl Tie {
         }
     }
 
-    /// Opens sockets in the place of those of an interface that is gone.
+    /// Opens sockets in place of those of an interface that is gone.
     fn tie(&mut self, index: i32) -> io::Result<Bound> {
         self.bound = None;
         let shared = Arc::clone(&self.shared);
@@ -167,7 +167,7 @@ impl Tie {
         })
     }
 
-    /// Has the interface run the program, if there is one; whether the driver does it.
+    /// Attaches the program to the interface, if there is one; returns true as second value if the driver runs it.
     fn attach(&self, index: i32) -> io::Result<(Option<Attached>, bool)> {
         match &self.filter {
             None => Ok((None, true)),
@@ -178,7 +178,7 @@ impl Tie {
         }
     }
 
-    /// A socket that has the interface hear what is wanted.
+    /// A socket that makes the interface receive the wanted frames, and true if these include other stations'.
     fn hear(&self, index: i32) -> io::Result<(OwnedFd, bool)> {
         let promiscuous = self.shared.interface.is_promiscuous();
         let socket = sys::packet_socket()?;
@@ -186,7 +186,7 @@ impl Tie {
         Ok((socket, promiscuous))
     }
 
-    /// Has the interface hear other stations, or no longer, if that has changed.
+    /// Switches the reception of frames for other stations on or off, if that has changed.
     fn hear_others(&mut self) -> io::Result<()> {
         let wanted = self.shared.interface.is_promiscuous();
         let bound = self.bound.as_ref();
@@ -289,7 +289,7 @@ impl Tie {
     }
 }
 
-/// What a failure means to people.
+/// Text of a failure for people.
 pub(super) fn explain(name: &str, e: &io::Error) -> String {
     match e.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => format!(

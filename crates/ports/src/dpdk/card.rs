@@ -20,7 +20,7 @@ struct Present {
     facts: Facts,
     /// Names of the driver's own counters (DPDK's xstats).
     own_names: Vec<&'static str>,
-    /// What the driver sorts by rules, if it can.
+    /// Rules of the driver, if it supports any.
     rules: Option<Rules>,
 }
 
@@ -31,7 +31,7 @@ impl Drop for Present {
     }
 }
 
-/// What is told of a device while it is away, and what it has counted each time that it was there.
+/// Description of a device while it is away, and its counts from all times that it was present.
 #[derive(Default)]
 struct Last {
     mac: [u8; 6],
@@ -40,7 +40,7 @@ struct Last {
     counted: BTreeMap<&'static str, u64>,
 }
 
-/// What the device was given while its port was open; it gets this again when it comes back.
+/// Address and MTU that the device was given while its port was open; it gets them again when it comes back.
 #[derive(Clone, Copy, Default)]
 struct Given {
     mac: Option<[u8; 6]>,
@@ -61,7 +61,7 @@ pub(super) struct Card {
     /// Frames that were to be sent while the device was away.
     pub(super) not_there: Count,
     given: Mutex<Given>,
-    /// Held by whoever takes the device away from EAL, or gives it back.
+    /// Held while the device is taken away from EAL, or given back.
     moving: Mutex<()>,
     /// The key that the device hashes by, once it was told.
     key: Mutex<Option<[u8; 40]>>,
@@ -263,8 +263,8 @@ impl Card {
         Ok(())
     }
 
-    /// Gives the card another MTU; it has it when it comes back, too. The card starts anew: most drivers change it of a stopped device
-    /// only, and net_vmxnet3 restarts one that runs, under whoever polls it.
+    /// Sets the card's MTU, also for when it comes back. The card restarts: most drivers change the MTU of a stopped
+    /// device only, and net_vmxnet3 restarts a running one under its pollers.
     pub(super) fn set_mtu(&self, mtu: usize) -> Result<(), String> {
         if !super::is_pci(&self.devargs) {
             return Err("it is no network card".into());
@@ -298,7 +298,7 @@ impl Card {
         format!("{} is unplugged", self.devargs)
     }
 
-    /// Has the card receive frames for other stations, too, or no longer; also when it comes back.
+    /// Switches the reception of frames for other stations on or off, also for when the card comes back.
     pub(super) fn hear_others(&self, promiscuous: bool) {
         let mut request = lock(&self.request);
         if request.promiscuous != promiscuous {
@@ -328,7 +328,7 @@ impl Card {
         self.ask(|p| p.rules.as_ref().map(Rules::directed))?
     }
 
-    /// What the device has counted each time that it was there.
+    /// Counts of the device from all times that it was present.
     fn counted(&self) -> BTreeMap<&'static str, u64> {
         let present = lock(&self.present);
         let mut all = lock(&self.last).counted.clone();

@@ -1,9 +1,10 @@
-//! Workers use a device without a lock, and yet it can be taken away from them, when a card is unplugged.
+//! Lock-free use of a device by workers, from whom it can still be taken away when a card is unplugged.
 //!
-//! Who uses a queue says so in a place of its own before, and that it has done so after; who takes the device away shuts
-//! the door and waits until nobody is inside. Either the worker sees the shut door, or the other one sees the worker
-//! inside. For this each needs a barrier between what it writes and what it reads. Workers go in and out for every burst,
-//! so theirs is none but for the compiler: the kernel makes all threads of the process pass one when the door shuts.
+//! A worker marks itself as inside before it uses a queue, and as outside afterwards. The thread that takes the device
+//! away shuts the door and waits until no worker is inside. Either the worker sees the shut door, or the other thread
+//! sees the worker inside. For this each needs a barrier between its write and its read. Workers go in and out for
+//! every burst, so theirs is only for the compiler: when the door shuts, the kernel makes all threads of the process
+//! pass a barrier.
 
 use super::sys::Device;
 use crate::sys;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Instead of a device's number: the door is shut.
 const SHUT: u32 = u32::MAX;
 
-/// True if somebody is inside, on a cache line of its own.
+/// True if a worker is inside; on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Inside(AtomicBool);
@@ -55,8 +56,8 @@ impl Door {
         self.device.store(device.number().into(), Release);
     }
 
-    /// Shuts it; nobody is inside when this returns, and nobody comes in. False, and open, if this kernel lacks what
-    /// that needs.
+    /// Shuts the door; when this returns, no worker is inside, and none comes in. Returns false, with the door open, if
+    /// this kernel lacks the barrier.
     pub(super) fn shut(&self) -> bool {
         let before = self.device.swap(SHUT, SeqCst);
         if !sys::barrier_on_all_threads() {

@@ -9,7 +9,7 @@ use engine::packet::pool;
 use machine::Machine;
 use std::sync::{Mutex, PoisonError};
 
-/// Sizes of what DPDK ports share.
+/// Memory sizes shared by all DPDK ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DpdkSizes {
     /// Packet buffers of the process.
@@ -27,8 +27,8 @@ impl DpdkSizes {
         }
     }
 
-    /// What is needed in hugepages: buffers, and what DPDK and its drivers need for themselves. Buffers do not lie
-    /// across pages, which costs some more.
+    /// Hugepage memory needed: buffers, and what DPDK and its drivers need for themselves. Buffers do not cross pages,
+    /// which costs some more.
     pub fn bytes(&self) -> usize {
         const DPDK: usize = 24 << 20;
         let buffers = bytes_of(self.buffers);
@@ -43,12 +43,12 @@ impl Default for DpdkSizes {
     }
 }
 
-/// What buffers take, with what DPDK adds to each.
+/// Bytes of buffers, including DPDK's overhead for each.
 fn bytes_of(buffers: usize) -> usize {
     buffers * (pool::data_bytes() + 512) + pool::LARGE_MAX * (pool::LARGE_BYTES + 512)
 }
 
-/// What the first start gave: remarks, or why there is no DPDK.
+/// Result of the first start: remarks, or the reason why there is no DPDK.
 static STARTED: Mutex<Option<Result<Vec<String>, String>>> = Mutex::new(None);
 
 /// Starts DPDK unless it runs; gives remarks that every DPDK port shall carry.

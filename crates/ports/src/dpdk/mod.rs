@@ -84,7 +84,7 @@ struct Rx {
     card: Arc<Card>,
     visitor: Visitor,
     queue: u16,
-    /// Packets come in the buffers that somebody else has sent, with the hash that he has noted.
+    /// True if packets arrive in the sender's buffers, with the hash that the sender has noted.
     hands_over: bool,
 }
 
@@ -113,7 +113,7 @@ impl RxQueue for Rx {
         Some(fill).filter(|fill| *fill <= 1.0)
     }
 
-    /// What drivers count may be too few.
+    /// The number of descriptors, as the count of a driver may be too low.
     fn waiting(&self) -> Option<usize> {
         Some(usize::from(self.card.descriptors()))
     }
@@ -166,7 +166,7 @@ impl TxQueue for Tx {
 }
 
 impl Tx {
-    /// While the card is away: old frames must not wait for it.
+    /// Drops all packets while the card is away, as old frames must not wait for it.
     #[cold]
     fn drop_all(&self, batch: &mut Batch) -> usize {
         let all = batch.len();

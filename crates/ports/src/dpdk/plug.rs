@@ -1,8 +1,8 @@
-//! Lets a card go that is to be unplugged, and takes it up again when it is back.
+//! Releases a card that is to be unplugged, and takes it up again when it is back.
 //!
-//! The kernel asks who uses a card to let it go, and waits until that is done. A thread of the port does it, beside the
-//! packet path. It then looks now and then for a card in the same place, and if it is of the same model, gives it to the
-//! driver that it had, as whoever set the router up did.
+//! The kernel asks the users of a card to release it, and waits until they have. A thread of the port does so, beside
+//! the packet path. It then looks now and then for a card in the same place. If that is of the same model, it gets the
+//! same driver as before.
 
 use super::card::Card;
 use super::sys as dpdk;
@@ -17,17 +17,17 @@ use std::time::Duration;
 
 /// Between two looks for a card that is away.
 const LOOK: Duration = Duration::from_secs(1);
-/// The same where looks have found one that cannot be used: each waits twice as long as the one before.
+/// Longest pause between looks at a card that cannot be used; each pause is twice the one before.
 const MAX_LOOK: Duration = Duration::from_secs(64);
 
-/// What wakes the thread of a card, by the card's address.
+/// Descriptors that wake the thread of a card, by the card's address.
 static BELLS: Mutex<BTreeMap<String, Arc<OwnedFd>>> = Mutex::new(BTreeMap::new());
 
 fn bells() -> MutexGuard<'static, BTreeMap<String, Arc<OwnedFd>>> {
     BELLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has whoever watches the card at a PCI address see what has become of it.
+/// Makes the thread of the card at a PCI address look at the card's state.
 pub(super) fn look_at(name: &str) {
     if let Some(bell) = bells().get(&address(name)) {
         sys::signal(bell);
@@ -98,7 +98,7 @@ struct Watch {
     /// The card as it was when it was opened.
     before: Option<Device>,
     events: Events,
-    /// What was said last of a card that cannot be used.
+    /// Last text about a card that cannot be used.
     said: String,
     wait: Duration,
 }

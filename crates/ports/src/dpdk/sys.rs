@@ -1,4 +1,4 @@
-//! Calls into DPDK, wrapped so that what is above needs no `unsafe`.
+//! Calls into DPDK, wrapped so that code above needs no `unsafe`.
 #![allow(unsafe_code)]
 
 use dpdk_sys as c;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Bytes of a frame beside its packet.
 const ETHERNET: usize = 18;
 
-/// What DPDK says about an error number, of either sign.
+/// DPDK's text for an error number, of either sign.
 pub(super) fn reason(code: c_int) -> String {
     // SAFETY: the result is a terminated string that lives until the next call on this thread.
     unsafe { CStr::from_ptr(c::rte_strerror(code.abs())) }
@@ -51,13 +51,13 @@ pub(super) fn start(args: &[String]) -> Result<(), String> {
     if code < 0 { Err(last_reason()) } else { Ok(()) }
 }
 
-/// What [`on_removal`] was given.
+/// Function given to [`on_removal`].
 static REMOVAL: OnceLock<fn(&str)> = OnceLock::new();
-/// Devices that are to go and of which nobody was told yet.
+/// Devices that are to be unplugged and not yet reported.
 static LEAVING: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Has `tell` be called with the name of a device that is to be unplugged, on EAL's thread for interrupts; it may not
-/// block. The kernel waits until the device is [removed](Device::remove), and asks again now and then.
+/// Sets a function that is called with the name of a device that is to be unplugged, on EAL's interrupt thread; it must
+/// not block. The kernel waits until the device is [removed](Device::remove), and asks again now and then.
 pub(super) fn on_removal(tell: fn(&str)) {
     if REMOVAL.set(tell).is_ok() {
         // SAFETY: a function that lives as long as the process; no name means all devices.
@@ -129,7 +129,7 @@ fn intern(name: &str) -> &'static str {
     name
 }
 
-/// What a device offers.
+/// Properties of a device.
 pub(super) struct Facts {
     pub(super) driver: String,
     pub(super) rx_queues: usize,
@@ -283,8 +283,8 @@ impl Device {
         Ok(rx)
     }
 
-    /// Has the device receive frames for all groups, and for other stations, too, if wanted. Virtual devices often cannot, and do
-    /// not need to.
+    /// Makes the device receive frames for all groups and, if `promiscuous`, for other stations. Virtual devices often
+    /// cannot, and need not.
     pub(super) fn hear_others(self, promiscuous: bool) {
         // SAFETY: functions of a device that is there; they set it by its own means.
         unsafe {
@@ -315,7 +315,7 @@ impl Device {
         unsafe { &(*ptr::addr_of!(c::rte_eth_fp_ops))[usize::from(self.0)] }
     }
 
-    /// One burst from a queue. The queue must be in use by this thread alone.
+    /// Receives a burst from a queue, which only this thread may use.
     #[inline]
     pub(super) fn receive(self, queue: u16, into: &mut Batch, max: usize) -> usize {
         // SAFETY: the device has started with this queue. DPDK writes as many valid mbufs of our pool as it
@@ -340,7 +340,7 @@ impl Device {
         Some(waiting as usize)
     }
 
-    /// One burst to a queue. The queue must be in use by this thread alone.
+    /// Sends a burst to a queue, which only this thread may use.
     #[inline]
     pub(super) fn send(self, queue: u16, batch: &mut Batch) -> usize {
         // SAFETY: the device has started with this queue. DPDK owns the mbufs that it counts; all packets are mbufs
@@ -368,7 +368,7 @@ impl Device {
         check(unsafe { c::rte_eth_dev_rss_hash_update(self.0, &mut conf) })
     }
 
-    /// Sets the queue of each entry of the indirection table, which has so many.
+    /// Sets the queue of each entry of the indirection table, which has `queues.len()` entries.
     pub(super) fn set_reta(self, queues: &[u16]) -> Result<(), String> {
         let mut groups = reta_groups(queues);
         // SAFETY: there is a group for every 64 of the entries that are said to be there.
@@ -445,7 +445,7 @@ impl Device {
     }
 }
 
-/// Entries of an indirection table as DPDK has them, all of which count.
+/// Entries of an indirection table in DPDK's form, all of them valid.
 fn reta_groups(queues: &[u16]) -> Vec<c::rte_eth_rss_reta_entry64> {
     let groups = queues.chunks(64).map(|chunk| {
         let mut reta = [0; 64];

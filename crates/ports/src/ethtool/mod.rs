@@ -1,4 +1,4 @@
-//! What the kernel tells of an interface's driver, and what it lets be set there (ethtool(8)).
+//! Settings of an interface's driver in the kernel (ethtool(8)).
 
 mod sys;
 

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Not in libc for all targets.
+/// Request number, which libc does not have for all targets.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// `struct ethtool_drvinfo` of linux/ethtool.h.
@@ -48,7 +48,7 @@ pub(crate) fn gro(socket: &OwnedFd, name: &str) -> bool {
     ethtool_value(socket, name, [GET_GRO, 0]).is_ok_and(|on| on != 0)
 }
 
-/// Has the kernel merge packets that an interface receives, or not.
+/// Switches the kernel's merging of received packets (GRO) on or off for an interface.
 pub(crate) fn set_gro(socket: &OwnedFd, name: &str, on: bool) -> io::Result<()> {
     const SET_GRO: u32 = 0x2c;
     ethtool_value(socket, name, [SET_GRO, on.into()]).map(drop)
@@ -85,14 +85,14 @@ pub(crate) fn channels(socket: &OwnedFd, name: &str) -> (usize, usize) {
     (each[0], each[1])
 }
 
-/// What a device does to received frames before anybody sees them, as flags for [`set_rx_flags`]: it merges them (LRO), and takes
-/// VLAN tags out. 0 if it does not tell.
+/// Changes that a device makes to received frames, as flags for [`set_rx_flags`]: merging (LRO) and VLAN stripping. 0
+/// if unknown.
 pub(crate) fn rx_flags(socket: &OwnedFd, name: &str) -> u32 {
     let all = ethtool_value(socket, name, [GET_FLAGS, 0]).unwrap_or(0);
     all & (LRO | RX_VLAN)
 }
 
-/// Has a device do these things to received frames, or not.
+/// Switches these changes to received frames on or off.
 pub(crate) fn set_rx_flags(socket: &OwnedFd, name: &str, flags: u32, on: bool) -> io::Result<()> {
     const SET_FLAGS: u32 = 0x26;
     let all = ethtool_value(socket, name, [GET_FLAGS, 0])?;

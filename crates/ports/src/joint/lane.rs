@@ -1,4 +1,4 @@
-//! One direction between two routers, of one worker: a ring without a descriptor. Who fills it wakes the router at the
+//! One direction between two routers, of one worker: a ring without a descriptor. The sender wakes the router at the
 //! other end.
 
 use engine::packet::{Batch, Packet};
@@ -12,7 +12,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whom to wake.
+/// Worker to wake.
 #[derive(Default)]
 pub(super) struct Bell {
     changes: AtomicUsize,
@@ -26,7 +26,7 @@ impl Bell {
     }
 }
 
-/// Who wakes by a bell.
+/// Sender's end of a bell.
 #[derive(Default)]
 pub(super) struct Ringer {
     seen: usize,
@@ -48,13 +48,13 @@ impl Ringer {
     }
 }
 
-/// A direction. Its ring is made for who first has an end of it: a router that only receives by a port has none to send by.
+/// A direction. Its ring is made when the first end is opened, as a router that only receives by a port never sends.
 pub(super) struct Lane {
     packets: usize,
     tail: Slot<Tail<Packet>>,
     head: Slot<Head<Packet>>,
     level: OnceLock<Level>,
-    /// How many take packets out, or could.
+    /// Number of receivers that take packets out, or could.
     open: AtomicUsize,
     pub(super) bell: Bell,
 }
@@ -121,7 +121,7 @@ impl Producer {
         self.tail.as_mut()
     }
 
-    /// As [`Ringer::ring`].
+    /// See [`Ringer::ring`].
     #[inline]
     pub(super) fn ring(&mut self) {
         self.ringer.ring(&self.lane.bell);
@@ -195,14 +195,14 @@ impl Lanes {
         n
     }
 
-    /// Who fills them wakes a worker.
+    /// Makes senders wake a worker.
     pub(super) fn wakes(&self, wakers: &Arc<Wakers>, worker: usize) -> bool {
         let lanes = self.lanes.iter();
         lanes.for_each(|c| c.lane.bell.set(wakers, worker));
         true
     }
 
-    /// How full the fullest is.
+    /// Fill level of the fullest lane, 0 to 1.
     pub(super) fn fill(&self) -> f64 {
         let each = self.lanes.iter().map(|consumer| {
             let level = consumer.lane.level();

@@ -21,7 +21,7 @@ const NAMES: [&str; 2] = ["loop", "no_router"];
 const LOOP: usize = 0;
 const NO_ROUTER: usize = 1;
 
-/// What one router sends to the other.
+/// Packets from one router to the other.
 struct Direction {
     lanes: Vec<Arc<Lane>>,
     counts: Vec<Counts<2>>,
@@ -52,7 +52,7 @@ impl Link {
     }
 }
 
-/// One router's end of a link.
+/// End of a link at one router.
 #[derive(Clone)]
 pub(crate) struct End {
     pub(super) link: Arc<Link>,

@@ -1,9 +1,9 @@
-//! What routers of one process have together: shared ports, and links between two of them.
+//! Shared ports, and links between two routers of one process.
 //!
 //! In a router's graph the name of a shared port means the router's share of it, and the name of a link its end. So the
-//! same graph serves a whole port, a share of one, and a link. What is described changes in two steps, since a change of
-//! several routers may have to be undone: [`Joints::prepare`] makes what is new, so that routers can be planned and
-//! opened; [`Joints::commit`] has it hold, and forgets what is no longer described.
+//! same graph serves a whole port, a share of one, and a link. A change of several routers may have to be undone, so
+//! changes take two steps. [`Joints::prepare`] makes new parts, so that routers can be planned and opened.
+//! [`Joints::commit`] makes them valid, and forgets those no longer described.
 
 mod lane;
 mod link;
@@ -23,7 +23,7 @@ pub use spec::{LinkOf, PortOf, ShareOf, Together};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// The part of a name that stands for all shares of a port, in the graph of the port's own router.
+/// Prefix of the name that stands for all shares of a port, in the graph of the port's own router.
 pub const SHARES: &str = "shares:";
 
 /// The shared ports and links of a process.
@@ -37,7 +37,7 @@ struct All {
     ports: BTreeMap<String, Arc<Shared>>,
     shares: BTreeMap<(String, String), Arc<Share>>,
     links: BTreeMap<String, (LinkOf, Arc<Link>)>,
-    /// What holds, and what is meant to.
+    /// Valid description, and the prepared one.
     together: Together,
     wanted: Together,
 }
@@ -57,7 +57,7 @@ impl Device {
     }
 }
 
-/// What a name means in a router's graph.
+/// Meaning of a name in a router's graph.
 pub(crate) enum Joint {
     Share(Arc<Share>, Device),
     Shares(Arc<Shared>),
@@ -65,7 +65,7 @@ pub(crate) enum Joint {
 }
 
 impl Joints {
-    /// None yet, for so many workers.
+    /// No shared ports or links, for this number of workers.
     pub fn new(workers: usize) -> Joints {
         Joints {
             workers,
@@ -73,12 +73,12 @@ impl Joints {
         }
     }
 
-    /// What holds now.
+    /// The valid description.
     pub fn together(&self) -> Together {
         lock(&self.all).together.clone()
     }
 
-    /// Makes what is new of this.
+    /// Makes the new parts of this description.
     pub fn prepare(&self, next: &Together) {
         let all = &mut *lock(&self.all);
         all.wanted = next.clone();
@@ -98,7 +98,7 @@ impl Joints {
         }
     }
 
-    /// Has this hold, and nothing else.
+    /// Makes this description the valid one.
     pub fn commit(&self, next: &Together) {
         self.prepare(next);
         let all = &mut *lock(&self.all);
@@ -132,8 +132,10 @@ impl Joints {
         all.together = next.clone();
     }
 
-    /// What a name means in a router's graph; `None` if it is a port of its own. The error is a sentence: the router has
-    /// no part of it.
+    /// The part of a shared port or link that a name means in a router's graph; `None` for a port of its own.
+    ///
+    /// # Errors
+    /// A sentence: the router has no part of it.
     pub(crate) fn find(&self, router: &str, name: &str) -> Result<Option<Joint>, String> {
         let all = lock(&self.all);
         if let Some(of) = name.strip_prefix(SHARES) {
@@ -198,7 +200,7 @@ impl All {
 }
 
 impl Joint {
-    /// What it is; `device` looks at a device.
+    /// Description of the port; `device` describes a device.
     pub(crate) fn probe(
         &self,
         device: impl Fn(&str) -> Result<PortInfo, String>,

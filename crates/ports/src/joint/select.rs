@@ -1,27 +1,27 @@
-//! Who gets a frame of a shared port: by its VLAN tags first, then by label, tunnel or destination.
+//! Choice of the router that gets a frame of a shared port: by VLAN tags first, then by label, tunnel or destination.
 
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 use wire::vlan::{self, Tag};
 use wire::{ether, ext, proto, tunnel};
 
-/// Which frames of a port a router gets, of those with its tags.
+/// Frames of a port that a router gets, among those with its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
-    /// All that no other router gets.
+    /// All frames that no other router gets.
     Rest,
-    /// Those to this station.
+    /// Frames to this Ethernet address.
     Mac([u8; 6]),
-    /// Those whose outermost MPLS label is this.
+    /// Frames with this outermost MPLS label.
     Label(u32),
     /// Packets of a tunnel.
     Tunnel(Tunnel),
 }
 
-/// A tunnel, by what its packets have outside.
+/// A tunnel, selected by its packets' outer headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tunnel {
-    /// Its kind.
+    /// Kind of tunnel.
     pub kind: Kind,
     /// The destination, if it counts.
     pub to: Option<IpAddr>,
@@ -40,7 +40,7 @@ pub enum Kind {
     Vxlan,
 }
 
-/// Ethertypes of MPLS: unicast, and what was multicast.
+/// Ethertypes of MPLS: unicast, and the former multicast.
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 /// GRE: there is a checksum, a key.
 const GRE_CHECKSUM: u8 = 0x80;
@@ -58,33 +58,33 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 /// Frames with the same tags.
 #[derive(Default)]
 struct Segment {
-    /// Who gets what nobody else gets.
+    /// Router that gets all remaining frames.
     rest: Option<u32>,
     macs: FxHashMap<[u8; 6], u32>,
     labels: FxHashMap<u32, u32>,
     tunnels: FxHashMap<Tunnel, u32>,
-    /// Who gets broadcast and multicast frames.
+    /// Routers that get broadcast and multicast frames.
     all: Vec<u32>,
 }
 
-/// Who gets which frames; routers are numbered as they were [added](Table::add).
+/// Table from frames to routers; routers are numbered as they were [added](Table::add).
 pub(super) struct Table {
     segments: Vec<Segment>,
     /// The segment of frames without a tag that counts.
     untagged: Option<u32>,
-    /// By VLAN, of 802.1Q and of 802.1ad: segment plus 1.
+    /// By VLAN, of 802.1Q and of 802.1ad: segment number plus 1.
     single: [Option<Box<[u32; 4096]>>; 2],
     double: FxHashMap<(Tag, Tag), u32>,
 }
 
-/// What becomes of a frame.
+/// Destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goes<'a> {
     /// To one router.
     To(u32),
     /// A copy to each.
     ToAll(&'a [u32]),
-    /// To nobody.
+    /// No router.
     Nowhere,
 }
 
@@ -131,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Who gets a frame.
+    /// Destination of a frame.
     #[inline]
     pub(super) fn find(&self, frame: &[u8]) -> Goes<'_> {
         let Some((segment, behind)) = self.segment(frame) else {
@@ -182,7 +182,7 @@ impl Table {
 }
 
 impl Segment {
-    /// Who gets a frame by its label or its tunnel; its Ethertype lies at `at`.
+    /// Router for a frame by its label or its tunnel; the Ethertype lies at `at`.
     #[inline(never)]
     fn inside(&self, frame: &[u8], at: usize) -> Option<u32> {
         let (ethertype, packet) = (be16(frame.get(at..at + 2)?, 0), &frame[at + 2..]);

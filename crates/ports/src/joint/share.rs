@@ -33,15 +33,15 @@ const SENT: usize = 512;
 const QUANTUM: i64 = 1514;
 /// The most that a router of many tickets sends in a turn, in such turns.
 const QUANTA_MAX: u64 = 64;
-/// Packets that may come at once beyond a router's rate: those of so much time.
+/// Length of a burst beyond a router's rate, in nanoseconds of that rate.
 const BURST_TIME: u64 = 10_000_000;
 
-/// What is lost on the way to a router, and places of the counts.
+/// Names of losses on the way to a router; the constants are their places in the counts.
 const DOWN: [&str; 3] = ["rx_full", "rx_rate", "rx_no_router"];
 const FULL: usize = 0;
 const RATE: usize = 1;
 const NO_ROUTER: usize = 2;
-/// What is lost on the way from it.
+/// Names of losses on the way from a router.
 const UP: [&str; 2] = ["tx_no_router", "tx_no_room"];
 const NO_PORT: usize = 0;
 const NO_ROOM: usize = 1;
@@ -54,10 +54,10 @@ pub(crate) struct Share {
     up: Vec<Arc<Lane>>,
     /// True if the port's router knows of packets in `up`.
     listed: Vec<AtomicBool>,
-    /// Counts of what was lost on the way to the router, and from it.
+    /// Losses on the way to the router, and from it.
     down_counts: Vec<Counts<3>>,
     up_counts: Vec<Counts<2>>,
-    /// When the router's next packet may come, in nanoseconds, if it had all that it may have.
+    /// Time at which the router's next packet conforms to its rate, in nanoseconds.
     next: AtomicU64,
     quantum: AtomicU64,
     port: Arc<Shared>,
@@ -71,24 +71,24 @@ pub(crate) struct Shared {
     /// The device, once it is open, and its queues.
     device: Mutex<Option<Arc<dyn Port>>>,
     queues: Mutex<Arc<Queues>>,
-    /// What tells frames apart knows, by worker.
+    /// State of frame classification, by worker.
     apart: Vec<Mutex<Apart>>,
-    /// Shares with packets to send, by worker, and whom to wake for them.
+    /// Shares with packets to send, by worker.
     to_send: Vec<Mutex<Vec<Arc<Share>>>>,
     any: Vec<AtomicBool>,
     bells: Vec<Bell>,
-    /// Frames for nobody, by worker.
+    /// Frames for no router, by worker.
     unknown: Vec<Count>,
     /// Queues that take what routers send.
     gathering: AtomicUsize,
 }
 
-/// Who gets what, as one worker reads it.
+/// Table of shares, as one worker reads it.
 pub(super) struct Told {
     table: Table,
     shares: Vec<(Arc<Share>, ShareOf)>,
     has_rates: bool,
-    /// The first share gets all that comes, as it is.
+    /// True if the first share gets all frames unchanged.
     is_whole: bool,
 }
 
@@ -109,7 +109,7 @@ impl Share {
         })
     }
 
-    /// Has the port's router know of packets in `up`; false if it does already.
+    /// Tells the port's router of packets in `up`; returns false if it knows already.
     pub(super) fn ask_to_send(self: &Arc<Share>, worker: usize) -> bool {
         let is_new = !self.listed[worker].swap(true, SeqCst);
         if is_new {
@@ -119,7 +119,7 @@ impl Share {
         is_new
     }
 
-    /// It is described otherwise. The queue never holds more than it did at first.
+    /// Applies a new description. The queue never holds more than it did at first.
     fn change(&self, of: &ShareOf, least: u32) {
         let quantum = u64::from(of.tickets / least).clamp(1, QUANTA_MAX);
         self.quantum.store(quantum, Relaxed);
@@ -172,7 +172,7 @@ impl Share {
     }
 }
 
-/// What control sees of a share.
+/// A share, as control sees it.
 struct Side(Arc<Share>, PortInfo);
 
 impl Port for Side {
@@ -206,15 +206,15 @@ impl Port for Side {
     }
 }
 
-/// What comes from the port for one router.
+/// Receive queue of one router: its packets from the port.
 struct FromPort {
     lanes: Lanes,
     share: Arc<Share>,
-    /// Its number, and how many there are.
+    /// Number of the queue, and number of queues.
     queue: (usize, usize),
-    /// How often it had been told who gets what.
+    /// Version of the table of shares that was read last.
     changes: u64,
-    /// Queues of the device, if the router gets all that they bring.
+    /// Queues of the device, if the router gets all their frames.
     device: Vec<Arc<Held<dyn RxQueue>>>,
 }
 
@@ -228,7 +228,7 @@ impl FromPort {
         self.device = rx.iter().skip(queue).step_by(count).cloned().collect();
     }
 
-    /// What the device has, if nothing waits that came before.
+    /// Receives from the device once nothing from before is waiting.
     #[inline]
     fn poll(
         &mut self,
@@ -284,7 +284,7 @@ impl RxQueue for FromPort {
     }
 }
 
-/// What one router sends, on one worker.
+/// Transmit queue of one router on one worker.
 struct ToPort {
     to: Producer,
     ringer: Ringer,
@@ -293,7 +293,7 @@ struct ToPort {
     /// The tags that go on, and how often they had been told.
     changes: u64,
     tags: Vec<Tag>,
-    /// The device's queue, if nobody else sends to it.
+    /// Queue of the device, if this router is its only sender.
     device: Option<Arc<Held<dyn TxQueue>>>,
 }
 
@@ -368,7 +368,7 @@ fn tag(packet: &mut Packet, tags: &[Tag]) -> bool {
     true
 }
 
-/// Takes so many tags off.
+/// Removes `tags` VLAN tags.
 fn untag(packet: &mut Packet, tags: usize) {
     for _ in 0..tags {
         // They are there, since the table has found them.

@@ -1,4 +1,4 @@
-//! What is shared and linked, as a file of routers says it.
+//! Description of shared ports and links, as in a file of routers.
 
 use super::select::By;
 use wire::vlan::Tag;
@@ -6,11 +6,11 @@ use wire::vlan::Tag;
 /// A port that routers share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOf {
-    /// Its name in the routers' graphs, and that of its own router.
+    /// Name of the port in the routers' graphs, and name of its own router.
     pub name: String,
     /// The device.
     pub device: String,
-    /// Who has which part of it.
+    /// Shares of the port.
     pub shares: Vec<ShareOf>,
 }
 
@@ -21,7 +21,7 @@ pub struct ShareOf {
     pub router: String,
     /// The VLANs of its tags: none, one, or an outer and an inner one.
     pub vlan: Vec<Tag>,
-    /// Which frames with these tags.
+    /// Selection among the frames with these tags.
     pub by: Vec<By>,
     /// True if it gets broadcast and multicast frames.
     pub broadcast: bool,
@@ -29,7 +29,7 @@ pub struct ShareOf {
     pub rate: Option<u32>,
     /// Packets that may wait for it, on each worker.
     pub queue: usize,
-    /// Its part of what the port sends while it is busy.
+    /// Share of the port's sending time while it is busy, relative to the others'.
     pub tickets: u32,
 }
 
@@ -46,7 +46,7 @@ impl ShareOf {
 /// A link between two routers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkOf {
-    /// Its name in both graphs.
+    /// Name of the link in both graphs.
     pub name: String,
     /// The routers.
     pub routers: [String; 2],
@@ -54,7 +54,7 @@ pub struct LinkOf {
     pub queue: usize,
 }
 
-/// All that routers of a process have together.
+/// All shared ports and links of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Together {
     /// Shared ports.
@@ -64,7 +64,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// This, with a router's part of what another one describes: its shares and links, or the port whose own router it is.
+    /// This description, plus a router's part of another one: its shares and links, or the port whose own router it is.
     pub fn with(mut self, router: &str, other: &Together) -> Together {
         for of in &other.ports {
             let is_its = |share: &&ShareOf| share.router == router;

@@ -56,7 +56,7 @@ fn joints(together: &Together) -> Joints {
 
 type Queues = (Box<dyn RxQueue>, Box<dyn TxQueue>, Arc<dyn Port>);
 
-/// What a router gets under a name.
+/// Opens the port that a router knows by a name.
 fn open(joints: &Joints, router: &str, name: &str) -> Queues {
     let device = |_: &str| Ok(crate::memory::probe());
     let joint = joints.find(router, name).expect("it has a part");

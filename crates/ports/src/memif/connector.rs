@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 const SETTLED: Duration = Duration::from_secs(1);
-/// For how long nothing need happen.
+/// Time-out where none is needed.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A socket at which clients connect. It goes with the value.
 pub(super) struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// The file, so that nobody else's is removed.
+    /// Device and inode of the socket's file, so that only this file is removed.
     file: (u64, u64),
 }
 
@@ -46,7 +46,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     Some((seen.dev(), seen.ino()))
 }
 
-/// A socket that is connected to who listens at a path.
+/// A socket connected to the listener at a path.
 fn to(path: &Path) -> rustix::io::Result<OwnedFd> {
     let (socket, address) = (seqpacket()?, SocketAddrUnix::new(path)?);
     connect(&socket, &address)?;
@@ -58,7 +58,10 @@ pub(super) fn seqpacket() -> rustix::io::Result<OwnedFd> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-/// Listens at a server's path, where a socket may be that nobody listens at any more. The error is a sentence.
+/// Listens at a server's path, replacing a socket without a listener.
+///
+/// # Errors
+/// A sentence.
 pub(super) fn listener(words: &Words) -> Result<Option<Listener>, String> {
     if !words.is_server {
         return Ok(None);
@@ -95,14 +98,14 @@ pub(super) fn listener(words: &Words) -> Result<Option<Listener>, String> {
     Ok(Some(Listener { socket, path, file }))
 }
 
-/// What the thread has.
+/// State of the connecting thread.
 pub(super) struct Connector {
     shared: Arc<Shared>,
     stop: Arc<OwnedFd>,
     listener: Option<Listener>,
     /// A client's memory.
     made: Made,
-    /// What was said last of why there is no connection.
+    /// Last reported reason why there is no connection.
     said: String,
 }
 
@@ -187,7 +190,7 @@ impl Connector {
         None
     }
 
-    /// Has a connection as long as it lasts; why it ended.
+    /// Runs a connection while it lasts; returns the reason why it ended.
     fn session(&mut self, socket: &OwnedFd) -> String {
         let stop = Arc::clone(&self.stop);
         let talk = Talk {

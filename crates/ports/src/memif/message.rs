@@ -12,15 +12,15 @@ const SECRET: usize = 24;
 const REASON: usize = 96;
 /// A ring's flag: from the client to the server.
 const TO_SERVER: u16 = 1;
-/// What is carried: Ethernet frames.
+/// Mode of the interface: Ethernet frames.
 const ETHERNET: u8 = 0;
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// The last message was understood.
     Ack,
-    /// What the server can have at most.
+    /// Limits of the server.
     Hello {
         /// Versions: first and last.
         versions: (u16, u16),
@@ -29,7 +29,7 @@ pub(crate) enum Message {
         /// The longest ring, as a logarithm.
         ring_size: u8,
     },
-    /// Which interface of the server the client means.
+    /// Interface of the server that the client asks for.
     Init {
         /// The version.
         version: u16,
@@ -37,34 +37,34 @@ pub(crate) enum Message {
         id: Id,
         /// True if Ethernet frames are carried.
         is_ethernet: bool,
-        /// What only those know who may connect; zeros if that is everybody.
+        /// Secret that allows to connect; zeros if there is none.
         secret: [u8; SECRET],
     },
     /// Memory of the client, whose descriptor comes with the message.
     AddRegion {
-        /// Its number.
+        /// Number of the region.
         index: u16,
-        /// Its length in bytes.
+        /// Length of the region in bytes.
         bytes: u64,
     },
     /// A ring in such memory; the descriptor of its doorbell comes with the message.
     AddRing {
         /// True if it goes from the client to the server.
         to_server: bool,
-        /// Its number among those that go the same way.
+        /// Number of the ring among those in its direction.
         index: u16,
-        /// Where it is.
+        /// Region of the ring.
         region: u16,
-        /// Where in it.
+        /// Offset in the region.
         offset: u32,
-        /// Its length, as a logarithm.
+        /// Length, as a base-2 logarithm.
         size: u8,
     },
     /// The client has told all.
     Connect,
     /// The server has it.
     Connected,
-    /// It is over.
+    /// End of the connection.
     Disconnect {
         /// Why, for people.
         why: String,
@@ -115,7 +115,7 @@ impl Reader<'_> {
 }
 
 impl Message {
-    /// Its bytes.
+    /// Encodes the message.
     pub(crate) fn bytes(&self) -> [u8; BYTES] {
         let mut w = Writer {
             bytes: [0; BYTES],
@@ -170,7 +170,7 @@ impl Message {
         w.bytes
     }
 
-    /// What bytes say; `None` if that is no message.
+    /// Decodes a message; `None` if the bytes are not one.
     pub(crate) fn read(bytes: &[u8]) -> Option<Message> {
         let mut r = Reader(bytes.get(..BYTES)?);
         let message = match r.short()? {

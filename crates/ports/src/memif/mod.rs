@@ -35,7 +35,7 @@ use words::Words;
 
 /// Regions of memory that a client may have.
 const REGIONS: usize = 256;
-/// Bytes of all of them: descriptors count 32 bits, and a hole that is looked at becomes memory of who looks.
+/// Maximum size of all regions in bytes. Descriptors count 32 bits, and a hole in a file becomes memory of the reader.
 const MEMORY_MAX: usize = 1 << 30;
 /// Queues each way.
 const QUEUES_MAX: usize = 64;
@@ -44,7 +44,7 @@ const SETTLES: Duration = Duration::from_secs(1);
 /// Frames that wait in a ring, as a logarithm, unless more are asked for.
 const RING: u8 = 10;
 
-/// What the queues and the thread that connects have in common.
+/// State shared by the queues and the connecting thread.
 struct Shared {
     name: String,
     words: Words,
@@ -57,10 +57,10 @@ struct Shared {
     /// Set by the first connection.
     was_connected: AtomicBool,
     opened: Instant,
-    /// It is not to be connected; `told` wakes the thread when that changes.
+    /// True if the port is not to connect; `told` wakes the thread when that changes.
     is_held: AtomicBool,
     mistakes: Count,
-    /// What the other end did, for the thread, which `told` wakes.
+    /// Protocol violation of the other end, for the thread, which `told` wakes.
     mistake: Mutex<Option<Mistake>>,
     told: OwnedFd,
 }
@@ -233,10 +233,10 @@ impl Drop for Memif {
     }
 }
 
-/// What the port offers.
+/// Description of the port.
 ///
 /// # Errors
-/// A word is wrong; a sentence.
+/// A sentence: a word is wrong.
 pub(crate) fn probe(text: &str) -> Result<PortInfo, String> {
     let words = words::read(text)?;
     Ok(info(&words))

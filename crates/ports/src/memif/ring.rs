@@ -1,8 +1,8 @@
-//! The rings of a memif, from either end.
+//! Rings of a memif, from either end.
 //!
-//! A ring has a head, a tail and descriptors of buffers, all of which the other end can write at any time. So each is read
-//! once, checked, and then used as it was read; and what this end knows it does not read back. The client made the memory
-//! and knows where its buffers are: it believes lengths only, within its buffers.
+//! A ring has a head, a tail and descriptors of buffers, all of which the other end can write at any time. So each is
+//! read once, checked, and then used as it was read. This end never reads back its own state. The client made the
+//! memory and knows where its buffers are: it takes only lengths from the other end, bounded by its buffers.
 
 use super::sys;
 use crate::counts::Counts;
@@ -18,7 +18,7 @@ use std::time::Duration;
 #[cfg(target_endian = "big")]
 compile_error!("memif's descriptors are read as little-endian words");
 
-/// What a ring begins with.
+/// Magic number at the start of a ring.
 const COOKIE: u32 = 0x03E3_1F20;
 /// A flag of the receiver: it looks by itself, and need not be woken.
 const MASKED: u16 = 1;
@@ -27,9 +27,9 @@ const HEAD: usize = 6;
 const TAIL: usize = 64;
 const DESCRIPTORS: usize = 128;
 const DESCRIPTOR: usize = 16;
-/// A flag of a descriptor: the frame goes on in the next one.
+/// Descriptor flag: the frame continues in the next descriptor.
 const NEXT: u16 = 1;
-/// How many descriptors ahead of its turn a buffer is fetched.
+/// Number of descriptors that a buffer is prefetched ahead of its turn.
 const AHEAD: u16 = 4;
 /// Buffers of a frame at most: 64 KiB in the smallest ones.
 const FRAME_BUFFERS: usize = 512;
@@ -45,15 +45,15 @@ pub(super) const TX_NAMES: [&str; 2] = ["tx_link_down", "tx_too_long"];
 pub(super) const LINK_DOWN: usize = 0;
 const TX_TOO_LONG: usize = 1;
 
-/// What the other end did that no polite one does; a few words after "it".
+/// Protocol violation of the other end; a few words after "it".
 pub(super) type Mistake = &'static str;
 
-/// How a ring's sender wakes its receiver.
+/// Wake-up of a ring's receiver by its sender.
 pub(super) enum Bell {
     /// An event counter: the client made it.
     Event(OwnedFd),
-    /// A pair of sockets, of which the client has kept one: what the other end does with its own cannot hold this one up.
-    /// It carries datagrams, because whoever writes to a closed stream gets SIGPIPE.
+    /// A pair of sockets, of which the client has kept one: the other end cannot block this one by what it does with
+    /// its own. It carries datagrams, because a write to a closed stream raises SIGPIPE.
     Pair(OwnedFd),
 }
 
@@ -65,7 +65,7 @@ impl Bell {
         }
     }
 
-    /// Takes out what has rung, once: the other end could ring for ever. What is left wakes a sleeper once more.
+    /// Reads pending wake-ups once, as the other end could ring for ever. What is left wakes the sleeper once more.
     fn silence(&self) {
         match self {
             Bell::Pair(fd) => sys::drain(fd),
@@ -78,7 +78,7 @@ impl Bell {
         }
     }
 
-    /// What a sleeper waits for.
+    /// Descriptor on which a sleeper waits.
     pub(super) fn fd(&self) -> &OwnedFd {
         match self {
             Bell::Event(fd) | Bell::Pair(fd) => fd,
@@ -93,7 +93,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// For so many frames at most.
+    /// Budget of at most `frames` frames.
     pub(super) fn of(frames: usize) -> Budget {
         Budget {
             frames,
@@ -107,7 +107,7 @@ impl Budget {
     }
 }
 
-/// Whose memory a ring is in.
+/// Owner of a ring's memory.
 #[derive(Clone, Copy)]
 pub(super) enum Memory {
     /// The client's own, which this end is: where its buffers begin, in the same region, and bytes of each.
@@ -116,7 +116,7 @@ pub(super) enum Memory {
     Peers,
 }
 
-/// One end of a ring.
+/// An end of a ring.
 pub(super) struct Ring {
     regions: Arc<[Region]>,
     region: usize,
@@ -129,7 +129,7 @@ pub(super) struct Ring {
     bell: Bell,
 }
 
-/// Bytes of a ring of so many descriptors.
+/// Size in bytes of a ring with `size` descriptors.
 pub(super) fn bytes(size: usize) -> usize {
     DESCRIPTORS + size * DESCRIPTOR
 }
@@ -143,10 +143,10 @@ struct Buffer {
 }
 
 impl Ring {
-    /// One end of the ring at `at` in a region.
+    /// An end of the ring at `at` in a region.
     ///
     /// # Errors
-    /// It is not there.
+    /// The ring does not lie within the region.
     pub(super) fn new(
         regions: &Arc<[Region]>,
         (region, at): (usize, usize),
@@ -200,7 +200,7 @@ impl Ring {
         self.here().long(self.at).load(Acquire) as u32 == COOKIE
     }
 
-    /// What wakes whoever receives.
+    /// Wake-up of the ring's receiver.
     pub(super) fn bell(&self) -> &Bell {
         &self.bell
     }
@@ -220,13 +220,13 @@ impl Ring {
         self.at + DESCRIPTORS + usize::from(slot & (self.size - 1)) * DESCRIPTOR
     }
 
-    /// Where the other end is: it has filled or taken all before.
+    /// Index of the other end: it has filled or taken all entries before.
     fn there(&self, counter: usize) -> u16 {
         self.here().short(self.at + counter).load(Acquire)
     }
 
-    /// What the other end does with a ring from which this end receives is the head if the client sends, and the tail if the
-    /// server does.
+    /// Number of filled entries of a ring from which this end receives. The other end's index is the head if the client
+    /// sends, and the tail if the server does.
     fn filled(&self) -> Result<u16, Mistake> {
         let counter = if self.own().is_some() { TAIL } else { HEAD };
         let filled = self.there(counter).wrapping_sub(self.next);
@@ -300,7 +300,7 @@ impl Ring {
         }
     }
 
-    /// Fetches what a slot's descriptor says; nobody believes it yet.
+    /// Prefetches the buffer of a slot's descriptor, which is not trusted yet.
     fn prefetch(&self, slot: u16) {
         match self.own() {
             Some((buffers, bytes)) => self
@@ -469,7 +469,7 @@ impl Ring {
         self.filled() != Ok(0)
     }
 
-    /// How full the ring is.
+    /// Fill level of the ring, 0 to 1.
     pub(super) fn fill(&self) -> f64 {
         f64::from(self.filled().unwrap_or(0)) / f64::from(self.size)
     }
@@ -480,13 +480,13 @@ impl Ring {
         self.here()
     }
 
-    /// Where a part of it is in this memory.
+    /// Offset in this memory of a part of the ring.
     #[cfg(test)]
     pub(super) fn place_of(&self, part: usize) -> usize {
         self.at + part
     }
 
-    /// Has the other end wake this one from now on.
+    /// Asks the other end for wake-ups from now on.
     pub(super) fn wake_me(&self) {
         self.here().short(self.at + FLAGS).store(0, Relaxed);
         fence(SeqCst);

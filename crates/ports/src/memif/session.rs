@@ -1,4 +1,4 @@
-//! How the two ends of a memif come to agree on memory and rings (memif 2.0).
+//! Agreement of the two ends of a memif on memory and rings (memif 2.0).
 
 use super::message::{BYTES, Message, VERSION};
 use super::ring::{self, Bell, Memory, Ring};
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the other end may take for all messages until both are connected.
+/// Time limit for all messages of the other end until both are connected.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Rings longer than this the other end may not have.
 const LONGEST_RING: u8 = 14;
@@ -35,12 +35,12 @@ pub(super) struct Talk<'a> {
     pub(super) stop: &'a OwnedFd,
 }
 
-/// What comes of a look at the socket.
+/// Result of a look at the socket.
 pub(super) enum Heard {
     Message(Message, Option<OwnedFd>),
-    /// It is no message of memif, or the connection is over.
+    /// End of the connection, or no message of memif.
     End(String),
-    /// Nothing in the time given.
+    /// Nothing within the given time.
     Nothing,
 }
 
@@ -125,7 +125,7 @@ impl Talk<'_> {
     }
 }
 
-/// What an end has: receive queues, transmit queues, and buffers of a ring as a logarithm.
+/// Size of an end: receive queues, transmit queues, and buffers of a ring as a logarithm.
 #[derive(Clone, Copy)]
 pub(super) struct Queues {
     pub(super) rx: usize,
@@ -143,7 +143,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Memory of so many bytes for a connection with a user's process, which nothing here uses any more.
+    /// Memory of `bytes` bytes for a connection with a user's process; it is not in use.
     fn free(&mut self, user: Option<u32>, bytes: usize) -> std::io::Result<Arc<[Region]>> {
         if user.is_none() || self.user != user {
             // What one user has seen is not for the next.
@@ -282,7 +282,7 @@ pub(super) fn client(
     }
 }
 
-/// What a client has told of a ring.
+/// A ring that a client has announced.
 struct Told {
     place: (usize, usize),
     size: u8,

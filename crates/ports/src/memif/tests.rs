@@ -564,7 +564,8 @@ fn spoil(rings: &Rings, random: &mut Random) {
     memory.write(at, &value.to_le_bytes()[..1 + random.next() as usize % 8]);
 }
 
-/// The other end writes anything into the memory, also while the port reads and writes there: the port goes on, and what goes beyond the rules ends the connection under a name.
+/// The peer writes random bytes into the memory, also while the port reads and writes there. The port continues, and a
+/// violation of the rules ends the connection under a name.
 #[test]
 fn a_peer_that_writes_anything_does_no_harm() {
     // `make soak` tries more of them.
@@ -617,10 +618,10 @@ fn a_peer_that_writes_anything_does_no_harm() {
     }
 }
 
-/// Each rule by itself.
+/// Breaks each rule by itself.
 #[test]
 fn a_rule_that_is_broken_ends_the_connection_and_is_named() {
-    /// Where the ring lies from which the port receives, and what the peer writes there.
+    /// A write of the peer, given the place of the ring from which the port receives.
     type Spoil = fn(&dyn Fn(usize, u64));
     let server: [(Spoil, &str); 4] = [
         (|write| write(6, 65), "index of a ring"),

@@ -1,4 +1,4 @@
-//! What `memif:WORDS` says.
+//! Words of `memif:WORDS`.
 
 use arguments::units::parse;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const BUFFER: std::ops::RangeInclusive<usize> = 128..=65_536;
 /// A port by its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words {
-    /// It listens; the client has the memory.
+    /// True if this end listens; the client makes the memory.
     pub is_server: bool,
     pub id: Id,
     pub socket: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Words {
     /// Rings by which a client receives at most; 0: one for each queue of the port.
     pub rings: usize,
     pub mac: [u8; 6],
-    /// Whose the server must be, for a client.
+    /// User that must own the server, for a client.
     pub peer: Option<u32>,
     /// The largest network-layer packet; `None`: as of other ports.
     pub mtu: Option<usize>,

@@ -15,14 +15,14 @@ const MAX_HEADERS: usize = ether::LEN + 40 + 60;
 /// The longest IP packet, and the greatest payload length of IPv6.
 const MAX_LEN: usize = 65_535;
 
-/// What goes before the payloads of a super-frame: a virtio-net header and the frame's headers.
+/// Bytes before the payloads of a super-frame: a virtio-net header and the frame's headers.
 pub(crate) struct Head {
     bytes: [u8; VNET_LEN + MAX_HEADERS],
     len: usize,
 }
 
 impl Head {
-    /// That of frames that are sent as they are.
+    /// Head of frames that are sent unchanged.
     pub(crate) const PLAIN: Head = Head {
         bytes: [0; VNET_LEN + MAX_HEADERS],
         len: VNET_LEN,
@@ -32,7 +32,7 @@ impl Head {
         &self.bytes[..self.len]
     }
 
-    /// Bytes at the front of each frame that this stands for.
+    /// Number of bytes at the front of each frame that the head replaces.
     pub(crate) fn replaces(&self) -> usize {
         self.len - VNET_LEN
     }
@@ -250,7 +250,7 @@ mod tests {
         f[tcp + 16..tcp + 18].copy_from_slice(&check.to_be_bytes());
     }
 
-    /// The frames that a kernel makes of what it is given.
+    /// Frames that a kernel makes of these messages.
     fn cut_again(sent: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let packets = sent.iter().flat_map(|message| {
             let (vnet, frame) = message.split_first_chunk::<VNET_LEN>().unwrap();

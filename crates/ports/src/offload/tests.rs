@@ -167,7 +167,7 @@ fn a_tag_goes_behind_the_addresses() {
     ));
 }
 
-/// What is carried whole leaves with the header that it came with.
+/// A super-frame that is carried whole leaves with the header it came with.
 #[test]
 fn a_super_frame_that_is_carried_leaves_as_it_came() {
     for v6 in [false, true] {
@@ -227,7 +227,7 @@ fn a_super_frame_that_is_carried_leaves_as_it_came() {
     }
 }
 
-/// Any bytes: what is carried whole has segments that can be cut.
+/// Checks on random bytes that a super-frame carried whole can be cut.
 #[test]
 fn any_frame_is_refused_or_can_be_cut() {
     let mut rng = testkit::Rng::seed(11);

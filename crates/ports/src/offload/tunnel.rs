@@ -18,7 +18,7 @@ const GRE_SEQUENCE: u8 = 0x10;
 enum Header {
     Ipv4(usize),
     Ipv6(usize),
-    /// Its checksum covers addresses of the IP header before it.
+    /// UDP; its checksum covers addresses of the IP header at this index.
     Udp(usize),
     Gre(usize),
 }
@@ -76,7 +76,8 @@ impl Tunnel {
         (at == inner && count > 0).then_some((tunnel, inner))
     }
 
-    /// Makes the headers of a segment's tunnels of those of the super-frame; what is inside is done. `index` counts segments.
+    /// Completes the headers of a segment's tunnels, copied from the super-frame; the inner headers are done. `index`
+    /// counts segments.
     pub(super) fn finish(&self, segment: &mut [u8], index: usize) {
         for i in (0..HEADERS_MAX).rev() {
             let pseudo = i.checked_sub(1).and_then(|before| self.headers[before]);
@@ -101,7 +102,7 @@ impl Tunnel {
     }
 }
 
-/// Where the IP header lies that ends where the unfinished checksum begins, and whose packet ends where the frame does.
+/// Offset of the IP header that ends where the unfinished checksum begins, and whose packet ends with the frame.
 fn inside(head: &[u8], len: usize, start: usize, protocol: u8) -> Option<usize> {
     let word = |at: usize| {
         Some(usize::from(u16::from_be_bytes([

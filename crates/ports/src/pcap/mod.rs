@@ -173,7 +173,7 @@ fn files(rest: &str) -> (&str, &str) {
     }
 }
 
-/// What the port offers: one queue each way.
+/// Description of the port: one queue each way.
 ///
 /// # Errors
 /// The name has no file.

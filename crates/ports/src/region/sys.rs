@@ -11,14 +11,14 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
-/// What the kernel calls the file system of memory that is shared (statfs(2)), as it is without huge pages.
+/// Type of the file system of shared memory (statfs(2)), without huge pages.
 const TMPFS: u64 = 0x0102_1994;
 
 /// Memory that is shared. It is never referred to by `&[u8]`: bytes are copied in and out, numbers are atomic.
 pub(crate) struct Region {
     start: NonNull<u8>,
     bytes: usize,
-    /// What the other program is to map, where this one has made the memory.
+    /// File for the other program to map, if this one has made the memory.
     file: Option<OwnedFd>,
 }
 
@@ -29,7 +29,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// New memory, which nobody can shrink or grow; `name` is for who lists the open files of the process.
+    /// New memory, which cannot be shrunk or grown; `name` shows in lists of the process's open files.
     ///
     /// # Errors
     /// The kernel's.
@@ -104,22 +104,22 @@ impl Region {
         })
     }
 
-    /// Its file, for the other end, if this one has made it.
+    /// File for the other end, if this one has made it.
     pub(crate) fn file(&self) -> Option<&OwnedFd> {
         self.file.as_ref()
     }
 
-    /// Where it begins in the memory of this process.
+    /// Address of the region in this process.
     pub(crate) fn address(&self) -> u64 {
         self.start.as_ptr().addr() as u64
     }
 
-    /// Its length.
+    /// Length in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// True if so many bytes are there.
+    /// True if `bytes` bytes lie at `at`.
     #[inline]
     pub(crate) fn has(&self, at: usize, bytes: usize) -> bool {
         at <= self.bytes && bytes <= self.bytes - at
@@ -186,7 +186,7 @@ impl Region {
         true
     }
 
-    /// Has the processor fetch a place.
+    /// Prefetches a place.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]

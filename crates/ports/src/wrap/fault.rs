@@ -73,7 +73,7 @@ impl Dice {
         ((self.next() >> 11) as f64) < share * (1u64 << 53) as f64
     }
 
-    /// What becomes of a frame: nothing, it, or it and a copy.
+    /// Delivers a frame not at all, once, or twice.
     fn roll(&mut self, mut packet: Packet, deliver: &mut impl FnMut(Packet)) {
         if self.falls(self.rates.loss) {
             return self.counts.lost.add_shared(1);

@@ -346,7 +346,7 @@ fn a_tap_port_talks_to_the_kernel() {
     assert_eq!(counter(&lines, "tx_errors"), 0, "{lines:?}");
 }
 
-/// Sends one TCP super-frame of 60,000 bytes of payload by eth0, in segments of so many bytes.
+/// Sends a TCP super-frame of 60,000 bytes of payload by eth0, in segments of `segment` bytes.
 fn super_frame(segment: usize) -> String {
     format!(
         "

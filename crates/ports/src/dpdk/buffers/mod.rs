@@ -1,10 +1,10 @@
-//! The process's packet buffers, once DPDK has started: those of its mempools.
+//! Packet buffers of the process after DPDK has started: those of its mempools.
 
 pub(super) mod sys;
 
 use engine::packet::pool;
 
-/// Makes so many buffers, and has the process take no others.
+/// Makes `count` buffers; the process then uses no others.
 ///
 /// # Errors
 /// A sentence: there is no memory for them, or the process has others.

@@ -1,4 +1,4 @@
-//! Calls of DPDK's mempools, wrapped so that what is above needs no `unsafe`.
+//! Calls of DPDK's mempools, wrapped so that code above needs no `unsafe`.
 #![allow(unsafe_code)]
 
 use super::super::sys::{last_reason, register_thread};
@@ -88,8 +88,9 @@ fn make_pool(
     }
 }
 
-/// Has a buffer of 16 KB say that it is a byte shorter. net_vmxnet3 writes this length into a descriptor with 14 bits for it, where
-/// it would be 0, and the card would mark every frame as bad. Who asks the pool for the length (net_e1000_em) hears the power of two.
+/// Makes a buffer of 16 KB report a length that is a byte shorter. net_vmxnet3 writes this length into a descriptor
+/// with 14 bits for it, where it would be 0, and the card would mark every frame as bad. Drivers that ask the pool for
+/// the length (net_e1000_em) get the power of two.
 unsafe extern "C" fn tell_length(
     _: *mut c::rte_mempool,
     _: *mut c_void,

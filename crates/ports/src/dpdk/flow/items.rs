@@ -1,4 +1,4 @@
-//! What a rule of Ashlar's is in the words of rte_flow: headers from the outside in, each with the bytes that count.
+//! Translation of a rule into rte_flow's items: headers from the outside in, each with a mask of the compared bytes.
 
 use engine::port::Match;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Any header of the kind.
+    /// Any header of this kind.
     fn any(kind: Kind) -> Item {
         Item {
             kind,
@@ -56,7 +56,7 @@ impl Item {
     }
 }
 
-/// The headers that packets of a rule have, and its rank: of two rules that a packet fits, that of the lower one counts.
+/// Headers of a rule's packets, and its rank: if a packet matches two rules, the one with the lower rank counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     pub(super) items: Vec<Item>,

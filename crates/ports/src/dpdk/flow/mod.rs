@@ -1,9 +1,9 @@
-//! Rules that a driver does by itself (rte_flow): what fits one goes to its queue.
+//! Rules that a driver applies by itself (rte_flow): packets that match a rule go to its queue.
 //!
-//! Rules may change ten thousand times a second, and drivers take their time. So what is wanted is noted, each rule
-//! once, and a thread of the device's own tells the driver: a rule that changes while it waits is told as it is when
-//! its turn comes, and what waits is never more than there are rules. A driver may refuse any rule, which is counted; when
-//! another one has gone there may be room, and some are tried again.
+//! Rules may change ten thousand times a second, and drivers take their time. So each rule's wanted state is noted
+//! once, and a thread of the device tells the driver. A rule that changes while it waits is told in its latest state,
+//! and no more wait than there are rules. A driver may refuse any rule, which is counted. When another rule has gone
+//! there may be room, and some refused ones are tried again.
 
 mod items;
 mod sys;
@@ -15,11 +15,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use sys::Handle;
 
-/// What takes rules: a driver.
+/// A driver that takes rules.
 pub(super) trait Driver: Send + Sync + 'static {
     type Handle: Send + 'static;
     fn create(&self, rule: &Match, queue: u16) -> Result<Self::Handle, String>;
-    /// A rule that it does not let go of comes back, with what it says.
+    /// Removes a rule. On failure the rule is returned with the driver's text.
     fn destroy(&self, rule: Self::Handle) -> Result<(), (Self::Handle, String)>;
 }
 
@@ -75,7 +75,7 @@ const TRIES: usize = 4;
 /// A rule that the driver has, and its queue.
 type Known<H> = (H, u16);
 
-/// What has become of a rule.
+/// State of a rule at the driver.
 enum Told<H> {
     /// The driver does not know it.
     Nothing,
@@ -83,7 +83,7 @@ enum Told<H> {
     Held(H, u16),
     /// The driver does not want it with this queue. The number is its place among those that are.
     Refused(u16, u64),
-    /// The driver has it with the first queue, and does not let go of it for the second.
+    /// The driver has the rule with the first queue, and cannot remove it for the second.
     Stuck(H, u16, Option<u16>),
 }
 
@@ -91,7 +91,7 @@ struct Rule<H> {
     /// The queue that it should have.
     wanted: Option<u16>,
     told: Told<H>,
-    /// It waits for its turn, or for what the driver says.
+    /// True if the rule waits for its turn, or for the driver's answer.
     waits: bool,
 }
 
@@ -104,7 +104,7 @@ impl<H> Rule<H> {
         }
     }
 
-    /// Nobody wants it, and the driver does not know it.
+    /// True if the rule is not wanted, and the driver does not have it.
     fn is_gone(&self) -> bool {
         matches!(self.told, Told::Nothing) && self.wanted.is_none()
     }
@@ -117,12 +117,12 @@ struct State<H> {
     /// Calls of the driver that have not returned.
     calling: usize,
     held: usize,
-    /// Rules that the driver does not let go of.
+    /// Number of rules that the driver cannot remove.
     stuck: usize,
     /// Rules that it refuses: those that were tried last are the last, and have the highest numbers.
     refused: BTreeMap<u64, Match>,
     numbers: u64,
-    /// Rules that have gone, in the place of which others may be tried, and how many are in vain before none is.
+    /// Number of removed rules, for whose room others may be tried, and how many more may be tried in vain.
     room: usize,
     tries: usize,
     why: Option<String>,
@@ -159,7 +159,7 @@ impl<H> State<H> {
         self.look(of);
     }
 
-    /// Has a rule wait for its turn if it needs one.
+    /// Queues a rule if the driver must be told.
     fn look(&mut self, of: Match) {
         if let Some(rule) = self.rules.get_mut(&of)
             && !rule.waits
@@ -170,7 +170,7 @@ impl<H> State<H> {
         }
     }
 
-    /// Makes these the rules; what was refused is tried again.
+    /// Replaces all rules by these; refused ones are tried again.
     fn replace(&mut self, rules: &[(Match, Option<u16>)]) {
         for rule in self.rules.values_mut() {
             rule.wanted = None;
@@ -231,7 +231,7 @@ impl<H> State<H> {
         }
     }
 
-    /// Where there may be room: the refused rule that was tried longest ago, as if nobody had told it.
+    /// The refused rule that was tried longest ago, if there may be room; it is treated as new.
     fn again(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
         let waiting = self.refused.first_entry();
         let Some(first) = waiting.filter(|_| self.room > 0 && self.tries > 0) else {
@@ -247,7 +247,8 @@ impl<H> State<H> {
         Some((of, None, wanted))
     }
 
-    /// What has become of it, and why it is not as it was wanted. `had` says that the driver had it before.
+    /// Records the driver's answer for a rule, with the reason if it was refused. `had` is true if the driver had the
+    /// rule before.
     fn note(&mut self, of: Match, had: bool, mut told: Told<H>, why: Option<String>) {
         self.calling -= 1;
         match &mut told {
@@ -311,8 +312,8 @@ impl<D: Driver> Shared<D> {
         }
     }
 
-    /// Has the driver change a rule. One that it does not let go of stays the only one: beside another queue's it
-    /// would be up to the driver which of the two counts.
+    /// Tells the driver to change a rule. A rule that it cannot remove stays the only one: with a second one for
+    /// another queue, the driver would choose between them.
     fn tell(
         &self,
         of: &Match,
@@ -344,7 +345,7 @@ pub(super) struct Rules<D: Driver = Device> {
 }
 
 impl Rules {
-    /// Those of a device that runs; `None` if its driver has none at all.
+    /// Rules of a running device; `None` if its driver supports none.
     pub(super) fn new(device: Device) -> Option<Rules> {
         sys::is_known(device).then(|| Rules::of(device)).flatten()
     }
@@ -366,7 +367,7 @@ impl<D: Driver> Rules<D> {
         })
     }
 
-    /// As [`Port::direct`](engine::port::Port::direct).
+    /// See [`Port::direct`](engine::port::Port::direct).
     pub(super) fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
         let mut state = self.shared.lock();
         match all {
@@ -377,7 +378,7 @@ impl<D: Driver> Rules<D> {
         self.shared.bell.notify_one();
     }
 
-    /// As [`Port::directed`](engine::port::Port::directed).
+    /// See [`Port::directed`](engine::port::Port::directed).
     pub(super) fn directed(&self) -> Directed {
         let state = self.shared.lock();
         Directed {

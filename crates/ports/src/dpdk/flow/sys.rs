@@ -51,7 +51,7 @@ fn room(bytes: &[u8; HEADER]) -> Room {
     room
 }
 
-/// What a driver says of a call that failed.
+/// The driver's text for a failed call.
 fn reason(error: &c::rte_flow_error, code: i32) -> String {
     if error.message.is_null() {
         return sys::reason(code);
@@ -99,7 +99,7 @@ fn with_rule<T>(
     call(&attr, pattern.as_ptr(), actions.as_ptr())
 }
 
-/// What the driver would say of a rule: 0, or minus an error.
+/// The driver's verdict about a rule: 0, or a negative error number.
 fn validate(device: Device, items: &[Item], rank: u32, queue: u16) -> i32 {
     with_rule(items, rank, queue, |attr, pattern, actions| {
         // SAFETY: all-zero bytes are valid; the others are as DPDK wants them, and live until the call returns.

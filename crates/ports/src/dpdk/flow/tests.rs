@@ -19,9 +19,9 @@ fn rule(n: u32) -> Match {
 /// A driver with room for some rules, which keeps what it is told, and waits for leave to be called if that is given.
 struct Card {
     room: usize,
-    /// It lets go of no rule.
+    /// True if the card cannot remove rules.
     clings: AtomicBool,
-    /// It takes rules from this number on.
+    /// Number from which on the card takes rules.
     fits: AtomicU32,
     rules: Mutex<BTreeMap<u32, u16>>,
     calls: Mutex<Vec<String>>,

@@ -1,12 +1,13 @@
-//! A port of which one router gets all that comes, as it is: nothing need be told apart, and nobody else sends. That router
-//! polls the device and sends to it by itself, as a router that owns the port does, and the port's router leaves both to
-//! it. When shares change, each looks anew at whose they are; what waited in queues until then goes first.
+//! A shared port with a single share that gets all frames unchanged: frames need no classification, and there is no
+//! other sender. That router polls the device and sends to it by itself, as a router that owns the port does, and the
+//! port's router leaves both to it. When shares change, each reads the table again; packets that wait in queues go
+//! first.
 
 use super::*;
 use std::os::fd::RawFd;
 
-/// A queue of the device, which the port's router and the only one that shares it may use. Mostly both are on the same
-/// worker, so that nobody waits for the lock, which is taken once for a burst.
+/// A queue of the device that the port's router and its only share may use. Usually both are on the same worker, so the
+/// lock, taken once per burst, is free.
 pub(super) struct Held<Q: ?Sized>(Mutex<Option<Box<Q>>>);
 
 impl<Q: ?Sized> Held<Q> {
@@ -58,7 +59,7 @@ impl Shared {
         parts
     }
 
-    /// The share that gets all that comes, if there is one.
+    /// The share that gets all frames, if there is one.
     fn sole(&self) -> Option<Arc<Share>> {
         lock(&self.table).sole().cloned()
     }
@@ -71,7 +72,7 @@ impl Shared {
 }
 
 impl Told {
-    /// The share that gets all that comes, as it is and however much.
+    /// The share that gets all frames, unchanged and at any rate.
     fn sole(&self) -> Option<&Arc<Share>> {
         let only = self.shares.first().filter(|(_, of)| of.rate.is_none());
         only.filter(|_| self.is_whole).map(|(share, _)| share)
@@ -83,7 +84,7 @@ struct LentRx {
     held: Arc<Held<dyn RxQueue>>,
     port: Arc<Shared>,
     queue: usize,
-    /// How often it had been told who gets what.
+    /// Version of the table of shares that was read last.
     changes: u64,
     sole: Option<Arc<Share>>,
     ringer: Ringer,

@@ -3,7 +3,7 @@
 use super::*;
 use rustc_hash::FxHashMap;
 
-/// What control sees of all shares of a port.
+/// All shares of a port, as control sees them.
 pub(super) struct Whole(pub(super) Arc<Shared>);
 
 impl Port for Whole {
@@ -40,22 +40,23 @@ pub(super) struct Split {
     pub(super) clock: Clock,
 }
 
-/// What it knows: the port has it, so that it forgets routers that are gone also while nothing comes.
+/// State of frame classification. The port owns it, so that routers that are gone are forgotten even while no frame
+/// comes.
 #[derive(Default)]
 pub(super) struct Apart {
-    /// Somebody tells apart.
+    /// True if a queue classifies frames.
     pub(super) open: bool,
-    /// How often it had been told who gets what.
+    /// Version of the table of shares that was read last.
     changes: Option<u64>,
     told: Arc<Told>,
     routers: Vec<Way>,
-    /// Those that have got packets in this burst.
+    /// Routers that have got packets in this burst.
     touched: Vec<u32>,
     /// Memory for whose the packets of a burst are.
     goes: Vec<u32>,
 }
 
-/// As a router's number: of nobody, and of several.
+/// Special router numbers: no router, and several.
 const NOBODY: u32 = u32::MAX;
 const SEVERAL: u32 = u32::MAX - 1;
 
@@ -180,11 +181,11 @@ impl Way {
     }
 }
 
-/// Where and when a burst is told apart.
+/// Place and time of the classification of a burst.
 #[derive(Clone, Copy)]
 struct Now {
     worker: usize,
-    /// Nanoseconds; 0 where nobody asks.
+    /// Nanoseconds; 0 if not needed.
     time: u64,
 }
 
@@ -283,14 +284,14 @@ pub(super) struct Turn {
 /// Takes what routers send, in turns.
 pub(super) struct Gather {
     pub(super) port: Arc<Shared>,
-    /// How often it had been told who gets what.
+    /// Version of the table of shares that was read last.
     pub(super) changes: u64,
     pub(super) workers: Vec<usize>,
     pub(super) turns: VecDeque<(usize, Turn)>,
 }
 
 impl Gather {
-    /// Has those stand in line that have got something to send.
+    /// Queues the shares that have packets to send.
     #[inline]
     fn hear(&mut self) {
         let changes = self.port.changes.load(Acquire);
