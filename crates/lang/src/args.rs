@@ -1,7 +1,7 @@
 //! Configuration strings: arguments, words, quotes.
 //!
-//! The rules are those of Click's manual, click(5), "Configuration strings". Nothing here fails: what is
-//! left open at the end of the text ends there.
+//! The rules are those of Click's manual, click(5), "Configuration strings". Nothing here fails: quotes and escapes
+//! still open at the end of the text end there.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -80,8 +80,7 @@ pub fn keyword(argument: &str) -> Option<(&str, &str)> {
     space.then(|| (&argument[..end], rest[first..].trim_ascii_end()))
 }
 
-/// Removes quotes and replaces escapes; what is not UTF-8 afterwards becomes U+FFFD.
-/// See [`unquote_bytes`].
+/// Removes quotes and replaces escapes; bytes that are not UTF-8 afterwards become U+FFFD. See [`unquote_bytes`].
 pub fn unquote(text: &str) -> Cow<'_, str> {
     match unquote_bytes(text) {
         Cow::Borrowed(_) => Cow::Borrowed(text),
@@ -124,7 +123,7 @@ pub fn unquote_bytes(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// One escape, `at` being behind its backslash; returns where the text goes on.
+/// Decodes an escape after its backslash, at `at`; returns the index after it.
 fn escape(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> usize {
     let Some(&byte) = bytes.get(at) else {
         out.push(b'\\');
@@ -168,7 +167,7 @@ fn number(bytes: &[u8], radix: u32) -> (u8, usize) {
     })
 }
 
-/// The bytes of `\<...>`, `at` being behind the `<`; returns where the text goes on.
+/// Decodes the bytes of `\<...>` after the `<`, at `at`; returns the index after it.
 fn data(bytes: &[u8], mut at: usize, out: &mut Vec<u8>) -> usize {
     let mut high = None;
     while let Some(&byte) = bytes.get(at) {
@@ -228,7 +227,7 @@ pub fn join<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> String {
     out
 }
 
-/// What a piece of a configuration string is.
+/// Kind of a piece of a configuration string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Text,
@@ -252,7 +251,7 @@ impl<'a> Pieces<'a> {
         Pieces { text, at: 0 }
     }
 
-    /// Goes on at a boundary of characters.
+    /// Moves to a character boundary.
     pub(crate) fn seek(&mut self, at: usize) {
         self.at = at;
     }
@@ -291,7 +290,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// One past the quote that closes the one at `start`, or the end of the text.
+/// Index after the quote that closes the one at `start`, or the end of the text.
 pub(crate) fn quoted(bytes: &[u8], start: usize) -> usize {
     let (quote, mut at) = (bytes[start], start + 1);
     while at < bytes.len() && bytes[at] != quote {
@@ -304,7 +303,7 @@ pub(crate) fn quoted(bytes: &[u8], start: usize) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// One past the end of `\<...>` that starts at `start`.
+/// Index after the `\<...>` that starts at `start`.
 fn data_end(bytes: &[u8], start: usize) -> usize {
     data(bytes, start + 2, &mut Vec::new())
 }
@@ -316,7 +315,7 @@ pub(crate) fn line_comment(bytes: &[u8], start: usize) -> usize {
     start + len.unwrap_or(rest.len())
 }
 
-/// One past the end of a `/* */` comment, or the end of the text.
+/// Index after a `/* */` comment, or the end of the text.
 pub(crate) fn block_comment(bytes: &[u8], start: usize) -> usize {
     let from = start + 2;
     let rest = bytes.get(from..).unwrap_or(&[]);

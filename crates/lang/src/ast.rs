@@ -1,4 +1,4 @@
-//! The text as a tree: what is written, not yet what it means.
+//! Syntax tree of a text, before names are resolved.
 
 use crate::source::Span;
 

@@ -6,7 +6,7 @@ use crate::lexer::Token;
 use crate::parser::{Broken, Open, Parsed, Parser};
 use crate::source::Span;
 
-/// How deep braces and groups may be nested.
+/// Maximum nesting of braces and groups.
 const NESTING_MAX: usize = 100;
 
 impl Parser {

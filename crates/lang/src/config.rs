@@ -11,7 +11,7 @@ use std::ops::Range;
 pub struct Config {
     /// The string.
     pub text: String,
-    /// Where the whole string was written, or where it is missing.
+    /// Place of the whole string, or the place where it is missing.
     span: Span,
     pieces: Vec<Piece>,
     undefined: Vec<(Range<usize>, String)>,
@@ -19,11 +19,11 @@ pub struct Config {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece {
-    /// Where the piece ends in the text; it starts where the one before it ends.
+    /// End of the piece in the text; it starts at the end of the one before.
     end: usize,
-    /// Its place in a file.
+    /// Place in a file.
     span: Span,
-    /// Where the value was written, for bytes that came from a variable.
+    /// Place of the value, for bytes that came from a variable.
     origin: Option<Span>,
 }
 
@@ -77,7 +77,7 @@ impl Config {
         }
     }
 
-    /// Where the value was written that a variable put at `range`; None if no variable did.
+    /// Place of the variable's value that was substituted at `range`; `None` if there was no variable.
     pub fn origin(&self, range: Range<usize>) -> Option<Span> {
         self.piece(range.start).and_then(|(_, piece)| piece.origin)
     }

@@ -12,10 +12,10 @@ mod click;
 
 pub use click::{click_quotes, render_click};
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Nothing is wrong: the configuration has something to say.
+    /// Information; nothing is wrong.
     Note,
     /// The configuration runs, but probably not as meant.
     Warning,
@@ -26,33 +26,33 @@ pub enum Severity {
 /// The element that a mistake concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its name and class: `ttl :: DecIPTTL`.
+    /// Name and class: `ttl :: DecIPTTL`.
     pub title: String,
-    /// Where it is declared.
+    /// Place of the declaration.
     pub place: Span,
-    /// What was done to it when the mistake was found (`configuring`, `initializing`); None if the
-    /// message names the element itself.
+    /// Phase in which the mistake was found (`configuring`, `initializing`); `None` if the message names the element
+    /// itself.
     pub doing: Option<&'static str>,
 }
 
-/// One mistake.
+/// A mistake or note in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// Its kind in kebab-case, for programs: `syntax`, `unknown-class`.
+    /// Kind in kebab-case, for programs: `syntax`, `unknown-class`.
     pub code: &'static str,
-    /// What is wrong, in one line.
+    /// Description of the mistake, in one line.
     pub message: String,
     /// The element that is concerned, if it is one.
     pub about: Option<About>,
-    /// Where, if it has a place.
+    /// Place, if known.
     pub span: Option<Span>,
     /// A few words behind the underline.
     pub label: Option<String>,
-    /// What else to know, each with its place if it has one.
+    /// Further notes, each with its place if known.
     pub notes: Vec<(Option<Span>, String)>,
-    /// What to do.
+    /// Advice.
     pub help: Option<String>,
     /// Click's words where they differ from the message, each with its place if that is another one.
     /// Empty: Click says nothing of it.
@@ -202,7 +202,7 @@ pub fn render(diagnostic: &Diagnostic, map: &SourceMap) -> String {
     out
 }
 
-/// All of them, in the order of [`sort`].
+/// Renders all diagnostics, in the order of [`sort`].
 pub fn render_all(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
     diagnostics.iter().map(|d| render(d, map)).collect()
 }
@@ -212,7 +212,7 @@ pub fn count(n: usize, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
 }
 
-/// As [`count`]; `no inputs` where there are none.
+/// Like [`count`], with `no inputs` for zero.
 pub(crate) fn count_in_words(n: usize, thing: &str) -> String {
     match n {
         0 => format!("no {thing}s"),
@@ -326,7 +326,7 @@ fn narrow(shown: String, from: usize, to: usize) -> (String, usize, usize) {
     )
 }
 
-/// How many columns a terminal gives a character: 2 for East Asian wide ones, 0 for combining marks.
+/// Columns of a character on a terminal: 2 for East Asian wide characters, 0 for combining marks.
 fn columns(c: char) -> usize {
     match c as u32 {
         0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
@@ -343,9 +343,9 @@ fn columns(c: char) -> usize {
     }
 }
 
-/// All of them as a JSON array of objects with the keys file, line, column, end_line, end_column,
-/// severity, code, message, label, help and notes (objects with file, line, column, message). Places
-/// count from 1 in characters, the end is exclusive; what is unknown is null.
+/// All diagnostics as a JSON array of objects with the keys file, line, column, end_line, end_column, severity, code,
+/// message, label, help and notes (objects with file, line, column, message). Places count from 1 in characters, the
+/// end is exclusive; unknown values are null.
 pub fn to_json(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
     let mut out = String::from("[");
     for (i, diagnostic) in diagnostics.iter().enumerate() {

@@ -18,9 +18,9 @@ use std::rc::Rc;
 const ELEMENTS_MAX: usize = 1 << 17;
 /// Most connections before those through compound elements are joined.
 const WIRES_MAX: usize = 1 << 19;
-/// How deep compound elements may stand in each other.
+/// Maximum nesting of compound elements.
 const DEPTH_MAX: usize = 200;
-/// All names of elements together, in bytes.
+/// Maximum length of all names of elements together, in bytes.
 const NAME_BYTES_MAX: usize = 16 << 20;
 /// Mistakes after which compound elements are not compared with their uses any more.
 const ERRORS_MAX: usize = 1000;
@@ -29,14 +29,14 @@ const ERRORS_MAX: usize = 1000;
 struct Pending<'a> {
     node: &'a Node,
     template: TemplateId,
-    /// Where its configuration is read.
+    /// Frame in which its configuration is evaluated.
     frame: FrameId,
     class: &'a ClassRef,
     config: Option<Span>,
     name: String,
-    /// How many compound elements stand around it.
+    /// Number of enclosing compound elements.
     depth: usize,
-    /// Its node's number in its template, and the numbers of its tunnels in the whole.
+    /// Number of its node in its template, and numbers of its tunnels in the whole.
     id: NodeId,
     tunnels: (usize, usize),
 }
@@ -58,7 +58,7 @@ struct Expander<'a> {
     errors: &'a [Span],
 }
 
-/// Opens the file's template and all that stands in it. `definitions` are those of the command line.
+/// Expands the file's template and all templates in it. `definitions` are those of the command line.
 pub(crate) fn expand<'a>(
     program: &'a Program,
     variables: Variables<'a>,

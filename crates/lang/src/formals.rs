@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// Why arguments do not fit parameters.
 pub(crate) enum Misfit {
-    /// So many without keyword are given, so many are taken.
+    /// Number of positional arguments given, and number taken.
     Few(usize, usize),
     Many(usize, usize),
     /// The keyword is missing.
@@ -136,7 +136,7 @@ pub(crate) fn complain(
     }
 }
 
-/// Says of a mistake what Click does where no definition fits: what was asked for, and what there is.
+/// Adds to a mistake Click's explanation if no definition fits: the requested and the available ones.
 pub(crate) fn no_match(
     error: Diagnostic,
     node: &Node,
@@ -174,7 +174,7 @@ pub(crate) fn no_match(
     })
 }
 
-/// How many inputs and outputs, in Click's words.
+/// Numbers of inputs and outputs, in Click's words.
 pub(crate) fn ports(inputs: usize, outputs: usize) -> String {
     format!("{}, {}", count(inputs, "input"), count(outputs, "output"))
 }

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 /// A router as its file describes it: no compound elements, no variables, every name resolved.
 #[derive(Clone, Debug, Default)]
 pub struct Router {
-    /// The elements, in Click's order: those of the file first, then those of compound elements.
+    /// Elements in Click's order: those of the file first, then those of compound elements.
     pub elements: Vec<Element>,
     /// The connections, each once, in the order of the file.
     pub connections: Vec<Connection>,
-    /// What the file requires.
+    /// Requirements of the file.
     pub requirements: Vec<Requirement>,
     /// Names of the variables that a definition can give a value.
     pub variables: BTreeSet<String>,
@@ -19,16 +19,16 @@ pub struct Router {
     pub loose: Vec<Loose>,
 }
 
-/// A compound element without connections: where its ports lead inside, for who connects it later.
+/// A compound element without connections, with the inner ends of its ports for a later connection.
 #[derive(Clone, Debug)]
 pub struct Loose {
-    /// Its name.
+    /// Name of the compound element.
     pub name: String,
-    /// Its declaration.
+    /// Place of its declaration.
     pub span: Span,
-    /// What each input leads to.
+    /// For each input, the inner ports to which it leads.
     pub inputs: Vec<Vec<Port>>,
-    /// What leads to each output.
+    /// For each output, the inner ports that lead to it.
     pub outputs: Vec<Vec<Port>>,
 }
 
@@ -39,22 +39,22 @@ impl Router {
     }
 }
 
-/// One element.
+/// An element.
 #[derive(Clone, Debug)]
 pub struct Element {
-    /// Its name: `q`, `Queue@3`, `outer/inner`.
+    /// Name: `q`, `Queue@3`, `outer/inner`.
     pub name: String,
-    /// Its class, synonyms resolved. Nobody has checked that it exists.
+    /// Class, synonyms resolved; it may not exist.
     pub class: String,
-    /// Its configuration string.
+    /// Configuration string.
     pub config: Config,
-    /// Its declaration: `q :: Queue`, or the class alone if it is anonymous.
+    /// Place of the declaration: `q :: Queue`, or the class alone if the element is anonymous.
     pub span: Span,
     /// The class in the declaration.
     pub class_span: Span,
 }
 
-/// One connection.
+/// A connection.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// An output port.
@@ -79,7 +79,7 @@ pub struct Port {
 pub struct Requirement {
     /// `package` (also where the kind is left out), `library`, or what else the file says.
     pub kind: String,
-    /// What is required.
+    /// Name of the requirement.
     pub name: String,
     /// The argument.
     pub span: Span,

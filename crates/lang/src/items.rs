@@ -217,7 +217,7 @@ impl Parser {
         Broken
     }
 
-    /// Reports the next token as not what was `expected`.
+    /// Reports a next token other than the `expected` one.
     pub(crate) fn unexpected(&mut self, expected: &str) -> Broken {
         let next = self.peek();
         let found = self.describe(next);
@@ -244,7 +244,7 @@ impl Parser {
         }
     }
 
-    /// What people mean by characters that the language does not have.
+    /// Advice for characters that people use and the language does not have.
     fn advice(&mut self, found: Lexeme) -> Option<String> {
         let touches = found.span.start == self.behind().start && found.span.start > 0;
         let text = match found.token {

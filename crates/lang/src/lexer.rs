@@ -9,7 +9,7 @@ use crate::source::{FileId, LineDirective, Span};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many syntax errors are told before the rest of a file is taken as hopeless.
+/// Number of reported syntax errors after which the rest of a file is skipped.
 pub(crate) const ERRORS_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) enum Token {
 pub(crate) struct Lexeme {
     pub(crate) token: Token,
     pub(crate) span: Span,
-    /// It is the first of its line.
+    /// True if the token is the first of its line.
     pub(crate) starts_line: bool,
 }
 
@@ -186,13 +186,13 @@ impl Lexer {
         self.span(span.start as usize..self.at)
     }
 
-    /// Goes on at the end of the line.
+    /// Moves to the end of the line.
     pub(crate) fn skip_line(&mut self) {
         let text = self.text.clone();
         self.at = line_comment(text.as_bytes(), self.at);
     }
 
-    /// The configuration string behind the parenthesis `open`; goes on behind its end.
+    /// Place of the configuration string after the parenthesis `open`; moves to its end.
     pub(crate) fn config(&mut self, open: Span) -> Span {
         let text = self.text.clone();
         let start = open.end as usize;

@@ -54,8 +54,8 @@ pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
 
 /// Reads a configuration: the graph as far as it can be understood, and all mistakes, by place.
 ///
-/// `definitions` are names (with or without dollar) and values from the command line; they go before
-/// those of the file. Libraries that the file requires stay in [`Router::requirements`].
+/// `definitions` are names (with or without dollar) and values from the command line; they precede those of the file.
+/// Libraries that the file requires stay in [`Router::requirements`].
 pub fn parse(
     map: &mut SourceMap,
     file: FileId,

@@ -7,7 +7,7 @@ use crate::source::{FileId, LineDirective, Span};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a text says.
+/// Result of parsing a text.
 pub(crate) struct Tree {
     pub(crate) statements: Vec<Statement>,
     pub(crate) directives: Vec<LineDirective>,

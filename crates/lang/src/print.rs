@@ -35,8 +35,8 @@ pub fn print(router: &Router) -> String {
     out
 }
 
-/// As Click does it: a chain goes on through port 0 of an element with the first connection there,
-/// and begins where no chain comes from.
+/// Prints connections as Click does: a chain continues through port 0 of an element with the first connection there,
+/// and begins where no chain leads.
 fn print_connections(out: &mut String, router: &Router) {
     let mut edges: Vec<(Port, Port)> = router.connections.iter().map(|c| (c.from, c.to)).collect();
     edges.sort_unstable();

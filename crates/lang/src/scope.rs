@@ -12,26 +12,26 @@ use std::rc::Rc;
 /// Finds the text of a library, given its name.
 pub(crate) type Loader<'l> = &'l mut (dyn FnMut(&str) -> Option<String> + 'l);
 
-/// Most links that are written, those of port lists included.
+/// Maximum number of links, those of port lists included.
 pub(crate) const LINKS_MAX: usize = 1 << 19;
 /// Most definitions of a compound class, those that it extends included.
 pub(crate) const DEFINITIONS_MAX: usize = 100;
 
-/// What is known while a body is read.
+/// State of reading a body.
 pub(crate) struct Scope {
     pub(crate) template: TemplateId,
     /// Elements declared so far.
     pub(crate) names: HashMap<String, NodeId>,
-    /// All elements that the body declares somewhere.
+    /// Elements that the body declares anywhere.
     pub(crate) declared: HashMap<String, Span>,
     classes: HashMap<String, ClassRef>,
-    /// How many elements there are, pseudo elements aside; numbers anonymous ones.
+    /// Number of elements, pseudo elements aside; it numbers anonymous elements.
     pub(crate) count: usize,
     /// The number that an anonymous element of a class was given last.
     pub(crate) numbers: HashMap<String, usize>,
-    /// Where each variable is defined.
+    /// Place of each variable's definition.
     pub(crate) variables: HashMap<String, Span>,
-    /// What `input` and `output` mean here, innermost last.
+    /// Nodes of `input` and `output`, innermost last.
     pub(crate) tunnels: Vec<(NodeId, NodeId)>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Builder<'a, 'l> {
     pub(crate) map: &'a mut SourceMap,
     pub(crate) loader: Option<Loader<'l>>,
     pub(crate) libraries: HashSet<String>,
-    /// Where the library lies that is read now, if it is not beside the file.
+    /// Folder of the library that is being read, if it is not beside the file.
     pub(crate) folder: Option<String>,
     pub(crate) program: Program,
     pub(crate) scopes: Vec<Scope>,
@@ -314,8 +314,8 @@ impl<'a, 'l> Builder<'a, 'l> {
         self.template().nodes.len() - 1
     }
 
-    /// How many ports a pseudo element has; all up to the last must be used.
-    /// Looks at the links from number `since` on, which are those inside.
+    /// Number of ports of a pseudo element; all up to the last must be used. Only links from number `since` on are
+    /// counted, which are the inner ones.
     pub(crate) fn tunnel_ports(
         &mut self,
         node: NodeId,

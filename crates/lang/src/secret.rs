@@ -1,16 +1,16 @@
-//! Keys in a configuration are not for everybody who may see the configuration.
+//! Masking of keys in configurations, for readers who may see the configuration but not its keys.
 //!
-//! Where a key stands is told by what is around it, and by what it looks like: people write `keys =` for `key =`, put a
-//! comment before the key, give it to a variable, or copy it in groups. Rather too much becomes stars than too little.
+//! A key is recognised by its surroundings and by its look: people write `keys =` for `key =`, put a comment before the
+//! key, assign it to a variable, or copy it in groups. In doubt, too much is masked.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 /// Lengths of a word behind `KEY` that may be a key, or one that was mistyped.
 const KEY_LENGTHS: RangeInclusive<usize> = 16..=64;
-/// So many hexadecimal digits, in groups or not, are a key where the line speaks of one.
+/// Number of hexadecimal digits, in groups or not, that are a key on a line that mentions one.
 const DIGITS_NEAR: usize = 16;
-/// So many in one word are a key wherever they stand.
+/// Number of hexadecimal digits in one word that are a key anywhere.
 const DIGITS_ALONE: usize = 24;
 
 /// Words behind which anything is a key, however long.
@@ -41,14 +41,14 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Where the line of `at` ends, and whether it has the word in it.
+    /// End of the line of `at`, if known, and true if the line mentions a key.
     line_end: Option<usize>,
     speaks_of_key: bool,
     /// True if what comes is the value of a key, or one of a list.
     behind: bool,
     /// True if it is one whatever it looks like.
     always: bool,
-    /// Where a comment, and a string of hexadecimal bytes (`\<6b 79>`), end that have begun before `at`.
+    /// Ends of the last comment and the last string of hexadecimal bytes (`\<6b 79>`) that began before `at`.
     comment_end: usize,
     data_end: usize,
 }
@@ -83,7 +83,7 @@ impl Reader<'_> {
         self.speaks_of_key = has_word_key(&rest[..length]);
     }
 
-    /// Goes on behind a character that is of no word.
+    /// Skips a character that belongs to no word.
     fn pass_over(&mut self, rest: &str) {
         let end = |behind: &str| rest.find(behind).map_or(rest.len(), |at| at + behind.len());
         if self.at >= self.comment_end {
@@ -136,8 +136,8 @@ impl Reader<'_> {
     }
 }
 
-/// How many hexadecimal digits a text begins with, and where they end. They may stand in groups: of four at least, or of
-/// two with colons or hyphens between them. `0x` may be before them.
+/// Number of hexadecimal digits at the start of a text, and their end. Digits may be in groups: of at least four, or of
+/// two with colons or hyphens between. `0x` may precede them.
 fn digits_in_groups(text: &str) -> (usize, usize) {
     let prefix = if text.starts_with("0x") { 2 } else { 0 };
     let bytes = text.as_bytes();

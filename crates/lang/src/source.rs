@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Which text of a [`SourceMap`] a place belongs to.
+/// Text of a [`SourceMap`] to which a place belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(u32);
 
@@ -19,7 +19,7 @@ pub struct Span {
     pub file: FileId,
     /// First byte.
     pub start: u32,
-    /// One past the last byte.
+    /// Index after the last byte.
     pub end: u32,
 }
 
@@ -92,10 +92,10 @@ struct File {
     text: Arc<str>,
     /// Offsets of the first byte of each line.
     lines: Vec<u32>,
-    /// How many characters begin before each block of bytes: a column far out in a line is found without a walk there.
+    /// Number of characters before each block of bytes: finds a column far out in a line without a walk.
     characters: Vec<u32>,
     directives: Vec<LineDirective>,
-    /// The text as everybody may see it, once it has been asked for.
+    /// Text with keys masked, once it has been needed.
     masked: OnceLock<Arc<str>>,
 }
 
@@ -112,7 +112,7 @@ pub const TEXT_BYTES_MAX: usize = 64 << 20;
 const BLOCK: usize = 1024;
 
 impl SourceMap {
-    /// No texts yet.
+    /// A map without texts.
     pub fn new() -> SourceMap {
         SourceMap::default()
     }
@@ -157,7 +157,7 @@ impl SourceMap {
         self.files.get(file.0 as usize).map_or("", |f| &f.text)
     }
 
-    /// The whole text of a file as everybody may see it: without the keys in it, and as long.
+    /// Text of a file with keys masked, of the same length.
     pub(crate) fn masked(&self, file: FileId) -> &str {
         let Some(file) = self.files.get(file.0 as usize) else {
             return "";
@@ -174,7 +174,7 @@ impl SourceMap {
         self.files.iter().map(|file| &*file.text)
     }
 
-    /// Of all texts together.
+    /// Length of all texts together, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.files.iter().map(|file| file.text.len()).sum()
     }
@@ -203,12 +203,12 @@ impl SourceMap {
         self.text(span.file).get(span.range()).unwrap_or("")
     }
 
-    /// Where a place starts.
+    /// Start of a place.
     pub fn start(&self, span: Span) -> Location {
         self.locate(span.file, span.start)
     }
 
-    /// Where a place ends: the character after it.
+    /// End of a place: the character after it.
     pub fn end(&self, span: Span) -> Location {
         self.locate(span.file, span.end)
     }

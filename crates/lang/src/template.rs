@@ -1,7 +1,7 @@
-//! What a body of statements means, before it is put to use: elements, links and definitions.
+//! Templates: the meaning of a body of statements before its use, as elements, links and definitions.
 //!
-//! The file and each definition of a compound element become a [`Template`]. Names and classes are
-//! resolved in it; variables are not, because each use of a compound element gives them other values.
+//! The file and each definition of a compound element become a [`Template`]. Names and classes are resolved in it.
+//! Variables are not, because each use of a compound element gives them other values.
 
 use crate::ast::Formal;
 use crate::graph::Requirement;
@@ -13,9 +13,9 @@ pub(crate) type TemplateId = usize;
 /// Index of a node in its template.
 pub(crate) type NodeId = usize;
 
-/// The node that stands for `input`, in a template of a compound element.
+/// Node of `input`, in a template of a compound element.
 pub(crate) const INPUT: NodeId = 0;
-/// The node that stands for `output`.
+/// Node of `output`.
 pub(crate) const OUTPUT: NodeId = 1;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct Template {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
     pub(crate) defines: Vec<Define>,
-    /// How many ports `input` and `output` have.
+    /// Number of inputs, the ports of `input`; `outputs` likewise.
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
     pub(crate) span: Option<Span>,
@@ -52,7 +52,7 @@ pub(crate) enum NodeKind {
     },
     /// `input` or `output` of a compound element or a group: links go through it, port by port.
     Tunnel,
-    /// Its declaration is broken; it and its links are left out.
+    /// An element with a faulty declaration; it and its links are left out.
     Broken,
 }
 
@@ -63,15 +63,15 @@ pub(crate) enum ClassRef {
     Compound(usize),
 }
 
-/// The definitions of a compound class, of which each use takes the first that fits.
+/// Definitions of a compound class; each use takes the first that fits.
 #[derive(Debug)]
 pub(crate) struct ClassSet {
     /// Empty if it has none.
     pub(crate) name: String,
     pub(crate) definitions: Vec<TemplateId>,
-    /// What `...` stands for.
+    /// Class that `...` refers to.
     pub(crate) otherwise: Option<ClassRef>,
-    /// How many definitions there are, those of `...` included.
+    /// Number of definitions, those of `...` included.
     pub(crate) count: usize,
 }
 

@@ -11,7 +11,7 @@ const CONNECTIONS_MAX: usize = 1 << 19;
 const PORTS_MAX: usize = 1 << 20;
 const STEPS_MAX: usize = 4 << 20;
 
-/// What a wire is fixed to.
+/// End of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Element(usize),
@@ -96,7 +96,7 @@ impl<'w> Wires<'w> {
         Ok(connections)
     }
 
-    /// Counts a step through tunnels, of which there may be too many.
+    /// Counts a step through tunnels; fails beyond the limit.
     fn step(&self, span: Span) -> Result<(), TooMany> {
         self.steps.set(self.steps.get() + 1);
         match self.steps.get() > STEPS_MAX {
@@ -109,7 +109,7 @@ impl<'w> Wires<'w> {
         }
     }
 
-    /// Where the ports of a compound element lead inside of it, given the tunnels of its inputs and outputs.
+    /// Inner ends of the ports of a compound element, given the tunnels of its inputs and outputs.
     pub(crate) fn ends(
         &self,
         name: String,
@@ -153,7 +153,7 @@ impl<'w> Wires<'w> {
     }
 }
 
-/// A port stands for all ports of its element before it.
+/// Limits the number of ports: a port implies all ports of its element before it.
 fn check_ports(connections: &[Connection]) -> Result<(), TooMany> {
     let mut last: HashMap<(usize, bool), usize> = HashMap::new();
     let mut ports = 0;
@@ -170,7 +170,7 @@ fn check_ports(connections: &[Connection]) -> Result<(), TooMany> {
     Ok(())
 }
 
-/// There are more of something than any router has.
+/// Error: a router has too many of something.
 pub(crate) struct TooMany {
     most: usize,
     what: &'static str,

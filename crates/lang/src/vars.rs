@@ -26,12 +26,12 @@ pub(crate) fn variables(map: &SourceMap, program: &Program) -> BTreeSet<String> 
     each.map(str::to_owned).collect()
 }
 
-/// How far definitions may lean on each other.
+/// Maximum depth of definitions that refer to each other.
 const DEPTH_MAX: usize = 50;
 /// Longest configuration string that holds values of variables, in bytes.
 const CONFIG_BYTES_MAX: usize = 1 << 20;
-/// All configuration strings together, and all that is looked at for them, in bytes: what is written, and so much for what
-/// compound elements and variables make of it.
+/// Limit in bytes for all configuration strings together and the work on them: the length of the text, plus this
+/// allowance for compound elements and variables.
 const MORE_BYTES_MAX: usize = 16 << 20;
 
 /// Index of a frame.
@@ -53,7 +53,7 @@ enum Value {
     Known(Rc<Config>),
 }
 
-/// All frames, and what went wrong.
+/// Frames of variables, and mistakes.
 pub(crate) struct Variables<'a> {
     map: &'a SourceMap,
     frames: Vec<Frame>,
@@ -175,7 +175,7 @@ impl<'a> Variables<'a> {
         out.trimmed()
     }
 
-    /// True if there is room for so many bytes more, to be looked at or behind `written`.
+    /// True if there is room for `bytes` more bytes of work, with `written` bytes in the string so far.
     fn charge(&mut self, at: Span, bytes: usize, written: usize, what: &str) -> bool {
         self.bytes += bytes;
         let fits = written <= CONFIG_BYTES_MAX && self.bytes <= self.bytes_max;
@@ -335,7 +335,7 @@ fn starts_line(text: &str, at: usize) -> bool {
     at > 0 && matches!(text.as_bytes()[at - 1], b'\n' | b'\r')
 }
 
-/// As Click does: inside double quotes a value keeps its own quotes as characters.
+/// Escapes a value as Click does inside double quotes: its own quotes become characters.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -351,11 +351,11 @@ fn escape(text: &str) -> String {
 struct Variable<'a> {
     name: &'a str,
     rest: Rest,
-    /// All of it, in bytes.
+    /// Length of the whole, in bytes.
     len: usize,
 }
 
-/// What follows the name in braces.
+/// Text after the name in braces.
 enum Rest {
     Nothing,
     /// `${name-default}`
@@ -396,8 +396,8 @@ impl Variable<'_> {
     }
 }
 
-/// The brace that closes the one behind the dollar. Braces in quotes do not count. What is nested deeper than values may
-/// be is not looked through: it would be again for each brace in it.
+/// Index of the brace that closes the one after the dollar. Braces in quotes do not count. Braces nested deeper than
+/// values may be are not searched, as each would be searched again.
 fn closing_brace(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (range, kind) in Pieces::new(text) {

@@ -1,5 +1,5 @@
-//! What people read when a configuration is wrong: each `golden/NAME.click` gives exactly
-//! `golden/NAME.txt`. `ASHLAR_BLESS=1 cargo test -p lang golden::` writes the texts anew; read them.
+//! Tests of diagnostics: each `golden/NAME.click` gives exactly `golden/NAME.txt`. `ASHLAR_BLESS=1 cargo test -p lang
+//! golden::` rewrites the texts; read them.
 
 use lang::{SourceMap, parse, render_all};
 use std::path::Path;

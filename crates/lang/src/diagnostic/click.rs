@@ -9,8 +9,8 @@ pub fn click_quotes(text: &str) -> String {
     text.replace('`', "'")
 }
 
-/// All of them as Click writes them, in the order given: `file:line: message`; what was found while
-/// an element was configured or initialized follows a line that says so, indented.
+/// All diagnostics in Click's format, in the given order: `file:line: message`. Those found while an element was
+/// configured or initialized follow a line that says so, indented.
 pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
     let mut out = String::new();
     let mut head = String::new();
