@@ -1,4 +1,4 @@
-//! What crates above the kernel do with a router as a whole for the elements of a class.
+//! Extensions of classes that act on a router as a whole, defined by crates above the engine.
 
 use crate::Router;
 use engine::handler::AskError;
@@ -33,7 +33,7 @@ pub(crate) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
 }
 
 impl Router {
-    /// Keeps the plan as it is, and all that changes hands between workers, while the guard lives.
+    /// Locks the plan and the ownership of buckets and queues while the guard lives.
     pub fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }

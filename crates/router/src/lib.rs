@@ -1,5 +1,6 @@
-//! Running routers: the workers that run their graphs in turns ([`worker`]), and a router as control sees it ([`Router`]):
-//! handlers, counts, hot swap. Its graphs run on the workers of the process ([`Workers`]), beside those of other routers.
+//! Running routers: the workers that run their graphs in turns ([`worker`]), and a router as control sees it
+//! ([`Router`]): handlers, counts, hot swap. Its graphs run on the workers of the process ([`Workers`]), beside those
+//! of other routers.
 
 mod extension;
 pub mod worker;
@@ -28,16 +29,16 @@ use std::time::{Duration, Instant};
 use workers::answers;
 pub use workers::{MakeWaiter, Workers};
 
-/// How long control waits for a worker's answer before it says so.
+/// Time that control waits for a worker's answer before it reports a failure.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// How long sources may rest before a reload while queues between workers run empty.
+/// Time that sources may pause before a reload while queues between workers run empty.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// A running router.
 pub struct Router {
     workers: Arc<Workers>,
-    /// Its number among the routers that these workers have had.
+    /// Number of the router among those that these workers have had.
     number: u64,
     progress: Vec<Arc<Progress>>,
     plan: Mutex<Arc<Plan>>,
@@ -150,12 +151,12 @@ impl Router {
         self.workers.times(worker)
     }
 
-    /// How far the router has come on a worker.
+    /// Progress of the router on a worker.
     pub fn progress(&self, worker: usize) -> &Progress {
         &self.progress[worker]
     }
 
-    /// Its number among the routers that its workers have had: see [`Workers::busy`].
+    /// Number of the router among those that its workers have had: see [`Workers::busy`].
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -269,7 +270,7 @@ impl Router {
         answers(each, time_limit.saturating_add(ANSWER_TIME))
     }
 
-    /// Has a worker run `what` until it has an answer.
+    /// Makes a worker run `what` until it has an answer.
     fn begin<S: Default + 'static, R: Send + 'static>(
         &self,
         worker: usize,
@@ -341,7 +342,7 @@ impl Router {
         self.use_found(&plan, found, path, value, Use::Write)
     }
 
-    /// Has the workers that have a copy use a handler, and makes one answer of theirs.
+    /// Uses a handler on the workers that have a copy, and merges their answers.
     fn use_found(
         &self,
         plan: &Arc<Plan>,
@@ -408,17 +409,20 @@ impl Router {
         self.ask_all(|local| local.graph().task_stats().map(|(n, s)| (n, *s)).collect())
     }
 
-    /// Hot swap: each worker takes the new plan up between batches. Devices are opened before, and those that nobody names any
-    /// more closed after.
+    /// Hot swap: each worker adopts the new plan between batches. Devices are opened before, and unused ones closed
+    /// after.
     ///
-    /// All workers take it up, or none: what can fail comes before, and is undone if it does. The error is a sentence for
-    /// people; then nothing has changed. From when the first worker is told nothing stops it any more: one that does not
-    /// answer in time takes the plan up as soon as it does. Those that are late are returned.
+    /// All workers adopt it, or none: steps that can fail come before, and are undone on failure. Once the first worker
+    /// is told, the reload cannot be stopped: a worker that does not answer in time adopts the plan as soon as it does.
+    /// Returns the late workers.
+    ///
+    /// # Errors
+    /// A sentence for people; nothing has changed.
     pub fn reload(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
         self.reload_within(plan, ANSWER_TIME)
     }
 
-    /// As [`reload`](Self::reload); a worker has so much time for an answer.
+    /// Like [`reload`](Self::reload), with `answer_time` for each answer of a worker.
     pub fn reload_within(
         &self,
         plan: &Arc<Plan>,
@@ -459,7 +463,7 @@ impl Router {
         Ok(late)
     }
 
-    /// All of a reload that can fail. The running graphs go on as they are, but for sources that may rest.
+    /// All steps of a reload that can fail. The running graphs stay as they are, except for pausing sources.
     fn prepare(&self, current: &Plan, plan: &Plan, answer_time: Duration) -> Result<(), String> {
         let said = |e: AskError| e.to_string();
         if plan.workers != current.workers {
@@ -503,8 +507,8 @@ impl Router {
             .for_each(|name| self.ports.close(&name));
     }
 
-    /// Before a queue between workers goes, sources rest until it is empty: workers take the new
-    /// graph up one after the other, and nobody would fetch what comes into it meanwhile.
+    /// Empties queues between workers that the new plan no longer has, with sources paused. Workers adopt the new graph
+    /// one after the other, and nobody would fetch packets that came into such a queue meanwhile.
     fn empty_crossings(
         &self,
         old: &Plan,
@@ -542,8 +546,8 @@ impl Router {
         }
     }
 
-    /// Has the workers move no more packets; they go on answering, so that counts can be read when
-    /// they are final. [`stop`](Self::stop) ends them.
+    /// Makes the workers move no more packets. They still answer, so that final counts can be read.
+    /// [`stop`](Self::stop) ends them.
     pub fn halt(&self) -> Result<(), AskError> {
         self.ask_all(LocalRouter::halt).map(|_| ())
     }

@@ -31,20 +31,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stopwatch::Stopwatch;
 
-/// Rounds of a turn at most: the clock, the mail and timers are looked at once in so many.
+/// Maximum number of rounds of a turn: the clock, messages and timers are looked at once per turn.
 const ROUNDS: u32 = 16;
-/// A turn is to take less than so many nanoseconds, if it has several rounds or other routers wait.
+/// Time limit in nanoseconds for a turn of several rounds, or while other routers wait.
 const TURN: u64 = 8_000;
 /// The greatest BURST: what tasks take at a time has no other bound.
 const BURST_MAX: u32 = 1024;
 
-/// How often a worker that moves no packets does what it has to do until it is done.
+/// Interval at which a worker that moves no packets retries unfinished requests.
 const LONG_ASKS_EVERY: Duration = Duration::from_millis(1);
 
 /// Something that a worker does between batches until it says that it is done.
 type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
 
-/// How a worker sleeps; settable at run time.
+/// Sleep settings of a worker; they can be changed at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
     /// Empty turns before the first sleep, at most.
@@ -58,7 +58,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// It never sleeps.
+    /// Settings for a worker that never sleeps.
     pub fn never() -> Idle {
         Idle {
             spins: u32::MAX,
@@ -103,7 +103,7 @@ pub struct WorkerTimes {
     pub longest_control: AtomicU64,
 }
 
-/// How far a router has come on one worker, for control to read without asking.
+/// Progress of a router on one worker, readable by control without a request.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Turns in which something moved.
@@ -144,7 +144,7 @@ impl Changed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often something has changed.
+    /// Number of changes.
     pub fn count(&self) -> u64 {
         *self.lock()
     }
@@ -158,7 +158,7 @@ impl Changed {
     }
 }
 
-/// What a message to a router may touch: what the worker has of it.
+/// A worker's part of a router, as messages may use it.
 pub struct LocalRouter {
     router: u64,
     /// The graph; `None` only while it is being swapped.
@@ -171,14 +171,14 @@ pub struct LocalRouter {
     rounds: u32,
     /// Packets that its tasks take at a time beside other routers, at most.
     most: u32,
-    /// Its last turn beside other routers: nanoseconds, and whether something moved.
+    /// Its last turn beside other routers: nanoseconds, and true if packets moved.
     last: (u64, bool),
     /// Nanoseconds of turns in which something moved.
     busy: u64,
     halted: bool,
     /// Turns beside other routers since it last had work.
     empty: u32,
-    /// It is not polled.
+    /// Rest of the router, if it is not polled.
     rest: Option<rest::Rest>,
     /// The first time that is noted for the end of a rest.
     noted: Option<Time>,
@@ -220,7 +220,7 @@ impl LocalRouter {
         }
     }
 
-    /// Moves no more packets, but goes on answering: counts are final then.
+    /// Stops moving packets but still answers: counts are final then.
     pub fn halt(&mut self) {
         self.halted = true;
     }
@@ -230,7 +230,8 @@ impl LocalRouter {
         self.busy
     }
 
-    /// A turn after one that took so many nanoseconds. Returns whether there was work.
+    /// Runs a turn; `last` is the previous turn's nanoseconds, and true if packets moved. Returns true if there was
+    /// work.
     #[inline(always)] // once for a router that is alone, once for others
     fn turn(&mut self, now: Time, last: (u64, bool)) -> bool {
         let used = self.graph().rounds_used();
@@ -259,7 +260,7 @@ impl LocalRouter {
         self.turn(now, self.last)
     }
 
-    /// Notes what came of a turn. Returns whether an element has stopped the router.
+    /// Records the result of a turn. Returns true if an element has stopped the router.
     #[inline(always)]
     fn note(&mut self, worked: bool) -> bool {
         if self.graph().stopped() {
@@ -397,7 +398,7 @@ impl Worker {
         routers.clear();
     }
 
-    /// What a worker does while no router moves packets: it waits for a message. False if none will come.
+    /// Waits for a message while no router moves packets. Returns false if none will come.
     fn answer(&self, routers: &mut Routers) -> bool {
         let at_most = match routers.run_long_asks_of_halted() {
             true => LONG_ASKS_EVERY,
@@ -449,8 +450,8 @@ impl Worker {
     }
 }
 
-/// Rounds of the next turn, after one that used `used` of up to `rounds` and took so many nanoseconds: more, as long as
-/// so many are known to be light.
+/// Number of rounds of the next turn, after one that used `used` of `rounds` rounds and took `turn` nanoseconds: it
+/// grows while turns are short.
 #[inline]
 fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     if !moved || turn >= TURN {
@@ -464,8 +465,8 @@ fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     }
 }
 
-/// Packets that a router's tasks take at a time at most, after a round in which that were `most` and which took so many
-/// nanoseconds: other routers are not to wait longer because its packets take long.
+/// Burst limit for the next round: halved in proportion if the last round took longer than `TURN`, doubled if it took
+/// less than half of it. So other routers do not wait longer for packets that take long.
 #[inline]
 fn next_most(most: u32, round: u64, moved: bool) -> u32 {
     if moved && round > TURN {
@@ -478,18 +479,19 @@ fn next_most(most: u32, round: u64, moved: bool) -> u32 {
     }
 }
 
-/// One writer, so a load and a store do.
+/// Adds to a counter with a single writer, so a load and a store suffice.
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
-/// What became of a sleep.
+/// Result of a sleep.
 enum Slept {
     /// A turn has found work.
     NotAtAll,
-    /// Until something came or the time was over.
+    /// The worker slept until an event or until the time was over.
     Soundly,
-    /// No longer than a source may wait that cannot wake: whether something came, nobody knows.
+    /// The worker slept no longer than a source may wait that cannot wake it; events cannot be told from the end of the
+    /// time.
     Polling,
 }
 

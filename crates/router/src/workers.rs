@@ -24,7 +24,7 @@ struct Handle {
     times: Arc<WorkerTimes>,
 }
 
-/// The workers of a process. They end when nobody has them any more.
+/// The workers of a process. They end with the last owner of this value.
 pub struct Workers {
     handles: Vec<Handle>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -36,7 +36,10 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts so many workers; they run no router yet. The error is a sentence.
+    /// Starts `count` workers, which run no router yet.
+    ///
+    /// # Errors
+    /// A sentence.
     pub fn start(count: usize, make_waiter: &MakeWaiter) -> Result<Arc<Workers>, String> {
         let mut waiters = Vec::new();
         let mut wakes = Vec::new();
@@ -68,7 +71,7 @@ impl Workers {
         Ok(Arc::new(workers))
     }
 
-    /// How many there are.
+    /// Number of workers.
     pub fn count(&self) -> usize {
         self.handles.len()
     }
@@ -183,7 +186,7 @@ impl Drop for Workers {
     }
 }
 
-/// What all workers that were asked answer, in this order. Nobody is waited for before all are asked.
+/// Answers of all workers that were asked, in this order. All are asked before any is waited for.
 pub(crate) fn answers<R>(
     asked: impl Iterator<Item = Result<(usize, Receiver<R>), AskError>>,
     at_most: Duration,

@@ -1,22 +1,22 @@
-//! How long a worker without work polls before it sleeps.
+//! Adaptive polling: how long a worker without work polls before it sleeps.
 //!
-//! Polling catches what comes soon, and is wasted on what comes late: heartbeats every few milliseconds would keep a
-//! core half busy. So each time that work came later than polling would have lasted, the worker polls half as long the
-//! next time and begins with a sleep twice as long, and it takes that back step by step when work comes soon again.
+//! Polling catches packets that come soon, and is wasted on late ones: heartbeats every few milliseconds would keep a
+//! core half busy. Each time that work came later than polling would have lasted, the worker polls half as long the
+//! next time and begins with a sleep twice as long. It takes that back step by step when work comes soon again.
 
 use crate::worker::Idle;
 use engine::clock::Time;
 use std::time::Duration;
 
-/// After so many halvings a worker that has nothing to do sleeps at once.
+/// Number of halvings after which a worker without work sleeps at once.
 const DEEPEST: u32 = 7;
 
-/// What a worker has learned of when work comes.
+/// A worker's experience of when work comes.
 #[derive(Debug)]
 pub(crate) struct AdaptivePolling {
-    /// How often the time to poll was halved.
+    /// Number of times that the polling time was halved.
     halved: u32,
-    /// When the last work was done.
+    /// Time of the last work.
     since: Time,
     /// The worker has slept since then.
     slept: bool,
@@ -44,7 +44,7 @@ impl AdaptivePolling {
         self.slept = false;
     }
 
-    /// The last sleep was of one who must poll: when work came in it nobody can say, so it teaches nothing.
+    /// Ignores the last sleep: it was that of a worker that must poll, so the arrival of work is unknown.
     pub(crate) fn polls(&mut self) {
         self.slept = false;
     }
@@ -54,12 +54,12 @@ impl AdaptivePolling {
         self.since = now;
     }
 
-    /// True if polling is over after so many empty turns in a row.
+    /// True if polling ends after `empty` empty turns in a row.
     pub(crate) fn is_over(&self, empty: u32, idle: &Idle) -> bool {
         idle.spins < u32::MAX && empty > idle.spins >> self.halved
     }
 
-    /// How long to sleep after so many empty turns in a row; the first of these sleeps begins at `now`.
+    /// Length of the sleep after `empty` empty turns in a row; the first of these sleeps begins at `now`.
     pub(crate) fn sleep(&mut self, empty: u32, idle: &Idle, now: Time) -> Duration {
         if !self.slept && self.halved == 0 {
             self.full = self.full.min(now.0.saturating_sub(self.since.0));

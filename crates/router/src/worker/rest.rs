@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Empty turns before a router rests that has descriptors: to look at them costs a system call each.
 const EMPTY_TURNS: u32 = 64;
-/// Of all routers together that rest with descriptors one is looked at in so much time, while the worker is awake.
+/// Interval at which a worker that is awake looks at one of the resting routers with descriptors.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 /// A router that rests is looked at all the same after so much time.
 const REST: Duration = Duration::from_millis(100);
@@ -21,9 +21,9 @@ const REST: Duration = Duration::from_millis(100);
 /// A router's rest.
 pub(super) struct Rest {
     pub(super) descriptors: Vec<RawFd>,
-    /// Its next timer.
+    /// Time of its next timer.
     pub(super) timer: Option<Time>,
-    /// When it ends at the latest.
+    /// Latest end of the rest.
     until: Time,
 }
 
@@ -37,9 +37,9 @@ impl Rest {
 pub(super) struct Resting {
     worker: usize,
     wakers: Arc<Wakers>,
-    /// Where running routers are, by their numbers.
+    /// Places of running routers, by their numbers.
     places: HashMap<u64, usize>,
-    /// When rests end; some of them have ended before.
+    /// Ends of rests; some rests have ended earlier.
     ends: BinaryHeap<Reverse<(Time, u64)>>,
     woken: Vec<u64>,
     /// Routers that rest with descriptors.
@@ -107,7 +107,7 @@ impl Resting {
         }
     }
 
-    /// Has a router rest that had no work, if it can be woken. Then it must be looked at once more.
+    /// Makes a router without work rest, if it can be woken. The caller must then look for work once more.
     pub(super) fn begin(&mut self, local: &mut LocalRouter, now: Time) -> bool {
         local.empty = local.empty.saturating_add(1);
         if local.halted || !local.long_asks.is_empty() {

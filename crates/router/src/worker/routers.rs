@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 /// The routers of one worker, and how it sleeps.
 pub struct Routers {
-    /// Those that move packets.
+    /// Routers that move packets.
     running: Vec<LocalRouter>,
-    /// Those that only answer.
+    /// Routers that only answer.
     halted: Vec<LocalRouter>,
     /// The worker's reader; while [`lent`](Self::lent), what the graph had that has it.
     reader: Reader,
-    /// There is one router, it runs, and has the reader.
+    /// True if a single router runs and has the reader.
     lent: bool,
     order: Order,
     /// Running routers that do not rest, by their places: the first one runs next.
     ready: BinaryHeap<Reverse<(Key, usize)>>,
-    /// Those that have been asked in this turn.
+    /// Routers that got a request in this turn.
     asked: Vec<usize>,
     /// Memory for those that have not.
     others: Vec<usize>,
@@ -36,32 +36,32 @@ pub struct Routers {
     quit: bool,
 }
 
-/// What a worker sleeps until.
+/// Events for which a sleeping worker waits.
 pub(super) struct Waits {
     /// Descriptors that tell of work.
     pub(super) fds: Vec<RawFd>,
-    /// Some task must be polled all the same.
+    /// True if a task must be polled all the same.
     pub(super) must_poll: bool,
     /// The next timer.
     pub(super) timer: Option<Time>,
 }
 
-/// What a worker is given of a router.
+/// Parts of a new router that a worker is given.
 pub struct Arrival {
     /// The router's number, which no other one gets.
     pub router: u64,
     /// The plan of its graph.
     pub plan: Arc<Plan>,
-    /// Where the graph runs.
+    /// Environment of the graph.
     pub site: Site,
-    /// Its share of the worker.
+    /// Share of the worker.
     pub share: Share,
-    /// Where it notes how far it has come.
+    /// Record of its progress.
     pub progress: Arc<Progress>,
 }
 
-/// Calls of other workers are looked for in each turn of the worker while no more routers wait for theirs, and once in
-/// so many turns otherwise.
+/// Number of waiting routers up to which calls of other workers are served in every turn. With more, they are served
+/// once in [`SERVE_ONE_IN`] turns.
 const SERVED_AT_ONCE: usize = 16;
 const SERVE_ONE_IN: u32 = 16;
 
@@ -163,7 +163,7 @@ impl Routers {
         self.lend(alone);
     }
 
-    /// Has a router wait for its turn, unless it rests.
+    /// Queues a router for its turn, unless it rests.
     #[inline]
     fn stand_in_line(&mut self, at: usize) {
         let local = &self.running[at];
@@ -260,13 +260,13 @@ impl Routers {
         }
     }
 
-    /// What routers have had of this worker, all at one moment: the router, and nanoseconds.
+    /// Time that each router has had of this worker, all at one moment: number of the router, and nanoseconds.
     pub fn busy(&mut self) -> Vec<(u64, u64)> {
         self.all().map(|local| (local.router, local.busy)).collect()
     }
 
-    /// One turn of the worker, which ends when a router has had work. `last` is what the turn before took in
-    /// nanoseconds, and whether something moved. Returns whether something moved.
+    /// Runs one turn of the worker, which ends when a router has had work. `last` is the previous turn's nanoseconds,
+    /// and true if packets moved. Returns true if packets moved.
     #[inline(always)] // into the packet loop
     pub fn turn(&mut self, clock: &Clock, now: Time, last: (u64, bool)) -> bool {
         let (true, [only]) = (self.lent, &mut *self.running) else {
@@ -283,7 +283,7 @@ impl Routers {
         worked
     }
 
-    /// As [`turn`](Self::turn), where there are several routers, or none.
+    /// Like [`turn`](Self::turn), for several routers, or none.
     #[inline(never)]
     fn turn_of_one(&mut self, clock: &Clock, now: Time) -> bool {
         self.wake_up(now);
@@ -354,7 +354,7 @@ impl Routers {
         (moved, stopped)
     }
 
-    /// What other workers wait for does not wait for a router's turn. Where there are many routers it may wait for a few.
+    /// Serves calls of other workers before a router's turn. With many routers a call may wait for a few turns.
     fn serve_others(&mut self) -> bool {
         self.turns = self.turns.wrapping_add(1);
         if self.ready.len() > SERVED_AT_ONCE && !self.turns.is_multiple_of(SERVE_ONE_IN) {
@@ -396,7 +396,7 @@ impl Routers {
         }
     }
 
-    /// One turn of every router that does not rest, before the worker sleeps. Returns whether one had work.
+    /// Runs one turn of every router that does not rest, before the worker sleeps. Returns true if one had work.
     pub(super) fn look_once_more(&mut self, now: Time) -> bool {
         if !self.lent {
             self.wake_up(now);
@@ -429,7 +429,7 @@ impl Routers {
         }
     }
 
-    /// What running routers wait for.
+    /// Events for which running routers wait.
     pub(super) fn waits(&mut self) -> Waits {
         let mut waits = Waits {
             fds: Vec::new(),

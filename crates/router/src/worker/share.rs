@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
-/// How many priorities there are: 0 to 7, as in IEEE 802.1Q.
+/// Number of priorities: 0 to 7, as in IEEE 802.1Q.
 pub const PRIORITIES: u8 = 8;
 
-/// What polls a shared port in line: only when no router has anything to do, so that packets are worked on in the
-/// order in which they came.
+/// Priority of a shared port's router that polls in line: only when no other router has work, so that packets are
+/// processed in the order of arrival.
 pub const IN_LINE: u8 = u8::MAX - 1;
-/// What polls a shared port before others: a turn before each turn of another router.
+/// Priority of a shared port's router that polls ahead: a turn before each turn of another router.
 pub const AHEAD: u8 = u8::MAX;
 const LEVELS: usize = PRIORITIES as usize + 2;
 
@@ -21,7 +21,7 @@ pub struct Share {
     pub tickets: u32,
     /// A router runs only while no router of a greater priority has work. 0 to 7, [`IN_LINE`] or [`AHEAD`].
     pub priority: u8,
-    /// Whose share it has a part of, by its tickets.
+    /// Group whose share is divided by its members' tickets.
     pub group: Option<Group>,
     /// Packets that it may hold: while it does, its sources bring no more. `None` = no bound.
     pub buffers: Option<u32>,
@@ -30,9 +30,9 @@ pub struct Share {
 /// Routers that have a share together, as far as their priority is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Which one.
+    /// Number of the group.
     pub number: u32,
-    /// Its tickets, 1 at least, beside those of other groups and of routers without one.
+    /// Tickets of the group, at least 1, relative to other groups and to routers without one.
     pub tickets: u32,
 }
 
@@ -72,15 +72,15 @@ impl Share {
     }
 }
 
-/// What a router has had of a worker.
+/// Account of a router's time on a worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) share: Share,
     /// Time over tickets: who has the least runs first.
     pass: u128,
-    /// When it last ran, counted in runs: of two with the same pass the other one runs first.
+    /// Last run, counted in runs: of two routers with the same pass, the one that ran earlier goes first.
     ran: u64,
-    /// Its group counts it: it had work in its last turn.
+    /// True if its group counts it, as it had work in its last turn.
     counted: bool,
 }
 
@@ -93,8 +93,8 @@ const FRACTION: u32 = 32;
 /// The order in which a worker's routers run.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// By priority: the pass of the router that last had work. A router that has had none for a while begins here:
-    /// it gets no time for the past.
+    /// For each priority, the pass of the router that last had work. A router that was idle for a while begins here,
+    /// and gets no time for the past.
     passes: [u128; LEVELS],
     runs: u64,
     /// Tickets of routers that had work in their last turn, by group and level.
@@ -126,7 +126,7 @@ impl Order {
         self.count(account, false);
     }
 
-    /// Has its group count a router, or not. Returns the tickets of all that the group counts.
+    /// Counts a router in its group, or no longer. Returns the tickets of all routers that the group counts.
     fn count(&mut self, account: &mut Account, works: bool) -> u64 {
         let Some(group) = account.share.group else {
             return 0;
@@ -149,13 +149,13 @@ impl Order {
         all
     }
 
-    /// What routers are sorted by: the first one runs first.
+    /// Sort key of routers: the least runs first.
     pub(super) fn key(account: &Account) -> Key {
         let level = std::cmp::Reverse(account.share.level());
         (level, account.pass, account.ran)
     }
 
-    /// A router has run for so many nanoseconds.
+    /// Charges a router for `time` nanoseconds.
     pub(super) fn charge(&mut self, account: &mut Account, time: u64, worked: bool) {
         let working = match (worked, account.counted) {
             (false, false) => 0,
@@ -185,8 +185,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Routers of these tickets, priorities, and nanoseconds of a turn (0: it has no work). Gives the time that each
-    /// has had after so many turns of the worker, in which routers are asked in order until one has work.
+    /// Time that routers have had after `turns` turns of the worker. Routers are given by tickets, priority, and
+    /// nanoseconds of a turn (0: no work). In each turn they are asked in order until one has work.
     fn after(turns: usize, routers: &[(u32, u8, u64)]) -> Vec<u64> {
         let mut order = Order::default();
         let share = |&(tickets, priority, _): &(u32, u8, u64)| Share {
@@ -286,7 +286,8 @@ mod tests {
         assert!(had[1].abs_diff(7_500) <= 30, "{had:?}");
     }
 
-    /// Time that routers have had after so many turns of 10 ns, by their tickets, group and its tickets, if `works` says when.
+    /// Time that routers have had after several turns of 10 ns, by their tickets, group and its tickets; `works`
+    /// returns true if a router has work in a turn.
     fn in_groups<const N: usize>(
         routers: [(u32, Option<(u32, u32)>); N],
         works: impl Fn(usize, usize) -> bool,

@@ -1,22 +1,22 @@
-//! How long a worker's turns take, what of that it had its core for, and what of that was control's doing.
+//! Times of a worker's turns: in all, on the core, and spent for control.
 
 use crate::worker::WorkerTimes;
 use engine::clock::Time;
 use engine::waiter::{Usage, Waiter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Turns that take so many nanoseconds are looked into: a question to the system costs half a microsecond.
+/// Nanoseconds from which on a turn is looked into: a question to the system costs half a microsecond.
 const LONG: u64 = 250_000;
-/// What the system said is at most so many nanoseconds old when a long turn begins.
+/// Maximum age of the system's last answer at the start of a long turn, in nanoseconds.
 const APART: u64 = 1_000_000;
 
 /// Measures the turns of one worker, awake.
 pub(crate) struct Stopwatch {
-    /// When the last turn ended.
+    /// End of the last turn.
     last: Time,
-    /// Since when messages are handled, which end this one.
+    /// Start of handling messages, which ends this turn.
     mail: Option<Time>,
-    /// When the system was asked, and what it said.
+    /// Time of the last question to the system, and its answer.
     asked: Time,
     usage: Option<Usage>,
 }
@@ -32,7 +32,7 @@ impl Stopwatch {
         }
     }
 
-    /// Until the turn ends messages are handled.
+    /// Messages are handled from `now` until the turn ends.
     pub(crate) fn mail(&mut self, now: Time) {
         self.mail = Some(now);
     }
@@ -81,7 +81,7 @@ impl Stopwatch {
     }
 }
 
-/// One thread raises, another may set back to 0.
+/// Raises a maximum. One thread raises it; another may reset it to 0.
 fn raise(greatest: &AtomicU64, value: u64) {
     if value > greatest.load(Ordering::Relaxed) {
         greatest.store(value, Ordering::Release);
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// What the system says: nanoseconds on the core, rests, page faults.
+    /// Answer of the system: nanoseconds on the core, rests, page faults.
     type Said = (u64, u64, u64);
 
     /// Turns that end at these times, with what the system says then: the longest turn, run, wait and control.
@@ -115,7 +115,7 @@ mod tests {
         measured(turns.iter().map(|&(end, said)| (end, 0, said)))
     }
 
-    /// As `after`, with turns that end with messages for so long.
+    /// Like `after`, for turns that end with `mail` nanoseconds of messages.
     fn measured(turns: impl Iterator<Item = (u64, u64, Said)>) -> [u64; 4] {
         let told = Told(Cell::new(Some(Usage::default())));
         let times = WorkerTimes::default();
