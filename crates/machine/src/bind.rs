@@ -113,7 +113,7 @@ impl Machine {
         })
     }
 
-    /// True if nobody misses a device's interfaces.
+    /// Succeeds if no interface of the device is in use.
     fn may_go(&self, device: &Device, force: bool) -> Result<(), String> {
         let all = self.interfaces();
         let own = all.iter().filter(|i| device.interfaces.contains(&i.name));

@@ -36,7 +36,7 @@ impl Files {
         u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
     }
 
-    /// The last part of what a link points to: a driver's name, a group's number.
+    /// Last part of a link's target: a driver's name, a group's number.
     pub(crate) fn link(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.path(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())

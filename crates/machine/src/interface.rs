@@ -4,7 +4,7 @@ use crate::Machine;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// What Linux or the card does to packets on the way from or to programs, where routers care.
+/// Processing of packets by Linux or the card, on the way to or from programs, that matters to routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offload {
@@ -27,7 +27,7 @@ pub enum Offload {
 }
 
 impl Offload {
-    /// Its name for people, and for `ethtool -K`.
+    /// Name for people and for `ethtool -K`.
     pub fn name(self) -> &'static str {
         match self {
             Offload::Gro => "gro",
@@ -42,7 +42,7 @@ impl Offload {
     }
 }
 
-/// How AF_XDP reaches an interface's frames, judged by its driver.
+/// Kind of access of AF_XDP to an interface's frames, judged by its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Xdp {
@@ -55,7 +55,7 @@ pub enum Xdp {
 }
 
 impl Xdp {
-    /// What a driver can do.
+    /// The best that a driver supports.
     pub fn of(driver: Option<&str>) -> Xdp {
         match driver {
             Some(driver) if ZERO_COPY.contains(&driver) => Xdp::ZeroCopy,
@@ -64,7 +64,7 @@ impl Xdp {
         }
     }
 
-    /// For people.
+    /// Name for people.
     pub fn name(self) -> &'static str {
         match self {
             Xdp::ZeroCopy => "zero-copy",
@@ -74,7 +74,7 @@ impl Xdp {
     }
 }
 
-/// Drivers of Linux 6.12 by what they can do; older kernels may do less.
+/// Drivers of Linux 6.12 with zero copy; older kernels may do less.
 const ZERO_COPY: &[&str] = &[
     "i40e",
     "ice",
@@ -113,7 +113,7 @@ const NATIVE: &[&str] = &[
 /// A Linux interface that carries Ethernet frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     /// The kernel's driver.
     pub driver: Option<String>,
@@ -135,7 +135,7 @@ pub struct Interface {
     pub tx_queues: usize,
     /// Offloads that are on.
     pub offloads: Vec<Offload>,
-    /// What AF_XDP can do here.
+    /// Support of AF_XDP.
     pub xdp: Xdp,
     /// IP addresses.
     pub addresses: Vec<IpAddr>,
@@ -154,7 +154,7 @@ impl Interface {
         })
     }
 
-    /// What a configuration may name it by, the usual first.
+    /// Names for the interface in a configuration, the usual first.
     pub fn port_names(&self) -> Vec<String> {
         vec![self.name.clone(), format!("af_xdp:{}", self.name)]
     }

@@ -1,10 +1,10 @@
-//! What this machine has for ports, and what it lacks: network interfaces, PCI devices, memory, rights.
+//! Resources of this machine for ports, and what it lacks: network interfaces, PCI devices, memory, rights.
 //!
-//! Everything is read from `/sys`, `/proc` and by ioctls when it is asked for, and nothing of it needs DPDK. A
-//! [`Machine`] can be a folder with files like those of Linux, for tests; what is no file, [`Kernel`] tells.
+//! Everything is read from `/sys`, `/proc` and by ioctls when it is asked for, and nothing needs DPDK. A [`Machine`]
+//! can be a folder with files like those of Linux, for tests; [`Kernel`] supplies what is in no file.
 //!
 //! [`interfaces`](Machine::interfaces) and [`devices`](Machine::devices) list; [`bind`] gives PCI devices to another
-//! driver; [`doctor`] finds what is lacking and says what mends it.
+//! driver; [`doctor`] finds what is lacking, and the remedy.
 
 pub mod bind;
 pub mod doctor;
@@ -26,7 +26,7 @@ use files::Files;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// What Linux tells of interfaces otherwise than by files.
+/// Properties of interfaces that Linux does not show in files.
 pub trait Kernel: Send + Sync {
     /// The driver, for interfaces that have no device in `/sys`.
     fn driver(&self, interface: &str) -> Option<String>;

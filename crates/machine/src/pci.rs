@@ -11,7 +11,7 @@ pub(crate) const SHARED: &[&str] = &["mlx4_core", "mlx5_core", "mana"];
 /// A PCI device of the class of network controllers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// Its address, such as `0000:01:00.0`.
+    /// PCI address, such as `0000:01:00.0`.
     pub address: String,
     /// Maker and model in words, or by their numbers.
     pub model: String,
@@ -23,7 +23,7 @@ pub struct Device {
     pub node: Option<u32>,
     /// The IOMMU group.
     pub iommu_group: Option<u32>,
-    /// Its Linux interfaces.
+    /// Linux interfaces of the device.
     pub interfaces: Vec<String>,
 }
 

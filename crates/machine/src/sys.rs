@@ -1,4 +1,4 @@
-//! The system calls that tell what is in no file: ethtool's ioctls, interface addresses, limits.
+//! System calls for information that is in no file: ethtool's ioctls, interface addresses, limits.
 #![allow(unsafe_code)]
 
 use crate::{Kernel, Offload};
@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Not in libc for all targets.
+/// Request number, which libc does not have for all targets.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 // Commands of linux/ethtool.h.
@@ -24,7 +24,7 @@ const TX_VLAN: u32 = 1 << 7;
 const RX_VLAN: u32 = 1 << 8;
 const LRO: u32 = 1 << 15;
 
-/// Has all descriptors from a number on close when this process becomes another program, or a child of it does.
+/// Marks all descriptors from `from` on to close when this process, or a child of it, executes another program.
 ///
 /// # Errors
 /// The kernel does not know the call.

@@ -38,7 +38,7 @@ impl Machine {
         )
     }
 
-    /// What the kernel does with the same frames.
+    /// Finds other uses of the interface's frames in the kernel.
     fn beside(&self, interface: &Interface, xdp: bool, found: &mut Vec<Finding>) {
         let name = &*interface.name;
         let quoted = word(name);
@@ -113,7 +113,7 @@ impl Machine {
     }
 }
 
-/// What spoils frames that are taken by AF_XDP.
+/// Finds offloads that spoil frames received by AF_XDP.
 fn offloads(interface: &Interface, found: &mut Vec<Finding>) {
     let name = &*interface.name;
     if interface.driver.as_deref() == Some("veth") {

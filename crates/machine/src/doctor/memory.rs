@@ -44,7 +44,7 @@ impl Machine {
         pages.map(|p| p.bytes * p.free).sum()
     }
 
-    /// Hugepages of 2 MiB that there are, and that there must be so that so many bytes can be had.
+    /// Hugepages of 2 MiB that exist, and that are needed for `bytes` more bytes.
     pub fn hugepages_for(&self, bytes: usize) -> (usize, usize) {
         let pages = self.pages(PAGES);
         let have = pages

@@ -1,4 +1,4 @@
-//! What this machine lacks for ports, why it matters, and what mends it.
+//! Diagnosis of what this machine lacks for ports, why it matters, and the remedy.
 
 mod card;
 mod cores;
@@ -12,20 +12,20 @@ use serde::Serialize;
 
 pub use card::why_not;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// It works, and could be better.
+    /// Works, and could be better.
     Note,
-    /// It works, and not as one would expect.
+    /// Works, but not as expected.
     Warning,
-    /// It does not work.
+    /// Does not work.
     Error,
 }
 
 impl Level {
-    /// For people.
+    /// Name for people.
     pub fn name(self) -> &'static str {
         match self {
             Level::Note => "note",
@@ -35,7 +35,7 @@ impl Level {
     }
 }
 
-/// What mends a finding.
+/// Remedy for a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mend {
     /// A shell's command, run as root.
@@ -68,15 +68,15 @@ impl Mend {
 /// Something that is lacking.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub level: Level,
-    /// What it is about: `hugepages`, a card, an interface.
+    /// Subject: `hugepages`, a card, an interface.
     pub about: String,
-    /// What there is.
+    /// Description of the state.
     pub what: String,
     /// Why it matters.
     pub why: String,
-    /// What mends it.
+    /// Remedy.
     pub mend: Option<Mend>,
 }
 
@@ -106,7 +106,7 @@ fn word(name: &str) -> String {
     }
 }
 
-/// What a configuration's ports ask of the machine.
+/// Requirements of a configuration's ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// PCI addresses.
@@ -126,7 +126,7 @@ pub struct Wanted {
 }
 
 impl Machine {
-    /// All that is lacking, the worst first.
+    /// All findings, the worst first.
     pub fn lacks(&self, wanted: &Wanted) -> Vec<Finding> {
         let mut found = Vec::new();
         self.cards(wanted, &mut found);

@@ -6,11 +6,11 @@ use crate::Machine;
 /// NETLINK_XFRM in /proc/net/netlink.
 const XFRM: &str = "6";
 
-/// How a part of the kernel is there.
+/// Availability of a part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Here,
-    /// A module that nobody has loaded.
+    /// A module that is not loaded.
     OnDisk,
     Missing,
 }
