@@ -21,12 +21,12 @@ const INTERFACE: u32 = 1;
 const SIMPLE: u32 = 3;
 const ENHANCED: u32 = 6;
 
-/// What a file tells about a frame, beside its bytes.
+/// A file's information about a frame, beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Time of capture in nanoseconds since the Unix epoch; 0 = not in the file.
     pub timestamp: u64,
-    /// Length of the frame on its wire, in bytes; it may be longer than what was captured.
+    /// Length of the frame on its wire, in bytes; it may be longer than the captured bytes.
     pub original: usize,
     /// Link type of the interface that the frame was captured on; 1 = Ethernet.
     pub link: u16,
@@ -247,7 +247,7 @@ impl<R: BufRead> Reader<R> {
         self.rest(total, 8)
     }
 
-    /// Reads what is left of a block of `total` bytes after `read` of them.
+    /// Reads the rest of a block of `total` bytes after `read` of them.
     fn rest(&mut self, total: usize, read: usize) -> Result<(), String> {
         if total < read + 4 || total > MAX_BLOCK || !total.is_multiple_of(4) {
             return Err(format!(
@@ -387,7 +387,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// What the header of a pcap file says.
+/// Content of a pcap file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Link type of all frames; 1 = Ethernet.
