@@ -18,18 +18,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How long after its last packet a trial waits for stragglers at the most (RFC 2544, 23).
+/// Maximum time that a trial waits for stragglers after its last packet (RFC 2544, 23).
 const PATIENCE: Duration = Duration::from_secs(2);
-/// No packet for so long means that none is under way.
+/// Time without a packet after which none is under way.
 const QUIET: Duration = Duration::from_millis(50);
-/// Until nothing is left of the trial before.
+/// Maximum wait until nothing is left of the previous trial.
 const REST_MAX: Duration = Duration::from_secs(5);
 /// Steps of simulated time: packets that are due within one come at once.
 const GRAIN: u64 = 1000;
-/// The same while nothing of a trial is under way: a configuration's own sources may have timers by the microsecond.
+/// Step of simulated time, in nanoseconds, while nothing of a trial is under way: a configuration's own sources may
+/// have timers by the microsecond.
 const GRAIN_IDLE: u64 = 1_000_000;
 
-/// What came of a trial.
+/// Result of a trial.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The trial.
@@ -40,11 +41,11 @@ pub struct Measured {
     pub received: u64,
     /// Packets that came there again.
     pub duplicates: u64,
-    /// Of those received: came behind later packets of their flow, by the same queue.
+    /// Received packets that came behind later packets of their flow, by the same queue.
     pub reordered: u64,
-    /// Of those that did not: lost because nobody took them from the ring of the receiving port in time.
+    /// Lost packets that were not taken from the ring of the receiving port in time.
     pub missed: u64,
-    /// Of those that did not: left by another port.
+    /// Lost packets that left by another port.
     pub elsewhere: u64,
     /// Drops of elements meanwhile, by element and reason, most first.
     pub drops: Vec<(String, u64)>,
@@ -149,7 +150,7 @@ impl Live {
         })
     }
 
-    /// Has the stand reach the router by a cable.
+    /// Connects the stand to the router by a cable.
     pub fn with_cable(mut self, cable: Cable) -> Live {
         self.cable = Some(cable);
         self
@@ -219,7 +220,7 @@ impl Drop for Live {
     }
 }
 
-/// A router in simulated time: work takes none, so what is found is what its queues, shapers and schedulers let
+/// A router in simulated time: processing takes no time. The result is what its queues, shapers and schedulers let
 /// through, and is the same on every machine.
 pub struct Simulated {
     stand: Arc<Stand>,
@@ -282,8 +283,8 @@ impl Simulated {
         }
     }
 
-    /// Has every trial begin as the first: with empty queues, and what shapers save up in idle times. When nothing has come
-    /// for a while, time goes by faster, and at the end as in a trial again.
+    /// Brings the router into the state of the first trial: with empty queues, and with the credit that shapers gain in
+    /// idle times. While nothing comes, time passes faster; at the end it passes as in a trial again.
     fn rest(&mut self) {
         let (start, quiet) = (self.graph.now().0, QUIET.as_nanos() as u64);
         let end = start + REST_MAX.as_nanos() as u64;

@@ -19,7 +19,7 @@ pub struct Cable {
     thread: Option<JoinHandle<()>>,
 }
 
-/// One port of the stand.
+/// A port of the stand.
 struct Side {
     rx: Box<dyn RxQueue>,
     tx: Box<dyn TxQueue>,
@@ -27,10 +27,10 @@ struct Side {
     sink: Sink,
 }
 
-/// What one side's thread keeps between turns.
+/// State of a side's thread between turns.
 struct Hand {
     came: Batch,
-    /// What the port had no room for yet.
+    /// Packets for which the port had no room yet.
     waiting: Batch,
 }
 
@@ -60,7 +60,7 @@ impl Side {
         })
     }
 
-    /// Receives what has come and sends answers, and what is due.
+    /// Receives packets, and sends answers and due packets.
     fn turn(&mut self, source: Option<&mut Source>, hand: &mut Hand) {
         let Hand { came, waiting } = hand;
         self.rx.receive(came, BURST);

@@ -53,14 +53,14 @@ impl Counts {
         self.0.iter_mut().zip(&others.0).for_each(|(a, b)| *a += b);
     }
 
-    /// What has come since an earlier moment.
+    /// Counts since an earlier moment.
     pub fn since(&self, before: &Counts) -> Counts {
         let before = before.0.iter().chain(std::iter::repeat(&0));
         let each = self.0.iter().zip(before);
         Counts(each.map(|(now, then)| now.saturating_sub(*then)).collect())
     }
 
-    /// How many there are.
+    /// Sum of all counts.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

@@ -20,7 +20,7 @@ use bed::{Bed, Measured};
 use search::{Bounds, Search, Settings, Trial};
 use std::time::Duration;
 
-/// What a search has found for a goal.
+/// Result of a search for a goal.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The share that may be lost.
@@ -33,8 +33,8 @@ pub struct Found {
     pub fails: Option<Measured>,
 }
 
-/// Searches the greatest loads of which no more is lost than each goal allows; `tell` hears of every trial and
-/// what is known then of the first goal.
+/// Searches the greatest load at which no more is lost than each goal allows; `tell` gets every trial and the bounds of
+/// the first goal.
 pub fn throughput(
     bed: &mut dyn Bed,
     settings: Settings,

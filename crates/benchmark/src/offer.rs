@@ -1,8 +1,8 @@
-//! What a trial offers: packets that are due at equal distances, through a ring as devices have one.
+//! Offer of a trial: packets that are due at equal distances, through a ring as devices have one.
 //!
-//! A [`Source`] stands in a device's place. It is asked for packets by who polls it, and gives those that are
-//! due by then. What is due while the ring is full is lost, as in a device that nobody reads in time. A packet
-//! carries its number, which says when it was due: not when it was taken, so waiting counts as latency.
+//! A [`Source`] stands in a device's place. It is polled for packets, and returns those that are due. Packets that
+//! become due while the ring is full are lost, as in a device that is not read in time. A packet carries its number,
+//! from which the time follows at which it was due, not taken. So waiting counts as latency.
 
 use crate::traffic::Templates;
 use engine::clock::Clock;
@@ -11,14 +11,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// Packets that wait in a ring of a source for who polls it.
+/// Number of packets that wait in a source's ring until it is polled.
 pub const RING: u64 = 1024;
 
 /// The time of a bench: the machine's, or one that who measures sets.
 pub enum Now {
     /// The machine's clock.
     Real(Clock),
-    /// Nanoseconds that somebody sets.
+    /// Nanoseconds set by the owner of the value.
     Set(AtomicU64),
 }
 
@@ -59,7 +59,7 @@ impl Offer {
         self.trial.load(Acquire)
     }
 
-    /// When the next packet after `now` is due, if there is one.
+    /// Due time of the next packet after `now`, if there is one.
     pub fn next_due(&self, now: u64) -> Option<u64> {
         let plan = self.plan();
         let next = plan.due_by(now);
@@ -75,7 +75,7 @@ impl Offer {
     }
 }
 
-/// Which packets are due when.
+/// Due times of a trial's packets.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Plan {
     start: u64,
@@ -84,13 +84,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// When a packet is due.
+    /// Due time of a packet.
     #[inline]
     pub(crate) fn due(&self, n: u64) -> u64 {
         self.start + (n as f64 * self.period).round() as u64
     }
 
-    /// How many packets are due by a moment.
+    /// Number of packets due by a moment.
     fn due_by(&self, now: u64) -> u64 {
         match now.checked_sub(self.start) {
             Some(since) => {
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// What a source has done: packets that it gave, and that its ring had no room for.
+/// Counts of a source: packets given, and packets for which its ring had no room.
 #[derive(Default)]
 pub struct Given {
     /// Packets given.
@@ -117,11 +117,11 @@ pub struct Source {
     templates: Arc<Templates>,
     now: Arc<Now>,
     counts: Arc<Given>,
-    /// Its number, and how many there are.
+    /// Number of this source, and number of sources.
     place: (u64, u64),
     trial: u32,
     plan: Plan,
-    /// Its packets that were due at the last look, lost ones included.
+    /// Packets due at the last look, lost ones included.
     arrived: u64,
     ring: Ring,
 }
@@ -183,7 +183,7 @@ impl Source {
         }
     }
 
-    /// What it counts.
+    /// Counts of the source.
     pub fn counts(&self) -> &Arc<Given> {
         &self.counts
     }
@@ -211,7 +211,7 @@ impl Source {
         given
     }
 
-    /// Lets what is due by now arrive in the ring.
+    /// Moves due packets into the ring.
     fn look(&mut self) {
         let trial = self.offer.number();
         if trial != self.trial {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     impl Rig {
-        /// When the packets that all sources give at a moment were due.
+        /// Due times of the packets that all sources give at a moment.
         fn at(&mut self, moment: u64, max: usize) -> Vec<u64> {
             let Now::Set(now) = &*self.now else {
                 panic!("time is set here");

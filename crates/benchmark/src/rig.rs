@@ -16,8 +16,8 @@ pub const ROUTER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 1]);
 /// The Ethernet address of all hosts.
 pub const HOSTS: EtherAddr = EtherAddr([2, 0, 0, 0, 1, 0]);
 
-/// Every device of a configuration, in memory: one gives what the stand offers, one takes it, others are
-/// links on which nobody speaks without being asked.
+/// Devices of a configuration, in memory: one gives the offered packets, one takes them. The others are links whose
+/// hosts only answer.
 pub struct Rig {
     stand: Arc<Stand>,
     from: String,
@@ -28,7 +28,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Ports of which `from` receives what is offered and `to` should send it.
+    /// Ports of which `from` receives the offered packets and `to` should send them.
     pub fn new(stand: &Arc<Stand>, from: &str, to: &str) -> Rig {
         Rig {
             stand: Arc::clone(stand),
@@ -100,7 +100,7 @@ impl PortDirectory for Rig {
 
 struct Rx {
     source: Option<Source>,
-    /// Whose answers come in by this queue.
+    /// Host whose answers come in by this queue.
     end: Option<Arc<End>>,
 }
 

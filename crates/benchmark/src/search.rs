@@ -1,17 +1,16 @@
-//! The search for throughput: which load to try next, and what the trials so far say.
+//! Search for throughput: the load to try next, and the conclusions from the trials so far.
 //!
-//! RFC 2544, 26.1 asks for the greatest load of which nothing is lost. Bisecting it with long trials takes
-//! long, and one unlucky trial spoils the answer. This search follows the idea of MLRsearch
-//! (draft-ietf-bmwg-mlrsearch): several goals, each a share that may be lost, use each other's trials;
-//! early phases are coarse and their trials short, and what they find is only where the next phase starts;
-//! in the last phase a load is judged by the majority of several trials.
+//! RFC 2544, 26.1 asks for the greatest load without a loss. Bisecting with long trials takes long, and one unlucky
+//! trial spoils the answer. This search follows the idea of MLRsearch (draft-ietf-bmwg-mlrsearch). Several goals, each
+//! a share that may be lost, use each other's trials. Early phases are coarse with short trials, and their results are
+//! only the start of the next phase. In the last phase a load is judged by the majority of several trials.
 //!
-//! Pure: it knows no clock and no device. [`Search::next_trial`] names a trial, [`Search::record`] takes what came
-//! of it, [`Search::bounds`] tells what is known.
+//! The search knows no clock and no device. [`Search::next_trial`] names a trial, [`Search::record`] takes its result,
+//! [`Search::bounds`] returns the known bounds.
 
 use std::time::Duration;
 
-/// What is searched, and how well.
+/// Goals and precision of a search.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Shares of the packets that may be lost, one for each goal; 0 for the non-drop rate. None: no search.
@@ -20,9 +19,9 @@ pub struct Settings {
     pub loads: (f64, f64),
     /// Length of the trials that decide.
     pub duration: Duration,
-    /// How far apart the bounds may be in the end, as a share of the lower one.
+    /// Maximum distance of the bounds in the end, relative to the lower one.
     pub precision: f64,
-    /// Trials of which the majority decides about a load.
+    /// Number of trials whose majority decides about a load.
     pub votes: usize,
     /// Most trials of all.
     pub trials_max: usize,
@@ -36,11 +35,11 @@ const PHASES: usize = 3;
 pub struct Trial {
     /// Packets per second.
     pub load: f64,
-    /// How long.
+    /// Length of the trial.
     pub duration: Duration,
 }
 
-/// What is known of a goal's answer. A load equal to `lower` fits the goal and `upper` does not.
+/// Bounds of a goal's answer. A load equal to `lower` meets the goal, and `upper` does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Greatest load that fits, below the upper bound; `None` if none is known.
@@ -55,7 +54,7 @@ pub struct Search {
     log: Vec<(Trial, f64)>,
     phase: usize,
     goal: usize,
-    /// How far the next look beyond a bound goes, as a share; doubled each time.
+    /// Relative distance of the next load beyond a bound; doubled each time.
     step: f64,
 }
 
@@ -107,7 +106,7 @@ impl Search {
         self.log.push((trial, lost));
     }
 
-    /// What is known for certain about a goal, by its place: from trials of full length.
+    /// Certain bounds for a goal, by its index: from trials of full length.
     pub fn bounds(&self, goal: usize) -> Bounds {
         self.known(goal, PHASES - 1)
     }
@@ -121,13 +120,13 @@ impl Search {
         self.settings.duration / (1 << (2 * (PHASES - 1 - phase)))
     }
 
-    /// How far apart bounds may be in this phase.
+    /// Maximum distance of bounds in this phase.
     fn width(&self) -> f64 {
         let phase = self.phase.min(PHASES - 1);
         self.settings.precision * f64::from(1 << (PHASES - 1 - phase))
     }
 
-    /// What trials at this load, as long as this phase's or longer, say together.
+    /// Joint verdict of the trials at this load that are as long as this phase's or longer.
     fn verdict(&self, load: f64, goal: usize, phase: usize) -> Verdict {
         let votes = match phase {
             p if p + 1 == PHASES => self.settings.votes,
@@ -211,7 +210,7 @@ impl Search {
         step
     }
 
-    /// What got through when too much was offered: close to what can be carried.
+    /// Rate that got through when too much was offered: close to the capacity.
     fn forwarded(&self, load: f64) -> Option<f64> {
         let mut tried = self.log.iter().filter(|(t, _)| t.load == load);
         tried.next_back().map(|(t, lost)| t.load * (1.0 - lost))

@@ -1,10 +1,10 @@
 use super::*;
 
-/// A device that carries so many packets a second and keeps some more waiting.
+/// A device that carries `capacity` packets a second and keeps `room` more waiting.
 struct Device {
     capacity: f64,
     room: f64,
-    /// One trial in so many loses a thousandth for no reason; 0 = none.
+    /// Number of trials of which one loses a thousandth for no reason; 0 = none.
     unlucky: u64,
     seed: u64,
 }

@@ -1,32 +1,32 @@
-//! Which packets of a trial have come: each counts once, and those that came again or late are told apart.
+//! Packets of a trial that have come: each counts once, and duplicates and late packets are told apart.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What one sink has seen of a trial. One thread notes, any may look.
+/// Packets of a trial that one sink has seen. One thread records, any may read.
 #[derive(Default)]
 pub struct Seen {
     /// A bit for each packet.
     came: Box<[AtomicU64]>,
-    /// For each flow, one more than the greatest number that has come.
+    /// For each flow, the greatest number that has come plus one.
     next: Box<[AtomicU64]>,
 }
 
-/// How a packet came.
+/// Arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// For the first time, behind all packets of its flow that had come (RFC 4737, 3.2).
+    /// New, behind all packets of its flow that had come (RFC 4737, 3.2).
     InOrder,
-    /// For the first time, behind a later packet of its flow.
+    /// New, behind a later packet of its flow.
     Late,
-    /// Not for the first time (RFC 5560, 3.2).
+    /// Duplicate (RFC 5560, 3.2).
     Again,
-    /// It is no packet of the trial.
+    /// Not a packet of the trial.
     Never,
 }
 
 impl Seen {
-    /// Nothing has come of so many packets, which belong to the flows in turn. `None` if there is no memory: a bit for
-    /// each packet, a word for each flow.
+    /// State before the first of `packets` packets, which belong to the flows in turn. `None` if there is no memory: a
+    /// bit for each packet, a word for each flow.
     pub fn new(packets: u64, flows: usize) -> Option<Seen> {
         let words = |n: usize| bytemuck::allocation::try_zeroed_slice_box(n).ok();
         Some(Seen {
@@ -55,7 +55,7 @@ impl Seen {
         Came::InOrder
     }
 
-    /// How many packets have come to any of several sinks.
+    /// Number of packets that have come to any of several sinks.
     pub fn union<'a>(all: impl Iterator<Item = &'a Seen> + Clone) -> u64 {
         let words = all.clone().map(|seen| seen.came.len()).max().unwrap_or(0);
         let word = |i: usize| {

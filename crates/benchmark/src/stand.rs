@@ -1,4 +1,4 @@
-//! A test stand: the offer, all that gives it and all that counts it.
+//! Test stand: the offer, its sources and its sinks.
 
 use crate::histogram::{Counts, Histogram};
 use crate::neighbour;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::EtherAddr;
 
-/// What belongs to one bench.
+/// State of one bench.
 pub struct Stand {
     pub(crate) offer: Arc<Offer>,
     pub(crate) now: Arc<Now>,
@@ -22,7 +22,7 @@ pub struct Stand {
     taken: Mutex<Vec<(bool, Arc<Taken>)>>,
 }
 
-/// What a sink has counted.
+/// Counts of a sink.
 #[derive(Default)]
 struct Taken {
     /// Packets of the trial that runs, each once.
@@ -30,7 +30,7 @@ struct Taken {
     /// Packets of it that came again, or behind later ones of their flow.
     again: AtomicU64,
     late: AtomicU64,
-    /// Which packets of it came.
+    /// Packets of the trial that came.
     seen: Mutex<Arc<Seen>>,
     /// Packets of any trial.
     any: AtomicU64,
@@ -42,7 +42,7 @@ struct Taken {
 pub struct Snapshot {
     /// Packets that sources gave.
     pub given: u64,
-    /// Packets that were lost before anybody took them.
+    /// Packets that were lost before they were taken.
     pub missed: u64,
     /// Packets that came where they should; each once, but where it came to several queues.
     pub received: u64,
@@ -90,7 +90,7 @@ impl End {
         }
     }
 
-    /// Answers of hosts, up to `max`. Costs one load while nobody was asked.
+    /// Answers of hosts, up to `max`. Costs one load while there are none.
     pub fn answers(&self, max: usize) -> Vec<Vec<u8>> {
         if !self.waiting.load(Acquire) {
             return Vec::new();
@@ -251,7 +251,7 @@ impl Stand {
 }
 
 impl Snapshot {
-    /// What has come since an earlier moment.
+    /// Counts since an earlier moment.
     pub fn since(&self, before: &Snapshot) -> Snapshot {
         Snapshot {
             given: self.given - before.given,

@@ -14,9 +14,9 @@ const DISCARD: u16 = 9;
 /// Addresses to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
-    /// Of IPv4.
+    /// Hosts of an IPv4 prefix.
     V4(Prefix4),
-    /// Of IPv6.
+    /// Hosts of an IPv6 prefix.
     V6(Prefix6),
 }
 
@@ -39,8 +39,8 @@ impl std::str::FromStr for Hosts {
 }
 
 impl Hosts {
-    /// One of the hosts: the same for the same number, spread over all of them. Of several neither the
-    /// first nor the last is taken, which may be the network's own.
+    /// A host: the same for the same number, spread over the prefix. The first and the last address of a larger prefix
+    /// are left out, as they may be the network's own.
     fn host(self, n: usize) -> IpAddr {
         // An odd factor visits every place of a power of two.
         let spread = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -62,16 +62,16 @@ impl Hosts {
     }
 }
 
-/// What is sent.
+/// Traffic of a trial.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// Bytes of a frame, its CRC included.
     pub size: usize,
     /// Flows; packets belong to one after the other.
     pub flows: usize,
-    /// Where packets come from.
+    /// Sources of packets.
     pub source: Hosts,
-    /// Where they go.
+    /// Destinations of packets.
     pub destination: Hosts,
     /// The station that sends.
     pub from: EtherAddr,
@@ -83,7 +83,7 @@ pub struct Traffic {
 #[derive(Clone, Debug)]
 struct Template {
     frame: Vec<u8>,
-    /// Sum of what the UDP checksum covers but for the mark, which comes last.
+    /// Sum over the bytes that the UDP checksum covers, without the mark, which comes last.
     sum: u64,
 }
 
@@ -91,7 +91,7 @@ struct Template {
 #[derive(Clone, Debug)]
 pub struct Templates {
     flows: Vec<Template>,
-    /// Where the UDP header is.
+    /// Offset of the UDP header.
     udp: usize,
 }
 
@@ -163,7 +163,7 @@ impl Traffic {
 }
 
 impl Templates {
-    /// How many flows there are.
+    /// Number of flows.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
