@@ -18,11 +18,11 @@ use std::time::Duration;
 /// A packet that reached a `Collect` element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collected {
-    /// Its bytes.
+    /// Bytes of the packet.
     pub bytes: Vec<u8>,
-    /// Its annotations.
+    /// Annotations of the packet path.
     pub anno: Anno,
-    /// Its other annotations.
+    /// Annotations on the line of their own.
     pub cold: Cold,
     /// Distance of the network header from the start.
     pub network_offset: usize,
@@ -114,7 +114,7 @@ pub fn plan(
     )
 }
 
-/// As [`plan`] for a fresh start, with rows of elements run as one loop.
+/// Like [`plan`] for a fresh start, with fused loops.
 pub fn plan_fused(
     lists: &[&'static [Class]],
     loops: &'static [FusedLoop],
@@ -142,7 +142,7 @@ fn make(registry: &Registry, text: &str, options: Options) -> Result<Arc<Plan>, 
     }
 }
 
-/// What is said of a configuration that should be refused. Panics if it is not.
+/// Errors of a configuration that should be refused. Panics if it is accepted.
 pub fn errors(lists: &[&'static [Class]], text: &str) -> String {
     match plan(lists, text, 1, &NoPorts, None) {
         Ok(_) => panic!("this configuration should be refused:\n{text}"),
@@ -150,7 +150,7 @@ pub fn errors(lists: &[&'static [Class]], text: &str) -> String {
     }
 }
 
-/// Keeps what scripts print and what is said, for the test to look at.
+/// Records output of scripts and messages, for tests.
 #[derive(Default)]
 struct Recorder {
     printed: Mutex<String>,
@@ -328,7 +328,7 @@ impl Bench {
         panic!("the router does not come to rest");
     }
 
-    /// What the router's elements have in common that ask for a `T`.
+    /// The value of type `T` that the router's elements share.
     pub fn router_wide<T: Default + Send + Sync + 'static>(&mut self) -> Arc<T> {
         self.running().plan().router_wide()
     }
@@ -372,7 +372,7 @@ impl Bench {
             .collect()
     }
 
-    /// What scripts have printed since the last look.
+    /// Output of scripts since the last call.
     pub fn printed(&mut self) -> String {
         taken(&self.recorder.printed)
     }

@@ -1,4 +1,4 @@
-//! What a test asks of the machine, and of time.
+//! Requirements of tests on the machine, and time limits.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};

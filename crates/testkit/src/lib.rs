@@ -1,4 +1,4 @@
-//! What tests share: routers in a line of text, packet builders, traffic, real inputs.
+//! Shared parts of tests: routers in a line of text, packet builders, traffic, real inputs.
 
 mod bench;
 mod demand;

@@ -37,8 +37,8 @@ fn examples(page: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with the manual pages of `lists`, empty if nothing is: each must have a summary, and examples that use
-/// the class and that `ashlar check` accepts. Examples may use the classes of `others`, too.
+/// Mistakes in the manual pages of `lists`, empty if there are none. Each page must have a summary, and examples that
+/// use the class and that `ashlar check` accepts. Examples may use the classes of `others`, too.
 pub fn manual_errors(lists: &[&'static [Class]], others: &[&'static [Class]]) -> String {
     let all = [others, lists].concat();
     let mut wrong = Vec::new();

@@ -130,7 +130,7 @@ impl Build {
         self
     }
 
-    /// Identification; in IPv6 that of the fragment header.
+    /// Sets the identification; in IPv6 that of the fragment header.
     pub fn ident(mut self, ident: u32) -> Build {
         self.ident = ident;
         self
@@ -193,7 +193,7 @@ impl Build {
         self.ext(proto::ROUTING, &[kind, segments_left])
     }
 
-    /// Nothing behind the last IPv6 header.
+    /// Ends the packet after the last IPv6 header.
     pub fn no_next(self) -> Build {
         self.proto(proto::NO_NEXT)
     }
@@ -291,7 +291,7 @@ impl Build {
         self
     }
 
-    /// What stands behind the upper layer's header.
+    /// Sets the bytes after the upper layer's header.
     pub fn payload(mut self, bytes: impl AsRef<[u8]>) -> Build {
         self.payload = bytes.as_ref().to_vec();
         self
@@ -346,7 +346,7 @@ pub fn labelled(stack: &[(u32, u8, u8)], packet: &[u8]) -> Vec<u8> {
     words.chain(packet.iter().copied()).collect()
 }
 
-/// As [`labelled`], of class 0 and with one time to live.
+/// Like [`labelled`], with class 0 and the same time to live for all labels.
 pub fn below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
     let stack: Vec<_> = labels.iter().map(|&label| (label, 0, ttl)).collect();
     labelled(&stack, packet)

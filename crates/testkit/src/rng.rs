@@ -49,7 +49,7 @@ impl Rng {
         self.below(n) == 0
     }
 
-    /// One of `items`, which must not be empty.
+    /// A random one of `items`, which must not be empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-/// Where `relative` (as in `"rib/x.txt.zst"`) lies.
+/// Path of `relative`, such as `"rib/x.txt.zst"`.
 pub fn path(relative: &str) -> PathBuf {
     let root = match std::env::var_os("ASHLAR_SHARED") {
         Some(root) => PathBuf::from(root),
