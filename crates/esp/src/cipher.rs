@@ -1,4 +1,4 @@
-//! What protects packets, with keys, whichever library does it.
+//! Ciphers with keys, whatever library implements them.
 
 use crate::hmac::{Authenticator, BLOCK, Cbc};
 use crate::job::Job;
@@ -24,7 +24,7 @@ pub(crate) trait Cipher: Send + Sync {
     /// Opens packets of the association, and says of those that are forged that they are.
     fn open(&self, jobs: &mut [Job<'_>]);
 
-    /// Has the processor fetch the keys.
+    /// Prefetches the keys.
     fn prefetch(&self) {}
 }
 
@@ -33,10 +33,10 @@ pub(crate) trait Aead: Send + Sync {
     /// Encrypts in place, and writes the tag.
     fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]);
 
-    /// Decrypts in place. If the tag is wrong, what is left of the data means nothing.
+    /// Decrypts in place. If the tag is wrong, the data has no meaning afterwards.
     fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool;
 
-    /// Has the processor fetch the key.
+    /// Prefetches the key.
     fn prefetch(&self) {}
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn cipher(suite: Suite, keys: &Keys) -> Option<Box<dyn Cipher>> {
     mb::cipher(suite, keys).or_else(|| portable(suite, keys))
 }
 
-/// Those that every processor has.
+/// Portable ciphers, for every processor.
 pub(crate) fn portable(suite: Suite, keys: &Keys) -> Option<Box<dyn Cipher>> {
     let code = || match suite.code {
         Code::None => None,
@@ -86,7 +86,7 @@ where
     Some(Locked::new(AesGcm::new_from_slice(key).ok()?))
 }
 
-/// As ESP uses such a cipher.
+/// The cipher in the form in which ESP uses it.
 pub(crate) fn combined<A: Aead + 'static>(suite: Suite, aead: A) -> Box<dyn Cipher> {
     match suite.mode {
         Mode::Gmac(_) => Box::new(Gmac(aead)),
@@ -143,11 +143,11 @@ impl<A: Aead> Cipher for Combined<A> {
     }
 }
 
-/// All is authenticated and nothing encrypted (RFC 4543).
+/// Authenticates everything and encrypts nothing (RFC 4543).
 struct Gmac<A>(A);
 
 impl<A: Aead> Gmac<A> {
-    /// Does something with what is authenticated, in one piece, and the tag.
+    /// Calls `then` with the authenticated data, in one piece, and the tag.
     fn with<R>(job: &mut Job<'_>, then: impl FnOnce(&[u8; NONCE], &[u8], &mut [u8]) -> R) -> R {
         let (nonce, long) = (job.nonce, job.long_aad());
         let (_, text, tag) = job.parts(0);
@@ -186,7 +186,7 @@ impl<A: Aead> Cipher for Gmac<A> {
     }
 }
 
-/// A cipher, if there is one, and then a code over what came of it.
+/// A cipher, if there is one, and then an authentication code over its result.
 struct Chain {
     cipher: Option<Cbc>,
     code: Authenticator,

@@ -1,6 +1,7 @@
-//! All associations and policies of a router.
+//! Security associations and policies of a router.
 //!
-//! Workers read them without a lock: a change makes new lists of what it changes and shares the rest with those before.
+//! Workers read them without a lock: a change makes new lists where it applies, and shares the rest with the previous
+//! version.
 
 use crate::policy::{Policies, Policy};
 use crate::sa::{Direction, Sa};
@@ -54,7 +55,7 @@ impl ByNumber {
         self.lists.iter().flat_map(|list| list.iter())
     }
 
-    /// All of a number, those that came first before the others.
+    /// All associations of a number, oldest first.
     fn each(&self, number: u32) -> impl Iterator<Item = &Arc<Sa>> {
         let list = self.lists.get(self.place(number)).into_iter();
         let same = move |(n, _): &&Entry| *n == number;
@@ -68,7 +69,7 @@ impl ByNumber {
         self.change(number, |_| false, sa);
     }
 
-    /// With an association beside those of the same number that stay.
+    /// Changes the associations of a number: those for which `stays` is true remain, and `new` is added.
     fn change(&mut self, number: u32, stays: impl Fn(&Arc<Sa>) -> bool, new: Option<&Arc<Sa>>) {
         let place = self.place(number);
         let others = self.lists[place].iter();
@@ -90,13 +91,13 @@ impl ByNumber {
     }
 }
 
-/// What workers look at.
+/// The database as workers see it.
 #[derive(Clone, Debug)]
 pub struct Tables {
     inbound: ByNumber,
-    /// All outbound ones by SPI.
+    /// Outbound associations by SPI.
     outbound: ByNumber,
-    /// Of the outbound ones of a `reqid` the one in use: the last to come.
+    /// By `reqid`, the outbound association in use: the last one added.
     in_use: ByNumber,
     policies: Arc<Policies>,
 }
@@ -120,7 +121,7 @@ impl Tables {
         &self.policies
     }
 
-    /// All associations, those that come first.
+    /// All associations, inbound first.
     pub fn all(&self) -> Vec<&Arc<Sa>> {
         let each = self.inbound.iter().chain(self.outbound.iter());
         let mut all: Vec<_> = each.map(|(_, sa)| sa).collect();
@@ -142,7 +143,8 @@ impl Tables {
         }
     }
 
-    /// Adds one in place of that of the same SPI; if it is outbound and `beside` others, of the same SPI and number.
+    /// Adds an association in place of the one with the same SPI; if it is outbound and `beside` others, with the same
+    /// SPI and number.
     fn add(&mut self, sa: &Arc<Sa>, beside: bool) {
         let spec = sa.spec();
         match spec.direction {
@@ -196,7 +198,7 @@ impl Tables {
     }
 }
 
-/// All associations and policies of a router.
+/// Associations and policies of a router.
 #[derive(Debug)]
 pub struct Database {
     tables: Published<Tables>,
@@ -239,13 +241,13 @@ impl Database {
         self.is_kernels
     }
 
-    /// What a worker looks at, until it passes a quiescent point.
+    /// The tables for a worker, until it passes a quiescent point.
     #[inline]
     pub fn read<'r>(&'r self, reader: &'r Reader) -> &'r Tables {
         self.tables.read(reader)
     }
 
-    /// What is there now, to keep.
+    /// The present tables, to keep.
     pub fn snapshot(&self) -> Arc<Tables> {
         self.tables.snapshot()
     }
@@ -273,8 +275,8 @@ impl Database {
         self.add_each(all, false);
     }
 
-    /// As [`add`](Self::add), but an outbound one replaces only one of its own number: peers choose the SPIs of what is sent
-    /// to them, and no peer knows, or minds, what the others have chosen.
+    /// Like [`add`](Self::add), but an outbound association replaces only one of its own number. Peers choose the SPIs
+    /// of packets sent to them, and may choose the same.
     pub fn add_beside<'s>(&self, all: impl IntoIterator<Item = &'s Arc<Sa>>) {
         self.add_each(all, true);
     }

@@ -34,7 +34,7 @@ impl Authenticator {
         Some(Authenticator::Sha512(Locked::new(made)))
     }
 
-    /// Writes the code of what comes in parts.
+    /// Writes the authentication code of a message in parts.
     pub(crate) fn sign(&self, parts: [&[u8]; 2], code: &mut [u8]) {
         fn digest<M: Mac + Clone>(keyed: &M, parts: [&[u8]; 2], code: &mut [u8]) {
             let mut mac = keyed.clone();
@@ -74,8 +74,8 @@ impl Cbc {
         })
     }
 
-    /// Encrypts whole blocks in place. The first one is encrypted with a vector of zeros and so becomes one that
-    /// nobody can guess for those that follow.
+    /// Encrypts whole blocks in place. The first block is encrypted with a vector of zeros, and so becomes an
+    /// unpredictable vector for the blocks that follow.
     pub(crate) fn encrypt(&self, blocks: &mut [u8]) {
         let blocks = Array::cast_slice_from_core_mut(blocks.as_chunks_mut::<BLOCK>().0);
         let zero = [0; BLOCK].into();

@@ -5,7 +5,8 @@ use crate::mb::{self, Manager};
 use crate::sa::{Direction, Fault, Opened, Sa};
 use std::{ptr, slice};
 
-/// Fewer packets than so many are done one by one: the lanes of a library that works on many at once would be empty.
+/// Number of packets below which each is processed by itself: most lanes of a library that works on many at once would
+/// be empty.
 const FEW: usize = 4;
 
 /// A packet that is to be sealed or opened, of an association.
@@ -13,16 +14,16 @@ pub struct Job<'p> {
     pub(crate) sa: &'p Sa,
     /// From ESP's header to the end of the code.
     pub(crate) packet: &'p mut [u8],
-    /// Where the code begins.
+    /// Start of the authentication code.
     pub(crate) text_end: usize,
     pub(crate) number: u64,
-    /// Of a cipher that has one.
+    /// Nonce, for ciphers that have one.
     pub(crate) nonce: [u8; NONCE],
     pub(crate) fault: Option<Fault>,
 }
 
 impl Job<'_> {
-    /// What comes before the text, the text, and the code.
+    /// Bytes before the text, the text, and the code.
     #[inline(always)]
     pub(crate) fn parts(&mut self, head: usize) -> (&mut [u8], &mut [u8], &mut [u8]) {
         let (front, code) = self.packet.split_at_mut(self.text_end);
@@ -30,7 +31,8 @@ impl Job<'_> {
         (front, text, code)
     }
 
-    /// What is authenticated beside the text: SPI and the whole number (RFC 4106, 5); none where the header holds that.
+    /// Additional authenticated data: SPI and 64-bit sequence number (RFC 4106, 5); `None` if the header holds all of
+    /// it.
     #[inline(always)]
     pub(crate) fn long_aad(&self) -> Option<[u8; 12]> {
         self.sa.spec().esn.then(|| {
@@ -53,13 +55,13 @@ impl Job<'_> {
         self.fault = Some(Fault::Forged);
     }
 
-    /// Which of those that gain from several packets at once its suite is, if it is one.
+    /// Index of its suite among those that gain from several packets at once, if it is one.
     #[inline]
     fn kind(&self) -> Option<usize> {
         self.sa.together().map(|keys| keys.kind())
     }
 
-    /// What was inside, of one that was opened.
+    /// Content of an opened packet.
     #[inline]
     fn opened(&self) -> Result<Opened, Fault> {
         match self.fault {
@@ -69,10 +71,10 @@ impl Job<'_> {
     }
 }
 
-/// What a worker needs to seal and open packets.
+/// A worker's state for sealing and opening packets.
 #[derive(Default)]
 pub struct Ciphers {
-    /// It is made when packets come that need it.
+    /// Manager of the library, made for the first packets that need it.
     manager: Option<Manager>,
     spare: Vec<Job<'static>>,
 }
@@ -102,8 +104,8 @@ impl Ciphers {
         self.keep(jobs);
     }
 
-    /// Opens packets that [`Sa::admit`] has let in, says of each in order what is inside, and counts them. The numbers of
-    /// those that are authentic are taken: they will not open again.
+    /// Opens packets that [`Sa::admit`] has accepted, counts them, and calls `tell` with the result of each in order.
+    /// Sequence numbers of authentic packets are marked: they will not open again.
     #[inline]
     pub fn open(
         &mut self,
@@ -152,7 +154,7 @@ impl Ciphers {
         }
     }
 
-    /// Those of a kind go to the library together, whosever they are.
+    /// Passes the jobs of a kind to the library together, whatever their associations.
     fn together(&mut self, way: Direction, kind: usize, jobs: &mut [Job<'_>]) {
         if self.manager.is_none() {
             self.manager = Manager::new();

@@ -12,7 +12,7 @@ const CE: u8 = 3;
 /// ECN-capable, the codepoint that some senders use to tell apart what they have sent.
 const ECT1: u8 = 1;
 
-/// What becomes of the inner header's "don't fragment".
+/// Treatment of the inner header's "don't fragment".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Df {
     /// The outer header has it, too. IPv6 packets have it by nature.
@@ -30,12 +30,12 @@ pub struct Tunnel {
     pub src: IpAddr,
     /// The end that opens.
     pub dst: IpAddr,
-    /// What becomes of the inner header's "don't fragment"; for tunnels over IPv4.
+    /// Treatment of the inner header's "don't fragment", for tunnels over IPv4.
     pub df: Df,
-    /// The outer header's DSCP; without it that of the inner header.
+    /// DSCP of the outer header; `None` copies that of the inner one.
     pub dscp: Option<u8>,
-    /// True if ECN passes between the headers (RFC 6040, normal mode); else the outer header says that nobody
-    /// understands it.
+    /// True if ECN passes between the headers (RFC 6040, normal mode); otherwise the outer header is marked as not
+    /// ECN-capable.
     pub ecn: bool,
     /// Time to live or hop limit of the outer header.
     pub ttl: u8,
@@ -48,16 +48,16 @@ pub struct Outer {
     udp: Option<(u16, u16)>,
     /// Bytes of a tunnel's headers before ESP's.
     len: usize,
-    /// What the outer header takes over from the inner one: bits of DSCP and ECN, and of the word for fragments; and what it
-    /// has of its own.
+    /// Masks of the inner header's bits that the outer one copies, and the outer one's own bits: for DSCP and ECN, and
+    /// for the word with the fragment flags.
     tos: (u8, u8),
     fragment: (u16, u16),
-    /// Of a tunnel over IPv4: the header of a packet without those and without length and number, and its sum.
+    /// For a tunnel over IPv4: the header of a packet without the copied bits, length and number; and its sum.
     header4: [u8; ipv4::MIN_LEN],
     sum4: u64,
 }
 
-/// What a tunnel's IP header says that follows.
+/// Protocol number in a tunnel's IP header.
 #[inline]
 fn protocol(udp: Option<(u16, u16)>) -> u8 {
     match udp {
@@ -113,8 +113,8 @@ impl Outer {
         self.tunnel.as_ref()
     }
 
-    /// True if nobody may fragment the sealed packet, where `fragment` is that of [`write`](Self::write): of IPv6 only its sender
-    /// might.
+    /// True if the sealed packet must not be fragmented by routers, for the `fragment` of [`write`](Self::write);
+    /// always so for IPv6.
     #[inline]
     pub fn stays_whole(&self, tunnel: &Tunnel, fragment: u16) -> bool {
         tunnel.dst.is_ipv6() || (fragment & self.fragment.0 | self.fragment.1) & ipv4::DF != 0
@@ -132,7 +132,7 @@ impl Outer {
         self.len
     }
 
-    /// Writes a tunnel's headers at the front of a packet; `tos` and `fragment` are those of the inner header, where an IPv6
+    /// Writes a tunnel's headers at the front of a packet. `tos` and `fragment` are those of the inner header; an IPv6
     /// packet counts as one that must not be fragmented.
     #[inline]
     pub fn write(&self, tunnel: &Tunnel, packet: &mut [u8], tos: u8, fragment: u16, ident: u16) {
@@ -171,7 +171,7 @@ impl Outer {
         }
     }
 
-    /// Writes the UDP header, if there is one, at the front of what it carries; without a checksum (RFC 3948, 2.1).
+    /// Writes the UDP header, if the tunnel has one, at the front of its payload, without a checksum (RFC 3948, 2.1).
     #[inline]
     pub fn write_udp(&self, datagram: &mut [u8]) {
         let Some((src, dst)) = self.udp else {
@@ -194,8 +194,8 @@ pub fn fill_checksum6(packet: &mut [u8], at: usize) {
     Udp::new_unchecked(&mut packet[at..]).fill_checksum(pseudo);
 }
 
-/// The ECN field of a packet that has left a tunnel, by those of the inner and the outer header (RFC 6040, 4.2); none if
-/// it must be dropped: it met congestion that its sender could not be told of.
+/// ECN field of a packet that has left a tunnel, from the fields of the inner and the outer header (RFC 6040, 4.2).
+/// `None` if it must be dropped: it met congestion of which its sender cannot be told.
 #[inline]
 pub fn ecn_after(inner: u8, outer: u8) -> Option<u8> {
     match (inner & ECN, outer & ECN) {

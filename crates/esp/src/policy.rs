@@ -1,27 +1,27 @@
-//! Which packets need which protection: rules by addresses, protocol and ports, of which the first that fits counts.
+//! Policies: the protection that packets need, by addresses, protocol and ports; the first matching policy counts.
 
 use crate::sa::Direction;
 use std::net::IpAddr;
 use tables::classify::{FIELDS, Key, Rule, Test, Tree};
 use wire::{Prefix4, Prefix6, ext, ipv4, proto};
 
-/// What becomes of a packet.
+/// Treatment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is protected by the associations of this number; packets that come must have been.
+    /// Protected by the associations of this number; inbound packets must have been.
     Protect(u32),
-    /// It passes unprotected.
+    /// Passed unprotected.
     Bypass,
-    /// It is dropped.
+    /// Dropped.
     Discard,
 }
 
 /// A prefix of either family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Net {
-    /// Of IPv4.
+    /// IPv4 prefix.
     V4(Prefix4),
-    /// Of IPv6.
+    /// IPv6 prefix.
     V6(Prefix6),
 }
 
@@ -31,19 +31,19 @@ pub type Range = (u16, u16);
 /// A rule about packets that go one way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Which way the packets go.
+    /// Direction of the packets.
     pub direction: Direction,
-    /// Where they come from.
+    /// Source prefix.
     pub src: Net,
-    /// Where they go to; of the same family.
+    /// Destination prefix, of the same family.
     pub dst: Net,
-    /// Their protocol; all without it.
+    /// Protocol; `None` for all.
     pub protocol: Option<u8>,
-    /// Their source ports. Fragments but the first do not show theirs: see [`Policies::find`].
+    /// Source ports. Later fragments do not show theirs: see [`Policies::find`].
     pub src_ports: Option<Range>,
-    /// Their destination ports.
+    /// Destination ports.
     pub dst_ports: Option<Range>,
-    /// What becomes of them.
+    /// Treatment of the packets.
     pub action: Action,
 }
 
@@ -58,7 +58,7 @@ const HAS_PORTS: u8 = 11;
 
 const NO_PORTS: u32 = 0;
 const PORTS: u32 = 1;
-/// There may be ports, which the packet does not show.
+/// Value of a field: ports may exist, but the packet does not show them.
 const HIDDEN: u32 = 2;
 /// In the place of a protocol that the packet does not show.
 const UNKNOWN: u32 = 256;
@@ -70,12 +70,12 @@ pub struct Policies {
     trees: [Compiled; 4],
 }
 
-/// Those of one family and direction.
+/// Policies of one family and direction.
 #[derive(Debug)]
 struct Compiled {
     tree: Tree,
     rules: Vec<Rule>,
-    /// What each rule says.
+    /// Action of each rule.
     actions: Vec<Action>,
     /// True if any looks at more than addresses.
     looks_deeper: bool,
@@ -88,7 +88,7 @@ impl Default for Policies {
 }
 
 impl Policies {
-    /// Compiles a list, of which the first policy that fits counts.
+    /// Compiles a list; the first matching policy counts.
     pub fn new(list: Vec<Policy>) -> Policies {
         let compiled = |direction: Direction, is_v4: bool| {
             let mut rules = Vec::new();
@@ -117,15 +117,15 @@ impl Policies {
         Policies { list, trees }
     }
 
-    /// All of them, in order.
+    /// All policies, in order.
     pub fn list(&self) -> &[Policy] {
         &self.list
     }
 
-    /// What becomes of an IP packet whose header was checked; none if no policy speaks of it.
+    /// Action for an IP packet whose header was checked; `None` if no policy matches.
     ///
-    /// A packet may hide its protocol or its ports: a later fragment does, one that ends too early, one with more extension
-    /// headers than are followed. It is discarded, unless all policies that may be meant say the same.
+    /// A packet may hide its protocol or its ports: a later fragment does, a truncated packet, or one with more
+    /// extension headers than are followed. It is discarded, unless all policies that may match have the same action.
     #[inline]
     pub fn find(&self, direction: Direction, packet: &[u8]) -> Option<Action> {
         let is_v4 = packet.first()? >> 4 == 4;
@@ -165,8 +165,8 @@ impl Compiled {
         }
     }
 
-    /// What becomes of a packet that hides something: what all rules say that may be meant, the first that surely fits among
-    /// them; if they differ, it is discarded.
+    /// Action for a packet that hides its protocol or ports: the common action of all rules that may match, up to the
+    /// first that surely does. If the actions differ, the packet is discarded.
     #[cold]
     fn find_hidden(&self, key: &Key) -> Option<Action> {
         let hides_protocol = key[usize::from(PROTOCOL)] == UNKNOWN;
@@ -276,7 +276,7 @@ fn is_extension(protocol: u8) -> bool {
     .contains(&protocol)
 }
 
-/// Where [`key4`] and [`upper_words`] write them.
+/// Checks the layout that [`key4`] and [`upper_words`] write.
 const _: () = assert!(SRC == 0 && DST == 4 && PROTOCOL == 8 && FIELDS == 16);
 const _: () = assert!(SRC_PORT == 9 && DST_PORT == 10 && HAS_PORTS == 11);
 
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(found, Some(Action::Discard));
     }
 
-    /// An IPv6 packet with so many headers of destination options before UDP.
+    /// An IPv6 packet with `count` headers of destination options before UDP.
     fn with_headers(count: usize) -> Vec<u8> {
         let udp = [0, 9, 0, 53, 0, 8, 0, 0];
         let mut packet = vec![0x60, 0, 0, 0, 0, (8 * count + 8) as u8, 60, 64];

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use tables::prefetch;
 
-/// Which way packets go.
+/// Direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the network to this router.
@@ -25,17 +25,17 @@ pub enum Direction {
 /// Why a packet is not sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It cannot be a packet of this association: too short, or its lengths or padding are wrong.
+    /// The packet cannot belong to this association: it is too short, or its lengths or padding are wrong.
     Malformed,
-    /// It came before, or is older than the window.
+    /// The packet is a duplicate, or older than the window.
     Replayed,
-    /// Somebody without the key made or changed it.
+    /// The packet was made or changed without the key.
     Forged,
     /// The association has reached a hard limit, or has no more sequence numbers.
     Expired,
 }
 
-/// How much an association may be used; 0 = without limit.
+/// Limits on the use of an association; 0 = no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Packets.
@@ -46,25 +46,25 @@ pub struct Limits {
     pub seconds: u64,
 }
 
-/// When to renew an association, and when to use it no longer.
+/// Limits for renewing an association, and for ending it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetime {
-    /// It should be renewed.
+    /// Limits for renewal.
     pub soft: Limits,
-    /// It is used no longer.
+    /// Limits of use.
     pub hard: Limits,
 }
 
-/// What an association is, without its keys.
+/// Parameters of an association, without its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Which way its packets go.
+    /// Direction of its packets.
     pub direction: Direction,
     /// Security parameters index, at least 256 (RFC 4303, 2.1).
     pub spi: u32,
-    /// By which policies name it: all associations that take turns have the same.
+    /// Identifier by which policies refer to it; all associations that replace one another have the same.
     pub reqid: u32,
-    /// What protects its packets.
+    /// Protection of its packets.
     pub suite: Suite,
     /// The tunnel's ends and manners; none in transport mode.
     pub tunnel: Option<Tunnel>,
@@ -74,9 +74,9 @@ pub struct Spec {
     pub esn: bool,
     /// Size of the anti-replay window; 0 = none.
     pub window: u32,
-    /// Payloads are padded to so many bytes at least, so that nobody sees how long packets are (RFC 4303, 2.7).
+    /// Minimum multiple of bytes to which payloads are padded, to hide the length of packets (RFC 4303, 2.7).
     pub pad: u16,
-    /// When it ends.
+    /// Limits of its use.
     pub lifetime: Lifetime,
 }
 
@@ -87,13 +87,13 @@ const SHOW_AGAIN: u64 = 1_000_000_000;
 #[repr(align(64))]
 #[derive(Default)]
 struct Shared {
-    /// Outbound: the sequence number that nobody has taken, and the first that was taken here.
+    /// Outbound: the next unused sequence number, and the first one taken here.
     next: AtomicU64,
     first: AtomicU64,
     /// Packets that took no number here: inbound ones, and those that another association with the same keys has counted.
     packets: AtomicU64,
     bytes: AtomicU64,
-    /// When it was last used, in nanoseconds.
+    /// Time of last use, in nanoseconds.
     used: AtomicU64,
 }
 
@@ -103,7 +103,7 @@ pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
 /// Least path MTU that is believed over IPv4: Linux believes no less either (`net.ipv4.route.min_pmtu`).
 const PATH_MTU_MIN: usize = 552;
-/// For how long a path MTU is believed, in nanoseconds: 10 minutes (RFC 1191, 6.3).
+/// Validity of a path MTU, in nanoseconds: 10 minutes (RFC 1191, 6.3).
 const PATH_MTU_AGE: u64 = 600_000_000_000;
 
 /// Path MTU of an association, and when it was learnt.
@@ -145,17 +145,17 @@ const NUMBER_MAX: u64 = u64::MAX >> 1;
 /// A security association, shared by all workers.
 pub struct Sa {
     spec: Spec,
-    /// As [`Suite`] says.
+    /// Bytes before the text; see [`Suite`].
     head: usize,
     icv: usize,
-    /// What is encrypted has a multiple of so many bytes, a power of two.
+    /// Length in bytes, a power of two, of which the encrypted part is a multiple.
     align: usize,
     /// Four bytes that come before the vector in a nonce, where there is one.
     salt: [u8; 4],
     cipher: Box<dyn Cipher>,
-    /// For many packets at once, if the suite gains from that.
+    /// Keys for many packets at once, if the suite gains from that.
     together: Option<Together>,
-    /// What is known of the outer header before a packet comes.
+    /// Precomputed part of the outer header.
     outer: Outer,
     /// Added to a sequence number, it makes an initialisation vector.
     base: u64,
@@ -167,30 +167,34 @@ pub struct Sa {
     replayed: AtomicU64,
     forged: AtomicU64,
     ended: AtomicBool,
-    /// When the kernel was last shown that the other end is elsewhere, in nanoseconds since the Unix epoch; 0 = never.
+    /// Last time at which the kernel was told of the other end's new address, in nanoseconds since the Unix epoch; 0 =
+    /// never.
     shown: AtomicU64,
     path: PathMtu,
 }
 
-/// What is inside of an opened packet.
+/// Content of an opened packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Where the payload begins, from the header on.
+    /// Start of the payload, counted from the header.
     pub start: usize,
-    /// Where it ends; padding for traffic-flow confidentiality may come before.
+    /// End of the payload; padding for traffic-flow confidentiality may precede it.
     pub end: usize,
-    /// What it is: a protocol's number.
+    /// Protocol number of the payload.
     pub next: u8,
     /// The packet's sequence number.
     pub number: u64,
 }
 
 impl Sa {
-    /// An association that is made at a time, given in nanoseconds since the Unix epoch; the error says what is wrong.
+    /// An association made at `now`, in nanoseconds since the Unix epoch.
     ///
-    /// Initialisation vectors count up from that time. So even an association with the same keys, made anew after a
-    /// restart, has other ones, as long as no more than a thousand million packets leave in a second: with GCM, two packets
-    /// with the same vector and key give both away.
+    /// Initialisation vectors count up from that time. So even an association made anew with the same keys after a
+    /// restart has other ones, up to a thousand million packets a second. This matters as with GCM two packets with the
+    /// same vector and key reveal both.
+    ///
+    /// # Errors
+    /// A sentence: a parameter is wrong.
     pub fn new(spec: Spec, keys: &Keys, now: u64) -> Result<Sa, String> {
         if spec.spi < 256 {
             return Err("the SPI must be at least 256: those below are reserved".to_owned());
@@ -250,7 +254,7 @@ impl Sa {
         })
     }
 
-    /// What it is.
+    /// Parameters of the association.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -260,7 +264,7 @@ impl Sa {
         self.spec == *spec && self.fingerprint == fingerprint(keys)
     }
 
-    /// True if it seals by numbers of which none may come twice with the same keys, whatever is restarted.
+    /// True if its sequence numbers must never repeat with the same keys, even across restarts.
     pub fn seals_by_count(&self) -> bool {
         self.spec.direction == Direction::Out && self.spec.suite.code == Code::None
     }
@@ -275,12 +279,12 @@ impl Sa {
         &self.outer
     }
 
-    /// When it was made, in nanoseconds since the Unix epoch.
+    /// Time of creation, in nanoseconds since the Unix epoch.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// When it was last used; 0 = never.
+    /// Time of last use, in nanoseconds; 0 = never.
     pub fn used(&self) -> u64 {
         self.shared.used.load(Relaxed)
     }
@@ -321,13 +325,13 @@ impl Sa {
         self.shared.first.store(number, Relaxed);
     }
 
-    /// All numbers up to this one have come: for an association that was used before a restart.
+    /// Marks all numbers up to this one as seen, for an association that was used before a restart.
     pub fn begin_after(&self, number: u64) {
         self.window.begin_after(number);
     }
 
-    /// Goes on where an association with the same keys was: numbers, window and counts. Who still uses that one may take
-    /// up to `ahead` numbers more.
+    /// Continues an association with the same keys: numbers, window and counts. Remaining users of the old one may take
+    /// up to `ahead` more numbers.
     pub fn go_on(&self, old: &Sa, ahead: u64) {
         let next = old.shared.next.load(Relaxed);
         if next > 1 {
@@ -381,8 +385,8 @@ impl Sa {
         self.shared.used.store(now, Relaxed);
     }
 
-    /// Takes numbers for so many packets in a row, of so many bytes; the first is returned. A worker takes those of a burst
-    /// at once, so limits are kept up to a burst of each worker.
+    /// Takes sequence numbers for `packets` packets with `bytes` bytes in all; returns the first. A worker takes those
+    /// of a burst at once, so limits are kept up to a burst of each worker.
     #[inline]
     pub fn take(&self, packets: u64, bytes: u64, now: u64) -> Result<u64, Fault> {
         if self.is_hard_expired(now) {
@@ -414,7 +418,7 @@ impl Sa {
         ((padded + self.align - 1) & !(self.align - 1)) - payload + self.icv
     }
 
-    /// Bytes of the longest sealed packet that the path carries, as far as somebody has said so lately.
+    /// Bytes of the longest sealed packet that the path carries, if a recent message told it.
     #[inline]
     pub fn path_mtu(&self) -> usize {
         self.path.get()
@@ -425,7 +429,7 @@ impl Sa {
         self.path.forget(now);
     }
 
-    /// Takes what somebody says of the path's MTU (RFC 4301, 8.2.1). What is lower than any path has to carry is not believed.
+    /// Records a reported path MTU (RFC 4301, 8.2.1). A value below the minimum of every path is ignored.
     pub fn learn_path_mtu(&self, mtu: usize, now: u64) {
         let is_v4 = self
             .outer
@@ -452,13 +456,13 @@ impl Sa {
             .unwrap_or(0)
     }
 
-    /// Has the processor fetch it: a packet needs it soon.
+    /// Prefetches the association for a packet that needs it soon.
     #[inline]
     pub fn prefetch(&self) {
         prefetch::whole(self);
     }
 
-    /// Has the processor fetch its keys. Call it some time after [`prefetch`](Self::prefetch).
+    /// Prefetches the keys. Call it some time after [`prefetch`](Self::prefetch).
     #[inline]
     pub fn prefetch_keys(&self) {
         match &self.together {
@@ -598,7 +602,7 @@ impl Sa {
         });
     }
 
-    /// What is inside of an opened packet, up to its code.
+    /// Content of an opened packet, up to its code.
     #[inline]
     pub(crate) fn inside(&self, packet: &[u8], number: u64) -> Result<Opened, Fault> {
         let [text @ .., len, next] = packet else {

@@ -63,7 +63,7 @@ fn sealed(sa: &Sa, payload: &[u8], next: u8, number: u64) -> Vec<u8> {
     packet
 }
 
-/// What a packet, which is opened in place, holds.
+/// Opens a packet in place; returns its content.
 fn inside(sa: &Sa, packet: &mut [u8]) -> Result<Opened, Fault> {
     let mut ciphers = Ciphers::default();
     let mut jobs = ciphers.jobs();
@@ -267,7 +267,7 @@ fn mistakes_are_told_without_the_keys() {
     assert_eq!(format!("{keys:?}"), "Keys");
 }
 
-/// One of the test cases of draft-mcgrew-gcm-test-01, as RFC 4106 has it: AES-128-GCM, ESN off.
+/// A test case of draft-mcgrew-gcm-test-01, as used by RFC 4106: AES-128-GCM, ESN off.
 #[test]
 fn a_packet_of_rfc_4106_opens() {
     let packet = hex(

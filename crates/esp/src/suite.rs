@@ -1,4 +1,4 @@
-//! What protects packets: ciphers and codes, by the names that strongSwan gives them.
+//! Suites of ciphers and authentication codes, by strongSwan's names.
 
 use crate::HEADER;
 use crate::hmac::BLOCK;
@@ -6,10 +6,10 @@ use std::fmt;
 use std::str::FromStr;
 use zeroize::Zeroizing;
 
-/// How packets are kept secret.
+/// Encryption mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// AES-GCM (RFC 4106), with keys of so many bytes.
+    /// AES-GCM (RFC 4106), with keys of this number of bytes.
     Gcm(usize),
     /// AES-GMAC (RFC 4543): authentication only.
     Gmac(usize),
@@ -21,7 +21,7 @@ pub(crate) enum Mode {
     Null,
 }
 
-/// How packets are authenticated, where the cipher does not do it.
+/// Authentication code, if the cipher does not authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     /// The cipher does it.
@@ -74,7 +74,7 @@ impl Suite {
         SUITES.iter().map(|(name, _)| *name)
     }
 
-    /// Its name.
+    /// Name of the suite.
     pub fn name(self) -> &'static str {
         let found = SUITES.iter().find(|(_, suite)| *suite == self);
         found.map_or("", |(name, _)| name)
@@ -121,7 +121,7 @@ impl Suite {
         }
     }
 
-    /// The payload with its trailer is a multiple of so many bytes.
+    /// Length in bytes of which the payload with its trailer is a multiple.
     #[inline]
     pub(crate) fn align(self) -> usize {
         match self.mode {
@@ -152,9 +152,9 @@ impl fmt::Debug for Suite {
 /// Keys as they are given; they are wiped when they have been used.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Keys {
-    /// Of the cipher, with its salt.
+    /// Key of the cipher, with its salt.
     pub enc: Zeroizing<Vec<u8>>,
-    /// Of the code.
+    /// Key of the authentication code.
     pub auth: Zeroizing<Vec<u8>>,
 }
 

@@ -1,10 +1,10 @@
-//! The anti-replay window (RFC 4303, 3.4.3), which several workers use at once without a lock.
+//! The anti-replay window (RFC 4303, 3.4.3), used by several workers at once without a lock.
 //!
-//! Bits of sequence numbers lie in a ring of words. A word is half a tag, which says for which numbers it stands, and half
-//! bits. Whoever marks a number swaps its word for one with the bit; if the tag is older than the number, for one with
-//! the new tag and this bit alone, so that nobody need clear what the window has left behind. A word never becomes older:
-//! a number whose word stands for later ones is outside, and one whose bit is set was seen. So of all workers that
-//! mark a number exactly one succeeds.
+//! Bits of sequence numbers lie in a ring of words. Half of a word is a tag, which names the numbers it stands for, and
+//! half are their bits. To mark a number, a worker swaps its word for one with the bit set. If the tag is older than
+//! the number, the new word has the new tag and this bit alone, so the window never needs clearing. A word never
+//! becomes older: a number whose word stands for later ones is outside, and one whose bit is set was seen. So exactly
+//! one of the workers that mark a number succeeds.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 pub const MAX: u32 = 4096;
 /// Bits in a word.
 const BITS: u64 = 32;
-/// All of them.
+/// Mask of all bits.
 const ONES: u64 = (1 << BITS) - 1;
 
 /// The numbers that have been seen, of the last ones up to the greatest.
@@ -27,7 +27,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window over so many numbers, [`MAX`] at most; with 0 of them replays are not looked for.
+    /// A window over `size` numbers, at most [`MAX`]; with 0, replays are not detected.
     pub fn new(size: u32) -> Window {
         let size = u64::from(size.min(MAX));
         let words = match size {
@@ -66,12 +66,13 @@ impl Window {
         self.top.load(Relaxed)
     }
 
-    /// How many numbers it covers.
+    /// Number of sequence numbers that the window covers.
     pub fn size(&self) -> u32 {
         self.size as u32
     }
 
-    /// The whole number of which a packet has the lower half (RFC 4303, A2.2); none if it is from before the first.
+    /// Extends the lower half in a packet to the whole sequence number (RFC 4303, A2.2); `None` if it precedes the
+    /// first.
     #[inline]
     pub fn extend(&self, low: u32) -> Option<u64> {
         let top = self.top();
@@ -170,7 +171,8 @@ impl Window {
         }
     }
 
-    /// Sets bits of the word in which a number lies, and returns those that were set: all, if the word stands for later numbers.
+    /// Sets bits in the word of a number, and returns those that were set before: all, if the word stands for later
+    /// numbers.
     #[inline]
     fn mark(&self, number: u64, bits: u64) -> u64 {
         let (word, tag, _) = self.place(number);
@@ -189,8 +191,8 @@ impl Window {
     }
 }
 
-/// By how many rounds of the ring a word is older than a tag; one without bits was never used, and is older than all. Tags go
-/// round only if a sender leaves out more numbers at once than it can use in a day.
+/// Number of rounds of the ring by which a word is older than a tag; a word without bits was never used and counts as
+/// older than all. Tags wrap only if a sender skips more numbers at once than it can use in a day.
 #[inline]
 fn age(word: u64, tag: u32) -> i32 {
     match word as u32 {
@@ -227,7 +229,7 @@ mod tests {
         }
     }
 
-    /// All numbers that were ever taken.
+    /// Reference model: all numbers that were ever taken.
     #[derive(Default)]
     struct Model {
         seen: BTreeSet<u64>,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Keys whose memory the system refused to lock.
 static UNLOCKED: AtomicU64 = AtomicU64::new(0);
 
-/// How many keys lie in memory that the system would not lock: more than RLIMIT_MEMLOCK allows.
+/// Number of keys in memory that the system did not lock, as that would exceed RLIMIT_MEMLOCK.
 pub fn unlocked() -> u64 {
     UNLOCKED.load(Ordering::Relaxed)
 }
@@ -23,7 +23,7 @@ impl<T> Locked<T> {
 }
 
 impl<T: ?Sized> Locked<T> {
-    /// Locks what was made in its place.
+    /// Locks the value's memory.
     pub(crate) fn of(value: Box<T>) -> Locked<T> {
         let place = std::ptr::from_ref(&*value).cast_mut().cast();
         let len = size_of_val(&*value);

@@ -19,7 +19,7 @@ pub(crate) fn together(_: Suite, _: &Keys) -> Option<Together> {
     None
 }
 
-/// There is none.
+/// Never exists, without the library.
 pub(crate) enum Together {}
 
 impl Together {
@@ -32,7 +32,7 @@ impl Together {
     }
 }
 
-/// There is none.
+/// Never exists, without the library.
 pub(crate) enum Manager {}
 
 impl Manager {

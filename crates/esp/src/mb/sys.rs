@@ -1,8 +1,8 @@
 //! intel-ipsec-mb: its calls for one packet with expanded keys. Those for many packets at once are in `many`.
 //!
-//! A manager is a table of functions that is filled once and only read: these calls keep nothing in it. Version 1.3 notes
-//! that there was no error in one word for all threads, which costs workers of several cores some time, and nothing else;
-//! nobody reads it.
+//! A manager is a table of functions that is filled once and only read: these calls keep nothing in it. Version 1.3
+//! stores "no error" in one word for all threads. That costs workers of several cores some time, and nothing else, as
+//! no thread reads it.
 #![allow(unsafe_code)]
 
 use crate::cipher::{Aead, Cipher, NONCE, TAG, combined, is_same};

@@ -28,7 +28,7 @@ pub(crate) const BURST: usize = 128;
 /// Blocks of the longest key of AES, expanded.
 const ROUND_KEYS: usize = 15;
 
-/// What bytes are aligned to.
+/// Alignment of bytes.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 struct Block([u8; BLOCK]);
@@ -111,7 +111,7 @@ pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
 }
 
 impl Together {
-    /// Has the processor fetch them.
+    /// Prefetches the keys.
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch::whole(&*self.keys);
@@ -140,7 +140,7 @@ struct Codes {
 pub(crate) struct Manager {
     /// The library's, in which it points to itself: so it stays where it is.
     memory: Locked<[Line]>,
-    /// Of a burst.
+    /// Jobs of a burst.
     jobs: Box<[IMB_JOB]>,
     codes: Box<[Codes]>,
 }
@@ -178,7 +178,7 @@ impl Manager {
         })
     }
 
-    /// Seals those of one kind, which are [`BURST`] at most, each with its own keys.
+    /// Seals packets of one kind, at most [`BURST`], each with its own keys.
     pub(crate) fn seal(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
         let (mut n, mut of) = (0, None);
         for (keys, job, place) in places(kind, jobs, &mut self.jobs) {
@@ -210,7 +210,7 @@ impl Manager {
         }
     }
 
-    /// Opens those of one kind, which are [`BURST`] at most, each with its own keys.
+    /// Opens packets of one kind, at most [`BURST`], each with its own keys.
     pub(crate) fn open(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
         let (mut n, mut of) = (0, None);
         let places_and_codes = places(kind, jobs, &mut self.jobs).zip(&mut self.codes);
@@ -361,7 +361,7 @@ fn add_high(job: &mut Job<'_>) {
     }
 }
 
-/// What the cipher does with a part of a packet, in its place.
+/// Sets a job's cipher for a part of a packet, in place.
 #[inline]
 fn set_cipher(
     place: &mut IMB_JOB,
@@ -381,7 +381,7 @@ fn set_cipher(
     (place.iv, place.iv_len_in_bytes) = (vector, BLOCK as u64);
 }
 
-/// What the code is made of, and where it is written.
+/// Sets a job's authentication: the bytes it covers, and the place of the code.
 #[inline]
 fn set_code(
     place: &mut IMB_JOB,
