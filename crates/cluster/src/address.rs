@@ -1,24 +1,24 @@
-//! The MAC addresses of an internal frame.
+//! MAC addresses of an internal frame.
 //!
-//! The input node looks at a packet's headers once; all that later nodes must know stands in the two MAC addresses
-//! that it writes in the place of the external ones (RB9). No byte is added: a packet of 1500 bytes stays one.
+//! The input node reads a packet's headers once. It writes all that later nodes must know into two MAC addresses, in
+//! place of the external ones (RB9). No byte is added: a packet of 1500 bytes stays one.
 //!
 //! ```text
 //! destination  kkhhhh10  node node  port  gateway gateway
 //! source       llllll10  input input  via via  cookie
 //! ```
 //!
-//! `kk` is the kind, `hhhh` the internal links that the frame may still pass, `llllll` its lane, `10` says locally
-//! administered and unicast (IEEE 802, 8.2): no frame of ours has an address that somebody else may own.
+//! `kk` is the kind, `hhhh` the number of internal links that the frame may still pass, `llllll` its lane. `10` marks a
+//! locally administered unicast address (IEEE 802, 8.2), so no other device owns it.
 
 /// Number of a node, from 0 in the order of the cluster's description.
 pub type NodeId = u16;
 
 /// Nodes of a cluster, at most.
 pub const NODES_MAX: usize = 4096;
-/// No intermediate node is left to visit.
+/// Marks that no intermediate node is left to visit.
 pub const NO_NODE: NodeId = 0xffff;
-/// The port that stands for the output node itself: packets to one of its own addresses.
+/// Port number of the output node itself, for packets to its own addresses.
 pub const PORT_SELF: u8 = 255;
 /// Internal links that a frame may pass.
 pub const HOPS_MAX: u8 = 15;
@@ -31,7 +31,7 @@ const DETOUR: u8 = 1;
 const LOCAL: u8 = 0b10;
 const LOW: u8 = 0b11;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A packet on its way.
@@ -40,10 +40,10 @@ pub enum Kind {
     Heartbeat,
 }
 
-/// What the addresses of an internal frame say.
+/// Content of the addresses of an internal frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// What the frame is.
+    /// Kind of the frame.
     pub kind: Kind,
     /// Internal links that it may still pass.
     pub hops: u8,
@@ -57,7 +57,7 @@ pub struct Address {
     pub input: NodeId,
     /// The intermediate node to visit first, or [`NO_NODE`].
     pub via: NodeId,
-    /// Of the cluster's name: frames of another cluster are seen when a cable is wrong.
+    /// Cookie of the cluster's name; it differs in frames that a wrong cable brings from another cluster.
     pub cookie: u8,
 }
 
@@ -88,7 +88,7 @@ impl Address {
         ]
     }
 
-    /// What `bytes` say, if they are of the cluster with this cookie.
+    /// Decodes addresses of the cluster with this cookie.
     pub fn parse(bytes: &[u8; LEN], cookie: u8) -> Result<Address, Bad> {
         let [first, n0, n1, port, g0, g1, source, i0, i1, v0, v1, c] = *bytes;
         if first & LOW != LOCAL || source & LOW != LOCAL {
@@ -132,8 +132,9 @@ pub fn set_lane(bytes: &mut [u8; LEN], flow_hash: u32) {
     bytes[LANE] = (flow_hash >> 8) as u8 & !LOW | LOCAL;
 }
 
-/// Links that a frame may pass after its first, if it needs `links` by what its input node knows: enough for a detour by
-/// a node that knows of more, and no more, so that frames never go round between nodes of different knowledge.
+/// Number of links that a frame may pass after its first, if its input node expects `links` in all. It suffices for a
+/// detour by a node that knows of more failures. It is no larger, so that frames never circle between nodes of
+/// different knowledge.
 #[inline]
 pub fn allowance(links: u8) -> u8 {
     (links.saturating_add(DETOUR) - 1).min(HOPS_MAX)

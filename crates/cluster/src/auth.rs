@@ -13,7 +13,7 @@ use std::fmt;
 
 /// Bytes of the code that proves who wrote a frame or a heartbeat.
 pub const CODE: usize = 16;
-/// Such a code.
+/// An authentication code.
 pub type Code = [u8; CODE];
 /// Keys that a cluster has at a time.
 pub const KEYS_MAX: usize = 2;
@@ -29,15 +29,15 @@ pub struct Life(pub [u8; 16]);
 pub struct Way<'a> {
     /// The cluster.
     pub cluster: &'a str,
-    /// Who sends, and the life of the link there.
+    /// Sender, and the life of the link there.
     pub from: (&'a str, Life),
-    /// Who receives.
+    /// Receiver, and the life of the link there.
     pub to: (&'a str, Life),
-    /// Which of the links between these two.
+    /// Number of the link among those between these two nodes.
     pub link: usize,
 }
 
-/// Who sends a heartbeat to whom, by names.
+/// Sender and receiver of a heartbeat, by names.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends<'a> {
     /// The cluster.
@@ -94,8 +94,8 @@ impl Key {
         whole.verify_truncated_left(code).is_ok()
     }
 
-    /// What is signed before the heartbeat itself. It has its receiver's and its sender's numbers; but numbers are of one
-    /// description of the cluster, and another one may give them to other nodes.
+    /// Begins the code of a heartbeat with the names of its ends. The heartbeat itself has their numbers, which another
+    /// description of the cluster may give to other nodes.
     fn beats(&self, ends: &Ends) -> Hmac<Sha256> {
         let mut beats = self.beats.clone();
         for name in [ends.cluster, ends.from, ends.to] {
@@ -140,7 +140,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Fills a key of its own for what is said. Each part goes with its length, so that no two lists are the same bytes.
+/// Derives a key for a purpose given in parts. Each part goes with its length, so that no two lists give the same
+/// bytes.
 fn derive(secret: &[u8; 16], said: &[&[u8]], key: &mut [u8]) {
     let mut info = Vec::new();
     for part in said {
@@ -170,7 +171,7 @@ impl Keys {
         Some(Keys(keys))
     }
 
-    /// As [`parse`](Self::parse) reads them: to hand them on, never to show them.
+    /// The keys in the format that [`parse`](Self::parse) reads: to pass them on, never to show them.
     pub fn secret_text(&self) -> String {
         let digits = |key: &Key| {
             let bytes = key.secret.iter();
@@ -185,14 +186,15 @@ impl Keys {
         &self.0[0]
     }
 
-    /// All that are accepted.
+    /// All keys that are accepted.
     pub fn iter(&self) -> impl Iterator<Item = &Key> {
         self.0.iter()
     }
 }
 
-/// The key of frames of one link, in one direction and one life: AEGIS-128L of which only the code is used. It has the
-/// least work of what was measured for frames of all lengths, and its library compares codes in constant time.
+/// Key for the frames of one link, in one direction and one life. Frames use AEGIS-128L, of which only the code is
+/// used. It was the fastest of those measured, for frames of all lengths, and its library compares codes in constant
+/// time.
 pub struct FrameKey(aegis128l::Key);
 
 impl FrameKey {

@@ -14,7 +14,7 @@ const LEAST: u32 = 1 << 14;
 pub(crate) struct Price(u32);
 
 impl Price {
-    /// Of `rate` bits per second. Less than 8 kbit/s, also 0, costs as much as that.
+    /// Price at `rate` bits per second. Rates below 8 kbit/s, also 0, cost as much as that.
     pub(crate) fn of(rate: f64) -> Price {
         let units = 8e9 * f64::from(1u32 << SHIFT) / rate.max(0.0);
         // A float-to-integer cast saturates; a rate of 0 gives infinity.
@@ -40,14 +40,14 @@ impl Price {
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// Of a time in nanoseconds. The scale goes round in 52 days; only differences count.
+    /// A moment from nanoseconds. The scale wraps in 52 days; only differences count.
     #[inline]
     pub(crate) fn of(ns: u64) -> Moment {
         Moment(ns << SHIFT)
     }
 }
 
-/// What of a rate has been used.
+/// Token bucket: the used part of a rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket(u64);
 

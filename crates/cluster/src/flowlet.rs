@@ -1,16 +1,16 @@
-//! Which way the packets of a flow went last.
+//! Flowlet table: the last path of each flow.
 //!
-//! A flow's packets that follow each other within delta keep their way, so that none overtakes another (RB10; Flare's
-//! flowlets). The table has a fixed size: sets of four, a flow's set follows from its hash, and the flow that rested
+//! Packets of a flow that follow each other within delta keep their path, so that none overtakes another (RB10; Flare's
+//! flowlets). The table has a fixed size: sets of four, chosen by the flow's hash, of which the flow that rested
 //! longest makes room. A flow that lost its place only chooses anew.
 //!
-//! It also counts how many flows to an output node have each way, so that new ones can go where few are. The links of
-//! intermediate nodes carry what several input nodes send to one output node, and no input node sees them: they are
-//! evenly loaded only if each of these spreads evenly what it sends to each output node.
+//! The table also counts the flows to each output node by their path, so that new ones can take a path with few. The
+//! links of an intermediate node carry what several input nodes send to one output node, and no input node sees them.
+//! They are loaded evenly only if each input node spreads its flows to each output node evenly.
 
 use crate::address::{NO_NODE, NodeId};
 
-/// Nodes of the largest cluster in which ways are counted: a table of so many by so many.
+/// Number of nodes up to which paths are counted: the table has this number squared.
 const COUNTED: usize = 256;
 
 /// Flows in a set.
@@ -51,9 +51,9 @@ pub struct Flowlets {
 struct Counts {
     /// Nodes in all; 0: nothing is counted.
     nodes: usize,
-    /// By output node and intermediate node.
+    /// Flows by output node and intermediate node.
     by: Box<[u32]>,
-    /// By output node.
+    /// Flows by output node.
     to: Box<[u32]>,
 }
 
@@ -66,7 +66,7 @@ impl Counts {
         }
     }
 
-    /// Of flows that went straight there is nothing to count.
+    /// Index of a count; `None` for direct flows, which are not counted.
     #[inline]
     fn place(&self, to: NodeId, via: NodeId) -> Option<(usize, usize)> {
         let (to, via) = (usize::from(to), usize::from(via));
@@ -90,7 +90,7 @@ fn sets(flows: usize) -> usize {
     }
 }
 
-/// Of how many nodes ways are counted: of all, if there are flows and no more nodes than can be.
+/// Number of nodes between which paths are counted: all, if there are flows and not too many nodes.
 fn counted(flows: usize, nodes: usize) -> usize {
     if flows > 0 && nodes <= COUNTED {
         nodes
@@ -104,8 +104,8 @@ fn counted(flows: usize, nodes: usize) -> usize {
 pub struct Place(usize, usize);
 
 impl Flowlets {
-    /// For about `flows` flows (rounded up to a power of two; 0: it knows none), which keep their way while `delta`
-    /// nanoseconds have not passed between packets.
+    /// A table for about `flows` flows, rounded up to a power of two; with 0 it keeps none. Flows keep their path while
+    /// no more than `delta` nanoseconds pass between packets.
     pub fn new(flows: usize, delta: u64) -> Flowlets {
         Flowlets {
             sets: vec![EMPTY; sets(flows)].into(),
@@ -132,7 +132,7 @@ impl Flowlets {
         }
     }
 
-    /// Bytes that a table for as many flows takes, with the counts of ways between so many nodes.
+    /// Bytes of a table for `flows` flows, with the counts of paths between `nodes` nodes.
     pub fn bytes(flows: usize, nodes: usize) -> usize {
         let counted = counted(flows, nodes);
         sets(flows) * size_of::<Set>() + counted * (counted + 1) * size_of::<u32>()

@@ -1,21 +1,20 @@
-//! Which links are up: every node hears its peers, and tells all others what it hears.
+//! Liveness of links: every node hears its peers, and tells all others what it hears.
 //!
-//! Each node sends heartbeats on each of its links. It says of a link that it is up if it hears the peer well and the
-//! peer says the same of it; so a cable that carries one way only is down. That is the node's *record*. Heartbeats
-//! carry records on, those that changed first and at once, and a link is used where the records of both its ends say
-//! that it is up.
+//! Each node sends heartbeats on each of its links. It calls a link up if it hears the peer well and the peer says the
+//! same; so a cable that carries one way only is down. This is the node's *record*. Heartbeats pass records on, changed
+//! ones first and at once. A link is used if the records of both its ends call it up.
 //!
-//! A link is not heard well if its peer is silent for too long, if too many heartbeats are missing, or if they take
-//! too long. At the first doubt both ends send heartbeats five times as often, so that a lossy link is told from one
-//! lost frame in less time than a dead one takes. A link that failed must be good for several heartbeats, twice as many
-//! each time that it fails soon after.
+//! A link is not heard well if its peer is silent for too long, if too many heartbeats are missing, or if they take too
+//! long. At the first doubt both ends send heartbeats five times as often. So a lossy link is told from one lost frame
+//! in less time than it takes to detect a dead one. A link that failed must be good for several heartbeats, twice as
+//! many each time that it fails soon after.
 //!
-//! A node whose own loop was late has not listened: that time is no silence of others, and what was lost or waited
-//! meanwhile is not held against them.
+//! A node whose own loop was late has not listened: that time is no silence of others, and losses or delays of that
+//! time are not held against them.
 //!
-//! Where frames of packets have codes, heartbeats also bring the [lives](Life) of a link's ends together, from which the keys of
-//! those frames come. A life is agreed on when the peer has said its own in answer to this node's: an old heartbeat that somebody
-//! has kept does not know that.
+//! Where frames of packets have codes, heartbeats also exchange the [lives](Life) of a link's ends, from which the keys
+//! of those frames are derived. A life is agreed on when the peer has told its own in answer to this node's. A replayed
+//! heartbeat cannot contain that.
 
 mod beat;
 mod gossip;
@@ -35,21 +34,21 @@ use gossip::{Gossip, Told};
 use hearing::Hearing;
 use std::sync::Arc;
 
-/// How often a heartbeat is sent at the first doubt, and news are: so many times per interval.
+/// Heartbeats per interval at the first doubt, and for changed records.
 const HASTE: u64 = 5;
-/// A link is slow that takes so many times as long as the best one.
+/// Factor by which a slow link takes longer than the best one.
 const SLOWER: u64 = 4;
-/// Two heartbeats of a link are at least so many nanoseconds apart: the shortest interval, in haste.
+/// Minimum distance of two heartbeats of a link, in nanoseconds: the shortest interval, in haste.
 const SOONEST: u64 = 100_000 / HASTE;
-/// So many nanoseconds may a node have lived after the last heartbeat of it that a peer has heard: an hour.
+/// Time in nanoseconds that a node may have lived after the last heartbeat that a peer has heard of it: an hour.
 const UNHEARD: u64 = 3_600_000_000_000;
 
-/// Versions and incarnations count nanoseconds of the time of day, and what is larger by more than that (73 years) than a
-/// node's own time is no time of day. So nobody can say a number of another node that this node cannot exceed: it would
-/// never be believed again.
+/// Greatest plausible lead of a version or incarnation over a node's own time, in nanoseconds (73 years): both count
+/// the time of day. A greater number is refused, as the node itself could never exceed it and would never be believed
+/// again.
 const HORIZON: u64 = 1 << 61;
 
-/// How heartbeats are sent and judged. Times are nanoseconds.
+/// Sending and judging of heartbeats; times in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// From one heartbeat to the next.
@@ -60,19 +59,19 @@ pub struct Config {
     pub good: u32,
     /// A link that fails within this time after it came up needs twice as many the next time.
     pub settle: u64,
-    /// How many heartbeats are looked at for loss, 64 at most.
+    /// Number of recent heartbeats among which losses are counted, at most 64.
     pub window: u32,
     /// Share of these that may be missing.
     pub loss: f64,
-    /// How long a heartbeat may take, there and back; longer if all of a node's links take long.
+    /// Acceptable time of a heartbeat there and back; more if all of a node's links take long.
     pub slow: u64,
     /// Records in a heartbeat, at most; [`RECORDS_MAX`] are the most that are read.
     pub records: usize,
-    /// Of the cluster's name.
+    /// Cookie of the cluster's name.
     pub cookie: u8,
     /// Heartbeats without a code of one of these are refused.
     pub keys: Option<Keys>,
-    /// What codes cover, too.
+    /// Names that authentication codes cover.
     pub names: Names,
     /// The lives of the node's own links; all zero where there are none.
     pub lives: Vec<Life>,
@@ -108,20 +107,20 @@ impl Config {
 /// Why a heartbeat was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is none, or a later format.
+    /// Not a heartbeat, or one of a later format.
     Malformed,
-    /// It is of another cluster.
+    /// Of another cluster.
     Foreign,
-    /// Its code is not that of this cluster's key.
+    /// Signed with another key than the cluster's.
     Forged,
-    /// It belongs to another cable.
+    /// For another cable.
     Misplaced,
-    /// It was heard before, or is older than what was.
+    /// A duplicate, or older than the newest.
     Replayed,
 }
 
 impl Refused {
-    /// All of them, in the order of their names.
+    /// All reasons, in the order of their names.
     pub const ALL: [Refused; 5] = [
         Refused::Malformed,
         Refused::Foreign,
@@ -142,7 +141,7 @@ impl Refused {
     }
 }
 
-/// What a node thinks of one of its links.
+/// A node's judgement of one of its links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
     /// The link, by its number in the cluster.
@@ -153,15 +152,15 @@ pub struct LinkState {
     pub used: bool,
     /// Why this node says that it is not.
     pub cause: Cause,
-    /// Since when this node has heard the peer well, or has not.
+    /// Time since which this node has heard the peer well, or not.
     pub since: u64,
-    /// How many of the last heartbeats are missing.
+    /// Number of missing heartbeats among the last ones.
     pub missing: u32,
-    /// There and back, of the last heartbeat that tells.
+    /// Round-trip time of the last heartbeat that shows it.
     pub delay: u64,
 }
 
-/// What was sent on a link.
+/// Last heartbeat sent on a link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     sequence: u64,
@@ -180,14 +179,14 @@ pub struct Health {
     config: Config,
     cabling: Arc<Cabling>,
     incarnation: u64,
-    /// The time of day less that of `now`.
+    /// Difference between the time of day and `now`.
     epoch: u64,
     hearings: Vec<Hearing>,
     sent: Vec<Sent>,
     gossip: Gossip,
     /// True if another life was agreed on since this was last asked.
     agreed: bool,
-    /// When this node last looked, and until when what it hears may be late by its own fault.
+    /// Time of the last look, and end of the time in which heartbeats may be late by this node's own fault.
     looked: u64,
     blind: u64,
     records: Vec<Record>,
@@ -232,9 +231,9 @@ impl Health {
         }
     }
 
-    /// Goes on where `old` was, now that the cluster has changed. `old_of` gives a node's number in the old one.
+    /// Continues the state of `old` after the cluster has changed. `old_of` returns a node's number in the old cluster.
     ///
-    /// Nothing is lost while other nodes still know the old cluster, if new nodes and links come after the old ones.
+    /// Nothing is lost while other nodes still have the old cluster, if new nodes and links come after the old ones.
     pub fn follow(&mut self, old: &Health, old_of: impl Fn(NodeId) -> Option<NodeId>) {
         self.incarnation = old.incarnation;
         (self.looked, self.blind) = (old.looked, old.blind);
@@ -298,7 +297,7 @@ impl Health {
         }
     }
 
-    /// What the peer [says](Self::tell) of an own link; 0: nothing.
+    /// Newest frame that the peer [tells](Self::tell) of on an own link; 0: none.
     pub fn told(&self, own: usize) -> u64 {
         self.hearings.get(own).map_or(0, |hearing| hearing.newest)
     }
@@ -319,7 +318,7 @@ impl Health {
         self.config.lives.get(own).copied().unwrap_or_default()
     }
 
-    /// What this node thinks of its own links.
+    /// Judgements of this node about its own links.
     pub fn states(&self) -> impl Iterator<Item = LinkState> + '_ {
         let ends = self.cabling.of(self.me).iter();
         ends.zip(&self.hearings).map(|(end, hearing)| LinkState {
@@ -333,17 +332,17 @@ impl Health {
         })
     }
 
-    /// When this node last looked at the time.
+    /// Time of this node's last look.
     pub fn looked(&self) -> u64 {
         self.looked
     }
 
-    /// How it judges.
+    /// Parameters of the judgement.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// When [`tick`](Self::tick) should be called next. It may be called earlier, and late.
+    /// Time at which [`tick`](Self::tick) should be called next. It may be called earlier, and late.
     pub fn due(&self) -> u64 {
         let sends = (0..self.sent.len()).map(|own| self.send_due(own, self.looked));
         let hears = self
@@ -353,7 +352,7 @@ impl Health {
         sends.chain(hears).min().unwrap_or(u64::MAX)
     }
 
-    /// Looks at the time: judges peers that are silent, and gives `send` what is to be sent, by own link.
+    /// Judges silent peers, and passes due heartbeats to `send`, by own link.
     pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(usize, &[u8])) {
         for hearing in &mut self.hearings {
             hearing.excuse(self.looked, &self.config, now);
@@ -372,9 +371,9 @@ impl Health {
         }
     }
 
-    /// What takes longer on an own link is slow. Queues on the way are no failure: a link that went down for them would
-    /// leave its load to the others, until all of them were down. So a link is slow beside the best of those that
-    /// could carry its load, and if there is none, it is not.
+    /// Round-trip time from which on an own link counts as slow. Queues are no failure: taking the link down for them
+    /// would move its load to the others, until all were down. So a link is slow only relative to the best of those
+    /// that could carry its load; without such a link it is not.
     fn slow(&self, own: usize) -> u64 {
         let others = self.hearings.iter().enumerate().filter(|(i, _)| *i != own);
         let up = others.filter(|(_, hearing)| hearing.up());
@@ -438,7 +437,7 @@ impl Health {
         Ok(())
     }
 
-    /// How long ago this node last looked.
+    /// Time since this node's last look.
     pub fn lateness(&self, now: u64) -> u64 {
         now.saturating_sub(self.looked)
     }
@@ -448,7 +447,7 @@ impl Health {
         self.lateness(now) > 2 * self.config.interval
     }
 
-    /// When a heartbeat should leave by an own link.
+    /// Time at which a heartbeat should leave by an own link.
     fn send_due(&self, own: usize, now: u64) -> u64 {
         let (sent, hearing) = (&self.sent[own], &self.hearings[own]);
         let haste = sent.news || hearing.probed(now) || hearing.suspect(&self.config, now);
@@ -460,7 +459,7 @@ impl Health {
         sent.at + step
     }
 
-    /// Others say something of this node that it said in an earlier life: what it says now must be newer.
+    /// Makes this node's record newer than one from an earlier life that others tell.
     fn outbid(&mut self, record: Record) -> bool {
         let mine = self.gossip.record(self.me);
         record.version > mine.version && {

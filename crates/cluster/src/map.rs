@@ -1,8 +1,8 @@
-//! Who belongs to a cluster, what connects them, and the ways that living links leave.
+//! Members of a cluster, their links, and the paths that live links leave.
 //!
-//! A [`Map`] is what the operator describes; it does not change while all lives. [`Links`] says which links are up.
-//! [`Ways`] is what one node makes of both: by which of its links it comes nearer to each other node, and who can be
-//! an intermediate node for whom.
+//! A [`Map`] is the operator's description, which is constant while all nodes live. [`Links`] has the links that are
+//! up. [`Ways`] is one node's view of both: the links by which it comes nearer to each other node, and the possible
+//! intermediate nodes.
 
 use crate::address::NodeId;
 pub use ways::{Fabric, Reach, UNREACHABLE, Ways};
@@ -16,10 +16,10 @@ pub struct Node {
     pub rate: f64,
 }
 
-/// A cable between two nodes, or what stands for one. Both directions have the same rate.
+/// A cable between two nodes, or its equivalent. Both directions have the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Its two ends; the first is the smaller.
+    /// Both ends; the first is the smaller number.
     pub ends: [NodeId; 2],
     /// Bits per second.
     pub rate: f64,
@@ -60,7 +60,7 @@ impl Map {
         }
     }
 
-    /// A full mesh of equal nodes, made of one with fewer: their numbers and those of their links remain, new ones follow.
+    /// A full mesh of equal nodes, made from one with fewer: numbers of nodes and links remain, and new ones follow.
     pub fn mesh_with(&self, more: usize) -> Map {
         let (old, nodes) = (self.nodes.len(), self.nodes.len() + more);
         let mut map = self.clone();
@@ -127,12 +127,12 @@ impl Map {
     }
 }
 
-/// Which links are up, by number.
+/// State of links by number: true if up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Links(Vec<bool>);
 
 impl Links {
-    /// All are up.
+    /// All links up.
     pub fn all(map: &Map) -> Links {
         Links(vec![true; map.links.len()])
     }

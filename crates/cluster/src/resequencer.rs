@@ -15,9 +15,9 @@ pub const WORKERS: usize = TAGS / CHUNK;
 const CHUNK: usize = 1 << TAG_BITS;
 /// Bits of a flow's hash that are in a tag; the others are its worker's.
 const TAG_BITS: u32 = 12;
-/// The first packet of a stream may have overtaken so many.
+/// Number of packets that the first packet of a stream may have overtaken.
 const OVERTAKEN: u16 = 8192;
-/// Whoever comes so much later than the newest belongs to another life of its input node.
+/// Lag behind the newest packet from which on a packet belongs to another run of its input node.
 const LATE: u16 = 4096;
 const NONE: u32 = u32::MAX;
 
@@ -25,14 +25,14 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Numbers {
     worker: u16,
-    /// By output node, made when the first packet goes there.
+    /// Next numbers by output node, made when the first packet goes there.
     next: Vec<Option<Box<[u16; CHUNK]>>>,
     seed: u16,
 }
 
 impl Numbers {
-    /// For a worker below [`WORKERS`]. `seed` should differ from start to start: who begins where
-    /// it was before the restart would be taken for late.
+    /// Numbers for a worker below [`WORKERS`]. `seed` should differ from start to start: packets that continue the
+    /// numbers from before a restart would count as late.
     pub fn new(worker: usize, seed: u16) -> Numbers {
         Numbers {
             worker: (worker as u16) << TAG_BITS,
@@ -66,7 +66,7 @@ pub struct Bounds {
     pub capacity: usize,
 }
 
-/// What became of packets.
+/// Counts of packets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Left as they came, next in their stream.
@@ -108,11 +108,11 @@ struct Slot<T> {
 #[derive(Debug)]
 pub struct Resequencer<T> {
     bounds: Bounds,
-    /// By input node and worker, made when the first packet comes.
+    /// Streams by input node and worker, made when the first packet comes.
     streams: Vec<Option<Box<[Stream; CHUNK]>>>,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
-    /// By when packets came: deadline, slot and its life, stream.
+    /// Waiting packets in the order of arrival: deadline, slot and its life, stream.
     waits: VecDeque<(u64, u32, u32, usize)>,
     held: usize,
     counts: Counts,
@@ -210,7 +210,7 @@ impl<T> Resequencer<T> {
         self.bounds = bounds;
     }
 
-    /// When [`tick`](Self::tick) may have something to do.
+    /// Earliest time at which [`tick`](Self::tick) may have something to do.
     pub fn due(&self) -> Option<u64> {
         self.waits.front().map(|wait| wait.0)
     }
@@ -220,7 +220,7 @@ impl<T> Resequencer<T> {
         self.held
     }
 
-    /// What became of packets.
+    /// Counts of packets by outcome.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -234,7 +234,7 @@ impl<T> Resequencer<T> {
         &mut chunk[at % CHUNK]
     }
 
-    /// Puts a packet in its place among those of its stream that wait. One with the same number is given back.
+    /// Inserts a packet into its stream's waiting packets. A duplicate number is given back.
     fn hold(&mut self, now: u64, at: usize, number: u16, item: T) -> Result<(), T> {
         let Stream {
             next, head, tail, ..
@@ -293,7 +293,7 @@ impl<T> Resequencer<T> {
         slot
     }
 
-    /// Gives out what is next in a stream, and before that all up to a number, whatever is missing.
+    /// Releases the next packets of a stream; first all up to a number, with gaps.
     fn release(&mut self, at: usize, up_to: Option<u16>, out: &mut impl FnMut(T)) {
         let mut forced = up_to.is_some();
         loop {
@@ -320,7 +320,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Gives out all that waits in a stream.
+    /// Releases all waiting packets of a stream.
     fn flush(&mut self, at: usize, out: &mut impl FnMut(T)) {
         let tail = self.stream(at).tail;
         if tail != NONE {
@@ -330,7 +330,7 @@ impl<T> Resequencer<T> {
     }
 }
 
-/// Packets that are missed before one that is so far ahead. Of a stream whose beginning nobody has seen none is.
+/// Packets missing before one that is `ahead` numbers ahead; 0 if the beginning of the stream was not seen.
 fn missed(ahead: u16) -> u64 {
     u64::from(if ahead < OVERTAKEN / 2 { ahead } else { 0 })
 }

@@ -24,7 +24,7 @@ impl Cable {
         }
     }
 
-    /// Its life here.
+    /// Life of the link at this end.
     pub fn life(&self) -> Life {
         self.life
     }
@@ -39,14 +39,14 @@ impl Cable {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Counts such a frame.
+    /// Counts a refused frame.
     #[cold]
     pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// How a node and its peer call a link.
+/// Names of a link at both of its ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     /// The cluster.
@@ -55,11 +55,11 @@ pub struct Names<'a> {
     pub own: &'a str,
     /// The node at the other end.
     pub peer: &'a str,
-    /// Which of the links between these two.
+    /// Number of the link among those between these two nodes.
     pub link: usize,
 }
 
-/// What both ends of a link have agreed on by heartbeats.
+/// Keys and windows that both ends of a link have agreed on by heartbeats.
 #[derive(Debug)]
 pub struct Session {
     cable: Arc<Cable>,
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Goes on with other keys or names: what has come is known.
+    /// Continues with other keys or names; frames that have come stay known.
     pub fn renew(&self, keys: &Keys, names: &Names) -> Session {
         Session {
             windows: Arc::clone(&self.windows),
@@ -122,7 +122,8 @@ impl Session {
         opened
     }
 
-    /// Takes a number that is new. To be called last: what is refused for another reason may come again.
+    /// Takes a new number; false if it was taken before. Call it last: a frame refused for another reason may come
+    /// again.
     #[inline]
     pub fn take(&self, tag: &Tag) -> bool {
         let new = self.windows.take(tag.link);

@@ -1,15 +1,17 @@
-//! Direct Valiant load balancing with local information (RB7, 3.2): which way an input node gives a packet.
+//! Direct Valiant load balancing with local information (RB7, 3.2): the choice of a packet's path at its input node.
 //!
-//! To each output node goes straight what its quota holds: the input node's rate times the output node's share of
-//! all rates, R/N between equal nodes. The rest is spread over all other nodes by their rates, the output node among
-//! them, as in Valiant's scheme. (Were the output node left out, a permutation would ask links for (N-1)/(N-2) times
-//! 2R/N. Where nodes are several links apart, what would come back here goes straight, too: see [`Ways::stop`].) That
-//! alone keeps what a node carries for others below R/N per link, but quota, phase 1 and phase 2 could still meet on one
-//! link. So a node counts what it sent by each of its links, also for others, and avoids a link that has no tokens left
-//! while another has some. Of those that have some, a flow takes one that few flows to its output
-//! node visit, for what several nodes send to one output node adds up on links of an intermediate node that none of them
-//! sees. A link that goes deeper into debt loses some of its flows first, by their hash, and all of them only at the end, so that
-//! few change their order. All this is local information, and all that is used.
+//! Packets within the quota of their output node go straight. The quota is the input node's rate times the output
+//! node's share of all rates, R/N between equal nodes. The rest is spread over all other nodes by their rates,
+//! including the output node, as in Valiant's scheme. (Without the output node, a permutation would ask links for
+//! (N-1)/(N-2) times 2R/N. Where nodes are several links apart, packets that would come back here go straight, too: see
+//! [`Ways::stop`].)
+//!
+//! That alone keeps the load of other nodes' packets below R/N per link, but quota, phase 1 and phase 2 could still
+//! meet on one link. So a node counts what it sent by each of its links, also for others. It avoids a link without
+//! tokens while another has some. Of the links with tokens, a flow takes one that few flows to its output node use:
+//! packets of several nodes to one output node add up on links of an intermediate node that none of them sees. A link
+//! deeper in debt loses some of its flows first, by their hash, and all of them only at the end, so that few flows are
+//! reordered. All this information is local.
 //!
 //! Elements and simulator call the same [`Spread::choose`].
 
@@ -28,7 +30,7 @@ const LOOKS: u32 = 8;
 /// a word of state spreads as smoothly as a round-robin.
 const GOLDEN: u32 = 0x9e37_79b9;
 
-/// How a node spreads.
+/// Parameters of a node's spreading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Part of all rates that is this spreader's: 1 over the number of workers that spread.
@@ -70,7 +72,7 @@ pub struct Choice {
 pub enum Refusal {
     /// Living links do not lead to the output node.
     NoPath,
-    /// They do, and all that were tried are loaded beyond their rate.
+    /// Links lead there, but all that were tried are loaded beyond their rate.
     Full,
 }
 
@@ -83,9 +85,9 @@ pub struct Counts {
     pub straight: u64,
     /// To an intermediate node first.
     pub phase1: u64,
-    /// Of all these: kept the way of their flow.
+    /// Of these, packets that kept their flow's path.
     pub kept: u64,
-    /// Of all these: left the way of their flow, which was full or dead.
+    /// Of these, packets that left their flow's path, which was full or dead.
     pub moved: u64,
     /// Refused, as no way leads there.
     pub no_path: u64,
@@ -93,32 +95,32 @@ pub struct Counts {
     pub full: u64,
 }
 
-/// What is known of an output node.
+/// Knowledge about an output node.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     quota: Bucket,
     price: Price,
-    /// Of the quota.
+    /// Depth of the quota.
     depth: i64,
-    /// Its part of all rates, of 2^32.
+    /// Share of all rates, of 2^32.
     part: u32,
-    /// The parts of all that a packet to it may visit in between, together: not its own, nor that of the input node.
+    /// Sum of the shares of all possible intermediate nodes: without the output node and the input node.
     between: i64,
-    /// Where on the scale of all rates packets were spread last.
+    /// Position on the scale of all rates at which packets were spread last.
     point: u32,
 }
 
-/// What is known of an own link.
+/// Knowledge about an own link.
 #[derive(Clone, Copy, Debug)]
 struct Out {
     bucket: Bucket,
     price: Price,
-    /// Of the bucket.
+    /// Depth of the bucket.
     depth: i64,
     bytes: u64,
 }
 
-/// How one worker of an input node spreads its packets.
+/// Spreading of packets by one worker of an input node.
 #[derive(Clone, Debug)]
 pub struct Spread {
     settings: Settings,
@@ -129,7 +131,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// For the node that `ways` are of.
+    /// Spreading for the node of `ways`.
     pub fn new(settings: Settings, ways: &Ways, now: u64) -> Spread {
         let mut spread = Spread {
             flowlets: Flowlets::new(settings.flows, settings.delta),
@@ -142,8 +144,7 @@ impl Spread {
         spread
     }
 
-    /// Follows a map that has changed: rates are new, what was used of them remains. Ways over the same map need no
-    /// such call.
+    /// Adapts to a changed map: rates are new, and their used parts remain. Ways over the same map need no such call.
     pub fn adapt(&mut self, ways: &Ways, now: u64) {
         let map = ways.reach().fabric().map();
         let now = Moment::of(now);
@@ -343,8 +344,8 @@ impl Spread {
         }
     }
 
-    /// How many flows an intermediate node has less than its part of those to an output node, in units that are the
-    /// same for all intermediate nodes: over these it sums up to 0.
+    /// Number of flows that an intermediate node lacks from its share of those to an output node. The unit is the same
+    /// for all intermediate nodes, over which the numbers add up to 0.
     #[inline]
     fn lacks(&self, to: NodeId, via: NodeId) -> i64 {
         let (flows, all) = self.flowlets.visitors(to, via);
@@ -421,8 +422,8 @@ impl Spread {
     }
 }
 
-/// Whom packets should not pass that visit `stop` first: in Valiant's scheme they go there and come back, here they would
-/// have arrived, and `to`'s links would get less of them and others more.
+/// Node that packets on their way to `stop` should not pass. In Valiant's scheme they would come back from there. Here
+/// they would have arrived, so `to`'s links would get less of them and others more.
 #[inline]
 fn past(stop: NodeId, to: NodeId) -> NodeId {
     if stop == to { NO_NODE } else { to }

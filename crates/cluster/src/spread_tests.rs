@@ -82,7 +82,7 @@ impl Cluster {
         Some(choice)
     }
 
-    /// Sends traffic by a matrix of rates in parts of R, from a time on; what is measured is of the second half.
+    /// Sends traffic by a matrix of rates relative to R; the second half is measured.
     fn run(&mut self, matrix: &[Vec<f64>], duration: u64) {
         let n = matrix.len();
         let gap = f64::from(BYTES) * 8e9 / R;
@@ -122,7 +122,7 @@ impl Cluster {
         self.check(seconds);
     }
 
-    /// No link carries more than its rate, and no pair gets less than its share, by more than 5 %.
+    /// Checks that no link carries more than its rate, and no pair gets less than its share, by more than 5 %.
     fn check(&self, seconds: f64) {
         for (node, loads) in self.loads.iter().enumerate() {
             for (load, rate) in loads.iter().zip(self.ways[node].rates()) {
@@ -168,7 +168,7 @@ fn permutation(n: usize, shift: usize) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Half of everybody's traffic that one node can take goes to it, the rest in a circle.
+/// Traffic with a hot spot: each node sends the most that one node can take to that node, and the rest in a circle.
 fn hot_spot(n: usize) -> Vec<Vec<f64>> {
     let to_hot = 1.0 / (n - 1) as f64;
     let part = |from: usize, to: usize| match (from, to) {
@@ -188,7 +188,7 @@ fn hot_spot(n: usize) -> Vec<Vec<f64>> {
     matrix
 }
 
-/// A mix of permutations: every row and column sums up to one, as far as nobody sends to itself.
+/// A mix of permutations: every row and column sums up to one, except for traffic of a node to itself.
 fn random_admissible(n: usize, seed: u32) -> Vec<Vec<f64>> {
     let mut rng = seed;
     let mut draw = move |below: usize| {

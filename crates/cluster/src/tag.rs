@@ -7,14 +7,14 @@
 //! 30 link sequence          8     44 packet
 //! ```
 //!
-//! The flow's numbers are written by the input node and stay. The link's are written for each internal link, and the
-//! code with them: that of AEGIS-128L, which encrypts nothing here, under the key of the link, its direction and its
-//! [life](crate::auth::Life), with the link sequence as nonce. It covers all other bytes of the frame and their number,
-//! so that nobody without the key can send a packet, change one, or say that it comes next. The bytes before the code
-//! are covered as a copy over the code's place: so what is covered lies in one piece.
+//! The input node writes the flow's numbers, which stay. The link's number is written anew for each internal link, with
+//! the code. The code is AEGIS-128L's, which encrypts nothing here. Its key is that of the link, its direction and its
+//! [life](crate::auth::Life), and its nonce is the link sequence. The code covers all other bytes of the frame and
+//! their number, so that nobody without the key can send, change or reorder packets. The bytes before the code are
+//! copied over the code's place while it is computed, so that the covered bytes lie in one piece.
 //!
-//! Every worker counts for itself: the upper 8 bits of a link sequence are the worker's number, its *lane*. A frame with
-//! a code is never shorter than Ethernet's shortest one, so nobody pads it.
+//! Every worker counts for itself: the upper 8 bits of a link sequence are the worker's number, its *lane*. A frame
+//! with a code is never shorter than Ethernet's minimum, so it is never padded.
 
 use crate::address;
 use crate::auth::{Code, FrameKey};
@@ -25,19 +25,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const ETHERTYPE: u16 = 0x88b5;
 /// Bytes that a tag adds to a frame.
 pub const ADDED: usize = 30;
-/// Where the packet begins.
+/// Offset of the packet.
 pub const PACKET: usize = address::LEN + LEN;
 /// Workers of a node that may send on one link.
 pub const LANES: usize = 256;
-/// How far behind the newest of its lane a frame may come: several times what a receive queue of a worker that is late
-/// holds while others go on (an AF_PACKET socket some 40,000 short frames). A lane takes 64 KiB for it.
+/// Maximum lag of a frame behind the newest of its lane. It is several times the content of a late worker's receive
+/// queue while others go on (an AF_PACKET socket holds some 40,000 short frames). A lane takes 64 KiB for it.
 pub const WINDOW: u64 = (WORDS as u64 - 1) * EACH;
 
 /// Bytes of the tag with both ethertypes.
 const LEN: usize = 32;
-/// Where the code is: behind an Ethernet header.
+/// Offset of the code: behind an Ethernet header.
 const CODE_AT: usize = 14;
-/// Where what the code covers begins, while a copy of the Ethernet header is there.
+/// Start of the covered bytes, while a copy of the Ethernet header is there.
 const COVERED: usize = LINK - CODE_AT;
 const LINK: usize = 30;
 const INNER: usize = 42;
@@ -49,7 +49,7 @@ const EACH: u64 = 16;
 /// The shortest IP packet fills Ethernet's shortest frame.
 const _: () = assert!(PACKET + 20 >= 60);
 
-/// What a tag says.
+/// Content of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The lane of the link, and the number of the frame there.
@@ -65,15 +65,15 @@ pub struct Tag {
 /// Why a frame has no good tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// It has none.
+    /// The frame has no tag.
     Malformed,
-    /// The code is not that of the key.
+    /// The code was made with another key.
     Forged,
 }
 
 impl Tag {
-    /// Writes the tag to a frame that has room for it at 12, and its addresses and the packet in place. What is too
-    /// short is left alone.
+    /// Writes the tag to a frame that has room for it at 12, with its addresses and the packet in place. A frame that
+    /// is too short is left alone.
     #[inline]
     pub fn write(&self, frame: &mut [u8], key: Option<&FrameKey>) {
         let Some(head) = frame.first_chunk_mut::<PACKET>() else {
@@ -104,7 +104,8 @@ impl Tag {
         }
     }
 
-    /// Reads the tag of a frame whose code is that of one of the keys. It loses the code. What is refused is not as it was.
+    /// Reads and checks the tag of a frame, by any of the keys. The code is overwritten. A refused frame is left
+    /// changed.
     #[inline]
     pub fn open(frame: &mut [u8], keys: &[FrameKey]) -> Result<Tag, Bad> {
         let head: &mut [u8; PACKET] = frame.first_chunk_mut().ok_or(Bad::Malformed)?;
@@ -120,7 +121,7 @@ impl Tag {
         Ok(tag)
     }
 
-    /// What is written there.
+    /// Decodes the tag without its code.
     #[inline]
     fn of(head: &[u8; PACKET]) -> Result<Tag, Bad> {
         let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
@@ -153,7 +154,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// The number of a worker's next frame. Nobody ever gets it again.
+    /// Unique number of a worker's next frame.
     #[inline]
     pub fn next(&self, worker: usize) -> u64 {
         let lane = worker % LANES;
@@ -181,7 +182,7 @@ pub(crate) fn lane(number: u64) -> usize {
     (number >> LANE_SHIFT) as usize % LANES
 }
 
-/// Which frames of one lane have come: each is taken once (after RFC 6479), whichever worker receives it.
+/// Frames of one lane that have come: each is taken once (after RFC 6479), whichever worker receives it.
 #[derive(Debug)]
 pub struct Window {
     newest: AtomicU64,

@@ -1,36 +1,36 @@
-//! What a node does with a frame that comes by an internal link: it reads the two addresses and nothing else (RB9).
+//! Forwarding of a frame from an internal link, by its two addresses alone (RB9).
 
 use crate::address::{self, Address, Bad, Kind, LEN, NO_NODE, NodeId};
 use crate::map::Ways;
 
-/// Where a frame goes.
+/// Next step of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// On by an own link, with these addresses.
     On {
         /// The own link.
         link: u16,
-        /// What the addresses become.
+        /// New addresses.
         addresses: [u8; LEN],
     },
-    /// It has arrived: to the output stage.
+    /// Arrived: to the output stage.
     Here,
-    /// It is a neighbour's sign of life.
+    /// A neighbour's heartbeat.
     Heartbeat,
 }
 
 /// Why a frame goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Its addresses are none of ours.
+    /// The addresses are not of a cluster.
     Malformed,
-    /// It belongs to another cluster.
+    /// The frame belongs to another cluster.
     Foreign,
-    /// It names a node that does not exist.
+    /// The frame names a node that does not exist.
     UnknownNode,
-    /// It has passed as many links as it may.
+    /// The frame has passed as many links as it may.
     TooManyHops,
-    /// It came back to the node by which it had entered.
+    /// The frame came back to its input node.
     Loop,
     /// Living links do not lead to its output node, or not within those that it may pass.
     NoPath,
@@ -60,10 +60,10 @@ impl Fault {
     }
 }
 
-/// What the node whose ways these are does with a frame.
+/// Next step of a frame at the node whose paths these are.
 ///
-/// Where several links lead on, frames take one by their lane: a flow keeps its order, and the flows of two nodes are
-/// spread, also if no others meet here.
+/// If several links lead on, frames choose one by their lane: a flow keeps its order, and the flows of two nodes are
+/// spread even if no others meet here.
 ///
 /// # Errors
 /// The frame is to be dropped under the fault's name.

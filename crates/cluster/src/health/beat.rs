@@ -13,9 +13,9 @@
 //!  46 echo: your incarnation                      8
 //! ```
 //!
-//! The code also covers the names of the cluster, of the sender and of the receiver, which are not sent.
-//! Numbers are big-endian, times are nanoseconds of the clock of who took them. A record is a node (2), its version
-//! (8) and the bitmap of its own links that are up (8). Without a key lives, newest frame and code are 0.
+//! The code also covers the names of the cluster, of the sender and of the receiver, which are not sent. Numbers are
+//! big-endian; times are nanoseconds of the clock on which they were measured. A record is a node (2), its version (8)
+//! and the bitmap of its own links that are up (8). Without a key, lives, newest frame and code are 0.
 
 use super::Refused;
 use crate::address::{Address, Bad, Kind, LEN, NO_NODE, NodeId};
@@ -36,12 +36,12 @@ const ECHO_LIFE: usize = 86;
 const NEWEST: usize = 102;
 const RECORDS_AT: usize = 110;
 
-/// What the members of a cluster are called; nothing where nobody has names.
+/// Names of a cluster and its members; empty if they have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// The cluster.
     pub cluster: String,
-    /// Its nodes, by number.
+    /// Names of nodes, by number.
     pub nodes: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Names {
     }
 }
 
-/// What a node last heard of its peer, told back to the peer.
+/// Last heartbeat heard from the peer, returned to the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
     /// The peer's incarnation; 0: nothing was heard yet.
@@ -65,16 +65,16 @@ pub struct Echo {
     pub life: Life,
     /// The peer's time in the newest heartbeat.
     pub time: u64,
-    /// How long ago that came.
+    /// Time since it was heard.
     pub age: u64,
 }
 
 /// A heartbeat without its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// Who sends it.
+    /// Sender.
     pub from: NodeId,
-    /// To whom.
+    /// Receiver.
     pub to: NodeId,
     /// Over which of the links between these two.
     pub link: u32,
@@ -82,7 +82,7 @@ pub struct Beat {
     pub hears: bool,
     /// The sender suspects the link and wants heartbeats more often, to judge sooner.
     pub probe: bool,
-    /// Since when the sender runs: a later one is another life.
+    /// Start of the sender; it identifies the sender's run.
     pub incarnation: u64,
     /// Counts the heartbeats on this link, from 1.
     pub sequence: u64,
@@ -92,11 +92,11 @@ pub struct Beat {
     pub life: Life,
     /// The newest number of a frame that the sender has sent on this link, of one of its lanes; 0: none.
     pub newest: u64,
-    /// What the sender heard.
+    /// Last heartbeat that the sender heard.
     pub echo: Echo,
 }
 
-/// What a node says of its links, or what others say that it said.
+/// A node's statement about its links, as told by itself or by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The node.

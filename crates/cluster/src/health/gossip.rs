@@ -1,8 +1,8 @@
-//! What every node says of its links, as far as it has come here.
+//! Records of all nodes' links, as far as they have arrived here.
 //!
-//! A node alone makes its record. The newest version wins wherever it meets an older one, so records may come twice,
-//! late and by any way. What changed is told on first; what is left of a heartbeat tells the others in turn, so that
-//! what was lost comes again.
+//! Only a node itself makes its record. The newest version wins wherever it meets an older one, so records may come
+//! twice, late and by any path. Changed records are told first. The rest of a heartbeat tells the others in turn, so
+//! that lost ones come again.
 
 use super::beat::Record;
 use crate::address::NodeId;
@@ -12,20 +12,20 @@ use std::collections::BTreeMap;
 /// Own links of a node, at most: they are bits of a record.
 pub const LINKS_MAX: usize = 64;
 
-/// One end of a link.
+/// An end of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// The link, by its number in the cluster.
     pub link: usize,
     /// The node at the other end.
     pub peer: NodeId,
-    /// Which of the peer's own links it is.
+    /// Index among the peer's own links.
     pub index: usize,
-    /// Which of the links between these two it is.
+    /// Index among the links between these two nodes.
     pub twin: usize,
 }
 
-/// Who is connected to whom: a map, by node. All nodes of a simulation share it.
+/// Cables of a map, by node. All nodes of a simulation share it.
 #[derive(Debug)]
 pub struct Cabling {
     ends: Vec<Vec<End>>,
@@ -78,12 +78,12 @@ impl Cabling {
     }
 }
 
-/// What is known of one node.
+/// Knowledge about a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     version: u64,
     up: u64,
-    /// When that came: the number of changes until then.
+    /// Arrival of this knowledge, as the number of changes until then.
     stamp: u64,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Gossip {
     changed: bool,
 }
 
-/// How far a peer has been told.
+/// Progress of telling a peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     stamp: u64,
@@ -130,14 +130,14 @@ impl Gossip {
         std::mem::take(&mut self.changed)
     }
 
-    /// What is known of a node.
+    /// Record of a node.
     pub(super) fn record(&self, node: NodeId) -> Record {
         let known = self.known.get(usize::from(node)).copied();
         let Known { version, up, .. } = known.unwrap_or_default();
         Record { node, version, up }
     }
 
-    /// Takes a record if it is newer than what is known. Returns whether it was.
+    /// Takes a record if it is newer than the known one. Returns true if it was.
     pub(super) fn take(&mut self, record: Record, cabling: &Cabling) -> bool {
         let Some(known) = self.known.get_mut(usize::from(record.node)) else {
             return false;
@@ -164,7 +164,7 @@ impl Gossip {
         true
     }
 
-    /// Fills `records`, up to `most`, with those of `me`, of what changed, and of others in turn.
+    /// Fills `records`, up to `most`, with the record of `me`, changed records, and others in turn.
     pub(super) fn tell(&self, told: &mut Told, me: NodeId, most: usize, records: &mut Vec<Record>) {
         records.push(self.record(me));
         for (&stamp, &node) in self.order.range(told.stamp + 1..) {

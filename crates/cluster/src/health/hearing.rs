@@ -1,4 +1,4 @@
-//! How a node judges the way from one peer to itself.
+//! A node's judgement of the path from one peer to itself.
 
 use super::Config;
 use super::beat::{Beat, Echo};
@@ -9,7 +9,7 @@ use std::fmt;
 /// Why a link is not up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
-    /// It is.
+    /// No fault.
     None,
     /// Nothing was heard yet, or not often enough in a row.
     #[default]
@@ -48,7 +48,7 @@ const SLOW_RUN: u32 = 3;
 /// Good heartbeats that are ever asked for.
 const GOOD_MAX: u32 = 1024;
 
-/// What is known of one peer over one link.
+/// Knowledge about one peer over one link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hearing {
     /// The peer's life; 0: never heard.
@@ -57,12 +57,12 @@ pub(super) struct Hearing {
     life: Life,
     pub(super) agreed: Option<Life>,
     sequence: u64,
-    /// How far the peer's frames have come.
+    /// Newest frame of the peer that has been told.
     pub(super) newest: u64,
     pub(super) progress: Progress,
     /// The peer's time in its newest heartbeat.
     time: u64,
-    /// When that came.
+    /// Time of its arrival.
     at: u64,
     /// Silence since then in which this node did not listen.
     excused: u64,
@@ -72,17 +72,17 @@ pub(super) struct Hearing {
     slow: u32,
     /// Good ones while the link is down, less a window of them for each bad one.
     run: u32,
-    /// How many it takes.
+    /// Number of good heartbeats that are needed.
     needed: u32,
-    /// There and back, of the last heartbeat that tells.
+    /// Round-trip time of the last heartbeat that shows it.
     pub(super) delay: u64,
     /// True if the peer is heard well.
     pub(super) hears: bool,
     /// True if the peer says so, too.
     pub(super) heard: bool,
-    /// Since when `hears` is what it is.
+    /// Time since which `hears` has its value.
     pub(super) since: u64,
-    /// Until when the peer wants heartbeats more often.
+    /// End of the time in which the peer wants heartbeats more often.
     probed: u64,
     cause: Cause,
 }
@@ -111,7 +111,7 @@ impl Hearing {
         }
     }
 
-    /// What the peer is told.
+    /// Echo for the peer.
     pub(super) fn echo(&self, now: u64) -> Echo {
         match self.incarnation {
             0 => Echo::default(),
@@ -124,12 +124,12 @@ impl Hearing {
         }
     }
 
-    /// How many of the last `window` heartbeats are missing.
+    /// Number of missing heartbeats among the last `window`.
     pub(super) fn missing(&self, config: &Config) -> u32 {
         (self.missing & (u64::MAX >> (64 - config.window.clamp(1, 64)))).count_ones()
     }
 
-    /// How long the peer has been silent while this node listened.
+    /// Time that the peer has been silent while this node listened.
     fn silence(&self, now: u64) -> u64 {
         now.saturating_sub(self.at).saturating_sub(self.excused)
     }
@@ -147,7 +147,7 @@ impl Hearing {
         }
     }
 
-    /// When silence will be a reason to look again.
+    /// Time at which silence will be a reason to look again.
     pub(super) fn due(&self, config: &Config, now: u64) -> u64 {
         let base = self.at + self.excused;
         match (self.hears, self.overdue(config, now)) {
@@ -242,7 +242,7 @@ impl Hearing {
         }
     }
 
-    /// The peer has a new life: what was known of it counts no more.
+    /// Handles a new life of the peer: earlier knowledge counts no more.
     fn greet(&mut self, beat: &Beat, config: &Config, now: u64) {
         if self.hears {
             self.fail(Cause::Restarted, config, now);

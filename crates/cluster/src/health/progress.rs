@@ -7,31 +7,31 @@
 use crate::tag;
 use std::collections::BTreeMap;
 
-/// Frames sent, none of which has come.
+/// Number of frames sent, none of which has arrived, that make a lane suspect.
 const SENT: u64 = 64;
 /// Frames refused.
 const REFUSED: u64 = 16;
-/// How long the last of them may take, in nanoseconds.
+/// Time in nanoseconds that the last of them may take.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// What is known of a lane.
+/// Knowledge about a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     /// The newest number that was taken, and what the peer had sent and this node had refused when it was.
     taken: u64,
     sent: u64,
     refused: u64,
-    /// When the peer had sent enough more.
+    /// Time since which the peer has sent enough more.
     since: Option<u64>,
 }
 
-/// What is known of the lanes of a link.
+/// Knowledge about the lanes of a link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress(BTreeMap<usize, Mark>);
 
 impl Progress {
-    /// The peer says which number is the newest that it has sent on one of its lanes; here `taken` is the newest of that lane
-    /// that has come, and so many frames of the link were refused. Whether the lane is stuck.
+    /// True if a lane is stuck. The peer has told `sent` as the newest number of one of its lanes. Here `taken` is the
+    /// newest that arrived on that lane, and `refused` the number of refused frames of the link.
     pub(super) fn is_stuck(&mut self, sent: u64, (taken, refused): (u64, u64), now: u64) -> bool {
         if sent == 0 {
             return false;

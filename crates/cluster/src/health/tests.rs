@@ -76,7 +76,7 @@ fn all_up(lab: &Lab) -> bool {
     })
 }
 
-/// Breaks a place of a cluster that works, and mends it. Returns the time until nobody used what was broken.
+/// Breaks a part of a working cluster, and mends it. Returns the time until no node used the broken part.
 fn trial(map: Map, fault: Fault, at: At, seed: u64) -> u64 {
     let mut lab = Lab::new(map, Config::default(), seed);
     lab.run_while(400 * MS, |lab| !all_up(lab));

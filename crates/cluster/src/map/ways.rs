@@ -1,8 +1,8 @@
-//! The ways that living links leave: what all nodes share, and what is a node's own.
+//! Paths over live links: the part that all nodes share, and a node's own part.
 //!
-//! [`Fabric`] follows from the map alone, [`Reach`] from the map and the links that are up; both are the same for
-//! every node that knows the same, so a simulator of thousands of nodes keeps them once. [`Ways`] adds what is one
-//! node's: by which of its links it comes nearer to each other node.
+//! [`Fabric`] follows from the map alone, [`Reach`] from the map and the live links. Both are the same for every node
+//! with the same knowledge, so a simulator of thousands of nodes keeps them once. [`Ways`] adds one node's part: the
+//! links by which it comes nearer to each other node.
 
 use super::{Links, Map};
 use crate::address::{HOPS_MAX, NO_NODE, NodeId};
@@ -35,21 +35,21 @@ impl Distances {
     }
 }
 
-/// What follows from a map alone: who is next to whom, distances while every link is up, and weights.
+/// Consequences of a map alone: neighbours, distances while every link is up, and weights.
 #[derive(Debug)]
 pub struct Fabric {
     map: Map,
-    /// Where a node's neighbours begin in `near`.
+    /// Start of each node's neighbours in `near`.
     start: Vec<u32>,
     /// Neighbours and the links to them, in the order of links.
     near: Vec<(NodeId, u32)>,
     whole: Distances,
-    /// Where a node's part of all external rates ends, on a scale of 2^32.
+    /// End of each node's share of all external rates, on a scale of 2^32.
     ends: Vec<u64>,
 }
 
 impl Fabric {
-    /// Of a map. Links that name nodes which do not exist connect nothing.
+    /// The fabric of a map. Links that name nonexistent nodes connect nothing.
     pub fn new(map: Map) -> Arc<Fabric> {
         let nodes = map.nodes.len();
         let mut count = vec![0u32; nodes + 1];
@@ -166,7 +166,7 @@ pub struct Reach {
     fabric: Arc<Fabric>,
     links: Links,
     now: Distances,
-    /// Each node is next to each other one.
+    /// True if each node is a neighbour of each other one.
     mesh: bool,
 }
 
@@ -211,15 +211,15 @@ impl Reach {
 pub struct Ways {
     reach: Arc<Reach>,
     node: NodeId,
-    /// Where the links towards a node begin in `links`.
+    /// Start of the links towards each node in `links`.
     start: Vec<u32>,
     links: Vec<u16>,
-    /// Of own links: bits per second.
+    /// Rates of own links, in bits per second.
     rates: Vec<f64>,
 }
 
 impl Ways {
-    /// Of a node, over the links of `reach`.
+    /// Paths of a node over the links of `reach`.
     pub fn new(reach: &Arc<Reach>, node: NodeId) -> Ways {
         let fabric = &reach.fabric;
         let neighbours = fabric.neighbours(node);
@@ -256,17 +256,17 @@ impl Ways {
         }
     }
 
-    /// Of a node, over the links of `map` that are up: for who asks for one node only.
+    /// Paths of a node over the live links of `map`, for callers that need one node only.
     pub fn of(map: &Map, links: &Links, node: NodeId) -> Ways {
         Ways::new(&Reach::new(&Fabric::new(map.clone()), links), node)
     }
 
-    /// Whose ways these are.
+    /// The node whose paths these are.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// What they follow from.
+    /// The live links from which they follow.
     pub fn reach(&self) -> &Arc<Reach> {
         &self.reach
     }
@@ -297,8 +297,8 @@ impl Ways {
         }
     }
 
-    /// As [`Ways::link`], and not by way of the node `past` while others lead there, too: flows that would pass it are
-    /// spread over the others.
+    /// Like [`Ways::link`], but avoids the node `past` while other links lead on: flows that would pass it are spread
+    /// over those.
     #[inline]
     pub fn link_past(&self, to: NodeId, flow_hash: u32, past: NodeId) -> Option<u16> {
         let link = self.link(to, flow_hash)?;
@@ -324,10 +324,10 @@ impl Ways {
         peer.is_some_and(|&(peer, _)| peer == node)
     }
 
-    /// As [`Ways::link_past`], for a packet that came from `from`.
+    /// Like [`Ways::link_past`], for a packet that came from `from`.
     ///
-    /// Where all ways lead back, an own link to the node itself is tried although it is not known to be up: `from` knows
-    /// better, or the packet is lost either way.
+    /// If all paths lead back, a direct link to the destination is tried although it is not known to be up: `from`
+    /// knows better, or the packet is lost either way.
     #[inline]
     pub fn link_on(&self, to: NodeId, flow_hash: u32, from: NodeId) -> Option<u16> {
         let link = self.link_past(to, flow_hash, from)?;
@@ -354,11 +354,11 @@ impl Ways {
         !self.next(to).is_empty()
     }
 
-    /// True if `via` can be the intermediate node of packets to `to`; `to` itself: whether they can go straight.
+    /// True if `via` can be the intermediate node of packets to `to`; for `via == to`, if they can go straight.
     ///
-    /// Both halves of the way must be as short as with every link up, so that a dead link is nobody's detour while
-    /// others are whole; and packets must not come back to this node. Those that pass `to` before they visit `via` have
-    /// arrived.
+    /// Both halves of the path must be as short as with every link up, so that no detour around a dead link is chosen
+    /// while other paths are whole. Packets must not come back to this node. Those that pass `to` before they visit
+    /// `via` have arrived.
     #[inline(always)] // for a mesh: nothing else is asked for every packet
     pub fn allowed(&self, via: NodeId, to: NodeId) -> bool {
         if self.reach.mesh {
@@ -375,9 +375,9 @@ impl Ways {
         self.is_whole_by(via, to) && !self.comes_back(via, to)
     }
 
-    /// Where packets to `to` go that are spread to `via`: to `to` itself, where a shortest way from `via` would lead back
-    /// here. In Valiant's scheme they would come back, and go on straight. So links carry no more than in that
-    /// scheme, as they would if these packets were spread over all other nodes.
+    /// Destination of packets to `to` that are spread to `via`: `to` itself, if a shortest path from `via` would lead
+    /// back here. In Valiant's scheme they would come back, and go straight on. So links carry no more than in that
+    /// scheme, as if these packets were spread over all other nodes.
     #[inline]
     pub fn stop(&self, via: NodeId, to: NodeId) -> NodeId {
         if !self.reach.mesh && self.is_whole_by(via, to) && self.comes_back(via, to) {

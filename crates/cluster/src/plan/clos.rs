@@ -1,10 +1,10 @@
-//! A strictly non-blocking network of switches of one size (Clos): leaves with n external ports have 2n - 1 links up,
-//! one to each network of the stage above, which is a switch, or again such a network.
+//! Strictly non-blocking network of switches of one size (Clos). Leaves with n external ports have 2n - 1 links up, one
+//! to each network of the stage above, which is a switch, or again such a network.
 
 /// Switch ports that cost as much as a server: the paper's, of 500 and 2000 dollars.
 pub const PORTS_PER_SERVER: u32 = 4;
 
-/// What a network of switches takes.
+/// Switches of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clos {
     /// Switches of the network, whatever they use of their ports.
@@ -42,7 +42,7 @@ pub fn packed(net: &Clos, radix: u32) -> u64 {
     net.ports.div_ceil(u64::from(radix))
 }
 
-/// What servers and switches cost together, in servers.
+/// Cost of servers and switches together, in servers.
 pub fn cost(ports: u32, radix: u32, servers: u32) -> f64 {
     let switch_ports = packed(&clos(ports, radix), radix) * u64::from(radix);
     f64::from(servers) + switch_ports as f64 / f64::from(PORTS_PER_SERVER)

@@ -1,7 +1,7 @@
-//! How many servers a router of N ports needs, and what connects them (RouteBricks, 3.3).
+//! Number of servers for a router of N ports, and their topology (RouteBricks, 3.3).
 //!
-//! Each server takes as many external ports as it can process. While its internal ports reach all others it is a
-//! full mesh; else a k-ary n-fly, whose servers between have no external port. What that costs is compared with
+//! Each server takes as many external ports as it can process. While its internal ports reach all others, servers form
+//! a full mesh; otherwise a k-ary n-fly, whose inner servers have no external port. The cost is compared with that of
 //! servers around a strictly non-blocking network of switches ([`clos`]).
 
 use std::fmt;
@@ -16,13 +16,13 @@ mod fly;
 /// A kind of network card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nic {
-    /// Its ports.
+    /// Ports of a card.
     pub ports: u32,
     /// Rate of each, in bits per second.
     pub rate: f64,
 }
 
-/// What a server can do.
+/// Capacity of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// Bits per second that it can process, each packet counted once for each server it passes.
@@ -31,30 +31,30 @@ pub struct Server {
     pub slots: u32,
     /// Kinds of cards that there are.
     pub nics: Vec<Nic>,
-    /// How long a packet takes through it, in nanoseconds.
+    /// Time that a packet takes through a server, in nanoseconds.
     pub latency: u64,
 }
 
-/// What is to be built.
+/// Requirements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// External ports.
     pub ports: u32,
     /// Rate of each, in bits per second.
     pub rate: f64,
-    /// What a server must process for each external port, in units of the port's rate: 2 if traffic is uniform, 3 in
-    /// the worst case.
+    /// Processing rate of a server per external port, in units of the port's rate: 2 for uniform traffic, 3 in the
+    /// worst case.
     pub c: f64,
     /// The servers at hand.
     pub server: Server,
 }
 
-/// How servers are connected.
+/// Topology of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// One server needs no link.
+    /// One server without links.
     Single,
-    /// Each to each.
+    /// Each server linked to each other.
     Mesh,
     /// Columns of servers; each has links to `k` of the next column. Packets pass all stages between two servers with
     /// external ports.
@@ -66,16 +66,16 @@ pub enum Topology {
     },
 }
 
-/// What it takes.
+/// A plan and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What was asked.
+    /// Requirements.
     pub wanted: Wanted,
     /// External ports of a server, the last may have fewer.
     pub ports_per_server: u32,
     /// Servers with external ports.
     pub port_servers: u32,
-    /// How they are connected.
+    /// Topology of the servers.
     pub topology: Topology,
     /// Rate of each link between two servers, each direction, in bits per second.
     pub link: f64,
@@ -94,10 +94,10 @@ pub enum Refused {
     Senseless(&'static str),
     /// A server cannot process one port.
     Slow {
-        /// What it would have to process, in bits per second.
+        /// Rate that a server would have to process, in bits per second.
         needs: f64,
     },
-    /// No card has a port of the external rate, or there is no slot left for links.
+    /// No card has a port of the external rate, or no slot is left for links.
     Slots,
     /// Internal ports reach fewer than two other servers.
     FanOut,
@@ -169,7 +169,7 @@ impl Wanted {
     }
 }
 
-/// Cards of one kind for so many links of a rate.
+/// Cards of one kind for a number of links of a rate.
 #[derive(Clone, Copy)]
 struct Wiring {
     nic: Nic,
@@ -177,7 +177,7 @@ struct Wiring {
     slots: u32,
 }
 
-/// The kind of card that needs the fewest slots for so many links of a rate.
+/// The kind of card that needs the fewest slots for `links` links of a rate.
 fn wire(server: &Server, links: u32, rate: f64) -> Option<Wiring> {
     let wirings = server.nics.iter().map(|&nic| {
         let trunk = (rate / nic.rate * (1.0 - 1e-9)).ceil().max(1.0) as u32;
@@ -240,7 +240,7 @@ impl Plan {
         }
     }
 
-    /// All servers.
+    /// Number of servers.
     pub fn servers(&self) -> u32 {
         self.port_servers + self.transit_servers()
     }
@@ -306,7 +306,7 @@ impl Plan {
         (u64::from(direct) * each, u64::from(balanced) * each)
     }
 
-    /// The map of such a cluster, with cables that go both ways. Nodes with external ports come first.
+    /// Map of such a cluster, with cables that go both ways. Nodes with external ports come first.
     pub fn map(&self) -> Map {
         let rate = f64::from(self.ports_per_server) * self.wanted.rate;
         match self.topology {

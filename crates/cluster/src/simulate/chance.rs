@@ -10,7 +10,7 @@ impl Chance {
         Chance(seed)
     }
 
-    /// Any 64 bits.
+    /// 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

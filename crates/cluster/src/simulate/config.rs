@@ -1,4 +1,4 @@
-//! Description of what is simulated: servers, rates and failures.
+//! Description of a simulation: servers, rates and failures.
 
 use super::failures::Failure;
 use super::matrix::Matrix;
@@ -8,10 +8,10 @@ use crate::map::Map;
 use crate::resequencer::Bounds;
 use crate::spread::Settings;
 
-/// What the inputs send.
+/// Traffic of the inputs.
 #[derive(Clone, Debug)]
 pub enum Traffic {
-    /// By a matrix.
+    /// Traffic by a matrix.
     Matrix {
         /// The matrix.
         matrix: Matrix,
@@ -24,10 +24,10 @@ pub enum Traffic {
     Trace(Trace),
 }
 
-/// What is simulated.
+/// Parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What the inputs send.
+    /// Traffic of the inputs.
     pub traffic: Traffic,
     /// Part of each input's rate that is offered, 1 for all.
     pub load: f64,
@@ -35,9 +35,10 @@ pub struct Config {
     pub time: u64,
     /// Nanoseconds before these, in which queues and buckets find their level.
     pub warmup: u64,
-    /// All chance follows from it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// What a node processes, in units of its external rate; of the greatest rate for nodes without external ports.
+    /// Processing rate of a node, in units of its external rate; for nodes without external ports, of the greatest
+    /// rate.
     pub c: f64,
     /// Nanoseconds that a node takes for a packet, besides waiting.
     pub latency: u64,
@@ -47,21 +48,21 @@ pub struct Config {
     pub headroom: f64,
     /// Nanoseconds that a packet waits in a queue at most, where that is more than `QUEUE_LEAST` bytes.
     pub queue: u64,
-    /// How nodes spread; the seed is replaced.
+    /// Spreading of the nodes; the seed is replaced.
     pub spread: Settings,
     /// Output nodes bring packets into order again, within these bounds.
     pub resequence: Option<Bounds>,
-    /// What breaks. Nodes send heartbeats if anything does, and have at most 64 links then; they have heard each other
-    /// after some 50 ms.
+    /// Failures. With any failure, nodes send heartbeats and have at most 64 links; they know each other after some 50
+    /// ms.
     pub failures: Vec<Failure>,
-    /// How the cluster grows, step by step. Heartbeats as with failures.
+    /// Growth of the cluster, step by step. Nodes send heartbeats as with failures.
     pub growth: Vec<Growth>,
 }
 
 /// Servers that are added while others work.
 #[derive(Clone, Debug)]
 pub struct Growth {
-    /// When the first servers take up the new map, in nanoseconds from the start of the run.
+    /// Time at which the first servers adopt the new map, in nanoseconds from the start of the run.
     pub at: u64,
     /// The new map: nodes and links of the one before, and then the new ones.
     pub map: Map,
@@ -71,7 +72,7 @@ pub struct Growth {
 pub(super) const QUEUE_LEAST: u64 = 64 * 1518;
 
 impl Config {
-    /// One direction of a cable for a link of a rate.
+    /// A direction of a cable for a link of a rate.
     pub(super) fn cable(&self, rate: f64) -> Server {
         Server::new(rate * self.headroom, self.queue)
     }

@@ -10,7 +10,7 @@ use crate::address::NodeId;
 use crate::health::{self, Cabling, Health};
 use crate::map::{Fabric, Links, Map, Reach, Ways};
 
-/// What breaks.
+/// Failing part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// A link.
@@ -21,7 +21,7 @@ pub enum Broken {
     Node(NodeId),
 }
 
-/// How it breaks.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing passes; a node is dead.
@@ -31,11 +31,11 @@ pub enum Fault {
     Lossy,
     /// Frames take 20 ms more.
     Slow,
-    /// A node does nothing, and goes on later. Links do not hang.
+    /// A node does nothing, and continues later. Links do not hang.
     Hang,
 }
 
-/// As `--break` takes it: `0-1` a link, `0>1` one direction of it, `2` a node.
+/// Writes the part as `--break` takes it: `0-1` a link, `0>1` one direction of it, `2` a node.
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -47,13 +47,13 @@ impl fmt::Display for Broken {
 }
 
 impl Fault {
-    /// Its name.
+    /// Name of the fault.
     pub fn name(self) -> &'static str {
         let named = Fault::ALL.iter().find(|(fault, _)| *fault == self);
         named.map_or("", |(_, name)| name)
     }
 
-    /// All of them, with their names.
+    /// All faults, with their names.
     pub const ALL: [(Fault, &'static str); 4] = [
         (Fault::Cut, "cut"),
         (Fault::Lossy, "lossy"),
@@ -62,7 +62,7 @@ impl Fault {
     ];
 }
 
-/// Of ten frames, those that a lossy link loses.
+/// Lost frames of ten on a lossy link.
 const LOST_OF_TEN: u64 = 7;
 /// Nanoseconds that a slow link adds.
 const SLOW: u64 = 20_000_000;
@@ -110,17 +110,17 @@ impl Users {
 /// Something that breaks for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What.
+    /// Failing part.
     pub what: Broken,
-    /// How.
+    /// Kind of failure.
     pub how: Fault,
     /// From when, in nanoseconds from the start of the run.
     pub from: u64,
-    /// Until when.
+    /// End of the failure.
     pub until: u64,
 }
 
-/// As `--break` takes it, in milliseconds: `0-1:cut@100-200`.
+/// Writes the failure as `--break` takes it, in milliseconds: `0-1:cut@100-200`.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let [from, until] = [self.from, self.until].map(|ns| ns as f64 / 1e6);
@@ -132,13 +132,13 @@ impl fmt::Display for Failure {
 /// Packets that something which breaks has to do with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Users {
-    /// Those that could go another way.
+    /// Packets that could take another path.
     pub through: u64,
-    /// Those from a node that breaks, or for it.
+    /// Packets from a failing node, or to it.
     pub ends: u64,
 }
 
-/// What a failure did.
+/// Effect of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
     /// Nanoseconds until no other node used the broken links any more.
@@ -152,11 +152,11 @@ pub struct Noticed {
     pub lost: Users,
 }
 
-/// Where a packet is.
+/// Place of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Node(NodeId),
-    /// On the way from one node to another.
+    /// Between two nodes.
     Link(NodeId, NodeId),
 }
 
@@ -176,18 +176,18 @@ pub(super) struct Watch {
     pub(super) false_alarms: u64,
     /// The links that each node used when it last looked.
     used: Vec<Links>,
-    /// As each node knows it.
+    /// Cabling, as each node knows it.
     cabling: Vec<Arc<Cabling>>,
     nodes: Vec<Health>,
     /// True if a node has seen all links up. Before that it uses all.
     started: Vec<bool>,
-    /// When a node looks next.
+    /// Time of each node's next look.
     pub(super) due: Vec<u64>,
     chance: Chance,
 }
 
 impl Watch {
-    /// Of a map whose nodes have few enough links.
+    /// Liveness of a map's nodes; `None` if a node has too many links.
     pub(super) fn new(map: &Map, failures: &[Failure], seed: u64) -> Option<Watch> {
         let mut watch = Watch {
             nodes: Vec::new(),
@@ -245,7 +245,7 @@ impl Watch {
         self.failures.iter().filter(active)
     }
 
-    /// What happens to a frame from one node to another now: it takes so many nanoseconds more, or is lost.
+    /// Extra delay in nanoseconds of a frame from one node to another now; `None` if it is lost.
     pub(super) fn passage(&mut self, now: u64, from: NodeId, to: NodeId) -> Option<u64> {
         let lost = self.chance.below(10) < LOST_OF_TEN;
         let mut hit = self
@@ -269,7 +269,7 @@ impl Watch {
         self.suffers(now, node, Fault::Cut).is_some()
     }
 
-    /// Until when a node hangs, if it does.
+    /// End of a node's hang, if it hangs.
     pub(super) fn hung(&self, now: u64, node: NodeId) -> Option<u64> {
         self.suffers(now, node, Fault::Hang)
             .map(|failure| failure.until)
@@ -312,7 +312,7 @@ impl Watch {
         let _ = node.heard(beat.own, &beat.bytes, now);
     }
 
-    /// When a node wants to look next, if that is earlier than planned.
+    /// Time of a node's next look, if it is earlier than planned.
     pub(super) fn plan(&mut self, now: u64, node: NodeId) -> Option<u64> {
         let at = usize::from(node);
         let due = self.nodes[at].due().max(now + 1);
@@ -385,7 +385,7 @@ impl Watch {
         }
     }
 
-    /// Looks who knows of which failure.
+    /// Records which nodes know of which failure.
     fn note(&mut self, now: u64, map: &Map) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
             let hit = |link: &usize| {

@@ -1,4 +1,4 @@
-//! What nodes of a simulated cluster learn: which links are up, and which servers are new.
+//! Learning of a simulated cluster's nodes: links that are up, and new servers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::spread::Spread;
 
 /// Nanoseconds from one server that takes up a new map to the next.
 const STEP: u64 = 5_000_000;
-/// Nanoseconds after the last of them until the matrix is that of all servers: links are up by then.
+/// Nanoseconds from the last adoption until the matrix covers all servers: links are up by then.
 const SETTLE: u64 = 200_000_000;
 
 impl Simulation {
@@ -120,7 +120,7 @@ impl Simulation {
         self.follow(node);
     }
 
-    /// All servers are in: the inputs send by a matrix of all.
+    /// Extends the matrix to all servers.
     pub(super) fn serve_all(&mut self) {
         self.sources.iter_mut().for_each(|source| source.stop());
         let ports = matrix::ports(self.fabric.map());

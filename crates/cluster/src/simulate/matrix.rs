@@ -1,4 +1,4 @@
-//! Who sends how much to whom.
+//! Traffic matrix: the rate from each input to each output.
 
 use super::chance::Chance;
 use crate::address::NodeId;
@@ -7,23 +7,23 @@ use crate::map::Map;
 /// A traffic matrix by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrix {
-    /// Each input sends the same to every other output.
+    /// Each input sends equally to every other output.
     Uniform,
     /// Each input sends all to one output, no two to the same.
     Permutation,
-    /// Each input sends a quarter to one output, which is too much for it, and the rest evenly.
+    /// Each input sends a quarter to one output, which overloads it, and the rest evenly.
     HotSpot,
     /// All inputs send all to one output.
     Incast,
     /// A mean of permutations with random weights (Birkhoff): no output gets more than its rate, no input sends more.
     Random,
-    /// Each input sends what may go straight, R/N, to its neighbour, and the rest to the node after that: quota, phase
-    /// 1 and phase 2 meet on the link to the neighbour.
+    /// Each input sends its quota, R/N, to its neighbour, and the rest to the node after that: quota, phase 1 and phase
+    /// 2 meet on the link to the neighbour.
     Adverse,
 }
 
 impl Matrix {
-    /// All of them, with their names.
+    /// All matrices, with their names.
     pub const ALL: [(Matrix, &'static str); 6] = [
         (Matrix::Uniform, "uniform"),
         (Matrix::Permutation, "permutation"),
@@ -33,13 +33,13 @@ impl Matrix {
         (Matrix::Adverse, "adverse"),
     ];
 
-    /// Its name.
+    /// Name of the matrix.
     pub fn name(self) -> &'static str {
         let named = Matrix::ALL.iter().find(|(matrix, _)| *matrix == self);
         named.map_or("", |(_, name)| name)
     }
 
-    /// What each of `ports` inputs sends to which outputs, in parts of its rate. An input's parts add up to 1 at most.
+    /// Outputs of each of `ports` inputs, with their shares of its rate. An input's shares add up to at most 1.
     pub fn rows(self, ports: usize, chance: &mut Chance) -> Vec<Vec<(usize, f64)>> {
         let others = |from: usize| (0..ports).filter(move |&to| to != from);
         let each = |row: &dyn Fn(usize) -> Vec<(usize, f64)>| (0..ports).map(row).collect();

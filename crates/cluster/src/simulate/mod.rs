@@ -1,9 +1,9 @@
-//! A cluster in virtual time: the same spreading as on real servers, and models of what they run on.
+//! A cluster in virtual time: the same spreading as on real servers, with models of their surroundings.
 //!
-//! Nodes process packets at a rate and have a queue before that; links have a rate, a delay and a queue in each
-//! direction; external outputs have a rate and a queue. All these serve in order of arrival, so a queue is a
-//! moment: until when its server is busy. An event is the arrival of a packet at a node; there is one for each node that a
-//! packet visits. All follows from the seed.
+//! Nodes process packets at a rate, with a queue before that. Links have a rate, a delay and a queue in each direction;
+//! external outputs have a rate and a queue. All serve in order of arrival, so a queue is represented by the time until
+//! which its server is busy. An event is the arrival of a packet at a node, one for each node that a packet visits.
+//! Everything follows from the seed.
 
 use std::sync::Arc;
 
@@ -41,14 +41,14 @@ pub use tally::{Histogram, Reordering, jain};
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     born: u64,
-    /// When the node that sent it last chose its way.
+    /// Time at which the last sending node chose the packet's path.
     chosen: u64,
     bytes: u32,
     flow: u32,
     sequence: u32,
     /// Internal links that it has passed.
     links: u8,
-    /// As in a real frame.
+    /// Addresses, as in a real frame.
     addresses: [u8; LEN],
     /// Tag of the flow and number, as in a real frame's tag.
     tag: (u16, u16),
@@ -79,7 +79,7 @@ enum Event {
     Grow(u32),
     /// A node takes up the newest map.
     Adopt(NodeId),
-    /// All servers have taken up the newest map.
+    /// All servers have adopted the newest map.
     Serve,
 }
 
@@ -92,7 +92,7 @@ struct Node {
 }
 
 impl Node {
-    /// With its own rate, and that of nodes without external ports.
+    /// A node with its own rate, or with `most` if it has no external port.
     fn new(spread: Spread, (own, most): (f64, f64), config: &Config) -> Node {
         let rate = if own > 0.0 { own } else { most };
         Node {
@@ -104,12 +104,12 @@ impl Node {
     }
 }
 
-/// What brings packets into order again: the input node's part and the output node's.
+/// Restoring of order: the input node's part and the output node's.
 #[derive(Debug)]
 struct Order {
     numbers: Numbers,
     resequencer: Resequencer<Packet>,
-    /// When an event will look at it.
+    /// Time of the event that will look at it.
     tick: Option<u64>,
 }
 
@@ -147,7 +147,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Of a cluster.
+    /// Simulation of a cluster.
     pub fn new(map: Map, config: Config) -> Simulation {
         let mut chance = Chance::new(config.seed);
         let fabric = Fabric::new(map);
@@ -254,7 +254,7 @@ impl Simulation {
         }
     }
 
-    /// When inputs cease to send.
+    /// Time at which inputs stop sending.
     fn end(&self) -> u64 {
         self.config.warmup + self.config.time
     }
@@ -285,7 +285,7 @@ impl Simulation {
         self.into_report()
     }
 
-    /// What happened.
+    /// Report of the run.
     pub fn into_report(self) -> Report {
         let Simulation {
             mut report,

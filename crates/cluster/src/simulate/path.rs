@@ -101,7 +101,7 @@ impl Simulation {
         }
     }
 
-    /// When a node is done with a packet, if it has room for it.
+    /// Time at which a node finishes a packet; `None` if it has no room.
     fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
         let (measured, place) = (self.measured(), Place::Node(node));
         let work = &mut self.nodes[usize::from(node)].work;

@@ -1,7 +1,7 @@
-//! Events in the order of their times, and of their making where these agree: so runs are the same byte for byte.
+//! Event queue ordered by time, then by creation, so that runs are identical byte for byte.
 //!
 //! Most events are due within milliseconds. They wait unsorted in a ring of short slots, and are sorted when their slot
-//! is reached; the rest waits in a heap. What is moved about are numbers: the events themselves stay where they are.
+//! is reached; the rest waits in a heap. Only numbers are moved: the events themselves stay in place.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +29,7 @@ pub(crate) struct Queue<E> {
     free: u32,
     /// The slot that `near` is of.
     slot: u64,
-    /// Times and places of what is due in this slot or before, the latest first.
+    /// Times and places of events due in this slot or before, the latest first.
     near: Vec<(u64, u32)>,
     /// The place that was added last to each slot.
     ring: Vec<u32>,
@@ -54,7 +54,7 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Adds an event. What is due in the past is due now.
+    /// Adds an event. A time in the past means now.
     #[inline]
     pub(crate) fn add(&mut self, at: u64, event: E) {
         let slot = at >> WIDTH;

@@ -1,4 +1,4 @@
-//! What happened in a simulated cluster.
+//! Report of a simulated cluster.
 
 use super::server::Server;
 use super::tally::{Flow, Histogram, Reordering, jain};
@@ -46,7 +46,7 @@ impl Drops {
         ]
     }
 
-    /// All of them.
+    /// Sum of all drops.
     pub fn sum(&self) -> u64 {
         self.list().iter().map(|(_, packets)| packets).sum()
     }
@@ -63,7 +63,7 @@ pub struct LinkLoads {
     pub p99: f64,
     /// The greatest.
     pub most: f64,
-    /// What the most loaded link had more than its rate, in bytes; less than 0: less.
+    /// Bytes of the most loaded link beyond its rate; negative if below.
     pub excess: f64,
 }
 
@@ -72,7 +72,7 @@ pub struct LinkLoads {
 pub struct Stage {
     /// Servers that sent and received.
     pub servers: usize,
-    /// When it began, in nanoseconds from the start of the run.
+    /// Start of the stage, in nanoseconds from the start of the run.
     pub from: u64,
     /// Bytes offered.
     pub offered: u64,
@@ -80,7 +80,8 @@ pub struct Stage {
     pub delivered: u64,
 }
 
-/// What happened. Packets count from the moment at which measuring began; drops and the books are of the whole run.
+/// Report of a run. Packets count from the start of the measurement; drops and the balance of packets are of the whole
+/// run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Nanoseconds that were measured.
@@ -97,7 +98,7 @@ pub struct Report {
     pub drops: Drops,
     /// Loads of links.
     pub links: LinkLoads,
-    /// What the busiest node processed, in units of its external rate (c).
+    /// Processing rate of the busiest node, in units of its external rate (c).
     pub c_most: f64,
     /// The mean of all nodes with external ports.
     pub c_mean: f64,
@@ -105,10 +106,10 @@ pub struct Report {
     pub hops: [u64; HOPS_MAX as usize + 2],
     /// Nanoseconds from the arrival of a packet to its leaving.
     pub latency: Histogram,
-    /// What left in another order.
+    /// Reordering of packets.
     pub reordering: Reordering,
-    /// The least part of what a pair offered that was delivered, among outputs that were not asked for too much, and
-    /// pairs that offered at least [`PAIR_LEAST`] bytes; nothing if there is no such pair.
+    /// Least delivered share of a pair's offer, among outputs that are not overloaded, and pairs that offered at least
+    /// [`PAIR_LEAST`] bytes; `None` if there is no such pair.
     pub pair_least: Option<f64>,
     /// Jain's index over these pairs' parts.
     pub pair_fairness: Option<f64>,
@@ -116,20 +117,20 @@ pub struct Report {
     pub input_fairness: Option<f64>,
     /// Packets that went straight, by their quota or else; and by an intermediate node.
     pub straight: (u64, u64),
-    /// How input nodes chose the ways of packets.
+    /// Choices of paths by the input nodes.
     pub spread: Counts,
     /// Jain's index over the bytes that pairs delivered, of those that offered any.
     pub fairness: f64,
     /// The stages of a cluster that grows, measured or not.
     pub stages: Vec<Stage>,
-    /// What each failure did.
+    /// Effect of each failure.
     pub noticed: Vec<Noticed>,
-    /// How often a node took a link for broken that was not.
+    /// Number of times that a node took a working link for broken.
     pub false_alarms: u64,
     ports: usize,
     /// Numbers of nodes' external ports.
     port: Vec<u16>,
-    /// What outputs are asked for, in parts of their rate, by the matrix.
+    /// Load of each output by the matrix, relative to its rate.
     asked: Vec<f64>,
     /// Bytes of each pair: offered, delivered.
     pairs: Vec<[u64; 2]>,
@@ -158,7 +159,7 @@ impl Report {
         }
     }
 
-    /// From now on so many servers send and receive.
+    /// Begins a stage in which `servers` servers send and receive.
     pub(super) fn grow(&mut self, from: u64, servers: usize) {
         self.stages.push(Stage {
             servers,

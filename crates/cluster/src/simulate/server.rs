@@ -1,11 +1,11 @@
-//! What serves in order of arrival: a node, a cable, an external output.
+//! Servers in order of arrival: a node, a cable, an external output.
 
 use super::config::QUEUE_LEAST;
 
 /// Something that serves in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// Until when it is busy.
+    /// Time until which it is busy.
     pub(crate) busy: u64,
     /// Nanoseconds for a byte.
     per_byte: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Server {
     most: u64,
     /// Nanoseconds that the longest packet so far takes.
     longest: u64,
-    /// Until when it is busy with what went before all that waits.
+    /// Time until which it is busy with priority work.
     first: u64,
     /// Bytes served while it was measured.
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    /// One that serves so many packets per second, whatever their length: each counts as a byte.
+    /// A server of `rate` packets per second, whatever their length: each counts as a byte.
     pub(crate) fn of_packets(rate: f64, queue: u64) -> Server {
         Server {
             most: queue,
@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// When it is done with a packet, or nothing if its queue is full.
+    /// Time at which it finishes a packet; `None` if its queue is full.
     #[inline]
     pub(crate) fn serve(&mut self, now: u64, bytes: u32, measured: bool) -> Option<u64> {
         let start = self.busy.max(now);
@@ -56,8 +56,8 @@ impl Server {
         Some(self.busy)
     }
 
-    /// When it is done with what goes before all that waits, and takes its time from that. It goes behind what went
-    /// first before, and behind the packet that is being served: as that is not known by itself, one of the longest.
+    /// Time at which it finishes a priority packet, which delays all waiting ones. The packet goes behind earlier
+    /// priority packets and the one being served, which counts as one of the longest, as it is not known.
     pub(crate) fn serve_first(&mut self, now: u64, bytes: u32) -> u64 {
         let takes = (f64::from(bytes) * self.per_byte) as u64;
         let start = match self.first > now {

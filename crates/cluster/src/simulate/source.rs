@@ -1,4 +1,4 @@
-//! Where packets come from: inputs that send by a traffic matrix, or one that replays a trace.
+//! Sources of packets: inputs that send by a traffic matrix, or one that replays a trace.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::address::NodeId;
 pub struct Record {
     /// Bytes of the frame.
     pub bytes: u32,
-    /// Its flow, from 0.
+    /// Number of the flow, from 0.
     pub flow: u32,
 }
 
@@ -26,8 +26,8 @@ pub struct Trace {
 /// Lengths of frames and how often each occurs.
 pub type Sizes = Vec<(u32, u32)>;
 
-/// Lengths like those of a research backbone of 2002 to 2005 (constructed, see eval/lib/frames.py), as frames: a mean
-/// of 677 bytes.
+/// Frame lengths like those of a research backbone of 2002 to 2005 (constructed, see eval/lib/frames.py): a mean of 677
+/// bytes.
 pub fn backbone() -> Sizes {
     let ip = [
         (40, 36),
@@ -45,23 +45,23 @@ pub fn backbone() -> Sizes {
         .to_vec()
 }
 
-/// What an input sends to one output.
+/// Traffic of an input to one output.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Where its part ends, on a scale of 2^32.
+    /// End of its share, on a scale of 2^32.
     end: u64,
     output: NodeId,
-    /// Its first flow.
+    /// Number of its first flow.
     flows: u32,
 }
 
-/// What is sent next.
+/// Next packet of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
     pub(super) output: NodeId,
     pub(super) bytes: u32,
     pub(super) flow: u32,
-    /// Its number in its source.
+    /// Number of the packet in its source.
     pub(super) number: u32,
     /// Nanoseconds until the packet after it.
     pub(super) gap: u64,
@@ -82,7 +82,7 @@ enum Kind {
     },
 }
 
-/// One input.
+/// An input.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) node: NodeId,
@@ -90,7 +90,7 @@ pub(super) struct Source {
     per_byte: f64,
     kind: Kind,
     chance: Chance,
-    /// It sends no more.
+    /// True if it sends no more.
     stopped: bool,
     /// Packets sent.
     sent: u32,
@@ -98,7 +98,7 @@ pub(super) struct Source {
     late: f64,
 }
 
-/// What comes next, before it has a number and a time.
+/// Next packet, before it has a number and a time.
 struct Drawn {
     output: NodeId,
     bytes: u32,
@@ -156,7 +156,7 @@ impl Source {
         }
     }
 
-    /// When it begins.
+    /// Time of the first packet.
     pub(super) fn first(&mut self) -> u64 {
         match self.kind {
             Kind::Matrix { .. } => (self.chance.unit() * 1000.0 * self.per_byte) as u64,
@@ -164,7 +164,7 @@ impl Source {
         }
     }
 
-    /// It sends no more.
+    /// Stops sending.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
     }

@@ -1,4 +1,4 @@
-//! What is counted while a cluster is simulated.
+//! Counts of a simulation.
 
 /// Counts of values by their size, exact to 1/32.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Histogram {
 /// A flow, as its output sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flow {
-    /// One more than the greatest number that left.
+    /// Greatest number that left, plus one.
     next: u32,
     /// Packets that left.
     left: u32,
@@ -58,12 +58,12 @@ pub(crate) struct Flow {
     any: bool,
 }
 
-/// What left in another order than it came (RB10).
+/// Packets that left in another order than they came (RB10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
     /// Flows with at least two packets: the sequences in which order can be lost.
     pub flows: u64,
-    /// Of these: that left in another order.
+    /// Of these, flows with reordered packets.
     pub reordered_flows: u64,
     /// Packets.
     pub packets: u64,

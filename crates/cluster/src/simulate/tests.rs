@@ -169,7 +169,7 @@ fn a_trace_flows_from_one_input_to_one_output_in_its_order() {
     assert!(report.pair_least.unwrap() > 0.99 && report.hops[1] > 0 && report.hops[2] > 0);
 }
 
-/// What breaks in the trial of a number, in a mesh of four.
+/// Failing part in a trial, in a mesh of four.
 fn place(kind: &str, trial: u64) -> Broken {
     let a = (trial % 4) as NodeId;
     let b = (a + 1 + (trial / 4 % 3) as NodeId) % 4;
@@ -182,7 +182,7 @@ fn place(kind: &str, trial: u64) -> Broken {
 
 const MS: u64 = 1_000_000;
 
-/// When the failure of a trial begins, and how long it lasts.
+/// Start and length of a trial's failure.
 fn outage(trial: u64) -> (u64, u64) {
     (150 * MS + 1_700_000 * trial, 150 * MS)
 }
@@ -218,14 +218,15 @@ fn trial(
     (report, case)
 }
 
-/// What breaks, and how.
+/// All failing parts and kinds of failure.
 fn faults() -> impl Iterator<Item = (&'static str, Fault)> {
     let kinds = ["node", "link", "one way"].into_iter();
     let all = kinds.flat_map(|kind| Fault::ALL.map(|(how, _)| (kind, how)));
     all.filter(|(kind, how)| *kind == "node" || *how != Fault::Hang)
 }
 
-/// What is not more than expected, but by chance: packets come several at a time, as flows choose ways.
+/// Upper bound for a count with this expectation, with an allowance for chance: packets come several at a time, as
+/// flows choose paths.
 fn at_most(expected: f64) -> f64 {
     expected + 8.0 * expected.sqrt() + 2.0
 }

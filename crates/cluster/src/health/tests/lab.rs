@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// One direction of a link.
+/// A direction of a link.
 #[derive(Clone, Default)]
 pub(super) struct Way {
     pub(super) cut: bool,
@@ -47,7 +47,7 @@ struct Node {
     hung: bool,
     /// Frames that came while it hung.
     inbox: Vec<(usize, Vec<u8>)>,
-    /// Which of its ticks counts.
+    /// Epoch of the tick that counts.
     epoch: u64,
     starts: u64,
 }
@@ -59,7 +59,7 @@ pub(super) struct Lab {
     pub(super) cabling: Arc<Cabling>,
     pub(super) config: Config,
     pub(super) dice: Dice,
-    /// How much later than it wants a node looks, at most.
+    /// Maximum delay of a node's looks.
     pub(super) jitter: u64,
     /// Ways by link and by the end that sends.
     pub(super) ways: Vec<[Way; 2]>,

@@ -1,8 +1,8 @@
-//! Two ends of a link that speak to each other, heartbeat by heartbeat.
+//! Two ends of a link that exchange heartbeats one by one.
 
 use super::*;
 
-/// Two nodes, for tests by hand: what they send goes where the test wants.
+/// Two nodes, for tests by hand: a test delivers their heartbeats.
 fn pair() -> (Health, Health) {
     let map = Map::mesh(2, 1e9);
     let cabling = Arc::new(Cabling::new(&map).expect("few links"));
