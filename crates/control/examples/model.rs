@@ -1,11 +1,11 @@
-//! What the model of the kernel's routes costs: memory, and time per message.
+//! Cost of the model of the kernel's routes: memory, and time per message.
 //!
 //! ```sh
 //! cargo run --release -p control --example model
 //! ```
 //!
-//! A table of January 2024 of ../shared/data/rib (or $ASHLAR_SHARED) is told as netlink messages, 256 gateways
-//! on two links, then told again as a dump. There is no image: what it costs is not counted.
+//! A table of January 2024 of ../shared/data/rib (or $ASHLAR_SHARED) is fed in as netlink messages, with 256 gateways
+//! on two links, then again as a dump. There is no image; its cost is not counted.
 #![allow(clippy::print_stdout)]
 
 use std::cell::Cell;
@@ -38,7 +38,7 @@ impl<const N: usize> Image<N> for Nowhere {
     }
 }
 
-/// One message per line `PREFIX ...`.
+/// Makes a message of each line `PREFIX ...`.
 fn tell(text: &str, flags: u16) -> Vec<u8> {
     let mut told = Vec::new();
     for (n, line) in text.lines().enumerate() {

@@ -15,12 +15,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
-/// What to capture.
+/// Specification of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     /// Edges; see [`point`](crate::point).
     pub points: Vec<String>,
-    /// True if drops are wanted: those of one element, or all (`Some(None)`).
+    /// Captured drops: those of one element, or of all (`Some(None)`); `None` for no drops.
     pub drops: Option<Option<String>>,
     /// Packets after which the capture ends; `None` = when the client goes.
     pub count: Option<u64>,
@@ -32,7 +32,7 @@ pub struct Spec {
 
 /// Records that wait for the control side, all workers together.
 const ROOM: usize = 4096;
-/// How often the client is told of losses, and it is looked whether it still listens.
+/// Interval at which the client is told of losses, and its connection is checked.
 const STEP: Duration = Duration::from_millis(200);
 /// Bytes after which a piece goes to the client even if more records wait.
 const PIECE: usize = 64 * 1024;
@@ -51,7 +51,10 @@ pub struct Capture {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Capture {
-    /// Sets the taps. A failure says what is wrong with the request.
+    /// Sets the taps.
+    ///
+    /// # Errors
+    /// The request is wrong; the text says how.
     pub fn start(control: &Arc<Control>, spec: Spec) -> Result<Capture, Failure> {
         let plan = control.router().plan();
         let wrong = |e: String| Failure::new(422, e);

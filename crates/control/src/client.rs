@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long a process may take to end.
+/// Time limit for a process to end.
 const END_MAX: Duration = Duration::from_secs(30);
 
 /// A client of one process, or of one router of it.
@@ -43,7 +43,7 @@ impl Client {
         self.router.is_some()
     }
 
-    /// Where what is asked stands.
+    /// Path of a request, with the router's name.
     fn place(&self, target: &str) -> String {
         match (&self.router, target.strip_prefix("/v1/")) {
             (Some(router), Some(rest)) => format!("/v1/routers/{}/{rest}", encode(router)),

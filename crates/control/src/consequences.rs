@@ -1,4 +1,4 @@
-//! One wrong value of a variable is wrong wherever the variable is used: it is told once.
+//! Consequences of a wrong variable: a wrong value is reported once, not wherever the variable is used.
 
 use lang::{Diagnostic, Router, SourceMap, count};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Which processors threads run on: workers on their own, everything else elsewhere.
+//! Processors of threads: workers run on their own, all other threads elsewhere.
 
 use engine::element::Runs;
 use engine::plan::Plan;
@@ -39,8 +39,8 @@ pub fn pin(workers: &Workers, cores: &[usize]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is odd about the workers of a router that is alone: more of them than processors that the caller may use, or some
-/// without anything to do.
+/// Warnings about the workers of a router that is alone: more of them than usable processors, or some without anything
+/// to do.
 pub fn odd_workers(plan: &Plan) -> Vec<Diagnostic> {
     let processors = sched_getaffinity(None).map_or(usize::MAX, |set| set.count() as usize);
     odd_workers_on(plan, processors)

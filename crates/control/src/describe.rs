@@ -14,15 +14,15 @@ pub struct Description {
     pub devices: Vec<Device>,
     /// Workers and what they run.
     pub workers: Vec<Worker>,
-    /// Where packets change worker.
+    /// Edges at which packets change worker.
     pub crossings: Vec<Crossing>,
-    /// Where packets go to the workers that own their buckets.
+    /// Elements that send packets to the workers that own their buckets.
     pub steered: Vec<Steered>,
     /// Names of elements that are run as one loop, for each such loop that is no part of another.
     pub loops: Vec<Vec<String>>,
-    /// Names of receivers whose packets come without annotations, since nobody looks at any.
+    /// Names of receivers whose packets come without annotations, as no element reads any.
     pub bare: Vec<String>,
-    /// Names of receivers whose super-frames (TCP that nobody has cut yet) are carried whole, as far as elements do.
+    /// Names of receivers whose super-frames (uncut TCP) are carried whole, as far as elements can.
     pub super_frames: Vec<String>,
     /// Elements.
     pub elements: Vec<Element>,
@@ -35,7 +35,7 @@ pub struct Description {
 /// A device to open.
 #[derive(Clone, Debug, Serialize)]
 pub struct Device {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Receive queues.
     pub rx_queues: usize,
@@ -46,11 +46,11 @@ pub struct Device {
 /// A worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct Worker {
-    /// Its number.
+    /// Number of the worker.
     pub worker: usize,
     /// Elements that have a copy here.
     pub elements: usize,
-    /// Those that start work: tasks, and users of device queues.
+    /// Elements that start work: tasks, and users of device queues.
     pub starts: Vec<Start>,
 }
 
@@ -63,7 +63,7 @@ pub struct Start {
     pub class: String,
     /// True if it is a task; else packets come to it.
     pub task: bool,
-    /// Its device.
+    /// Device of the element.
     pub device: Option<String>,
     /// Queues of the device.
     pub queues: Vec<usize>,

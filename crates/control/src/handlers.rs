@@ -1,11 +1,11 @@
-//! Lists of handlers, and those of the router as a whole, as in Click.
+//! Lists of handlers, and Click's handlers of the router as a whole.
 
 use crate::state::Control;
 use crate::view;
 use engine::graph::standard;
 use engine::plan::{Plan, PlanElement};
 
-/// Of the router: name, sentence.
+/// Handlers of the router: name and sentence.
 pub const GLOBAL: [(&str, &str); 6] = [
     ("version", "version of the program"),
     ("list", "the elements: their number, then one name a line"),
@@ -25,7 +25,7 @@ pub const GLOBAL: [(&str, &str); 6] = [
     ),
 ];
 
-/// The handlers of an element, those of its class first.
+/// Handlers of an element, those of its class first.
 pub(crate) fn list(plan: &Plan, element: &PlanElement) -> Vec<view::Handler> {
     let own = (element.class.handlers)();
     let mut all: Vec<view::Handler> = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn global(control: &Control, name: &str) -> Option<String> {
     Some(text)
 }
 
-/// True if a handler is the balancer's: `balance`, or that of an element that steers.
+/// True if a handler belongs to the balancer: `balance`, or that of an element that steers.
 pub(crate) fn is_balance(control: &Control, path: &str) -> bool {
     let plan = control.router.plan();
     let steers = |name: &str| {

@@ -14,26 +14,26 @@ use std::time::{Duration, Instant};
 pub use tracing::level_filters::LevelFilter as Level;
 use tracing_subscriber::fmt;
 
-/// How long a line waits until somebody makes room for it.
+/// Time that a line waits for room.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Who waits for the last words of a program waits longer.
+/// Time that a program's last lines wait.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
-/// So many bytes a pipe takes at once if it says that it takes some (PIPE_BUF).
+/// Number of bytes that a pipe accepts at once if it accepts any (PIPE_BUF).
 const PIECE: usize = 4096;
 
-/// How a line looks.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// True if lines are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
-/// What is written to standard error line by line.
+/// Lines for standard error.
 static LINES: Mutex<Lines> = Mutex::new(Lines { lost: 0 });
 
 /// Starts logging for the process; a second call changes nothing.
@@ -61,11 +61,11 @@ pub fn write(lines: &str) {
     out.write(io::stderr().as_fd(), lines.as_bytes());
 }
 
-/// Has a panic end the process, by SIGABRT, with what has happened and a backtrace on standard error.
+/// Makes a panic end the process, by SIGABRT, with a message and a backtrace on standard error.
 ///
-/// Without one of its threads a router looks alive and is not: packets stay where they are, or nobody answers any more.
-/// Ended, it is started again by whoever keeps it (systemd, `ashlar keep`), and that in the time that a start takes. So
-/// nothing may catch a panic and go on, and nothing can: it ends before the stack is unwound.
+/// A router that has lost one of its threads looks alive and is not: packets stay where they are, or requests are not
+/// answered. If it ends, its supervisor (systemd, `ashlar keep`) starts it again, in the time that a start takes. So no
+/// code may catch a panic and continue, and none can: the process ends before the stack is unwound.
 pub fn end_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         // Not the lines of the log: who panics may have them.
@@ -84,7 +84,7 @@ pub fn end_on_panic() {
     }));
 }
 
-/// What the log is written to.
+/// Output of the log.
 struct Writer;
 
 impl io::Write for Writer {
@@ -101,7 +101,7 @@ impl io::Write for Writer {
 
 /// Lines on their way out.
 struct Lines {
-    /// How many were lost since one was written.
+    /// Number of lines lost since one was written.
     lost: u64,
 }
 

@@ -84,7 +84,7 @@ impl Text {
         self.family("gauge", name, help)
     }
 
-    /// All families.
+    /// Text of all families.
     pub fn finish(self) -> String {
         self.families.into_iter().map(|(_, text)| text).collect()
     }
@@ -98,8 +98,8 @@ impl Text {
         self.of_process(stats);
     }
 
-    /// What is counted of one router of several, with its name as a label. `first`: what is the process's has not been
-    /// added by another one.
+    /// Adds the counts of one router of several, with its name as a label. `first` is true for the router that also
+    /// brings the process's counts.
     pub fn router_of_many(&mut self, info: &Info, stats: &Stats, first: bool) {
         self.build(info);
         self.router = Some(info.name.clone());
@@ -152,7 +152,7 @@ impl Text {
             .sample(&[], stats.pool.bytes);
     }
 
-    /// What is counted of the kernel that the router follows: kind, name, sentence, value.
+    /// Adds the counts of a followed kernel: kind, name, sentence, value.
     pub fn kernel(&mut self, counts: &[(&str, &str, &str, u64)]) {
         for (kind, name, help, value) in counts {
             let end = if *kind == "counter" { "_total" } else { "" };
@@ -161,7 +161,7 @@ impl Text {
         }
     }
 
-    /// What elements say by their handler `metrics`: a line for each sample, `NAME VALUE LABEL=WORD...`. A name that ends in
+    /// Adds samples from elements' handlers `metrics`: one line each, `NAME VALUE LABEL=WORD...`. A name that ends in
     /// `_total` is a counter's. Other lines are left out.
     pub fn samples(&mut self, elements: &[(String, String)]) {
         let is_name = |word: &str| {

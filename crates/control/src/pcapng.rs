@@ -92,7 +92,7 @@ pub fn lost(interface: u32, time: u64, lost: u64) -> Vec<u8> {
         .finish()
 }
 
-/// What a reader finds.
+/// Result of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// An interface: name, link type.

@@ -1,4 +1,4 @@
-//! Where a capture looks, as a user spells it: `a -> b`, `a[1]`, `[0]a`, `a`.
+//! Points of a capture, in a user's notation: `a -> b`, `a[1]`, `[0]a`, `a`.
 
 use engine::plan::{Edge, Plan};
 use engine::tap::Point;
@@ -6,7 +6,7 @@ use engine::tap::Point;
 /// A place to look at, with the name that captures give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// For the engine.
+    /// The point for the engine.
     pub point: Point,
     /// An edge as the language spells it.
     pub name: String,
@@ -108,7 +108,7 @@ pub fn parse(plan: &Plan, text: &str) -> Result<Vec<Place>, String> {
     Ok(edges.into_iter().map(|edge| place(plan, edge)).collect())
 }
 
-/// What enters an element, or leaves it if nothing can enter.
+/// Edges into an element, or out of it if it has no inputs.
 fn around(plan: &Plan, node: usize) -> Vec<&Edge> {
     let into: Vec<&Edge> = plan.edges.iter().filter(|e| e.to.0 == node).collect();
     if into.is_empty() {

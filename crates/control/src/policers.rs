@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// How often it is looked.
+/// Interval of checks.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
-/// How often a class is told of at most.
+/// Minimum interval of reports for a class.
 const AGAIN: Duration = Duration::from_secs(600);
 
 /// Drop counts by class and policer, from the last look.
@@ -56,7 +56,7 @@ impl Control {
 }
 
 impl Policed {
-    /// How many drops are to be told of.
+    /// Number of drops to report.
     fn more(&self, element: &str, class: &str, drops: u64) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all

@@ -32,32 +32,32 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 use tracing::info;
 
-/// What all routers of a process have in common.
+/// Shared state of all routers of a process.
 pub struct Common {
     /// The process's name.
     pub name: String,
     /// The classes.
     pub registry: Registry,
-    /// The ports of a router that has the process for itself. Those of several are made from it.
+    /// Ports of a router that is alone in the process. Those of several routers are made from it.
     pub ports: Arc<Directory>,
     /// The workers.
     pub workers: Arc<Workers>,
-    /// What random numbers follow from.
+    /// Seed of random numbers.
     pub seed: Seed,
-    /// How routers wait for a routing daemon (FPM), if they shall.
+    /// Settings of waiting for a routing daemon (FPM), if wanted.
     pub fpm: Option<Listen>,
-    /// How load is spread over workers: what is written to the handler `balance`.
+    /// Load balancing of the workers: the value for the handler `balance`.
     pub balance: &'static str,
 }
 
 /// The file that describes the routers of a process.
 #[derive(Clone)]
 pub struct File {
-    /// It, with the definitions of the command line, which all graphs get.
+    /// The file, with the definitions of the command line, which all graphs get.
     pub source: Source,
     /// The namespace of routers that name none.
     pub netns: Option<String>,
-    /// Where isolated routers have their files.
+    /// Folder of isolated routers' files.
     pub folder: PathBuf,
 }
 
@@ -67,7 +67,7 @@ pub struct Process {
     routers: RwLock<Vec<Arc<Control>>>,
     /// `None` where the router comes from a Click file.
     file: Option<Mutex<File>>,
-    /// The same as the process was started with.
+    /// The file with which the process was started.
     own: Option<File>,
     /// Held while that is taken up: one at a time. Who only reads does not wait for it.
     changing: Mutex<()>,
@@ -82,26 +82,26 @@ pub struct Process {
 
 /// A router that is described, and its plan.
 pub struct Planned {
-    /// What the file says.
+    /// Section of the file.
     pub section: Section,
-    /// Its ports.
+    /// Ports of the router.
     pub ports: Arc<Directory>,
-    /// Its graph, read and planned as far as its mistakes allow; an isolated router's gate.
+    /// Graph of the router, compiled as far as its mistakes allow; for an isolated router, its gate's.
     pub compiled: Compiled,
-    /// The router behind the gate, and what was said of its own graph.
+    /// Router behind the gate, and its own compiled graph.
     pub isolated: Option<(Isolated, Compiled)>,
 }
 
 impl Planned {
-    /// Its graphs.
+    /// Graphs of the router.
     fn graphs(&self) -> impl Iterator<Item = &Compiled> {
         let own = self.isolated.as_ref().map(|(_, own)| own);
         own.into_iter().chain([&self.compiled])
     }
 }
 
-/// Plans all routers of a file for so many workers. `ports` opens a router's directory; what it says if it cannot is a
-/// mistake of the file. So are ports that two of them use.
+/// Plans all routers of a file for a number of workers. `ports` makes a router's directory; its errors are mistakes of
+/// the file. So are ports that two routers use.
 pub fn plan_all(
     parsed: &mut Parsed,
     registry: &Registry,
@@ -206,7 +206,7 @@ pub fn text_of_all(parsed: &Parsed, all: &[Planned]) -> String {
     std::iter::once(parsed.text()).chain(graphs).collect()
 }
 
-/// The same as a JSON array.
+/// The diagnostics as a JSON array.
 pub fn json_of_all(parsed: &Parsed, all: &[Planned]) -> serde_json::Value {
     let own = lang::to_json(&parsed.diagnostics, &parsed.map);
     let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::json);
@@ -394,7 +394,7 @@ impl Process {
         threads.spawn_blocking(move || process.keeper.run(|| process.routers()));
     }
 
-    /// Nothing waits for the routers any more.
+    /// Ends all waiting of the routers.
     pub(crate) fn end(&self) {
         self.keeper.end();
         self.isolated.end_all();
@@ -532,7 +532,8 @@ impl Process {
         }
     }
 
-    /// Replaces configurations, or says what would change: of one router, or of all that the file describes.
+    /// Replaces configurations, or reports the changes without applying them: of one router, or of all that the file
+    /// describes.
     pub fn reload(
         &self,
         router: Option<&str>,
@@ -560,12 +561,12 @@ impl Process {
 }
 
 impl File {
-    /// What it describes.
+    /// Parses the file.
     pub fn parse(&self) -> Parsed {
         self.parse_for(None)
     }
 
-    /// As [`parse`](Self::parse), and if only one router is wanted, the graphs of others are not read.
+    /// Like [`parse`](Self::parse), but if only one router is wanted, the graphs of others are not read.
     fn parse_for(&self, only: Option<&str>) -> Parsed {
         let folder = self.source.path.as_deref().and_then(Path::parent);
         let folder = folder.unwrap_or(Path::new("."));

@@ -99,7 +99,7 @@ impl Control {
         }
     }
 
-    /// What becomes of the router if this is its configuration and share.
+    /// Changes to the router if this were its configuration and share.
     pub(crate) fn would_change(
         &self,
         source: &Source,
@@ -148,7 +148,7 @@ impl Control {
         replaced
     }
 
-    /// As [`replace`](Self::replace), but the bounds are those of what could not be taken up.
+    /// Like [`replace`](Self::replace), but after a failure the bounds are those of the refused configuration.
     fn try_to_replace(
         &self,
         source: Source,
@@ -228,7 +228,10 @@ impl Control {
         lost
     }
 
-    /// Has all workers take a plan up, or none; those that are late. The error is a sentence.
+    /// Makes all workers adopt a plan, or none; returns the late ones.
+    ///
+    /// # Errors
+    /// A sentence.
     fn reload_to(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
         let begins = self.follow_kernel(plan)?;
         self.router.reload(plan).inspect_err(|_| {
@@ -292,7 +295,7 @@ fn reply(compiled: &Compiled, changes: Changes, good: bool) -> ReloadReply {
     }
 }
 
-/// What differs between two plans, by name.
+/// Differences between two plans, by name.
 fn changes(old: &Plan, new: &Plan) -> Changes {
     let same_class = |a: &Plan, b: &Plan, n: usize| {
         let element = &a.elements[n];

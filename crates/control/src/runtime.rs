@@ -37,11 +37,11 @@ impl Ended {
     }
 }
 
-/// What is served beside the routers.
+/// Services beside the routers.
 pub struct Serve {
     /// The API's socket.
     pub socket: Option<Socket>,
-    /// Where only metrics are served.
+    /// Listener that serves metrics only.
     pub metrics: Option<TcpListener>,
 }
 
@@ -217,7 +217,7 @@ fn tell_alive(process: &Process) {
     error!("the service manager's watchdog is not told that all is well: {wrong}");
 }
 
-/// Has elements know ports by the addresses that these have now, should one have changed.
+/// Updates elements whose ports have changed address.
 fn follow_addresses(process: &Process) {
     for router in process.routers() {
         if let Err(failure) = router.follow_addresses() {
@@ -243,9 +243,12 @@ fn follow_devices(process: &Process) {
 struct NamespaceWatch(BTreeSet<String>);
 
 impl NamespaceWatch {
-    /// Ends a router if the name of its namespace stands for another one: the router would follow daemons that nobody
-    /// can reach. Entering that takes rights that were given up, and nothing known holds there. If the router is alone
-    /// this fails, with a sentence.
+    /// Ends a router if the name of its namespace now stands for another one, as the router would follow daemons that
+    /// nobody can reach. Entering the new one needs rights that were given up, and none of the known state is valid
+    /// there.
+    ///
+    /// # Errors
+    /// The router is alone; a sentence.
     fn look(&mut self, process: &Arc<Process>) -> Result<(), String> {
         let routers = process.routers();
         self.0
@@ -281,7 +284,7 @@ impl NamespaceWatch {
     }
 }
 
-/// What was last seen of ports, by router and name, so that changes are said once.
+/// Last known link states of ports, by router and name, so that changes are reported once.
 #[derive(Default)]
 struct PortWatch(BTreeMap<(String, String), bool>);
 

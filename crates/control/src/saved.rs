@@ -1,12 +1,12 @@
-//! Settings of handlers that a restart keeps: a text of lines `ELEMENT.HANDLER VALUE`, in a file beside the configuration
-//! (`edge.saved` for `edge.click`), which a router reads when it starts.
+//! Saved settings of handlers, which a restart keeps: lines `ELEMENT.HANDLER VALUE`, in a file beside the configuration
+//! (`edge.saved` for `edge.click`), which a router reads at its start.
 //!
-//! Two kinds are kept. A class with a handler `changes` tells the lines for its handler `ctrl` that make of its configuration
-//! what it has now. A handler that can be read and set is kept with the value that was set last. All else that was set is
-//! named, so that nobody takes it for kept.
+//! Two kinds are kept. A class with a handler `changes` returns the lines for its handler `ctrl` that turn its
+//! configuration into its present state. A handler that can be read and set is kept with its last value. All other
+//! settings are named, so that nobody takes them for kept.
 //!
-//! `ELEMENT.configured FINGERPRINT` says what the element's configuration was. If the text has another by then, or a file that it
-//! names another content, the text decides: an old setting must not undo a newer rule of a firewall.
+//! `ELEMENT.configured FINGERPRINT` identifies the element's configuration. If the text, or a file that it names, has
+//! changed by the next start, the text decides: an old setting must not undo a newer rule of a firewall.
 
 use crate::handlers;
 use crate::state::{Control, Failure};
@@ -115,7 +115,7 @@ impl Control {
         Ok(text)
     }
 
-    /// The same by element.
+    /// Saved settings by element.
     pub(crate) fn kept(&self) -> Result<Vec<Kept>, Failure> {
         let plan = self.router().plan();
         let settings = self.settings.lock().clone();
@@ -194,7 +194,7 @@ impl Control {
         }
     }
 
-    /// Takes up what was saved; what does not fit any more is left out with a warning.
+    /// Restores saved settings; those that no longer fit are left out with a warning.
     pub(crate) fn restore(&self, file: PathBuf) {
         let shown = file.display().to_string();
         let text = std::fs::read_to_string(&file);
@@ -215,7 +215,7 @@ impl Control {
         info!(file = shown, lines = count, "what was saved counts again");
     }
 
-    /// The same of one element; how many lines count.
+    /// Restores the settings of one element; returns the number of valid lines.
     fn restore_element(&self, file: &str, lines: &[(&str, &str)]) -> usize {
         let plan = self.router().plan();
         let name = lines[0].0.rsplit_once('.').map(|(name, _)| name);

@@ -1,4 +1,4 @@
-//! Where a router's UNIX socket lies, and that only one router listens at a path.
+//! UNIX sockets of routers: their paths, and the guarantee that one router listens at a path.
 
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
@@ -35,7 +35,7 @@ pub fn path_of(name: &str) -> PathBuf {
 
 /// A listening socket whose file goes when it is dropped.
 pub struct Socket {
-    /// Its file.
+    /// Path of the socket.
     pub path: PathBuf,
     listener: UnixListener,
 }
@@ -127,8 +127,11 @@ fn make_folder(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The socket that a subcommand means: the one named (a path, or a router's name), else that of `$ASHLAR_SOCKET`, else the
-/// only one there is. The error is a sentence.
+/// The socket that a subcommand uses: the named one (a path, or a router's name), otherwise `$ASHLAR_SOCKET`, otherwise
+/// the only one that exists.
+///
+/// # Errors
+/// A sentence.
 pub fn find(wanted: Option<&str>) -> Result<PathBuf, String> {
     let usual = std::env::var("ASHLAR_SOCKET").ok();
     match wanted.or(usual.as_deref().filter(|usual| !usual.is_empty())) {

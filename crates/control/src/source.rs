@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A configuration as the user gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Its name in messages: the path as it was typed, or `standard input`.
+    /// Name in messages: the path as typed, or `standard input`.
     pub name: String,
     /// The file, if it can be read again.
     pub path: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Source {
     pub definitions: Vec<(String, String)>,
     /// The file describes a cluster, and the text is what this server of it runs.
     pub server: Option<String>,
-    /// What frames between the cluster's servers name by numbers.
+    /// Numbers in frames between the cluster's servers.
     pub numbers: Option<Numbers>,
     /// Routes that each routing table may have; `None` = no bound.
     pub routes: Option<u32>,
@@ -83,7 +83,10 @@ impl Source {
         })
     }
 
-    /// What a server of a cluster runs, if this is the file that describes it. The error is a sentence.
+    /// Configuration of a server of a cluster, if this file describes it.
+    ///
+    /// # Errors
+    /// A sentence.
     pub fn of_server(&self, of: &Description, server: &str) -> Result<Source, String> {
         let number = of.number(server);
         let number = number.map_err(|why| format!("{}: {why}", self.name))?;
@@ -109,7 +112,10 @@ impl Source {
         read
     }
 
-    /// The same file as it is now, with `changes` to its definitions. The error is a sentence.
+    /// The same file with its present content, with `changes` to its definitions.
+    ///
+    /// # Errors
+    /// A sentence.
     pub fn again(&self, changes: &[(String, String)]) -> Result<Source, String> {
         let Some(path) = &self.path else {
             return Err("the configuration came from standard input: name a file".to_owned());
@@ -157,7 +163,7 @@ impl Source {
 
 /// A configuration, read and planned as far as its mistakes allow.
 pub struct Compiled {
-    /// All texts, to show places in them.
+    /// All texts, for places in messages.
     pub map: SourceMap,
     /// The flattened graph.
     pub router: lang::Router,
@@ -206,7 +212,7 @@ impl Compiled {
     }
 }
 
-/// What is wrong with the definition of a variable that no text mentions.
+/// Diagnostic for the definition of a variable that no text mentions.
 pub(crate) fn unknown_variable(name: &str, known: &BTreeSet<String>, is_error: bool) -> Diagnostic {
     let make = match is_error {
         true => Diagnostic::error,

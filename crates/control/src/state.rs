@@ -37,7 +37,7 @@ pub struct Control {
     pub(crate) ending: AtomicBool,
     source: Mutex<Source>,
     own: Mutex<Source>,
-    /// Where what was set is kept for the next start.
+    /// File of saved settings for the next start.
     pub(crate) saved: OnceLock<PathBuf>,
     /// Settings to be saved in that file.
     pub(crate) settings: saved::Settings,
@@ -48,7 +48,7 @@ pub struct Control {
     changing: Mutex<()>,
     pub(crate) reloads: AtomicU64,
     tap_interfaces: Mutex<TapInterfaces>,
-    /// What follows the kernel's routes, once a configuration has had a use for them.
+    /// Follower of the kernel's routes, once a configuration has had a use for them.
     netlink: Mutex<Option<Netlink>>,
     xfrm: Mutex<Option<Xfrm>>,
     fpm: Option<Listen>,
@@ -88,7 +88,7 @@ impl From<AskError> for Failure {
     }
 }
 
-/// What one worker answers about its counts, all at one moment.
+/// A worker's counts, all at one moment.
 pub(crate) struct Answer {
     plan: Arc<Plan>,
     pub(crate) stats: Vec<NodeStats>,
@@ -99,13 +99,13 @@ pub(crate) struct Answer {
     buffers: isize,
 }
 
-/// How a router is started.
+/// Parameters of starting a router.
 pub struct Start {
-    /// Its name.
+    /// Name of the router.
     pub name: String,
     /// The configuration.
     pub source: Source,
-    /// Its plan.
+    /// Plan of the router.
     pub plan: Arc<Plan>,
     /// The classes, for reloads.
     pub registry: Registry,
@@ -113,13 +113,13 @@ pub struct Start {
     pub ports: Arc<Directory>,
     /// The process's workers.
     pub workers: Arc<Workers>,
-    /// Its share of them.
+    /// Share of the workers.
     pub share: Share,
-    /// How load is spread over them: what is written to the handler `balance`.
+    /// Load balancing of the workers: the value for the handler `balance`.
     pub balance: &'static str,
     /// Seed of random numbers.
     pub seed: Seed,
-    /// How to wait for a routing daemon whose routes take the place of the kernel's, if one shall (FPM).
+    /// Settings of waiting for a routing daemon whose routes replace the kernel's (FPM), if wanted.
     pub fpm: Option<Listen>,
 }
 
@@ -156,8 +156,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Nothing waits for the router any more, and it moves no more packets. Its TAP interfaces stay, but the service
-    /// manager keeps them no longer.
+    /// Ends all waiting for the router, and its moving of packets. Its TAP interfaces stay, but the service manager
+    /// keeps them no longer.
     pub(crate) fn end(&self, process_ends: bool) {
         self.ending.store(true, Ordering::Release);
         // This also wakes who waits for the end. Workers that do not answer end with the process.
@@ -181,12 +181,12 @@ impl Control {
             .for_each(|name| self.ports.close(name));
     }
 
-    /// Its name.
+    /// Name of the router.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its share of the workers.
+    /// Share of the workers.
     pub fn share(&self) -> Share {
         *self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,7 +254,7 @@ impl Control {
         drop(left);
     }
 
-    /// What has been heard of the kernel: kind, name, sentence, value. Nothing if it is not followed.
+    /// Counts of following the kernel: kind, name, sentence, value. Empty if it is not followed.
     pub(crate) fn kernel_counts(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
         let of_routes = self.with_netlink(|netlink| netlink.counts().list());
         let of_ipsec = self.with_xfrm(|xfrm| xfrm.counts().list());
@@ -318,7 +318,7 @@ impl Control {
         &self.router
     }
 
-    /// What spreads load over the workers.
+    /// Balancer of load over the workers.
     pub fn balance(&self) -> &Balance {
         &self.balance
     }
@@ -427,8 +427,8 @@ impl Control {
         Ok(self.view(&plan, &answers))
     }
 
-    /// Each worker's longest turn, awake, since this was last asked. Workers are not disturbed: what they do
-    /// meanwhile counts to one of the two answers.
+    /// Each worker's longest turn, awake, since the last call. Workers are not disturbed: a concurrent turn counts in
+    /// one of the two answers.
     pub fn longest_turns(&self) -> Vec<view::Longest> {
         let take = |n: &AtomicU64| n.swap(0, Ordering::Acquire);
         (0..self.router.workers())

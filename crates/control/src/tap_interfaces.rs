@@ -1,9 +1,9 @@
-//! The TAP interfaces by which a kernel and its daemons know the router's devices.
+//! TAP interfaces by which a kernel and its daemons know the router's devices.
 //!
-//! A TAP interface looks like its device (address, MTU, carrier), also after either has changed, and outlives
-//! the router, as does what operators and daemons have set on it. Of what a device decides they may set a lesser MTU. A card
-//! that is the router's alone (DPDK) takes over an address and a larger MTU that they set, until the router ends. They may
-//! rename it: who it is is known by its queues.
+//! A TAP interface looks like its device (address, MTU, carrier), also after either has changed. It outlives the
+//! router, as do the settings of operators and daemons on it. Of the device's properties they may set a lesser MTU. A
+//! card that is the router's alone (DPDK) takes over an address and a larger MTU that they set, until the router ends.
+//! They may rename the interface: its queues identify it.
 
 use crate::service;
 use elements::device::vlan::carrier;
@@ -15,22 +15,22 @@ use std::io;
 use std::sync::{Arc, Weak};
 use tracing::{info, warn};
 
-/// Those that are open, by name.
+/// Open interfaces, by name.
 #[derive(Default)]
 pub(crate) struct TapInterfaces {
     open: BTreeMap<String, TapInterface>,
-    /// Those that were deleted and cannot be made again, said once.
+    /// Interfaces that were deleted and cannot be made again; reported once.
     lost: BTreeSet<String>,
 }
 
 struct TapInterface {
     tap: Weak<Tap>,
-    /// The device that it was last made to look like, and what came of it.
+    /// State of the device that it last copied, and the result.
     shown: Option<Look>,
     found: Option<Look>,
 }
 
-/// How a device looks from its TAP interface's side, or that interface.
+/// Visible state of a device or of its TAP interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     mac: [u8; 6],
@@ -133,7 +133,7 @@ impl TapInterfaces {
 }
 
 impl TapInterface {
-    /// Has a TAP outlive the router.
+    /// Makes a TAP outlive the router.
     fn adopted(tap: &Arc<Tap>, kept_as: &str) -> TapInterface {
         if let Err(e) = tap.keep() {
             warn!(
@@ -147,9 +147,9 @@ impl TapInterface {
         TapInterface { tap, shown, found }
     }
 
-    /// Makes it look like its device, if one of them has changed. What is right already is not set again, as
-    /// daemons would hear of a change, and what cannot be set is not tried again before there is another one.
-    /// A device that is the TAP interface's `own` is asked to take over the address and the MTU that others have set.
+    /// Copies the state of its device, if either has changed. Correct values are not set again, as daemons would see a
+    /// change. Values that cannot be set are not tried again before the next change. A device that is the TAP
+    /// interface's `own` is asked to take over the address and the MTU that others have set.
     fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
         // One that was there before the router keeps its carrier while the other end of its device is about to come again.
         if self.shown.is_none() && port.is_settling() && !tap.is_new() {
@@ -203,8 +203,8 @@ impl TapInterface {
     }
 }
 
-/// Has the device `take` what others have set on its TAP interface, if they have; otherwise, or if it cannot, has the TAP
-/// interface `show` what the device has. Both values are then what they have become.
+/// Makes the device `take` a value that others have set on its TAP interface. Otherwise, or if it cannot, the TAP
+/// interface must `show` the device's value. Both values are then up to date.
 fn settle<T: Copy>(
     tap: &Tap,
     what: &str,

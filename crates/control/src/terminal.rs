@@ -18,7 +18,7 @@ pub struct Pause {
 /// Why a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its time is over.
+    /// The time is over.
     Time,
     /// `q`, Ctrl-C or a signal.
     Quit,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-/// What to follow.
+/// Specification of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Packets to follow, on all workers together.
@@ -26,7 +26,7 @@ pub struct Spec {
 pub const COUNT_MAX: u16 = 500;
 /// Records that wait for control, all workers together; also the most steps that are kept.
 const ROOM: usize = 65_536;
-/// How long nothing must happen before packets that stay somewhere are taken as held.
+/// Silence after which packets that have not left count as held.
 const QUIET: Duration = Duration::from_millis(200);
 
 /// Numbers of packets; a later trace does not mistake packets of an earlier one for its own.
@@ -130,7 +130,7 @@ fn collect(
 
 #[derive(Default)]
 struct Traced {
-    /// When its first step was, by the router's clock and by the machine's.
+    /// Time of its first step, by the router's clock and by the machine's.
     began: Option<(u64, Option<Instant>)>,
     steps: Vec<Step>,
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a file is that should be a configuration and is none, in a sentence: what it is and what was expected.
+//! Explanation of a file that should be a configuration and is none: the kind of file, and the expected one.
 
 use arguments::near::nearest;
 use std::io::{Error, ErrorKind};
@@ -64,7 +64,7 @@ fn configurations(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What bytes are that are no UTF-8: `bad` is the first that is not.
+/// Error text for bytes that are not UTF-8; `bad` is the offset of the first such byte.
 pub(crate) fn not_text(name: &str, bytes: &[u8], bad: usize) -> String {
     let expected = "a configuration is a text in the Click language";
     let known: [(&[u8], &str); 10] = [
@@ -93,7 +93,7 @@ pub(crate) fn not_text(name: &str, bytes: &[u8], bad: usize) -> String {
     )
 }
 
-/// What many take for a configuration.
+/// Kind of file that many take for a configuration.
 const CAPTURE: &str = "a capture of packets, which `FromDevice(pcap:FILE)` reads";
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fs::read_to_string;
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Its number.
+    /// Number of the user.
     pub id: u32,
     /// The number of its group.
     pub group: u32,
@@ -24,7 +24,7 @@ impl User {
         })
     }
 
-    /// As passwd(5) and group(5) have it.
+    /// Looks up a user in the texts of passwd(5) and group(5).
     fn of(name: &str, users: &str, groups: &str) -> Option<User> {
         let mut lines = users.lines().map(|line| line.split(':'));
         let mut fields = lines.find_map(|mut f| (f.next() == Some(name)).then_some(f))?;

@@ -1,7 +1,7 @@
-//! What the API says, as JSON: the shapes that server and client share.
+//! JSON types of the API, shared by server and client.
 //!
-//! Times are nanoseconds, cycles are those of the time-stamp counter, counts only grow while an
-//! element stays (a reload keeps them).
+//! Times are nanoseconds, cycles are those of the time-stamp counter. Counts only grow while an element stays (a reload
+//! keeps them).
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -20,33 +20,33 @@ pub struct Info {
     /// Nanoseconds since 1970 by the router's own clock, whose times traces and journals have.
     #[serde(default)]
     pub clock_ns: u64,
-    /// Where the configuration came from.
+    /// Source of the configuration.
     pub configuration: String,
     /// The configuration that a reload without a file, SIGHUP and a restart read.
     #[serde(default)]
     pub own: String,
-    /// Where a start looks for what was saved; nowhere if the configuration came from standard input.
+    /// File in which a start looks for saved settings; `None` if the configuration came from standard input.
     #[serde(default)]
     pub saved: Option<PathBuf>,
     /// Configurations taken up since the start, the first not counted.
     pub reloads: u64,
 }
 
-/// One of `GET /v1/routers`: a router of the process.
+/// A router of the process, in `GET /v1/routers`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Router {
-    /// Its name.
+    /// Name of the router.
     pub name: String,
-    /// Where its configuration came from.
+    /// Source of its configuration.
     pub configuration: String,
-    /// Its network namespace, if that is another than the process's.
+    /// Network namespace, if different from the process's.
     pub netns: Option<String>,
-    /// Its tickets.
+    /// Tickets of the router.
     pub share: u32,
-    /// Those of its group, if it has one.
+    /// Tickets of its group, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_share: Option<u32>,
-    /// Its priority: routers of a greater one go first.
+    /// Priority: routers of a greater one go first.
     pub priority: u8,
     /// Packets that it may hold on each worker; none = no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,29 +60,29 @@ pub struct Router {
     pub reloads: u64,
     /// Number of elements.
     pub elements: usize,
-    /// Its ports.
+    /// Ports of the router.
     pub ports: Vec<String>,
     /// True if it has ended by itself.
     pub ended: bool,
-    /// Its process, if it has one of its own; then elements and ports here are its gate's.
+    /// Its own process, if it has one; elements and ports here are then its gate's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolated: Option<Isolated>,
-    /// By worker: nanoseconds of turns in which it moved something.
+    /// By worker: nanoseconds of turns in which the router moved packets.
     pub busy_ns: Vec<u64>,
 }
 
 /// The process of a router that has one of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolated {
-    /// Whose rights it has.
+    /// User of the process.
     pub user: String,
-    /// How often it was started.
+    /// Number of starts.
     pub starts: u64,
     /// True if it runs.
     pub running: bool,
 }
 
-/// One of `GET /v1/elements`.
+/// An element, in `GET /v1/elements`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Element {
     /// Name.
@@ -102,7 +102,7 @@ pub struct Element {
 pub struct Handler {
     /// Name.
     pub name: String,
-    /// One sentence.
+    /// Description in one sentence.
     pub doc: String,
     /// True if it may be read.
     pub read: bool,
@@ -130,7 +130,7 @@ pub struct Stats {
     pub balance: Balance,
 }
 
-/// How buckets of flows lie over workers.
+/// Distribution of flows' buckets over workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Balance {
     /// Workers that have buckets; 0 where nothing is steered.
@@ -151,7 +151,7 @@ pub struct Balance {
 /// An indirection table.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Table {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
     /// Buckets by worker.
     pub buckets: Vec<usize>,
@@ -168,7 +168,7 @@ pub struct ElementStats {
     pub class: String,
     /// Names of its drop counters.
     pub drop_names: Vec<String>,
-    /// One for each worker with a copy.
+    /// One entry for each worker with a copy.
     pub copies: Vec<CopyStats>,
 }
 
@@ -189,33 +189,33 @@ pub struct CopyStats {
     pub drops: Vec<u64>,
     /// Packets that it holds now.
     pub held: u64,
-    /// If it is a task: how it ran.
+    /// Statistics of its task, if it has one.
     pub task: Option<Task>,
-    /// If it uses a device: what went through its queues.
+    /// Statistics of its device queues, if it uses a device.
     pub device: Option<DeviceUse>,
 }
 
-/// How a task ran.
+/// Statistics of a task.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Task {
     /// Runs.
     pub runs: u64,
     /// Runs that found nothing: empty polls.
     pub empty: u64,
-    /// Cycles of runs that moved packets, with all that the packets passed.
+    /// Cycles of runs that moved packets, including all elements that the packets passed.
     pub cycles: u64,
     /// Cycles of empty polls.
     pub empty_cycles: u64,
 }
 
-/// What went through the device queues of one copy.
+/// Traffic of the device queues of one copy.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceUse {
     /// The port.
     pub port: String,
     /// True if it receives; else it sends.
     pub receives: bool,
-    /// Its queues.
+    /// Numbers of the queues.
     pub queues: Vec<usize>,
     /// Packets.
     pub packets: u64,
@@ -237,7 +237,7 @@ pub struct WorkerStats {
     pub asleep_ns: u64,
     /// Sleeps.
     pub sleeps: u64,
-    /// Its longest turn.
+    /// Longest turn.
     #[serde(flatten)]
     pub longest: Longest,
     /// Packets that its elements hold.
@@ -262,9 +262,9 @@ pub struct Longest {
 /// A port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PortStats {
-    /// Its name in configurations.
+    /// Name in configurations.
     pub name: String,
-    /// Its driver.
+    /// Driver of the port.
     pub driver: String,
     /// MAC address.
     pub mac: String,
@@ -296,7 +296,7 @@ pub struct PoolStats {
     pub bytes: usize,
 }
 
-/// `POST /v1/reload`, what is sent.
+/// Body of `POST /v1/reload`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
@@ -306,13 +306,13 @@ pub struct ReloadRequest {
     /// Name of the configuration in messages.
     #[serde(default)]
     pub name: Option<String>,
-    /// Its file, absolute, for later reloads and libraries.
+    /// File, absolute, for later reloads and libraries.
     #[serde(default)]
     pub path: Option<String>,
-    /// If that file describes a cluster: the server of it whose configuration this is.
+    /// Server of a cluster whose configuration this is, if the file describes a cluster.
     #[serde(default)]
     pub server: Option<String>,
-    /// What frames between the servers of that cluster name by numbers.
+    /// Numbers in frames between the servers of that cluster.
     #[serde(default)]
     pub numbers: Option<crate::cluster::Numbers>,
     /// Definitions that change.
@@ -326,24 +326,24 @@ pub struct ReloadRequest {
     pub add: Option<String>,
 }
 
-/// `POST /v1/reload`, what is answered.
+/// Answer to `POST /v1/reload`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ReloadReply {
     /// True if the new configuration is good (and, unless it was a dry run, runs).
     pub good: bool,
-    /// What changes, if it is good.
+    /// Changes, if the configuration is valid.
     pub changes: Changes,
     /// Mistakes and warnings, as people read them.
     pub text: String,
-    /// The same for programs.
+    /// Diagnostics for programs.
     pub diagnostics: serde_json::Value,
-    /// What was read.
+    /// Source of the configuration.
     #[serde(default)]
     pub configuration: String,
-    /// What the next reload without a file, SIGHUP or restart reads, if that is another one.
+    /// Source that the next reload without a file, SIGHUP or restart reads, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// What becomes of each router, if a file that describes several was read.
+    /// Change of each router, if a file that describes several was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterChange>,
     /// Settings that handlers had made and that the reload has thrown away: `ELEMENT.HANDLER VALUE`, with the router's name
@@ -352,14 +352,14 @@ pub struct ReloadReply {
     pub lost: Vec<String>,
 }
 
-/// What a reload does to a router.
+/// Effect of a reload on a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouterChange {
-    /// Its name.
+    /// Name of the router.
     pub name: String,
     /// `add`, `remove`, `change` or `keep`.
     pub what: String,
-    /// What changes in its graph.
+    /// Changes in its graph.
     pub changes: Changes,
 }
 
@@ -374,7 +374,7 @@ impl Changes {
     }
 }
 
-/// What a reload changes, by name.
+/// Changes of a reload, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// Elements that are new (or have another class than before).
@@ -398,27 +398,27 @@ pub struct Changes {
     pub closed: Vec<String>,
 }
 
-/// What an error says.
+/// Body of an error.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Wrong {
     /// A sentence.
     pub error: String,
 }
 
-/// One packet of `GET /v1/trace`.
+/// A packet of `GET /v1/trace`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TracedPacket {
     /// From 1.
     pub number: usize,
     /// True if it came to an end: sent, discarded or dropped. Else it is held, or became another.
     pub over: bool,
-    /// Its first bytes where it was first seen.
+    /// First bytes of the packet where it was first seen.
     pub bytes: Vec<u8>,
-    /// Its way.
+    /// Path of the packet.
     pub steps: Vec<Step>,
 }
 
-/// One step of a packet.
+/// A step of a packet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Step {
     /// Nanoseconds since 1970, of the worker's turn.
@@ -427,7 +427,7 @@ pub struct Step {
     pub worker: usize,
     /// The element.
     pub element: String,
-    /// Its class.
+    /// Class of the element.
     pub class: String,
     /// The port.
     pub port: usize,
@@ -435,6 +435,6 @@ pub struct Step {
     pub what: String,
     /// The name of the drop.
     pub reason: Option<String>,
-    /// Its length here.
+    /// Length of the packet here, in bytes.
     pub len: usize,
 }

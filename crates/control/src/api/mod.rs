@@ -17,16 +17,15 @@
 //! | `POST /v1/reload` | replaces the configuration ([`ReloadRequest`](crate::view::ReloadRequest)) |
 //! | `POST /v1/stop` | ends the process |
 //!
-//! With `/v1/routers/NAME/` in the place of `/v1/` a request is about that router: the same answers, its own counts; `info`
-//! is about it, `reload` replaces its configuration, `stop` ends it alone. Without a name the only router is meant; where
-//! there are several, `info`, `stop` and `/metrics` (with a label `router`) are the whole process's, and `reload` reads the
-//! file that describes them.
+//! With `/v1/routers/NAME/` in place of `/v1/`, a request is about that router: the same answers with its own counts.
+//! `info` describes it, `reload` replaces its configuration, `stop` ends it alone. Without a name the only router is
+//! meant. If there are several, `info`, `stop` and `/metrics` (with a label `router`) cover the whole process, and
+//! `reload` reads the file that describes them.
 //!
-//! Errors are 4xx or 5xx with `{"error": "a sentence"}`. Whatever waits for workers runs on a
-//! blocking thread, a bounded number at a time, so a slow or hostile client holds up neither the
-//! workers nor other clients. Clients that come by TCP, who may be anybody, have places and threads of their own, one
-//! request each, and little time for it. Whoever takes nothing of an answer for half a minute is left; what is sent to us is
-//! taken if there is memory for all of it.
+//! Errors are 4xx or 5xx with `{"error": "a sentence"}`. Requests that wait for workers run on blocking threads, a
+//! bounded number at a time, so a slow or hostile client blocks neither the workers nor other clients. TCP clients, who
+//! may be anybody, have places and threads of their own, one request each, and little time for it. A client that reads
+//! nothing of an answer for half a minute is disconnected. A body is accepted if there is memory for all of it.
 
 mod patient;
 mod reply;
@@ -56,11 +55,11 @@ pub type Refusal = Failure;
 
 /// Largest value that a handler takes, in bytes: a million routes.
 const BODY_MAX: usize = 64 << 20;
-/// What the bodies of all requests may take together.
+/// Memory limit for the bodies of all requests together, in bytes.
 const BODIES_MAX: usize = 2 * BODY_MAX;
-/// In which they are counted, in bytes.
+/// Unit in which the memory of bodies is counted, in bytes.
 const PIECE: usize = 1024;
-/// How long a client may take to send its request, and to take something of its answer.
+/// Time limit for a client to send its request, and to read some of its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Wait after a failed accept: out of descriptors, most likely, until clients leave.
 const CALM: Duration = Duration::from_millis(100);
@@ -68,10 +67,10 @@ const CALM: Duration = Duration::from_millis(100);
 const CLIENTS_MAX: usize = 64;
 /// Requests at a time that wait for workers.
 const WORKING_MAX: usize = 8;
-/// Clients at a time that fetch metrics by TCP, and those of them that wait for workers.
+/// Maximum number of clients that fetch metrics by TCP, and of those that wait for workers.
 const FETCHING_MAX: usize = 32;
 const FETCHED_MAX: usize = 2;
-/// How long all that such a client wants may take.
+/// Time limit for the whole request of such a client.
 const FETCH_TIME: Duration = Duration::from_secs(10);
 
 /// Captures and traces at a time.
@@ -89,17 +88,17 @@ pub(crate) struct Api {
     reloading: Arc<Semaphore>,
     /// Room for bodies, in pieces.
     room: Arc<Semaphore>,
-    /// Only metrics are told.
+    /// True if only metrics are served.
     metrics_only: bool,
 }
 
 impl Api {
-    /// For those who may do all.
+    /// The full API.
     pub(crate) fn new(process: Arc<Process>) -> Api {
         Api::with_places(process, CLIENTS_MAX, WORKING_MAX)
     }
 
-    /// For those who fetch metrics. They take nothing away from the others.
+    /// The API for metrics only. Its clients take no places from others.
     pub(crate) fn of_metrics(process: Arc<Process>) -> Api {
         Api {
             metrics_only: true,
@@ -366,8 +365,7 @@ impl Api {
     }
 }
 
-/// What a router is asked that has no body and changes nothing but its own notes.
-/// What kind of answer a request gets.
+/// Content type of the answer to a request.
 fn kind_of(wanted: &Request) -> &'static str {
     match wanted {
         Request::Capture(_) => CAPTURE,
@@ -376,7 +374,7 @@ fn kind_of(wanted: &Request) -> &'static str {
     }
 }
 
-/// What an isolated router says of itself.
+/// Reads the `info` of an isolated router.
 async fn info_of(pieces: mpsc::Receiver<Bytes>) -> Result<view::Info, Refusal> {
     let text = remote::whole(pieces, remote::INFO_MAX).await?;
     serde_json::from_slice(&text).map_err(|e| {

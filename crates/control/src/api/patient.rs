@@ -8,11 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Fails what is written if the other end takes nothing for some time: who does not read would keep its place for ever.
+/// A stream whose writes fail if the other end reads nothing for some time: a client that does not read would keep its
+/// place for ever.
 pub(super) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Since something could not be written.
+    /// Timer since the first write that had to wait.
     waits: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a client may ask: a pure function from method, path and query, so that it can be fuzzed.
+//! Requests of clients: a pure function from method, path and query, so that it can be fuzzed.
 
 use super::Refusal;
 use crate::{capture, trace};
@@ -27,7 +27,7 @@ pub enum Request {
     Read {
         /// Element and handler.
         path: String,
-        /// What follows the handler's name.
+        /// Text after the handler's name.
         argument: String,
     },
     /// `PUT /v1/handlers/ELEMENT.HANDLER` with the value as body: writes a handler.
@@ -35,8 +35,8 @@ pub enum Request {
         /// Element and handler.
         path: String,
     },
-    /// `GET /v1/capture?point=a+->+b&drops=q&count=9&filter=udp&snaplen=96`: packets as pcapng.
-    /// `point` may come several times; `drops` without a value means those of all elements.
+    /// `GET /v1/capture?point=a+->+b&drops=q&count=9&filter=udp&snaplen=96`: packets as pcapng. `point` may come
+    /// several times; `drops` without a value means the drops of all elements.
     Capture(capture::Spec),
     /// `GET /v1/trace?count=3&from=eth0&snaplen=64&seconds=10`: the way of packets.
     Trace(trace::Spec),
@@ -51,8 +51,7 @@ pub enum Request {
 /// Longest path and query, together, in bytes.
 const TARGET_MAX: usize = 64 * 1024;
 
-/// Reads a request's first line: the router that is meant, if it is named, and what is asked of it. A refusal says what
-/// would be right.
+/// Parses a request's first line into the named router, if any, and the request. The error names a correct request.
 pub fn parse(
     method: &str,
     path: &str,
@@ -75,7 +74,7 @@ pub fn parse(
     ))
 }
 
-/// What is asked of a named router, as its own process is asked for it.
+/// Path of a request for a named router, as sent to that router's own process.
 pub(super) fn of_router(uri: &hyper::Uri) -> String {
     let all = uri.path_and_query().map_or("/", |all| all.as_str());
     let rest = all.strip_prefix("/v1/routers/").unwrap_or_default();
@@ -249,7 +248,7 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    /// Of the router that is not named.
+    /// Parses a request without a router's name.
     fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Request, Refusal> {
         let (router, request) = super::parse(method, path, query)?;
         assert_eq!(router, None);

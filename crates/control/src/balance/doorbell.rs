@@ -12,7 +12,7 @@ pub(super) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Rings. While nobody has heard it, that costs no more than a look.
+    /// Rings. While the doorbell is pending, that costs no more than a load.
     pub(super) fn ring(&self) {
         if self.rung.load(Ordering::Relaxed) || self.rung.swap(true, Ordering::AcqRel) {
             return;
@@ -22,7 +22,7 @@ impl Doorbell {
         }
     }
 
-    /// True if it was rung and nobody has heard it.
+    /// True if the doorbell is pending.
     pub(super) fn is_rung(&self) -> bool {
         self.rung.load(Ordering::Acquire)
     }

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use steer::{Moves, Pressure, Table};
 use tracing::warn;
 
-/// Of a table's buckets, one in so many moves at a time at least.
+/// Minimum fraction of a table's buckets that may move at a time: one in this number.
 const PARTS: usize = 16;
-/// How long packets are thought to wait for a move before one has been seen, and at least.
+/// Assumed time that packets wait for a move before one was measured, and its minimum.
 const WAIT: Duration = Duration::from_millis(5);
 const SHORTEST: Duration = Duration::from_millis(1);
 /// Events that are remembered.
@@ -28,9 +28,9 @@ const PORT_CROWDED: f64 = 0.25;
 /// Share of a port's queue from which on it is nearly full.
 const PORT_FULL: f64 = 0.75;
 const RING_CROWDED: f64 = 0.5;
-/// What workers were busy in less of the interval than this says little.
+/// Share of an interval below which a measurement is not conclusive.
 const WHOLE: f64 = 0.5;
-/// Buckets of a worker that is slower move until what is left differs from its share by half of this at most.
+/// Precision for a slower worker: its buckets move until its load differs from its share by at most half of this.
 const EXACT: f64 = 0.02;
 /// Loads that chance may explain are added up for so long at most.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -40,15 +40,15 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub struct Event {
     /// Time since the balancer began.
     pub at: Duration,
-    /// What was done and why, or what went wrong.
+    /// Action and its reason, or the failure.
     pub text: String,
 }
 
-/// Workers whose load is to be balanced: those of a running router.
+/// Workers whose load is balanced: those of a running router.
 pub trait Workers: Moves {
-    /// What they run.
+    /// Plan that the workers run.
     fn plan(&self) -> Arc<Plan>;
-    /// Their number.
+    /// Number of workers.
     fn count(&self) -> usize;
     /// The time.
     fn now(&self) -> Time;
@@ -80,7 +80,7 @@ pub struct Balance {
     doorbell: Arc<Doorbell>,
 }
 
-/// A table and what is proposed for it.
+/// A table, and the proposed moves.
 pub(super) struct Look {
     pub(super) table: Arc<Table>,
     pub(super) proposal: Proposal,
@@ -101,24 +101,25 @@ struct Seen {
 pub(super) struct State {
     pub(super) settings: Settings,
     started: Option<Time>,
-    /// When it last looked.
+    /// Time of the last measurement.
     looked: Option<Instant>,
     now: Time,
-    /// By name of the table.
+    /// Last state of each table, by name.
     seen: BTreeMap<String, Seen>,
     /// Nanoseconds that each worker was busy, and when that was read.
     pulses: Option<(Time, Vec<u64>)>,
     pub(super) busy: Vec<f64>,
     scaler: Scaler,
     slower: Slower,
-    /// How full the fullest queue has been since the last look at whole intervals, and whose was crowded for long.
+    /// Fill level of the fullest queue since the last whole interval, and true for workers whose queue was crowded for
+    /// long.
     level: f64,
     behind: Vec<bool>,
     /// Workers that should work, as the last look says.
     works: Vec<usize>,
-    /// How long packets had to wait for the last move.
+    /// Time that packets had to wait for the last move.
     wait: Duration,
-    /// How many work now, and how many could.
+    /// Number of workers at work, and of all workers.
     pub(super) active: usize,
     pub(super) all: usize,
     pub(super) looks: Vec<Look>,
@@ -172,7 +173,7 @@ impl Balance {
         state.looked = Some(Instant::now());
     }
 
-    /// True if a worker has rung that nobody has heard yet.
+    /// True if the doorbell is pending.
     pub(crate) fn is_rung(&self) -> bool {
         self.doorbell.is_rung()
     }
@@ -193,7 +194,7 @@ impl Balance {
         left()
     }
 
-    /// How many workers work, and how many could.
+    /// Number of workers at work, and of all workers.
     pub fn workers(&self) -> (usize, usize) {
         let state = self.lock();
         (state.active.min(state.all), state.all)
@@ -205,7 +206,7 @@ impl Balance {
         (state.moved, state.moves, state.queues)
     }
 
-    /// What was done, the last at the end.
+    /// Past actions, the last at the end.
     pub fn history(&self) -> Vec<Event> {
         self.lock().history.iter().cloned().collect()
     }
@@ -372,7 +373,7 @@ impl State {
         crowd
     }
 
-    /// How many of the workers should work.
+    /// Number of workers that should work.
     fn wanted(&mut self, workers: &[usize], crowd: Crowd, is_new: bool) -> usize {
         if let Some(fixed) = self.settings.workers {
             return fixed.clamp(1, self.all);
@@ -385,7 +386,7 @@ impl State {
         self.scaler.look(&busy, crowd, now, is_new)
     }
 
-    /// What buckets of a table have brought since they were last evened out.
+    /// Load of a table's buckets since they were last balanced.
     fn loads(&self, table: &Table) -> Vec<Bucket> {
         let (now, owners) = (table.loads(), table.owners());
         let before = self.seen.get(table.name());

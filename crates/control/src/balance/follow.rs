@@ -11,7 +11,7 @@ use std::time::Duration;
 use steer::{Astray, port_tables};
 use tracing::warn;
 
-/// How long nothing must have changed.
+/// Time without a change before ports follow.
 const QUIET: Duration = Duration::from_millis(500);
 /// Time until a port that did not follow is told again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -26,13 +26,13 @@ pub(super) struct Lost {
     pub(super) astray: Vec<Astray>,
 }
 
-/// What is known of ports that are to follow.
+/// State of ports that are to follow.
 #[derive(Default)]
 pub(super) struct Following {
     pub(super) lost: Vec<Lost>,
-    /// Since when some bucket is astray.
+    /// Time since which a bucket is misdelivered.
     since: Time,
-    /// Not before.
+    /// Earliest time of the next attempt.
     next: Time,
     /// Ports that did not follow, and until when they are not told again.
     refused: BTreeMap<String, Time>,
@@ -64,7 +64,7 @@ impl Following {
 }
 
 impl State {
-    /// Has ports follow, if it is time for it or `at_once` says so.
+    /// Makes ports follow, if it is time or `at_once`.
     pub(super) fn follow(&mut self, router: &impl Workers, at_once: bool) {
         let now = router.now();
         if self.following.lost.is_empty() || now < self.following.next && !at_once {
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Workers of which one port refuses to follow.
+    /// Workers with a port that refuses to follow.
     struct Ports {
         plan: Arc<Plan>,
         now: Cell<Time>,

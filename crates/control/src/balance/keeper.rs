@@ -1,5 +1,5 @@
-//! The thread that has the balancers of all routers look, again and again. One for each router would be a thousand
-//! threads for a thousand routers, most of which have nothing to balance.
+//! The thread that runs the balancers of all routers. A thread for each of a thousand routers would be too many, and
+//! most of them have nothing to balance.
 
 use crate::state::Control;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ pub const PAUSE: Duration = Duration::from_millis(10);
 /// Routers are looked for so often at least.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// What the thread obeys.
+/// Control of the thread.
 #[derive(Default)]
 pub(crate) struct Keeper {
     thread: OnceLock<Thread>,
@@ -20,7 +20,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Has balancers look until it is told to end. On one thread only.
+    /// Runs balancers until told to end. Call it on one thread only.
     pub(crate) fn run(&self, routers: impl Fn() -> Vec<Arc<Control>>) {
         self.thread.get_or_init(std::thread::current);
         while !self.ending.load(Ordering::Acquire) {
@@ -39,7 +39,7 @@ impl Keeper {
         }
     }
 
-    /// There are other routers now.
+    /// Wakes the thread, as the set of routers has changed.
     pub(crate) fn look(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();

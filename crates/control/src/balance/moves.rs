@@ -1,8 +1,8 @@
-//! Which buckets should change their worker: a pure function from loads to moves.
+//! Choice of the buckets that change worker: a pure function from loads to moves.
 //!
-//! Workers that are not to work any more give all they have; then the heaviest worker gives to the
-//! lightest, each time the bucket that comes nearest to what the one has too much and the other too
-//! little. So few buckets move. Where no single bucket helps, two are exchanged.
+//! Workers that are to stop give all their buckets. Then the heaviest worker gives to the lightest, each time the
+//! bucket closest to the excess of the one and the lack of the other. So few buckets move. If no single bucket helps,
+//! two are exchanged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use steer::HELD_MAX;
 /// A bucket: who has it, and what it brought in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its worker.
+    /// Worker that owns the bucket.
     pub worker: usize,
     /// Packets in the interval.
     pub load: u64,
 }
 
-/// When loads are uneven.
+/// Thresholds of uneven load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Buckets move when a worker differs from the mean by more than this share of it.
     pub share: f64,
-    /// They move until none differs by more than this one, which is smaller: what was just evened out
-    /// does not begin to move again.
+    /// Deviation at which moving stops. It is smaller than the other threshold, so that a balanced table does not begin
+    /// to move again.
     pub target: f64,
 }
 
@@ -37,8 +37,8 @@ impl Limits {
     }
 }
 
-/// How many buckets may move at a time, if what comes for them waits for so long: as many as there is room for, and `least`
-/// in any case. `rates` says how many packets a second each brings.
+/// Number of buckets that may move at a time, if their packets wait for `wait`: as many as there is room for, at least
+/// `least`. `rates` has the packets a second of each bucket.
 pub fn at_a_time(rates: impl IntoIterator<Item = f64>, wait: Duration, least: usize) -> usize {
     let mut packets = 0.0;
     let fits = |rate: &f64| {
@@ -53,22 +53,22 @@ pub fn at_a_time(rates: impl IntoIterator<Item = f64>, wait: Duration, least: us
 pub struct Move {
     /// The bucket.
     pub bucket: usize,
-    /// Who has it.
+    /// Present owner.
     pub from: usize,
-    /// Who shall have it.
+    /// New owner.
     pub to: usize,
-    /// What it brought in the last interval.
+    /// Load in the last interval.
     pub load: u64,
 }
 
 /// Why buckets should move, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// Nothing came.
+    /// There was no load.
     Idle,
-    /// No worker differs from the mean by more than the share.
+    /// No worker deviates from the mean by more than the threshold.
     Even,
-    /// Some do, but by no more than chance explains with so few packets.
+    /// Deviations are within chance for so few packets.
     Chance,
     /// This worker differs most, by this share of the mean.
     Uneven(usize, f64),
@@ -76,7 +76,7 @@ pub enum Why {
     Leaves(usize),
 }
 
-/// What should move, and what would come of it.
+/// Proposed moves, and the resulting loads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     /// The moves, each bucket at most once, by bucket.
@@ -194,8 +194,8 @@ impl State {
         self.owner[bucket] = to;
     }
 
-    /// Workers that are not active give all they have: the heaviest bucket to the lightest worker, and those
-    /// that bring nothing to who has fewest buckets.
+    /// Workers that are not active give all buckets: the heaviest to the lightest worker, those without load to the
+    /// worker with the fewest buckets.
     fn leave(&mut self, active: &[usize]) {
         let leaving = |w: &usize| !active.contains(w);
         let leaving: Vec<usize> = (0..self.loads.len()).filter(leaving).collect();

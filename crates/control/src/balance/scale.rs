@@ -1,24 +1,24 @@
-//! How many workers a load needs: as few as keep below a set share, and more at once when it rises.
+//! Number of workers for a load: as few as stay below a set share, and more at once when the load rises.
 
 /// More workers come when those at work are busy by more than this share.
 const HIGH: f64 = 0.6;
 /// Workers go when those that stay are busy by less than this share. It is smaller than `HIGH`: who has just gone does not come
 /// back at once.
 const LOW: f64 = 0.4;
-/// All workers come when one is busy by this share: what is asked of it is not known any more.
+/// Share of busy time of one worker at which all workers are activated: its true load is unknown.
 const FULL: f64 = 0.9;
 /// Looks in a row at which fewer workers would do, before some go.
 const PATIENCE: u32 = 10;
-/// The same for workers that came because a queue was filling: it may have been a worker that stalled for a moment.
+/// The same for workers activated by a filling queue, which may have been a short stall.
 const SOON: u32 = 3;
 
-/// What rings to workers, and queues of ports, were like since the last look.
+/// Fill level of rings to workers and of ports' queues since the last measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Crowd {
-    /// There is room.
+    /// Room in all of them.
     #[default]
     None,
-    /// One fills.
+    /// A queue is filling.
     Some,
     /// A port's queue is nearly full.
     Full,
@@ -40,8 +40,8 @@ pub(super) struct Scaler {
 }
 
 impl Scaler {
-    /// How many of all workers should work, of which `now` do. `busy` is the share of the last interval in which each worker had
-    /// something to do. Only a look that `is_new`, and not one at the same shares again, counts as one at which fewer would do.
+    /// Number of all workers that should work, of which `now` do. `busy` is each worker's share of busy time in the
+    /// last interval. Only a measurement that `is_new`, not one with the same shares, counts towards fewer workers.
     pub(super) fn look(&mut self, busy: &[f64], crowd: Crowd, now: usize, is_new: bool) -> usize {
         let all = busy.len().max(1);
         let before = std::mem::take(&mut self.crowded);

@@ -1,15 +1,15 @@
-//! What can be set of the balancer.
+//! Settings of the balancer.
 
 use std::time::Duration;
 
-/// What the balancer does by itself.
+/// Automatic actions of the balancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing: it only says what it would do.
     Off,
-    /// It evens out the load of all workers.
+    /// Evens out the load of all workers.
     Even,
-    /// It also lets workers rest that the load does not need.
+    /// Also deactivates workers that the load does not need.
     #[default]
     On,
 }
@@ -17,7 +17,7 @@ pub enum Mode {
 /// Settings of the balancer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// What it does by itself.
+    /// Automatic actions.
     pub mode: Mode,
     /// Buckets move when a worker differs from the mean by more than this share.
     pub share: f64,

@@ -1,44 +1,45 @@
-//! Workers that do less than others in the same time, because somebody else uses their core: they get less.
+//! Workers slowed down by other programs on their core: they get a smaller share.
 //!
-//! Usually workers count as equal, and packets are evened out. But that helps nobody if a queue keeps filling because its worker is
-//! slower, while another one has time. Such a worker's share is cut as often as that is found, and grows again by and by, as nobody
-//! tells when its core is its own again: then either all is even soon, or the queue begins to fill, which costs nothing yet.
+//! Usually workers count as equal, and packets are evened out. That does not help if a slowed worker's queue keeps
+//! filling while another worker has time. Each time this is found, the slowed worker's share is cut. The share grows
+//! again gradually, as there is no sign of when the core is free again: then either the load is soon even, or the queue
+//! begins to fill, which costs nothing yet.
 
 /// A queue that is as full as this after a poll can hardly become fuller.
 const BRIM: f64 = 0.9;
-/// Who is busy by less than this share has time.
+/// Share of busy time below which a worker has time.
 const BUSY: f64 = 0.85;
 /// Looks since something has moved that say what it was good for.
 const LOOKS: u32 = 2;
 /// Looks until it is tried again after moves did not help.
 const PAUSE: u32 = 20;
-/// What is left of a share that is cut, and by how much it grows at each look.
+/// Factor by which a share is cut, and growth of shares at each measurement.
 const CUT: f64 = 0.6;
 const GROWS: f64 = 1.03;
 /// The least share: from here it is as large as others' after about 100 looks.
 const LEAST: f64 = 0.05;
 
-/// What a look at a whole interval has found.
+/// Result of a measurement over a whole interval.
 pub(super) struct Found<'a> {
     /// The share of the time in which each worker had something to do.
     pub(super) busy: &'a [f64],
     /// True if a queue of each worker has been crowded for long.
     pub(super) behind: &'a [bool],
-    /// Who works.
+    /// For each worker, true if it is at work.
     pub(super) works: &'a [bool],
     /// True if each worker has a bucket that is more than its share by itself. It is never split, and would be too much for
     /// any other, too: it would go from one to the next for ever.
     pub(super) large: &'a [bool],
-    /// How full the fullest queue was since the last such look; 0 if less than a quarter.
+    /// Fill level of the fullest queue since the last such measurement; 0 if below a quarter.
     pub(super) level: f64,
-    /// Nothing would move: workers have what they are to have.
+    /// True if nothing would move: workers have their shares.
     pub(super) even: bool,
 }
 
-/// Which workers are slower.
+/// Shares of slowed workers.
 #[derive(Default)]
 pub(super) struct Slower {
-    /// What each is to have, beside one that is as fast as can be; empty while all are equal.
+    /// Share of each worker relative to one at full speed; empty while all are equal.
     shares: Vec<f64>,
     works: Vec<bool>,
     /// Looks that say nothing yet.
@@ -102,8 +103,8 @@ impl Slower {
         }
     }
 
-    /// How much less each worker is to have than one that is as fast as can be, when all together have `total`: loads are evened out as
-    /// if it had that already.
+    /// Load by which each worker should stay below one at full speed, for a load of `total` in all. Loads are balanced
+    /// as if it were load already.
     pub(super) fn less(&self, total: u64) -> Vec<u64> {
         let pairs = self.shares.iter().zip(&self.works);
         let sum: f64 = pairs

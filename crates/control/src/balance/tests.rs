@@ -14,7 +14,7 @@ fn buckets(loads: &[(usize, u64)]) -> Vec<Bucket> {
     each.collect()
 }
 
-/// What is true of every proposal.
+/// Checks the properties of every proposal.
 fn check(buckets: &[Bucket], base: &[u64], works: &[bool], proposal: &Proposal) {
     let mut loads = base.to_vec();
     let mut owner: Vec<usize> = buckets.iter().map(|b| b.worker).collect();

@@ -1,4 +1,4 @@
-//! What the balancer says: `ashlar show balance`, and counts for programs.
+//! Texts of the balancer: `ashlar show balance`, and counts for programs.
 
 use super::driver::{Balance, Look};
 use super::settings::Mode;
@@ -11,7 +11,7 @@ use steer::ranges;
 const SHOWN: usize = 10;
 
 impl Balance {
-    /// How loads are spread, what would move and why, and what has moved.
+    /// Report of load, proposed moves with reasons, and past moves.
     pub fn show(&self) -> String {
         let state = self.lock();
         let mode = match state.settings.mode {

@@ -1,4 +1,4 @@
-//! What a stock Linux box needs to be a back end: commands that set it up, and commands that say what differs.
+//! Set-up of a plain Linux box as a back end: commands that configure it, and commands that show differences.
 
 use super::description::{Description, Inside};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ struct Interface {
     name: String,
     /// The interface that carries it and its VLAN.
     vlan: Option<(String, u16)>,
-    /// Each with the length of its network's prefix, and what it is for.
+    /// Addresses with the length of their prefix, each with its purpose.
     addresses: Vec<(String, String)>,
 }
 

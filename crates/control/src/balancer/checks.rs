@@ -159,7 +159,7 @@ impl Claim {
     }
 }
 
-/// Checks that what a back end owns is nobody else's.
+/// Checks that no address of a back end belongs to another machine.
 fn owners(r: &mut Reader, of: &Description, place: &dyn Fn(usize) -> Span) {
     let (own, length) = of.address;
     let mut claims = vec![Claim::new((own.into(), length), None)];

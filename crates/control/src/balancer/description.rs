@@ -7,9 +7,9 @@ use wire::EtherAddr;
 /// A balancer and its back ends: together one router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Its name.
+    /// Name of the router.
     pub name: String,
-    /// How front ports are told apart behind the balancer.
+    /// Separation of front ports behind the balancer.
     pub inside: Inside,
     /// Back ports as FromDevice spells them, 1 at least.
     pub back: Vec<String>,
@@ -25,11 +25,11 @@ pub struct Description {
     pub speakers: Vec<usize>,
     /// BalancePool's times.
     pub idle: Duration,
-    /// When buckets move though they are not idle.
+    /// Time after which buckets move even if they are not idle.
     pub deadline: Duration,
     /// Time after the start without planned moves.
     pub settle: Duration,
-    /// How back ends are watched.
+    /// Parameters of watching back ends.
     pub health: Health,
     /// Front ports.
     pub ports: Vec<Port>,
@@ -41,16 +41,16 @@ pub struct Description {
     pub classes: Vec<Class>,
 }
 
-/// How front ports are told apart behind the balancer.
+/// Separation of front ports behind the balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// All are one Ethernet there; the Ethernet addresses of next hops tell them apart.
+    /// One Ethernet for all; next hops' Ethernet addresses tell the ports apart.
     Flat,
-    /// Each has a VLAN there.
+    /// A VLAN for each.
     Vlan,
 }
 
-/// How back ends are watched.
+/// Parameters of watching back ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Health {
     /// BalanceHealth's KIND.
@@ -66,15 +66,15 @@ pub struct Health {
 /// A front port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Port {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
     /// The port as FromDevice spells it.
     pub device: String,
     /// The router's IPv4 addresses there with the lengths of their networks' prefixes.
     pub v4: Vec<(Ipv4Addr, u8)>,
-    /// The same for IPv6.
+    /// IPv6 addresses with the length of their prefix.
     pub v6: Vec<(Ipv6Addr, u8)>,
-    /// Its VLAN behind the balancer.
+    /// VLAN of the port behind the balancer.
     pub vlan: Option<u16>,
     /// True if hosts outside are here, for the key `outside`.
     pub outside: bool,
@@ -85,11 +85,11 @@ pub struct Port {
 /// Another balancer in front of the same back ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
-    /// Its name.
+    /// Name of the balancer.
     pub name: String,
     /// Ethernet address of its back port.
     pub ether: EtherAddr,
-    /// Its address on the network behind the balancers.
+    /// Address on the network behind the balancers.
     pub address: Ipv4Addr,
     /// The router's addresses at its front ports: the port's VLAN behind the balancer, and the addresses.
     pub ports: Vec<Port>,
@@ -98,13 +98,13 @@ pub struct Peer {
 /// A back end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
-    /// Its name.
+    /// Name of the back end.
     pub name: String,
     /// Ethernet address of its port to the switch.
     pub ether: EtherAddr,
-    /// Its address on the network behind the balancer.
+    /// Address on the network behind the balancer.
     pub address: Ipv4Addr,
-    /// Its share in relation to that of others.
+    /// Weight relative to that of others.
     pub weight: u16,
     /// Networks whose packets always go to it.
     pub owns: Vec<(IpAddr, u8)>,
@@ -115,7 +115,7 @@ pub struct Backend {
 /// Packets that some back ends get only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
-    /// Their DSCPs.
+    /// DSCPs of the class.
     pub dscps: Vec<u8>,
     /// The back ends by number.
     pub backends: Vec<usize>,

@@ -428,7 +428,7 @@ fn number(r: &mut Reader, names: &[String], word: &Word) -> Option<usize> {
     found
 }
 
-/// One of some words, by its place; the first if none is given.
+/// Index of a word among `words`; 0 if none is given.
 fn choice(r: &mut Reader, fields: &mut Fields, key: &'static str, words: &[&str]) -> usize {
     let Some(word) = fields.word(r, key) else {
         return 0;

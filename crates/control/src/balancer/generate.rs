@@ -106,8 +106,8 @@ fn pool(out: &mut String, of: &Description) {
     );
 }
 
-/// Ethernet addresses of all that is behind: the back ports, other balancers, the back ends. A switch that has forgotten one
-/// floods frames for it, and they must not leave by a front port.
+/// Ethernet addresses behind the balancer: the back ports, other balancers, the back ends. A switch that has forgotten
+/// one floods frames for it, and these must not leave by a front port.
 fn backs(of: &Description) -> String {
     let own = of.back.iter().map(|device| format!("{device}:eth"));
     let others = of.peers.iter().map(|peer| peer.ether.to_string());
@@ -151,7 +151,7 @@ fn nd_port(port: &Port) -> String {
     format!("{}:eth{addresses}", port.device)
 }
 
-/// How a port's BalanceIn knows the way back.
+/// Keywords of a port's BalanceIn that name the way back.
 fn front(number: usize, port: &Port, out: &str) -> String {
     let front = match number {
         0 => String::new(),
@@ -161,7 +161,7 @@ fn front(number: usize, port: &Port, out: &str) -> String {
     format!("{}:eth, OUT {out}{front}{outside}", port.device)
 }
 
-/// The probes, sent before all that waits at the back port.
+/// Probes, sent before all packets that wait at the back port.
 fn health(out: &mut String, of: &Description) {
     let (health, back) = (&of.health, &of.back[0]);
     let kind = match &*health.kind {
@@ -213,7 +213,7 @@ fn own(out: &mut String, of: &Description, source: &str) {
     );
 }
 
-/// All front ports are one Ethernet inside.
+/// Text for front ports that are one Ethernet inside.
 fn flat(out: &mut String, of: &Description) {
     let count = of.ports.len();
     for (number, device) in of.back.iter().enumerate() {
@@ -280,7 +280,7 @@ fn flat(out: &mut String, of: &Description) {
     }
 }
 
-/// Each front port is a VLAN inside.
+/// Text for front ports that are VLANs inside.
 fn vlans(out: &mut String, of: &Description) {
     let (device, backs) = (&of.back[0], backs(of));
     let (address, length) = of.address;

@@ -1,4 +1,4 @@
-//! Files, what becomes of them, and what is told of their mistakes.
+//! Test files, with their results or error texts.
 
 use super::{backend, generate};
 use crate::file::{Parsed, parse};

@@ -1,4 +1,4 @@
-//! What a cluster is made of, wherever that was written.
+//! Description of a cluster, whatever its source.
 
 use cluster::address::{NODES_MAX, NodeId};
 use cluster::auth::Keys;
@@ -11,13 +11,13 @@ use std::time::Duration;
 /// A cluster: one router of many servers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Its name, which tells its frames from those of other clusters.
+    /// Name, which tells frames apart from those of other clusters.
     pub name: String,
-    /// How long a flow may be silent before it may take another way.
+    /// Silence after which a flow may take another path.
     pub delta: Duration,
     /// The secrets by which internal frames are signed; required where links pass through foreign networks.
     pub keys: Option<Keys>,
-    /// How long the output node waits for packets that were overtaken, if it puts them in order.
+    /// Time that the output node waits for overtaken packets; `None` if it does not restore order.
     pub resequence: Option<Duration>,
     /// Signs of life on internal links.
     pub heartbeat: Heartbeat,
@@ -41,11 +41,11 @@ pub struct Heartbeat {
 /// A server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Its control socket, if not where the name of the router has it.
+    /// Control socket; `None` for the default that follows from the router's name.
     pub socket: Option<PathBuf>,
-    /// Its workers, if the file says how many.
+    /// Number of workers, if the file has it.
     pub workers: Option<u8>,
     /// External ports; their place is their number.
     pub ports: Vec<Port>,
@@ -71,7 +71,7 @@ pub struct Underlay {
 /// An external port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Port {
-    /// Its name, of its own within the server.
+    /// Name of the port, unique within the server.
     pub name: String,
     /// The port as FromDevice spells it.
     pub device: String,
@@ -81,9 +81,9 @@ pub struct Port {
     pub mtu: u16,
     /// The router's IPv4 address there, and the length of the network's prefix.
     pub v4: Option<(Ipv4Addr, u8)>,
-    /// The same for IPv6.
+    /// IPv6 address with the length of its prefix.
     pub v6: Option<(Ipv6Addr, u8)>,
-    /// Its link-local address.
+    /// Link-local address.
     pub link_local: Ipv6Addr,
     /// Routers on its link. Internal frames name them by their place, counted from 1.
     pub gateways: Vec<IpAddr>,
@@ -94,7 +94,7 @@ pub struct Port {
 pub struct Link {
     /// The servers at its ends, by number.
     pub ends: [usize; 2],
-    /// What carries its frames.
+    /// Carrier of its frames.
     pub over: Over,
     /// Bits per second, each way.
     pub rate: u64,
@@ -102,7 +102,7 @@ pub struct Link {
     pub mtu: u16,
 }
 
-/// What carries the frames of an internal link.
+/// Carrier of an internal link's frames.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Over {
     /// A cable: the port at each end as FromDevice spells it.
@@ -124,11 +124,11 @@ pub enum Over {
 /// A route through a gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// Where it leads: an address and the length of the prefix.
+    /// Destination: an address and the length of the prefix.
     pub prefix: (IpAddr, u8),
     /// The output node.
     pub server: usize,
-    /// Its external port.
+    /// External port.
     pub port: usize,
     /// The gateway there, from 1; 0: the network is attached.
     pub gateway: usize,
@@ -139,7 +139,7 @@ pub struct Route {
 pub struct Connected {
     /// The server.
     pub server: usize,
-    /// Its external port.
+    /// External port.
     pub port: usize,
     /// The port's address.
     pub address: IpAddr,
@@ -176,7 +176,7 @@ impl Link {
         }
     }
 
-    /// Which of its ends a server is.
+    /// Index of a server among the ends of the link.
     pub fn end(&self, server: usize) -> Option<usize> {
         self.ends.iter().position(|&end| end == server)
     }
@@ -185,7 +185,7 @@ impl Link {
 impl Description {
     /// Servers, at most.
     pub const SERVERS_MAX: usize = NODES_MAX;
-    /// External ports of a server, at most: the greatest number stands for the server itself.
+    /// Maximum number of external ports of a server: the greatest number stands for the server itself.
     pub const PORTS_MAX: usize = ::cluster::address::PORT_SELF as usize;
     /// Bytes that are added to internal frames that carry a tag.
     pub const TAG: u16 = ::cluster::tag::ADDED as u16;
@@ -284,7 +284,7 @@ impl Description {
         format!("{}-{}", self.name, server.name)
     }
 
-    /// Where a server's router listens.
+    /// Control socket of a server's router.
     pub fn socket(&self, server: &Server) -> PathBuf {
         let usual = || crate::socket::path_of(&self.router_name(server));
         server.socket.clone().unwrap_or_else(usual)

@@ -29,17 +29,17 @@ pub(crate) fn read(reader: Reader, top: &mut Fields) -> (Reader, Description) {
     (reading.reader, description)
 }
 
-/// Where what was read stands, for mistakes that show only when all is read.
+/// Places of values, for mistakes that show only when the whole file is read.
 #[derive(Default)]
 struct Places {
     servers: Vec<Span>,
     links: Vec<Span>,
-    /// Of each link's MTU, or of the link.
+    /// Place of each link's MTU, or of the link.
     link_mtus: Vec<Span>,
     routes: Vec<Span>,
-    /// Of each address of a port.
+    /// Place of each address of a port.
     addresses: Vec<(Connected, Span)>,
-    /// Of each underlay's address, by server.
+    /// Place of each underlay's address, by server.
     underlays: Vec<(usize, Span)>,
 }
 
@@ -54,7 +54,7 @@ const HEARTBEAT: Heartbeat = Heartbeat {
     dead: Duration::from_millis(40),
 };
 
-/// What VLBHeartbeat takes at least.
+/// Minimum interval of VLBHeartbeat.
 const HEARTBEAT_MIN: Duration = Duration::from_micros(100);
 
 impl Reading {

@@ -1,7 +1,7 @@
-//! The configuration of one server of a cluster.
+//! Configuration of one server of a cluster.
 //!
-//! External ports are as in conf/ip-router.click. The input node of a packet does all that its headers need, also for
-//! ports of other servers; then VLBInput, VLBTransit and VLBOutput bring it there.
+//! External ports are as in conf/ip-router.click. A packet's input node does all processing of its headers, also for
+//! ports of other servers. Then VLBInput, VLBTransit and VLBOutput bring it there.
 
 use super::description::{Connected, Description, Port, Server};
 use super::file::first;
@@ -39,7 +39,7 @@ fn port_name(port: &Port, family: Family) -> String {
     format!("port_{}_{}", identifier(&port.name), family.number())
 }
 
-/// What the text of every server leaves to be defined: secrets, which nobody needs to see.
+/// Definitions that the text of every server leaves out: secrets, which readers need not see.
 pub fn secrets(of: &Description) -> Vec<(String, String)> {
     let keys = of.keys.iter();
     keys.map(|keys| ("KEY".to_owned(), keys.secret_text()))
@@ -176,7 +176,7 @@ fn external(out: &mut String, number: usize, port: &Port) {
     out.push('\n');
 }
 
-/// Nothing comes from other servers.
+/// Text for a server without links: nothing comes from others.
 fn alone(out: &mut String, own: &Server) {
     for port in own.ports.iter().filter(|port| port.v6.is_some()) {
         let _ = writeln!(out, "Idle -> [1] {};", port_name(port, Family::V6));

@@ -1,24 +1,24 @@
-//! What frames between servers name by numbers, and whether a changed file would give these to others.
+//! Numbers in frames between servers, and the check that a changed file does not reassign them.
 
 use super::description::Description;
 use serde::{Deserialize, Serialize};
 
-/// Names of what has numbers, each at the place of its number.
+/// Names of numbered things, by their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Of the cluster: frames of others are dropped.
+    /// Name of the cluster: frames of others are dropped.
     cluster: String,
     servers: Vec<String>,
     /// `A-B`, and `A-B/2` for the second of them.
     links: Vec<String>,
     /// External ports of the server itself: name and device of each.
     ports: Vec<(String, String)>,
-    /// Each port's gateways.
+    /// Gateways of each port.
     gateways: Vec<Vec<String>>,
 }
 
 impl Numbers {
-    /// As a server of a cluster knows them.
+    /// Numbers, as a server of a cluster knows them.
     pub fn new(of: &Description, server: usize) -> Numbers {
         let mut links: Vec<String> = Vec::new();
         for link in &of.links {
@@ -55,8 +55,8 @@ impl Numbers {
         }
     }
 
-    /// What of `old` has another number now, or whose number something else has, so that frames on their way would be
-    /// misread. None: all have kept theirs.
+    /// Name of something in `old` that has another number now, or whose number is reassigned, so that frames on their
+    /// way would be misread. `None` if all have kept theirs.
     pub fn moved(&self, old: &Numbers) -> Option<String> {
         if self.cluster != old.cluster {
             return None; // frames of the old one are known by its name

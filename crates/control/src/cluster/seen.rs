@@ -1,6 +1,6 @@
-//! What the router of a server says of itself: its links, the ways of packets, and drops.
+//! State of a server's router: links, paths of packets, and drops.
 //!
-//! Here is known what [`generate`](super::generate) calls the elements of a server.
+//! This module knows the names of a server's elements that [`generate`](super::generate) chooses.
 
 use super::Description;
 use crate::client::{Client, encode};
@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 const NODE: [&str; 7] = [
     "enter", "transit", "order", "leave4", "leave6", "beat", "from",
 ];
-/// What takes an internal link's frames, before its number.
+/// Prefix of the name of an element that receives from an internal link; the link's number follows.
 const LINK: &str = "link";
-/// Where what comes by an IP network is looked at.
+/// Prefix of the names of elements that check packets from an IP network.
 const UNDERLAY: &str = "under/";
 /// Names of drops that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
 const TAKEN: [&str; 2] = ["heard", "learned"];
-/// How VLBInput counts packets by their ways.
+/// Names of VLBInput's counts of packets by their paths.
 const SPREAD: [&str; 4] = ["direct", "straight", "phase1", "moved"];
 
-/// What a server says.
+/// State of a server.
 pub struct Seen {
-    /// Since its router started.
+    /// Time since its router started.
     pub uptime: Duration,
-    /// By own link.
+    /// State of each own link.
     pub links: Vec<SeenLink>,
     /// Packets that entered here, by how they were spread.
     pub spread: Vec<(&'static str, u64)>,
@@ -32,13 +32,13 @@ pub struct Seen {
     pub drops: Vec<(String, String, u64)>,
 }
 
-/// What it says of a link of its own.
+/// A server's state of an own link.
 pub struct SeenLink {
     /// The server at the other end.
     pub peer: String,
     /// Bits per second.
     pub rate: u64,
-    /// As the heartbeats have it.
+    /// State from the heartbeats.
     pub state: String,
     /// Seconds since it is used, or not.
     pub age: Option<f64>,
@@ -157,7 +157,7 @@ fn is_node(name: &str) -> bool {
     NODE.contains(&of) || of.starts_with(UNDERLAY) || matches!(number, Some(Ok(_)))
 }
 
-/// What an element has dropped, if it is one of the node.
+/// Drops of an element, if it is one of the node.
 fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
     if !is_node(&element.name) {
         return Vec::new();

@@ -67,7 +67,7 @@ pub(super) fn description(text: &str) -> Description {
     parsed.description.unwrap_or_else(|| panic!("{said}"))
 }
 
-/// What a server runs, on so many workers. Nobody has its devices here.
+/// Compiled configuration of a server, for `workers` workers, without its devices.
 pub(super) fn compiled(of: &Description, server: usize, workers: usize) -> Compiled {
     let source = Source {
         name: "server".into(),

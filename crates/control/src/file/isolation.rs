@@ -1,4 +1,4 @@
-//! How a router is kept apart from others: fields of `[[router]]` that are described in docs/routers.md, "Isolated routers".
+//! Isolation of a router: fields of `[[router]]` that are described in docs/routers.md, "Isolated routers".
 
 use super::reader::{Fields, Reader, Word};
 use crate::isolated::Isolation;
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 const MEMORY: RangeInclusive<u32> = 64..=1 << 20;
 const MEMORY_USUAL: u32 = 1024;
 
-/// What a router runs in.
+/// Kind of a router's isolation.
 pub(super) enum Kind {
     /// The process of all.
     Shared,
@@ -89,7 +89,7 @@ pub(super) fn read(r: &mut Reader, fields: &mut Fields) -> Kind {
     }
 }
 
-/// What a process of its own has; `None` if it lacks what it needs.
+/// Settings of a process of its own; `None` if a required one is missing.
 fn process(
     r: &mut Reader,
     place: Span,

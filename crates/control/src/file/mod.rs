@@ -1,7 +1,8 @@
-//! Whatever is more than one graph is a file of TOML: the routers of a process (`[[router]]`, `[[group]]`, `[[port]]`, `[[link]]`, `[ipsec]`;
-//! a balancer is one of them: `[balancer]`, `[[backend]]`), or the servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
+//! TOML files, for everything that is more than one graph. They describe the routers of a process (`[[router]]`,
+//! `[[group]]`, `[[port]]`, `[[link]]`, `[ipsec]`; a balancer is one of them: `[balancer]`, `[[backend]]`), or the
+//! servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
 //!
-//! All mistakes are found at once; each has its place, says what is wrong and what to do.
+//! All mistakes are found at once, each with its place, a description and a remedy.
 
 mod ipsec;
 mod isolation;
@@ -17,7 +18,7 @@ use reader::{Fields, Reader};
 pub use routers::{Section, twice_used};
 use std::path::Path;
 
-/// What only a file of routers has.
+/// Tables that only a file of routers has.
 const OF_ROUTERS: [&str; 6] = ["router", "group", "port", "ipsec", "balancer", "backend"];
 
 /// A file, read as far as its mistakes allow.
@@ -28,7 +29,7 @@ pub struct Parsed {
     /// The routers of a process, as far as they make sense.
     /// The own routers of shared ports are before the others.
     pub routers: Vec<Section>,
-    /// What they share, and what links them.
+    /// Shared ports and links.
     pub together: Together,
     /// The balancer, which is one of the routers; `None` if there is none, or an error.
     pub balancer: Option<balancer::Description>,
@@ -56,7 +57,7 @@ impl Parsed {
     }
 }
 
-/// True if a name is that of such a file: it ends in `.toml`.
+/// True if the name ends in `.toml`.
 pub fn is_described(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == "toml")
 }
@@ -66,7 +67,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
     parse_for(name, text, folder, None)
 }
 
-/// As [`parse`], and if only one router is wanted, the graphs of others are not read.
+/// Like [`parse`], but if only one router is wanted, the graphs of others are not read.
 pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str>) -> Parsed {
     read(name, text, |reader, top| {
         let kinds = ["cluster", "server", "link", "route"];
@@ -116,7 +117,7 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
     })
 }
 
-/// As [`parse`], of a file that must describe a cluster.
+/// Like [`parse`], for a file that must describe a cluster.
 pub fn parse_cluster(name: &str, text: &str) -> Parsed {
     read(name, text, |reader, top| {
         let (reader, description) = cluster::file::read(reader, top);
@@ -127,7 +128,7 @@ pub fn parse_cluster(name: &str, text: &str) -> Parsed {
     })
 }
 
-/// What a file has.
+/// Content of a file.
 struct Sections {
     reader: Reader,
     routers: Vec<Section>,

@@ -1,4 +1,4 @@
-//! What routers of a process have together: `[[port]]` and `[[link]]`. Fields are described in docs/routers.md.
+//! Shared ports and links of a process's routers: `[[port]]` and `[[link]]`. Fields are described in docs/routers.md.
 
 use super::reader::{Fields, Reader, Word};
 use super::routers::{Section, is_name};
@@ -37,12 +37,12 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>)
     together
 }
 
-/// What is called how.
+/// Names in use.
 struct Names {
     /// With their tickets.
     routers: BTreeMap<String, u32>,
     others: BTreeSet<String>,
-    /// Of these the shared ports, once all are known.
+    /// Names of shared ports, once all are known.
     ports: BTreeSet<String>,
 }
 
@@ -72,7 +72,7 @@ impl Names {
         (!taken).then_some(name.text)
     }
 
-    /// A router that must be there; for a link, also that of a shared port.
+    /// Name of an existing router; for a link, also that of a shared port.
     fn router(&self, r: &mut Reader, name: Word) -> Option<String> {
         let is_there = self.routers.contains_key(&name.text) || self.ports.contains(&name.text);
         if !is_there {
@@ -143,7 +143,7 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
     Some((of, section))
 }
 
-/// Who has which frames of a port, and where the file says so.
+/// Owners of a port's frames, and their places in the file.
 type Seen = BTreeMap<String, Span>;
 
 fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> Option<ShareOf> {

@@ -1,4 +1,4 @@
-//! A TOML text, field by field: every mistake is noted with its place, and reading goes on.
+//! Reader of a TOML text, field by field: every mistake is noted with its place, and reading continues.
 
 use arguments::units::{self, FromArg};
 use lang::{Diagnostic, FileId, Span};
@@ -31,7 +31,7 @@ impl Reader {
         Span::new(self.file, range)
     }
 
-    /// Notes a mistake: what is wrong, and what to do.
+    /// Notes a mistake with its remedy.
     pub(crate) fn wrong(&mut self, code: &'static str, span: Span, what: String, help: &str) {
         let mistake = Diagnostic::error(code, what).at(span).help(help);
         self.mistakes.push(mistake);
@@ -55,7 +55,7 @@ impl Reader {
 
 /// The fields of one table.
 pub(crate) struct Fields<'a> {
-    /// What the table is called in messages: `[[server]]`.
+    /// Name of the table in messages: `[[server]]`.
     what: &'static str,
     pub(crate) span: Span,
     table: &'a DeTable<'a>,
@@ -275,7 +275,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes the fields that nobody asked for.
+    /// Notes the unknown fields.
     pub(crate) fn end(self, reader: &mut Reader) {
         for key in self.table.keys() {
             let name: &str = key.get_ref();

@@ -19,30 +19,30 @@ use std::path::{Path, PathBuf};
 /// A router of a process, as its file describes it.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Its name.
+    /// Name of the router.
     pub name: String,
-    /// Its graph, with its definitions.
+    /// Graph of the router, with its definitions.
     pub source: Source,
-    /// Its network namespace; `None` = that of the process.
+    /// Network namespace; `None` = that of the process.
     pub netns: Option<String>,
-    /// Its share of the workers.
+    /// Share of the workers.
     pub share: Share,
-    /// What it has as a process of its own, if it is one.
+    /// Settings of its own process, if it has one.
     pub isolation: Option<Isolation>,
-    /// Where a virtual machine has the sockets of its cards, if this router is the gate of one.
+    /// Folder with the sockets of a virtual machine's cards, if this router is the gate of one.
     pub machine: Option<PathBuf>,
-    /// Where the file names its graph.
+    /// Place in the file that names its graph.
     pub place: Span,
 }
 
 impl Section {
-    /// Its network namespace in a process whose routers have `usual` if they name none. An isolated router shares none.
+    /// Network namespace in a process whose routers use `usual` if they name none. An isolated router shares none.
     pub fn netns_in(&self, usual: Option<&str>) -> Option<String> {
         let usual = usual.filter(|_| self.isolation.is_none());
         self.netns.as_deref().or(usual).map(str::to_owned)
     }
 
-    /// Workers that run its own graph, in a process that has so many.
+    /// Number of workers that run its own graph, in a process with `of_process` workers.
     pub(crate) fn own_workers(&self, of_process: usize) -> usize {
         match &self.isolation {
             Some(isolation) => isolation.workers.into(),
@@ -51,10 +51,10 @@ impl Section {
     }
 }
 
-/// Tickets at most: so many routers may share a worker evenly with room for shares between.
+/// Maximum number of tickets: this many routers may share a worker evenly, with room for shares between.
 const TICKETS_MAX: u32 = 1_000_000;
 
-/// Reads the sections. Graphs are looked for from `folder`; if only one router is wanted, those of others are not read.
+/// Reads the sections. Graphs are looked for in `folder`; if only one router is wanted, those of others are not read.
 /// Mistakes are noted.
 pub(super) fn read(
     mut reader: Reader,

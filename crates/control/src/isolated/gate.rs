@@ -1,4 +1,4 @@
-//! What an isolated router's process is started with, and what the gate does for it.
+//! An isolated router's process: its parameters, and its gate.
 
 use super::group::Group;
 use super::namespace::path_of;
@@ -29,30 +29,30 @@ const FILES: u32 = 1024;
 /// A router that runs as a process of its own.
 #[derive(Clone, Debug)]
 pub struct Isolated {
-    /// Its name.
+    /// Name of the router.
     pub name: String,
-    /// Its own graph.
+    /// Graph of the router itself.
     pub source: Source,
     pub(super) user_name: String,
     pub(super) user: User,
-    /// Its folder.
+    /// Folder of the router.
     folder: PathBuf,
-    /// Where its graph is written for it, and beside it what was saved of it.
+    /// Copy of the graph for its process, beside which its saved settings are.
     graph: PathBuf,
-    /// Where the values of its graph's variables are written for it: there may be secrets among them.
+    /// File with the values of the graph's variables, which may be secret, for its process.
     definitions: PathBuf,
     isolation: Isolation,
     netns: Option<String>,
     /// Bounds of the counts that its process may report.
     pub(super) known: Arc<Known>,
-    /// Its shared ports and links.
+    /// Shared ports and links of the router.
     pub(super) passages: Vec<Passage>,
 }
 
-/// A shared port or link of an isolated router: shared memory of which its process has one end and the gate the other.
+/// A shared port or link of an isolated router: shared memory with one end in its process and the other in the gate.
 #[derive(Clone, Debug)]
 pub(super) struct Passage {
-    /// What it is called in both.
+    /// Name on both sides.
     pub(super) name: String,
     /// The device in its process.
     inside: String,
@@ -60,8 +60,11 @@ pub(super) struct Passage {
     pub(super) outside: String,
 }
 
-/// Of an isolated router whose own graph has this plan: what starts it, and the graph of its gate. Its folder is in `folder`.
-/// The error is a sentence.
+/// Parameters of an isolated router whose own graph has this plan, and the graph of its gate. Its folder is made in
+/// `folder`.
+///
+/// # Errors
+/// A sentence.
 pub fn plan(
     section: &Section,
     user: User,
@@ -130,7 +133,7 @@ pub fn plan(
 }
 
 impl Isolated {
-    /// Where all isolated routers of the process have their files.
+    /// Folder of all isolated routers of the process.
     pub(super) fn all(&self) -> &Path {
         self.folder.parent().unwrap_or(Path::new("/"))
     }
@@ -140,7 +143,7 @@ impl Isolated {
         self.isolation.workers.into()
     }
 
-    /// Where it answers.
+    /// Address of its control socket.
     pub(super) fn place(&self) -> Place {
         Place {
             socket: self.folder.join("control.sock"),
@@ -209,13 +212,13 @@ impl Isolated {
         words
     }
 
-    /// Where `ashlar save` keeps what was changed: beside the graph that its file names.
+    /// File in which `ashlar save` keeps its changed settings: beside the graph that its file names.
     pub(super) fn saved(&self) -> Option<PathBuf> {
         let path = self.source.path.as_deref()?;
         Some(file_for(path, Some(&self.name)))
     }
 
-    /// Gives what was saved to the router's process. This process does not read what the file says.
+    /// Copies saved settings for the router's process. This process does not interpret them.
     pub(super) fn bring_saved(&self) -> Result<(), String> {
         let (Some(from), to) = (self.saved(), file_for(&self.graph, None)) else {
             return Ok(());
@@ -242,8 +245,11 @@ impl Isolated {
         self.hand(&self.definitions, &definitions)
     }
 
-    /// Writes a file for its process: nobody but root can change it, and only its group can read it. Who reads it meanwhile
-    /// has the old one. The error is a sentence.
+    /// Writes a file for its process: only root can change it, and only its group can read it. Concurrent readers see
+    /// the old file.
+    ///
+    /// # Errors
+    /// A sentence.
     fn hand(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".new");
@@ -287,7 +293,7 @@ impl Isolated {
         }
     }
 
-    /// Removes what was made for it.
+    /// Removes the files made for it.
     pub(super) fn clean(&self) {
         let _ = self.remove_folder();
         let _ = fs::remove_file(&self.graph);

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where groups are mounted.
+/// Mount point of control groups.
 const MOUNT: &str = "/sys/fs/cgroup";
 /// Processes and threads.
 const PROCESSES: u32 = 512;
@@ -71,7 +71,7 @@ impl Group {
         fs::write(self.folder().join(file), value.to_string())
     }
 
-    /// Its folder, in which processes enter it.
+    /// Folder of the group, in which processes enter it.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -6,7 +6,7 @@ use engine::plan::Plan;
 use engine::stats::drop_names;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of an answer beside what is counted of elements and ports.
+/// Bytes of an answer beside those counted for elements and ports.
 const ROOM: usize = 64 << 10;
 /// Bytes of an answer for each copy of an element, and for each port.
 const COPY: usize = 2 << 10;
@@ -45,7 +45,7 @@ fn word(text: &str) -> String {
 }
 
 impl Known {
-    /// Bounds for a router with this plan and so many workers.
+    /// Bounds for a router with this plan and `workers` workers.
     pub(crate) fn of(plan: &Plan, workers: usize) -> Known {
         let element = |element: &engine::plan::PlanElement| Element {
             name: element.name.clone(),

@@ -33,24 +33,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use supervisor::Supervisor;
 use tracing::warn;
 
-/// What the name of a gate ends in.
+/// Suffix of a gate's name.
 pub const GATE: &str = ".gate";
 
-/// What a file says of an isolated router.
+/// Isolation settings of a router in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Isolation {
-    /// Whose rights it has.
+    /// User of its process.
     pub user: String,
     /// Bytes of memory that it may have.
     pub memory: u64,
     /// Processors that it may use; `None` = all.
     pub cores: Option<String>,
-    /// Its workers.
+    /// Number of workers.
     pub workers: u8,
 }
 
 impl Isolation {
-    /// Its user. The error is a sentence.
+    /// User of the router.
+    ///
+    /// # Errors
+    /// A sentence.
     pub(crate) fn user(&self) -> Result<User, String> {
         let user = User::named(&self.user)?;
         match user.id {
@@ -60,7 +63,7 @@ impl Isolation {
     }
 }
 
-/// Where the isolated routers of a process have their files. Root alone writes there; what is a router's is below.
+/// Folder of a process's isolated routers. Root alone writes there; each router has a folder below.
 pub fn folder(process: &str) -> PathBuf {
     PathBuf::from("/run/ashlar-isolated").join(process)
 }
@@ -130,7 +133,10 @@ impl IsolatedRouters {
         lock(&self.running)
     }
 
-    /// Has no other process of the same name use the folder. The error is a sentence.
+    /// Claims the folder, so that no other process of the same name uses it.
+    ///
+    /// # Errors
+    /// A sentence.
     fn claim(&self, folder: &Path) -> Result<(), String> {
         let mut claim = lock(&self.claim);
         if claim.is_none() {
@@ -188,12 +194,12 @@ impl IsolatedRouters {
         lock(&self.claim).take();
     }
 
-    /// Where an isolated router answers.
+    /// Address of an isolated router's control socket.
     pub(crate) fn place(&self, name: &str) -> Option<Place> {
         Some(self.list().get(name)?.isolated.place())
     }
 
-    /// Where what is changed in an isolated router is saved.
+    /// File with an isolated router's saved settings.
     pub(crate) fn saved(&self, name: &str) -> Option<PathBuf> {
         self.list().get(name)?.isolated.saved()
     }
@@ -215,7 +221,7 @@ impl IsolatedRouters {
         Some(self.list().get(name)?.isolated.source.clone())
     }
 
-    /// What all isolated routers are and count, of those that say so soon.
+    /// Description and counts of all isolated routers that answer in time.
     pub(crate) fn counts(&self) -> BTreeMap<String, (Info, Stats)> {
         let list = self.list();
         let places = list.iter().map(|(name, of)| {
@@ -244,7 +250,7 @@ impl IsolatedRouters {
         self.list().contains_key(router).then(|| router.to_owned())
     }
 
-    /// Has isolated routers see the links of what they share, by the ports of their gates.
+    /// Shows isolated routers the link states of their shared ports, by the ports of their gates.
     pub(crate) fn follow_links(&self, ports: impl Fn(&str) -> Option<Arc<Directory>>) {
         for (name, running) in &*self.list() {
             let Some(ports) = ports(name) else {
@@ -259,7 +265,7 @@ impl IsolatedRouters {
         }
     }
 
-    /// What is to be told of a router, if it is isolated.
+    /// Description of an isolated router; `None` for others.
     pub(crate) fn view(&self, name: &str) -> Option<view::Isolated> {
         let list = self.list();
         let running = list.get(name)?;
@@ -270,7 +276,7 @@ impl IsolatedRouters {
         })
     }
 
-    /// Has an isolated router replace its configuration: by a text, or by its file, read again.
+    /// Makes an isolated router replace its configuration: by a text, or by its file, read again.
     pub(crate) fn reload(&self, name: &str, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let found = self.list().get(name).map(|r| r.isolated.clone());
         let gone = || Failure::new(404, format!("router {name} does not run"));

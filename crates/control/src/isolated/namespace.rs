@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The file of a network namespace: that of `ip netns`, or a path.
+/// File of a network namespace: that of `ip netns`, or a path.
 pub fn path_of(name: &str) -> PathBuf {
     match name.contains('/') {
         true => PathBuf::from(name),

@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// How long a router may take to begin an answer, and each further piece of it.
+/// Time limit for a router's answer to begin, and for each further piece.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same of what takes its time: a trace, a reload.
+/// The same for slow requests: a trace, a reload.
 const LONG: Duration = Duration::from_secs(65);
-/// How long metrics wait for it.
+/// Time that metrics wait for a router.
 const SOON: Duration = Duration::from_secs(1);
 /// Bytes of an answer that is handed on piece by piece and is no capture.
 const ANSWER_MAX: usize = 64 << 20;
@@ -24,10 +24,10 @@ const ANSWER_MAX: usize = 64 << 20;
 pub(crate) const INFO_MAX: usize = 64 << 10;
 const REPLY_MAX: usize = 1 << 20;
 const ERROR_MAX: usize = 64 << 10;
-/// Pieces that wait for who asked.
+/// Number of pieces that may wait for the client.
 const PIECES: usize = 16;
 
-/// How an answer comes.
+/// Form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Soon, and whole.
@@ -38,11 +38,11 @@ pub(crate) enum Answer {
     Endless,
 }
 
-/// Where a router's process answers.
+/// Address of a router's process.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(super) socket: PathBuf,
-    /// Whose process it must be.
+    /// User that must own the process.
     pub(super) user: u32,
 }
 
@@ -67,7 +67,8 @@ impl Place {
         sender.send_request(request).await.map_err(failed)
     }
 
-    /// The pieces of an answer as they come; what is refused there is refused here. The seat is given back with the last.
+    /// Sends a request; returns the pieces of the answer as they come. A refusal there is a refusal here. The place is
+    /// given back with the last piece.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -113,7 +114,7 @@ impl Place {
         Ok(pieces)
     }
 
-    /// A whole answer of so many bytes at most, for who is no part of the runtime.
+    /// Waits for a whole answer of limited length, outside the async runtime.
     fn ask_and_wait(
         &self,
         method: Method,
@@ -134,7 +135,7 @@ impl Place {
     }
 }
 
-/// All pieces of an answer, which has so many bytes at most.
+/// Collects the pieces of an answer of at most `most` bytes.
 pub(crate) async fn whole(
     mut pieces: mpsc::Receiver<Bytes>,
     most: usize,
@@ -161,7 +162,7 @@ impl Place {
     }
 }
 
-/// Has a router's process replace its configuration; with `others` those are waited for who come after it.
+/// Makes a router's process replace its configuration. With `others`, later requests for places are admitted, too.
 pub(super) fn reload(
     place: &Place,
     asked: &ReloadRequest,

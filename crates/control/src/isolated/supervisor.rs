@@ -16,9 +16,9 @@ use tracing::{Level, debug, error, info, warn};
 /// Pauses between starts grow from the first to the last while processes end sooner than that.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 const SETTLED: Duration = Duration::from_secs(10);
-/// How long a process may take to end in order.
+/// Time limit for a process to end in order.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is looked whether something was saved.
+/// Interval at which the file of saved settings is checked.
 const LOOK: Duration = Duration::from_secs(1);
 /// Lines of its log that are passed on in a second, and bytes of each.
 const LINES: u32 = 50;
@@ -82,13 +82,13 @@ impl Supervisor {
         })
     }
 
-    /// Has the process end, without waiting.
+    /// Makes the process end, without waiting.
     pub(super) fn stop(&self) {
         // A counter that is full is readable already.
         let _ = rustix::io::write(&self.state.stop, &1u64.to_ne_bytes());
     }
 
-    /// How often it was started.
+    /// Number of starts.
     pub(super) fn starts(&self) -> u64 {
         self.state.starts.load(Relaxed)
     }
@@ -115,9 +115,9 @@ struct Life {
     group: Option<Group>,
     state: Arc<State>,
     log: Log,
-    /// When that was saved which the process has; `None` while that is not known.
+    /// Time of the saved settings that the process has; `None` while unknown.
     saved: Option<Option<SystemTime>>,
-    /// When that was looked at.
+    /// Time of the last check.
     looked: Instant,
 }
 
@@ -183,7 +183,7 @@ impl Life {
         })
     }
 
-    /// Brings what was saved to the process, if that has changed: it may start again by itself.
+    /// Gives changed saved settings to the process's folder, as it may start again by itself.
     fn follow_saved(&mut self) {
         self.looked = Instant::now();
         let file = self.isolated.saved();
@@ -248,7 +248,7 @@ impl Life {
     }
 }
 
-/// What a process says on standard error, for our own log: anything, as much as it likes.
+/// Output of a process on standard error, for our own log: of any content and amount.
 struct Log {
     router: String,
     /// The beginning of a line.
@@ -270,7 +270,8 @@ impl Log {
         }
     }
 
-    /// How long nothing is to be read, so that to read takes a bounded part of a processor: the process waits, or loses lines.
+    /// Time for which nothing is read, so that reading takes a bounded part of a processor: the process waits, or loses
+    /// lines.
     fn pause(&mut self) -> Option<Duration> {
         let spent = self.since.elapsed();
         if spent >= SECOND {

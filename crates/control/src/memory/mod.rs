@@ -4,7 +4,7 @@ mod sys;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True if the allocator may have memory that nobody needs.
+/// True if the allocator may have unneeded memory.
 #[derive(Default)]
 pub(crate) struct Spare(AtomicBool);
 
@@ -14,8 +14,8 @@ impl Spare {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Has the allocator give back to the system what is free, if something was noted since the last time. It keeps
-    /// most of it otherwise. Takes milliseconds.
+    /// Returns free memory to the system, if some was noted since the last call; the allocator keeps most of it
+    /// otherwise. Takes milliseconds.
     pub(crate) fn give_back(&self) {
         if self.0.swap(false, Ordering::AcqRel) {
             sys::give_back();

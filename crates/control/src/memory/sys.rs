@@ -1,4 +1,4 @@
-//! What the allocator can do and the language cannot say.
+//! The allocator's functions that the language lacks.
 #![allow(unsafe_code)]
 
 /// Gives free memory back to the system, where the allocator can.

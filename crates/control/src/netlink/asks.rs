@@ -1,15 +1,15 @@
-//! Questions for neighbours: from workers to the kernel, not more than it can bear.
+//! Questions for neighbours: from workers to the kernel, at a rate that it can bear.
 //!
-//! A scan of addresses makes a question of each. The kernel keeps an entry for every address that it asks
-//! for, some seconds each, and refuses new neighbours when it has too many (`gc_thresh3`, 1024 unless somebody
-//! raises it). So each interface has its own rate for neighbours that nobody knows, by the room that the kernel
-//! has; those that are known and have only to be confirmed have another, and do not suffer.
+//! A scan of addresses makes a question of each. The kernel keeps an entry for some seconds for every address it is
+//! asked for, and refuses new neighbours when it has too many (`gc_thresh3`, 1024 by default). So each interface has
+//! its own rate for unknown neighbours, by the room that the kernel has. Known neighbours that only need confirmation
+//! have another rate, and do not suffer.
 
 use std::collections::HashMap;
 use tables::tokens::Tokens;
 
-/// Of the kernel's places this part is asked for a second and interface: in the three seconds for which the
-/// kernel tries, unknown neighbours take three quarters of them.
+/// Fraction of the kernel's entries that are asked for per second and interface: within the kernel's three seconds of
+/// attempts, unknown neighbours take three quarters of them.
 const PART: u64 = 4;
 /// Places of a kernel that has not said how many.
 const PLACES: u32 = 1024;

@@ -1,8 +1,8 @@
-//! What has been heard and done, for the page of metrics and for operators.
+//! Counts of messages and actions, for the page of metrics and for operators.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One of the counts: written by the thread that follows the kernel, read by everyone.
+/// A count: written by the thread that follows the kernel, read by everyone.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

@@ -1,8 +1,7 @@
-//! Following the kernel: what it says becomes the image.
+//! Following the kernel: its messages become the image.
 //!
-//! Everything here is driven by levels, not by edges: what a dump says is compared with what is known, and only
-//! what differs changes. So it does not matter how often or why the kernel is asked again, and the image
-//! stays as it is while it is asked.
+//! Everything here is driven by levels, not by edges: a dump is compared with the known state, and only differences are
+//! applied. So the reason and number of repeated dumps do not matter, and the image keeps its state during a dump.
 
 mod state;
 mod sync;
@@ -28,7 +27,7 @@ use wire::netlink::{Message, RTM_DELLINK, RTM_DELNEIGH, RTM_NEWLINK, RTM_NEWNEIG
 
 /// Bytes of messages that are taken up before the image is told.
 const BATCH: usize = 256 << 10;
-/// How long one waits before asking again, so that one answer serves for several reasons.
+/// Delay before a repeated dump, so that one answer serves for several reasons.
 const SETTLE: Duration = Duration::from_millis(20);
 /// After how long all is asked for because of a message that could not be read.
 const UNREAD: Duration = Duration::from_secs(10);
@@ -56,21 +55,21 @@ pub(super) struct Follower {
     state: State,
     limits: Limits,
     asked: Vec<Place>,
-    /// What has been heard and not been taken up.
+    /// Messages received and not processed yet.
     heard: Vec<u8>,
-    /// As far as this, but for links and neighbours, which could not wait.
+    /// Offset up to which urgent ones (links and neighbours) have been processed.
     served: usize,
-    /// When something was heard last.
+    /// Time of the last message.
     heard_at: Instant,
-    /// When to ask for everything again.
+    /// Time of the next full dump.
     all_at: Option<Instant>,
-    /// Since when the model has been in doubt about routes.
+    /// Time since which the model has been in doubt about routes.
     doubt_since: Option<Instant>,
-    /// When to ask for IPv6 routes again.
+    /// Time of the next IPv6 dump.
     recheck_at: Option<Instant>,
-    /// Not before this: asking takes at most a fifth of the time, but for tables that take very long.
+    /// Earliest time of the next dump: dumps take at most a fifth of the time, except for very slow tables.
     rest_until: Instant,
-    /// How long asking took the last time.
+    /// Duration of the last dump.
     took: Duration,
     start: Instant,
     /// A routing daemon, if its routes take the place of the kernel's.
@@ -101,13 +100,16 @@ impl Follower {
         }
     }
 
-    /// Nothing that was heard before counts: the sockets are new.
+    /// Discards everything received before, as the sockets are new.
     pub(super) fn start_again(&mut self) {
         self.all_at = Some(Instant::now());
     }
 
-    /// Takes up what has come and what is due; whether there is more to do at once. `stop` tells whether to
-    /// give up meanwhile. An error: the sockets are of no use.
+    /// Processes received messages and due work; returns true if there is more to do at once. `stop` returns true to
+    /// give up meanwhile.
+    ///
+    /// # Errors
+    /// The sockets are of no use any more.
     pub(super) fn turn(
         &mut self,
         sockets: &mut Sockets,
@@ -131,7 +133,7 @@ impl Follower {
         Ok(more)
     }
 
-    /// When the kernel is to be asked again.
+    /// Time of the next dump.
     fn due(&self) -> Option<Instant> {
         // Most changes come in rows, and while the kernel tells of a large table they have to wait: so it is
         // asked when it has nothing more to say, or has been talking on and on.
@@ -144,7 +146,7 @@ impl Follower {
         first.map(|first| first.max(self.rest_until))
     }
 
-    /// When to take a turn though nothing is heard.
+    /// Time of the next turn if nothing is received.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let daemon = self.fpm.as_ref().and_then(Fpm::due);
         [self.due(), daemon].into_iter().flatten().min()
@@ -165,7 +167,7 @@ impl Follower {
         heard
     }
 
-    /// What was heard has been taken up, or counts no more.
+    /// Forgets received messages that are processed or obsolete.
     fn forget_heard(&mut self) {
         self.heard.clear();
         // Much has come while a large table was told.
@@ -192,7 +194,7 @@ impl Follower {
         self.all_at = Some(Instant::now() + SETTLE);
     }
 
-    /// Takes up what was heard; how many of the messages are about `of`.
+    /// Processes received messages; returns the number of those about `of`.
     fn take_heard(&mut self, of: Option<Part>) -> usize {
         if self.heard.is_empty() {
             return 0;
@@ -220,7 +222,7 @@ impl Follower {
         about
     }
 
-    /// Takes up what was heard of links and neighbours, as soon as it was: packets wait for it, or get lost.
+    /// Processes messages about links and neighbours at once: packets wait for them, or get lost.
     fn serve_urgent(&mut self) {
         let news = self.heard.get(self.served..).unwrap_or(&[]);
         let mut linked = false;
@@ -234,7 +236,7 @@ impl Follower {
         }
     }
 
-    /// Has the kernel look for the neighbours that workers ask for.
+    /// Makes the kernel look for the neighbours that workers ask for.
     fn ask(&mut self, sockets: &mut Sockets) -> io::Result<()> {
         let Follower {
             state,

@@ -1,13 +1,13 @@
-//! FRR's way to hand over routes without a kernel: FPM, the forwarding plane manager's protocol.
+//! FPM, the forwarding plane manager's protocol: FRR hands over routes without a kernel.
 //!
-//! `zebra -M dplane_fpm_nl` connects by TCP and sends what it would tell a kernel: frames of a header of four
-//! bytes (version 1; type 1, netlink; length of the frame, in network order) and netlink messages
-//! (`fpm/fpm.h` of FRR). First come all next-hop objects and routes that it has, then changes; nothing says
-//! where the first end. So what a daemon that has returned does not name is kept for a time, and goes after
-//! that as soon as the daemon is quiet ([`Session::tick`]). While none is connected, forwarding goes on.
+//! `zebra -M dplane_fpm_nl` connects by TCP and sends what it would tell a kernel: frames with a header of four bytes
+//! (version 1; type 1, netlink; length of the frame, in network order) and netlink messages (`fpm/fpm.h` of FRR). First
+//! come all its next-hop objects and routes, then changes, without a mark between. So routes that a returned daemon
+//! does not name are kept for a time, and removed after that as soon as the daemon is quiet ([`Session::tick`]). While
+//! none is connected, forwarding continues.
 //!
-//! Whoever may speak here decides where packets go. TCP lets everyone connect, so the kernel is asked whose the other
-//! end is ([`Owners`]). One that has said nothing has changed nothing, and leaves its place to the next.
+//! A speaker of this protocol decides where packets go. TCP lets everyone connect, so the kernel is asked for the owner
+//! of the other end ([`Owners`]). A connection without a message has changed nothing, and yields to the next.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -24,33 +24,33 @@ use super::model::{Model, Part, Source};
 use super::own::is_own;
 use super::owner::{Other, Owners};
 
-/// Where a daemon finds us unless told otherwise.
+/// Default port for a daemon's connection.
 pub const PORT: u16 = 2620;
 
-/// How to wait for a routing daemon.
+/// Settings of waiting for a routing daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Where, in the router's namespace.
+    /// Address in the router's namespace.
     pub address: SocketAddr,
-    /// The users as whom the daemon may run in that namespace.
+    /// Users whose daemons are accepted in that namespace.
     pub users: Vec<u32>,
     /// The address of another machine, or namespace, where it may run instead.
     pub from: Option<IpAddr>,
-    /// For how long routes are kept that a daemon which has returned does not name.
+    /// Time for which routes are kept that a returned daemon does not name.
     pub stale: Duration,
 }
 
 /// The header of a frame.
 const HEADER: usize = 4;
-/// What a buffer takes: some frames of the greatest length.
+/// Size of a buffer in bytes: some frames of the greatest length.
 const BUFFER: usize = 4 << 16;
-/// So long a daemon says nothing when it has said all.
+/// Silence after which a daemon is taken to have told everything.
 const QUIET: Duration = Duration::from_secs(1);
 /// Even if it is never quiet, all has been said so long after the time for which routes are kept.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Buffers that are read before something else gets its turn.
 const TURN: usize = 4;
-/// How long one waits after a connection could not be taken up, as when there are too many open files.
+/// Delay after a connection could not be accepted, as with too many open files.
 const RETRY: Duration = Duration::from_secs(1);
 /// A daemon on another machine that says nothing for so long is asked whether it is there, so often.
 const IDLE: Duration = Duration::from_secs(10);
@@ -61,14 +61,14 @@ const MEETINGS: usize = 16;
 const LINES: u32 = 20;
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What is wrong with what a peer says.
+/// Mistake in a peer's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadFrame {
     /// The version is not 1.
     Version(u8),
-    /// What it carries is not netlink (2 is protobuf).
+    /// The content is not netlink (2 is protobuf).
     Kind(u8),
-    /// It is shorter than its header.
+    /// The frame is shorter than its header.
     Length(u16),
     /// The netlink inside.
     Message(BadHeader),
@@ -114,7 +114,7 @@ impl Frames {
         &mut self.buffer[self.end..]
     }
 
-    /// So many bytes of that room have been filled.
+    /// Records that `bytes` bytes of the room have been filled.
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
@@ -143,17 +143,17 @@ impl Frames {
 #[derive(Debug)]
 pub struct Session {
     frames: Frames,
-    /// When it first told of something.
+    /// Time of its first message.
     first: Option<Instant>,
     heard: Instant,
-    /// For how long routes of before are kept.
+    /// Time for which earlier routes are kept.
     stale: Duration,
     /// True if routes of before are still there.
     syncing: bool,
 }
 
 impl Session {
-    /// Somebody has connected. From when it first tells of something it tells all from the start.
+    /// Session of a new connection. From its first message on, it tells everything from the start.
     pub fn new(stale: Duration, now: Instant) -> Session {
         Session {
             frames: Frames::default(),
@@ -164,12 +164,12 @@ impl Session {
         }
     }
 
-    /// Where to put what it sends; tell [`Session::take`] how much there is.
+    /// Room for received bytes; pass their number to [`Session::take`].
     pub fn room(&mut self) -> &mut [u8] {
         self.frames.room()
     }
 
-    /// Takes up so many bytes that were received; returns how many messages they completed.
+    /// Processes `bytes` received bytes; returns the number of completed messages.
     pub fn take(
         &mut self,
         model: &mut Model,
@@ -216,7 +216,7 @@ impl Session {
         self.first.is_some()
     }
 
-    /// When to call [`Session::tick`].
+    /// Time at which to call [`Session::tick`].
     pub fn due(&self) -> Option<Instant> {
         let kept = self.first? + self.stale;
         let quiet = kept.max(self.heard + QUIET);
@@ -244,7 +244,7 @@ pub(super) struct Fpm {
     owners: Owners,
     listen: Listen,
     peer: Option<(TcpStream, SocketAddr, Session)>,
-    /// Not to be asked for connections before this.
+    /// Time before which no connections are accepted.
     rest_until: Option<Instant>,
     lines: Lines,
 }
@@ -253,7 +253,7 @@ pub(super) struct Fpm {
 #[derive(Debug)]
 struct Lines {
     left: u32,
-    /// Of which so many are accounted for.
+    /// Time from which the current lines are counted.
     since: Instant,
     left_out: u64,
 }
@@ -332,7 +332,7 @@ impl Fpm {
         }
     }
 
-    /// What to poll for input.
+    /// Descriptors to poll for input.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let peer = self.peer.as_ref().map(|(stream, ..)| stream.as_fd());
         let listener = self.listener.as_fd();
@@ -340,7 +340,7 @@ impl Fpm {
         [listener, peer].into_iter().flatten()
     }
 
-    /// When something is due though nothing is heard.
+    /// Time of due work if nothing is received.
     pub(super) fn due(&self) -> Option<Instant> {
         let told = self.peer.as_ref().and_then(|(.., session)| session.due());
         [told, self.rest_until].into_iter().flatten().min()

@@ -5,9 +5,9 @@ use elements::linux::{Member, Prefix, Routes};
 use super::*;
 use crate::netlink::model::Link;
 
-/// What zebra 8.4.4 has sent after it had connected: routes of an interface 3 (10.0.0.1/24) and 5
-/// (10.0.1.1/24), 50.0.0.0/8 via 10.0.0.2, 51.0.0.0/8 via that and 10.0.1.2, 52.0.0.0/8 blackhole, 53.0.0.0/8
-/// reject, 60.0.0.0/8 via 10.0.0.3, and some of IPv6.
+/// Messages of zebra 8.4.4 after it had connected: routes of interfaces 3 (10.0.0.1/24) and 5 (10.0.1.1/24), 50.0.0.0/8
+/// via 10.0.0.2, 51.0.0.0/8 via that and 10.0.1.2, 52.0.0.0/8 blackhole, 53.0.0.0/8 reject, 60.0.0.0/8 via 10.0.0.3,
+/// and some of IPv6.
 const ALL: &[u8] = include_bytes!("../../../../fuzz/seeds/fpm/frr-all");
 /// Then 51.0.0.0/8 lost its second hop, 50.0.0.0/8 was removed, and interface 3 went down.
 const CHANGES: &[u8] = include_bytes!("../../../../fuzz/seeds/fpm/frr-changes");
@@ -262,7 +262,7 @@ fn a_second_daemon_is_refused_while_the_first_lives_and_taken_when_it_has_gone()
     assert_eq!((count("fpm_connected"), count("fpm_refused")), (1, 1));
 }
 
-/// Who runs the tests.
+/// User that runs the tests.
 fn us() -> u32 {
     rustix::process::geteuid().as_raw()
 }

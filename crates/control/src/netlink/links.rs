@@ -19,7 +19,7 @@ struct Known {
     upon: Option<u32>,
     /// The interface of this name, if the configuration has one.
     interface: Option<Arc<Interface>>,
-    /// Of the dump that has told of it last.
+    /// Number of the last dump that has told of it.
     sync: u32,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Links {
     sync: u32,
 }
 
-/// What a route can know of a link.
+/// State of a link that matters to routes.
 pub(super) type State = super::model::Link;
 
 impl Known {
@@ -95,8 +95,8 @@ impl Links {
         changed.into_iter().map(tell).collect()
     }
 
-    /// Takes a message up. What is known of the link afterwards, `None` if it has gone; nothing if the message
-    /// is not about a link as such.
+    /// Processes a message. Returns the new state of the link, `Some(None)` if it is gone; `None` if the message is not
+    /// about a link as such.
     pub(super) fn take(&mut self, change: Change, link: &Link<'_>) -> Option<Option<State>> {
         if link.family != AF_UNSPEC {
             return None;
@@ -170,7 +170,7 @@ impl Links {
         self.sync = self.sync.wrapping_add(1);
     }
 
-    /// All links have been told: gives those that have gone.
+    /// Ends a dump of links: returns those that are gone.
     pub(super) fn end_sync(&mut self) -> Vec<u32> {
         let unseen = self.known.iter().filter(|(_, k)| k.sync != self.sync);
         let gone: Vec<u32> = unseen.map(|(index, _)| *index).collect();
@@ -189,7 +189,7 @@ impl Links {
         self.known.get(index).filter(|k| k.up).map(|_| *index)
     }
 
-    /// How many there are, and how many of them the configuration names.
+    /// Number of links, and of those that the configuration names.
     pub(super) fn count(&self) -> (usize, usize) {
         let named = self.known.values().filter(|k| k.interface.is_some());
         (self.known.len(), named.count())

@@ -1,25 +1,25 @@
-//! What the kernel says about routes, as a model: netlink messages in, changes of a forwarding table out.
+//! Model of the kernel's routes: netlink messages in, changes of a forwarding table out.
 //!
-//! Pure: no IO, no clock. [`Model::route`], [`Model::nexthop`] and [`Model::link`] take what was decoded;
-//! [`Model::flush`] brings to an [`Image`] what has changed since the last time, groups before the
-//! prefixes that use them. A way that routes take (a set of hops, a next-hop object, "local") has one
-//! group; when a link or an object changes, groups change and no prefix is touched.
+//! Pure: no IO, no clock. [`Model::route`], [`Model::nexthop`] and [`Model::link`] take decoded messages.
+//! [`Model::flush`] brings changes since the last call to an [`Image`], groups before the prefixes that use them. Each
+//! way of routes (a set of hops, a next-hop object, "local") has one group; when a link or an object changes, groups
+//! change and no prefix is touched.
 //!
-//! # How the kernel chooses, and what it does not say
+//! # The kernel's choice, and its silence
 //!
-//! Of the routes to a prefix the table `local` comes before `main`, then the lowest metric, then the
-//! kernel's own order: IPv4 keeps routes of one metric in a list (`ip route append` and `prepend`), IPv6
-//! makes those with gateways one multipath route, and keeps the others behind each other.
-//! When a link goes down, IPv4 routes that have no other hop, and next-hop objects with all that goes by
-//! them, go without a word (next-hop objects also when the carrier is lost); IPv4 hops of multipath routes
-//! are dead until it returns. That is derived here, so that a lost link costs no question. What cannot be
-//! (routes lost with an address or an interface) is a [`Doubt`]: ask the kernel again. All of this was watched with `ip monitor` on Linux 6.18.
+//! Among the routes to a prefix, table `local` comes before `main`, then the lowest metric, then the kernel's own
+//! order. IPv4 keeps routes of one metric in a list (`ip route append` and `prepend`). IPv6 combines those with
+//! gateways into one multipath route, and keeps the others in sequence. When a link goes down, the kernel removes some
+//! routes without a message: IPv4 routes that have no other hop, and next-hop objects with all their routes (next-hop
+//! objects also when the carrier is lost). IPv4 hops of multipath routes are dead until the link returns. The model
+//! derives this, so that a lost link costs no dump. Losses that cannot be derived (routes lost with an address or an
+//! interface) are a [`Doubt`]: ask the kernel again. All of this was observed with `ip monitor` on Linux 6.18.
 //!
-//! # Again from the start
+//! # Synchronisation
 //!
-//! [`Model::begin_sync`], everything that a dump says, [`Model::end_sync`]: what was not named is gone, and
-//! only what differs reaches the image. Give messages that other sockets received during a dump after
-//! it: what they say is then newer than, or contained in, what the dump said.
+//! Call [`Model::begin_sync`], then pass all messages of a dump, then call [`Model::end_sync`]: routes that were not
+//! named are gone, and only differences reach the image. Pass messages that other sockets received during a dump after
+//! it: they are then newer than the dump, or contained in it.
 
 mod bound;
 mod candidates;
@@ -61,8 +61,8 @@ pub trait Image<const N: usize> {
     fn change_groups(&self, changes: &[(GroupId, &[Member])]) -> Result<(), GroupError>;
     /// The end of a group that no prefix uses any more.
     fn remove_group(&self, id: GroupId);
-    /// Sets prefixes, or removes them (`None`), published together. If it is full, what was said stays said,
-    /// and workers are told the rest with the next call.
+    /// Sets prefixes, or removes them (`None`), published together. If there is no room, the changes remain staged, and
+    /// the next call publishes the rest.
     fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full>;
 }
 
@@ -84,7 +84,7 @@ impl<const N: usize> Image<N> for elements::linux::Routes<N> {
     }
 }
 
-/// Who says something.
+/// Source of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The kernel, by netlink.
@@ -93,7 +93,7 @@ pub enum Source {
     Fpm,
 }
 
-/// What is told again from the start.
+/// Part of the state that can be dumped by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Next-hop objects and groups. Tell them before the routes.
@@ -111,7 +111,7 @@ impl Part {
     pub const ALL: [Part; 4] = [Part::Nexthops, Part::Routes4, Part::Routes6, Part::Labels];
 }
 
-/// What the model cannot know without being told everything again.
+/// Parts that need a new dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Doubt {
     /// Next-hop objects and groups.
@@ -139,7 +139,7 @@ impl Doubt {
     }
 }
 
-/// Counts of what was left out, and of what did not fit.
+/// Counts of routes that were left out, and that did not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Messages about routes of other tables.
@@ -156,7 +156,7 @@ pub struct Counts {
     pub left_out: u64,
 }
 
-/// What a [`Model::flush`] did.
+/// Result of [`Model::flush`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flushed {
     /// Prefixes given to the image.
@@ -178,7 +178,7 @@ pub struct Model {
     /// A link went down with IPv6 routes: the kernel says of each that it is gone, unless the operator does not
     /// want that (`net.ipv6.route.skip_notify_on_dev_down`).
     leaving: bool,
-    /// How many next-hop objects there may be.
+    /// Maximum number of next-hop objects.
     objects: Bound,
     counts: Counts,
 }
@@ -200,8 +200,8 @@ impl Model {
         }
     }
 
-    /// Sets how many routes of each family there may be, how many labels and how many next-hop objects. What is here stays;
-    /// what comes beyond is left out, and asked for again when there is room.
+    /// Sets the maximum number of routes of each family, of labels and of next-hop objects. Existing ones stay; those
+    /// beyond are left out, and asked for again when there is room.
     pub fn set_most(&mut self, most: usize) {
         let [v4, v6] = [&mut self.v4.bound, &mut self.v6.bound];
         for bound in [v4, v6, &mut self.labels.bound, &mut self.objects] {
@@ -239,7 +239,7 @@ impl Model {
         }
     }
 
-    /// Which of the tables a route is in; none if it is not for us.
+    /// Table of a route; `None` if it is not relevant.
     fn class(&mut self, source: Source, route: &Route<'_>) -> Option<Class> {
         if route.flags & wire::netlink::RTM_F_CLONED != 0 {
             return None;
@@ -294,8 +294,8 @@ impl Model {
             && !self.world.has_object(source, nexthop.id)
     }
 
-    /// What is known of the link with this index now; `None`: it is gone. Tell it whenever the kernel does,
-    /// and when the number of the interface that goes by its name changes.
+    /// Sets the present state of the link with this index; `None`: it is gone. Call it whenever the kernel tells, and
+    /// when the number of the interface with its name changes.
     pub fn link(&mut self, index: u32, link: Option<Link>) {
         let was = self.world.set_link(index, link);
         let (was_up, is_up) = (was.is_some_and(|l| l.up), link.is_some_and(|l| l.up));
@@ -353,9 +353,9 @@ impl Model {
         self.labels.stale();
     }
 
-    /// From now on all there is of a part is told. May be called again instead of [`Model::end_sync`], if a
-    /// dump has failed. A daemon's next-hop objects of before are others than those of the same number after;
-    /// end its parts in the order routes, next hops.
+    /// Begins to receive all of a part. May be called again instead of [`Model::end_sync`], if a dump has failed. A
+    /// daemon's earlier next-hop objects differ from those of the same number afterwards; end its parts in the order
+    /// routes, next hops.
     pub fn begin_sync(&mut self, source: Source, part: Part) {
         match part {
             Part::Nexthops => {
@@ -379,7 +379,7 @@ impl Model {
         }
     }
 
-    /// All there is has been told: the rest goes.
+    /// Ends a part: objects that were not told are removed.
     pub fn end_sync(&mut self, source: Source, part: Part) {
         match part {
             Part::Nexthops => {
@@ -392,7 +392,7 @@ impl Model {
         }
     }
 
-    /// What has to be asked for again; it is forgotten when that begins ([`Model::begin_sync`]).
+    /// Parts that need a new dump; a part is forgotten when its dump begins ([`Model::begin_sync`]).
     pub fn doubt(&self) -> Doubt {
         let lacks_objects = self.objects.lacks(self.world.objects_len());
         Doubt {
@@ -455,7 +455,7 @@ impl Model {
         self.world.objects_len()
     }
 
-    /// What was left out or did not fit.
+    /// Counts of what was left out or did not fit.
     pub fn counts(&self) -> Counts {
         Counts {
             no_group: self.v4.no_group() + self.v6.no_group(),

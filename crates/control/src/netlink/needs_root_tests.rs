@@ -70,7 +70,7 @@ impl Bed {
         assert!(done.status.success(), "{words}: {said}");
     }
 
-    /// Where packets to an address go.
+    /// Members for packets to an address.
     fn way(&self, address: &str) -> Vec<Member> {
         let address: Ipv4Addr = address.parse().expect("an address");
         let routes = self.kernel.routes4().expect("memory");
@@ -316,7 +316,7 @@ fn routes_without_carrier_rest_if_the_kernel_ignores_them() {
     until("the other again", || bed.way("192.0.2.1") == second);
 }
 
-/// Has the kernel of the calling thread's namespace take `count` routes of 24 bits up, from 11.0.0.0 on.
+/// Makes the kernel of the calling thread's namespace add `count` routes of 24 bits, from 11.0.0.0 on.
 fn burst(count: u32) {
     let mut requests = Requests::open().expect("a socket");
     let hop = NewHop {

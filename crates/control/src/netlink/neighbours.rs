@@ -67,7 +67,7 @@ impl Neighbours {
         self.sync = self.sync.wrapping_add(1);
     }
 
-    /// All neighbours have been told: the rest has gone.
+    /// Ends a dump of neighbours: those not told are gone.
     pub(super) fn end_sync(&mut self, links: &Links) {
         let sync = self.sync;
         self.known.retain(|place, (_, seen)| {
@@ -83,7 +83,7 @@ impl Neighbours {
         self.known.contains_key(place)
     }
 
-    /// How many there are.
+    /// Number of neighbours.
     pub(super) fn len(&self) -> usize {
         self.known.len()
     }
@@ -95,7 +95,7 @@ fn tell(links: &Links, (index, address): Place, state: State) {
     }
 }
 
-/// What the kernel's state means here; `None` while it is still asking for the first time.
+/// State for the kernel's state; `None` while the kernel is still asking for the first time.
 fn state(neighbour: &Neighbour) -> Option<State> {
     const STALE: u16 = NUD_STALE | NUD_DELAY | NUD_PROBE;
     const FIXED: u16 = NUD_PERMANENT | NUD_NOARP;

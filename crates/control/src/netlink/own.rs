@@ -14,8 +14,8 @@ const ROUTE: isize = 0;
 /// The kernel answers at once, or never.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// True if the namespace of the calling thread receives what is sent to an address: whatever has it so, an address of an
-/// interface or a local route.
+/// True if the namespace of the calling thread receives packets to an address, by an address of an interface or by a
+/// local route.
 pub(super) fn is_own(address: IpAddr) -> io::Result<bool> {
     let address = address.to_canonical();
     if address.is_loopback() {

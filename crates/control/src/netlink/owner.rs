@@ -1,4 +1,4 @@
-//! Whose the other end of a TCP connection is, if it is in the same namespace (sock_diag(7), `linux/inet_diag.h`).
+//! Owner of the other end of a TCP connection, if it is in the same namespace (sock_diag(7), `linux/inet_diag.h`).
 
 use super::own::is_own;
 use std::io::{self, ErrorKind};
@@ -12,11 +12,11 @@ const BY_FAMILY: u16 = 20;
 /// `NLMSG_ERROR`.
 const ERROR: u16 = 2;
 const IPPROTO_TCP: u8 = 6;
-/// `TCP_ESTABLISHED`. A connection that has ended belongs to nobody any more, which the kernel tells as user 0.
+/// `TCP_ESTABLISHED`. A connection that has ended has no owner, which the kernel reports as user 0.
 const ESTABLISHED: u8 = 1;
-/// Length of what tells sockets apart (`inet_diag_sockid`).
+/// Length of a socket's identity (`inet_diag_sockid`).
 const ID: usize = 48;
-/// Where in an answer the state stands, what tells the socket apart, and its user.
+/// Offsets in an answer of the state, the socket's identity, and its user.
 const STATE: usize = HEADER + 1;
 const FOUND: usize = HEADER + 4;
 const UID: usize = FOUND + ID + 12;
@@ -26,9 +26,9 @@ const UID: usize = FOUND + ID + 12;
 pub(super) enum Other {
     /// A program of this user has it open.
     Users(u32),
-    /// It was in this namespace, and is open no more: whose it was nobody knows.
+    /// The end was in this namespace and is closed: its owner is unknown.
     Closed,
-    /// It is in another namespace, or on another machine.
+    /// The end is in another namespace, or on another machine.
     Elsewhere,
 }
 
@@ -46,7 +46,7 @@ impl Owners {
         Ok(Owners(socket))
     }
 
-    /// Whose the other end of a connection is.
+    /// Owner of the other end of a connection.
     pub(super) fn of(&self, ours: SocketAddr, theirs: SocketAddr) -> io::Result<Other> {
         // An answer that nobody has waited for.
         while self.0.recv_from_full().is_ok() {}
@@ -64,20 +64,20 @@ impl Owners {
     }
 }
 
-/// As if there were no IPv4 addresses in IPv6 ones: an end may be known by either.
+/// The address with IPv4-mapped IPv6 addresses turned into IPv4: an end may be known by either.
 fn canonical(mut address: SocketAddr) -> SocketAddr {
     address.set_ip(address.ip().to_canonical());
     address
 }
 
-/// One end of a connection, known by both addresses.
+/// An end of a connection, with both addresses.
 struct End {
     own: SocketAddr,
     other: SocketAddr,
 }
 
 impl End {
-    /// As the kernel has it (`inet_diag_sockid`): ports, addresses, interface, cookie.
+    /// The kernel's identity (`inet_diag_sockid`): ports, addresses, interface, cookie.
     fn id(&self) -> [u8; ID] {
         let mut id = [0; ID];
         id[..2].copy_from_slice(&self.own.port().to_be_bytes());

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use tracing::{info, warn};
 use wire::netlink::{Rule, TABLE_LOCAL, TABLE_MAIN};
 
-/// What the rules are.
+/// Known state of the rules.
 #[derive(Default)]
 pub(super) struct Rules {
-    /// Those that are told are not like the ones that were known: ask again.
+    /// True if rules differ from the known ones: dump them again.
     pub(super) stale: bool,
-    /// Of the dump: families that have rules, rules beside the initial ones, and what the initial ones name.
+    /// State of the dump: families that have rules, rules beside the initial ones, and tables of the initial ones.
     families: HashSet<u8>,
     others: usize,
     initial: HashSet<(u8, u32)>,
@@ -27,7 +27,7 @@ impl Rules {
         self.stale = false;
     }
 
-    /// One of all rules.
+    /// Adds a rule of the dump.
     pub(super) fn tell(&mut self, rule: &Rule) {
         self.families.insert(rule.family);
         if rule.is_initial() {
@@ -37,7 +37,7 @@ impl Rules {
         }
     }
 
-    /// All rules have been told: gives the number of those that are not followed, or missing.
+    /// Ends a dump of rules: returns the number of those that are not followed, or missing.
     pub(super) fn end_sync(&mut self) -> usize {
         let missing = |family: &u8| {
             let tables = [TABLE_LOCAL, TABLE_MAIN].into_iter();

@@ -1,8 +1,8 @@
-//! Two netlink sockets of a namespace: one hears what changes, the other asks.
+//! Two netlink sockets of a namespace: one receives changes, the other sends requests.
 //!
-//! They are apart because a dump and what changes meanwhile come in no useful order on one socket: the
-//! kernel fills the next part of a dump before it is fetched, and changes overtake it. Here a dump is
-//! read to its end while the changes are kept; they are then newer than the dump, or part of it.
+//! They are separate because a dump and concurrent changes come in no useful order on one socket: the kernel fills the
+//! next part of a dump before it is fetched, and changes overtake it. Here a dump is read to its end while the changes
+//! are kept; they are then newer than the dump, or part of it.
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -23,7 +23,7 @@ const NEWER: [u32; 3] = [27, 29, 32];
 /// Room for one receive: more than the kernel puts into a part of a dump (32 KiB), and than one message
 /// about a route of many hops takes.
 const RECEIVE: usize = 64 << 10;
-/// How long the kernel may take for a part of an answer.
+/// Time limit for a part of the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of requests that are sent together.
 const REQUESTS: usize = 16 << 10;
@@ -90,8 +90,11 @@ impl Changes {
         Ok(Changes(socket))
     }
 
-    /// Appends what has come, until nothing is left or `into` holds `most` bytes; whether there may be more.
-    /// An error that [`is_loss`] comes once for each loss; what came before it is in `into`.
+    /// Appends received messages, until nothing is left or `into` holds `most` bytes; returns true if there may be
+    /// more.
+    ///
+    /// # Errors
+    /// An error that [`is_loss`] comes once for each loss; earlier messages are in `into`.
     pub(super) fn receive(&self, into: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         while into.len() < most {
             match receive(&self.0, into, RecvFlags::empty()) {
@@ -113,7 +116,7 @@ pub(super) struct Requests {
     sequence: u32,
     /// True if the kernel vouches for what it has told so far.
     whole: bool,
-    /// Requests that it has refused, and that nobody has asked about.
+    /// Number of refused requests that has not been read yet.
     refused: u64,
     answer: Vec<u8>,
     unsent: Box<[u8; REQUESTS]>,
@@ -159,8 +162,8 @@ impl Requests {
         self.socket.send(writer.bytes(), 0).map(|_| ())
     }
 
-    /// Gives `each` a part of what the kernel was asked to tell. After the last one: whether the kernel vouches
-    /// for all of it; if not, things changed meanwhile and some may be missing.
+    /// Passes a part of the kernel's answer to `each`. After the last part, returns true if the answer is consistent;
+    /// if not, things changed meanwhile and some may be missing.
     pub(super) fn part(&mut self, each: &mut dyn FnMut(&Message<'_>)) -> io::Result<Option<bool>> {
         self.answer.clear();
         let received = receive(&self.socket, &mut self.answer, RecvFlags::empty());
@@ -211,7 +214,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Overwrites what was answered: it may have been keys.
+    /// Overwrites the answer, which may contain keys.
     pub(super) fn wipe(&mut self) {
         self.answer.zeroize();
     }

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 /// Room for messages that wait: some hundred thousand routes.
 const ROOM: usize = 256 << 20;
-/// How often one looks for questions if no descriptor tells of them.
+/// Interval of looking for questions, if no descriptor announces them.
 const WITHOUT_BELL: Duration = Duration::from_millis(2);
 
 /// Follows a kernel until it is dropped.
@@ -24,13 +24,13 @@ pub(crate) struct Netlink {
     thread: Watched,
 }
 
-/// Where the kernel is followed.
+/// Place in which the kernel is followed.
 struct Place {
     namespace: Option<Arc<Namespace>>,
     room: usize,
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Following {
     place: Place,
     kernel: Arc<Kernel>,
@@ -39,8 +39,10 @@ struct Following {
 }
 
 impl Netlink {
-    /// Begins to follow what the kernel says in a namespace; without one, in that of the process. The error is
-    /// a sentence.
+    /// Starts to follow the kernel in a namespace, by default that of the process.
+    ///
+    /// # Errors
+    /// A sentence.
     pub(crate) fn start(
         (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
         namespace: Option<Arc<Namespace>>,
@@ -84,7 +86,7 @@ impl Netlink {
         self.thread.wake();
     }
 
-    /// What has been heard and done.
+    /// Counts of messages and actions.
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }

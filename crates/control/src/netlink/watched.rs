@@ -1,4 +1,4 @@
-//! A thread that follows the kernel by sockets: whoever started it sees whether it does something, wakes it, and ends it.
+//! A thread that follows the kernel by sockets. Its owner sees if it makes progress, wakes it, and ends it.
 
 use ports::Namespace;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -16,11 +16,11 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct Watched {
     post: Arc<Post>,
     thread: Option<JoinHandle<()>>,
-    /// What the thread had done when this was last asked.
+    /// Progress of the thread at the last query.
     seen: AtomicU64,
 }
 
-/// What the thread asks, and waits by.
+/// Requests to the thread, and its waiting.
 pub(super) struct Post {
     stop: AtomicBool,
     /// Counts what the thread does; one that hangs does nothing.
@@ -29,9 +29,9 @@ pub(super) struct Post {
     poke: OwnedFd,
 }
 
-/// What the thread does.
+/// Work of the thread.
 pub(super) trait Follow {
-    /// What it follows by.
+    /// Sockets of the thread.
     type Sockets;
 
     /// Opens sockets anew.
@@ -43,7 +43,7 @@ pub(super) trait Follow {
     /// The sockets are of no use, or there are none.
     fn lost(&mut self, why: &io::Error);
 
-    /// There are sockets again.
+    /// New sockets are available.
     fn found(&mut self);
 }
 
@@ -76,7 +76,7 @@ impl Watched {
         now != before
     }
 
-    /// Has the thread look.
+    /// Makes the thread look.
     pub(super) fn wake(&self) {
         // Full: it is about to wake.
         let _ = rustix::io::write(&self.post.poke, &1u64.to_ne_bytes());
@@ -91,7 +91,7 @@ impl Watched {
         }
     }
 
-    /// Ends the thread; to whoever asks whether it is alive, it is as if it hung.
+    /// Ends the thread in such a way that it seems to hang.
     #[cfg(test)]
     pub(super) fn halt(&mut self) {
         self.end();
@@ -146,7 +146,7 @@ impl Post {
     }
 }
 
-/// Does something in a namespace; without one, in that of the process.
+/// Runs a job in a namespace, by default that of the process.
 pub(super) fn within<T: Send + 'static>(
     namespace: &Option<Arc<Namespace>>,
     job: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -170,7 +170,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Tells what is asked of it; each time it fails after one look.
+    /// Reports each request; fails each time after one look.
     struct Failing(Sender<&'static str>);
 
     impl Follow for Failing {

@@ -1,4 +1,4 @@
-//! Taking up a file of routers while they run: all that it says, or nothing.
+//! Applying a file of routers to a running process: as a whole, or not at all.
 
 use super::{
     File, Planned, Process, directory, errors_of_all, is_in, json_of_all, lock, plan_all,
@@ -301,7 +301,7 @@ impl Process {
     }
 }
 
-/// A change of what routers share, which is undone unless it [holds](Change::hold).
+/// A change of shared ports and links, which is undone unless it [holds](Change::hold).
 struct Change<'a> {
     joints: Option<&'a Arc<Joints>>,
     before: Together,
@@ -334,7 +334,7 @@ impl Drop for Change<'_> {
     }
 }
 
-/// What has been done of a reload of all routers.
+/// Completed steps of a reload of all routers.
 enum Step {
     /// A router was taken down.
     Removed(Arc<Control>),

@@ -1,5 +1,6 @@
-//! The configuration that ran last. The manager keeps its files in memory, so that after a crash the router runs though somebody
-//! has broken them meanwhile. It forgets them when the service is stopped: a start by hand reads what is on disk.
+//! The last running configuration. The manager keeps its files in memory, so that after a crash the router runs even if
+//! somebody has broken them meanwhile. It forgets them when the service is stopped: a start by hand reads the files on
+//! disk.
 
 use super::{KEPT, forget, tell};
 use arguments::text_file::Copies;
@@ -18,7 +19,7 @@ const LAST: &str = "/last";
 /// Bytes of all its files at most.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Its files, as the manager has them.
+/// Files kept by the manager.
 static FILES: Mutex<Copies> = Mutex::new(Copies::new());
 /// Set if the router runs them though those on disk have mistakes.
 static IN_PLACE_OF: Mutex<String> = Mutex::new(String::new());
@@ -49,14 +50,14 @@ pub(super) fn status() -> String {
     lock(&IN_PLACE_OF).clone()
 }
 
-/// Has the manager keep the files of a configuration that a reload has taken up.
+/// Makes the manager keep the files of a configuration that a reload has applied.
 pub(crate) fn reloaded(read: Copies) {
     lock(&IN_PLACE_OF).clear();
     tell(&[NotifyState::Status("")]);
     keep_configuration(read);
 }
 
-/// Has the manager keep the files that have been read for the configuration that runs now.
+/// Makes the manager keep the files that were read for the running configuration.
 pub fn keep_configuration(read: Copies) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() || read.is_empty() {
         return;
@@ -87,7 +88,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For each file the length of its name, the name, the length of its content, the content.
+/// Encodes for each file the length of its name, the name, the length of its content, and the content.
 fn write_copies(files: &Copies) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, content) in files {

@@ -1,8 +1,8 @@
-//! What the service manager is told (systemd's protocol, sd_notify(3)), and what it keeps for us.
+//! Messages to the service manager (systemd's protocol, sd_notify(3)), and descriptors that it keeps for us.
 //!
-//! It holds the queues of TAP interfaces while the process is replaced or killed: as long as one descriptor of a
-//! TAP's queue is open, the kernel and its daemons see no loss of carrier. `ashlar keep` speaks the same
-//! protocol where no systemd runs. Without either, all of this does nothing.
+//! It holds the queues of TAP interfaces while the process is replaced or killed: as long as one descriptor of a TAP's
+//! queue is open, the kernel and its daemons see no loss of carrier. `ashlar keep` speaks the same protocol where no
+//! systemd runs. Without either, all of this does nothing.
 
 mod last;
 mod sys;
@@ -22,10 +22,10 @@ use tracing::warn;
 /// Descriptors that the manager has kept, under the names that they were given by.
 pub type Inherited = BTreeMap<String, Vec<OwnedFd>>;
 
-/// What a start is kept under by the manager, until the router forwards. No interface has such a name.
+/// Name under which the manager keeps a mark for each start, until the router forwards. No interface has such a name.
 const STARTS: &str = "/start";
-/// So many starts in a row that come to nothing, and daemons are told that there is no router: a carrier
-/// without one would have them send packets to nobody.
+/// Number of failed starts in a row after which daemons are told that there is no router: with a carrier and no router
+/// they would send packets in vain.
 const STARTS_MAX: usize = 3;
 
 /// Takes what the manager has kept for this process. The second time there is nothing. Nor is there, from then
@@ -46,10 +46,10 @@ pub fn inherited() -> Inherited {
     kept
 }
 
-/// What of that nobody has asked for yet.
+/// Kept descriptors that have not been asked for yet.
 static KEPT: Mutex<Option<Inherited>> = Mutex::new(None);
 
-/// All that the manager has kept, once.
+/// All descriptors that the manager has kept; they are returned once.
 fn take() -> Inherited {
     let mut kept = Inherited::new();
     match sys::take() {
@@ -61,7 +61,7 @@ fn take() -> Inherited {
     kept
 }
 
-/// Has the manager keep something that tells the next process of this start.
+/// Makes the manager keep a mark of this start for the next process.
 fn note_start() {
     // Of two descriptors of one file systemd keeps one.
     let done = UnixDatagram::unbound().and_then(|mark| {
@@ -79,7 +79,7 @@ pub(crate) fn ready() {
     forget(STARTS);
 }
 
-/// How often the manager wants to be told that the router [is alive](alive), if it does.
+/// Interval at which the manager wants to be told that the router [is alive](alive), if it does.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 3)
 }
@@ -101,7 +101,7 @@ pub(crate) fn reloading() {
     tell(&states.collect::<Vec<_>>());
 }
 
-/// Has the manager keep the queues of a TAP interface, these and no others, under this name.
+/// Makes the manager keep the queues of a TAP interface, and no others, under this name.
 pub(crate) fn keep(tap: &Tap, name: &str) {
     forget(name);
     let queues: Vec<_> = tap.queues().collect();
@@ -114,7 +114,7 @@ pub(crate) fn keep(tap: &Tap, name: &str) {
     }
 }
 
-/// Has the manager keep nothing under this name any more.
+/// Makes the manager drop everything under this name.
 pub(crate) fn forget(name: &str) {
     tell(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
 }

@@ -8,9 +8,9 @@ use cluster::auth::{KEYS_MAX, Key, Keys};
 use lang::Span;
 use std::time::Duration;
 
-/// What to do where a rate is missing.
+/// Remedy for a missing rate.
 pub(super) const RATE: &str = "write rate = \"10Gbps\" here, or in [cluster] for all ports";
-/// Of links and ports that do not say.
+/// Default MTU of links and ports.
 pub(super) const MTU: u16 = 1500;
 /// Bits per second, of a port or a link: sums of all remain far below the greatest numbers.
 const RATE_MAX: u64 = 1_000_000_000_000_000;
@@ -94,7 +94,7 @@ pub(super) fn rate(fields: &mut Fields, r: &mut Reader) -> Option<u64> {
     Some(8 * bytes)
 }
 
-/// A time as elements take it, of which sums cannot overflow.
+/// A time in the range of elements, so that sums cannot overflow.
 pub(super) fn time(
     fields: &mut Fields,
     r: &mut Reader,
@@ -139,7 +139,7 @@ pub(super) fn keys(fields: &mut Fields, r: &mut Reader) -> Option<Keys> {
     Some(Keys::new(first, keys.next()))
 }
 
-/// How many workers a server has.
+/// Number of workers of a server.
 pub(super) fn workers(fields: &mut Fields, r: &mut Reader) -> Option<u8> {
     let (count, place) = fields.value::<u16>(r, "workers")?;
     let found = u8::try_from(count).ok().filter(|n| (1..=64).contains(n));

@@ -10,14 +10,14 @@ use cluster::map::Map;
 use lang::Span;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// UDP port of links over UDP: one that nobody is given (RFC 6335, 6).
+/// UDP port of links over UDP, from the range that is never assigned (RFC 6335, 6).
 const UDP_PORT: u16 = 49789;
 const VNI: u32 = 1;
 const VNI_MAX: u32 = 0xff_ffff;
-/// Heartbeats with all that they can tell must pass.
+/// Minimum MTU: heartbeats with all their records must pass.
 const UNDERLAY_MTU_MIN: u16 = 576;
 
-/// What stands in a [[link]] about what carries it.
+/// Fields of a [[link]] that describe its carrier.
 struct Carrier {
     over: Option<Word>,
     devices: Option<[Word; 2]>,
@@ -150,7 +150,7 @@ impl Reading {
     }
 }
 
-/// Says that the rate of a link does not follow from those of its servers, where that is its own mistake.
+/// Reports a link whose rate does not follow from its servers, unless they have mistakes of their own.
 fn rate_unknown(r: &mut Reader, of: &Description, ends: [usize; 2], place: Span) -> Option<u64> {
     let without = ends.map(|end| &of.servers[end]);
     let without = without.iter().find(|server| server.ports.is_empty())?;
@@ -219,7 +219,7 @@ impl Carrier {
         }
     }
 
-    /// What they say; mistakes are noted.
+    /// The carrier; mistakes are noted.
     fn over(self, r: &mut Reader) -> Option<Over> {
         let vxlan = self.over.as_ref().is_some_and(|word| word.text == "vxlan");
         let only = "only links over UDP and VXLAN have one";

@@ -1,4 +1,4 @@
-//! What only all of a file together shows.
+//! Checks that need the whole file.
 
 use super::{Places, Reader};
 use crate::cluster::description::{Description, Over, Server};
@@ -58,7 +58,7 @@ fn servers(of: &Description, places: &Places, r: &mut Reader) {
     }
 }
 
-/// Routing tables have outputs for so many.
+/// Checks the number of destinations, which the outputs of routing tables bound.
 fn destinations(of: &Description, r: &mut Reader) {
     let (count, most) = (of.destinations(), Description::DESTINATIONS_MAX);
     if count > most {
@@ -95,7 +95,7 @@ fn addresses(places: &Places, r: &mut Reader) {
     }
 }
 
-/// Links over an IP network: whom their packets come from, and who else may send.
+/// Checks links over an IP network: the senders of their packets, and other possible senders.
 fn underlays(of: &Description, places: &Places, r: &mut Reader) {
     let externals = places.addresses.iter();
     let mut hosts: HashMap<IpAddr, Span> =

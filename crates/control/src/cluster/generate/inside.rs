@@ -102,7 +102,7 @@ fn node(out: &mut String, of: &Description, own: &Server) {
     );
 }
 
-/// What has crossed the cluster, and leaves it here.
+/// Text for packets that leave the cluster here.
 fn leave(out: &mut String, of: &Description, own: &Server, links: usize) {
     if own.ports.is_empty() {
         let _ = writeln!(
@@ -156,7 +156,7 @@ fn leave(out: &mut String, of: &Description, own: &Server, links: usize) {
     out.push('\n');
 }
 
-/// What finds the neighbours of frames that leave here, as VLBTransit takes it: nothing if they have tags.
+/// Keywords of VLBTransit that name the neighbour tables for frames leaving here; empty if frames have tags.
 fn ready(of: &Description, own: &Server) -> String {
     let mut text = String::new();
     if of.keys.is_some() || of.resequence.is_some() {
@@ -180,7 +180,7 @@ fn ready(of: &Description, own: &Server) -> String {
     text
 }
 
-/// Each port's gateways. Those of the other family stand in the list as they have numbers, too.
+/// Gateways of each port. Those of the other family are in the list too, as they have numbers.
 fn gateways(own: &Server, v4: bool) -> String {
     let mut text = String::new();
     for (number, port) in own.ports.iter().enumerate() {
@@ -212,9 +212,9 @@ fn rate(bits: u64) -> String {
     Bandwidth::of(bits / 8).show()
 }
 
-/// How many receive queues a cable has. Ports spread frames over queues by IP addresses, and see none behind a tag's
-/// ethertype: all tagged frames come by one queue. So each cable asks for one, and cables are dealt out over workers.
-/// The queues of shared memory are the sender's, one for each of its workers.
+/// Keyword for the receive queues of a cable. Ports spread frames over queues by IP addresses, and find none behind a
+/// tag's ethertype: all tagged frames come by one queue. So each cable asks for one, and cables are shared out over
+/// workers. The queues of shared memory are the sender's, one for each of its workers.
 fn queues(of: &Description, device: &str) -> &'static str {
     match of.tag() > 0 && !is_memory(device) {
         true => ", QUEUES 1",

@@ -1,4 +1,4 @@
-//! Where packets go: the tables, and what stands between them and VLBInput.
+//! Routing: the tables, and the elements between them and VLBInput.
 
 use super::{port_name, prefix};
 use crate::cluster::description::{Connected, Description, Port, Route};
@@ -17,7 +17,7 @@ pub(super) struct Way {
     pub(super) server: usize,
     /// An external port there; none: the server itself.
     pub(super) port: Option<usize>,
-    /// Of the port, from 1; 0: the packet's own destination.
+    /// Gateway of the port, from 1; 0: the packet's own destination.
     pub(super) gateway: usize,
 }
 
@@ -71,12 +71,12 @@ impl Ways {
         self.all[at].1[family as usize] = true;
     }
 
-    /// All of them.
+    /// All destinations.
     pub(super) fn all(&self) -> impl Iterator<Item = Way> {
         self.all.iter().map(|(way, _)| *way)
     }
 
-    /// Those that packets of a family take.
+    /// Destinations of packets of a family.
     pub(super) fn remote(&self, family: Family) -> impl Iterator<Item = Way> {
         let taken = self.all.iter().filter(move |way| way.1[family as usize]);
         taken.map(|(way, _)| *way)
@@ -88,7 +88,7 @@ impl Ways {
             .unwrap_or_default()
     }
 
-    /// Its place among those of the family.
+    /// Index among the destinations of the family.
     fn place(&self, way: Way, family: Family) -> usize {
         let mut remote = self.remote(family);
         remote.position(|known| known == way).unwrap_or_default()
@@ -196,7 +196,7 @@ impl<'a> Table<'a> {
         out.push('\n');
     }
 
-    /// What the outputs lead to.
+    /// Text for the outputs of a table.
     pub(super) fn outputs(&self, out: &mut String) {
         let (v, family) = (self.family.number(), self.family);
         let _ = writeln!(
@@ -295,7 +295,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// What stands between a table's output and an input of VLBInput.
+/// Text between a table's output and an input of VLBInput.
 fn far(
     out: &mut String,
     of: &Description,

@@ -3,12 +3,12 @@ use crate::cluster::testing::{KEY, TWO, compiled, description, over};
 
 const RB4: &str = include_str!("../../../../../conf/cluster.toml");
 
-/// The mistakes of what a server runs.
+/// Mistakes in a server's configuration.
 fn mistakes(of: &Description, server: usize) -> String {
     mistakes_on(of, server, 2)
 }
 
-/// The same on so many workers.
+/// Mistakes in a server's configuration for `workers` workers.
 fn mistakes_on(of: &Description, server: usize, workers: usize) -> String {
     let compiled = compiled(of, server, workers);
     let bad = compiled.diagnostics.iter();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 const CLASS: &str = include_str!("underlay.click");
-/// Bytes of an Ethernet header, and of those of IPv4 and UDP before it.
+/// Lengths in bytes of headers: Ethernet, and IPv4 with UDP.
 const ETHER: u16 = 14;
 const IP_UDP: u16 = 20 + 8;
 
@@ -55,7 +55,7 @@ fn port(out: &mut String, own: &Underlay) {
     );
 }
 
-/// What comes by a link, as far as IP and UDP show.
+/// Filter for packets of a link, as far as IP and UDP show.
 fn comes(over: &Over, peer: Ipv4Addr) -> String {
     let (Over::Udp { port } | Over::Vxlan { port, .. }) = over else {
         return "none".to_owned();

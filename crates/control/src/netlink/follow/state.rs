@@ -1,4 +1,4 @@
-//! All that is known of the kernel, and how its messages change it.
+//! State of the kernel as known here, and its changes by messages.
 
 use super::super::counts::Counts;
 use super::super::links::Links;
@@ -13,10 +13,10 @@ use tracing::warn;
 use wire::BadHeader;
 use wire::netlink::{AF_INET, AF_INET6, AF_MPLS, Change, Event, Message, NLM_F_MULTI, Netconf};
 
-/// All that is known, and what is told of it.
+/// Known state, and its consumers.
 pub(super) struct State {
     pub(super) kernel: Arc<Kernel>,
-    /// How many routes there may be.
+    /// Maximum number of routes.
     bound: Arc<RouteBound>,
     pub(super) counts: Arc<Counts>,
     pub(super) model: Model,
@@ -33,14 +33,14 @@ pub(super) struct State {
     unread: HashSet<u16>,
     /// True if a table was full, so that it is said once.
     full: bool,
-    /// What has been left out beyond the bound, and whether that was said.
+    /// Number of routes left out beyond the bound, and true if that was reported.
     left_out: (u64, bool),
     /// True if it was said that a route's MTU is not heeded.
     said_mtu: bool,
 }
 
 impl State {
-    /// Nothing is known. With `daemon`, one tells routes by FPM.
+    /// Empty state. With `daemon`, a daemon tells routes by FPM.
     pub(super) fn new(
         (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
         counts: Arc<Counts>,

@@ -1,4 +1,4 @@
-//! Asking the kernel for everything, or for what is in doubt.
+//! Dumps: asking the kernel for everything, or for the parts in doubt.
 
 use super::super::model::{Doubt, Part, Source};
 use super::super::socket::is_loss;
@@ -18,7 +18,7 @@ const PENDING: usize = 8192;
 const BACKLOG: usize = 64 << 20;
 /// Times that one dump is repeated at once if changes disturb it.
 const REPEATS: usize = 3;
-/// When an IPv6 dump was never undisturbed, it is repeated after this time.
+/// Time after which an IPv6 dump that was always disturbed is repeated.
 const RECHECK: Duration = Duration::from_secs(10);
 /// The shortest rest after an answer that was not complete.
 const REST_MIN: Duration = Duration::from_millis(200);
@@ -26,7 +26,7 @@ const REST_MIN: Duration = Duration::from_millis(200);
 const REST_MAX: Duration = Duration::from_secs(5);
 
 impl Follower {
-    /// Asks the kernel for what is due.
+    /// Makes the due dumps.
     pub(super) fn resync(
         &mut self,
         sockets: &mut Sockets,
@@ -173,8 +173,8 @@ impl Follower {
         Ok(())
     }
 
-    /// What cannot wait until the kernel has told all: changes are heard and kept, links, neighbours and a
-    /// routing daemon are served.
+    /// Serves urgent work during a dump: changes are received and kept, and links, neighbours and a routing daemon are
+    /// served.
     fn meanwhile(
         &mut self,
         sockets: &mut Sockets,
@@ -205,7 +205,7 @@ fn is_again(error: &io::Error) -> bool {
     matches!(error.kind(), ResourceBusy | TimedOut) || is_loss(error)
 }
 
-/// What a change is about.
+/// Part of the state that a change is about.
 pub(super) fn part(message: &Message<'_>) -> Option<Part> {
     match (message.kind, message.body.first()) {
         (RTM_NEWNEXTHOP | RTM_DELNEXTHOP, _) => Some(Part::Nexthops),

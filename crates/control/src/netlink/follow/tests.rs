@@ -109,7 +109,7 @@ fn label_route(kind: u16, label: u8, attributes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// By link 5 to 192.0.2.9, with label 200 in place of the packet's, or none.
+/// A hop by link 5 to 192.0.2.9, with label 200 in place of the packet's, or none.
 fn by_link(swaps: bool) -> Vec<u8> {
     let mut all = vec![
         8, 0, 4, 0, 5, 0, 0, 0, 10, 0, 18, 0, 2, 0, 192, 0, 2, 9, 0, 0,

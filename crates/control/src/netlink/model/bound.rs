@@ -1,4 +1,4 @@
-//! How many of something there may be.
+//! Bound on a number of objects.
 
 /// A bound, and what it has left out.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Bound {
         self.most = most;
     }
 
-    /// True if there is room for one more beside so many.
+    /// True if there is room for one more beside `count`.
     pub(super) fn has_room(&self, count: usize) -> bool {
         count < self.most
     }
@@ -37,12 +37,12 @@ impl Bound {
         self.lacks |= again;
     }
 
-    /// How many were left out, each as often as it was told.
+    /// Number of objects left out, each counted as often as it was told.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// True if beside so many there is room for some that were left out and can be asked for.
+    /// True if beside `count` there is room for some that were left out and can be asked for.
     pub(super) fn lacks(&self, count: usize) -> bool {
         self.lacks && self.has_room(count)
     }

@@ -39,7 +39,7 @@ impl Entry {
         (self.bits() & SEVERAL == 0).then_some(self.bits() & (SEVERAL - 1))
     }
 
-    /// The path of what is not [`Entry::SEVERAL`].
+    /// Path of an entry that is not [`Entry::SEVERAL`].
     #[inline]
     pub(super) fn id(self) -> PathId {
         self.bits() & (SEVERAL - 1)
@@ -56,18 +56,18 @@ impl Entry {
     }
 }
 
-/// What a message says of a route.
+/// Kind of a message about a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// It is there; they are told in the kernel's order.
+    /// The route exists; routes are told in the kernel's order.
     Told,
-    /// It has taken the place of the first of its metric.
+    /// The route replaces the first of its metric.
     Replace,
-    /// It is behind others of its metric.
+    /// The route is behind others of its metric.
     Append,
-    /// It is before them.
+    /// The route is before others of its metric.
     Prepend,
-    /// It is no more.
+    /// The route is gone.
     Gone,
 }
 
@@ -76,14 +76,14 @@ pub(super) struct Candidates<'a> {
     pub(super) list: &'a mut Vec<Entry>,
     pub(super) paths: &'a mut Paths,
     pub(super) ways: &'a mut Ways,
-    /// How routes of the class at hand are marked now.
+    /// Current mark of routes of the class at hand.
     pub(super) mark: bool,
     pub(super) is4: bool,
     pub(super) no_room: &'a mut u64,
 }
 
 impl Candidates<'_> {
-    /// Takes a message; says whether it fits what is known.
+    /// Processes a message; returns true if it fits the known state.
     pub(super) fn tell(&mut self, how: How, path: &Path) -> bool {
         if path.class == Class::Fpm {
             self.only(how, path);
@@ -100,7 +100,7 @@ impl Candidates<'_> {
         self.paths.get(self.list[at].id())
     }
 
-    /// Where the routes of this rank are.
+    /// Range of the routes of this rank.
     fn span(&self, path: &Path) -> Range<usize> {
         let rank = |entry: &Entry| self.paths.get(entry.id()).rank();
         let start = self.list.partition_point(|e| rank(e) < path.rank());
@@ -159,7 +159,7 @@ impl Candidates<'_> {
         }
     }
 
-    /// Which one `ip route replace` replaces: of IPv6 one of its kind if there is any.
+    /// Index of the route that `ip route replace` replaces: for IPv6 one of the same kind if possible.
     fn replaced(&self, span: &Range<usize>, path: &Path) -> Option<usize> {
         let alike = span.clone().find(|at| self.path(*at).joins == path.joins);
         alike.or_else(|| (!span.is_empty()).then_some(span.start))
@@ -186,7 +186,7 @@ impl Candidates<'_> {
         true
     }
 
-    /// Some hops of a multipath route of IPv6 are gone.
+    /// Removes some hops of an IPv6 multipath route.
     fn leave(&mut self, at: usize, path: &Path) -> bool {
         let known = *self.path(at);
         let gone = self.ways.get(path.way).hops();
@@ -224,7 +224,7 @@ impl Candidates<'_> {
         self.paths.release(entry.id(), self.ways);
     }
 
-    /// Removes those of which `gone` says so.
+    /// Removes routes for which `gone` returns true.
     pub(super) fn purge(&mut self, gone: impl Fn(&Path, Entry, &Ways) -> bool) {
         for at in (0..self.list.len()).rev() {
             if gone(self.path(at), self.list[at], self.ways) {

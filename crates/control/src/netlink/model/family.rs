@@ -20,15 +20,15 @@ use super::{BY_ADVERTISEMENT, Source};
 /// Routes of addresses of `N` bytes.
 #[derive(Debug)]
 pub(super) struct Family<const N: usize> {
-    /// Each prefix's only route, or a mark that it has several.
+    /// The only route of each prefix, or a mark that it has several.
     table: HashMap<Prefix<N>, Entry, Seeded>,
-    /// All routes of prefixes that have several, the one that counts first.
+    /// Routes of prefixes with several, the one that counts first.
     several: HashMap<Prefix<N>, Box<[Entry]>, Seeded>,
     paths: Paths,
     ways: Ways,
-    /// By class: how [`Entry::mark`] says that a route is known to be there.
+    /// By class: mark of routes that are known to exist ([`Entry::mark`]).
     marks: [bool; 3],
-    /// By class: whether a sync is under way.
+    /// By class: true if a sync is under way.
     syncing: [bool; 3],
     /// Links whose routes rest, as far as the image knows.
     asleep: HashSet<u32>,
@@ -38,9 +38,9 @@ pub(super) struct Family<const N: usize> {
     no_room: u64,
     /// True if the image had no room to tell workers of everything.
     full: bool,
-    /// Routes that there are, those of one prefix counted apart.
+    /// Number of routes; several of one prefix count each.
     count: usize,
-    /// How many there may be. Addresses of the machine count, and are never left out.
+    /// Maximum number of routes. Addresses of the machine count, and are never left out.
     pub(super) bound: Bound,
     hops: Vec<Hop>,
     list: Vec<Entry>,
@@ -84,7 +84,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// Takes a message; says whether it fits what is known.
+    /// Processes a message; returns true if it fits the known state.
     pub(super) fn route(
         &mut self,
         world: &World,
@@ -149,19 +149,19 @@ impl<const N: usize> Family<N> {
         self.bound.lacks(self.count)
     }
 
-    /// All routes, counted anew.
+    /// Number of routes, counted anew.
     #[cfg(test)]
     pub(super) fn counted(&self) -> usize {
         let all = self.table.keys();
         all.map(|prefix| self.routes(prefix).len()).sum()
     }
 
-    /// Routes, those of one prefix counted apart.
+    /// Number of routes; several of one prefix count each.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// What a message is about.
+    /// Path in a message.
     fn path(&mut self, world: &World, class: Class, route: &Route<'_>) -> Path {
         let mut joins = false;
         let source = match class {
@@ -256,7 +256,7 @@ impl<const N: usize> Family<N> {
         result
     }
 
-    /// Removes the routes of which `gone` says so.
+    /// Removes the routes for which `gone` returns true.
     fn purge(&mut self, gone: impl Fn(&Path, Entry, &Ways) -> bool) {
         let Family {
             table,
@@ -409,7 +409,7 @@ impl<const N: usize> Family<N> {
     }
 }
 
-/// Who has made a route, and how far it reaches.
+/// Owner and scope of a route.
 fn origin(route: &Route<'_>) -> u16 {
     u16::from_le_bytes([route.protocol, route.scope])
 }

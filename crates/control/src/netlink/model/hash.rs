@@ -71,7 +71,7 @@ impl Hasher for Fold {
         self.mix(n as u64);
     }
 
-    /// Lengths of arrays: all keys of a table have the same, or lists differ by what is in them.
+    /// Ignores lengths of arrays: all keys of a table have the same, or lists differ in their content.
     #[inline]
     fn write_usize(&mut self, _: usize) {}
 

@@ -34,11 +34,11 @@ struct Told {
     sync: u32,
 }
 
-/// All of them.
+/// Routes of labels.
 #[derive(Debug, Default)]
 pub(super) struct LabelRoutes {
     routes: BTreeMap<u32, Told>,
-    /// How many labels may have a route.
+    /// Maximum number of labels with a route.
     pub(super) bound: Bound,
     /// Labels that the image knows otherwise, perhaps.
     stale: BTreeSet<u32>,
@@ -107,7 +107,7 @@ impl LabelRoutes {
         *sync = sync.wrapping_add(1);
     }
 
-    /// All that a source says has been told: the rest of it goes.
+    /// Ends a sync of a source: routes that were not told are removed.
     pub(super) fn end_sync(&mut self, source: Source) {
         let (sync, stale) = (self.syncs[source.index()], &mut self.stale);
         self.routes.retain(|label, told| {
@@ -132,7 +132,7 @@ impl LabelRoutes {
     }
 }
 
-/// Where packets of a label go at the moment.
+/// Present hops of packets with a label.
 fn hops(world: &World, hops: &[Hop]) -> Vec<LabelHop> {
     let to = |port| {
         vec![LabelHop {

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use super::hash::Seeded;
 use super::ways::{WayId, Ways};
 
-/// Where a route is from; lower comes first.
+/// Class of a route's source; lower classes come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(super) enum Class {
@@ -18,13 +18,13 @@ pub(super) enum Class {
     Fpm,
 }
 
-/// All that is kept of a route but for its prefix.
+/// Properties of a route except its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) class: Class,
     pub(super) metric: u32,
     pub(super) way: WayId,
-    /// What else makes it another route: of IPv4 protocol and scope, and the address that the router sends from.
+    /// Further identity of a route: for IPv4 protocol and scope, and the source address that the router uses.
     pub(super) origin: u16,
     pub(super) source: u32,
     /// IPv6: it makes one multipath route with others of its metric.
@@ -50,7 +50,7 @@ impl Path {
 /// Names a path: less than [`PATHS_MAX`].
 pub(super) type PathId = u32;
 
-/// Paths that there can be: what is left of three bytes.
+/// Maximum number of paths: they have three bytes, less the marks.
 pub(super) const PATHS_MAX: usize = 1 << 22;
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ struct Kept {
     routes: u32,
 }
 
-/// All paths, and how many routes each has.
+/// Paths, with the number of routes of each.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     kept: Vec<Kept>,
@@ -98,7 +98,7 @@ impl Paths {
         Some(id)
     }
 
-    /// One route less.
+    /// Removes a route from a path.
     pub(super) fn release(&mut self, id: PathId, ways: &mut Ways) {
         let kept = &mut self.kept[id as usize];
         kept.routes -= 1;

@@ -11,7 +11,7 @@ use super::{Flushed, Image, Source};
 /// Names a way.
 pub(super) type WayId = u32;
 
-/// Where packets go.
+/// Way of packets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Way {
     /// To no link: `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
@@ -20,7 +20,7 @@ pub(super) enum Way {
     Own(u32),
     /// By a next-hop object.
     Object(ObjectId),
-    /// By these hops. What a daemon says holds until it says otherwise; the kernel drops routes in silence.
+    /// By these hops. A daemon's routes hold until it changes them; the kernel drops routes silently.
     Hops(Source, Vec<Hop>),
 }
 
@@ -61,19 +61,19 @@ struct Kept {
     users: u32,
     group: Option<GroupId>,
     members: Box<[Member]>,
-    /// No route can take it any more, and those that do are gone.
+    /// True if no route can use the way any more, and those that did are gone.
     condemned: bool,
     /// The image had no group for it.
     refused: bool,
 }
 
-/// All of them.
+/// Ways in use.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     kept: Vec<Kept>,
     by_way: HashMap<Way, WayId, Seeded>,
     free: Vec<WayId>,
-    /// Those whose last user left.
+    /// Ways whose last user has left.
     idle: Vec<WayId>,
     condemned: bool,
     /// Links or objects have changed.
@@ -127,7 +127,7 @@ impl Ways {
         }
     }
 
-    /// All routes that take one of these ways are gone, now.
+    /// Marks that all routes by these ways are gone.
     pub(super) fn condemn(&mut self, which: impl Fn(&Way) -> bool) {
         for kept in &mut self.kept {
             if kept.users > 0 && !kept.condemned && which(&kept.way) {
@@ -138,7 +138,7 @@ impl Ways {
         }
     }
 
-    /// As [`Ways::condemn`], for one.
+    /// Like [`Ways::condemn`], for one way.
     pub(super) fn condemn_one(&mut self, way: &Way) {
         let Some(id) = self.by_way.get(way) else {
             return;

@@ -1,4 +1,4 @@
-//! What routes go by: links, and next-hop objects and groups.
+//! Objects on which routes depend: links, and next-hop objects and groups.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -10,7 +10,7 @@ use wire::netlink::{NETCONF_ALL, Nexthop, RTNH_F_DEAD};
 
 use super::Source;
 
-/// What is known of a link.
+/// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// The number of the configuration's interface of this name ([`Member::port`]); `None`: it has none.
@@ -34,13 +34,13 @@ pub(super) struct Hop {
 }
 
 impl Hop {
-    /// Where it leads.
+    /// Interface and gateway.
     pub(super) fn to(&self) -> (u32, Option<IpAddr>) {
         (self.interface, self.gateway)
     }
 }
 
-/// As few words as there can be: every message about a route is hashed.
+/// Hashes as few words as possible, as every message about a route is hashed.
 impl Hash for Hop {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let flags = u64::from(self.dead) << 1 | u64::from(self.labels.is_none());
@@ -60,8 +60,8 @@ impl Hash for Hop {
     }
 }
 
-/// The number of an object, and whose: 0 the kernel's; otherwise that of a daemon's connection, since one
-/// that has started again numbers its objects anew.
+/// Number of an object, and its owner: 0 for the kernel; otherwise a daemon's connection, since a restarted daemon
+/// numbers its objects anew.
 pub(super) type ObjectId = (u32, u32);
 
 const KERNEL: u32 = 0;
@@ -75,13 +75,13 @@ enum Object {
     Group(Box<[(u32, u16)]>),
 }
 
-/// How a hop is at the moment.
+/// Present state of a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Health {
     Dead,
-    /// No carrier, and the operator wants it not to be used meanwhile (`ignore_routes_with_linkdown`).
+    /// No carrier, and the operator wants the hop unused meanwhile (`ignore_routes_with_linkdown`).
     Asleep,
-    /// No carrier: taken only if all are so.
+    /// No carrier: used only if all hops are so.
     Poor,
     Good,
 }
@@ -92,7 +92,7 @@ pub(super) struct World {
     links: HashMap<u32, Link>,
     /// Links whose routes rest while they have no carrier; whether it holds for IPv4.
     ignoring: HashSet<(bool, u32)>,
-    /// Each with the number of the sync that has seen it last.
+    /// Objects, each with the number of the last sync that has seen it.
     objects: HashMap<ObjectId, (Object, u32)>,
     sync: u32,
     pub(super) syncing: bool,
@@ -102,7 +102,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Sets what is known of a link; returns what was.
+    /// Sets the state of a link; returns the previous one.
     pub(super) fn set_link(&mut self, index: u32, link: Option<Link>) -> Option<Link> {
         match link {
             Some(link) => self.links.insert(index, link),
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Whose an object is.
+    /// Owner of an object from this source.
     pub(super) fn owner(&self, source: Source) -> u32 {
         match source {
             Source::Kernel => KERNEL,
@@ -250,8 +250,8 @@ impl World {
         }
     }
 
-    /// Forgets what no route goes by of what daemons have told: however often they connect, there are no more
-    /// than their routes need.
+    /// Forgets daemons' objects that no route uses: however often daemons connect, there are no more than their routes
+    /// need.
     fn keep(&mut self, mut used: HashSet<ObjectId>) {
         let groups: Vec<ObjectId> = used.iter().copied().collect();
         for (owner, id) in groups {
@@ -311,7 +311,7 @@ impl World {
         self.links.get(&index).and_then(|link| link.number)
     }
 
-    /// Those of a label's hops that are used.
+    /// Usable hops of a label.
     pub(super) fn live<'h>(&self, hops: &'h [Hop]) -> impl Iterator<Item = &'h Hop> {
         let health = |hop: &Hop| {
             let is4 = !matches!(hop.gateway, Some(IpAddr::V6(_)));

@@ -1,4 +1,4 @@
-//! The kernel's associations that are used, by what they are looked for, and what the kernel is told of each.
+//! The kernel's associations in use, by their keys, and the state reported to the kernel for each.
 
 use super::super::counts::XfrmCounts;
 use esp::{Direction, Limits, Sa};
@@ -9,24 +9,24 @@ use std::sync::Arc;
 use wire::netlink::xfrm::{Current, Id, Replay};
 use wire::netlink::{Full, Writer};
 
-/// Of numbers of 32 bits, the one from which on an association should be renewed.
+/// Sequence number of 32 bits from which on an association should be renewed.
 const LATE: u64 = 0xf000_0000;
 /// SPI, whether it seals, and the rest that tells it from others.
 type Key = (u32, bool, Id);
 
-/// Since when one is gone.
+/// Time at which an association went, and the association.
 type Gone = (u64, Arc<Sa>);
 
 fn key(id: &Id, is_out: bool) -> Key {
     (id.spi, is_out, *id)
 }
 
-/// All that are used, and those that were until a moment ago. What there may be thousands of is found without a look at
-/// the others.
+/// Associations in use, and those that were until a moment ago. Where there may be thousands, one is found without a
+/// search through others.
 #[derive(Default)]
 pub(super) struct Associations {
     all: BTreeMap<Key, Known>,
-    /// By SPI and whether they sealed.
+    /// By SPI, and true if they sealed.
     gone: HashMap<(u32, bool), Vec<Gone>>,
     /// The last of those that the kernel was told of, if there was no room for the others.
     told: Option<Key>,
@@ -58,7 +58,7 @@ impl Associations {
         self.all.insert(key(id, is_out), known)
     }
 
-    /// One is gone.
+    /// Removes an association.
     pub(super) fn remove(&mut self, id: &Id, is_out: bool, now: u64) -> Option<Arc<Sa>> {
         let known = self.all.remove(&key(id, is_out))?;
         let gone = self.gone.entry((id.spi, is_out)).or_default();
@@ -91,8 +91,8 @@ impl Associations {
             .max_by_key(|old| old.made())
     }
 
-    /// Writes what the kernel does not know yet, as much as has room; whether that was all. The next call goes on where this
-    /// one ends, so that those that always have something to tell do not keep it from the others.
+    /// Writes unreported state for the kernel, as much as has room; returns true if that was all. The next call
+    /// continues where this one ends, so that busy associations do not starve others.
     pub(super) fn tell(&mut self, writer: &mut Writer<'_>, now: u64, counts: &XfrmCounts) -> bool {
         let from = self.told.map_or(Bound::Unbounded, Bound::Excluded);
         for (key, known) in self.all.range_mut((from, Bound::Unbounded)) {

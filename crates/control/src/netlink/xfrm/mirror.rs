@@ -1,6 +1,6 @@
-//! All that is known of the kernel's IPsec, and how its messages change the table that workers use.
+//! Mirror of the kernel's IPsec: messages change the table that workers use.
 //!
-//! Pure but for the table: messages in, requests out; whoever calls has the sockets and the clock.
+//! Pure except for the table: messages in, requests out; the caller has the sockets and the clock.
 
 use super::super::counts::XfrmCounts;
 use super::known::{Associations, Known};
@@ -19,13 +19,13 @@ use wire::netlink::{Message, Writer};
 const STILL: u64 = 1 << 16;
 /// Numbers that are left out after a restart: more than leave a port between two times that the kernel is told them.
 const RESTART: u64 = 1 << 26;
-/// For how many nanoseconds one that is gone is kept, in case the same comes again with other addresses.
+/// Nanoseconds for which a removed association is kept, in case the same comes again with other addresses.
 const KEPT: u64 = 2_000_000_000;
-/// For how many nanoseconds an association that was deleted still seals what no other does, and opens what comes. A responder of
-/// strongSwan deletes the old one before it adds the new one, and whoever changes an address or port deletes the association
-/// before it adds the same with others; the other end opens packets of the old one for seconds.
+/// Nanoseconds for which a deleted association still seals packets that no other does, and opens received ones. A
+/// responder of strongSwan deletes the old association before it adds the new one. A daemon that changes an address or
+/// port deletes the association before it adds the same with others. The other end uses the old one for seconds.
 const FADES: u64 = 1_000_000_000;
-/// How often the kernel is told that an association is missing.
+/// Interval of reports to the kernel that an association is missing, in nanoseconds.
 const ASK_AGAIN: u64 = 1_000_000_000;
 
 /// A policy that asks for an association, to be said again.
@@ -42,7 +42,7 @@ pub struct Mirror {
     counts: Arc<XfrmCounts>,
     numbers: Numbers,
     known: Associations,
-    /// Those that are gone and still seal what no other does, or open what comes, and until when.
+    /// Removed associations that still seal packets that no other does, or open received ones; and the ends of that.
     fading: Vec<(u64, Arc<Sa>)>,
     askers: HashMap<u32, Asker>,
     /// Policies of a dump, with their places.
@@ -53,9 +53,9 @@ pub struct Mirror {
     selective: usize,
     strict: usize,
     said: HashSet<String>,
-    /// When the last association was made: each is younger than the one before.
+    /// Time of the last association made: each is younger than the one before.
     made: u64,
-    /// All must be asked for again; only the policies.
+    /// True if everything must be dumped again; `policies_stale` for policies only.
     pub all_stale: bool,
     /// Policies must be asked for again.
     pub policies_stale: bool,
@@ -64,7 +64,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Nothing is known.
+    /// Empty mirror.
     pub(crate) fn new(database: Arc<Database>, counts: Arc<XfrmCounts>) -> Mirror {
         Mirror {
             database,
@@ -87,7 +87,7 @@ impl Mirror {
         }
     }
 
-    /// One that nobody counts, for a table.
+    /// A mirror for a table, without counts.
     pub fn of(database: Arc<Database>) -> Mirror {
         Mirror::new(database, Arc::default())
     }
@@ -252,7 +252,7 @@ impl Mirror {
         self.count();
     }
 
-    /// What is new because of an association that the kernel has told.
+    /// New associations because of one that the kernel has told.
     fn sa(
         &mut self,
         said: &xfrm::Sa<'_>,
@@ -300,7 +300,7 @@ impl Mirror {
         }
     }
 
-    /// What is new because of an association of one direction.
+    /// New associations because of one, in one direction.
     fn learn(
         &mut self,
         said: &xfrm::Sa<'_>,

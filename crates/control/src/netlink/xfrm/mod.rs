@@ -1,7 +1,7 @@
-//! Linux tells the router which packets of IPsec to seal and open: the kernel's associations and policies (XFRM) become the table of
-//! an IPsecTable with `KERNEL true`, and the kernel is told what passes.
+//! IPsec of Linux: the kernel's associations and policies (XFRM) become the table of an IPsecTable with `KERNEL true`,
+//! and the kernel gets reports of traffic.
 //!
-//! [`Xfrm`] is a thread. As with routes, everything is driven by levels: what a dump says is compared with what is known.
+//! [`Xfrm`] is a thread. As with routes, everything is driven by levels: a dump is compared with the known state.
 
 mod known;
 mod mirror;
@@ -36,9 +36,9 @@ const GROUPS: [u32; 4] = [2, 3, 4, 7];
 const ROOM: usize = 64 << 20;
 /// Bytes that are read before they are taken up.
 const BATCH: usize = 256 << 10;
-/// How often the kernel is told what has passed.
+/// Interval of reports of traffic to the kernel.
 const TELL: Duration = Duration::from_millis(500);
-/// How often all is asked for while an association has no end here, or an answer was not whole.
+/// Interval of dumps while an association has no end here, or an answer was incomplete.
 const AGAIN: Duration = Duration::from_secs(1);
 
 fn wall() -> u64 {
@@ -51,13 +51,13 @@ struct Sockets {
     requests: Requests,
 }
 
-/// Where the kernel's IPsec is followed.
+/// Place in which the kernel's IPsec is followed.
 struct Place {
     namespace: Option<Arc<Namespace>>,
     room: usize,
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Following {
     place: Place,
     counts: Arc<XfrmCounts>,
@@ -71,7 +71,10 @@ pub(crate) struct Xfrm {
 }
 
 impl Xfrm {
-    /// Begins to follow the kernel's IPsec in a namespace; without one, in that of the process. The error is a sentence.
+    /// Starts to follow the kernel's IPsec in a namespace, by default that of the process.
+    ///
+    /// # Errors
+    /// A sentence.
     pub(crate) fn start(
         table: Arc<KernelTable>,
         namespace: Option<Arc<Namespace>>,
@@ -104,7 +107,7 @@ impl Xfrm {
         self.thread.is_alive()
     }
 
-    /// What has been heard and done.
+    /// Counts of messages and actions.
     pub(crate) fn counts(&self) -> &XfrmCounts {
         &self.counts
     }
@@ -125,7 +128,7 @@ impl Place {
         within(&self.namespace, move || is_own(address)).unwrap_or(false)
     }
 
-    /// What asks for addresses that are not known.
+    /// Function that tells if an address is the machine's own; it asks the kernel for unknown ones.
     fn asker<'a>(
         &'a self,
         known: &'a mut HashMap<IpAddr, bool>,

@@ -1,4 +1,5 @@
-//! What Debian's Linux 6.1 has said of commands of `ip xfrm` (the seeds of the fuzz target `xfrm`), and the table that it makes.
+//! Tests with messages of Debian's Linux 6.1 about commands of `ip xfrm` (the seeds of the fuzz target `xfrm`), and the
+//! resulting table.
 
 use super::Mirror;
 use esp::policy::Action;
@@ -14,7 +15,7 @@ const GCM: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/gcm");
 /// `ip xfrm state add src 2001:db8::1 dst 2001:db8::2 proto esp spi 0x1002 reqid 2 mode transport replay-window 128 flag esn
 /// enc 'cbc(aes)' KEY auth-trunc 'hmac(sha256)' KEY 128`
 const CBC6: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/cbc6");
-/// As the first, with SPI 0x1003, `flag nopmtudisc` and `encap espinudp 4500 4501 0.0.0.0`.
+/// Like the first, with SPI 0x1003, `flag nopmtudisc` and `encap espinudp 4500 4501 0.0.0.0`.
 const UDP: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/udp");
 /// `ip xfrm state delete` of the first.
 const GONE: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/del");
@@ -87,7 +88,7 @@ impl Bed {
         self.sa(Direction::Out, spi).expect("it is there")
     }
 
-    /// What the kernel is told now.
+    /// Reports for the kernel now.
     fn told(&mut self) -> Vec<(u16, Vec<u8>)> {
         let mut room = [0; 4096];
         let mut writer = Writer::new(&mut room);

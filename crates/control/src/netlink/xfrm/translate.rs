@@ -1,4 +1,5 @@
-//! What the kernel says of IPsec, in the words of the crate `esp`. What cannot be said is refused in words, or becomes stricter.
+//! Translation of the kernel's IPsec into the types of crate `esp`. Settings without an equivalent are refused with a
+//! reason, or become stricter.
 
 use esp::outer::{Df, Tunnel};
 use esp::policy::{Action, Net, Range};
@@ -15,7 +16,7 @@ use wire::{Prefix4, Prefix6, proto};
 const ESP_IN_UDP: u16 = 2;
 /// Several workers send, and their packets mix: no window is smaller, but none stays none. A receiver may choose its window.
 const WINDOW_MIN: u32 = 1024;
-/// What a packet may be padded to: as much as every link takes.
+/// Maximum padding length, which every link can carry.
 const PAD_MAX: u32 = 1400;
 /// The first number of those that are no `reqid`.
 const OTHERS: u32 = 1 << 31;
@@ -23,9 +24,9 @@ const OTHERS: u32 = 1 << 31;
 /// Why an association is not used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is being negotiated.
+    /// The association is being negotiated.
     Unborn,
-    /// For marked packets or an XFRM interface.
+    /// The association is for marked packets or an XFRM interface.
     Selective,
     /// In words.
     Cannot(String),
@@ -33,16 +34,16 @@ pub enum Refusal {
 
 type Ends = (u8, IpAddr, IpAddr);
 
-/// By which numbers policies find associations. The kernel compares `reqid`, mode and ends.
+/// Numbers by which policies find associations. The kernel compares `reqid`, mode and ends.
 #[derive(Debug, Default)]
 pub struct Numbers {
     all: HashMap<(u32, Ends), u32>,
-    /// Whose number is the `reqid` itself.
+    /// Ends whose number is the `reqid` itself.
     first: HashMap<u32, Ends>,
-    /// Of those that are no `reqid`, how many there ever were at a time, and which are nobody's now.
+    /// Of the numbers that are no `reqid`: how many existed at most at a time, and the free ones.
     others: u32,
     free: Vec<u32>,
-    /// What was asked for since the last [`forget`](Self::forget).
+    /// Numbers asked for since the last [`forget`](Self::forget).
     asked: HashSet<u32>,
 }
 
@@ -65,7 +66,7 @@ impl Numbers {
         number
     }
 
-    /// Forgets all that are nobody's: peers come and go, each with other ends.
+    /// Forgets unused numbers: peers come and go, each with other ends.
     pub(super) fn forget(&mut self, in_use: impl Iterator<Item = u32>) {
         let mut stay = std::mem::take(&mut self.asked);
         stay.extend(in_use);
@@ -234,8 +235,8 @@ pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy
     Some((made, exact))
 }
 
-/// What a policy makes of packets; none if it asks for what is not there, such as AH, two protections, or transport mode
-/// between more than two hosts.
+/// Action of a policy; `None` if it needs something that is not supported, such as AH, two protections, or transport
+/// mode between more than two hosts.
 fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
     if policy.blocks {
         return Some(Action::Discard);
@@ -255,8 +256,8 @@ fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
     Some(Action::Protect(number))
 }
 
-/// The hosts that a selector is about, if it is about two. In transport mode the kernel looks for the association between
-/// those of the packet, so a policy for more hosts has as many associations, of which here it would find one for all.
+/// The two hosts of a selector, if it has just two. In transport mode the kernel looks for the association between the
+/// packet's hosts. A policy for more hosts has as many associations, of which one would be found here for all.
 fn hosts(selector: &Selector) -> Option<(IpAddr, IpAddr)> {
     let host = |(address, len): (IpAddr, u8)| {
         let whole = if address.is_ipv4() { 32 } else { 128 };
@@ -273,7 +274,7 @@ pub fn wanted(policy: &Policy<'_>) -> Option<Template> {
     (can && templates.next().is_none()).then_some(first)
 }
 
-/// All that no policy of the kernel speaks of.
+/// Policies for all packets that no policy of the kernel matches.
 pub fn rest(direction: Direction, action: Action) -> [esp::policy::Policy; 2] {
     [Net::V4(Prefix4::ALL), Net::V6(Prefix6::ALL)].map(|net| esp::policy::Policy {
         direction,
@@ -314,7 +315,7 @@ fn has_ports(protocol: u8) -> bool {
     those.contains(&protocol)
 }
 
-/// What a selector is, for messages.
+/// Text of a selector for messages.
 pub fn shown(selector: &Selector) -> String {
     let ((src, from), (dst, to)) = (selector.src, selector.dst);
     format!("src {src}/{from} dst {dst}/{to}")

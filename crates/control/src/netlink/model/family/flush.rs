@@ -1,4 +1,4 @@
-//! What has changed, brought to the image.
+//! Bringing changes to the image.
 
 use elements::linux::{Full, GroupId, Prefix};
 
@@ -12,7 +12,7 @@ use super::Family;
 const BATCH: usize = 8192;
 
 impl<const N: usize> Family<N> {
-    /// Where the packets of a prefix go.
+    /// Way of a prefix's packets.
     fn wanted(&self, world: &World, prefix: &Prefix<N>) -> Option<WayId> {
         let ways = self.routes(prefix).iter();
         let mut ways = ways.map(|entry| self.paths.get(entry.id()).way);

@@ -135,7 +135,7 @@ impl Bench {
         }
     }
 
-    /// What the kernel has said reaches the image.
+    /// Brings the kernel's messages to the image.
     pub(super) fn hear(&mut self) -> Flushed {
         let said = std::mem::take(&mut self.kernel.said);
         self.tell(&said);

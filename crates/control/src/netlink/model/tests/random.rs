@@ -25,7 +25,7 @@ impl Chance<'_> {
         self.random.below(n)
     }
 
-    /// Changes something; says what it was, and whether what the kernel says tells all.
+    /// Makes a random change; returns its description, and true if the kernel's messages tell all of it.
     fn happen(&mut self, bench: &mut Bench) -> (String, bool) {
         let kernel = &mut bench.kernel;
         let up = kernel.links.iter().filter(|link| link.1.up);

@@ -19,7 +19,7 @@ pub(super) type Dst = (IpAddr, u8);
 /// A member of a group: port, gateway, weight.
 pub(super) type SimMember = (u16, Option<IpAddr>, u16);
 
-/// Where packets to each destination go.
+/// Members for packets to each destination.
 pub(super) type SimTable = BTreeMap<Dst, BTreeSet<SimMember>>;
 
 /// Index of a link, gateway, weight.
@@ -52,7 +52,7 @@ impl SimRoute {
         (self.dst, self.table, self.metric) == (other.dst, other.table, other.metric)
     }
 
-    /// It makes one multipath route with others of IPv6.
+    /// True if the route combines with others of IPv6 into a multipath route.
     fn joins(&self) -> bool {
         match &self.target {
             SimTarget::Hops(hops) => !self.is4() && hops.iter().all(|hop| hop.1.is_some()),
@@ -89,7 +89,7 @@ pub(super) struct Simulated {
     pub(super) objects: BTreeMap<u32, SimObject>,
     /// In the kernel's order.
     pub(super) routes: Vec<SimRoute>,
-    /// What it has said since it was last listened to.
+    /// Messages since the last query.
     pub(super) said: Vec<Vec<u8>>,
 }
 
@@ -341,7 +341,7 @@ impl Simulated {
         [objects, routes(true), routes(false)]
     }
 
-    /// Where packets to each destination go.
+    /// Members for packets to each destination.
     pub(super) fn table(&self) -> SimTable {
         let mut table = BTreeMap::new();
         let mut routes: Vec<&SimRoute> = self.routes.iter().collect();
