@@ -86,7 +86,7 @@ class Bed:
     def __init__(self, lab: Lab, names: list[str], workers: int = 1, **more: str):
         self.lab, self.names = lab, names
         self.file = lab.folder / "edge.toml"
-        self.file.write_text(text(names, **more))
+        self.file.write_text(self.describe(**more))
         self.switch = lab.namespace("switch")
         self.switch.ip("link add br0 type bridge")
         self.switch.ip("link set br0 up")
@@ -108,6 +108,10 @@ class Bed:
         self.router = AshlarRouter(self.space, workers)
         self.runs = 0
 
+    def describe(self, **more: str) -> str:
+        """The balancer's file."""
+        return text(self.names, **more)
+
     def cable(self, space: Namespace, name: str, port: str) -> None:
         """A cable from a namespace to the switch."""
         self.lab.link(space, name, self.switch, port)
@@ -115,13 +119,16 @@ class Bed:
 
     def backend(self, name: str) -> None:
         """A stock Linux box, set up as the program says."""
-        box = self.lab.namespace(name)
+        box = self.boxes[name] = self.lab.namespace(name)
         self.cable(box, "eth0", f"to-{name}")
+        self.set_up(name, box)
+
+    def set_up(self, name: str, box: Namespace) -> None:
+        """Has a box's kernel do what a back end needs."""
         script = self.lab.run(ASHLAR, "balance", "backend", str(self.file), "--name", name).out
         path = self.lab.folder / f"{name}.sh"
         path.write_text(script)
         box.run("sh", str(path))
-        self.boxes[name] = box
 
     def start(self, *words: str) -> None:
         self.router.start(self.file, *words)

@@ -227,7 +227,7 @@ fn flat(out: &mut String, of: &Description) {
     let _ = writeln!(
         out,
         "// The way back: by the Ethernet address of the next hop.\n\
-         out :: BalanceOut(FRONT {fronts}, BACK {});\n\
+         out :: BalanceOut(FRONT {fronts}, BACK {}, POOL {POOL});\n\
          arp :: BalanceARP({POOL}, out, {ports},\n    BACK {}:eth {address}/{length}{});\n\
          arp[{count}] -> back0;\narp[{}] -> [1] {HEALTH};\n\
          // Frames from behind are for stations outside, whose addresses are not a back port's own.",
@@ -305,7 +305,7 @@ fn vlans(out: &mut String, of: &Description) {
             out,
             "// Front port {number}: {}, VLAN {vlan} inside\n\
              front{number} :: ToDevice({own});\nvlan{number} :: ToDevice({device}.{vlan});\n\
-             FromDevice({device}.{vlan}) -> out{number} :: BalanceOut(FRONT {own}:eth, BACK {backs}) -> front{number};\n\
+             FromDevice({device}.{vlan}) -> out{number} :: BalanceOut(FRONT {own}:eth, BACK {backs}, POOL {POOL}) -> front{number};\n\
              arp{number} :: BalanceARP({POOL}, out{number}, {}, BACK {device}:eth{});\n\
              out{number}[1] -> rest{number} :: Classifier(12/0806, 12/86dd, -) -> [1] arp{number};\n\
              rest{number}[2] -> Discard;\n\

@@ -15,6 +15,9 @@
 //!
 //! The last output gets ARP, neighbour discovery, and frames for BACK.
 //!
+//! With POOL, frames for groups leave only if they come from the back end that speaks for the router. Others may run
+//! the same routing daemons and be ready to take its place: their hellos are dropped (`not_speaker`).
+//!
 //! The table has room for CAPACITY stations in sets of four. A station that was silent for TIMEOUT is forgotten. If its set
 //! is full, a new station takes the place of one that was silent for TIMEOUT, or else of one that no back end has sent to.
 //! If there is none, it is not learnt (BalanceIn's `not_learnt`), and frames to it are copied.
@@ -24,12 +27,14 @@
 //! - `FRONT`: the router's Ethernet address on each front port.
 //! - `BACK`: the balancer's Ethernet addresses on its back ports, and those of other stations behind it. A switch may flood
 //!   frames for these: they leave by the last output.
+//! - `POOL`: the BalancePool that knows the back ends. Default: frames for groups leave whoever sends them.
 //! - `TIMEOUT`: default 300 s.
 //! - `CAPACITY`: default 4096.
 
 use super::lanes::Lanes;
+use super::shared::Shared;
 use super::stations::{Stations, tick};
-use super::{FRONTS_MAX, Head, is_discovery};
+use super::{FRONTS_MAX, Head, Peer, is_discovery};
 use crate::prelude::*;
 use crate::switch::hub::no_buffer;
 use arguments::units::FromArg;
@@ -39,11 +44,13 @@ use wire::{EtherAddr, ether};
 
 const SHORT: usize = 0;
 const NO_FRONT: usize = 1;
+const NOT_SPEAKER: usize = 2;
 
 /// State of the way back that BalanceIn adds to.
 pub(crate) struct Out {
     fronts: Vec<EtherAddr>,
     backs: Vec<EtherAddr>,
+    pool: Peer,
     pub(super) stations: Stations,
 }
 
@@ -56,6 +63,7 @@ impl Out {
 
 pub(super) struct BalanceOut {
     out: Arc<Out>,
+    shared: Option<Arc<Shared>>,
     /// Front ports that are connected.
     fronts: usize,
     /// True if there is an output for what is the balancer's own.
@@ -88,7 +96,7 @@ impl Element for BalanceOut {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["front+"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["short", "no_front"];
+    const DROPS: &'static [&'static str] = &["short", "no_front", "not_speaker"];
     const READS_ANNOTATIONS: bool = true;
 
     type Config = Out;
@@ -100,6 +108,9 @@ impl Element for BalanceOut {
             "BACK",
             "addresses of the back ports and of stations behind",
         );
+        let pool: Option<String> =
+            args.key_maybe("POOL", "the BalancePool that knows the back ends");
+        let pool = pool.map(|name| Peer::named(args, &name, "BalancePool"));
         let timeout = args.key(
             "TIMEOUT",
             Duration::from_secs(300),
@@ -115,6 +126,7 @@ impl Element for BalanceOut {
         Out {
             fronts,
             backs,
+            pool: pool.unwrap_or_default(),
             stations: Stations::new(
                 capacity,
                 u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
@@ -131,6 +143,7 @@ impl Element for BalanceOut {
             fronts: config.fronts.len().min(init.outputs),
             has_rest: init.outputs > config.fronts.len(),
             lanes: Lanes::new(init.outputs),
+            shared: config.pool.find(init),
             out: Arc::clone(config),
             copies: 0,
             no_buffer: 0,
@@ -196,7 +209,7 @@ impl BalanceOut {
                 set_source(&mut packet, self.out.fronts[front]);
                 self.send(front, packet, cx);
             }
-            _ => self.flood(packet, EtherAddr::from_u64(head.to), cx),
+            _ => self.flood(packet, &head, cx),
         }
     }
 
@@ -207,6 +220,12 @@ impl BalanceOut {
         }
     }
 
+    /// True if a station may not send to groups outside: it does not speak for the router.
+    fn is_muted(&self, station: EtherAddr) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_some_and(|shared| shared.at(station) != Some(shared.pool.speaker()))
+    }
+
     fn rest(&mut self, packet: Packet, cx: &mut Cx) {
         match self.has_rest {
             true => self.send(self.out.fronts.len(), packet, cx),
@@ -215,9 +234,12 @@ impl BalanceOut {
     }
 
     #[cold]
-    fn flood(&mut self, mut packet: Packet, to: EtherAddr, cx: &mut Cx) {
-        if self.out.is_own(to) {
+    fn flood(&mut self, mut packet: Packet, head: &Head, cx: &mut Cx) {
+        if self.out.is_own(EtherAddr::from_u64(head.to)) {
             return self.rest(packet, cx);
+        }
+        if head.is_for_group() && self.is_muted(EtherAddr::from_u64(head.from)) {
+            return cx.drop(packet, NOT_SPEAKER);
         }
         let Some(last) = self.fronts.checked_sub(1) else {
             return cx.drop(packet, NO_FRONT);
@@ -307,6 +329,38 @@ mod tests {
             bench.take("back").is_empty(),
             "nothing goes back where it came from"
         );
+    }
+
+    #[test]
+    fn groups_hear_only_the_back_end_that_speaks_for_the_router() {
+        let text = TEXT
+            .replace(
+                "r1 2:0:0:0:0:1",
+                "r1 2:0:0:0:0:1, r2 2:0:0:0:0:2, SPEAKER r1 r2",
+            )
+            .replace("TIMEOUT 60", "POOL lb");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let hello = |of: &str| frame(of, "1:0:5e:0:0:5");
+        let hellos = |bench: &mut Bench| {
+            bench.push(
+                "out",
+                &["2:0:0:0:0:1", "2:0:0:0:0:2", "2:0:0:0:9:9"].map(hello),
+            );
+            bench.take("front1");
+            bench.take("front0").len()
+        };
+        assert_eq!(hellos(&mut bench), 1);
+        assert_eq!(bench.drops("out", "not_speaker"), 2);
+        // The other one takes its place, and the first one is silent.
+        bench.write("lb.drain", "r1 0s");
+        bench.advance(Duration::from_millis(200));
+        bench.push("out", &[hello("2:0:0:0:0:1")]);
+        assert!(bench.take("front0").is_empty());
+        bench.push("out", &[hello("2:0:0:0:0:2")]);
+        assert_eq!(bench.take("front0").len(), 1);
+        // Frames for an unknown station leave whoever sends them.
+        bench.push("out", &[frame("2:0:0:0:0:1", A)]);
+        assert_eq!(bench.take("front0").len(), 1);
     }
 
     #[test]

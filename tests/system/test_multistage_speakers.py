@@ -1,0 +1,57 @@
+"""Routing daemons on boxes behind a balancer: one router to a neighbour outside."""
+
+import re
+import time
+
+import pytest
+from daemons import available, wait_for
+from multistage import ping
+from net import until
+from speakers import BEYOND, SpeakerBed
+
+pytestmark = [pytest.mark.ashlar, pytest.mark.long, pytest.mark.skipif(not available(), reason="needs frr")]
+
+
+def crosses(bed: SpeakerBed) -> bool:
+    """True if packets reach all that is behind the neighbour, and their answers come back."""
+    return all(ping(bed.lan, address) for address in BEYOND.values())
+
+
+def converge(bed: SpeakerBed, speaker: str) -> float:
+    """Waits until the neighbour and a box that speaks know each other; returns the seconds it took."""
+    started = time.monotonic()
+    seen = bed.said
+    wait_for(lambda: bed.routes(bed.control(speaker)) == {"ospf": "ospf", "bgp": "bgp"}, "the speaker to have routes", seen, 60)
+    for name in (name for name in bed.names if bed.state(name) == "up"):
+        wait_for(lambda: all(bed.routes(bed.control(name)).values()), f"{name} to have routes", seen, 30)
+    wait_for(lambda: "10.0.2.1" in bed.neighbour.established() and bed.adjacent(), "the neighbour's sessions", seen, 60)
+    wait_for(lambda: crosses(bed), "packets to cross", seen, 20)
+    return time.monotonic() - started
+
+
+def test_a_box_speaks_for_the_router_and_another_takes_its_place(lab):
+    bed = SpeakerBed(lab, ["r1", "r2"])
+    bed.start()
+    bed.speak()
+    converge(bed, "r1")
+    # The other one's daemons are up, and heard by nobody outside.
+    assert re.search(r"not_speaker\t[1-9]", bed.router.cli("show", "out1.named_drops"))
+    before = bed.sessions()
+    bed.balance("drain", "r2", "--within", "30s")
+    until(lambda: bed.state("r2") == "drained", "r2 to be drained", timeout=30)
+    # Longer than the hold times of both.
+    assert all(crosses(bed) for _ in range(12) if not time.sleep(1))
+    assert bed.sessions() == before
+    bed.balance("add", "r2", "--within", "0")
+    until(lambda: bed.buckets("r2") > 30000, "r2 to have its share", timeout=20)
+    assert bed.sessions() == before
+    # The speaker dies: nobody outside is told but by the daemons of the other one.
+    bed.crash("r1")
+    until(lambda: bed.state("r1") == "down", "r1 to be down")
+    print(f"\nthe other box speaks after {converge(bed, 'r2'):.1f} s")
+    # It comes back, and speaks again.
+    bed.revive("r1")
+    until(lambda: bed.state("r1") == "up", "r1 to be up", timeout=30)
+    print(f"the first box speaks again after {converge(bed, 'r1'):.1f} s")
+    for frr in bed.frr.values():
+        frr.must_run()
