@@ -20,6 +20,7 @@ use std::sync::Arc;
 use text_file::Seen;
 
 mod around;
+mod entries;
 mod names;
 pub mod near;
 pub mod router_wide;
@@ -27,7 +28,8 @@ pub mod text_file;
 pub mod units;
 
 pub use around::{Around, Named, Peer};
-pub use names::{Kind, Names, entries, port_entry, port_words};
+pub use entries::{entries, port_entry, port_words};
+pub use names::{Kind, Names};
 
 /// One argument, still as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
