@@ -1,31 +1,31 @@
 //! A process: workers and ports, and the routers that it runs. One comes from a Click file, or several from a file that
 //! describes them ([`crate::file`]).
 
+mod planned;
 mod take_up;
+
+pub use planned::{Planned, errors_of_all, json_of_all, plan_all, text_of_all};
 
 use crate::balance::Keeper;
 use crate::books::Books;
-use crate::file::{self, Parsed, Section, twice_used};
-use crate::isolated::namespace::{Owned, path_of};
-use crate::isolated::{self, Isolated, IsolatedRouters};
+use crate::file::{self, Parsed, Section};
+use crate::isolated::{self, IsolatedRouters};
 use crate::memory::Spare;
 use crate::metrics;
 use crate::netlink::Listen;
 use crate::reload::given;
 use crate::saved::file_for;
 use crate::service;
-use crate::source::{Compiled, Source, compile, unknown_variable};
+use crate::source::{Source, compile};
 use crate::state::{Control, Failure, Start};
 use crate::view::{self, Info, ReloadReply, ReloadRequest};
 use engine::clock::{Clock, wall};
 use engine::plan::Plan;
 use engine::random::Seed;
-use lang::Diagnostic;
 use planner::{Options, Registry};
 use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::share::Share;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -78,150 +78,6 @@ pub struct Process {
     /// Set when routers have been planned, or are gone.
     pub(crate) spare: Spare,
     started: Instant,
-}
-
-/// A router that is described, and its plan.
-pub struct Planned {
-    /// Section of the file.
-    pub section: Section,
-    /// Ports of the router.
-    pub ports: Arc<Directory>,
-    /// Graph of the router, compiled as far as its mistakes allow; for an isolated router, its gate's.
-    pub compiled: Compiled,
-    /// Router behind the gate, and its own compiled graph.
-    pub isolated: Option<(Isolated, Compiled)>,
-}
-
-impl Planned {
-    /// Graphs of the router.
-    fn graphs(&self) -> impl Iterator<Item = &Compiled> {
-        let own = self.isolated.as_ref().map(|(_, own)| own);
-        own.into_iter().chain([&self.compiled])
-    }
-}
-
-/// Plans all routers of a file for a number of workers. `ports` makes a router's directory; its errors are mistakes of
-/// the file. So are ports that two routers use.
-pub fn plan_all(
-    parsed: &mut Parsed,
-    registry: &Registry,
-    (workers, devices_must_exist): (usize, bool),
-    file: &File,
-    ports: &dyn Fn(&Section) -> Result<Arc<Directory>, String>,
-) -> Vec<Planned> {
-    let (mut all, mut mistakes) = (Vec::new(), Vec::new());
-    let mut variables = BTreeSet::new();
-    for section in &parsed.routers {
-        let mut section = section.clone();
-        let own = section.source.definitions.clone();
-        section.source.define(&file.source.definitions);
-        section.netns = section.netns_in(file.netns.as_deref());
-        match ports(&section) {
-            Ok(ports) => {
-                let options = Options {
-                    devices_must_exist,
-                    ..Options::new(workers, &*ports)
-                };
-                let own_options = Options {
-                    devices_must_exist,
-                    ..Options::new(section.own_workers(workers), &*ports)
-                };
-                let mut compiled = compile(&section.source, registry, &own_options);
-                compiled.check_definitions(&own, true);
-                variables.extend(compiled.router.variables.iter().cloned());
-                let mut isolated = None;
-                if let Some(isolation) = &section.isolation {
-                    let help =
-                        "docs/routers.md, \"Isolated routers\", tells what such a router needs";
-                    match (isolation.user(), &compiled.plan) {
-                        // A file may be checked on another machine.
-                        (Err(why), _) if !devices_must_exist => {
-                            let warning = Diagnostic::warning("router-user", why);
-                            mistakes.push(warning.at(section.place).help(help));
-                        }
-                        (Err(why), _) => {
-                            let mistake = Diagnostic::error("router-user", why);
-                            mistakes.push(mistake.at(section.place).help(help));
-                        }
-                        (_, None) => {}
-                        (Ok(user), Some(plan)) => {
-                            if let Some(netns) = &section.netns
-                                && devices_must_exist
-                                && let Err(why) = Owned::open(&path_of(netns), &user)
-                            {
-                                let mistake = Diagnostic::error("router-netns", why);
-                                mistakes.push(mistake.at(section.place).help(help));
-                            }
-                            // Those of the command line are for all graphs.
-                            let known = &compiled.router.variables;
-                            let definitions = &mut section.source.definitions;
-                            definitions.retain(|(name, _)| known.contains(name));
-                            match isolated::plan(&section, user, plan, (&ports, &file.folder)) {
-                                Ok((of, gate)) => {
-                                    let own = compiled.without_text();
-                                    compiled = compile(&gate, registry, &options);
-                                    section.source = gate;
-                                    isolated = Some((of, own));
-                                }
-                                Err(why) => {
-                                    let mistake = Diagnostic::error("router-isolation", why);
-                                    mistakes.push(mistake.at(section.place).help(help));
-                                }
-                            }
-                        }
-                    }
-                }
-                all.push(Planned {
-                    section,
-                    ports,
-                    compiled: compiled.without_text(),
-                    isolated,
-                });
-            }
-            Err(why) => {
-                let help = "the router's TAP interfaces and routing daemons are in its namespace";
-                let mistake = Diagnostic::error("router-netns", why);
-                mistakes.push(mistake.at(section.place).help(help));
-            }
-        }
-    }
-    if !all.is_empty() {
-        // Those of the command line are for all graphs: some may lack one.
-        let given = file.source.definitions.iter().map(|(name, _)| name);
-        let unknown = given.filter(|name| !variables.contains(*name));
-        mistakes.extend(unknown.map(|name| unknown_variable(name, &variables, true)));
-    }
-    let plans = all.iter().filter_map(|planned| {
-        let plan = planned.compiled.plan.as_deref()?;
-        Some((&planned.section, plan, &*planned.ports))
-    });
-    mistakes.extend(twice_used(&plans.collect::<Vec<_>>()));
-    parsed.add(mistakes);
-    all
-}
-
-/// The mistakes of a file and of the graphs that it names, as people read them.
-pub fn text_of_all(parsed: &Parsed, all: &[Planned]) -> String {
-    let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::text);
-    std::iter::once(parsed.text()).chain(graphs).collect()
-}
-
-/// The diagnostics as a JSON array.
-pub fn json_of_all(parsed: &Parsed, all: &[Planned]) -> serde_json::Value {
-    let own = lang::to_json(&parsed.diagnostics, &parsed.map);
-    let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::json);
-    let lists = std::iter::once(own).chain(graphs);
-    let each = lists.flat_map(|list| {
-        let list = serde_json::from_str::<Vec<serde_json::Value>>(&list);
-        list.unwrap_or_default()
-    });
-    serde_json::Value::Array(each.collect())
-}
-
-/// Number of errors of both.
-pub fn errors_of_all(parsed: &Parsed, all: &[Planned]) -> usize {
-    let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::errors);
-    parsed.errors() + graphs.sum::<usize>()
 }
 
 impl Process {
