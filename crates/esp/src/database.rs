@@ -4,7 +4,8 @@
 //! version.
 
 use crate::policy::{Policies, Policy};
-use crate::sa::{Direction, Sa};
+use crate::sa::Sa;
+use crate::spec::Direction;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

@@ -2,7 +2,8 @@
 
 use crate::cipher::NONCE;
 use crate::mb::{self, Manager};
-use crate::sa::{Direction, Fault, Opened, Sa};
+use crate::sa::{Fault, Opened, Sa};
+use crate::spec::Direction;
 use std::{ptr, slice};
 
 /// Number of packets below which each is processed by itself: most lanes of a library that works on many at once would

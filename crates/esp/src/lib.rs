@@ -28,15 +28,18 @@ mod locked;
 #[cfg_attr(not(ipsec_mb), path = "mb/absent.rs")]
 mod mb;
 pub mod outer;
+mod path_mtu;
 pub mod policy;
 mod sa;
+mod spec;
 mod suite;
 pub mod window;
 
 pub use database::{Database, Tables};
 pub use job::{Ciphers, Job};
 pub use locked::unlocked;
-pub use sa::{CLOCK_MIN, Direction, Fault, Lifetime, Limits, Opened, Sa, Spec};
+pub use sa::{CLOCK_MIN, Fault, Opened, Sa};
+pub use spec::{Direction, Lifetime, Limits, Spec};
 pub use suite::{Keys, Suite};
 
 /// The library that is used where it has a suite, by name.

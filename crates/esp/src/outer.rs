@@ -1,7 +1,7 @@
 //! The headers around a sealed packet, and what passes between them and the inner one: DSCP, ECN and "don't fragment"
 //! (RFC 4301, 5.1.2; RFC 6040).
 
-use crate::sa::Spec;
+use crate::spec::Spec;
 use std::net::IpAddr;
 use wire::{Ipv4, Ipv6, Udp, checksum, ipv4, ipv6, proto, udp};
 

@@ -1,6 +1,6 @@
 //! Policies: the protection that packets need, by addresses, protocol and ports; the first matching policy counts.
 
-use crate::sa::Direction;
+use crate::spec::Direction;
 use std::net::IpAddr;
 use tables::classify::{FIELDS, Key, Rule, Test, Tree};
 use wire::{Prefix4, Prefix6, ext, ipv4, proto};

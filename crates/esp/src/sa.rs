@@ -3,24 +3,17 @@
 use crate::cipher::{self, Cipher, NONCE};
 use crate::job::Job;
 use crate::mb::{self, Together};
-use crate::outer::{Outer, Tunnel};
+use crate::outer::Outer;
+use crate::path_mtu::{self, PathMtu};
+use crate::spec::{Direction, Limits, Spec};
 use crate::suite::Code;
 use crate::window::Window;
-use crate::{HEADER, Keys, Suite};
+use crate::{HEADER, Keys};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use tables::prefetch;
-
-/// Direction of packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the network to this router.
-    In,
-    /// From this router to the network.
-    Out,
-}
 
 /// Why a packet is not sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,51 +26,6 @@ pub enum Fault {
     Forged,
     /// The association has reached a hard limit, or has no more sequence numbers.
     Expired,
-}
-
-/// Limits on the use of an association; 0 = no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of inner packets.
-    pub bytes: u64,
-    /// Seconds since it was made.
-    pub seconds: u64,
-}
-
-/// Limits for renewing an association, and for ending it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lifetime {
-    /// Limits for renewal.
-    pub soft: Limits,
-    /// Limits of use.
-    pub hard: Limits,
-}
-
-/// Parameters of an association, without its keys.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
-    /// Direction of its packets.
-    pub direction: Direction,
-    /// Security parameters index, at least 256 (RFC 4303, 2.1).
-    pub spi: u32,
-    /// Identifier by which policies refer to it; all associations that replace one another have the same.
-    pub reqid: u32,
-    /// Protection of its packets.
-    pub suite: Suite,
-    /// The tunnel's ends and manners; none in transport mode.
-    pub tunnel: Option<Tunnel>,
-    /// UDP ports of the sender and the receiver (RFC 3948).
-    pub udp: Option<(u16, u16)>,
-    /// True if sequence numbers have 64 bits.
-    pub esn: bool,
-    /// Size of the anti-replay window; 0 = none.
-    pub window: u32,
-    /// Minimum multiple of bytes to which payloads are padded, to hide the length of packets (RFC 4303, 2.7).
-    pub pad: u16,
-    /// Limits of its use.
-    pub lifetime: Lifetime,
 }
 
 /// After how many nanoseconds the kernel is shown again that the other end is elsewhere.
@@ -101,51 +49,13 @@ struct Shared {
 /// time when an association was made, so they come twice where the clock begins anew at every start.
 pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
-/// Least path MTU that is believed over IPv4: Linux believes no less either (`net.ipv4.route.min_pmtu`).
-const PATH_MTU_MIN: usize = 552;
-/// Validity of a path MTU, in nanoseconds: 10 minutes (RFC 1191, 6.3).
-const PATH_MTU_AGE: u64 = 600_000_000_000;
-
-/// Path MTU of an association, and when it was learnt.
-#[derive(Default)]
-struct PathMtu {
-    /// 0: nothing.
-    mtu: AtomicU32,
-    learnt: AtomicU64,
-}
-
-impl PathMtu {
-    #[inline]
-    fn get(&self) -> usize {
-        match self.mtu.load(Relaxed) {
-            0 => usize::MAX,
-            mtu => mtu as usize,
-        }
-    }
-
-    fn learn(&self, mtu: usize, now: u64) {
-        self.forget(now);
-        if mtu <= self.get() {
-            self.learnt.store(now, Relaxed);
-            self.mtu
-                .store(u32::try_from(mtu).unwrap_or(u32::MAX), Relaxed);
-        }
-    }
-
-    fn forget(&self, now: u64) {
-        if now.saturating_sub(self.learnt.load(Relaxed)) > PATH_MTU_AGE {
-            self.mtu.store(0, Relaxed);
-        }
-    }
-}
-
 /// The last of extended sequence numbers that is used.
 const NUMBER_MAX: u64 = u64::MAX >> 1;
 
 /// A security association, shared by all workers.
 pub struct Sa {
     spec: Spec,
-    /// Bytes before the text; see [`Suite`].
+    /// Bytes before the text; see [`crate::Suite`].
     head: usize,
     icv: usize,
     /// Length in bytes, a power of two, of which the encrypted part is a multiple.
@@ -436,7 +346,7 @@ impl Sa {
             .tunnel()
             .is_none_or(|tunnel| tunnel.dst.is_ipv4());
         let least = if is_v4 {
-            PATH_MTU_MIN
+            path_mtu::MIN
         } else {
             wire::ipv6::MIN_MTU
         };

@@ -1,6 +1,6 @@
 use super::*;
-use crate::Ciphers;
-use crate::outer::Df;
+use crate::outer::{Df, Tunnel};
+use crate::{Ciphers, Lifetime, Suite};
 use testkit::Rng;
 use zeroize::Zeroizing;
 

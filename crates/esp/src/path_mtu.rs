@@ -1,0 +1,45 @@
+//! Path MTU of an association, as routers on the way tell it (RFC 4301, 8.2).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Least path MTU that is believed over IPv4: Linux believes no less either (`net.ipv4.route.min_pmtu`).
+pub(crate) const MIN: usize = 552;
+/// Validity of a path MTU, in nanoseconds: 10 minutes (RFC 1191, 6.3).
+const AGE: u64 = 600_000_000_000;
+
+/// Path MTU of an association, and when it was learnt.
+#[derive(Default)]
+pub(crate) struct PathMtu {
+    /// 0: nothing.
+    mtu: AtomicU32,
+    learnt: AtomicU64,
+}
+
+impl PathMtu {
+    /// Bytes; `usize::MAX` if nobody has said anything.
+    #[inline]
+    pub(crate) fn get(&self) -> usize {
+        match self.mtu.load(Relaxed) {
+            0 => usize::MAX,
+            mtu => mtu as usize,
+        }
+    }
+
+    /// Takes note of a path MTU. A greater one than is known is not believed.
+    pub(crate) fn learn(&self, mtu: usize, now: u64) {
+        self.forget(now);
+        if mtu <= self.get() {
+            self.learnt.store(now, Relaxed);
+            self.mtu
+                .store(u32::try_from(mtu).unwrap_or(u32::MAX), Relaxed);
+        }
+    }
+
+    /// Forgets what was learnt too long ago.
+    pub(crate) fn forget(&self, now: u64) {
+        if now.saturating_sub(self.learnt.load(Relaxed)) > AGE {
+            self.mtu.store(0, Relaxed);
+        }
+    }
+}
