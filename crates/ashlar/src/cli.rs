@@ -85,10 +85,10 @@ pub(crate) enum Command {
     Show(Show),
     /// Write a handler of a running router
     Set(Set),
-    /// Keep what was set at run time, such as routes and rules, for the next start
+    /// Save settings made at run time, such as routes and rules, for the next start
     ///
-    /// It is written to a file beside the configuration: `edge.saved` for `edge.click`. A router that starts reads it.
-    /// If nothing differs from the configuration, the file is removed.
+    /// Settings are written to a file beside the configuration: `edge.saved` for `edge.click`. A router reads this file
+    /// when it starts. If nothing differs from the configuration, the file is removed.
     Save(Save),
     /// Show rates of a running router: queues, workers, elements, drops by name
     ///
@@ -96,8 +96,8 @@ pub(crate) enum Command {
     Top(Top),
     /// Copy packets of a running router, at its connections or where they are dropped
     ///
-    /// Packets never wait for a capture: copies that cannot be kept are counted as lost. A capture ends if nobody has
-    /// read anything of it for 30 seconds.
+    /// Packets never wait for a capture: copies that cannot be kept are counted as lost. A capture ends if its output
+    /// is not read for 30 seconds.
     Capture(Capture),
     /// Follow packets of a running router through its elements
     Trace(Trace),
@@ -153,13 +153,14 @@ pub(crate) enum Command {
     },
 }
 
-/// What a program that is not trusted has.
+/// Confinement of an untrusted program.
 #[derive(Args, Debug)]
 pub(crate) struct Confine {
-    /// Whose rights it has; not root's
+    /// User that it runs as; not root
     #[arg(long, value_name = "NAME")]
     pub(crate) user: String,
-    /// Its network namespace, made by `ashlar netns`, in which it has CAP_NET_ADMIN and CAP_NET_RAW; default is a new one, without these
+    /// Network namespace made by `ashlar netns`, in which it has CAP_NET_ADMIN and CAP_NET_RAW; default is a new
+    /// namespace, without these rights
     #[arg(long, value_name = "PATH")]
     pub(crate) netns: Option<String>,
     /// The only folder in which it can write
@@ -185,14 +186,14 @@ pub(crate) struct Confine {
 /// A network namespace of an isolated router.
 #[derive(Args, Debug)]
 pub(crate) struct Netns {
-    /// Its name below /run/netns
+    /// Name below /run/netns
     pub(crate) name: String,
     /// The router's user; not root
     #[arg(long, value_name = "NAME")]
     pub(crate) user: String,
 }
 
-/// One of the routers of a process.
+/// A router of a process with several.
 #[derive(Args, Debug)]
 pub(crate) struct Router {
     #[command(subcommand)]
@@ -202,7 +203,7 @@ pub(crate) struct Router {
     pub(crate) socket: Option<String>,
 }
 
-/// What becomes of it.
+/// Action on the router.
 #[derive(Subcommand, Debug)]
 pub(crate) enum RouterCommand {
     /// Start a router that the process's file describes now; nothing else of the file is taken up
@@ -210,7 +211,7 @@ pub(crate) enum RouterCommand {
         /// The router, or a shared port
         name: String,
     },
-    /// Take a router down, with all that is kept for it, until it is added or the file is read again
+    /// Take a router down, and drop all its state, until it is added or the file is read again
     Remove {
         /// The router, or a shared port
         name: String,
@@ -219,29 +220,29 @@ pub(crate) enum RouterCommand {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Ipsec {
-    /// Show security associations without their keys, policies, and what was dropped by name
+    /// Show security associations without their keys, policies, and drops by name
     Show(Target),
 }
 
-/// What becomes of flows.
+/// Action on flows.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Flow {
-    /// Set a flow up, or anew: prints what is reserved and the delay that no packet exceeds, or why not
+    /// Set up or change a flow: prints the reservation and the greatest delay of a packet, or the reason of a refusal
     ///
-    /// The flow and what it wants are written as for the handler `add` (`ashlar doc FlowTable`), such as
-    /// `10.0.0.1 1000 10.1.0.1 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms`.
+    /// The flow and its request are written as for the handler `add` (`ashlar doc FlowTable`), such as `10.0.0.1 1000
+    /// 10.1.0.1 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms`.
     Add(FlowWords),
     /// Print what `add` would answer, and set nothing up
     Admit(FlowWords),
     /// End a flow
     Remove(FlowWords),
-    /// Show flows with what they are promised and their counts, what is reserved, and how many were refused
+    /// Show flows with their guarantees and counts, the reservations, and the number of refusals
     Show(FlowTables),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct FlowWords {
-    /// The flow, and what it wants; `-` reads flows from standard input, one a line, of which all are taken or none
+    /// Flow and its request; `-` reads flows from standard input, one a line, of which all are accepted or none
     #[arg(required = true)]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
@@ -269,7 +270,7 @@ pub(crate) struct Configuration {
     /// Values for the configuration's variables
     #[arg(value_name = "NAME=value", value_parser = definition)]
     pub(crate) definitions: Vec<(String, String)>,
-    /// If FILE describes a cluster: the server of it that is meant
+    /// Server of a cluster, if FILE describes one
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
     /// Run every element by itself, without fused loops
@@ -293,7 +294,7 @@ fn port(word: &str) -> Result<(String, String), String> {
     }
 }
 
-/// How many workers.
+/// Number of workers.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Workers {
     /// Worker threads, 1 to 64; default 1
@@ -307,7 +308,7 @@ impl Workers {
     }
 }
 
-/// Which router.
+/// Router that a command is for.
 #[derive(Args, Debug)]
 pub(crate) struct Target {
     /// The router's socket, or its name; default is $ASHLAR_SOCKET, else the only router that runs
@@ -330,7 +331,7 @@ pub(crate) struct Run {
     /// A virtual DPDK device, which the configuration names by NAME, such as net_null0,size=64
     #[arg(long, value_name = "NAME[,ARGUMENTS]")]
     pub(crate) vdev: Vec<String>,
-    /// What a port of the configuration is, such as wan=eth0
+    /// Port that a name of the configuration stands for, such as wan=eth0
     #[arg(long, value_name = "NAME=DEVICE", value_parser = port)]
     pub(crate) port: Vec<(String, String)>,
     /// Definitions that are no words of a command line, which all users can read: a JSON array of names and values
@@ -351,7 +352,7 @@ pub(crate) struct Run {
     /// The router's name; default is the file's name without its extension
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Where to listen for `ashlar show` and similar commands; the default depends on the name
+    /// Control socket for `ashlar show` and similar commands; the default depends on the name
     #[arg(long, short, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// The network namespace in which daemons run, and in which `tap:` interfaces are created: a name of
@@ -374,10 +375,10 @@ pub(crate) struct Run {
     /// After zebra has connected again: for how long to keep routes that it does not send again
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) fpm_stale: u64,
-    /// The user as whom zebra runs, beside root; default frr
+    /// User that zebra runs as, beside root; default frr
     #[arg(long, value_name = "NAME", requires = "fpm")]
     pub(crate) fpm_user: Option<String>,
-    /// The address of another machine, or namespace, where zebra runs instead: whoever has it may connect
+    /// Address of another machine, or namespace, where zebra runs instead: any program with this address may connect
     #[arg(long, value_name = "ADDR", requires = "fpm")]
     pub(crate) fpm_from: Option<std::net::IpAddr>,
     /// Open no control socket
@@ -391,11 +392,11 @@ pub(crate) struct Run {
     /// Workers never sleep: packets wait less, and each worker uses the whole of its processor
     #[arg(long)]
     pub(crate) poll: bool,
-    /// Where packets are steered to workers: even out the load and let workers sleep (on), only even out the
-    /// load (even), or neither (off); default on, with --poll even
+    /// Balancing of packets that are steered to workers: even out the load and let workers sleep (on), only even out
+    /// the load (even), or neither (off); default on, with --poll even
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) balance: Option<Balance>,
-    /// Seed of the random numbers that elements use, for runs that can be repeated; without it nobody can guess them
+    /// Seed of the elements' random numbers, for repeatable runs; without it they are unpredictable
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// At the end, print counts and drops, and check that all packets are accounted for
@@ -404,15 +405,15 @@ pub(crate) struct Run {
     /// Format of logs
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
-    /// What is logged: off, error, warn, info or debug
+    /// Lowest level of messages in the log: off, error, warn, info or debug
     #[arg(long, default_value = "info", value_name = "LEVEL")]
     pub(crate) log_level: control::log::Level,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Keep {
-    /// For how long a router that was ready may not say that all its threads answer (workers, control, netlink), until
-    /// it is killed and started again; with 0 for ever
+    /// Seconds after which a router that was ready is killed and started again, if one of its threads (workers,
+    /// control, netlink) does not answer; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub(crate) watchdog: u16,
     /// The command: ashlar run FILE ...
@@ -432,9 +433,9 @@ pub(crate) enum Balance {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -494,7 +495,7 @@ pub(crate) struct Graph {
     pub(crate) configuration: Configuration,
     #[command(flatten)]
     pub(crate) workers: Workers,
-    /// What to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = GraphFormat::Svg, value_name = "FORMAT")]
     pub(crate) format: GraphFormat,
 }

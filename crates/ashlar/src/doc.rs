@@ -4,7 +4,7 @@
 use engine::element::{Class, Copies, Facts, Flow, Ports};
 use std::fmt::Write;
 
-/// All classes, a line each.
+/// All classes, one per line.
 pub(crate) fn list(classes: &[&Class]) -> String {
     let width = classes.iter().map(|c| c.name.len()).max().unwrap_or(0);
     let line = |c: &&Class| format!("{:width$}  {}\n", c.name, c.summary());

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a packet's first bytes say: addresses, protocol, ports.
+/// Description of a packet's first bytes: addresses, protocol, ports.
 pub(crate) fn describe(bytes: &[u8], at_network: bool) -> String {
     match at_network {
         true => network(bytes),

@@ -60,7 +60,7 @@ pub(crate) fn table(before: &Stats, after: &Stats, vlans: &[Vlan]) -> String {
     out
 }
 
-/// The routers of a process: the part of each worker's time that each has had in so many nanoseconds.
+/// Table of a process's routers: the share of each worker's time that each router has used in `time` nanoseconds.
 pub(crate) fn routers(before: &[Router], after: &[Router], time: f64) -> String {
     let width = after.iter().map(|r| r.name.len()).fold(6, usize::max);
     let mut out = format!(
@@ -283,7 +283,7 @@ impl Rates<'_> {
         out.push_str(&self.uneven());
     }
 
-    /// What to do if one worker receives all packets while others idle.
+    /// Advice if one worker receives all packets while others idle.
     fn uneven(&self) -> String {
         let mut received = vec![0; self.after.workers.len()];
         for element in &self.after.elements {
@@ -325,7 +325,7 @@ impl Rates<'_> {
         }
     }
 
-    /// What steering does and costs, where something is steered.
+    /// Effect and cost of steering, if any element steers.
     fn steering(&self, out: &mut String) {
         let (was, now) = (&self.before.balance, &self.after.balance);
         if now.tables.is_empty() {
@@ -398,7 +398,7 @@ impl Rates<'_> {
         );
     }
 
-    /// What only ports know, where it counts now or has counted.
+    /// Losses that only ports know, for counters that are not zero.
     fn losses(&self, out: &mut String) {
         let mut rows = Vec::new();
         for port in &self.after.ports {

@@ -10,7 +10,7 @@ use rustix::thread::{
 };
 use std::io;
 
-/// What opening ports and asking the kernel takes, at the start and with every reload.
+/// Rights for opening ports and asking the kernel, at the start and with every reload.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
 /// True if the process is this user already.
@@ -18,17 +18,20 @@ pub(crate) fn is_ours(user: &User) -> bool {
     rustix::process::geteuid().as_raw() == user.id
 }
 
-/// Has no thread that the process starts from now on, DPDK's among them, gain rights by running a program.
-/// The error is a sentence.
+/// Prevents all threads started from now on, DPDK's among them, from gaining rights by running a program.
+///
+/// # Errors
+/// A sentence.
 pub(crate) fn no_more_rights() -> Result<(), String> {
     set_no_new_privs(true).map_err(|e| format!("cannot renounce further rights: {e}"))
 }
 
-/// Has the process be this user for good. Of root's rights the calling thread and those that it starts
-/// from now on keep CAP_NET_ADMIN and CAP_NET_RAW, as does the one that `also` runs its argument on;
-/// threads that run already keep none,
-/// unless the process [is this user](is_ours): then call it before there are any. The error is a
-/// sentence.
+/// Makes the process run as this user for good. Of root's rights, the calling thread and those that it starts from now
+/// on keep CAP_NET_ADMIN and CAP_NET_RAW, as does the thread on which `also` runs its argument. Running threads keep
+/// none, unless the process [is this user](is_ours): then call it before there are any.
+///
+/// # Errors
+/// A sentence.
 pub(crate) fn become_for_good(
     user: &User,
     also: impl Fn(fn() -> io::Result<()>) -> io::Result<()>,
@@ -54,8 +57,11 @@ pub(crate) fn become_for_good(
     keep().and_then(|()| also(keep)).map_err(wrong)
 }
 
-/// Has the process be this user for good, and whatever program it becomes: without root's rights, but for the two if it
-/// `has_network` of its own. It must have one thread. The error is a sentence.
+/// Makes the process, and any program that it executes, run as this user for good. It loses root's rights, except for
+/// these two if it `has_network` of its own. The process must have one thread.
+///
+/// # Errors
+/// A sentence.
 pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), String> {
     let kept = match has_network {
         true => KEPT,
@@ -95,7 +101,7 @@ pub(crate) fn keep_kill_only() -> Result<(), String> {
         .map_err(|e| format!("cannot renounce rights: {e}"))
 }
 
-/// Leaves this thread what is kept, and programs what they are to inherit.
+/// Sets the rights that this thread keeps, and those that programs inherit.
 fn keep(kept: CapabilitySet, inheritable: CapabilitySet) -> io::Result<()> {
     let sets = CapabilitySets {
         effective: kept,

@@ -12,7 +12,7 @@ fn conf(name: &str) -> String {
     format!("{}/../../conf/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What is said as JSON about frames of one size.
+/// JSON output for frames of one size.
 fn bench(words: &[&str]) -> Value {
     let said = said(&run(&[&["bench"], words, &["--json"]].concat()));
     let all: Value = serde_json::from_str(&said).expect("JSON");

@@ -183,7 +183,7 @@ fn servers_that_do_not_answer_are_told() {
     assert!(wrong.contains("no answer from a, b, c, d"), "{wrong}");
 }
 
-/// What stands for a router: it takes every configuration up, or only says that it would.
+/// Stand-in for a router: it accepts every configuration, or (`takes` false) only dry runs.
 fn router(socket: &str, takes: bool) {
     let listener = UnixListener::bind(socket).expect("the folder takes sockets");
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What ends a router, and what does not: a panic, a thread that hangs, a log that nobody reads.
+//! Events that end a router, or must not: a panic, a thread that hangs, a log that is not read.
 //!
 //! Without arguments this program runs its tests. With arguments it is Ashlar with a class that panics.
 
@@ -100,7 +100,7 @@ fn with_class() -> Command {
     command
 }
 
-/// What the router at a socket answers; nothing if none does.
+/// Answer of the router at a socket, if there is one.
 fn ask(socket: &str, request: &str) -> Option<String> {
     let mut stream = UnixStream::connect(socket).ok()?;
     let head = format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");

@@ -1,4 +1,4 @@
-//! The first hour of somebody who has just got the program: what is wrong is told, and what is told helps.
+//! The first hour of a newcomer: mistakes are reported, and the advice helps.
 
 use crate::common::{Folder, Running, all, capture, complained, conf, run, said};
 use std::process::Output;
@@ -131,7 +131,7 @@ fn one_wrong_value_is_one_error() {
     }
 }
 
-/// The remedies of all errors of a configuration that is to run on so many workers.
+/// Remedies of all errors of a configuration for `workers` workers.
 fn remedies(file: &str, workers: &str) -> Vec<String> {
     let output = run(&["check", "--json", "-j", workers, file]);
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
@@ -161,7 +161,8 @@ fn obey(text: &str, remedy: &str) -> String {
     }
 }
 
-/// Each configuration is refused. What the error proposes is done, until nothing is wrong: then it carries all packets.
+/// Each configuration is refused. Following the errors' advice until none is left gives a router that carries all
+/// packets.
 #[test]
 fn what_an_error_proposes_is_right() {
     let folder = Folder::new();

@@ -13,7 +13,7 @@ const SLOW: &str = "in :: FromDevice(pace:20k/null:64) -> t :: Tee -> c :: Count
     -> q :: Queue(100) -> u :: Unqueue -> d :: Discard;
     t[1] -> l :: CheckLength(10) -> e :: Discard;";
 
-/// Nothing happens, for ever.
+/// A configuration in which nothing happens.
 const IDLE: &str = "Idle -> c :: Counter -> Discard;";
 
 /// A request as bytes; the answer's head and body.

@@ -1,4 +1,4 @@
-//! What an operator does every day: routes, rules, reloads, what is kept, and what commands print.
+//! An operator's daily work: routes, rules, reloads, saved settings, and the output of commands.
 
 use crate::common::{Folder, Running, capture, complained, conf, run, said};
 use std::path::Path;

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 const TEXT: &str = "elementclass Side { input -> q :: Queue(7) -> Unqueue -> output };
     Idle -> fw :: { input -> s :: Side -> output } -> Discard;";
 
-/// What the shell says to lines.
+/// Output of the shell for these lines.
 fn lines(router: &Running, folder: &Folder, lines: &str) -> Output {
     let mut child = ashlar()
         .args(["shell", "--socket", &router.socket])

@@ -1,9 +1,9 @@
-//! What commands print on a terminal that is narrow, and on one that is wide.
+//! Output of commands on narrow and wide terminals.
 
 use crate::common::{Folder, Running, conf};
 use std::process::Command;
 
-/// What a command prints on a terminal of so many columns.
+/// Output of a command on a terminal with `columns` columns.
 fn printed(columns: usize, words: &[&str]) -> String {
     let quoted = |word: &&str| format!("'{word}'");
     let words: Vec<String> = words.iter().map(quoted).collect();

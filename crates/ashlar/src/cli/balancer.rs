@@ -74,7 +74,7 @@ pub(crate) struct OneBackend {
 pub(crate) struct Weight {
     /// The back end
     pub(crate) name: String,
-    /// Its share in relation to that of others
+    /// Weight relative to that of other back ends
     pub(crate) weight: u16,
     /// Time after which flows move though they are not silent
     #[arg(long, value_name = "TIME")]
@@ -103,7 +103,7 @@ pub(crate) struct BalancerPlan {
     /// Back ports of a balancer
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) backs: u32,
-    /// Further back ends, so that so many may fail
+    /// Number of back ends that may fail without overload
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) spare: u32,
     /// Ports of a switch

@@ -35,7 +35,7 @@ pub(crate) struct Bench {
     /// Search the highest load without loss (the default if nothing else is asked for)
     #[arg(long)]
     pub(crate) ndr: bool,
-    /// Search the highest load of which at most this share is lost, such as 0.5%
+    /// Search the highest load at which at most this share is lost, such as 0.5%
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = share)]
     pub(crate) pdr: Vec<f64>,
     /// Measure latency and loss at these loads: packets a second (10k, 1.5M), or percent of the
@@ -51,7 +51,7 @@ pub(crate) struct Bench {
     /// Length of a full trial
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::interval)]
     pub(crate) seconds: f64,
-    /// How close the two bounds of the result must be
+    /// Maximum distance of the result's two bounds, relative to the lower one
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = precision)]
     pub(crate) precision: f64,
     /// Full trials for each load; the majority decides

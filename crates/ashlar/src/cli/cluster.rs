@@ -66,10 +66,10 @@ pub(crate) struct ClusterPlan {
     /// The kind of servers, as in the paper (RouteBricks, 3.3); the options below change it
     #[arg(long, value_enum, default_value_t = Server::Current, value_name = "MODEL")]
     pub(crate) server: Server,
-    /// What a server can process; a packet counts once for each server that it passes
+    /// Processing rate of a server; a packet counts once for each server that it passes
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) processing: Option<f64>,
-    /// What a server must process for each port, in units of the port's rate: 2 for uniform traffic, 3 for the worst case
+    /// Processing rate of a server per port, in units of the port's rate: 2 for uniform traffic, 3 for the worst case
     #[arg(long, value_name = "C", default_value_t = 3.0, value_parser = between_2_and_3)]
     pub(crate) c: f64,
     /// Slots for network cards in a server

@@ -24,7 +24,7 @@ pub(crate) enum PortsCommand {
         /// The driver
         #[arg(long, value_name = "NAME", default_value = machine::bind::VFIO)]
         driver: String,
-        /// Also if the default route leads through the card, or it is part of a bridge or bond
+        /// Proceed even if the default route leads through the card, or it is part of a bridge or bond
         #[arg(long)]
         force: bool,
     },
@@ -32,10 +32,10 @@ pub(crate) enum PortsCommand {
     ///
     /// Waits until the interfaces are there. The systemd unit does this before each start.
     Prepare {
-        /// How long to wait for interfaces
+        /// Seconds to wait for interfaces
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         wait: u16,
-        /// What follows `ashlar run`
+        /// Words that follow `ashlar run`
         #[arg(
             value_name = "FILE ...",
             required = true,

@@ -1,4 +1,4 @@
-//! The words of what asks a running router.
+//! Commands that ask a running router.
 
 use super::{Target, interval};
 use crate::cmd::known;
@@ -74,8 +74,7 @@ pub(crate) struct Top {
 
 #[derive(Args, Debug)]
 pub(crate) struct Capture {
-    /// Where: `a -> b`, `element[0]` (an output), `[0]element` (an input), or `element` for all
-    /// packets that enter it
+    /// Place: `a -> b`, `element[0]` (an output), `[0]element` (an input), or `element` for all packets that enter it
     #[arg(value_name = "POINT", required_unless_present = "drops", add = ArgValueCompleter::new(known::elements))]
     pub(crate) points: Vec<String>,
     /// Capture packets that ELEMENT drops, or that any element drops
@@ -87,7 +86,7 @@ pub(crate) struct Capture {
     /// End after this many packets
     #[arg(long, short, visible_short_alias = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Which packets, in tcpdump's language: 'udp port 53'
+    /// Filter in tcpdump's language: 'udp port 53'
     #[arg(long, short, value_name = "EXPRESSION", default_value = "")]
     pub(crate) filter: String,
     /// Bytes of each packet that are copied
@@ -132,7 +131,7 @@ pub(crate) struct Reload {
     /// last until the next reload without them, SIGHUP or restart
     #[arg(value_name = "FILE|NAME=value")]
     pub(crate) words: Vec<String>,
-    /// If the file describes a cluster: the server of it that this router is
+    /// Server of a cluster that this router is, if the file describes one
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
     /// Only print what would change

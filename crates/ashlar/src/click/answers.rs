@@ -1,4 +1,4 @@
-//! What is asked at the end: `--handler`, and `--exit-handler`.
+//! Answers at the end of a run: `--handler`, and `--exit-handler`.
 
 use super::complain;
 use engine::graph::Graph;

@@ -1,7 +1,7 @@
 //! Configurations in archives of ar(1): click(5) has the member `config` as the configuration. Other
 //! members, the code of packages, are left alone: all classes are built in.
 
-/// What an archive begins with.
+/// Magic number at the start of an archive.
 const MAGIC: &[u8] = b"!<arch>\n";
 /// Bytes of a member's header: name, then numbers as text, then two bytes that end it.
 const HEADER: usize = 60;

@@ -9,7 +9,7 @@ use planner::{Options, Registry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What stays the same when a configuration replaces another.
+/// State that stays when a configuration replaces another.
 pub(super) struct Compiler {
     pub(super) registry: Registry,
     pub(super) ports: Arc<dyn PortDirectory>,
@@ -26,13 +26,13 @@ const COMPACT: &str = "compact_config";
 /// A configuration that can run.
 pub(super) struct Compiled {
     pub(super) plan: Arc<Plan>,
-    /// Its text as it was given, or with compound elements opened if it requires [`COMPACT`].
+    /// Text as given, or with compound elements expanded if it requires [`COMPACT`].
     pub(super) text: String,
-    /// What it says, with compound elements opened.
+    /// Graph of the text, with compound elements expanded.
     pub(super) router: lang::Router,
-    /// What it requires, one a line.
+    /// Requirements, one per line.
     pub(super) requirements: String,
-    /// What else is to be said.
+    /// Further messages.
     pub(super) said: String,
 }
 
@@ -175,7 +175,7 @@ impl Compiler {
     }
 }
 
-/// Initializes what is new in a plan.
+/// Initializes the new elements of a plan; returns the failures.
 fn failures(plan: &Plan, running: Option<&Plan>) -> Vec<Diagnostic> {
     let failed = plan.initialize(running).into_iter();
     failed

@@ -1,8 +1,8 @@
 //! `ashlar click`: Click's user-level driver on the strict walker.
 //!
-//! `options` is the command line; `archive` finds the configuration in a file; `compile` makes plans, with mistakes in Click's words; `root` has
-//! the handlers of the router as a whole; `run` is the loop; `signals` what comes from outside; and
-//! `answers` what is asked at the end.
+//! `options` is the command line. `archive` finds the configuration in a file. `compile` makes plans, with mistakes in
+//! Click's words. `root` has the handlers of the router as a whole. `run` is the loop, `signals` handles signals, and
+//! `answers` prints the handlers asked for at the end.
 
 mod answers;
 mod archive;
@@ -72,7 +72,10 @@ fn complain(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Makes the router, runs it and answers. The error is all that is to be said.
+/// Makes the router, runs it and prints the answers.
+///
+/// # Errors
+/// All messages in one text.
 fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
     if let Some(first) = options.affinity {
         pin(first)?;

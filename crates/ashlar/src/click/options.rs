@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-/// What to run.
+/// Source of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// A file; `-` is standard input.
@@ -21,7 +21,7 @@ pub(super) enum Listen {
     Unix(String),
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) input: Option<Input>,
@@ -38,11 +38,11 @@ pub(super) struct Options {
     pub(super) threads: usize,
     /// The first processor to pin to.
     pub(super) affinity: Option<usize>,
-    /// Where simulated time begins, in seconds.
+    /// Start of simulated time, in seconds.
     pub(super) simtime: Option<f64>,
 }
 
-/// What the command line means.
+/// Meaning of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Parsed {
     Run(Box<Options>),

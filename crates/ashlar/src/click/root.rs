@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A handler: what it is, and what reading and writing it does.
 pub(crate) struct Global {
     pub(crate) name: &'static str,
-    /// For the page that lists them, which a test makes.
+    /// Description for the page that lists the handlers, which a test generates.
     #[cfg_attr(not(test), expect(dead_code))]
     pub(crate) about: &'static str,
     read: Option<Read>,
@@ -21,7 +21,7 @@ type Read = fn(&Click, &mut JobCx) -> String;
 type Write = fn(&Click, &str, &mut JobCx) -> Result<(), String>;
 
 impl Global {
-    /// Its access as Click's `handlers` writes it.
+    /// Access in the notation of Click's `handlers`.
     pub(crate) fn access(&self) -> &'static str {
         match (self.read, self.write) {
             (Some(_), Some(_)) => "rw",
@@ -51,7 +51,7 @@ const fn write(name: &'static str, about: &'static str, write: Write) -> Global 
     }
 }
 
-/// All of them.
+/// All handlers of the router.
 pub(crate) const HANDLERS: &[Global] = &[
     read("version", "version of the program", |_, _| {
         env!("CARGO_PKG_VERSION").to_owned()
@@ -121,7 +121,7 @@ fn lines(all: impl Iterator<Item = String>) -> String {
     all.map(|line| line + "\n").collect()
 }
 
-/// What the handlers know.
+/// State that the handlers use.
 pub(super) struct Click {
     pub(super) compiler: Compiler,
     reconfigure: bool,
@@ -173,7 +173,7 @@ impl Click {
         lang::print(&self.state().router)
     }
 
-    /// True if there is such a handler in this run.
+    /// True if the handler exists in this run.
     fn offers(&self, handler: &Global) -> bool {
         handler.name != HOTCONFIG || self.reconfigure
     }

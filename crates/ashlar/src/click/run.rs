@@ -72,7 +72,7 @@ fn want(graph: &Graph, signals: &mut Signals) {
     }
 }
 
-/// Nothing is to be done: time goes on to the next timer, or the driver waits for it.
+/// Passes idle time: simulated time advances to the next timer; otherwise the driver waits for it.
 fn rest(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter) {
     let next = graph.next_timer();
     if let Clock::Virtual(_) = graph.clock() {

@@ -10,11 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One signal that is caught.
+/// A signal that is caught.
 struct Caught {
-    /// It has come.
+    /// True if the signal has come.
     came: Arc<AtomicBool>,
-    /// Nobody wants it any more: it does what it does to other programs.
+    /// True if no element wants the signal any more: it then acts as on other programs.
     deadly: Arc<AtomicBool>,
 }
 
@@ -45,8 +45,7 @@ impl Signals {
         self.bell.0.as_raw_fd()
     }
 
-    /// Catches what elements want, and lets go of what none wants any more. Returns the signals that
-    /// cannot be caught.
+    /// Catches the signals that elements want, and releases the others. Returns the signals that cannot be caught.
     pub(super) fn want(&mut self, wanted: &[i32]) -> Vec<i32> {
         let ends = |signal: i32| signal == SIGINT || signal == SIGTERM;
         for (&signal, caught) in &self.caught {

@@ -100,7 +100,7 @@ fn traffic(asked: &Bench, size: usize) -> Traffic {
     }
 }
 
-/// What trials run on.
+/// Bed of the trials.
 fn bed(
     asked: &Bench,
     registry: &Registry,
@@ -223,7 +223,7 @@ impl Drop for Progress {
     }
 }
 
-/// What was measured with frames of one size.
+/// Results with frames of one size.
 struct Report {
     size: usize,
     ports: (String, String),
@@ -341,7 +341,7 @@ impl Report {
     }
 }
 
-/// Where packets of a trial were lost.
+/// Places at which packets of a trial were lost.
 fn lost_line(what: &str, over: &Measured) -> String {
     let missed = (over.missed > 0).then(|| ("the port's ring is full".to_owned(), over.missed));
     let mut places: Vec<_> = missed
@@ -361,7 +361,7 @@ fn lost_line(what: &str, over: &Measured) -> String {
     format!("{what}of {load:.0}/s, {lost:.3}% are lost: {places}\n")
 }
 
-/// What came otherwise than it was sent; nothing if all came once and in order.
+/// Line about duplicates and reordering; empty if all packets came once and in order.
 fn odd_line(m: &Measured) -> String {
     match (m.duplicates, m.reordered) {
         (0, 0) => String::new(),

@@ -98,7 +98,7 @@ impl Output {
     }
 }
 
-/// What has come so far.
+/// Capture so far.
 #[derive(Default)]
 struct Tally {
     json: bool,

@@ -40,7 +40,7 @@ pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
     tell(&found, compiled.errors(), check.json)
 }
 
-/// What `run --workers 2` would refuse, as warnings: who asked for no number of workers has not asked for one.
+/// Errors of `run --workers 2`, as warnings: without a number of workers, two were not asked for.
 fn with_two_workers(source: &Source, registry: &Registry, one: &Plan) -> Vec<Diagnostic> {
     let ports = ports::Directory::new();
     let options = Options {

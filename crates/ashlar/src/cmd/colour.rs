@@ -1,4 +1,4 @@
-//! Colour where a terminal wants it: what is an error, and what a warning.
+//! Colour on terminals: errors and warnings.
 
 use std::borrow::Cow;
 

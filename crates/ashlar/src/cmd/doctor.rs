@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Any name is a port of it: the plan shows which names there are, and nothing is opened or probed.
+/// Directory in which every name is a port: used to find the names in a plan, without opening or probing any.
 struct AnyPort;
 
 impl PortDirectory for AnyPort {
@@ -92,7 +92,7 @@ fn asks(file: &str, definitions: &[(String, String)], registry: &Registry) -> Re
     asks_of(&Source::read(file, definitions.to_vec())?, registry)
 }
 
-/// The same of one graph.
+/// Requirements of one graph.
 fn asks_of(source: &Source, registry: &Registry) -> Result<Asks, String> {
     let compiled = super::compile_source(source, registry, 1, &AnyPort, false);
     let Some(plan) = &compiled.plan else {
@@ -114,7 +114,7 @@ fn asks_of(source: &Source, registry: &Registry) -> Result<Asks, String> {
     })
 }
 
-/// The same of all routers of a file, without those that lie within the process: parts of shared ports, and links.
+/// Requirements of all routers of a file, except ports within the process: shares of shared ports, and links.
 fn asks_of_all(
     file: &str,
     definitions: &[(String, String)],
@@ -157,7 +157,7 @@ fn asks_of_all(
     Ok(asks)
 }
 
-/// The Linux interfaces that a configuration opens, and whether the kernel keeps what is its own there (AF_XDP).
+/// Linux interfaces that a configuration opens; true if the kernel keeps its own packets there (AF_XDP).
 pub(super) fn interfaces(
     file: &str,
     definitions: &[(String, String)],
@@ -174,7 +174,7 @@ pub(super) fn is_there(interface: &str) -> bool {
     Path::new("/sys/class/net").join(interface).exists()
 }
 
-/// The port that a name of a configuration stands for: of a VLAN that is no interface of its own, the one that carries it.
+/// Interface of a port's name: for a VLAN that is no interface of its own, the one that carries it.
 fn port_of(name: &str) -> &str {
     carrier(name, is_there)
 }
@@ -209,7 +209,7 @@ fn wanted(names: &[String], buffers: usize) -> Wanted {
     wanted
 }
 
-/// What the cards want that are left to programs already.
+/// Requirements of the cards that are already bound for programs.
 fn all_cards(machine: &Machine, buffers: usize) -> Wanted {
     let cards = machine
         .devices()
@@ -219,7 +219,7 @@ fn all_cards(machine: &Machine, buffers: usize) -> Wanted {
     wanted(&names, buffers)
 }
 
-/// Runs the commands that need nobody's decision.
+/// Runs the commands that need no decision of the operator.
 fn fix(found: &[Finding]) -> Result<(), String> {
     let mends = found.iter().filter_map(|finding| finding.mend.as_ref());
     let mut done: Vec<&Mend> = Vec::new();

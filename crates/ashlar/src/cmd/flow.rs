@@ -9,7 +9,7 @@ use control::view::Element;
 use serde_json::json;
 use std::fmt::Write;
 
-/// What is shown of a table: handlers, and what their lines are.
+/// Lists that are shown of a table: handler, and prefix of its lines.
 const LISTS: [(&str, &str); 3] = [
     ("flows", ""),
     ("reserved", "reserved of output "),

@@ -2,11 +2,11 @@
 
 /// Columns by which the rest of a line stands to the right of its beginning.
 const HANGING: usize = 4;
-/// On anything narrower, folding helps nobody.
+/// Width below which text is not folded.
 const LEAST: usize = 20;
 
-/// The text with lines of at most so many characters: a longer one goes on in further lines, a little to the right, and is
-/// broken between words as long as one fits.
+/// Folds text to lines of at most `columns` characters. Continuation lines are indented; lines break between words that
+/// fit.
 pub(crate) fn fold(text: &str, columns: usize) -> String {
     let columns = columns.max(LEAST);
     let mut folded = String::with_capacity(text.len());

@@ -11,7 +11,7 @@ const LISTS: [&str; 2] = ["sas", "policies"];
 /// Classes that work by a table.
 const USERS: [&str; 3] = ["IPsecEncap", "IPsecDecap", "IPsecCheck"];
 
-/// Shows associations, policies, and what was dropped.
+/// Shows associations, policies and drops.
 pub(crate) fn show(target: &Target) -> Done {
     let client = client(target)?;
     let elements: Vec<Element> = client.get_json("/v1/elements")?;

@@ -63,17 +63,17 @@ fn candidates(word: &OsStr, wanted: fn(&Handler) -> bool) -> Vec<CompletionCandi
         .collect()
 }
 
-/// For `show`.
+/// Candidates for `show`.
 pub(crate) fn readable(word: &OsStr) -> Vec<CompletionCandidate> {
     candidates(word, |handler| handler.read)
 }
 
-/// For `set`.
+/// Candidates for `set`.
 pub(crate) fn writable(word: &OsStr) -> Vec<CompletionCandidate> {
     candidates(word, |handler| handler.write)
 }
 
-/// For `capture` and `trace`.
+/// Candidates for `capture` and `trace`.
 pub(crate) fn elements(word: &OsStr) -> Vec<CompletionCandidate> {
     candidates(word, |_| false)
 }

@@ -29,7 +29,7 @@ pub(crate) fn ports(asked: &Ports, registry: &Registry) -> Done {
     }
 }
 
-/// Does something to each card, and goes on where one refuses.
+/// Runs `does` for each card, and continues after failures.
 fn each(cards: &[String], does: impl Fn(&str) -> Result<String, String>) -> Done {
     let mut refused = false;
     for card in cards {
@@ -159,7 +159,7 @@ fn text(machine: &Machine) -> String {
     text + &names(&interfaces, &devices)
 }
 
-/// What to write into a configuration.
+/// Names for a configuration.
 fn names(interfaces: &[Interface], devices: &[Device]) -> String {
     let mut rows: Vec<[String; 2]> = Vec::new();
     for i in interfaces {

@@ -34,8 +34,8 @@ pub(crate) fn man(folder: Option<&Path>) -> Done {
     Ok(())
 }
 
-/// What a shell reads to complete this program's command line. It then asks the program, which knows the elements and
-/// handlers of the router that runs.
+/// Prints the code with which a shell completes this program's command line. The code asks the program, which knows the
+/// elements and handlers of the running router.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Done {
     let shells = clap_complete::env::Shells::builtins();
     let shell = shell.to_string();

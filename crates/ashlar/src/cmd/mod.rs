@@ -76,8 +76,8 @@ pub(crate) fn print_as_it_is(text: &str) -> Done {
     }
 }
 
-/// Prints to standard output what may move a terminal's cursor. An empty error ends the program quietly when nobody reads any
-/// more.
+/// Prints text that may move a terminal's cursor to standard output. An empty error ends the program quietly when the
+/// reader has gone.
 pub(crate) fn put(text: &str) -> Done {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -90,7 +90,7 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Done {
     print_as_it_is(&format!("{value}\n"))
 }
 
-/// The program's name: that of a user's own program, if it has classes of its own.
+/// Name of the program: a user's own program with further classes has its own name.
 pub(crate) fn name() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
     match std::path::Path::new(&path).file_name() {
@@ -99,7 +99,7 @@ pub(crate) fn name() -> String {
     }
 }
 
-/// Prints a sentence to standard error. It is not waited for anybody to read it.
+/// Prints a sentence to standard error, without waiting for a reader.
 pub(crate) fn complain(text: &str) {
     control::log::write(&format!("{}: {}\n", name(), harmless(text.trim_end())));
 }
@@ -210,7 +210,7 @@ pub(crate) fn plan_routers(
     process::plan_all(parsed, &registry, count, file, &ports)
 }
 
-/// The end of a command that has found so many mistakes.
+/// Result of a command that has found `count` mistakes.
 pub(crate) fn errors(count: usize) -> Done {
     match count {
         0 => Ok(()),

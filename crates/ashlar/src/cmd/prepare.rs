@@ -8,13 +8,13 @@ use planner::Registry;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What is written below /proc/sys/net for an interface: no answers to ARP, no forwarding, no IPv6 of the kernel's own.
+/// Settings below /proc/sys/net for an interface: no answers to ARP, no forwarding, no IPv6 of the kernel's own.
 const SETTINGS: [(&str, &str, &str); 3] = [
     ("ipv4/conf", "arp_ignore", "8"),
     ("ipv4/conf", "forwarding", "0"),
     ("ipv6/conf", "disable_ipv6", "1"),
 ];
-/// How long until the kernel is asked again whether an interface is there.
+/// Interval of asking the kernel for an interface.
 const AGAIN: Duration = Duration::from_millis(100);
 
 pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done {

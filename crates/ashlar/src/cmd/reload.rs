@@ -74,7 +74,7 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
     Ok(request)
 }
 
-/// What a reload did, in a line or two.
+/// Summary of a reload, in a line or two.
 fn done(reply: &ReloadReply) -> String {
     let of = |changes: &Changes| {
         format!(

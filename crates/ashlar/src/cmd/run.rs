@@ -24,18 +24,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// What is to be run.
+/// Subject of a run.
 enum What<'a> {
-    /// One router, whose source is read when rights have been given up that can be.
+    /// A router whose source is read after rights that can be given up have been.
     One(Read<'a>),
     /// The routers of a file.
     Many(Box<(File, Parsed)>),
 }
 
-/// What finds a router's source.
+/// Function that reads a router's source.
 type Read<'a> = Box<dyn FnOnce(&Run) -> Result<Source, String> + 'a>;
 
-/// What starts routers in a process.
+/// Function that starts routers in a process.
 type Begin = Box<dyn FnOnce(&Process) -> Done>;
 
 pub(crate) fn run(run: Run, registry: &Registry) -> Done {
@@ -49,7 +49,7 @@ pub(crate) fn run(run: Run, registry: &Registry) -> Done {
     read_and_run(run, registry)
 }
 
-/// True if the configuration on disk cannot run, whatever devices there are; what is wrong is told.
+/// True if the configuration on disk cannot run, whatever devices there are; prints the mistakes.
 fn has_mistakes(run: &Run, registry: &Registry) -> bool {
     let check = Check {
         configuration: run.configuration.clone(),
@@ -76,7 +76,7 @@ fn read_and_run(run: Run, registry: &Registry) -> Done {
     }
 }
 
-/// The definitions of the command line, and those of a file before them.
+/// Definitions of a file and, after them, of the command line.
 fn definitions(run: &Run) -> Result<Vec<(String, String)>, String> {
     let mut all = Vec::new();
     if let Some(path) = &run.definitions_from {
@@ -258,7 +258,10 @@ fn start(
     Ok(Arc::new(process))
 }
 
-/// How to wait for a routing daemon. The error is a sentence.
+/// Settings of waiting for a routing daemon.
+///
+/// # Errors
+/// A sentence.
 fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
     let daemon = match &run.fpm_user {
         Some(name) => Some(User::named(name)?),

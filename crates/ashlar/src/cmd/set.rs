@@ -17,7 +17,7 @@ pub(crate) fn set(set: &Set) -> Done {
     print(&with_end(&text))
 }
 
-/// What words say, or standard input in the place of `-`.
+/// Value of the words, or standard input for `-`.
 pub(super) fn value(words: &[String]) -> Result<Vec<u8>, String> {
     if words != ["-"] {
         return Ok(words.join(" ").into_bytes());

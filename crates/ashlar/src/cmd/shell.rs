@@ -63,7 +63,7 @@ pub(crate) fn shell(target: &Target) -> Done {
     done
 }
 
-/// Where lines are kept from one time to the next: nowhere without a home.
+/// File of past lines; `None` without a home.
 fn history() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let state =
@@ -155,7 +155,7 @@ impl Words {
             .map_err(|e| format!("the command does not start: {e}"))
     }
 
-    /// What may stand at the end of a line, each with a sentence.
+    /// Candidates for the end of a line, each with a sentence.
     fn may_follow(&self, line: &str) -> Box<dyn Iterator<Item = (String, String)>> {
         let (before, word) = line.split_at(last_word(line));
         let before = before.trim();
@@ -200,7 +200,7 @@ impl Words {
     }
 }
 
-/// Where the last word begins, which may be empty.
+/// Start of the last word, which may be empty.
 fn last_word(line: &str) -> usize {
     line.trim_end_matches(|c: char| !c.is_whitespace()).len()
 }
@@ -237,7 +237,7 @@ fn options(command: &Command) -> Vec<(String, String)> {
     named.collect()
 }
 
-/// Elements with their classes; those of a compound element stand below its name.
+/// Tree of elements with their classes; those of a compound element are below its name.
 fn tree(elements: &[control::view::Element]) -> String {
     let mut text = String::new();
     let mut names: Vec<(&str, &str)> = elements.iter().map(|e| (&*e.name, &*e.class)).collect();

@@ -148,7 +148,7 @@ fn is_common(name: &str) -> bool {
     standard.any(|h| h.name == name)
 }
 
-/// All readable handlers of an element, with their values where they are short.
+/// Prints all readable handlers of an element, with short values.
 fn one(client: &Client, element: &Element, json: bool) -> Done {
     let mut values = Vec::new();
     for handler in &element.handlers {

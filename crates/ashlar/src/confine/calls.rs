@@ -8,7 +8,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// They fail as without permission.
+/// Calls that fail as without permission.
 const FORBIDDEN: &[i64] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -85,11 +85,11 @@ const NETLINKS: [i32; 3] = [
     libc::NETLINK_SOCK_DIAG,
 ];
 
-/// What a call's number has for programs of the x32 ABI, and the numbers that only they have.
+/// Flag in a call's number for programs of the x32 ABI, and the numbers that only they have.
 const X32: i64 = 0x4000_0000;
 const X32_OWN: std::ops::RangeInclusive<i64> = 512..=547;
 
-/// A condition for an argument of 32 bits, of which the kernel looks at no more.
+/// A condition on an argument of 32 bits; the kernel reads no more of it.
 fn word(argument: u8, operator: SeccompCmpOp, value: i32) -> Condition {
     SeccompCondition::new(
         argument,
@@ -147,7 +147,10 @@ fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
     ]
 }
 
-/// Forbids them to this thread and all that it starts from now on. The error is a sentence.
+/// Forbids these calls to this thread and all that it starts from now on.
+///
+/// # Errors
+/// A sentence.
 pub(super) fn forbid() -> Result<(), String> {
     let said = |e: seccompiler::Error| format!("cannot forbid system calls: {e}");
     // The filter cannot see what clone3 would do. So clone3 fails as unknown, and C libraries use clone.

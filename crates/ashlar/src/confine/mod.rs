@@ -167,7 +167,7 @@ fn reap(program: Pid) -> Option<WaitStatus> {
     None
 }
 
-/// Gives up all that the program must not have, and becomes it; why not, if that fails.
+/// Gives up forbidden rights and becomes the program; returns the reason if that fails.
 fn become_it(asked: &Confine, user: &User, owned: Option<Owned>, signals: &Signals) -> String {
     if let Err(why) = give_up(asked, user, owned) {
         return why;

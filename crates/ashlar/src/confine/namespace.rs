@@ -34,7 +34,7 @@ fn ip(verb: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// Has a name stand for a new network namespace of a new user namespace, which knows this user and its groups.
+/// Makes a name stand for a new network namespace of a new user namespace, which knows this user and its groups.
 fn fill(path: &Path, user: &User) -> Result<(), String> {
     let failed = |e: io::Error| e.to_string();
     let [ready, tell] = sys::pipe().map_err(failed)?;

@@ -46,7 +46,7 @@ pub(super) fn pipe() -> io::Result<[OwnedFd; 2]> {
     Ok([from, to])
 }
 
-/// True if nobody can write to a pipe any more.
+/// True if all writers of a pipe have closed it.
 pub(super) fn is_closed(pipe: &impl AsFd) -> bool {
     let mut looked = [PollFd::new(pipe, PollFlags::IN)];
     let _ = poll(&mut looked, Some(&Timespec::default()));
@@ -60,7 +60,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Has SIGTERM, SIGINT, SIGHUP and SIGCHLD wait from now on.
+    /// Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD from now on.
     pub(super) fn block() -> io::Result<Signals> {
         let (mut set, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         // SAFETY: each call fills or reads a set that outlives it; the signals' numbers are valid.
@@ -102,7 +102,7 @@ impl Signals {
     }
 }
 
-/// Has nobody here write to what is mounted at a path, and below; or has the path alone be written to again.
+/// Makes the mount at a path, and those below, read-only; or the path alone writable again.
 pub(super) fn read_only(path: &Path, is_so: bool) -> io::Result<()> {
     const RDONLY: u64 = 1;
     const RECURSIVE: libc::c_uint = 0x8000;

@@ -20,17 +20,17 @@ pub(super) struct Place {
     layer: usize,
 }
 
-/// Where everything lies.
+/// Positions of everything in a drawing.
 pub(super) struct Layout {
     /// Elements first, by number, then bends.
     pub(super) places: Vec<Place>,
-    /// For each connection, the bends on its way, in its own direction.
+    /// For each connection, its bends, in its own direction.
     pub(super) bends: Vec<Vec<usize>>,
     pub(super) width: f64,
     pub(super) height: f64,
 }
 
-/// Lays a drawing out; `widths` are those of its elements.
+/// Lays out a drawing; `widths` are those of its elements.
 pub(super) fn layout(drawing: &Drawing, widths: &[f64]) -> Layout {
     let n = drawing.nodes.len();
     let forward = forward(drawing);

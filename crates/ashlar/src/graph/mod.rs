@@ -6,7 +6,7 @@ pub(crate) mod svg;
 
 use engine::plan::Plan;
 
-/// What is drawn.
+/// Content of a drawing.
 pub(crate) struct Drawing {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
@@ -15,7 +15,7 @@ pub(crate) struct Drawing {
 
 /// An element.
 pub(crate) struct Node {
-    /// Its name; empty if it is anonymous.
+    /// Name; empty if the element is anonymous.
     pub(crate) name: String,
     /// Class and configuration, shortened.
     pub(crate) class: String,

@@ -56,7 +56,7 @@ pub(crate) fn render(drawing: &Drawing) -> String {
     out
 }
 
-/// Where a port lies: ports are spread over an element's width.
+/// Position of a port: ports are spread over an element's width.
 fn port_x(layout: &Layout, node: usize, port: usize, ports: usize) -> f64 {
     let place = &layout.places[node];
     place.x - place.width / 2.0 + place.width * (port as f64 + 0.5) / ports.max(1) as f64

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use store::Store;
 use watchdog::Watchdog;
 
-/// What we have handlers for.
+/// Signals with handlers.
 const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
 /// A program that was ready and ran this long gets a new start at once, as does one that has only now begun to
 /// fail; then pauses grow from the first to the last.
@@ -163,7 +163,7 @@ impl Signals {
         while self.bell.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
     }
 
-    /// What to send the program for the signals that have come since the last call.
+    /// Signals to send to the program, for those that have come since the last call.
     fn forwarded(&mut self) -> Vec<Signal> {
         let take = |flag: &AtomicBool| flag.swap(false, Ordering::Relaxed);
         let (end, restart) = (take(&self.end), take(&self.restart));
@@ -197,7 +197,7 @@ fn words(status: WaitStatus) -> String {
     }
 }
 
-/// As a shell has it: 128 and the signal's number for a program that a signal ended.
+/// Exit code as in a shell: 128 plus the signal's number for a program that a signal ended.
 pub(crate) fn code(status: WaitStatus) -> ExitCode {
     let code = match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => code,

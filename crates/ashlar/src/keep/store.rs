@@ -27,12 +27,12 @@ pub(super) struct Store {
     /// A folder that goes with it.
     folder: Option<PathBuf>,
     socket: UnixDatagram,
-    /// Whose messages count.
+    /// Process whose messages count.
     program: Option<Pid>,
     held: Held,
 }
 
-/// What a program has said.
+/// Descriptors and state from a program's messages.
 #[derive(Default)]
 struct Held {
     descriptors: Vec<(String, OwnedFd)>,
@@ -72,12 +72,12 @@ impl Store {
         })
     }
 
-    /// Where messages arrive.
+    /// Socket for messages.
     pub(super) fn socket(&self) -> &UnixDatagram {
         &self.socket
     }
 
-    /// Has a program know the socket and what it inherits.
+    /// Tells a program the socket and its inherited descriptors.
     pub(super) fn tell(&self, program: &mut Command) {
         let names: Vec<&str> = self
             .held
@@ -96,7 +96,7 @@ impl Store {
         }
     }
 
-    /// What is held, in the order of the names told.
+    /// Descriptors in the order of the announced names.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let held = &self.held.descriptors;
         held.iter().map(|(_, fd)| fd.as_fd()).collect()
@@ -113,8 +113,8 @@ impl Store {
         self.held.ready
     }
 
-    /// Takes in messages that wait, a few at a time, because anybody may send more than can be read; whether one of them says
-    /// that the program lives.
+    /// Receives waiting messages, a few at a time, because anybody may send more than can be read. Returns true if one
+    /// of them says that the program lives.
     pub(super) fn receive(&mut self) -> bool {
         let mut text = [0; 4096];
         let mut space =
@@ -168,8 +168,11 @@ fn folder(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<
     service.or_else(user).filter(|folder| folder.is_absolute())
 }
 
-/// Makes a folder of this user's where all may make files, under a name that nobody could have made before. The program
-/// may run as another user, who goes through the folder. The error is a sentence.
+/// Makes a folder of this user in which all may make files, under an unpredictable name. The program may run as another
+/// user, who passes through the folder.
+///
+/// # Errors
+/// A sentence.
 fn temporary(within: &Path) -> Result<PathBuf, String> {
     let mut random = [0; 16];
     getrandom(&mut random, GetRandomFlags::empty())
@@ -204,15 +207,15 @@ impl Held {
     }
 }
 
-/// As systemd has it (sd_pid_notify_with_fds(3)). The names come to a program by its environment, which takes no zero bytes:
-/// it could not be started any more.
+/// True if the name is valid for systemd (sd_pid_notify_with_fds(3)). Names reach a program by its environment, which
+/// excludes zero bytes: with one it could not be started any more.
 fn is_name(name: &str) -> bool {
     let fits = |b: u8| (b' '..=b'~').contains(&b) && b != b':';
     !name.is_empty() && name.len() <= 255 && name.bytes().all(fits)
 }
 
-/// What a program that sends these messages, each with so many descriptors, finds when it is started again: the names, and whether it
-/// has said that it is ready.
+/// State that a restarted program finds after these messages, each with a number of descriptors: the names, and true if
+/// it was ready.
 pub fn held_after<'m>(
     messages: impl IntoIterator<Item = (&'m [u8], usize)>,
 ) -> (Vec<String>, bool) {

@@ -90,8 +90,8 @@ fn set_signals(blocked: &libc::sigset_t) -> io::Result<()> {
     check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, blocked, std::ptr::null_mut()) }).map(drop)
 }
 
-/// Has signals do to the child what they do to a program that has only begun. SIGHUP would end that, but what it
-/// asks for, to read a file anew, is going to happen anyway.
+/// Resets the child's signals to their defaults. SIGHUP would end a program that has just begun, but its request, to
+/// read a file anew, is fulfilled by the start, so it is ignored.
 fn forget_handlers() {
     let kinds = super::SIGNALS.map(|signal| (signal, libc::SIG_DFL));
     for (signal, action) in kinds.into_iter().chain([(libc::SIGHUP, libc::SIG_IGN)]) {

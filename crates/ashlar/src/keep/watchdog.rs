@@ -3,20 +3,20 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// One looks so often in the time that the program has.
+/// Number of looks in the program's time limit.
 const LOOKS: u32 = 4;
 
 /// Counts looks rather than time: if the machine stands still for a while, so does the program.
 pub(super) struct Watchdog {
     limit: Duration,
-    /// When to look next.
+    /// Time of the next look.
     next: Instant,
     /// Looks since the program has said something.
     silent: u32,
 }
 
 impl Watchdog {
-    /// For a program that must not be silent for so long; zero for one that may.
+    /// A watchdog for a program that must not be silent for `limit`; zero for no limit.
     pub(super) fn new(limit: Duration) -> Watchdog {
         Watchdog {
             limit,
@@ -29,7 +29,7 @@ impl Watchdog {
         (!self.limit.is_zero()).then(|| self.limit / LOOKS)
     }
 
-    /// Has a program know what is expected of it.
+    /// Tells a program the time limit.
     pub(super) fn tell(&self, program: &mut Command) {
         // That of whoever watches us.
         program.env_remove("WATCHDOG_PID");
@@ -45,7 +45,7 @@ impl Watchdog {
         self.next = Instant::now() + self.step().unwrap_or_default();
     }
 
-    /// How long to wait for the program until the next look.
+    /// Time to wait for the program until the next look.
     pub(super) fn pause(&self) -> Option<Duration> {
         let left = self.next.saturating_duration_since(Instant::now());
         // Not before it is due: while it is not ready nobody looks.
@@ -75,7 +75,7 @@ impl Watchdog {
 mod tests {
     use super::*;
 
-    /// As if so many looks were due, one after the other.
+    /// Simulates `looks` due looks, one after the other.
     fn barks(dog: &mut Watchdog, looks: u32) -> bool {
         let look = |dog: &mut Watchdog| {
             dog.next = Instant::now();

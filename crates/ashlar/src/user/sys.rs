@@ -3,7 +3,7 @@
 
 use std::io;
 
-/// Has all threads of the process be of this user, group and these further groups.
+/// Sets user, group and further groups of all threads of the process.
 pub(super) fn change(user: u32, group: u32, groups: &[u32]) -> io::Result<()> {
     let check = |result: i32| match result {
         0 => Ok(()),

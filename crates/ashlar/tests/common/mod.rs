@@ -29,8 +29,7 @@ pub fn to_its_end(command: &mut Command) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// Kills a program after two minutes, so that whoever waits for its words or its end does not wait for ever. Not if
-/// what this gives is dropped before.
+/// Kills a program after two minutes, so that a test does not wait for ever. Dropping the returned value prevents that.
 pub fn bounded(child: &Child) -> Sender<()> {
     let (dropped, over) = channel();
     let pid = Pid::from_child(child);
@@ -42,7 +41,7 @@ pub fn bounded(child: &Child) -> Sender<()> {
     dropped
 }
 
-/// What a program said on standard output; it must have ended well.
+/// Standard output of a program, which must have succeeded.
 pub fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -50,7 +49,7 @@ pub fn said(output: &Output) -> String {
     out
 }
 
-/// What a program said on standard error; it must have ended with this status.
+/// Standard error of a program, which must have ended with this status.
 pub fn complained(output: &Output, status: i32) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(status), "{text}");
@@ -150,7 +149,7 @@ impl Running {
         run(&words)
     }
 
-    /// What a subcommand says; it must end well.
+    /// Output of a subcommand, which must succeed.
     pub fn tell(&self, words: &[&str]) -> String {
         said(&self.ask(words))
     }
@@ -210,13 +209,13 @@ pub fn conf(name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// What a command said, on both outputs.
+/// Both outputs of a command.
 pub fn all(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// A capture with so many frames: UDP in IPv4, or in IPv6.
+/// A capture with `frames` frames: UDP in IPv4, or in IPv6.
 pub fn capture(frames: u32, six: bool) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {

@@ -1,4 +1,4 @@
-//! What is done with a cluster's file, and with its servers.
+//! Commands on a cluster's file, and on its servers.
 
 use crate::cli::{Run, Workers, interval};
 use clap::Args;

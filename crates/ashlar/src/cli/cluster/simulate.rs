@@ -61,7 +61,7 @@ pub(crate) struct Simulate {
     /// Output nodes restore the order of packets; a packet waits at most this many milliseconds for earlier ones
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) resequence: Option<f64>,
-    /// What a server can process, in units of its port's rate
+    /// Processing rate of a server, in units of its port's rate
     #[arg(long, value_name = "C", default_value_t = 3.15, value_parser = part)]
     pub(crate) c: f64,
     /// Rate of internal cables: in units of 2R/N, default 1.05; with --file in units of the file's rates, default 1

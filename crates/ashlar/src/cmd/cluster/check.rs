@@ -81,7 +81,7 @@ fn links(of: &Description, server: usize) -> String {
     }
 }
 
-/// What a server would run, in a line.
+/// Summary of a server's configuration, in a line.
 fn line(file: &File, of: &Server, plan: &Plan) -> String {
     let number = file.description.server(&of.name).unwrap_or_default();
     let mut text = format!(

@@ -82,12 +82,12 @@ fn open_key(source: &Source, of: &Description) -> String {
     }
 }
 
-/// `ashlar run` of such a file.
+/// `ashlar run` of a cluster's file.
 pub(super) fn run(run: Run, registry: &Registry, source: Source, parsed: Parsed) -> Done {
     up::up_file(run, registry, &read_as(source, parsed)?)
 }
 
-/// `ashlar check` of such a file.
+/// `ashlar check` of a cluster's file.
 pub(super) fn check_as(
     configuration: &Configuration,
     registry: &Registry,
@@ -104,7 +104,7 @@ pub(super) fn check_as(
     )
 }
 
-/// What `ashlar plan` and `ashlar reload` of such a file are about: a server's configuration, and its workers.
+/// Server for `ashlar plan` and `ashlar reload` of a cluster's file: its configuration and its workers.
 pub(super) fn one(
     configuration: (&str, Option<&str>),
     asked: &Workers,
@@ -132,12 +132,12 @@ fn one_of<'a>(file: &File, wanted: Option<&'a str>) -> Result<&'a str, String> {
     })
 }
 
-/// What a server of the file runs.
+/// Configuration of a server of the file.
 fn server(file: &File, name: &str) -> Result<Source, String> {
     file.source.of_server(&file.description, name)
 }
 
-/// How many workers a server has: as the file says, or as is asked for, which must not differ.
+/// Number of workers of a server, from the file or the command line, which must not differ.
 fn workers(name: &str, server: &Server, asked: &Workers) -> Result<u8, String> {
     match (server.workers, asked.workers) {
         (Some(said), Some(asked)) if said != asked => Err(format!(
@@ -162,7 +162,7 @@ fn routers(of: &Description, asked: &Running) -> Result<Vec<(usize, Client)>, St
     Ok(numbers.into_iter().map(client).collect())
 }
 
-/// The end of a command that has asked servers, some of which may not have answered.
+/// Result of a command to servers, of which those in `silent` have not answered.
 fn answered(silent: &[&str]) -> Done {
     match silent.is_empty() {
         true => Ok(()),

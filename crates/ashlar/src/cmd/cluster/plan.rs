@@ -44,7 +44,7 @@ pub(crate) fn plan(asked: &ClusterPlan) -> Done {
     }
 }
 
-/// The external ports of a cluster's file, as they are and with those of one server more, and the rate of the fastest.
+/// External ports of a cluster's file, now and with one more server, and the greatest rate.
 fn described(file: &str) -> Result<(Vec<u32>, f64), String> {
     let servers = read(file)?.description.servers;
     let ports = servers.iter().flat_map(|server| &server.ports);
@@ -85,7 +85,7 @@ fn text(plan: &Plan) -> String {
     format!("{ports} of {}\n{rows}", gbit(plan.wanted.rate))
 }
 
-/// A line: what it is about, and what is said.
+/// A line: subject and text.
 type Row = (String, String);
 
 fn row(name: &str, value: String) -> Row {
@@ -132,7 +132,7 @@ fn links(plan: &Plan) -> Vec<Row> {
     vec![row("links", links), row("cards for links", cards)]
 }
 
-/// What servers process, how long packets take, and the design with switches.
+/// Processing load, latency, and the design with switches.
 fn work(plan: &Plan) -> Vec<Row> {
     let load = format!(
         "{} of {} in the worst case",

@@ -38,7 +38,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
     answered(&silent)
 }
 
-/// Who has taken it already, for the message about one that does not.
+/// Servers already changed, for the message about one that refuses.
 fn already(changed: &[(&str, Client)]) -> String {
     let names: Vec<&str> = changed.iter().map(|(name, _)| *name).collect();
     match names.is_empty() {

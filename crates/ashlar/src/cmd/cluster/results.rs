@@ -1,4 +1,4 @@
-//! What `ashlar cluster simulate` says of a run.
+//! Output of `ashlar cluster simulate`.
 
 use super::simulate::ns;
 use crate::cli::Simulate;
@@ -6,7 +6,7 @@ use cluster::simulate::{Report, Stage, Users};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What was simulated.
+/// Size of the simulated cluster.
 pub(super) struct Of {
     pub(super) nodes: usize,
     pub(super) rate: f64,
@@ -48,7 +48,7 @@ fn row(name: &str, value: String) -> Row {
     (name.to_owned(), value)
 }
 
-/// Who got how much.
+/// Throughput and fairness.
 fn shares(report: &Report) -> Vec<Row> {
     let (offered, delivered) = (report.offered, report.delivered);
     let throughput = format!(
@@ -69,7 +69,7 @@ fn shares(report: &Report) -> Vec<Row> {
     rows
 }
 
-/// What links and servers carried, and what that did to packets.
+/// Loads of links and servers, and reordering.
 fn ways(report: &Report) -> Vec<Row> {
     let links = &report.links;
     let loads = format!(
@@ -126,7 +126,7 @@ fn growth(asked: &Simulate, report: &Report) -> Vec<Row> {
     stages(asked, report).map(stage).collect()
 }
 
-/// What broke, and when all knew.
+/// Failures, and when all nodes knew of them.
 fn failures(asked: &Simulate, report: &Report) -> Vec<Row> {
     let after = |ns: Option<u64>| match ns {
         Some(ns) => format!("after {:.1} ms", ns as f64 / 1e6),
@@ -176,7 +176,7 @@ fn stages<'a>(asked: &Simulate, report: &'a Report) -> impl Iterator<Item = (&'a
     report.stages.iter().zip(ends.chain([end]))
 }
 
-/// What `make cluster` prints of a running cluster.
+/// Output of `make cluster` for a running cluster.
 fn results(report: &Report) -> String {
     let us = |q: f64| report.latency.quantile(q) as f64 / 1e3;
     let order = &report.reordering;

@@ -106,7 +106,7 @@ fn config(asked: &Simulate, file: Option<&Description>, map: &Map) -> Result<Con
     Ok(config)
 }
 
-/// What breaks that is not there, and why not.
+/// First failure of a part that does not exist, with the reason.
 fn impossible<'a>(failure: &'a Failure, map: &Map, end: u64) -> Option<(&'a Failure, String)> {
     let servers = map.nodes.len();
     let linked = |a, b| {
