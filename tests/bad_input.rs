@@ -15,7 +15,7 @@ fn made() -> Groups {
     groups.map(|(name, f)| (name.to_owned(), f)).collect()
 }
 
-/// What a run showed, summed over routers.
+/// Observations of a run, summed over routers.
 #[derive(Default)]
 struct Seen {
     injected: u64,
@@ -50,7 +50,7 @@ impl Seen {
     }
 }
 
-/// A frame with the router's Ethernet address where it had that of another station.
+/// A frame readdressed to the router, if it was for another station.
 fn to_router(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     match frame.first_chunk_mut::<6>() {

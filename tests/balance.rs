@@ -81,7 +81,7 @@ impl Traffic {
         }
     }
 
-    /// Waits until so many more packets have been sent.
+    /// Waits until `more` further packets have been sent.
     fn wait(&self, more: usize) {
         let end = self.sent.load(Relaxed) + more;
         until("traffic", || self.sent.load(Relaxed) >= end);
@@ -96,7 +96,7 @@ impl Traffic {
     }
 }
 
-/// Two workers and traffic, all of which is worker 0's, and a balancer that has looked once.
+/// Two workers with traffic, all of it on worker 0, and a balancer that has looked once.
 fn all_on_worker_0(mode: Mode) -> (Router, Arc<Directory>, Balance, Traffic) {
     let (router, ports) = start(ROUTER, 2);
     let all: Vec<u16> = (0..64).collect();
@@ -108,7 +108,7 @@ fn all_on_worker_0(mode: Mode) -> (Router, Arc<Directory>, Balance, Traffic) {
     (router, ports, balance, traffic)
 }
 
-/// What came out: nothing is missing and every flow is in order. Returns packets by worker, of the last `last`.
+/// Checks that no packet is missing and every flow is in order. Returns packets by worker, of the last `last`.
 fn check(out: &Memory, sent: usize, last: usize) -> BTreeMap<usize, usize> {
     let mut frames = Vec::new();
     let until = Instant::now() + LONG;

@@ -1,5 +1,5 @@
-//! Packets that come without annotations, where nobody looks at them: what leaves is the same, and who
-//! begins to look finds what is right.
+//! Packets without annotations, where no element reads any: the output is the same, and an element that begins to read
+//! finds right values.
 
 use cluster::address::{Address, Kind, NO_NODE, cookie};
 use engine::clock::{Clock, Time};
@@ -230,7 +230,7 @@ fn a_job_that_packets_leave_on_their_way_from_a_device_runs_before_they_go_on() 
     assert_eq!(graph.read(node, 0, ""), Some(Ok("0".to_owned())));
 }
 
-/// Behind link output 0 nobody looks at annotations, where frames stay here somebody does.
+/// Annotations are dead behind link output 0, and live where frames stay here.
 const TRANSIT: &str =
     "vlb :: VLBNode(NAME t, NODE b, NODES a 1Gbps b 1Gbps c 1Gbps, LINKS a-b b-c);
     in :: FromDevice(DEV0) -> t :: VLBTransit(vlb); Idle -> [1]t;

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use testkit::Bench;
 
-/// Writes a handler for each packet, before the packet moves on, and counts what came back to it.
+/// Calls a write handler for each packet, before the packet moves on, and counts the answers.
 struct Caller {
     call: HandlerCall,
     heard: Rc<Cell<u64>>,

@@ -56,7 +56,7 @@ impl Folder {
         Folder(folder)
     }
 
-    /// What the router wrote.
+    /// Files written by the router.
     fn written(&self) -> [Vec<Vec<u8>>; 2] {
         ["low", "high"].map(|name| {
             let file = fs::read(self.0.join(name)).expect("the router wrote it");

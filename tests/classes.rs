@@ -45,7 +45,7 @@ fn examples(class: &Class) -> Vec<String> {
     blocks.map(until_end).collect()
 }
 
-/// What a router did with the frames of all features: books, and packets by sink.
+/// Result of a router for the frames of all features: books, and packets by sink.
 struct Outcome {
     books: Books,
     sinks: BTreeMap<String, Vec<Vec<u8>>>,

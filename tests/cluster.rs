@@ -37,8 +37,8 @@ impl Bed {
         self.came.extend(numbers);
     }
 
-    /// Sends a packet each millisecond, more than the half of what goes straight, for a time. Gives each packet's
-    /// number and when it was sent.
+    /// Sends a packet each millisecond for a time, more than half of the direct quota. Returns each packet's number and
+    /// time.
     fn load(&mut self, milliseconds: usize) -> Vec<(u16, f64)> {
         let mut all = Vec::new();
         for _ in 0..milliseconds {
@@ -52,7 +52,7 @@ impl Bed {
         all
     }
 
-    /// What of that has not come, when all that was on its way has.
+    /// Sent packets that have not come, once all on their way have.
     fn lost(&mut self, sent: &[(u16, f64)]) -> Vec<(u16, f64)> {
         (0..10).for_each(|_| self.step());
         let sent = sent.iter().copied();

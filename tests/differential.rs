@@ -18,19 +18,19 @@ const GRAPHS: u64 = 100;
 const PACKETS: usize = 200;
 const LONG: Duration = Duration::from_secs(20);
 
-/// How a graph is run.
+/// Way to run a graph.
 #[derive(Clone, Copy, Debug)]
 enum Run {
     One(Walker),
-    /// On one worker, no elements run as one loop.
+    /// On one worker, without fused loops.
     Apart,
     Two,
 }
 
-/// What reached a sink, by flow: bytes (or their number and the packet's), paint.
+/// Packets of a sink, by flow: bytes (or their number and the packet's), paint.
 type Flows = BTreeMap<u16, Vec<(Vec<u8>, u8)>>;
 
-/// What a run shows.
+/// Observations of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     sinks: BTreeMap<String, Flows>,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::time::Duration;
 use testkit::until;
 
-/// What is to fail.
+/// Failing step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Fault {
@@ -28,7 +28,7 @@ enum Fault {
     Initialize,
     /// A worker answers nothing from the start.
     Silent,
-    /// What a class has to do before fails.
+    /// The work of a class before the reload fails.
     Before,
     /// A worker ceases to answer before a queue that goes is empty.
     Drain,

@@ -53,7 +53,7 @@ fn plan_after(
     plan_with(&registry, text, definitions, &options)
 }
 
-/// What left each device, what is known of each element, and the bytes of each Counter.
+/// Output of each device, state of each element, and bytes of each Counter.
 type Shown = (Vec<Vec<Vec<u8>>>, Vec<(String, NodeStats)>, Vec<String>);
 
 fn run(
@@ -66,7 +66,7 @@ fn run(
     run_with(text, definitions, writes, frames, fuse, |graph, _, _| graph)
 }
 
-/// As `run`; `between` is given the graph before each burst, by its number.
+/// Like `run`; `between` gets the graph before each burst, with the burst's number.
 fn run_with(
     text: &str,
     definitions: &[(&str, &str)],
@@ -220,8 +220,7 @@ fn a_fused_routing_path_counts_and_sends_what_its_elements_do() {
     }
 }
 
-/// A fused loop that goes on by an output other than 0.
-/// The fused loops of a plan, by the names of their elements.
+/// Fused loops of a plan, by the names of their elements.
 fn loops(plan: &Plan) -> Vec<String> {
     let names = plan.loops.iter().map(|placed| {
         let names = placed.all().map(|node| plan.elements[node].name.as_str());

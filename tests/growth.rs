@@ -1,6 +1,6 @@
-//! Reading, planning and building grow as a configuration does: what is eight times as large takes about eight times the work,
-//! however it is written. Time is not judged, only how it grows, and that by the processor time of the thread, which does
-//! not know what else runs. A walk over all for each one would make it 64 times as much.
+//! Reading, planning and building scale with the configuration: one eight times as large takes about eight times the
+//! work, however it is written. The test judges growth, not time, by the processor time of the thread, which does not
+//! depend on other programs. A walk over all elements for each element would make it 64 times as much.
 
 use control::Source;
 use engine::clock::{Clock, Time};
@@ -30,7 +30,7 @@ fn joined(n: usize, between: &str, piece: impl Fn(usize) -> String) -> String {
     pieces.join(between)
 }
 
-/// What a file of classes in each other, each with two of the one before, asks for.
+/// Text of nested classes, each with two of the one before.
 fn doubled(levels: usize) -> String {
     let mut text = "elementclass A0 { input -> Counter -> output }\n".to_owned();
     for level in 1..=levels {
@@ -483,7 +483,8 @@ fn work_grows_as_configurations_do() {
     assert!(wrong.is_empty(), "{TIMES} times as large takes\n{wrong}");
 }
 
-/// What cannot be all read says so, with a place, before it has taken more than a router's worth of memory and time.
+/// A configuration that is too large is refused with a place, before it has taken more than a router's worth of memory
+/// and time.
 #[test]
 fn what_asks_for_too_much_is_refused_with_a_place() {
     let large = |text: String| {

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// Classes that are planned only: they would change the machine that the test runs on, or wait for others.
 const PLANNED_ONLY: &[&str] = &["KernelTap", "KernelTun"];
 
-/// Numbers at the edges of types, and what is no number.
+/// Numbers at the limits of types, and words that are not numbers.
 fn values() -> Vec<String> {
     let mut all: Vec<String> = [
         "", "\"\"", "0", "1", "-1", "1e300", "nan", "0x", "1 2 3", "0-65535",
@@ -220,7 +220,7 @@ fn attempts(class: &Class) -> Vec<String> {
     wrong
 }
 
-/// What one process does: one class, in a folder and with memory of its own.
+/// Work of one process: one class, in a folder and with memory of its own.
 fn child(name: &str) {
     let limits = getrlimit(Resource::As);
     setrlimit(

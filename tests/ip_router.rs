@@ -399,7 +399,7 @@ fn errors_are_limited_and_what_is_not_sent_is_counted() {
     });
 }
 
-/// As a newcomer does: the file's own comment, without its slashes.
+/// Follows the file's own comment as a newcomer would, without its slashes.
 #[test]
 fn a_third_interface_is_the_one_line_that_the_file_says() {
     let text = router_tests::router_text();
@@ -438,7 +438,7 @@ fn a_third_interface_is_the_one_line_that_the_file_says() {
     assert!(links.router.sent(2).is_empty());
 }
 
-/// What leaves a crowded link by the router: packets by port, addresses and protocol, in order.
+/// Packets that leave a crowded link by the router: by port, addresses and protocol, in order.
 fn traffic(walker: Walker) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let definitions = [
         ("IP0", "10.0.255.254"),
@@ -477,7 +477,7 @@ fn traffic(walker: Walker) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     flows
 }
 
-/// A packet without what is random in those that the router makes: identification, and its checksum.
+/// A packet without the random parts of those that the router makes: identification, and its checksum.
 fn plain(mut packet: Vec<u8>) -> Vec<u8> {
     if packet[0] >> 4 == 4 && packet[12..16] == [10, 0, 255, 254] {
         packet[4..6].fill(0);

@@ -5,7 +5,7 @@ use router_tests::{Whole, conf};
 use testkit::{Build, ip4};
 use wire::{Icmp, Ipv4, ether};
 
-/// What ports in memory have.
+/// Ethernet address of ports in memory.
 const US: &str = "02:00:00:00:00:01";
 const HOST: &str = "02:00:00:00:00:09";
 const LAN: usize = 0;

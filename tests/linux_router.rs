@@ -33,7 +33,7 @@ fn us(port: usize) -> String {
     EtherAddr([2, 0, 0, 0, 0, port as u8]).to_string()
 }
 
-/// That of a host on its link.
+/// Address of a host on its link.
 fn host(port: usize, n: u8) -> EtherAddr {
     EtherAddr([2, 0, 0, 1, port as u8, n])
 }
@@ -163,7 +163,7 @@ fn at(port: u16) -> Member {
     }
 }
 
-/// On both walkers, and also where the router has labels, which changes nothing for IP packets.
+/// Runs a test on both walkers, and on a router with labels, which change nothing for IP packets.
 fn on_both(test: impl Fn(&mut Steered)) {
     on_both_of("linux-router.click", &test);
     on_both_of("linux-mpls.click", &test);
@@ -182,7 +182,7 @@ fn frame(packet: &Build) -> Vec<u8> {
     packet.clone().ether(host(0, 2).to_string(), us(0)).bytes()
 }
 
-/// The frame in which it goes on by a port, one hop later.
+/// The packet's frame after it is forwarded by a port.
 fn onward(packet: &Build, port: usize, to: EtherAddr) -> Vec<u8> {
     packet
         .clone()

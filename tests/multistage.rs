@@ -42,7 +42,7 @@ fn lan_address(router: &mut Whole) -> String {
     ether(&sent(router, LAN)[0][6..12])
 }
 
-/// What left by a device, without probes.
+/// Frames sent by a device, without probes.
 fn sent(router: &mut Whole, device: usize) -> Vec<Vec<u8>> {
     let mut frames = router.sent(device);
     frames.retain(|frame| {

@@ -35,7 +35,7 @@ fn ends(packet: &[u8]) -> (String, u16, String, u16) {
     )
 }
 
-/// All checksums of a packet hold.
+/// Checks all checksums of a packet.
 fn check(packet: &[u8]) {
     let ip = Ipv4::new_checked(packet).expect("a sound packet");
     assert!(ip.verify_checksum());
@@ -47,7 +47,7 @@ fn check(packet: &[u8]) {
     });
 }
 
-/// What a host inside and a server say to each other, as each of them sees it.
+/// Packets between a host inside and a server, as each of them sees them.
 fn conversation(links: &mut Links) -> Vec<Vec<u8>> {
     let mut heard = Vec::new();
     for port in [5000, 5001] {

@@ -1,6 +1,6 @@
-//! What a router's neighbours do to it, in simulated time: the worker's scheduler, the shared port and the routers are
-//! the real ones, and time passes only where a packet costs some. Packets come while others are worked on, and what
-//! has no room in the port is lost, as on a card (VR5, Figures 17 and 18 of Virtual Routers).
+//! Effects of a router's neighbours, in simulated time. The worker's scheduler, the shared port and the routers are the
+//! real ones; time passes only where a packet costs some. Packets come while others are processed, and those without
+//! room in the port are lost, as on a card (VR5, Figures 17 and 18 of Virtual Routers).
 
 use engine::clock::{Clock, Time};
 use engine::element::Class;
@@ -27,7 +27,7 @@ use std::time::Duration;
 const LOOK: u64 = 4;
 const WORK: u64 = 96;
 const TURN: u64 = 40;
-/// What a turn of the worker with packets is to take, at most.
+/// Upper limit for a turn of the worker with packets, in nanoseconds.
 const BUSY_TURN: u64 = 8_000;
 /// Frames that wait in the port, at most.
 const RING: usize = 1024;
@@ -40,16 +40,16 @@ const BLUE: u16 = 200;
 /// Packets that come for one router.
 struct Flow {
     vlan: u16,
-    /// By which port.
+    /// Port of the flow.
     wire: Memory,
     /// Nanoseconds from one to the next.
     gap: f64,
-    /// When each came.
+    /// Arrival times.
     came: Vec<u64>,
     lost_in_port: u64,
 }
 
-/// What the packets come from.
+/// Sources of packets.
 struct World(Vec<Flow>);
 
 thread_local! {
@@ -74,7 +74,7 @@ impl World {
     }
 }
 
-/// Costs so many nanoseconds for each packet. Others come meanwhile.
+/// Element that costs this number of nanoseconds per packet, while others come.
 struct Cost(u64);
 
 impl Element for Cost {
@@ -172,7 +172,7 @@ impl Simulated {
         }
     }
 
-    /// Runs while these get a packet every so many nanoseconds. `each` is called before each turn.
+    /// Runs while these ports get a packet at each interval, in nanoseconds. `each` is called before each turn.
     fn run(
         &mut self,
         flows: [(u16, &Memory, f64); 2],
@@ -224,7 +224,7 @@ impl Simulated {
     }
 }
 
-/// What came of a run.
+/// Observations of a run.
 #[derive(Default)]
 struct Seen {
     /// Nanoseconds that the packets of red and of blue took, sorted.
@@ -234,34 +234,34 @@ struct Seen {
 }
 
 impl Seen {
-    /// The 95th percentile of what red's packets took.
+    /// 95th percentile of the delays of red's packets.
     fn p95(&self) -> u64 {
         let red = &self.delays[0];
         red[red.len() * 95 / 100]
     }
 
-    /// What was forwarded, as parts of what the worker could do without looks at headers.
+    /// Forwarded packets, relative to the worker's capacity without looks at headers.
     fn parts(&self) -> [f64; 2] {
         let part = |delays: &Vec<u64>| (delays.len() as u64 * WORK) as f64 / (END - BEGIN) as f64;
         [part(&self.delays[0]), part(&self.delays[1])]
     }
 }
 
-/// How a port is divided.
+/// Division of a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scheme {
-    /// By its router, of this priority.
+    /// By its router, with this priority.
     Software(u8),
     /// By its own queues: each router has one, here a port.
     Hardware,
 }
 
-/// What a router does with its packets that costs so much for each.
+/// A router whose packets cost this much each.
 fn forwards(port: &str, cost: u64) -> String {
     format!("FromDevice({port}) -> Cost({cost}) -> ToDevice({port})")
 }
 
-/// Two routers of two tickets and of one, with 40 and 60 % of `offered` times of what the worker can do.
+/// Two routers with two tickets and one, and with 40 and 60 % of `offered` times the worker's capacity.
 fn two_to_one(scheme: Scheme, offered: f64) -> [f64; 2] {
     let shares = [("red", RED), ("blue", BLUE)].map(|(name, vlan)| ShareOf {
         queue: 512,
@@ -293,8 +293,8 @@ fn looks() -> String {
     shared::PORT.replace("-> ToDevice(shares", &look)
 }
 
-/// How far the two are from the ideal at most, over loads from half to three times of what the worker can do. Each gets a line
-/// in the table.
+/// Greatest deviation of the two from the ideal, over loads from half to three times the worker's capacity. Each gets a
+/// line in the table.
 fn error(scheme: Scheme, table: &mut String) -> f64 {
     let each = [0.5, 0.9, 1.1, 1.5, 2.0, 3.0].map(|offered| {
         let looks = match scheme {
@@ -330,7 +330,7 @@ fn queues_hold_two_to_one_whatever_is_offered_and_a_port_in_line_does_not() {
     assert!((high / low - 2.0 / 3.0).abs() < 0.02, "{high} {low}");
 }
 
-/// What red sees, 30 % of the worker's work, while blue does this and gets a packet every so many nanoseconds.
+/// Observations of red at 30 % of the worker's capacity, while blue runs `graph` and gets a packet at each interval.
 fn beside(graph: &str, gap: f64, each: impl FnMut(&mut Routers, &On, Time)) -> Seen {
     let mut each = each;
     let shares = vec![shared::share("red", RED), shared::share("blue", BLUE)];

@@ -1,4 +1,4 @@
-//! What a plan decides and what it refuses, on configurations in text.
+//! Decisions and refusals of the planner, on configurations in text.
 
 use control::describe::describe;
 use engine::plan::Plan;

@@ -22,7 +22,7 @@ fn plan(text: &str, workers: usize, ports: &Directory) -> Result<Arc<Plan>, Stri
     plan_after(None, text, workers, ports)
 }
 
-/// As `plan`, for a reload.
+/// Like `plan`, for a reload.
 fn plan_after(
     previous: Option<&Plan>,
     text: &str,
@@ -275,7 +275,7 @@ fn ten_thousand_rules_a_second_change_while_packets_pass_and_nothing_is_lost() {
     );
 }
 
-/// How many packets of a flow come after later ones, and by how many numbers at most.
+/// Number of packets of a flow behind later ones, and greatest lag in numbers.
 fn overtaken(numbers: &[u32]) -> (usize, u32) {
     let (mut highest, mut late, mut most) = (0, 0, 0);
     for &number in numbers {
@@ -287,7 +287,7 @@ fn overtaken(numbers: &[u32]) -> (usize, u32) {
     (late, most)
 }
 
-/// Prints what was overtaken (`cargo test -p router-tests lets_be_overtaken -- --nocapture`).
+/// Prints the overtaken packets (`cargo test -p router-tests lets_be_overtaken -- --nocapture`).
 #[test]
 fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
     /// Packets of a round, a third of them of each flow. A round is let in before the one before it is over.
@@ -391,7 +391,7 @@ fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) 
     (buckets.len(), loads)
 }
 
-/// How every mode spreads real traffic over queues (`cargo test -p router-tests spread_over_queues -- --nocapture`).
+/// Spreads real traffic over queues by every mode (`cargo test -p router-tests spread_over_queues -- --nocapture`).
 #[test]
 fn traffic_of_shared_data_is_spread_over_queues_by_every_mode() {
     let frames = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst");

@@ -30,22 +30,22 @@ const HASHES: &str = "f :: FromDevice(IN, QUEUES 2, CLASSIFY hash) -> ToDevice(O
 const FLOWS: usize = 128;
 /// Frames in each ring of the port.
 const RING: usize = 1024;
-/// What a worker takes to forward a packet, to receive one, and for a turn.
+/// Costs in nanoseconds: to forward a packet, to receive one, and of a turn.
 const PACKET: u64 = 30_000;
 const RECEIVE: u64 = 500;
 const TURN: u64 = 20_000;
 /// Packets a second that one worker carries, about.
 const ONE: f64 = 1e9 / (PACKET + RECEIVE) as f64;
-/// How long it takes until workers hear of control.
+/// Time until workers hear of control.
 const LATE: Duration = Duration::from_micros(500);
 const WINDOW: u64 = 20_000_000;
 
-/// What a worker does between turns until it is done.
+/// Work of a worker between turns, until it is done.
 type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
 
 struct World {
     graphs: Vec<Graph>,
-    /// Where each worker is in time.
+    /// Time of each worker.
     at: Vec<u64>,
     busy: Vec<u64>,
     /// The core is taken from a worker then, for so long.
@@ -67,7 +67,7 @@ struct World {
     reordered: usize,
     /// Percent of the time that all takes on a worker.
     slower: [u64; 2],
-    /// When a ring of the port was a quarter full for the first time, and when worker 1 sent its first packet after that.
+    /// Time at which a ring of the port was first a quarter full, and time of worker 1's first packet after that.
     filled: Option<u64>,
     helped: Option<u64>,
     /// Queues by which packets come, flows in turn; `None` if the port hashes.
@@ -75,7 +75,7 @@ struct World {
 }
 
 impl World {
-    /// What is due comes.
+    /// Makes due packets arrive.
     fn come(&mut self, now: u64) {
         while self.next_due <= now as f64 {
             let begun = |part: &&(u64, f64)| part.0 as f64 <= self.next_due;
@@ -256,7 +256,7 @@ impl Stand {
         }
     }
 
-    /// Has control look as it would, until that time.
+    /// Runs control's balancing until a time.
     fn balance(&self, balance: &Balance, end: u64) {
         const INTERVAL: u64 = 100_000_000;
         let pause = PAUSE.as_nanos() as u64;
@@ -306,7 +306,7 @@ impl Stand {
 }
 
 impl Stand {
-    /// Has workers do something until they have an answer; gives where the answers will be.
+    /// Makes workers run something until they have an answer; returns the place of the answers.
     fn tell<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -410,7 +410,8 @@ fn balancer(mode: Mode) -> Balance {
 const SECOND: u64 = 1_000_000_000;
 
 impl Stand {
-    /// Gives these buckets to worker 0, and has so many packets a second come from the next window on; gives when that is.
+    /// Gives these buckets to worker 0, and makes `load` packets a second arrive from the next window on; returns its
+    /// time.
     fn begin(&self, buckets: u16, load: f64) -> u64 {
         let buckets: Vec<u16> = (0..buckets).collect();
         self.move_buckets(self.table.name(), &buckets, 0)
@@ -422,8 +423,8 @@ impl Stand {
     }
 }
 
-/// All buckets are worker 0's, which has as much to do as it can on a machine where all takes `slower` percent of the time
-/// that it took; gives how long it takes until they are shared out.
+/// Time in which buckets are shared out. At first worker 0 has them all, and as much work as it can do, on a machine on
+/// which everything takes `slower` percent of its usual time.
 fn skewed(seed: u64, stall: Duration, slower: u64) -> u64 {
     let stand = Stand::new(seed, stall);
     let begin = stand.begin(256, 0.95 * ONE);
@@ -716,7 +717,7 @@ struct Faulty<'a> {
     deaf: bool,
     /// This one hears only what it is asked by itself, and all answers come too late.
     mute: Option<usize>,
-    /// Whoever is asked by itself has its core taken away for so long after that.
+    /// Time for which a worker that is asked alone loses its core afterwards.
     tires: Duration,
 }
 

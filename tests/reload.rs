@@ -68,7 +68,7 @@ fn lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// What identifies the neighbours: all columns but the age.
+/// Identity of the neighbours: all columns but the age.
 fn neighbours(router: &Router) -> Vec<String> {
     let table = router
         .read("i1/arp.table", "")

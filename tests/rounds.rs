@@ -1,4 +1,4 @@
-//! Turns of several rounds: a source goes on by itself with what waits for it, and nothing else changes.
+//! Turns of several rounds: a source continues by itself with waiting packets, and nothing else changes.
 
 use cluster::address::{Address, HOPS_MAX, Kind, cookie};
 use engine::clock::{Clock, Time};

@@ -43,7 +43,7 @@ fn add(workers: &Arc<Workers>, text: &str, share: Share) -> (Router, Arc<Directo
 const BUSY: &str = "InfiniteSource -> Counter -> Discard";
 const FORWARD: &str = "FromDevice(mem:a) -> c :: Counter -> ToDevice(mem:b)";
 
-/// What routers have had of worker 0, in nanoseconds, at one moment.
+/// Time that routers have had of worker 0, in nanoseconds, at one moment.
 fn had<const N: usize>(workers: &Workers, routers: [&Router; N]) -> [u64; N] {
     let busy = workers.busy().expect("the worker answers");
     routers.map(|router| {

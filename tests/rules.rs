@@ -103,7 +103,7 @@ fn with_rules() -> Stand {
     stand
 }
 
-/// All buckets go to one worker.
+/// Moves all buckets to one worker.
 fn move_all(stand: &Stand, to: usize) {
     let all: Vec<u16> = (0..64).collect();
     let moved = stand.router.move_buckets("mem_a@steer", &all, to);

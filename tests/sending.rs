@@ -1,4 +1,4 @@
-//! What waits for a busy port, and what goes before it.
+//! Packets that wait for a busy port, and those that go first.
 
 use engine::clock::{Clock, Time};
 use engine::graph::single;
@@ -9,7 +9,7 @@ use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What DEV0 receives goes to the first input, and what DEV2 receives to the second.
+/// Configuration in which packets of DEV0 go to the first input, and those of DEV2 to the second.
 fn text(settings: &str) -> String {
     format!("FromDevice(DEV0) -> out :: ToDevice(DEV1{settings}); FromDevice(DEV2) -> [1] out;")
 }
@@ -68,14 +68,14 @@ impl Stand {
         self.graph.turn();
     }
 
-    /// What the port sends in a turn in which it takes so many.
+    /// Packets sent in a turn in which the port takes `takes`.
     fn sent(&mut self, takes: usize) -> Vec<u8> {
         self.ports.far("DEV1").limit(512, takes);
         self.turn();
         self.collect()
     }
 
-    /// What the port has sent.
+    /// Packets that the port has sent.
     fn collect(&self) -> Vec<u8> {
         let frames = self.ports.far("DEV1").collect();
         frames.iter().map(|sent| sent.frame[0]).collect()

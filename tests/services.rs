@@ -124,7 +124,7 @@ fn packet(output: usize) -> Vec<u8> {
         .bytes()
 }
 
-/// What a packet of the network without flows says; the time of a hop is its mark.
+/// State that a packet of the network without flows carries; the time of a hop is its mark.
 fn state(output: usize, payload: u16) -> [u8; dps::LEN] {
     let mut bytes = [0; dps::LEN];
     let state = dps::State {
@@ -162,7 +162,7 @@ fn frame(service: &Service, output: usize) -> Vec<u8> {
     frame
 }
 
-/// What a frame that left carries.
+/// Checks the headers of a frame that left.
 fn check(service: &Service, output: usize, frame: &[u8]) {
     let label = service.labels.and_then(|labels| labels[output].1);
     let kind: u16 = if label.is_some() { 0x8847 } else { 0x0800 };

@@ -1,5 +1,5 @@
-//! Routers that share a port: each gets what is its own, whatever comes for its neighbours and whatever these do with it,
-//! and one that has nothing to do is not polled.
+//! Routers that share a port: each gets its own packets, whatever comes for its neighbours and whatever these do. A
+//! router without work is not polled.
 
 use ports::Directory;
 use ports::joint::{Joints, LinkOf, ShareOf, Together};
@@ -74,7 +74,7 @@ fn red_among_blue(wire: &Memory, rounds: u32, blue: u32, mut between: impl FnMut
     sent
 }
 
-/// What a neighbour may do with its packets.
+/// Actions of a neighbour with its packets.
 fn neighbours() -> [(&'static str, String); 3] {
     let burns = "-> Null ".repeat(300);
     [

@@ -10,7 +10,7 @@ use wire::checksum;
 
 const SEGMENT: u16 = 1000;
 
-/// What a host behind port 0 sends to one behind port 1.
+/// Packet from a host behind port 0 to one behind port 1.
 fn across(version: u8) -> Build {
     match version {
         4 => ip4().src("10.0.1.2").dst("10.0.2.2"),
@@ -99,7 +99,8 @@ fn a_port_that_takes_none_gets_the_segments() {
     }
 }
 
-/// What the router says of each segment is the same, whether it was cut on arrival or before the element that answers.
+/// The router's messages about each segment are the same, whether it was cut on arrival or before the element that
+/// answers.
 #[test]
 fn messages_are_about_segments() {
     let cases = [

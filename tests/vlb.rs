@@ -14,7 +14,7 @@ fn mesh(arguments: &str) -> Cluster {
     Cluster::new(Map::mesh(4, R), arguments, None)
 }
 
-/// What a packet is behind a router.
+/// A packet after a router.
 fn routed(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[8] -= 1;
@@ -87,8 +87,8 @@ fn flows_keep_their_order_and_their_way_where_it_fits() {
     }
 }
 
-/// One flow from node 0 to node 3 that no link bears alone, while one way takes longer: packets that left in
-/// another order than others of the flow.
+/// Sends a flow from node 0 to node 3 that no link can carry alone, while one path is slower. Returns the number of
+/// reordered packets.
 fn reordered(more: &str) -> usize {
     let mut cluster = mesh(more);
     cluster.slow = 5;

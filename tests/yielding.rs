@@ -1,4 +1,4 @@
-//! Outputs that overflow make the ports that feed them be polled less, and nobody else loses by it (VR7).
+//! Overflowing outputs make the ports that feed them be polled less, and no other loses by it (VR7).
 
 use engine::clock::{Clock, Time};
 use engine::graph::single;
@@ -8,7 +8,7 @@ use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One port for one output, which another port shares with a third; what begins with 2 goes there.
+/// A port with an output of its own; frames that begin with 2 go to an output that another port shares.
 const ROUTER: &str = "a :: FromDevice(DEV0, BURST 64) -> k :: Classifier(0/01, -);
     k[0] -> slow :: ToDevice(DEV1, QUEUE 64); k[1] -> fast :: ToDevice(DEV2);
     b :: FromDevice(DEV3, BURST 64) -> fast;";

@@ -8,8 +8,8 @@
 //! done
 //! ```
 //!
-//! What is collected, divided by the packets: bursts of 32 from one port to the other, by in-memory ports,
-//! each packet to a destination of its own behind one gateway.
+//! Divide the collected instructions by the packets. Bursts of 32 packets go from one port to the other, by in-memory
+//! ports, each packet to a destination of its own behind one gateway.
 #![allow(clippy::print_stdout)]
 
 use elements::linux::{Kernel, Member, Neighbour, Prefix};
@@ -22,7 +22,7 @@ const BURST: u32 = 32;
 const US: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const GATEWAY: [u8; 4] = [10, 0, 2, 254];
 
-/// Has the kernel's image lead everything to the gateway.
+/// Makes the kernel's image lead all packets to the gateway.
 fn steer(router: &Whole) {
     let kernel = router.router_wide::<Kernel>();
     for name in ["eth0", "eth1"] {

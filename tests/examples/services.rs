@@ -1,12 +1,12 @@
-//! What the services of `conf/services` cost on one core, and whether guarantees hold:
-//! `cargo run --release -p router-tests --example services`.
+//! Cost of the services of `conf/services` on one core, and a check of their guarantees: `cargo run --release -p
+//! router-tests --example services`.
 //!
-//! Each service runs between ports in memory, in simulated time, and only its turns are timed: bursts of 256 packets of two
-//! flows, which go to either port. The least of many bursts counts. `binsort/fifo` is the rate of match_prefix_sort divided by
-//! its rate with a Queue in the place of each DeadlineQueue, `swap/route` the rate of a router of labels divided by that of
-//! an IP router. `late` counts packets that came later than was promised, over five hops that are as full as they may be:
-//! all kinds of order, with flows known everywhere or at the edge only; `late-fifo` is the same with queues that are first
-//! in, first out. It prints `services NAME VALUE` lines.
+//! Each service runs between ports in memory, in simulated time, and only its turns are timed: bursts of 256 packets of
+//! two flows, which go to either port. The least of many bursts counts. `binsort/fifo` is the rate of match_prefix_sort
+//! divided by its rate with a Queue in place of each DeadlineQueue. `swap/route` is the rate of a label-switching
+//! router divided by that of an IP router. `late` counts packets later than guaranteed, over five hops at full load:
+//! with all kinds of order, and with flows known everywhere or at the edge only. `late-fifo` is the same with first-in,
+//! first-out queues. It prints `services NAME VALUE` lines.
 #![allow(clippy::print_stdout)]
 
 use engine::graph::Walker;
@@ -45,7 +45,7 @@ const SWAP: &str = "
     next[0] -> Queue(1000) -> MPLSEtherEncap(port1:eth, 02:00:00:00:01:02) -> ToDevice(port1);
     next[1] -> Queue(1000) -> MPLSEtherEncap(port2:eth, 02:00:00:00:02:02) -> ToDevice(port2);";
 
-/// What is in front of a packet.
+/// Headers in front of a packet.
 #[derive(Clone, Copy)]
 struct Front {
     state: bool,

@@ -12,23 +12,23 @@ use engine::stats::NodeStats;
 use router::Router;
 use std::fmt;
 
-/// What an element may do with the number of packets.
+/// Law of an element about the number of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// In = out + dropped + held.
     Keeps,
-    /// It makes packets and takes none: nothing can be wrong.
+    /// Makes packets and takes none: nothing can be wrong.
     Source,
-    /// It may be the end of the way: what it neither sent, dropped nor holds has ended there.
+    /// May be the end of a path: packets neither sent, dropped nor held have ended there.
     Sink,
     /// Every output gets every packet.
     Copies,
     /// In + made = out + dropped + held, where this handler counts what the element made.
     Makes(&'static str),
-    /// It is a device's both ends: in + received = out + dropped + held + sent, where handlers of these
-    /// names count what the device gave and was given.
+    /// Both ends of a device: in + received = out + dropped + held + sent, where handlers of these names count the
+    /// device's packets.
     Trades,
-    /// As [`Trades`](Law::Trades), but with other programs: no device of the router sees it.
+    /// Like [`Trades`](Law::Trades), with other programs: no device of the router sees it.
     Talks,
 }
 
@@ -58,7 +58,7 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("ToIPSummaryDump", Law::Sink),
 ];
 
-/// What a class may do with the number of packets.
+/// Law of a class about the number of packets.
 pub fn law(class: &Class) -> Law {
     match EXCEPTIONS.iter().find(|(name, _)| *name == class.name) {
         Some((_, law)) => *law,
@@ -73,9 +73,9 @@ pub fn law(class: &Class) -> Law {
 pub struct Account {
     /// The element's name.
     pub name: String,
-    /// Its class.
+    /// Class of the element.
     pub class: &'static str,
-    /// Its law.
+    /// Law of the class.
     pub law: Law,
     /// Number of its outputs.
     pub outputs: usize,

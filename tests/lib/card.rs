@@ -19,14 +19,14 @@ pub struct Card {
     otherwise: AtomicBool,
     busy: AtomicBool,
     lags: AtomicBool,
-    /// How often it was told how to hash, and asked for its key.
+    /// Number of hash settings, and of queries of the key.
     told: AtomicU64,
     asked: AtomicU64,
     room: usize,
 }
 
 impl Card {
-    /// Its rules.
+    /// Rules of the card.
     pub fn rules(&self) -> MutexGuard<'_, HashMap<Match, u16>> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,7 +41,7 @@ impl Card {
         self.otherwise.store(otherwise, Relaxed);
     }
 
-    /// How often it was asked for its key since the last call.
+    /// Number of queries of the key since the last call.
     pub fn asked(&self) -> u64 {
         self.asked.swap(0, Relaxed)
     }
@@ -150,7 +150,7 @@ impl Port for Card {
 
 /// Ports of memory, of which one is a card.
 pub struct Cards<D> {
-    /// All of them, as they are in memory.
+    /// All ports as ports in memory.
     pub inner: D,
     name: String,
     room: usize,
@@ -158,7 +158,7 @@ pub struct Cards<D> {
 }
 
 impl<D> Cards<D> {
-    /// The port of that name is a card, which has room for so many rules.
+    /// Makes the port of this name a card with room for `room` rules.
     pub fn new(inner: D, name: &str, room: usize) -> Cards<D> {
         Cards {
             inner,

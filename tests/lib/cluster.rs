@@ -12,15 +12,15 @@ use testkit::ip4;
 
 /// Devices of a node by name: the external port, then links.
 const EXTERNAL: usize = 0;
-/// How far time goes in a step.
+/// Length of a step.
 const STEP: Duration = Duration::from_micros(500);
 
 /// Routers `n0`, `n1` ...: behind the external port of each is `10.0.N.0/24`, and links are those of a map.
 pub struct Cluster {
     fabric: Arc<Fabric>,
-    /// Behind the arguments of every VLBNode.
+    /// Further arguments of every VLBNode.
     arguments: String,
-    /// Behind those of every VLBHeartbeat; none: there are none, and all links are up.
+    /// Arguments of every VLBHeartbeat; without them there is none, and all links are up.
     heartbeat: Option<String>,
     nodes: Vec<Option<Whole>>,
     /// Cables on which frames are lost, by node and own link.
@@ -32,7 +32,7 @@ pub struct Cluster {
     pub sent: u64,
     /// Frames that crossed each internal link, by node and own link.
     pub crossed: Vec<Vec<u64>>,
-    /// What crossed the first of them.
+    /// Frames that crossed the first cable.
     pub wire: Vec<Vec<u8>>,
     /// Milliseconds of steps since the start.
     pub time: f64,
@@ -178,13 +178,13 @@ impl Cluster {
         self.sent += 1;
     }
 
-    /// Somebody hands a node a frame by an own link.
+    /// Injects a frame into a node by an own link.
     pub fn inject(&mut self, node: usize, own: usize, frame: &[u8]) {
         self.router(node).receive(own + 1, [frame]);
     }
 
-    /// Lets the routers run, and what they sent cross one cable. Notes what came to hosts, by node; whether anything
-    /// crossed.
+    /// Runs the routers, and carries their frames over one cable. Records frames for hosts, by node; returns true if
+    /// any crossed.
     fn carry(&mut self, arrived: &mut [Vec<Vec<u8>>]) -> bool {
         let mut all = Vec::new();
         for (node, router) in self.nodes.iter_mut().enumerate() {
@@ -226,7 +226,7 @@ impl Cluster {
         }
     }
 
-    /// Moves frames along cables until none is under way. Returns what came to hosts, by node.
+    /// Carries frames along cables until none is under way. Returns frames for hosts, by node.
     pub fn settle(&mut self) -> Vec<Vec<Vec<u8>>> {
         let mut arrived = vec![Vec::new(); self.nodes.len()];
         if self.under_way.len() > self.slow {
@@ -247,7 +247,7 @@ impl Cluster {
         self.routers().for_each(|router| router.advance(by));
     }
 
-    /// Lets time pass, and what was sent meanwhile cross one cable. Returns what came to hosts, by node.
+    /// Passes time, and carries the frames sent meanwhile over one cable. Returns frames for hosts, by node.
     pub fn step(&mut self) -> Vec<Vec<Vec<u8>>> {
         let mut arrived = vec![Vec::new(); self.nodes.len()];
         self.time += STEP.as_secs_f64() * 1e3;
@@ -278,8 +278,8 @@ impl Cluster {
         counts.map(|n| n.parse::<u64>().expect("a number")).sum()
     }
 
-    /// Checks the books of every node, and of the cluster: what came in left, or was dropped under a name, which is
-    /// returned.
+    /// Checks the books of every node, and of the cluster: packets that came in left, or were dropped under a name.
+    /// Returns the drops.
     #[track_caller]
     pub fn check(&mut self, arrived: u64) -> Vec<(String, u64)> {
         let (mut drops, mut taken) = (Vec::new(), 0);

@@ -4,7 +4,7 @@ use testkit::traffic::{DST, SRC};
 use testkit::{Build, arp_reply, arp_request, ip4, ip6, nd_advert, nd_solicit};
 use wire::proto;
 
-/// What one capture would hold: its feature and its frames.
+/// Content of a capture: its feature and its frames.
 pub type Feature = (&'static str, Vec<Vec<u8>>);
 
 /// Every feature with its frames, some of them of several sizes.

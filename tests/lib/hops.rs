@@ -28,10 +28,10 @@ const PACKET: usize = 200;
 /// The flow that sends more than it said.
 const GREEDY: u32 = TIGHT + LONG - 1;
 
-/// Who knows the flows that go over all hops.
+/// Routers that know the flows over all hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Each router.
+    /// Every router.
     Everywhere,
     /// The first one.
     AtTheEdge,
@@ -91,20 +91,20 @@ fn line(hop: usize, flow: u32, wants: &str) -> String {
     format!("10.0.0.1 {port} {dst} 9 udp RATE 80kbps BURST {burst} PACKET {PACKET} {wants}\n")
 }
 
-/// What came at the end of a flow over all hops.
+/// Packets that arrived at the end of a flow over all hops.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arrived {
     /// The longest delay, in nanoseconds.
     pub longest: u64,
     /// Packets that came.
     pub packets: u64,
-    /// Those that came later than was promised.
+    /// Packets later than guaranteed.
     pub late: u64,
 }
 
 /// The hops, with all flows set up.
 pub struct Hops {
-    /// All of them are one router here.
+    /// The router that contains all hops.
     pub router: Whole,
     known: Known,
     /// Bounds of the flows over all hops, in nanoseconds.

@@ -1,9 +1,8 @@
-//! What tests of whole routers share, and the entry points that fuzzing runs.
+//! Shared parts of tests of whole routers, and the entry points of fuzzing.
 //!
-//! A [`Whole`] is a router on in-memory ports and virtual time. Its [`Books`] say for every element
-//! that what came in left, was dropped under a name, or is held. Each module of [`targets`] takes
-//! bytes as a fuzzer makes them; `fuzz/` runs it under libFuzzer and `targets.rs`, on stable, with
-//! its seeds and seeded random bytes.
+//! A [`Whole`] is a router on in-memory ports and virtual time. Its [`Books`] check for every element that incoming
+//! packets left, were dropped under a name, or are held. Each module of [`targets`] takes bytes as a fuzzer makes them;
+//! `fuzz/` runs it under libFuzzer, and `targets.rs` on stable, with its seeds and seeded random bytes.
 
 mod apart;
 mod books;

@@ -119,7 +119,7 @@ impl Links {
         seen
     }
 
-    /// Runs until nothing moves; hosts answer whoever looks for them.
+    /// Runs until nothing moves; hosts answer neighbour discovery.
     fn settle(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
         loop {

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// All of Ashlar's classes and those that only tests have.
+/// Registry of Ashlar's classes and those of tests.
 pub fn registry() -> &'static Registry {
     static REGISTRY: LazyLock<Registry> =
         LazyLock::new(|| elements::registry().with_classes(&[testkit::TEST_CLASSES]));
@@ -29,7 +29,7 @@ pub fn conf(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Ports of which none leaves the process: a device of any name is one in memory, but `PORT.ID` is a VLAN.
+/// Ports within the process: a device of any name is one in memory, but `PORT.ID` is a VLAN.
 #[derive(Default)]
 pub struct InMemory(Directory);
 
@@ -104,7 +104,7 @@ pub fn plan(
     plan_with(registry(), text, definitions, &options)
 }
 
-/// As [`plan`], with other classes or options.
+/// Like [`plan`], with other classes or options.
 pub fn plan_with(
     registry: &Registry,
     text: &str,
@@ -135,8 +135,7 @@ pub fn router_text() -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// Handlers of the project's router and what is written to them: half of the world is behind each
-/// device.
+/// Handlers of the project's router, and the values written to them: half of the world is behind each device.
 const ROUTES: [(&str, &str); 8] = [
     ("rt4.add", "0.0.0.0/0 10.0.2.254 2"),
     ("rt4.add", "10.0.0.0/8 10.0.1.254 1"),
@@ -148,13 +147,13 @@ const ROUTES: [(&str, &str); 8] = [
     ("i1/nd6.insert", "fd00:2::254 02:00:00:00:01:01"),
 ];
 
-/// A router, the far ends of its ports, and what was let in.
+/// A router, the far ends of its ports, and a count of injected packets.
 pub struct Whole {
     graph: Graph,
     ports: Arc<InMemory>,
-    /// By name of the device.
+    /// Far ends by name of the device.
     far: Vec<Memory>,
-    /// Those of `far` that the router receives from.
+    /// Far ends of the devices that the router receives from.
     receives: Vec<Memory>,
     let_in: Vec<u64>,
     injected: u64,
@@ -168,7 +167,7 @@ impl Whole {
         Whole::with_ports(text, definitions, walker, |_| ())
     }
 
-    /// As [`new`](Self::new), with ports that `prepare` has seen before.
+    /// Like [`new`](Self::new), after `prepare` has seen the ports.
     pub fn with_ports(
         text: &str,
         definitions: &[(&str, &str)],
@@ -229,7 +228,7 @@ impl Whole {
         self
     }
 
-    /// What the router's elements have in common that ask for a `T`.
+    /// The value of type `T` that the router's elements share.
     pub fn router_wide<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.graph.plan().router_wide()
     }
@@ -240,7 +239,10 @@ impl Whole {
             .unwrap_or_else(|e| panic!("{path} {value}: {e}"))
     }
 
-    /// As [`handler`](Self::handler); the error is what it is refused with.
+    /// Like [`handler`](Self::handler).
+    ///
+    /// # Errors
+    /// The text of the refusal.
     pub fn try_handler(&mut self, path: &str, value: &str) -> Result<String, String> {
         let done = self.graph.job(|cx| {
             let found = cx.find(path, Use::Write);
@@ -266,7 +268,7 @@ impl Whole {
         }
     }
 
-    /// As [`receive`](Self::receive), a super-frame: see [`Memory::inject_super_frame`].
+    /// Like [`receive`](Self::receive), for a super-frame: see [`Memory::inject_super_frame`].
     pub fn receive_super_frame(&mut self, device: usize, frame: &[u8], segment: u16) {
         let far = &self.receives[device % self.receives.len()];
         self.injected += u64::from(far.inject_super_frame(0, frame, segment));
@@ -333,8 +335,8 @@ impl Whole {
         self.sent
     }
 
-    /// Checks the books: those of every element, and at the doors: what devices were handed has come
-    /// in, and what elements say that they sent has been sent. Returns them.
+    /// Checks the books of every element and of devices: injected packets have come in, and packets that elements sent
+    /// have left. Returns the books.
     #[track_caller]
     pub fn check(&mut self) -> Books {
         let books = self.books();

@@ -39,7 +39,7 @@ fn below(of: &[u32], ttl: u8, frame: &[u8]) -> Vec<u8> {
     [&head[..12], &[0x88, 0x47], &testkit::below(of, ttl, packet)].concat()
 }
 
-/// As it leaves by port 1, to host 2, without a hop more.
+/// Frame of the packet by port 1 to host 2, with the same time to live.
 fn out(packet: &Build) -> Vec<u8> {
     packet.clone().ether(us(1), host(1, 2).to_string()).bytes()
 }

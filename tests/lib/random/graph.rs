@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use testkit::Rng;
 
-/// What different ways to run a graph must agree on at a sink.
+/// Parts of packets at a sink that must agree between ways to run a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare {
     /// The order of each flow's packets: not where several ways of a flow meet again.
     pub order: bool,
-    /// All bytes: not where numbers were given out in the order in which packets of all flows come.
+    /// True to compare all bytes: not where numbers depend on the order of packets of all flows.
     pub bytes: bool,
 }
 
@@ -17,15 +17,15 @@ pub struct Compare {
 pub struct Sink {
     /// Name of a `Collect`.
     pub name: String,
-    /// What must agree.
+    /// Parts that must agree.
     pub compare: Compare,
 }
 
 /// A configuration that receives from `mem:a`.
 pub struct RandomGraph {
-    /// Its text.
+    /// Text of the graph.
     pub text: String,
-    /// Its sinks.
+    /// Sinks of the graph.
     pub sinks: Vec<Sink>,
     /// Names of Counters.
     pub counters: Vec<String>,
@@ -35,7 +35,7 @@ pub struct RandomGraph {
     left: usize,
 }
 
-/// What is known of packets on a way.
+/// Knowledge about packets on a path.
 #[derive(Clone, Copy)]
 struct Way {
     compare: Compare,
@@ -128,7 +128,7 @@ impl RandomGraph {
         }
     }
 
-    /// An element with `outputs` outputs, each of which grows on.
+    /// Adds an element with `outputs` outputs, and continues at each.
     fn fork(&mut self, from: &str, way: Way, class: &str, outputs: usize) {
         let name = self.element(from, class);
         for output in 0..outputs {
@@ -202,7 +202,7 @@ impl RandomGraph {
         self.grow(meeting, way);
     }
 
-    /// Two queues behind a scheduler.
+    /// Adds two queues behind a scheduler.
     fn schedule(&mut self, from: &str, mut way: Way) {
         let class = *self.rng.pick(&[
             "RoundRobinSched",

@@ -1,4 +1,4 @@
-//! Frames of a few flows, each of which tells its flow and its number in its last bytes.
+//! Frames of a few flows, each with its flow and number in its last bytes.
 
 use testkit::{Build, Rng, ip4};
 
@@ -13,7 +13,7 @@ fn mark(flow: usize, number: u32) -> [u8; 8] {
     mark
 }
 
-/// What the last bytes of a packet say: its flow and number.
+/// Flow and number in the last bytes of a packet.
 pub fn flow_and_number(packet: &[u8]) -> (u16, u32) {
     let at = packet.len().saturating_sub(6);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |n, &b| n << 8 | u32::from(b));

@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What the balancer runs is right, if its devices are there.
+/// Checks that the balancer's configuration is valid, if its devices exist.
 fn plan(of: &Description) {
     let ports = InMemory::default();
     let fronts = of.ports.iter().map(|port| &port.device);

@@ -1,5 +1,5 @@
-//! Capture files: any bytes are frames or a sentence about the damage, in bounded memory; and what is
-//! written is read again.
+//! Capture files: any bytes are frames or a sentence about the damage, in bounded memory; written files can be read
+//! again.
 
 use ports::pcap::format::{ETHERNET, Reader, Writer};
 

@@ -1,4 +1,4 @@
-//! What comes by an internal link of a cluster: addresses, tags, and heartbeats to a node that listens.
+//! Frames from an internal link of a cluster: addresses, tags, and heartbeats to a node that listens.
 
 use cluster::address::{self, Address, LEN};
 use cluster::auth::{Key, Life, Way};

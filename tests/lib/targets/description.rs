@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
     plan(&of, data.len() % of.servers.len());
 }
 
-/// What a server runs is right, if its devices are there.
+/// Checks that a server's configuration is valid, if its devices exist.
 fn plan(of: &Description, server: usize) {
     let text = generate::text(of, server);
     let ports = InMemory::default();

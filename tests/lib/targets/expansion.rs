@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The bounds of `lang`.
 const ELEMENTS_MAX: usize = 1 << 17;
 const CONNECTIONS_MAX: usize = 1 << 19;
-/// What is planned, too.
+/// Number of elements up to which a configuration is planned, too.
 const PLANNED_MAX: usize = 300;
 
 /// Makes a configuration of bytes, and reads it.

@@ -1,6 +1,6 @@
-//! Flows of a FlowTable: what sets them up and ends them, of any bytes, between packets, time and reloads.
+//! Flows of a FlowTable: set up and ended by any bytes, between packets, time and reloads.
 //!
-//! The first byte chooses a table. A record is a byte that says what is done, and what that needs.
+//! The first byte chooses a table. A record is a byte for the action, and its parameters.
 
 use super::Choices;
 use crate::whole::Whole;
@@ -54,7 +54,7 @@ fn router(table: &str) -> String {
     )
 }
 
-/// What is looked at of a table.
+/// A table under test.
 struct Flows {
     router: Whole,
     table: usize,
@@ -83,7 +83,7 @@ impl Flows {
         bounds.max().unwrap_or(0)
     }
 
-    /// What must be so at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let (_, capacity, link, _) = TABLES[self.table];
         assert!(self.length() <= capacity);
@@ -213,7 +213,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(pool::balance(), before, "buffers were leaked");
 }
 
-/// Any text, or a flow that packets may be of and words for it.
+/// Any text, or a flow that packets may belong to, with words for it.
 fn text(choices: &mut Choices<'_>) -> String {
     let length = choices.byte();
     let bytes = choices.bytes(length.into());

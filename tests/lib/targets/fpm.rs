@@ -1,5 +1,5 @@
-//! What a routing daemon sends by FPM: any bytes are taken up or end the connection, and it does not matter in
-//! which pieces they come.
+//! Messages of a routing daemon by FPM: any bytes are processed or end the connection, whatever the pieces they come
+//! in.
 
 use control::netlink::fpm::{BadFrame, Session};
 use control::netlink::model::{Image, Link, Model};
@@ -45,7 +45,7 @@ impl<const N: usize> Image<N> for Groups {
     }
 }
 
-/// What becomes of bytes that come in pieces of `piece` bytes.
+/// Result of bytes that come in pieces of `piece` bytes.
 fn take(data: &[u8], piece: usize) -> (Result<usize, BadFrame>, (usize, usize)) {
     let (mut model, v4, v6) = (Model::new(true), Groups::default(), Groups::default());
     let link = Link {

@@ -25,9 +25,9 @@ const ROUTER: &str = "
 
 /// The packet is IPv6.
 const SIX: u8 = 1;
-/// It was sealed by somebody with the key.
+/// Flag: the packet is sealed with the key.
 const SEALED: u8 = 2;
-/// It is in UDP.
+/// Flag: the packet is in UDP.
 const IN_UDP: u8 = 4;
 /// The bytes are a line for the table.
 const LINE: u8 = 8;

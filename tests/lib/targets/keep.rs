@@ -1,4 +1,5 @@
-//! What a program says to `ashlar keep`: whatever it sends, the program can be started again with what is held.
+//! Messages of a program to `ashlar keep`: after any of them, the program can be started again with the held
+//! descriptors.
 
 use super::Choices;
 

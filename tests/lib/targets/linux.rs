@@ -24,7 +24,7 @@ const WAIT: u8 = 4;
 const LONG: u8 = 8;
 /// The frame is sent to the router's own Ethernet address.
 const TO_US: u8 = 16;
-/// What the record is, in the upper bits: a frame for most values.
+/// Kind of the record, in the upper bits: a frame for most values.
 const NETLINK: u8 = 5;
 const NEIGHBOUR: u8 = 6;
 const LINK: u8 = 7;

@@ -31,9 +31,9 @@ pub mod xfrm;
 
 /// A target.
 pub struct Target {
-    /// Its name, that of its folder of seeds and of its file in `fuzz/fuzz_targets`.
+    /// Name of the target, of its folder of seeds and of its file in `fuzz/fuzz_targets`.
     pub name: &'static str,
-    /// What it runs.
+    /// Function to run.
     pub run: fn(&[u8]),
 }
 

@@ -1,5 +1,5 @@
-//! Three nodes of a cluster with a key, and somebody who records what passes and sends whatever he likes on any link:
-//! hosts get what hosts have sent, each packet once at most, and no node falls.
+//! Three nodes of a cluster with a key, and an attacker who records frames and sends anything on any link: hosts get
+//! packets of hosts, each at most once, and no node fails.
 
 use super::Choices;
 use crate::cluster::{Cluster, host_packet};
@@ -10,7 +10,7 @@ const NODES: usize = 3;
 const STEPS: usize = 200;
 const ARGUMENTS: &str = ", DELTA 0, KEY 000102030405060708090a0b0c0d0e0f";
 
-/// Each step is a byte that says what happens, and what it needs.
+/// Runs steps, each a byte for the event, and its parameters.
 pub fn run(data: &[u8]) {
     let mut cluster = Cluster::new(Map::mesh(NODES, 8e6), ARGUMENTS, Some(""));
     cluster.until("whole", Cluster::is_whole);

@@ -7,7 +7,7 @@ use engine::packet::pool;
 /// Longer frames are only slower.
 const BYTES_MAX: usize = 4 << 10;
 
-/// Cuts a frame, or finishes it, and sends what came of it.
+/// Cuts or completes a frame, and sends the result.
 pub fn run(data: &[u8]) {
     let before = pool::balance();
     let mut choices = Choices(&data[..data.len().min(BYTES_MAX)]);

@@ -1,12 +1,12 @@
-//! The patterns of IPFilter, IPClassifier and Classifier: any text is taken or refused with a reason,
-//! and what was taken decides about any packet, each the same way twice.
+//! Patterns of IPFilter, IPClassifier and Classifier: any text is accepted or refused with a reason, and accepted ones
+//! decide about any packet, each the same way twice.
 
 use testkit::Bench;
 
 /// Longer patterns are only slower.
 const LINE_BYTES_MAX: usize = 2 << 10;
 
-/// Reads lines as patterns; the first byte says of which class, and the last lines are packets.
+/// Reads lines as patterns; the first byte chooses the class, and the last lines are packets.
 pub fn run(data: &[u8]) {
     let mut choices = super::Choices(data);
     let class = ["IPFilter", "IPClassifier", "Classifier"][usize::from(choices.byte() % 3)];

@@ -31,13 +31,13 @@ const ROUTER: &str = "
 const OUTSIDE: u8 = 1;
 /// The bytes are the whole packet; its header's checksum is made right.
 const RAW: u8 = 2;
-/// It is UDP; with the next one, a ping; else TCP.
+/// Flag for UDP; with the next one, a ping; otherwise TCP.
 const UDP: u8 = 4;
 const PING: u8 = 8;
 /// Time passes after this packet: seconds, or hours.
 const SECONDS: u8 = 16;
 const HOURS: u8 = 32;
-/// It is a fragment.
+/// Flag for a fragment.
 const FRAGMENT: u8 = 64;
 
 /// Feeds a router.

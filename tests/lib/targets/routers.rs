@@ -1,7 +1,6 @@
-//! Files of routers, one after the other as reloads bring them, and frames for the ports that they share and the links
-//! between them.
+//! Files of routers, one after the other as by reloads, and frames for their shared ports and links.
 //!
-//! A file ends with a line `---`. What is behind the last one are frames: a length and as many bytes.
+//! A file ends with a line `---`. After the last one come frames: a length and as many bytes.
 
 use super::Choices;
 use control::file::{self, Parsed};
@@ -14,7 +13,7 @@ use std::sync::Arc;
 
 const BYTES_MAX: usize = 8 << 10;
 const END: &[u8] = b"\n---\n";
-/// So often a link's ends send what they have received.
+/// Number of rounds in which a link's ends send what they have received.
 const ROUNDS: usize = 3;
 
 /// Feeds a process.
@@ -70,7 +69,7 @@ fn parse(text: &str) -> Parsed {
     parsed
 }
 
-/// What routers get of a file's ports and links, as far as their devices are there.
+/// Routers' ends of a file's ports and links, as far as their devices exist.
 fn ports(process: &Directory, parsed: &Parsed) -> Vec<(Directory, OpenPort)> {
     let mut all = Vec::new();
     let mut open = |router: &str, name: &str| {

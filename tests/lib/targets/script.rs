@@ -1,4 +1,4 @@
-//! Scripts: any text is parsed, and what is right runs to its end or waits.
+//! Scripts: any text is parsed, and valid ones run to their end or wait.
 
 /// Longer texts are only slower.
 const TEXT_BYTES_MAX: usize = 4 << 10;

@@ -2,7 +2,7 @@
 
 use testkit::Bench;
 
-/// Every field, of which some overlap when they are read.
+/// All fields, some of which overlap when they are read.
 const FIELDS: &str = "timestamp ntimestamp first_timestamp ts_sec ts_usec ts_usec1 ip_src ip_dst \
     ip_frag ip_fragoff ip_len ip_proto ip_hl ip_id ip_tos ip_dscp ip_ecn ip_ttl ip_sum ip_opt sport \
     dport tcp_seq tcp_ack tcp_off tcp_flags tcp_opt tcp_ntopt tcp_sack tcp_window tcp_urp udp_len \
