@@ -41,11 +41,11 @@ pub mod ipsec;
 mod limit;
 /// Classes that go by what a Linux kernel says, and the image of that.
 pub mod linux;
-/// How a class gets its manual page.
+/// Manual page of a class.
 mod manual;
 /// Classes of MPLS: labels on and off, and where packets with labels go.
 pub mod mpls;
-/// What ARP and Neighbour Discovery share.
+/// Common part of ARP and Neighbour Discovery.
 mod neighbour;
 /// Arguments that name another element.
 mod peer;
@@ -63,7 +63,7 @@ pub mod script;
 mod service;
 /// Classes that hold traffic to a rate or delay it, and those that drop it early.
 pub mod shape;
-/// How Click writes values.
+/// Click's notation of values.
 mod show;
 /// Classes that exchange packets with other programs over sockets.
 pub mod sockets;
@@ -118,7 +118,7 @@ pub const CLASSES: &[&[Class]] = &[
     vlb::CLASSES,
 ];
 
-/// What Click's configurations may require beside classes: the driver, and what a build of it can leave out.
+/// Packages that Click's configurations may require beside classes: the driver, and optional parts of its build.
 const PACKAGES: &[&str] = &["userlevel", "int64", "ip6", "compact_config"];
 
 /// All of Ashlar's classes.

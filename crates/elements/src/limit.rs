@@ -4,10 +4,10 @@ use crate::prelude::*;
 use engine::publish::{Published, domain};
 use tables::bucket::{Rate, SharedBucket};
 
-/// How many messages may be sent: by one element, or by all of the router together.
+/// Limit of sent messages: of one element, or of the whole router.
 pub(crate) struct Limit {
     bucket: Arc<Bucket>,
-    /// What the element's own bucket was configured with.
+    /// Setting of the element's own bucket.
     own: Option<Setting>,
 }
 

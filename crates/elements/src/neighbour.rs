@@ -1,27 +1,24 @@
-//! What ARP and Neighbour Discovery share: a link's neighbours, and the packets that wait for them.
+//! Neighbours of a link, and the packets that wait for them: the common part of ARP and Neighbour Discovery.
 //!
-//! A [`Link`] is the table of one link's neighbours. All workers share it; it lies in the
-//! element's `Config` and survives reloads ([`Link::inherit`]). A [`Resolver`] is one worker's
-//! part: it lies in the element's state and keeps the packets that wait for an address, bounded per
-//! neighbour and in total. When a bound is met the oldest packet goes, as RFC 1122, 2.3.2.2 and
-//! RFC 4861, 7.2.2 want it.
+//! A [`Link`] is the table of one link's neighbours. All workers share it; it lies in the element's `Config` and
+//! survives reloads ([`Link::inherit`]). A [`Resolver`] is one worker's part: it lies in the element's state and keeps
+//! the packets that wait for an address, bounded per neighbour and in total. When a bound is met the oldest packet
+//! goes, as RFC 1122, 2.3.2.2 and RFC 4861, 7.2.2 want it.
 //!
-//! How an element uses it:
+//! An element uses it so:
 //!
-//! - `configure` makes `Arc<Link<K>>` (`K` is `u32` for IPv4 in host order, `[u8; 16]` for IPv6);
-//!   `inherit` replaces it by `Link::inherit(&config.link, &old.link)`.
-//! - `new` makes `Resolver::new(&config.link, init.workers)`; `take` calls [`Resolver::take`];
-//!   `held` returns [`Resolver::held`].
-//! - On a batch of packets to send: [`Resolver::catch_up`] once, then [`Resolver::find`] for each
-//!   packet; those that get [`Found::Wait`] go to [`Resolver::hold`].
-//! - On an answer: [`Resolver::answered`]; on anything else in which a neighbour names itself:
-//!   [`Resolver::heard`].
-//! - After every batch: [`Resolver::arm`], and in `timer`: [`Resolver::tick`]; then `cx.set_timer`
-//!   to what they return.
+//! - `configure` makes `Arc<Link<K>>` (`K` is `u32` for IPv4 in host order, `[u8; 16]` for IPv6); `inherit` replaces it
+//!   by `Link::inherit(&config.link, &old.link)`.
+//! - `new` makes `Resolver::new(&config.link, init.workers)`; `take` calls [`Resolver::take`]; `held` returns
+//!   [`Resolver::held`].
+//! - For a batch of packets to send: [`Resolver::catch_up`] once, then [`Resolver::find`] for each packet; those that
+//!   get [`Found::Wait`] go to [`Resolver::hold`].
+//! - For an answer: [`Resolver::answered`]; for anything else in which a neighbour names itself: [`Resolver::heard`].
+//! - After every batch: [`Resolver::arm`], and in `timer`: [`Resolver::tick`]; then `cx.set_timer` with the time that
+//!   they return.
 //!
-//! All of them tell what is to be done by [`Event`]s: packets that may leave, questions to send,
-//! packets to give up. The table sees to it that each question is asked by one worker and at most
-//! once per `Timing::retry`.
+//! All of them report [`Event`]s: packets that may leave, questions to send, packets to give up. The table makes sure
+//! that each question is asked by one worker and at most once per `Timing::retry`.
 
 use engine::clock::Time;
 use engine::packet::Packet;
@@ -35,14 +32,14 @@ use wire::EtherAddr;
 
 mod waiting;
 
-/// How often a worker with waiting packets looks whether another one has learnt the address.
+/// Interval at which a worker with waiting packets looks if another one has learnt the address.
 const LOOK: Duration = Duration::from_millis(2);
-/// How often it asks again for what it waits for, and housekeeping goes a step on.
+/// Interval of repeated questions, and of housekeeping steps.
 const STEP: Duration = Duration::from_millis(250);
 /// Buckets of the table that a step goes through.
 const STEP_BUCKETS: usize = 256;
 
-/// What a link's table and its waiting packets may take.
+/// Bounds of a link's table and its waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Neighbours in the table.
@@ -51,7 +48,7 @@ pub(crate) struct Bounds {
     pub(crate) packets: usize,
     /// Packets that wait for one neighbour, on one worker.
     pub(crate) packets_each: usize,
-    /// When too many wait, one in `slim` of the packets goes; `usize::MAX` = only what must.
+    /// When too many wait, one in `slim` of the packets is dropped; `usize::MAX` = only as many as needed.
     pub(crate) slim: usize,
     /// Times of the table.
     pub(crate) timing: Timing,
@@ -71,7 +68,7 @@ pub(crate) struct Link<K> {
     table: OnceLock<Neighbours<K>>,
     /// The latest time that a worker has told, for control, which has no clock of theirs.
     now: AtomicU64,
-    /// When the next step of housekeeping is due, and the bucket where it starts.
+    /// Time of the next step of housekeeping, and the bucket at which it starts.
     step_at: AtomicU64,
     bucket: AtomicUsize,
     /// Packets that wait, and that were given up, on all workers.
@@ -150,8 +147,8 @@ impl<K: Key> Link<K> {
         })
     }
 
-    /// What a reconfigured element goes on with: the old link if its bounds are the same, else a
-    /// new one that has learnt what the old one knew.
+    /// Link of a reconfigured element: the old one if its bounds are the same, otherwise a new one with the old one's
+    /// entries.
     pub(crate) fn inherit(new: &Arc<Link<K>>, old: &Arc<Link<K>>) -> Arc<Link<K>> {
         if new.bounds == old.bounds {
             return Arc::clone(old);
@@ -248,14 +245,14 @@ pub(crate) enum Event<K> {
     Full(Packet),
 }
 
-/// What is known of a packet's neighbour.
+/// Result of finding a packet's neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Its address.
     Known(EtherAddr),
-    /// It was asked for: [`Resolver::hold`] the packet.
+    /// The neighbour was asked for: [`Resolver::hold`] the packet.
     Wait,
-    /// It has not answered, a short time ago.
+    /// The neighbour did not answer, a short time ago.
     Unreachable,
     /// The table has no room for one more neighbour.
     TableFull,
@@ -268,10 +265,10 @@ pub(crate) struct Resolver<K> {
     /// The table's generation up to which nothing that waits has become known.
     seen: u64,
     ask_at: Time,
-    /// When the element's timer is due, as far as this part has set it.
+    /// Time of the element's timer, as far as this part has set it.
     timer_at: Option<Time>,
     keys: Vec<K>,
-    /// What the link was told of packets that wait here.
+    /// Number of packets waiting here, as last reported to the link.
     told: usize,
 }
 
@@ -355,7 +352,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Where to send a packet for `key`. Packets that wait for it leave first.
+    /// Address for a packet to `key`. Packets that wait for it leave first.
     #[inline]
     pub(crate) fn find(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) -> Found {
         let known = match self.link.table().address(key) {
@@ -457,7 +454,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// When to call [`tick`](Self::tick), if that is earlier than was said before.
+    /// Time to call [`tick`](Self::tick), if it is earlier than the last returned one.
     #[inline]
     pub(crate) fn arm(&mut self, now: Time) -> Option<Time> {
         let wanted = self.next_tick(now)?;

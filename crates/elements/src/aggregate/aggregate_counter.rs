@@ -29,7 +29,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-/// What happens when a number is reached.
+/// Actions at a threshold.
 #[derive(Clone, Default)]
 struct Mark {
     stop: Option<u64>,
@@ -61,7 +61,7 @@ pub(super) struct AggregateCounter {
     count: Mark,
 }
 
-/// How a file shows aggregates.
+/// Format of aggregates in a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Binary,
@@ -100,7 +100,7 @@ impl Mark {
 }
 
 impl AggregateCounter {
-    /// How much a packet counts.
+    /// Weight of a packet in the count.
     fn weight(&self, packet: &Packet) -> u64 {
         let cold = packet.cold();
         if !self.config.bytes {

@@ -81,7 +81,7 @@ pub(super) struct AggregateIpFlows {
 const NO_FLOW: u8 = 0;
 const FIN: u8 = 1;
 
-/// What is seen of a packet.
+/// Fields of a packet that identify its flow.
 struct Seen {
     src: u32,
     dst: u32,

@@ -6,13 +6,13 @@ use arguments::units::FromArg;
 use engine::packet::Packet;
 use wire::proto;
 
-/// What a field's place is counted from.
+/// Origin of a field's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     Ip,
     /// The transport header.
     Transp,
-    /// What is behind a TCP or UDP header.
+    /// Bytes after a TCP or UDP header.
     Payload,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Field {
     pub(super) base: Base,
     /// Protocols of packets that have it; empty = all.
     protocols: &'static [u8],
-    /// Where it starts, in bits.
+    /// Offset of the field in bits.
     pub(super) offset: u32,
     /// Its length in bits.
     pub(super) length: u32,
@@ -56,7 +56,7 @@ const FIELDS: &[(&str, &str, u32, u32)] = &[
     ("", "sport", 0, 16), ("", "dport", 16, 16),
 ];
 
-/// Where the fields of a header are counted from, and which packets have it.
+/// Origin of the fields of a header, and protocols of packets that have it.
 fn header(name: &str) -> Option<(Base, &'static [u8])> {
     Some(match name {
         "ip" => (Base::Ip, &[]),
@@ -182,7 +182,7 @@ impl Field {
         Some((value >> behind) as u32 & mask)
     }
 
-    /// How far to shift the value up to where it stands in an address; `None` outside of addresses.
+    /// Shift that moves the value up to its place in an address; `None` outside of addresses.
     pub(super) fn in_address(&self) -> Option<u32> {
         let end = self.offset + self.length;
         let inside = |from: u32| self.offset >= from && end <= from + 32;

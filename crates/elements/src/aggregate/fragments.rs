@@ -30,7 +30,7 @@ struct Held {
 /// Ports of datagrams, and when they were learnt.
 type Ports = Kept<Datagram, ([u16; 2], i64)>;
 
-/// What waits, and ports of datagrams that are under way.
+/// Waiting fragments, and ports of datagrams under way.
 pub(super) struct Fragments {
     /// In the order in which they began.
     queues: Kept<Pair, VecDeque<Held>>,

@@ -36,7 +36,7 @@ const FAN: usize = 256;
 /// Networks of length 32 have no subnets.
 const DEEPEST: u32 = 3;
 const KIB: usize = 1024;
-/// What is used where nothing is said, in KiB.
+/// Default memory in KiB.
 const MEMORY: u32 = 64 << 10;
 
 pub(super) struct Config {
@@ -74,7 +74,7 @@ struct Level {
     until: Time,
 }
 
-/// What has been measured; a handler that wants the time looks at it from outside.
+/// Measured rates; a handler that needs the time reads them from outside.
 struct Measured {
     /// 256 networks each; the first block is the whole address space.
     blocks: Vec<[Network; FAN]>,

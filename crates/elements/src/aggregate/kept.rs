@@ -56,13 +56,13 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         Some(self.entries.value(found.flow))
     }
 
-    /// What a key has, without its being used.
+    /// Value of a key, without counting as a use.
     pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let found = self.entries.find(key)?;
         Some(self.entries.value_mut(found.flow))
     }
 
-    /// What a key has, which is used now.
+    /// Value of a key, counting as a use now.
     #[inline]
     pub(super) fn use_of(&mut self, key: &K) -> Option<&mut V> {
         let found = self.entries.find(key)?;

@@ -48,8 +48,8 @@ fn capacity(args: &mut Args) -> Option<Capacity> {
     args.key_maybe("CAPACITY", "aggregates that it keeps at a time")
 }
 
-/// How many aggregates are kept: a million where nothing is said. Click's driver, which works through files, keeps all that
-/// memory may hold.
+/// Maximum number of aggregates, a million by default. Click's driver, which works through files, keeps as many as
+/// memory holds.
 fn bound(capacity: Option<Capacity>, init: &Init) -> usize {
     let usual = match init.as_click() {
         true => Capacity::MAX,

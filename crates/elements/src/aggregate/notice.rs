@@ -76,7 +76,7 @@ impl Listener {
         }
     }
 
-    /// What has ended since the last call.
+    /// Aggregates that have ended since the last call.
     pub(super) fn hear(&self) -> Vec<u32> {
         std::mem::take(&mut self.list.borrow_mut())
     }

@@ -126,7 +126,7 @@ pub(crate) fn face(init: &Init, name: &str) -> Option<Face<u32>> {
     Some(Face::new(config.link(), config.ether))
 }
 
-/// What leaves a worker's copy: frames, questions, and packets given up.
+/// Output of a worker's copy: frames, questions, and packets given up.
 struct Sender {
     config: Arc<Config>,
     queries: u64,
@@ -134,7 +134,7 @@ struct Sender {
     no_buffer: u64,
     /// Time stamp and VLAN of the packet for which is asked: the query gets them.
     cause: (u64, u16),
-    /// What frames to the neighbour begin with that was found last.
+    /// Ethernet header for the neighbour that was found last.
     header: [u8; ether::LEN],
 }
 
@@ -160,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// What frames to a neighbour begin with.
+    /// Ethernet header for a neighbour.
     fn header(&self, mac: EtherAddr) -> [u8; ether::LEN] {
         ether::header(mac, self.config.ether, ether::IPV4)
     }
@@ -278,7 +278,7 @@ impl Sending<'_, '_> {
         Ok(())
     }
 
-    /// What to do with a packet that does not leave.
+    /// Handles a packet that does not leave as a frame.
     fn keep(&mut self, packet: Packet, verdict: Verdict) {
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         match verdict.reason() {

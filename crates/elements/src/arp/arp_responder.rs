@@ -37,12 +37,12 @@ type Entry = (Prefix4, EtherAddr);
 /// The first entry whose prefix holds an address is its answer.
 type Table = Vec<Entry>;
 
-/// Where a new entry goes.
+/// Place of a new entry.
 #[derive(Clone, Copy)]
 enum Order {
     /// The longest prefix first.
     Longest,
-    /// As in Click: behind all others, but before those at the end whose prefix holds the new entry's address.
+    /// Click's place: behind all others, but before those at the end whose prefix holds the new entry's address.
     Click,
 }
 
@@ -223,7 +223,7 @@ impl Order {
     }
 }
 
-/// Where Click puts a prefix.
+/// Index at which Click inserts a prefix.
 fn click_place(table: &Table, net: Prefix4) -> usize {
     let holds = |(n, _): &&Entry| n.contains(net.addr()) && n.addr() != net.addr();
     table.len() - table.iter().rev().take_while(holds).count()

@@ -88,7 +88,7 @@ impl Element for ArpTable {
 }
 
 impl ArpTable {
-    /// What needs to know the time: no packet comes here to tell it.
+    /// Runs a handler that needs the time, which no packet brings to this element.
     fn now(&self, work: impl FnOnce(&Link<u32>) -> Result<String, String> + 'static) -> Job {
         let config = Arc::clone(&self.0);
         Box::new(move |cx| {

@@ -11,7 +11,7 @@ use wire::EtherAddr;
 const ENTRIES_MAX: usize = 1 << 20;
 const MILLISECOND: u64 = 1_000_000;
 
-/// How neighbours are asked for.
+/// Manner of asking for neighbours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     /// For every packet, ten times within a second and then every two; packets wait as long as the table

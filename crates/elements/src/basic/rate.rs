@@ -7,8 +7,7 @@ const STEP: u64 = 10_000_000;
 /// Weight of a step in the average.
 const WEIGHT: f64 = 1.0 / 16.0;
 
-/// How many events come per second: the average over steps of 10 ms, of which the latest counts
-/// 1/16.
+/// Rate of events per second: an average over steps of 10 ms, of which the latest weighs 1/16.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rate {
     /// Number of the step that is under way.

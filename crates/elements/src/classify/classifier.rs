@@ -73,7 +73,7 @@ impl<'a> Headers<'a> for Data<'a> {
         self.0.data()
     }
 
-    /// That of IPv4 without options, for no pattern counts from the end of it.
+    /// Length of an IPv4 header without options, as no pattern counts from its end.
     #[inline]
     fn header_words(_: &[[u8; 4]]) -> usize {
         HEADER

@@ -43,9 +43,9 @@ struct Trees {
     words: Vec<Word>,
     /// True if they begin with the [`USUAL`] ones: these are read in one go where no options are between.
     usual: bool,
-    /// Where they are in packets.
+    /// Places of the words in packets.
     places: Vec<Place>,
-    /// Where those are that are not read in one go.
+    /// Places of the words that need reads of their own.
     others: Vec<Place>,
     /// The field of the fragment offset and its bits; none if no rule asks for it.
     fragment: (usize, u32),
@@ -55,12 +55,12 @@ struct Trees {
     outcomes: Vec<Outcome>,
 }
 
-/// Where a word lies, in words from the network header on.
+/// Place of a word, in words from the network header.
 #[derive(Clone, Copy)]
 struct Place {
     field: usize,
     at: usize,
-    /// Which bits of the network header's length come on top: all or none.
+    /// Mask for adding the network header's length: all bits or none.
     behind: usize,
 }
 
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-/// What happens to a packet where an outcome is an output: an element's first reason to drop is that there is none.
+/// Verdict for an outcome that is an output. For a missing one, it is the element's first drop reason.
 pub(super) fn verdict(outcome: Outcome) -> Verdict {
     let output = outcome.and_then(|output| u8::try_from(output).ok());
     output.map_or(Verdict::drop(0), Verdict::out)
@@ -113,7 +113,7 @@ impl Compiled {
         }
     }
 
-    /// What becomes of packets, in order, as `say` puts it.
+    /// Outcomes of packets, in order, converted by `say`.
     #[inline]
     pub(super) fn run<'a, H: Headers<'a>, T>(
         &self,
@@ -127,7 +127,7 @@ impl Compiled {
         }
     }
 
-    /// What becomes of a packet where outcomes are outputs, and [what has decided it](Program::run_and_note).
+    /// Verdict for a packet if outcomes are outputs, and [the bytes that decided it](Program::run_and_note).
     #[inline]
     pub(super) fn run_and_note<'a>(
         &self,
@@ -148,18 +148,18 @@ impl Compiled {
     }
 }
 
-/// Where a packet's headers are.
+/// Headers of a packet.
 pub(super) trait Headers<'a>: Copy {
     /// True if words of the transport header have a place that the network header's length tells. Else headers are looked at
     /// one after the other.
     const PLACED: bool = true;
     /// The packet's bytes from the start, or from the network header on.
     fn start(self) -> &'a [u8];
-    /// How many words the network header has, of which these are the first bytes.
+    /// Number of words of the network header, whose first bytes are these.
     fn header_words(words: &[[u8; 4]]) -> usize;
     /// The bytes from each header on.
     fn view(self) -> View<'a>;
-    /// What a program makes of the packet.
+    /// Outcome of a program for the packet.
     #[inline]
     fn run(self, program: &Program) -> Outcome {
         program.run(&self.view())
@@ -246,7 +246,7 @@ impl Trees {
         self.run_one(packet, &mut [0; FIELDS])
     }
 
-    /// What becomes of a packet. All packets write the same fields of the key, which may be used again.
+    /// Outcome for a packet. All packets write the same fields of the key, which may be reused.
     #[inline(always)] // a call would cost what one of the rules does
     fn run_one<'a, H: Headers<'a>>(&self, packet: H, key: &mut Key) -> Outcome {
         if H::PLACED && self.read(packet, key) && !self.is_later_fragment(key) {
@@ -353,7 +353,7 @@ const NEVER: classify::Test = classify::Test {
     hi: 1,
 };
 
-/// What is left to ask of a packet that has all bytes of these words; `None` if nothing like it matches.
+/// Terms that remain for a packet with all bytes of these words; `None` if none of them can match.
 fn whole(terms: &Terms, words: &[Word]) -> Option<Terms> {
     let mut left = Vec::new();
     for &term in terms {

@@ -5,7 +5,7 @@
 
 use std::net::Ipv4Addr;
 
-/// What an offset counts from.
+/// Origin of an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Base {
     /// The start of the packet (Classifier) or the network header (IP patterns).
@@ -17,7 +17,7 @@ pub(super) enum Base {
 }
 
 impl Base {
-    /// What patterns of IPv6 have in the place of the MAC header: what the chain of headers leads to (see
+    /// In patterns of IPv6, the end of the chain of headers in place of the MAC header (see
     /// [`ip6_headers`](super::ip6_headers)).
     pub(super) const CHAIN: Base = Base::Mac;
 }
@@ -186,7 +186,7 @@ impl Expr<Within> {
     }
 }
 
-/// How a field is compared.
+/// Comparison of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Eq,
@@ -206,7 +206,7 @@ pub(super) struct Field {
     pub(super) len: u16,
     /// Bits of the value, right-aligned.
     pub(super) mask: u32,
-    /// How far the value stands to the left in the bytes.
+    /// Distance of the value from the right end of its bytes, in bits.
     pub(super) shift: u32,
 }
 

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rules that may be added while running to those that were configured.
 const MORE: usize = 1024;
-/// What is read of a file of rules; no rule is longer than its file.
+/// Syntax of a rule, for errors.
 const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is `allow`, `deny`, `drop` or an output from 0 to \
     254";
 
@@ -75,7 +75,7 @@ impl Line {
     }
 }
 
-/// As it is read.
+/// Writes the rule in its syntax.
 impl std::fmt::Display for Line {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(name) = &self.name {
@@ -94,7 +94,7 @@ fn is_name(word: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
-/// What packets meet.
+/// Compiled rules for packets.
 struct Filter {
     compiled: Compiled,
     /// By slot; the last two are for packets that no rule matches, and for those that no rule is asked about.
@@ -132,9 +132,9 @@ struct State {
     /// Slots without a rule; the one that was freed first is used first, when no packet meets its old rule any more.
     free: VecDeque<usize>,
     lanes: Vec<Arc<Lane>>,
-    /// What a slot's lanes had counted when the rule got it, or at `reset`.
+    /// Sum of a slot's counts when its rule got it, or at `reset`.
     before: Vec<u64>,
-    /// What the rule of a slot had counted in the configuration before.
+    /// Counts that the rule of a slot had in the previous configuration.
     inherited: Vec<u64>,
 }
 
@@ -203,7 +203,7 @@ impl FilterRules {
         self.outputs
     }
 
-    /// What a copy counts with.
+    /// Counters of a new copy.
     pub(super) fn lane(&self) -> Arc<Lane> {
         let lane = (0..self.slots + 2).map(|_| AtomicU64::new(0)).collect();
         let lane = Arc::new(Lane(lane));
@@ -211,7 +211,7 @@ impl FilterRules {
         lane
     }
 
-    /// What becomes of the packets of a batch, in order, with each counted.
+    /// Verdicts for the packets of a batch, in order, with each counted.
     #[inline]
     pub(super) fn run<'a, H: super::compiled::Headers<'a>>(
         &self,

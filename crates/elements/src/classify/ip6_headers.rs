@@ -1,7 +1,7 @@
-//! What patterns see of an IPv6 packet: its header, the transport header wherever it begins, and what the chain of extension
-//! headers leads to.
+//! Bytes of an IPv6 packet for patterns: its header, the transport header wherever it begins, and the end of the chain
+//! of extension headers.
 //!
-//! The last is four bytes that stand beside the packet ([`Base::CHAIN`]): the transport protocol, then flags. The chain is
+//! The last is four bytes beside the packet ([`Base::CHAIN`]): the transport protocol, then flags. The chain is
 //! followed for as many headers as [`ext::walk`] follows.
 
 use super::compiled::Headers;
@@ -54,7 +54,7 @@ impl<'a> Headers<'a> for Ip6<'a> {
     }
 }
 
-/// What patterns see of the bytes of a packet.
+/// Bytes of a packet for patterns.
 #[inline]
 pub(super) fn view(packet: &[u8]) -> View<'_> {
     let seen = |protocol: u8, flags: u8, transport| {

@@ -47,7 +47,7 @@ use crate::prelude::*;
 use engine::dynamic::{self, DynamicHandlers};
 use std::marker::PhantomData;
 
-/// What makes a class of classifiers.
+/// Constants of a class of classifiers.
 pub(super) trait Kind: Version {
     const CLASS: &'static str;
     const MANUAL: &'static str;

@@ -38,7 +38,7 @@ use std::marker::PhantomData;
 use wire::Ipv4;
 use wire::ipv4::{MF, OFFSET_MASK};
 
-/// What makes a class of filters.
+/// Constants of a class of filters.
 pub(super) trait Kind: Version {
     /// True if a packet hides from rules what its destination will see; see [`hides_header`].
     fn hides_header(packet: &Packet) -> bool;

@@ -254,7 +254,7 @@ impl<'a> Parser<'a> {
         Ok(head)
     }
 
-    /// What `src` or `dst` begins: also `src or dst`.
+    /// Direction that begins with `src` or `dst`; also `src or dst`.
     fn direction(&mut self, first: &str) -> Dir {
         let other = if first == "src" { "dst" } else { "src" };
         match self.tokens {

@@ -1,4 +1,4 @@
-//! What the primitives of IP patterns ask of a packet.
+//! Tests of a packet by the primitives of IP patterns.
 
 use super::expr::{Base, Expr, Field, Op, Within, address_is, bytes_are};
 use super::{ip_names, ip6_headers};
@@ -7,7 +7,7 @@ use arguments::{Kind as Name, Names};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{EtherAddr, Prefix4, Prefix6, proto};
 
-/// Whose packets patterns are about.
+/// IP version of the patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -30,7 +30,7 @@ impl Family {
         }
     }
 
-    /// Where the addresses begin, of the source and of the destination.
+    /// Offsets of the source and destination addresses.
     fn addresses(self) -> [u16; 2] {
         match self {
             Family::V4 => [12, 16],
@@ -81,7 +81,7 @@ fn traffic_class(mask: u32, shift: u32) -> Field {
     }
 }
 
-/// What a primitive looks at.
+/// Kind of a primitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     True,
@@ -171,7 +171,7 @@ impl Kind {
     }
 }
 
-/// Which of two addresses or ports.
+/// Choice between two addresses or ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dir {
     Src,
@@ -205,7 +205,7 @@ impl Head {
     }
 }
 
-/// What is compared with: one number or a range, or an address.
+/// Value for a comparison: one number or a range, or an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Number(u32, u32),
@@ -237,7 +237,7 @@ impl Value {
     }
 }
 
-/// What kind of primitive a word is alone: `www`, `syn`, `10.0.0.0/24`.
+/// Kind of primitive of a single word: `www`, `syn`, `10.0.0.0/24`.
 pub(super) fn guess(word: &str, head: &Head, names: &Names, family: Family) -> Option<Kind> {
     let tcp = head.proto.is_none_or(|p| p == proto::TCP);
     let is = |kind| value(Some(kind), word, head, names, family).is_ok();
@@ -410,7 +410,7 @@ impl Primitive {
         }
     }
 
-    /// What it asks of the packet.
+    /// Test of the packet.
     pub(super) fn expr(&self, family: Family) -> Result<Expr<Within>, String> {
         let Head {
             kind,
@@ -456,7 +456,7 @@ impl Primitive {
         Ok(Expr::all([protocol, fragment, self.own(kind, family)?]))
     }
 
-    /// What it asks beside protocol and fragment.
+    /// Test beside protocol and fragment.
     fn own(&self, kind: Kind, family: Family) -> Result<Expr<Within>, String> {
         let (fragments, ecn) = (family.fragment(), family.ecn());
         Ok(match (kind, self.value) {

@@ -13,8 +13,7 @@ use super::test::{Test, lower};
 use std::collections::HashMap;
 use std::fmt;
 
-/// What becomes of a packet: what the rule says that is the first to match, an output or a rule's number, or (`None`)
-/// nothing.
+/// Outcome for a packet: that of the first matching rule, an output or a rule's number; or `None`.
 pub(super) type Outcome = Option<u32>;
 
 /// A pattern and what happens to the packets that it is the first to match.
@@ -25,14 +24,14 @@ fn lowered(rules: &[Rule<Within>]) -> Vec<Rule<Test>> {
     rules.iter().map(|(o, e)| (*o, lower(e))).collect()
 }
 
-/// Where a decision leads: to the step of this number, or, behind all steps, to an outcome.
+/// Target of a decision: the step of this number or, beyond all steps, an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Next(u32);
 
 impl Next {
     /// No program has so many steps.
     const END: u32 = 1 << 31;
-    /// As an outcome: none.
+    /// Mark of an end without outcome.
     const NONE: u32 = 1 << 30;
 
     fn step(at: usize) -> Next {
@@ -48,7 +47,7 @@ impl Next {
         self.0 >= Next::END
     }
 
-    /// What an end says.
+    /// Outcome of an end.
     #[inline]
     fn outcome(self) -> Outcome {
         (self.0 & Next::NONE == 0).then_some(self.0 & !Next::END)
@@ -196,14 +195,14 @@ impl Program {
         ends.any(|end| end == Next::end(outcome))
     }
 
-    /// What becomes of a packet.
+    /// Outcome for a packet.
     #[inline]
     pub(super) fn run(&self, view: &View) -> Outcome {
         self.run_on(|base| view.from(base))
     }
 
-    /// As [`run`](Self::run), where no pattern speaks of other bytes than these. And, if nothing but four of them
-    /// has decided, these four and where they lie.
+    /// Like [`run`](Self::run), if no pattern uses other bytes than these. If only four of them have decided, returns
+    /// these and their offset.
     #[inline]
     pub(super) fn run_and_note(&self, bytes: &[u8]) -> (Outcome, Option<(u16, [u8; 4])>) {
         let (mut next, first) = (self.first, self.steps.get(self.first.0 as usize));
@@ -221,7 +220,7 @@ impl Program {
         (next.outcome(), word)
     }
 
-    /// As [`run`](Self::run), of a packet whose bytes `from` gives.
+    /// Like [`run`](Self::run), for a packet whose bytes `from` returns.
     #[inline]
     pub(super) fn run_on<'a>(&self, from: impl Fn(Base) -> &'a [u8]) -> Outcome {
         let mut next = self.first;
@@ -237,7 +236,7 @@ impl Program {
 }
 
 impl Next {
-    /// As Click prints it; `output` says what an outcome is to the outside.
+    /// Click's notation; `output` maps outcomes to outputs.
     fn show(self, output: &dyn Fn(u32) -> Option<u8>) -> String {
         match (self.is_end(), self.outcome()) {
             (false, _) => format!("step {}", self.0),
@@ -250,12 +249,12 @@ impl Next {
 }
 
 impl Program {
-    /// As Click prints it, where offsets are from the packet's start.
+    /// Click's notation, with offsets from the packet's start.
     pub(super) fn show(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
         self.show_from([0; 3], output)
     }
 
-    /// As Click prints it, where offsets are from the network header (at 256), the transport header (at 512) and the MAC
+    /// Click's notation, with offsets from the network header (at 256), the transport header (at 512) and the MAC
     /// header (at 0).
     pub(super) fn show_ip(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
         self.show_from([256, 512, 0], output)
@@ -278,7 +277,7 @@ impl Program {
     }
 }
 
-/// Where outcomes are outputs.
+/// Writes a program whose outcomes are outputs.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.show(&|outcome| u8::try_from(outcome).ok()))

@@ -12,7 +12,7 @@ pub(super) enum Term {
         lo: u32,
         hi: u32,
     },
-    /// How many bytes the packet has from a base on.
+    /// Bounds of the number of bytes that the packet has from a base on.
     Bytes { base: Base, lo: u32, hi: u32 },
 }
 

@@ -43,7 +43,7 @@ impl Test {
         }
     }
 
-    /// What `answer` to `asked` leaves of this test.
+    /// Remaining test after `answer` to `asked`.
     pub(super) fn after(self, asked: Test, answer: bool) -> Expr<Test> {
         if self == asked {
             return if answer { Expr::TRUE } else { Expr::FALSE };

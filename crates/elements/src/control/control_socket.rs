@@ -54,7 +54,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(60);
 /// Clients at a time.
 const CLIENTS_MAX: usize = 32;
-/// What others are told.
+/// Answer to further clients.
 const FULL: &[u8] = b"Click::ControlSocket/1.3\r\n500 Too many connections\r\n";
 /// While answers wait for room, how often to look for it.
 const ROOM: Duration = Duration::from_millis(5);

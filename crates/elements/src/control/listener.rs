@@ -13,7 +13,7 @@ const WAITING: i32 = 128;
 /// Ports tried behind `PORT+`.
 const PORTS_MAX: u16 = 100;
 
-/// Where to listen.
+/// Address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     /// An address of this host and a TCP port; `true`: or one of the next.

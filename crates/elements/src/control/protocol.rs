@@ -1,13 +1,13 @@
 //! The protocol of Click's control sockets, version 1.3: bytes to commands, answers to bytes.
 
-/// What the server says first.
+/// Greeting of the server.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// Longest line, and largest data of a command, in bytes.
 const LINE_MAX: usize = 1 << 20;
 const DATA_MAX: usize = 16 << 20;
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Read a handler, with what follows its name.
@@ -29,7 +29,7 @@ pub(super) enum Command {
 #[derive(Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    /// Where what has not been taken begins.
+    /// Start of the bytes not taken yet.
     start: usize,
     /// The end of a line is looked for from here on.
     seen: usize,
@@ -50,7 +50,7 @@ struct Begun {
     until: Until,
 }
 
-/// Where a command's data end.
+/// End of a command's data.
 enum Until {
     /// After so many bytes.
     Length(usize),
@@ -62,7 +62,7 @@ enum Until {
 struct Line {
     end: usize,
     next: usize,
-    /// It ended in a carriage return, and nothing behind it has come.
+    /// True if the line ended in a carriage return, and nothing has come after it.
     open: bool,
 }
 
@@ -282,7 +282,7 @@ pub(super) fn data(text: &str, data: &str) -> Vec<u8> {
     out
 }
 
-/// What is understood of input that comes in these pieces, for tests on any bytes.
+/// Commands in input that comes in these pieces, for tests on any bytes.
 pub fn understood<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let (mut input, mut all) = (Input::default(), Vec::new());
     for piece in pieces {

@@ -16,7 +16,7 @@ const COMMANDS_MAX: usize = 32;
 /// A client that takes nothing of an answer for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a control socket allows.
+/// Permissions of a control socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules {
     /// True if handlers may only be read.
@@ -28,7 +28,7 @@ pub(super) struct Rules {
 /// A client.
 pub(super) struct Session {
     stream: Stream,
-    /// Who it is, for people.
+    /// Address of the client, for people.
     pub(super) from: String,
     input: Input,
     output: Vec<u8>,
@@ -39,9 +39,9 @@ pub(super) struct Session {
     waits: bool,
     /// The client has said all, or is gone.
     ended: bool,
-    /// When the client last took a part of what waits for it.
+    /// Last time at which the client took a part of its waiting output.
     took: Time,
-    /// When it last said something.
+    /// Last time of input from the client.
     heard: Time,
 }
 

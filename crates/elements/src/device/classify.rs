@@ -53,7 +53,7 @@ const MODES: [Mode; 5] = [
 /// A mistake, and what to do about it.
 type Wrong = (String, String);
 
-/// What a port can do by itself.
+/// Classification that a port can do by itself.
 pub(super) struct OfPort {
     /// The key of its hash.
     pub(super) key: Option<String>,
@@ -64,7 +64,7 @@ pub(super) struct OfPort {
     pub(super) table: String,
 }
 
-/// What CLASSIFY says.
+/// Value of CLASSIFY.
 pub(super) struct Classify {
     mode: &'static Mode,
     /// Arguments of the mode by place.
@@ -127,7 +127,7 @@ impl Classify {
         })
     }
 
-    /// What a port can do by itself of a text of CLASSIFY.
+    /// Classification that a port can do by itself for a text of CLASSIFY.
     pub(super) fn of_port(text: &str) -> Option<OfPort> {
         let asked = Classify::parse(&lang::args::unquoted_words(text)).ok()?;
         let key = asked.key("KEY").unwrap_or("symmetric");

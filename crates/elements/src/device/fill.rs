@@ -1,5 +1,4 @@
-//! How full the queues of a port are. The balancer reads it: if a queue fills, a worker behind it is
-//! overloaded.
+//! Fill levels of a port's queues. The balancer reads them: if a queue fills, a worker behind it is overloaded.
 
 use super::rx_queues::Queues;
 use crate::prelude::*;
@@ -11,7 +10,8 @@ const OFTEN: Duration = Duration::from_millis(1);
 /// Quarters of a queue from which on it is worth telling.
 const QUARTER: u32 = 1;
 
-/// Who has had a queue as full as that for so long, without a moment in which it was less, has too much to do.
+/// Time for which a queue must be that full, without a moment in which it is less, until its worker counts as
+/// overloaded.
 const LONG: Duration = Duration::from_millis(100);
 
 /// Looks at the queues of one worker.

@@ -67,14 +67,14 @@ pub(crate) struct Config {
     pub(super) burst: Option<usize>,
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
-    /// What the port can do of CLASSIFY by itself. The elements that do the rest are put in before the plan is made.
+    /// Part of CLASSIFY that the port can do by itself. Elements for the rest are put in before the plan is made.
     pub(super) rss: Option<Arc<Rss>>,
     /// True if packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
     /// True if the port is polled less while all that it brings is lost.
     pub(super) yields: bool,
     pub(super) owners: Arc<Owners>,
-    /// Which frames pass; else all.
+    /// Filter of frames; `None` for all.
     pub(super) only: Option<Only>,
 }
 
@@ -108,7 +108,7 @@ impl PortTable for Config {
     }
 }
 
-/// What FromDevice and FromDPDKDevice differ in: their arguments.
+/// Difference between FromDevice and FromDPDKDevice: their arguments.
 pub(crate) trait Style: 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
@@ -194,10 +194,10 @@ pub(crate) struct FromDevice<S = Click> {
     timestamp: bool,
     /// Nobody looks at annotations, and none are noted.
     bare: bool,
-    /// What is behind takes super-frames.
+    /// True if elements downstream take super-frames.
     whole: bool,
     only: Option<Only>,
-    /// What a poll brings; empty between polls.
+    /// Batch of a poll; empty between polls.
     batch: Batch,
     count: u64,
     bytes: u64,

@@ -46,7 +46,7 @@ pub(crate) struct Config {
     mtu: usize,
 }
 
-/// What KernelTun and KernelTap differ in.
+/// Difference between KernelTun and KernelTap.
 pub(crate) trait Style: 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;

@@ -8,7 +8,7 @@ const NOT_IP: u8 = 0;
 const OTHER_PROTOCOL: u8 = 1;
 pub(super) const DROPS: &[&str] = &["not_ip", "other_protocol"];
 
-/// What is asked of frames.
+/// Conditions on frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Only {
     /// IPv4 packets, whose headers are then marked.
@@ -18,7 +18,7 @@ pub(crate) struct Only {
 }
 
 impl Only {
-    /// What is asked, if anything is.
+    /// Conditions, if there are any.
     pub(super) fn new(ip: bool, protocol: Option<u16>) -> Option<Only> {
         (ip || protocol.is_some()).then_some(Only { ip, protocol })
     }

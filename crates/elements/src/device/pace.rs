@@ -1,9 +1,9 @@
-//! How often to poll a port whose packets are lost anyway (VR7).
+//! Polling interval of a port whose packets are lost anyway (VR7).
 //!
-//! If many packets of a port find an output full, and none go elsewhere, the time between two polls of the port
-//! grows until it receives about as many packets as the output takes. The excess is lost in the port, where a
-//! loss costs nothing. A packet that goes elsewhere ends this for at least a second. So other outputs lose
-//! nothing, and neither does an output that is full only at times.
+//! If many packets of a port find an output full, and none go elsewhere, the time between two polls of the port grows
+//! until it receives about as many packets as the output takes. The excess is lost in the port, where a loss costs
+//! nothing. A packet that goes elsewhere ends this for at least a second. So other outputs lose nothing, and neither
+//! does an output that is full only at times.
 
 use engine::clock::Time;
 use engine::external::Fate;
@@ -13,10 +13,10 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_micros(20);
 /// The longest rest: so long a packet that goes elsewhere may have to wait.
 const LONGEST: Duration = Duration::from_millis(10);
-/// How long everything must have been for full outputs before the port rests.
+/// Time for which all packets must have been for full outputs before the port rests.
 const SURE: Duration = Duration::from_secs(1);
 
-/// When a port rests.
+/// State of a port's rest.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     rest: Duration,
@@ -51,7 +51,7 @@ impl Pace {
         Some(until)
     }
 
-    /// What came of the last run, in which `came` packets were received.
+    /// Handles the result of the last run, in which `came` packets were received.
     pub(super) fn hear(&mut self, came: u64, fate: Fate, now: Time) {
         if came == 0 {
             return;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use steer::{Assigned, Astray, Table, Tables};
 
-/// What a port can do of its CLASSIFY.
+/// Part of CLASSIFY that a port can do.
 pub(crate) struct Rss {
     /// The key of the hash.
     key: Option<Arc<Shared>>,
@@ -25,7 +25,7 @@ pub(crate) struct Rss {
     copies: Mutex<Copies>,
 }
 
-/// What is known of the copies of the receiver.
+/// State of the receiver's copies.
 #[derive(Default)]
 struct Copies {
     port: Option<Arc<dyn Port>>,
@@ -36,9 +36,9 @@ struct Copies {
     key: Option<[u8; 40]>,
     /// Entries of its table then; `None` if it does not tell.
     entries: Option<usize>,
-    /// How the last attempt to have it hash has ended.
+    /// Result of the last attempt to set its hash.
     done: Option<Result<(), String>>,
-    /// It does rules.
+    /// True if the port applies rules.
     directs: bool,
 }
 
@@ -253,7 +253,7 @@ impl Rss {
         directed.is_none_or(|directed| directed.waiting == 0)
     }
 
-    /// How far the port does it.
+    /// Description of the port's progress.
     pub(super) fn show(&self) -> String {
         let copies = self.lock();
         let entries = || {

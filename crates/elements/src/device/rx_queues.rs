@@ -17,7 +17,7 @@ use steer::RxQueues;
 const ROOM: usize = 4096;
 const BURST: usize = 64;
 
-/// Which worker has which queue; what the copies share.
+/// Owners of the queues, shared by the copies.
 #[derive(Default)]
 pub(super) struct Owners(Mutex<BTreeMap<usize, usize>>);
 
@@ -65,21 +65,21 @@ struct Owned {
     /// Somebody wakes this worker when packets come.
     wakes: bool,
     state: State,
-    /// What has come and waits here, before all that is in the queue.
+    /// Packets kept here, before all that are in the queue.
     kept: Option<(Tail<Packet>, Kept)>,
 }
 
-/// What is asked of a queue.
+/// State of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Polled,
-    /// It is not polled: it is to go to another worker.
+    /// Not polled: it is to go to another worker.
     Held,
-    /// It is polled, and has still to deliver so many packets of those that waited when somebody asked.
+    /// Polled, and still to deliver this number of the packets that waited at the request.
     Draining(usize),
-    /// What comes waits here, as far as there is room.
+    /// Packets are kept here, as far as there is room.
     Keeping,
-    /// What has waited here goes first.
+    /// Kept packets go first.
     Giving,
 }
 
@@ -270,7 +270,7 @@ impl Queues {
         received
     }
 
-    /// How full the fullest of its queues is, of those that tell.
+    /// Fill level of the fullest queue, among those that tell.
     pub(super) fn fill(&self) -> f64 {
         let queues = self.queues.iter().filter_map(|q| q.queue.as_ref()?.fill());
         queues.fold(0.0, f64::max)

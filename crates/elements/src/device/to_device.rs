@@ -40,7 +40,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 const FULL: usize = 0;
-/// How soon a port that was busy is tried again.
+/// Delay before a busy port is tried again.
 const AGAIN: Duration = Duration::from_micros(20);
 /// The bits of a mark that an input has.
 const HALF: u32 = usize::BITS / 2;
@@ -54,7 +54,7 @@ pub(crate) struct Config {
     pub(super) descriptors: usize,
 }
 
-/// What ToDevice and ToDPDKDevice differ in: their arguments.
+/// Difference between ToDevice and ToDPDKDevice: their arguments.
 pub(crate) trait Style: 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
@@ -116,12 +116,12 @@ pub(crate) struct ToDevice<S = Click> {
     /// Super-frames may come.
     whole: bool,
     waiting: Batch,
-    /// How many of them, the first, have come by the second input.
+    /// Number of these, at the front, from the second input.
     ahead: usize,
     /// One burst of those, where more than one wait.
     part: Batch,
     count: u64,
-    /// Those of them that had come by the second input.
+    /// Number of these from the second input.
     preceded: u64,
     bytes: u64,
     busy: u64,
@@ -153,8 +153,8 @@ impl<S> ToDevice<S> {
         all
     }
 
-    /// What comes by the second input goes behind what came by it before, and before all else. It waits for no burst to
-    /// fill, and what waits goes with it.
+    /// Puts packets of the second input behind earlier ones of it, and before all others. They wait for no full burst,
+    /// and waiting packets go with them.
     #[inline(never)]
     fn precede(&mut self, batch: &mut Batch, cx: &mut Cx) {
         self.note(batch, cx);
@@ -511,7 +511,8 @@ mod tests {
         }
     }
 
-    /// What is sent of both and of the second input each time, and whether what waited first is past.
+    /// Counts after each flush: sent packets, those of the second input, and true if the packets that waited at first
+    /// have left.
     fn sent(out: &mut ToDevice<Click>, times: usize) -> Vec<(u64, u64, bool)> {
         let mark = out.mark();
         let each = (0..times).map(|_| {

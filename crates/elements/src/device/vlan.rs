@@ -40,7 +40,8 @@ pub fn carrier(device: &str, is_device: impl Fn(&str) -> bool) -> &str {
 /// Tags that frames of sub-interfaces have at most.
 const TAGS_MAX: usize = 2;
 
-/// What the names of elements end with that [`rewrite`] adds: of a port's VLANSplit, and before an input of a sender.
+/// Suffixes of the names of elements that [`rewrite`] adds: a port's VLANSplit, and the element before an input of a
+/// sender.
 const SPLIT: &str = "/vlans";
 const ENCAP: &str = "/vlan";
 /// The same of an outer tag, of two.
@@ -174,7 +175,7 @@ pub(super) fn add(
     router.elements.len() - 1
 }
 
-/// What was sent to an input of `sender` is tagged before.
+/// Inserts an element that tags packets for an input of `sender`.
 fn encapsulate(
     router: &mut Router,
     (sender, range): (usize, std::ops::Range<usize>),

@@ -1,10 +1,10 @@
-//! How the bytes of a packet are shown: in hexadecimal digits, as characters, or not.
+//! Output of a packet's bytes: in hexadecimal digits, as characters, or not at all.
 
 use arguments::units::FromArg;
 use arguments::{Args, Names};
 use std::io::Write as _;
 
-/// How bytes are shown.
+/// Form of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     None,

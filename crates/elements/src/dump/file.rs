@@ -37,7 +37,7 @@ impl Drop for Unpacker {
     }
 }
 
-/// What went wrong, in the words of the system, without its number.
+/// System's text for an error, without its number.
 pub(crate) fn reason(e: &io::Error) -> String {
     let text = e.to_string();
     match text.split_once(" (os error") {

@@ -66,7 +66,7 @@ pub(super) struct FromDump {
     window: Window,
     frame: Vec<u8>,
     count: u64,
-    /// Where the record of the last packet starts.
+    /// Start of the last packet's record.
     packet_at: u64,
 }
 

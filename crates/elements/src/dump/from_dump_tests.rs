@@ -20,7 +20,7 @@ fn capture(name: &str, options: &str) -> PathBuf {
     file
 }
 
-/// What a FromDump with some options emits: identifications and lengths.
+/// Packets of a FromDump with some options: identifications and lengths.
 fn ids(file: &Path, options: &str) -> Vec<u8> {
     let text = format!("FromDump({}{options}) -> out :: Collect", file.display());
     let mut bench = Bench::strict(crate::CLASSES, &text);

@@ -26,7 +26,7 @@ fn tempfile(name: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("ashlar-{}-{test}-{name}", std::process::id()))
 }
 
-/// What goes in comes out, where the fields say all.
+/// Checks that lines with complete fields come out as they went in.
 fn same(fields: &str, lines: &str) {
     let dump = format!("!data {fields}\n{lines}");
     assert_eq!(through(&dump, "", "", fields), lines);

@@ -1,6 +1,6 @@
 use testkit::Bench;
 
-/// What IPPrint writes about the packets of a dump, without timestamps.
+/// Lines of IPPrint about the packets of a dump, without timestamps.
 fn lines(dump: &str, options: &str) -> String {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("test").replace("::", "-");

@@ -2,7 +2,7 @@
 
 use engine::packet::Packet;
 
-/// What frames start with.
+/// Link type of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Encap(u16);
 
@@ -52,7 +52,7 @@ impl Encap {
         row.map_or_else(|| self.0.to_string(), |row| row.0.to_owned())
     }
 
-    /// Where the IPv4 packet starts in a frame, in bytes; `None` if the frame holds none.
+    /// Offset of the IPv4 packet in a frame, in bytes; `None` if the frame holds none.
     pub(crate) fn ip_at(self, frame: &[u8]) -> Option<usize> {
         let short = |at: usize| {
             let bytes = frame.get(at..at + 2)?;

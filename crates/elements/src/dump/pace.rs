@@ -1,4 +1,4 @@
-//! When packets of a file leave: with the delays between their timestamps, and with a probability.
+//! Times at which packets of a file leave: with the delays between their timestamps, and with a probability.
 
 use arguments::Args;
 use engine::Cx;
@@ -20,7 +20,7 @@ impl Pace {
         self.offset = None;
     }
 
-    /// When a packet is due, if that is not yet; the first one is due at once.
+    /// Due time of a packet, if that is later than now; the first one is due at once.
     pub(super) fn wait(&mut self, packet: &Packet, now: Time) -> Option<Time> {
         let stamp = packet.cold().timestamp as i64;
         let now_nanos = now.0 as i64;

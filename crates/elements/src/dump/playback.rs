@@ -1,10 +1,10 @@
-//! What the elements do alike that give the packets of a file, one after the other: pushed by a task or
-//! asked for, now or when they are due, while they are active.
+//! Common part of elements that play the packets of a file, one after the other: pushed by a task or pulled, at once or
+//! when they are due, while they are active.
 
 use super::pace::{Pace, Sample};
 use crate::prelude::*;
 
-/// What there is to send.
+/// Next packet to send.
 pub(super) enum Next {
     Packet(Packet),
     /// A packet, later: the timer is set.
@@ -33,7 +33,7 @@ impl Manner {
     }
 }
 
-/// How far the packets of a file have got.
+/// Progress of playing a file.
 pub(super) struct Playback {
     pub(super) manner: Manner,
     pub(super) active: bool,

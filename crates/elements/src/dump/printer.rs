@@ -1,4 +1,4 @@
-//! What the classes that write lines about packets have in common: one element over a family of classes.
+//! Common part of classes that write lines about packets: one element over a family of classes.
 
 use super::summary::{Stamp, record};
 use super::talk::{Talk, Target};

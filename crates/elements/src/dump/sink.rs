@@ -1,4 +1,4 @@
-//! What the elements do alike that write packets to a file and let them pass, or end.
+//! Common part of elements that write packets to a file and pass them on, or end them.
 
 use super::file::{Output, complain, reason};
 use crate::prelude::*;

@@ -5,7 +5,7 @@ use arguments::Args;
 use engine::port::Slot;
 use std::io::Write as _;
 
-/// Where lines go, as configured.
+/// Destination of lines, as configured.
 #[derive(Default)]
 pub(super) struct Target {
     file: Option<String>,
@@ -29,7 +29,7 @@ impl Target {
         Ok(())
     }
 
-    /// What an element writes to.
+    /// Writer of an element.
     pub(super) fn talk(&self) -> Talk {
         Talk {
             file: self.opened.take(),
@@ -38,7 +38,7 @@ impl Target {
     }
 }
 
-/// Where lines go, and the line that is being made.
+/// Destination of lines, and the line in progress.
 pub(super) struct Talk {
     file: Option<Output>,
     pub(super) line: Vec<u8>,

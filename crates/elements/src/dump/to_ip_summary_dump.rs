@@ -64,7 +64,7 @@ pub(super) struct Config {
 pub(super) struct ToIpSummaryDump {
     config: Arc<Config>,
     sink: Sink,
-    /// What was formatted and is not written yet.
+    /// Formatted text that is not written yet.
     buffer: Vec<u8>,
 }
 

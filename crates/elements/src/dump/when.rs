@@ -92,7 +92,7 @@ pub(crate) struct Window {
     pub(crate) from_first_inside: bool,
 }
 
-/// Where a packet lies.
+/// Position relative to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Before,
@@ -164,7 +164,7 @@ impl Window {
         }
     }
 
-    /// Where a timestamp lies. The first one fixes what is relative to it.
+    /// Position of a timestamp. The first one fixes the bounds relative to it.
     pub(crate) fn place(&mut self, stamp: i64) -> Place {
         for edge in [&mut self.start, &mut self.end] {
             if let Edge::AfterFirst(span) = *edge {

@@ -40,7 +40,7 @@ pub(super) struct Config {
     capacity: usize,
 }
 
-/// Where a station was heard last, and when.
+/// Port and time at which a station was heard last.
 #[derive(Clone, Copy)]
 struct Heard {
     port: usize,
@@ -51,7 +51,7 @@ pub(super) struct EtherSwitch {
     config: Config,
     outputs: usize,
     stations: HashMap<EtherAddr, Heard>,
-    /// When a full table may be searched again.
+    /// Earliest time of the next search in a full table.
     sweep_at: Time,
     now: Time,
     not_learnt: u64,
@@ -198,7 +198,7 @@ mod tests {
         [&address(to)[..], &address(from), &[8, 0, 1, 2]].concat()
     }
 
-    /// How many frames left by each port when one came.
+    /// Number of frames that left by each port when one came.
     fn ways(bench: &mut Bench, input: usize, to: u8, from: u8) -> [usize; 3] {
         bench.push_at("s", input, &[frame(to, from)]);
         ["p0", "p1", "p2"].map(|out| bench.take(out).len())

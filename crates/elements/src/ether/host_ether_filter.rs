@@ -29,7 +29,7 @@ const FILTERED: u8 = 1;
 #[derive(Clone, Copy)]
 pub(crate) struct HostEtherFilter {
     ether: EtherAddr,
-    /// As [`destination`] has it.
+    /// Station in the form of [`destination`].
     station: u64,
     drop_own: bool,
     drop_other: bool,

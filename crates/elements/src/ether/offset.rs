@@ -1,4 +1,4 @@
-//! Where in a frame an Ethernet address stands.
+//! Offsets of Ethernet addresses in a frame.
 
 use arguments::Names;
 use arguments::units::FromArg;

@@ -5,7 +5,7 @@ use arguments::{Args, Names};
 use engine::packet::Packet;
 use wire::vlan;
 
-/// Where a packet's tag comes from.
+/// Source of a packet's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tci {
     /// The VLAN_TCI annotation.
@@ -46,7 +46,7 @@ impl Tci {
 
 /// The bits of a tag that hold the identifier.
 pub(super) const ID: u16 = 0x0fff;
-/// Those that hold the priority.
+/// Bits of the priority.
 pub(super) const PCP: u16 = 0xe000;
 
 impl FromArg for Tci {

@@ -51,7 +51,7 @@ pub(super) struct DpsEncap {
 }
 
 impl DpsEncap {
-    /// What a packet says that leaves at `now`; `None` if that is too early.
+    /// State that a packet carries if it leaves at `now`; `None` if that is too early.
     #[inline]
     fn state(&mut self, packet: &Packet, now: u64) -> Option<(u32, u64)> {
         let cold = packet.cold();

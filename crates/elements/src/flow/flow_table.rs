@@ -65,13 +65,13 @@ use tables::guarantee::{Grant, Link};
 
 const EXCESS: u8 = 0;
 const NO_PORT: u8 = 1;
-/// As a port: not connected, so that packets are dropped.
+/// Port number of an unconnected output: packets are dropped.
 const NOWHERE: u8 = u8::MAX;
-/// How often flows are looked at whether they have ended, and how many.
+/// Interval of looking for ended flows, and number of flows per look.
 const STEP: Duration = Duration::from_millis(100);
 const STEP_FLOWS: usize = 4096;
 
-/// How many flows were refused, and why.
+/// Number of refused flows by reason.
 #[derive(Default)]
 struct Refused {
     rate: AtomicU64,
@@ -84,7 +84,7 @@ pub(super) struct Config {
     /// Made when somebody asks: a configuration that is only looked at, or that a running one's flows move to, needs none.
     records: OnceLock<Arc<Records>>,
     link: Option<Link>,
-    /// What of each link is not for flows of this table, in bytes a second.
+    /// Part of each link that is not for flows of this table, in bytes a second.
     withheld: u64,
     overhead: u64,
     police: bool,
@@ -93,7 +93,7 @@ pub(super) struct Config {
     other: u8,
     /// Outputs of the running element; 0 until it runs.
     outputs: AtomicUsize,
-    /// What is reserved of the link of each output, in bytes a second.
+    /// Reserved rate of each output's link, in bytes a second.
     reserved: Arc<Mutex<BTreeMap<u8, u64>>>,
     refused: Arc<Refused>,
 }

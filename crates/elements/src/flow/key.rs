@@ -1,4 +1,4 @@
-//! What tells flows apart: a tag in the packet, or addresses, ports and protocol.
+//! Keys of flows: a tag in the packet, or addresses, ports and protocol.
 
 use arguments::Names;
 use arguments::units::FromArg;
@@ -11,7 +11,7 @@ use wire::{FlowKey, Ipv4, Ipv6, flow::Flow, ipv4, ipv6, proto};
 /// Numbers that the annotation may have.
 const ANNO_MAX: u32 = (1 << 20) - 1;
 
-/// By what flows are told.
+/// Kind of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// Addresses, ports and protocol of an IP packet.
@@ -56,7 +56,7 @@ impl FromArg for By {
     }
 }
 
-/// What a flow is told by.
+/// Key of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     Tag(u32),
@@ -187,7 +187,7 @@ pub(super) fn of_flow(flow: &FlowKey) -> Key {
 }
 
 impl Id {
-    /// As it is written.
+    /// Text form.
     pub(super) fn show(&self) -> String {
         let key = match self {
             Id::Tag(tag) => return tag.to_string(),

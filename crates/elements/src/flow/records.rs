@@ -20,11 +20,11 @@ use wire::FlowKey;
 
 use super::wish::Wish;
 
-/// How long control waits for workers, and how often it looks.
+/// Time that control waits for workers, and interval of its looks.
 const PATIENCE: Duration = Duration::from_millis(100);
 const TURN: Duration = Duration::from_micros(50);
 
-/// What a worker knows of a flow. Words of settings are 0 where there is none.
+/// A worker's record of a flow. Words of absent settings are 0.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Record {
@@ -36,25 +36,25 @@ pub(super) struct Record {
     depth: AtomicU64,
     /// Time of the longest packet at the rate that is reserved, in nanoseconds.
     hop: AtomicU64,
-    /// When all of it will have left at the reserved rate.
+    /// Time at which all packets will have left at the reserved rate.
     finish: Finish,
-    /// When its bucket will be full.
+    /// Time at which its bucket will be full.
     full: Finish,
-    /// When a packet of it came, to a second or so.
+    /// Time of its last packet, to a second or so.
     pub(super) used: AtomicU64,
     pub(super) packets: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) excess: AtomicU64,
 }
 
-/// What is to be done with a packet of a flow.
+/// Treatment of a flow's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
-    /// It leaves by a port.
+    /// Leaves by a port.
     Send(u8),
-    /// It leaves by a port, by a deadline; and by how much that goes on at each hop.
+    /// Leaves by a port, by a deadline that advances by the last value at each hop.
     Guaranteed(u8, u64, u32),
-    /// It is more than the flow said.
+    /// Exceeds the flow's own bound.
     Excess,
 }
 
@@ -109,17 +109,17 @@ impl Record {
     }
 }
 
-/// What control knows of a flow.
+/// Control's record of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) id: Id,
     pub(super) wish: Wish,
     pub(super) grant: Option<Grant>,
-    /// When it was set up by the workers' clock; `None` until they have told the time.
+    /// Time of set-up by the workers' clock; `None` until they have told the time.
     pub(super) since: Option<u64>,
 }
 
-/// How records are found.
+/// Index of records.
 enum Index {
     /// By tag: a record's number and 1.
     Tags(Box<[AtomicU32]>),
@@ -134,9 +134,9 @@ pub(super) struct Writer {
     free: Vec<u32>,
     /// The first record that was never used.
     fresh: u32,
-    /// What workers may still look at.
+    /// Records that workers may still use.
     limbo: VecDeque<(Epoch, Vec<u32>, Vec<u32>)>,
-    /// Where expiry goes on.
+    /// Place at which expiry continues.
     hand: u32,
 }
 

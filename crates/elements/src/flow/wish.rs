@@ -1,17 +1,17 @@
-//! What is said of a flow when it is set up, behind what tells it.
+//! Request of a flow at its set-up, after its key.
 
 use arguments::units::{self, Bandwidth};
 use std::time::Duration;
 use tables::guarantee::Wanted;
 
-/// What is asked for.
+/// Request of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wish {
     /// The output of its packets.
     pub(super) port: u8,
     /// Its bucket and what it wants, if it wants a guarantee.
     pub(super) wanted: Option<Wanted>,
-    /// How long it stays.
+    /// Lifetime of the flow.
     pub(super) lease: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What encapsulators of ICMP messages share.
+//! Common part of encapsulators of ICMP messages.
 
 use crate::ip4::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;

@@ -129,7 +129,7 @@ impl ICMPPingResponder {
     }
 }
 
-/// Where a source route stands that has been travelled to its end.
+/// Offset of a source route that has been travelled to its end.
 fn source_route(header: &[u8]) -> Option<usize> {
     let mut found = Options::new(header).map_while(Result::ok);
     found.find_map(|item| match item.option {

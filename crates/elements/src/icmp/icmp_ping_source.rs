@@ -69,7 +69,7 @@ pub(super) struct ICMPPingSource {
     limit: i64,
     active: bool,
     count: u64,
-    /// When the request of each sequence number left; empty without an input.
+    /// Departure of the request of each sequence number; empty without an input.
     sent: Vec<Option<Time>>,
     trips: Trips,
 }

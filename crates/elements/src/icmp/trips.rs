@@ -22,7 +22,7 @@ impl Trips {
         self.count += 1;
     }
 
-    /// How many there were.
+    /// Number of trips.
     pub(super) fn count(&self) -> u64 {
         self.count.into()
     }

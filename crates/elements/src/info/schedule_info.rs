@@ -27,7 +27,7 @@ pub(super) struct ScheduleInfo(Arc<Tasks>);
 /// An element, its tickets, and whether it was named itself, not the compound element that it is in.
 type Tasks = Vec<(String, u64, bool)>;
 
-/// What all elements of the class say: shares by compound element (with a slash behind its name), then by name in it.
+/// Shares from all elements of the class: by compound element (with a slash behind its name), then by name in it.
 struct Shares(HashMap<String, HashMap<String, f64>>);
 
 impl Shares {

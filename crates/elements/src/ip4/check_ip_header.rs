@@ -63,7 +63,7 @@ pub(crate) struct Config {
 
 pub(crate) struct CheckIPHeader {
     config: Arc<Config>,
-    /// Where headers begin: behind all packets, where the configuration says more than fits.
+    /// Offset of headers; past the end of all packets if the configured one does not fit.
     offset: u16,
     checksum: bool,
     addresses: bool,

@@ -1,4 +1,4 @@
-//! What the classes that check headers above IPv4 have in common: one element over a family of classes.
+//! Common part of classes that check headers above IPv4: one element over a family of classes.
 
 use super::faults::{self, Faults, Wording};
 use crate::ip4;
@@ -23,7 +23,7 @@ pub(crate) trait Upper: Sized + 'static {
     const DROPS: &'static [&'static str];
     const WORDING: &'static Wording<3>;
 
-    /// What is wrong with what follows a header of this protocol; `length` is what the header promises.
+    /// Fault of the payload after a header of this protocol; `length` is the length that the header promises.
     fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], length: usize) -> Option<u8>;
 }
 

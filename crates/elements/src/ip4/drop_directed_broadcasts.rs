@@ -24,7 +24,7 @@ const DIRECTED_BROADCAST: u8 = 0;
 const NO_HEADER: u8 = 1;
 
 pub(crate) struct DropDirectedBroadcasts {
-    /// What no packet may be addressed to.
+    /// Addresses to which no packet may be sent.
     broadcasts: Listed,
 }
 

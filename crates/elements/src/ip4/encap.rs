@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use wire::{Ipv4, ipv4};
 
-/// Where packets with a new header go.
+/// Destination of packets with a new header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     /// All to one address.
@@ -155,7 +155,7 @@ pub(crate) trait Headed: Element {
     /// The header it puts.
     fn header(&self) -> &Header;
 
-    /// As [`header`](Self::header), to change.
+    /// Mutable form of [`header`](Self::header).
     fn header_mut(&mut self) -> &mut Header;
 }
 

@@ -3,7 +3,7 @@
 use crate::dump::file::complain;
 use crate::prelude::*;
 
-/// How often a bad packet is reported on the standard error stream.
+/// Frequency of reports of bad packets on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Say {
     Never,
@@ -11,12 +11,12 @@ enum Say {
     Always,
 }
 
-/// What a class that checks packets calls its faults.
+/// Names of the faults in a class that checks packets.
 #[derive(Debug)]
 pub(crate) struct Wording<const N: usize> {
-    /// What is checked: `IP` header, say.
+    /// Name of the checked header, such as `IP`.
     pub(crate) header: &'static str,
-    /// What each fault is called; several may be called the same.
+    /// Name of each fault; several may have the same.
     pub(crate) faults: [&'static str; N],
     /// The lines of `drop_details`, in Click's order. Faults that are not among them are our own, and
     /// are shown where there are any.

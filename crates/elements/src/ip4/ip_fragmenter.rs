@@ -63,7 +63,7 @@ pub(super) struct IPFragmenter {
     to_report: u64,
 }
 
-/// How many of those Click's driver reports unasked.
+/// Number of these that Click's driver reports unasked.
 const REPORTS: u64 = 5;
 
 fn longest(config: &AnyConfig) -> Option<usize> {

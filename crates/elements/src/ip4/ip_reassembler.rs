@@ -235,7 +235,7 @@ impl IPReassembler {
     }
 }
 
-/// What a fragment is and where it belongs; or the packet, and why it is dropped.
+/// Parses a fragment and the key of its datagram; as an error, the packet and its drop reason.
 fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
     let Some(ip) = super::header(&packet) else {
         return Err((packet, BAD_FRAGMENT));

@@ -45,7 +45,7 @@ pub(super) struct IPSourceRoute {
     config: Arc<Config>,
 }
 
-/// What a header's options say about its way.
+/// Way of a packet by its header's options.
 enum Way {
     Here,
     On { strict: bool, route: Route },

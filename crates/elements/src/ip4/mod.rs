@@ -93,21 +93,21 @@ pub(crate) fn header(packet: &Packet) -> Option<Ipv4<&[u8]>> {
     holds_header(bytes).then(|| Ipv4::new_unchecked(bytes))
 }
 
-/// As [`header`], to change.
+/// Mutable form of [`header`].
 #[inline]
 pub(crate) fn header_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
     let bytes = packet.network_mut();
     holds_header(bytes).then(|| Ipv4::new_unchecked(bytes))
 }
 
-/// As [`header`], if it has no options, as nearly always.
+/// Like [`header`], for packets without options, which are nearly all.
 #[inline]
 pub(crate) fn plain(packet: &Packet) -> Option<Ipv4<&[u8; ipv4::MIN_LEN]>> {
     let head = packet.network_head()?;
     (head[0] == PLAIN).then(|| Ipv4::new_unchecked(head))
 }
 
-/// As [`plain`], to change.
+/// Mutable form of [`plain`].
 #[inline]
 pub(crate) fn plain_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8; ipv4::MIN_LEN]>> {
     let head = packet.network_head_mut()?;
@@ -126,8 +126,8 @@ fn holds_header(bytes: &[u8]) -> bool {
         }
 }
 
-/// Where the payload of a marked, unfragmented packet starts behind the network header, its length, and the
-/// addresses of the pseudo-header.
+/// Offset of the payload of a marked, unfragmented packet from the network header, its length, and the addresses of the
+/// pseudo-header.
 #[inline]
 fn upper(packet: &Packet) -> Option<(usize, usize, Ipv4Addr, Ipv4Addr)> {
     let ip = header(packet)?;

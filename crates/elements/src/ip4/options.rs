@@ -1,5 +1,5 @@
-//! What routers and hosts do to the options of a packet (RFC 791, 3.1; RFC 1122, 3.2.1.8 and 3.2.2.6;
-//! RFC 1812, 4.2.2.2 and 5.3.13).
+//! Processing of a packet's options by routers and hosts (RFC 791, 3.1; RFC 1122, 3.2.1.8 and 3.2.2.6; RFC 1812,
+//! 4.2.2.2 and 5.3.13).
 
 use engine::clock::{Time, wall};
 use std::net::Ipv4Addr;
@@ -86,7 +86,7 @@ fn stamp(
 /// The source route of an answer: the recorded part of a packet's route, backwards (RFC 1812,
 /// 4.3.2.6; RFC 1122, 3.2.2.6).
 pub(crate) struct Reversed {
-    /// Where the answer goes first.
+    /// First destination of the answer.
     pub(crate) first: Ipv4Addr,
     bytes: [u8; ipv4::MAX_LEN - ipv4::MIN_LEN],
     len: usize,
@@ -118,8 +118,8 @@ impl Reversed {
         Some(Reversed { first, bytes, len })
     }
 
-    /// As [`of`](Self::of), as Click does it: the answer goes to the packet's source at once, and the option has all
-    /// that the packet passed, though it passed nothing.
+    /// Like [`of`](Self::of), as Click does it: the answer goes to the packet's source at once, and the option lists
+    /// the whole path of the packet, though the answer does not take it.
     pub(crate) fn of_click(header: &[u8]) -> Option<Reversed> {
         let mut found = Options::new(header).map_while(Result::ok);
         let (item, route) = found.find_map(|item| match item.option {

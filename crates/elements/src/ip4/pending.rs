@@ -5,7 +5,7 @@ use engine::packet::Packet;
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 
-/// What the fragments of a datagram have in common (RFC 791, 3.2).
+/// Common fields of a datagram's fragments (RFC 791, 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) src: Ipv4Addr,
@@ -29,7 +29,7 @@ impl Fragment {
         &self.packet.data()[self.payload..self.payload + self.len]
     }
 
-    /// Where its payload ends in the datagram.
+    /// End of its payload in the datagram.
     pub(super) fn end(&self) -> usize {
         self.offset + self.len
     }
@@ -40,15 +40,15 @@ impl Fragment {
     }
 }
 
-/// What became of a fragment.
+/// Result of adding a fragment.
 pub(super) enum Added {
-    /// It waits.
+    /// The fragment waits.
     Held,
-    /// It is there already.
+    /// The fragment is there already.
     Duplicate(Packet),
-    /// It contradicts others of its datagram, which are all here, with it.
+    /// The fragment contradicts others of its datagram; all are returned, with it.
     Overlap(Vec<Fragment>),
-    /// It was the last to come: all fragments, in order.
+    /// The fragment was the last: all fragments, in order.
     Complete(Vec<Fragment>),
 }
 
@@ -157,7 +157,7 @@ impl Table {
         datagram.fragments
     }
 
-    /// When the oldest datagram began.
+    /// Start of the oldest datagram.
     pub(super) fn oldest(&self) -> Option<Time> {
         let (_, key) = self.by_age.first_key_value()?;
         self.pending.get(key).map(|d| d.since)

@@ -23,7 +23,7 @@ use wire::{Ipv4, checksum, ipv4, proto};
 const TOO_SHORT: u8 = 0;
 const BAD: u8 = 1;
 
-/// Where the address goes.
+/// Place of the address.
 #[derive(Clone, Copy)]
 enum Place {
     Source,

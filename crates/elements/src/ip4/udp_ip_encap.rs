@@ -34,12 +34,12 @@ const DYNAMIC_MASK: u16 = 0x3fff;
 
 type UdpPort = Port<{ proto::UDP }>;
 
-/// Where packets seem to come from.
+/// Source port of packets.
 #[derive(Clone, Copy)]
 enum SourcePort {
     /// All from one port.
     Fixed(u16),
-    /// Those of a flow from one.
+    /// One port for each flow.
     Flow,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a packet, noted on it so that ICMP6Error can tell its source.
+//! Fault of a packet, noted on it so that ICMP6Error can tell its source.
 //!
 //! The note lies in the rarely used annotations (user bytes 40 to 45), so good packets pay nothing.
 

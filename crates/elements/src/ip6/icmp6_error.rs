@@ -75,7 +75,7 @@ pub(super) struct Config {
     limit: Limit,
 }
 
-/// What an answer says.
+/// Content of an answer.
 struct Answer {
     kind: u8,
     code: u8,
@@ -107,7 +107,7 @@ fn about_error(packet: &[u8]) -> bool {
 }
 
 impl ICMP6Error {
-    /// What to answer, unless RFC 4443, 2.4 e forbids it.
+    /// Answer to a packet, unless RFC 4443, 2.4 e forbids it.
     fn judge(&self, packet: &Packet) -> Result<Answer, u8> {
         let config = &*self.config;
         let whole = chain::whole(packet).ok_or(BAD_HEADER)?;

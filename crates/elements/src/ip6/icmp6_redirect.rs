@@ -51,7 +51,7 @@ pub(super) struct ICMP6Redirect {
     count: u64,
 }
 
-/// Who is to be told what.
+/// A host, and the redirect for it.
 struct Advice {
     host: Ipv6Addr,
     destination: Ipv6Addr,
@@ -60,7 +60,7 @@ struct Advice {
 }
 
 impl Config {
-    /// What the sender of a frame should know.
+    /// Redirect for the sender of a frame.
     fn advice(&self, packet: &Packet) -> Option<Advice> {
         let frame = Ether::new_checked(packet.data()).ok()?;
         if frame.ethertype() != ether::IPV6 || !frame.dst().is_unicast() {

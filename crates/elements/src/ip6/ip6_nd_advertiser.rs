@@ -46,7 +46,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Who has an address, and whether saying so overrides what hosts know.
+    /// Owner of an address, and true if the advertisement overrides what hosts know.
     fn find(&self, target: Ipv6Addr) -> Option<(EtherAddr, bool)> {
         // The longest prefix: a stand-in may have a prefix around the router's own address.
         let fits = self.entries.iter().filter(|e| e.0.contains(target));

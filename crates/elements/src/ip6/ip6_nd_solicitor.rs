@@ -127,7 +127,7 @@ pub(super) struct IP6NDSolicitor {
     counts: Counts,
 }
 
-/// What `Batch::split` needs at hand.
+/// Context of `Batch::split`.
 struct Hands<'a, 'b> {
     element: &'a mut IP6NDSolicitor,
     cx: &'a mut Cx<'b>,

@@ -24,7 +24,7 @@ use crate::prelude::*;
 use wire::ext::{self, BadExt, Report};
 use wire::proto;
 
-/// What an output takes.
+/// Packets that an output takes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Any,
@@ -79,7 +79,7 @@ impl Rule {
     }
 }
 
-/// What the chain of headers leads to, be it nothing (RFC 8200, 4.7).
+/// End of the chain of headers, also if it is "no next header" (RFC 8200, 4.7).
 fn end(packet: &[u8]) -> Option<Link> {
     let nothing = || {
         let last = chain::links(packet).last()?;

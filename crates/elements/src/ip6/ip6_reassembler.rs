@@ -198,7 +198,7 @@ impl IP6Reassembler {
         grown.then_some(at)
     }
 
-    /// Who goes, of some unfinished packets, for one that has come: the oldest of the source that then has most of them.
+    /// Chooses an unfinished packet that makes room for a new one: the oldest of the source that then has most of them.
     fn victim(&self, newcomer: &Id, is_one: impl Fn(&Datagram) -> bool) -> Option<usize> {
         let mut sources = HashMap::from([(source(newcomer), 1)]);
         let some = || {

@@ -59,12 +59,12 @@ pub(super) struct Config {
     schedule: Arc<Schedule>,
 }
 
-/// When to send; shared by all cores.
+/// Times of sending, shared by all cores.
 #[derive(Default)]
 struct Schedule {
-    /// When the next advertisement is due.
+    /// Time of the next advertisement.
     next: AtomicU64,
-    /// When the next one may be sent at the earliest.
+    /// Earliest time of the next one.
     open: AtomicU64,
     sent: AtomicU64,
 }

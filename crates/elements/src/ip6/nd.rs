@@ -1,4 +1,4 @@
-//! What the elements of Neighbour Discovery share: frames to send, and messages received.
+//! Common part of the elements of Neighbour Discovery: frames to send, and messages received.
 
 use super::chain;
 use super::check_icmp6_header::sound_message;

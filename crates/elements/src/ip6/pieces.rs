@@ -55,7 +55,7 @@ impl Piece {
     }
 }
 
-/// What is wrong with a fragment by itself.
+/// Fault of a fragment by itself.
 pub(super) fn bad_fragment(packet: &[u8], piece: &Piece) -> Option<BadExt> {
     let fault = |code, pointer, report| {
         Some(BadExt {
@@ -94,7 +94,7 @@ fn has_all_headers(packet: &[u8]) -> bool {
     packet.len() >= upper.at + least
 }
 
-/// What became of a piece.
+/// Result of adding a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     New,
@@ -104,12 +104,12 @@ pub(super) enum Added {
     Overlap,
 }
 
-/// What is there of a packet's body: everything behind the fragment header.
+/// Known part of a packet's body: everything after the fragment header.
 pub(super) struct Body {
     bytes: Packet,
     /// A bit for every eight bytes that are there.
     map: Vec<u64>,
-    /// Where pieces begin, in units of eight bytes. Pieces are few.
+    /// Starts of pieces, in units of eight bytes. Pieces are few.
     starts: Vec<u16>,
     units: usize,
     /// Length, once the last piece has come.
@@ -143,7 +143,7 @@ impl Body {
             .resize(self.bytes.len().div_ceil(8).div_ceil(64), 0);
     }
 
-    /// How far pieces may reach.
+    /// Maximum end of pieces.
     pub(super) fn room(&self) -> usize {
         self.bytes.len()
     }

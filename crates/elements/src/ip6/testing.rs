@@ -1,4 +1,4 @@
-//! What the tests of this folder share: packets, and a bench of each kind.
+//! Common part of the tests of this folder: packets, and a bench of each kind.
 
 use std::net::Ipv6Addr;
 use testkit::Bench;

@@ -1,4 +1,4 @@
-//! What a text says of associations and policies, checked as a whole.
+//! Associations and policies of a text, checked as a whole.
 
 use super::syntax::{self, Line};
 use esp::policy::Policy;

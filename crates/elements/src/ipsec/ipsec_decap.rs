@@ -68,7 +68,7 @@ const OTHER6: u8 = 3;
 
 /// The first SPI that an association may have.
 const SPI_MIN: u32 = 256;
-/// What a sender keeps a mapping alive with.
+/// Payload with which a sender keeps a mapping alive.
 const ALIVE: &[u8] = &[0xff];
 
 pub(super) struct IPsecDecap {
@@ -184,7 +184,7 @@ impl Element for IPsecDecap {
     }
 }
 
-/// What is known of a packet while it is opened.
+/// State of a packet while it is opened.
 struct Opening {
     /// Its place in the batch.
     at: usize,
@@ -205,17 +205,17 @@ struct Moved {
 
 /// The headers before ESP.
 struct Before {
-    /// How long they are.
+    /// Their length.
     len: usize,
     /// Without those of UDP.
     ip_len: usize,
-    /// Where the IP headers name what follows.
+    /// Offset of the IP headers' field for the next protocol.
     next_at: usize,
     tos: u8,
     is_v4: bool,
 }
 
-/// What comes before ESP; none if there is no ESP.
+/// Headers before ESP; `None` if there is no ESP.
 #[inline]
 fn before(packet: &mut Packet) -> Result<Option<Before>, u8> {
     if !at_network(packet) {
@@ -285,7 +285,7 @@ fn reason(fault: Fault) -> u8 {
     }
 }
 
-/// What opens a packet, and the headers before ESP; none if there is no ESP.
+/// The association that opens a packet, and the headers before ESP; `None` if there is no ESP.
 type Found<'t> = Result<Option<(Before, &'t Sa)>, u8>;
 
 /// Finds what opens each packet.

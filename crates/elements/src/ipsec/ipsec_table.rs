@@ -73,9 +73,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) struct IPsecTable;
 
 pub(super) struct Config {
-    /// What the text says.
+    /// Content of the text.
     given: Given,
-    /// That before a reload.
+    /// Database from before a reload.
     old: Option<Arc<Database>>,
     /// Directions and SPIs of the text before a reload, which go if the text does not say them any more.
     forgotten: Vec<(Direction, u32)>,
@@ -145,7 +145,7 @@ fn wall() -> u64 {
     clock.wall(clock.now())
 }
 
-/// What the machine's clock shows must be a time that has not been before.
+/// Checks that the machine's clock shows a plausible time, which has not been before.
 fn trust_clock(shown: Option<u64>) -> Result<(), String> {
     match shown {
         Some(shown) if shown >= CLOCK_MIN => Ok(()),

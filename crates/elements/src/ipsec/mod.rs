@@ -26,8 +26,8 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ipsec_table::IPsecTable>(),
 ];
 
-/// What the kernel of the router's namespace says of associations and policies. It is router-wide: control, which follows the kernel,
-/// finds it by the plan.
+/// The kernel's associations and policies in the router's namespace. It is router-wide: control, which follows the
+/// kernel, finds it by the plan.
 #[derive(Debug)]
 pub struct KernelTable {
     database: Arc<Database>,
@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    /// What it names.
+    /// Database of the named table.
     fn database(&self, init: &Init) -> Arc<Database> {
         let found = self.found.get_or_init(|| {
             let table = init.shared_by::<ipsec_table::Config>(&self.name);

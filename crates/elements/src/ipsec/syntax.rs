@@ -1,4 +1,4 @@
-//! How associations and policies are written and shown.
+//! Notation of associations and policies.
 
 use super::key_file;
 use esp::outer::{Df, Tunnel};
@@ -99,7 +99,7 @@ fn shown(direction: Direction) -> &'static str {
     }
 }
 
-/// What a handler names an association by.
+/// Name of an association in a handler's argument.
 pub(super) fn direction_and_spi(text: &str) -> Result<(Direction, u32), String> {
     let words: Vec<_> = text.split_whitespace().collect();
     match words[..] {
@@ -208,7 +208,7 @@ fn sa(words: &mut Words) -> Result<(Spec, Keys), String> {
     Ok((spec, keys))
 }
 
-/// What a packet may be padded to: as much as every link takes.
+/// Maximum padding length, which every link can carry.
 const PAD_MAX: u16 = 1400;
 
 fn net(words: &mut Words, what: &str) -> Result<Net, String> {

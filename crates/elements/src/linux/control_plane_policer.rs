@@ -103,13 +103,13 @@ impl FromArg for Allowance {
     }
 }
 
-/// What an allowance comes to.
+/// Result of an allowance.
 struct Setting {
     allowance: Allowance,
     /// The whole of the class, and what anybody may take of it.
     all: Rate,
     anybody: Rate,
-    /// What each source may take of the rest.
+    /// Rate of each source in the rest.
     each: Rate,
 }
 

@@ -30,13 +30,13 @@ const OUT_UNREACHABLE: u8 = 1;
 /// Not a port: the packet waits.
 const WAIT: Verdict = Verdict::out(254);
 
-/// What the classes differ in.
+/// Differences between the classes.
 pub(crate) trait Family: 'static {
     /// The class name.
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// What packets come with, and what those have that leave by output 1.
+    /// Facts of incoming packets, and of those that leave by output 1.
     const PACKET: Facts;
     /// The packets' Ethernet type.
     const ETHERTYPE: u16;
@@ -49,12 +49,12 @@ pub(crate) trait Family: 'static {
     fn give_back(packet: &mut Packet);
 }
 
-/// What leaves: frames, questions, and packets given up.
+/// Output: frames, questions, and packets given up.
 struct Sender {
     interface: Arc<Interface>,
     /// Our Ethernet address, if the interface is up.
     ether: Option<EtherAddr>,
-    /// What frames to the neighbour begin with that was found last: here, so that it is copied as a whole.
+    /// Ethernet header for the neighbour that was found last; kept here so that it is copied as a whole.
     header: [u8; ether::LEN],
     asks: u64,
 }
@@ -80,7 +80,7 @@ impl Sender {
         }
     }
 
-    /// What frames to a neighbour begin with.
+    /// Ethernet header for a neighbour.
     fn header<F: Family>(&self, mac: EtherAddr) -> Option<[u8; ether::LEN]> {
         Some(ether::header(mac, self.ether?, F::ETHERTYPE))
     }
@@ -198,7 +198,7 @@ impl<F: Family> Sending<'_, '_, F> {
         }
     }
 
-    /// What to do with a packet that does not leave as a frame.
+    /// Handles a packet that does not leave as a frame.
     fn keep(&mut self, packet: Packet, verdict: Verdict) {
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         match verdict.reason() {

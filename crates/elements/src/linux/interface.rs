@@ -19,10 +19,9 @@ const NEIGHBOURS_MAX: usize = 32_768;
 /// Set in the word of the state while the interface is up; the address is below.
 const UP: u64 = 1 << 63;
 
-/// What a link's neighbours may take, and when they are asked for. The kernel asks three times within three
-/// seconds. Packets wait here for two of them and then with the kernel, which sends them on if there is an
-/// answer, and answers them itself if there is none: as late as it answers for its own, not another three seconds
-/// after it has told here that there is nobody.
+/// Bounds and times for a link's neighbours. The kernel asks three times within three seconds. Packets wait here for
+/// two of them and then with the kernel, which sends them on if there is an answer. Otherwise it answers them itself:
+/// as late as for its own packets, not another three seconds after it has reported that there is nobody.
 const BOUNDS: Bounds = Bounds {
     entries: NEIGHBOURS_MAX,
     packets: 2048,
@@ -42,7 +41,7 @@ const BOUNDS: Bounds = Bounds {
 /// 2.5.5.2). So packets of one family can have a next hop of the other.
 pub(super) type Key = [u8; 16];
 
-/// What the kernel says of a neighbour.
+/// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Neighbour {
     /// Confirmed a short time ago.
@@ -51,7 +50,7 @@ pub enum Neighbour {
     Stale([u8; 6]),
     /// Configured, or of a link that needs no questions (NUD_PERMANENT, NUD_NOARP).
     Permanent([u8; 6]),
-    /// It does not answer.
+    /// The neighbour does not answer.
     Failed,
     /// The kernel knows nothing of it.
     Gone,
@@ -129,7 +128,7 @@ impl Interface {
         changes
     }
 
-    /// As next hops name it ([`Member::port`](super::Member::port)); the same as long as the router runs.
+    /// Number of the interface in next hops ([`Member::port`](super::Member::port)); constant while the router runs.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -143,7 +142,7 @@ impl Interface {
         *lock(&self.device) = Some(device.to_owned());
     }
 
-    /// What the kernel says of the interface. The MTU is that of IP packets, in bytes.
+    /// Sets the kernel's state of the interface. The MTU is that of IP packets, in bytes.
     pub fn set_state(&self, up: bool, mac: [u8; 6], mtu: usize) {
         let up = if up { UP } else { 0 };
         self.mtu.store(mtu, Relaxed);
@@ -164,12 +163,12 @@ impl Interface {
         changes
     }
 
-    /// As [`set_others`](Self::set_others) has said, in order.
+    /// Addresses last given to [`set_others`](Self::set_others), in order.
     pub fn others(&self) -> Vec<EtherAddr> {
         lock(&self.others).clone()
     }
 
-    /// How often [`others`](Self::others) has changed.
+    /// Number of changes of [`others`](Self::others).
     #[inline]
     pub(super) fn others_changes(&self) -> u64 {
         self.others_changes.load(Acquire)
@@ -180,7 +179,7 @@ impl Interface {
         self.takes_labels.store(takes, Relaxed);
     }
 
-    /// As [`set_takes_labels`](Self::set_takes_labels) has said; false at first.
+    /// Value last given to [`set_takes_labels`](Self::set_takes_labels); false at first.
     #[inline]
     pub fn takes_labels(&self) -> bool {
         self.takes_labels.load(Relaxed)
@@ -205,8 +204,8 @@ impl Interface {
         self.mtu.load(Relaxed)
     }
 
-    /// What the kernel says of a neighbour. Packets that wait for it leave within 2 ms, as exceptions
-    /// within 250 if it does not answer. If the table is full, packets to it are the kernel's to forward.
+    /// Sets the kernel's state of a neighbour. Packets that wait for it leave within 2 ms, or as exceptions within 250
+    /// ms if it does not answer. If the table is full, the kernel forwards packets to it.
     pub fn set_neighbour(&self, address: IpAddr, neighbour: Neighbour) {
         let (table, Time(now), key) = (self.link.table(), self.link.now(), key(address));
         let busy = || match neighbour {
@@ -227,7 +226,7 @@ impl Interface {
         self.link.clear(true);
     }
 
-    /// What is known of neighbours, in no order. Those that are asked for and not known are left out.
+    /// Known neighbours, in no particular order. Those that are asked for and not known are left out.
     pub fn neighbours(&self) -> Vec<(IpAddr, Neighbour)> {
         let each = self.link.table().iter().filter_map(|(key, neighbour)| {
             let mac = neighbour.mac.0;
@@ -270,7 +269,7 @@ fn key(address: IpAddr) -> Key {
     }
 }
 
-/// As [`key`], for IPv4, as a number.
+/// Like [`key`], for IPv4, as a number.
 #[inline]
 pub(super) fn key4(address: [u8; 4]) -> u128 {
     0xffff_0000_0000 | u128::from(u32::from_be_bytes(address))

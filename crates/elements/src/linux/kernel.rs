@@ -1,4 +1,4 @@
-//! All that is known of the kernel.
+//! State of the kernel, as reported by control.
 
 use super::asks::{Ask, Asks};
 use super::interface::Interface;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use wire::mpls::{EXPLICIT_NULL4, EXPLICIT_NULL6, Labels};
 
-/// What becomes of packets by their outermost label. From the beginning, explicit null labels are the router's own.
+/// Routes by outermost label. Initially, the explicit null labels are the router's own.
 pub struct LabelRoutes {
     table: Arc<LabelTable>,
 }

@@ -61,7 +61,7 @@ pub(crate) struct LinuxMPLSEncap {
     verdicts: Vec<Verdict>,
 }
 
-/// What puts labels on packets.
+/// Settings of imposing labels.
 struct Imposer {
     mode: Mode,
     ttl: u8,

@@ -66,7 +66,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Where packets go, by their next hop's port; none where the kernel must handle them.
+    /// Verdicts by the port of the next hop; `None` if the kernel must handle the packet.
     fn outputs(&self) -> Box<[Option<Verdict>]> {
         let numbers = self.interfaces.iter().map(|i| usize::from(i.number()));
         let mut all = vec![None; numbers.max().map_or(0, |max| max + 1)];

@@ -18,7 +18,7 @@ const OUT_EXCEPTION: u8 = 1;
 pub(super) const OUT_FIRST: usize = 2;
 const TO_KERNEL: Verdict = Verdict::out(OUT_EXCEPTION);
 
-/// What makes a class of lookup.
+/// Constants of a class of lookup.
 pub(crate) trait Kind<const N: usize>: 'static {
     /// The class name.
     const CLASS: &'static str;
@@ -47,7 +47,7 @@ impl<const N: usize> Config<N> {
         routes.ok_or_else(|| "there was no memory for it".to_owned())
     }
 
-    /// What becomes of packets, by their next hop's port.
+    /// Verdicts by the port of the next hop.
     fn verdicts(&self) -> Vec<Verdict> {
         let numbers = self.interfaces.iter().map(|i| usize::from(i.number()));
         let mut all = vec![Verdict::out(OUT_EXCEPTION); numbers.max().map_or(3, |max| max + 1)];

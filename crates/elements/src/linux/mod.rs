@@ -54,7 +54,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<deliver::Deliver<linux_nd::Nd>>(),
 ];
 
-/// Where a route leads ([`Member::port`]): to the router itself.
+/// Port of a route to the router itself ([`Member::port`]).
 pub const LOCAL: u16 = 0;
 /// To the kernel, which forwards it by ways of its own or answers with an error.
 pub const EXCEPTION: u16 = 1;

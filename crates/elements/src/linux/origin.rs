@@ -1,4 +1,4 @@
-//! What a frame for the kernel is, and whose: the classes of a ControlPlanePolicer.
+//! Class and sender of a frame for the kernel: the classes of a ControlPlanePolicer.
 
 use wire::{ether, ipv4};
 
@@ -64,8 +64,8 @@ pub(super) const NAMES: [&str; 12] = [
     "other",
 ];
 
-/// What a frame is, and a word for who sent it: from its IP source address, else from its Ethernet one. A
-/// frame too short to tell is another's.
+/// Class of a frame, and a word for its sender: the IP source address, otherwise the Ethernet one. A frame that is too
+/// short belongs to the other ones.
 pub(super) fn of(frame: &[u8]) -> (Class, u64) {
     let Some((head, packet)) = frame.split_at_checked(ether::LEN) else {
         return (Class::Other, 0);
@@ -93,8 +93,8 @@ pub(super) fn of(frame: &[u8]) -> (Class, u64) {
     }
 }
 
-/// What an IPv6 packet carries behind its extension headers, and that if it is there: options precede MLD and
-/// RSVP, authentication OSPF (RFC 4552), and long messages of OSPF come in fragments.
+/// Protocol and payload behind an IPv6 packet's extension headers; `None` for a missing payload. Options precede MLD
+/// and RSVP, authentication precedes OSPF (RFC 4552), and long messages of OSPF come in fragments.
 fn behind_extensions(packet: &[u8]) -> (u8, Option<&[u8]>) {
     let (mut next, mut rest) = (packet[6], packet.get(40..));
     for _ in 0..EXTENSIONS_MAX {

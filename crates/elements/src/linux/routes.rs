@@ -8,7 +8,7 @@ use std::time::Duration;
 use tables::fib::Fib;
 use tables::groups::Groups;
 
-/// How often, and how long in all, a writer waits for workers to leave the table's memory.
+/// Interval of looks, and total time, that a writer waits for workers to leave the table's memory.
 const LOOK: Duration = Duration::from_micros(100);
 const LOOKS: usize = 10_000;
 
@@ -20,7 +20,7 @@ const LOOKS: usize = 10_000;
 /// these are passed over.
 pub struct Routes<const N: usize>(Store<N, More>);
 
-/// What the writer knows beside routes and groups.
+/// Writer's state beside routes and groups.
 #[derive(Default)]
 pub(crate) struct More {
     /// True if workers have not seen the latest groups.
@@ -157,7 +157,7 @@ impl<const N: usize> Routes<N> {
         }
     }
 
-    /// How many routes were said.
+    /// Number of routes that were set.
     pub fn len(&self) -> usize {
         self.0.lock().rib.len() - on_link::<N>().len()
     }

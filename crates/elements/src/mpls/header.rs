@@ -1,4 +1,4 @@
-//! What labels and the IP header below them tell each other: time to live and traffic class (RFC 3443, RFC 3270).
+//! Exchange between labels and the IP header below them: time to live and traffic class (RFC 3443, RFC 3270).
 
 use arguments::Names;
 use arguments::units::FromArg;
@@ -44,7 +44,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Those of an IP packet; `None` if it is none.
+    /// Values of an IP packet; `None` if it is none.
     #[inline]
     pub(crate) fn of_ip(packet: &[u8]) -> Option<Life> {
         match packet.first()? >> 4 {

@@ -55,7 +55,7 @@ const NO_LABEL: u8 = 1;
 const BAD_STACK: u8 = 2;
 const NO_HEADROOM: u8 = 3;
 const NO_NEXT_HOP: u8 = 4;
-/// As a port: not connected, so that packets are dropped.
+/// Port number of an unconnected output: packets are dropped.
 const NOWHERE: u8 = u8::MAX;
 
 pub(crate) struct Config {

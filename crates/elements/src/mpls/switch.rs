@@ -1,4 +1,4 @@
-//! What MPLSLookup and LinuxMPLSLookup do to packets with labels: swap, pop and push.
+//! Label operations of MPLSLookup and LinuxMPLSLookup: swap, pop and push.
 
 use super::header::{Life, Mode};
 use super::table::{Hop, LabelTable};
@@ -26,11 +26,11 @@ pub(crate) enum Stop {
     BadStack,
     /// There is no room for further labels.
     NoHeadroom,
-    /// Who switches wants it to go elsewhere, as it came.
+    /// The class wants the packet to go elsewhere, unchanged.
     Verdict(Verdict),
 }
 
-/// What a packet's stack comes to.
+/// Route of a packet's label stack.
 struct Found<'t> {
     hop: &'t Hop,
     /// Bytes of labels that go.

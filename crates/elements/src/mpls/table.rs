@@ -26,7 +26,7 @@ pub struct Hop {
     pub weight: u16,
 }
 
-/// What becomes of packets with a label.
+/// Route of packets with a label.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     hops: Box<[Hop]>,
@@ -94,16 +94,16 @@ impl Swap {
 struct Block {
     /// One load says what most packets of a core need.
     swaps: Vec<Option<Swap>>,
-    /// As long as `swaps`.
+    /// Entries, as many as `swaps`.
     entries: Vec<Option<Arc<Entry>>>,
 }
 
-/// What the writer knows beside.
+/// Writer's further state.
 #[derive(Default)]
 pub(crate) struct Known {
     /// Labels that have an entry.
     pub(crate) labels: BTreeSet<u32>,
-    /// Those of the configuration.
+    /// Labels of the configuration.
     pub(crate) configured: BTreeSet<u32>,
 }
 
@@ -121,7 +121,7 @@ impl LabelTable {
         }
     }
 
-    /// What a label is swapped for, if that can be said in brief.
+    /// Brief form of a label's route: its swap, if it has one.
     #[inline]
     pub(crate) fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);

@@ -45,7 +45,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    /// When packets began to wait for a neighbour, and when it was asked for them last.
+    /// Time since which packets wait for a neighbour, and time of the last question.
     pub(super) fn times(&self, key: K) -> Option<(Time, Time)> {
         self.queues.get(&key).map(|line| (line.since, line.asked))
     }

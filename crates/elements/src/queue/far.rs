@@ -59,7 +59,7 @@ pub(super) struct Far {
     tail: Option<Tail<Packet>>,
     /// Workers that fill from afar, with their rings' heads once those are here.
     heads: Vec<(usize, Option<Head<Packet>>)>,
-    /// Whose turn it is: 0 = our own packets, then `heads`.
+    /// Queue whose turn it is: 0 = our own packets, then `heads`.
     turn: usize,
 }
 

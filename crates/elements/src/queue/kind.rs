@@ -1,13 +1,13 @@
-//! What tells the first-in-first-out queues apart: their names and what they tell their neighbours.
+//! Difference between the first-in-first-out queues: their names and their notifications.
 
-/// What a queue tells others.
+/// Notifications of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notes {
     /// Nothing: who pulls from it polls it.
     None,
-    /// When packets wait.
+    /// That packets wait.
     Packets,
-    /// When packets wait, and when there is room.
+    /// That packets wait, and that there is room.
     Both,
 }
 
@@ -17,7 +17,7 @@ pub(crate) trait Kind: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// What it tells others.
+    /// Notifications of the class.
     const NOTES: Notes = Notes::Both;
     /// True if it says so at once when it is empty, not only when it is found so again and again.
     const QUICK: bool = false;

@@ -1,4 +1,4 @@
-//! What a queue says when it has no room.
+//! Message of a queue without room.
 
 use crate::prelude::*;
 

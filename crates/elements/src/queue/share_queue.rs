@@ -123,7 +123,7 @@ impl ShareQueue {
         self.shares.as_ref().map_or(0, Shares::len)
     }
 
-    /// What is said of `PLACE`: nothing, a group, or a subscriber and maybe a class.
+    /// Counts for `PLACE`: nothing, a group, or a subscriber and maybe a class.
     fn node(&self, text: &str) -> Result<String, String> {
         let (Some(shares), tree) = (&self.shares, &self.config.tree) else {
             return Ok(String::new());

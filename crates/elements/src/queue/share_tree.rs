@@ -1,4 +1,4 @@
-//! What a ShareQueue is told of groups, subscribers and classes, and which of them a packet belongs to.
+//! Groups, subscribers and classes of a ShareQueue, and those that a packet belongs to.
 
 use arguments::Names;
 use arguments::units::{Bandwidth, FromArg, parse};
@@ -15,10 +15,10 @@ use wire::{Ipv4, Ipv6, ipv4, ipv6};
 pub(super) const SUBSCRIBERS_MAX: usize = 1 << 20;
 /// Most classes.
 const CLASSES_MAX: usize = 64;
-/// As a class of a code point: none has claimed it.
+/// Class of a code point that no class has claimed.
 const UNCLAIMED: u8 = u8::MAX;
 
-/// By what subscribers are told.
+/// Key of subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Dst,
@@ -62,7 +62,7 @@ impl By {
 /// Addresses, each block of `size` bits of which is a subscriber.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// As a number of 128 bits; those of IPv4 are as long.
+    /// Address as a number of 128 bits; IPv4 addresses are extended.
     base: u128,
     len: u8,
     size: u8,
@@ -117,7 +117,7 @@ impl Block {
         Ok(block)
     }
 
-    /// How many subscribers it has, as a power of two.
+    /// Number of subscribers, as a base-2 logarithm.
     fn bits(&self) -> u8 {
         self.size - self.len
     }
@@ -136,7 +136,7 @@ pub(super) struct Class {
     pub(super) share: Share,
 }
 
-/// All that was told.
+/// Description of the hierarchy.
 pub(super) struct Tree {
     by: By,
     pub(super) classes: Vec<Class>,
@@ -153,7 +153,7 @@ pub(super) struct Tree {
     six: Option<Arc<Poptrie<16>>>,
     /// The subscriber of each number and 1; 0 is none.
     numbers: Vec<u32>,
-    /// Who has all packets that are of nobody else.
+    /// Subscriber of all remaining packets.
     rest: Option<usize>,
 }
 

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 const FULL: usize = 0;
 const RESET: usize = 1;
 
-/// What happens to a packet that arrives.
+/// Treatment of a packet that arrives.
 pub(crate) trait Policy: 'static {
     /// The class name.
     const CLASS: &'static str;

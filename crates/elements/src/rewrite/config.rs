@@ -1,4 +1,4 @@
-//! What a rewriter's arguments say.
+//! Arguments of a rewriter.
 
 use super::key::Kind;
 use super::rewriter::{Family, Joined, flow_set};
@@ -26,7 +26,7 @@ pub(super) const KEYWORDS: &[&str] = &[
     "REPLY_ANNO",
 ];
 
-/// What kind of rewriter a class is, by name.
+/// Kind of rewriter of a class, by name.
 pub(super) fn kind_of(class: &str) -> Option<Kind> {
     KINDS.iter().find(|k| k.0 == class).map(|k| k.1)
 }
@@ -61,7 +61,7 @@ pub(super) struct Config {
     pub(super) reply_anno: Option<Anno<1>>,
 }
 
-/// How many flows a set may have.
+/// Maximum number of flows of a set.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     Given(usize),
@@ -112,7 +112,7 @@ impl Config {
         config
     }
 
-    /// What stands for a rewriter that there is not.
+    /// Stand-in for a missing rewriter.
     pub(super) fn nothing(kind: Kind) -> Config {
         Config {
             kind,
@@ -126,7 +126,7 @@ impl Config {
         }
     }
 
-    /// What elements of this worker share with this rewriter: its flow set, its number there, its inputs.
+    /// State that elements of this worker share with this rewriter: its flow set, its number there, its inputs.
     pub(super) fn join(&self, name: &str, shared: &Shared) -> Joined {
         let set = flow_set(&self.owner, shared);
         let space = {

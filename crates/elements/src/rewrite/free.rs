@@ -1,9 +1,9 @@
-//! Which values of a pattern's range are free for a flow.
+//! Free values of a pattern's range for a flow.
 //!
-//! A few values are looked at first, and mostly one of them is free. If none is, nearly all of the range are in use for
-//! this place, a destination say. From then on a set is kept of the place's values that may be free: a value leaves it when
-//! it is found in use, and comes back when its flow goes. So each look that finds nothing is paid for by a flow that has
-//! taken a value, and where nothing is free this is known without a look. The set goes with the flows.
+//! A few values are tried first, and mostly one of them is free. If none is, nearly the whole range is in use for this
+//! place, such as a destination. From then on a set is kept of the place's values that may be free: a value leaves it
+//! when it is found in use, and returns when its flow goes. So each failed look is paid for by a flow that has taken a
+//! value, and if nothing is free this is known without a look. The set goes with the flows.
 
 use super::key::Key;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ const OTHERS: u32 = 32;
 /// Of longer ranges no set is kept. To use half of one takes more flows than a table holds.
 const LONGEST: u32 = 1 << 24;
 
-/// What varies, from a first value on.
+/// Varying part of a flow, from a first value on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Range {
     /// Source ports.
@@ -31,7 +31,7 @@ pub(super) enum Range {
     Addresses(u32),
 }
 
-/// What a value is to a flow.
+/// State of a value for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Free,
@@ -41,10 +41,10 @@ pub(super) enum Value {
     Elsewhere,
 }
 
-/// Where a value is wanted.
+/// Place for which a value is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
-    /// What the flow becomes, but for what varies.
+    /// Key of the rewritten flow, except for the varying part.
     key: Key,
     range: Range,
     /// Values beyond the first.
@@ -64,7 +64,7 @@ impl Place {
         place
     }
 
-    /// What the flow becomes with a value.
+    /// Key of the rewritten flow with a value.
     pub(super) fn with(&self, value: u32) -> Key {
         match self.range {
             Range::Ports(low) => Key {

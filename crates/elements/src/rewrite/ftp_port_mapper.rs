@@ -217,7 +217,7 @@ impl FTPPortMapper {
             .ok()
     }
 
-    /// What the source of the client's data connection becomes.
+    /// Rewritten source of the client's data connection.
     fn data_mapping(&self, ends: &Key, (src, sport): (u32, u16), cx: &mut Cx) -> Option<Key> {
         let key = Key {
             src,
@@ -256,7 +256,7 @@ impl FTPPortMapper {
     }
 }
 
-/// What a PORT command says: address, port, and its length without the end of its line.
+/// Content of a PORT command: address, port, and its length without the end of its line.
 type Command = (u32, u16, usize);
 
 /// The PORT command at the start of some data, if there is one. `lenient`: LF ends a line, too.

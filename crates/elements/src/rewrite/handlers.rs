@@ -113,7 +113,7 @@ impl<F: Family> Rewriter<F> {
         set.table(self.joined.space, F::KIND, proto)
     }
 
-    /// What a flow `SADDR SPORT DADDR DPORT` becomes, if there is a mapping from it.
+    /// Rewritten form of a flow `SADDR SPORT DADDR DPORT`, if there is a mapping from it.
     pub(super) fn lookup(&self, flow: &str, proto: u8) -> Result<String, String> {
         let words: Vec<&str> = flow.split_whitespace().collect();
         let address = |w: &str| w.parse::<Ipv4Addr>().ok().map(Ipv4Addr::to_bits);

@@ -153,7 +153,7 @@ impl Element for ICMPRewriter {
     }
 }
 
-/// Where the packet that an ICMP error is about starts, and how much of it may be changed.
+/// Start of the packet quoted in an ICMP error, and number of its bytes that may be changed.
 fn embedded(datagram: &[u8]) -> Option<(usize, usize)> {
     let outer = key::place(datagram)?;
     let at = outer.at + icmp::LEN;

@@ -1,11 +1,11 @@
-//! What a mapping is found by, and how packets carry it.
+//! Key of a mapping, and its place in packets.
 
 use std::hash::{Hash, Hasher};
 use std::net::Ipv4Addr;
 use wire::flow::Flow;
 use wire::{FlowKey, checksum, icmp, ipv4, proto};
 
-/// What a rewriter looks at and changes.
+/// Fields that a rewriter reads and changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Addresses and ports of TCP and UDP, in mappings of their own (IPRewriter).
@@ -95,7 +95,7 @@ impl Key {
     }
 }
 
-/// Where the transport header of a datagram is, and whether it starts there.
+/// Place of a datagram's transport header; `first` is true if the packet contains its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) at: usize,

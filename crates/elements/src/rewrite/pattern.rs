@@ -29,7 +29,7 @@ impl NamedPatterns {
     }
 }
 
-/// How a value of a range is chosen.
+/// Order of choosing a value of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// The packet's own, if it is free, else a random one.
@@ -56,10 +56,10 @@ pub(super) struct Pattern {
     pub(super) name: String,
 }
 
-/// What a pattern remembers for one input of a rewriter.
+/// State of a pattern for one input of a rewriter.
 #[derive(Debug)]
 pub(super) struct PatternState {
-    /// Where a sequence goes on; all inputs that use a named pattern share it.
+    /// Next value of a sequence; all inputs that use a named pattern share it.
     next: Rc<Cell<u32>>,
 }
 
@@ -173,8 +173,8 @@ impl Pattern {
         matches!(self.range, Some((Range::Ports(_), _)))
     }
 
-    /// What a flow becomes. `free` knows what is used up for the flow's bucket, in a table of so many flows; `look` tells
-    /// what a new key is to it, `random` makes random numbers. `None`: nothing that is free was found in the range.
+    /// Rewritten form of a flow. `free` knows the used values for the flow's bucket, in a table of `flows` flows;
+    /// `look` tells the state of a new key, `random` makes random numbers. `None` if no free value was found.
     pub(super) fn apply(
         &self,
         state: &PatternState,

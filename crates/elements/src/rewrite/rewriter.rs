@@ -1,4 +1,4 @@
-//! What the rewriting classes have in common: one element over a family of classes.
+//! Common part of the rewriting classes: one element over a family of classes.
 
 use super::config::{Bound, Config};
 use super::key::{self, Key, Kind};
@@ -25,7 +25,7 @@ const FRAGMENT: u8 = 4;
 /// Mappings that a table may have where nothing is said: some 200 MB.
 const FLOWS: usize = 1 << 20;
 
-/// How often expired mappings are removed where nothing is said. They count as none before that, but for the counts.
+/// Default interval of removing expired mappings. Before that they count as none, except in counts.
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
 const REAP_INTERVAL_CLICK: Duration = Duration::from_secs(15 * 60);
 
@@ -54,7 +54,7 @@ pub(super) struct Joined {
     pub(super) space: u16,
     pub(super) inputs: Vec<Input>,
     pub(super) kind: Kind,
-    /// By what packets are sorted, where each worker owns the mappings of its buckets.
+    /// Function that sorts packets, if each worker owns the mappings of its buckets.
     pub(super) bucket_of: Option<BucketOf>,
 }
 

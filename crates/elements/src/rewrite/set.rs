@@ -7,13 +7,13 @@ use engine::clock::Time;
 use std::time::Duration;
 use tables::flows::{Class, Flow, Flows, Side};
 
-/// What is known of a mapping beside its keys.
+/// State of a mapping beside its keys.
 #[derive(Debug)]
 pub(super) struct Mapping {
     /// Output of packets from either side.
     pub(super) outputs: [u8; 2],
     pub(super) progress: Progress,
-    /// What REPLY_ANNO sets on replies.
+    /// Value that REPLY_ANNO sets on replies.
     pub(super) reply_anno: u8,
     /// The input whose specification made it.
     pub(super) input: u16,
@@ -51,7 +51,7 @@ pub(super) struct FlowSet {
 pub(super) struct Moving {
     /// The rewriter, by name.
     space: String,
-    /// Which of the rewriter's classes it is of.
+    /// Number of its class in the rewriter.
     class: usize,
     bucket: u16,
     keys: [Key; 2],
@@ -132,7 +132,7 @@ impl FlowSet {
         self.flows.value_mut(flow)
     }
 
-    /// What the key of this side becomes.
+    /// Rewritten key of this side.
     #[inline]
     pub(super) fn rewritten(&self, end: Side) -> Key {
         self.flows.keys(end.flow)[1 - end.side].reversed()

@@ -36,7 +36,7 @@ pub(super) struct Choice {
     pub(super) outputs: [u8; 2],
 }
 
-/// How a mapper element chooses among its patterns.
+/// Choice of a mapper element among its patterns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
     /// In turn.
@@ -148,7 +148,7 @@ pub(super) fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String
     Ok(spec)
 }
 
-/// What a mapper element says; `None` if it is none.
+/// Mapper of an element; `None` if it is none.
 fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
     let mut args = peer.args(&[]);
     let found = match peer.class() {
@@ -313,7 +313,7 @@ impl Spec {
     }
 }
 
-/// What one input needs at run time to make mappings.
+/// State of an input for making mappings.
 pub(super) struct Input {
     spec: Spec,
     states: Vec<PatternState>,
@@ -321,7 +321,7 @@ pub(super) struct Input {
     turn: Rc<Cell<usize>>,
 }
 
-/// Where the packets of a flow are at home.
+/// Home of a flow's packets.
 pub(super) struct Home<'a> {
     /// The bucket of any flow; `None`: all are at home here.
     pub(super) bucket_of: Option<&'a dyn Fn(&FlowKey) -> u16>,
@@ -329,7 +329,7 @@ pub(super) struct Home<'a> {
     pub(super) bucket: u16,
 }
 
-/// What came of a flow without a mapping.
+/// Result for a flow without a mapping.
 pub(super) enum Made {
     /// A mapping, seen from its first side.
     Mapping(Side),
@@ -416,7 +416,7 @@ impl Input {
         }
     }
 
-    /// What a flow becomes by the first choice, of those in `order` and around, that has a free value for it.
+    /// Rewritten form of a flow by the first choice with a free value, in `order` and around.
     fn choose(
         &self,
         order: &Range<usize>,

@@ -183,7 +183,7 @@ fn each_worker_translates_for_its_buckets_and_mappings_move_with_them() {
     assert_eq!(counted.into_iter().collect::<HashMap<_, _>>(), sent_of);
 }
 
-/// What a handler of an element says on a worker.
+/// Answer of an element's handler on a worker.
 fn read(graph: &Graph, element: &str, handler: &str) -> String {
     let node = graph.plan().find(element).expect("it is there");
     let handlers = (graph.plan().elements[node].class.handlers)();

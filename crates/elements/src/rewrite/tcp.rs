@@ -1,4 +1,4 @@
-//! How far a connection has come, and how its sequence numbers are shifted.
+//! State of a connection, and shifts of its sequence numbers.
 
 use super::key::{Place, patch};
 use wire::{checksum, tcp};
@@ -69,7 +69,7 @@ const FAR: u32 = 1 << 30;
 /// Steps that are remembered; older ones count as if they had always been.
 const STEPS: usize = 8;
 
-/// How the sequence numbers of one direction are shifted: from each step on by another amount.
+/// Shifts of the sequence numbers of one direction: from each step on by another amount.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shifts {
     before: i32,
@@ -108,12 +108,12 @@ impl Shifts {
         }
     }
 
-    /// What a sequence number of the sender becomes.
+    /// Rewritten form of the sender's sequence number.
     pub(super) fn forth(&self, number: u32) -> u32 {
         number.wrapping_add_signed(self.at(number))
     }
 
-    /// What the sender calls a number that its peer has seen.
+    /// The sender's number for one that its peer has seen.
     pub(super) fn back(&self, number: u32) -> u32 {
         let seen = |s: &&(u32, i32)| reached(number, s.0.wrapping_add_signed(s.1));
         let shift = self

@@ -1,4 +1,5 @@
-//! What tests of the rewriting classes share: packets written as Click's summary dumps are: `T SRC SPORT DST DPORT DATA`.
+//! Common part of the rewriting classes' tests: packets in the form of Click's summary dumps, `T SRC SPORT DST DPORT
+//! DATA`.
 
 use std::time::Duration;
 use testkit::{Bench, ip4};

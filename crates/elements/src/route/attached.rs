@@ -126,7 +126,7 @@ fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, Strin
         .collect()
 }
 
-/// Where connections lead.
+/// Targets of connections.
 pub(crate) struct Ways {
     /// Of each element: its outputs, and the elements to which they lead at once.
     out: Vec<Vec<(usize, usize)>>,

@@ -1,4 +1,4 @@
-//! How many routes a router may have.
+//! Maximum number of a router's routes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

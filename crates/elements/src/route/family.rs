@@ -1,4 +1,4 @@
-//! What route lookup does differently for IPv4 and for IPv6.
+//! Differences of route lookup between IPv4 and IPv6.
 
 use arguments::Names;
 use arguments::units::FromArg;
@@ -19,9 +19,9 @@ pub(crate) trait Family<const N: usize>: 'static {
     fn key(packet: &Packet) -> Self::Key;
     fn set_dst(packet: &mut Packet, gateway: IpAddr);
     fn lookup_bulk(fib: &impl Structure<N>, keys: &[Self::Key], ids: &mut [u16]);
-    /// What looks the destination of a packet up.
+    /// Function that looks up the destination of a packet.
     fn look(fib: &impl Structure<N>) -> impl Fn(&Packet) -> u16;
-    /// What fetches ahead what the look-up of a packet reads first.
+    /// Function that prefetches the first memory that the look-up of a packet reads.
     fn fetch(fib: &impl Structure<N>) -> impl Fn(&Packet);
     /// A hash of the packet's flow, the same for all its packets and for the ICMP errors that go the same way.
     fn flow_hash(packet: &Packet, seed: u32) -> u32;

@@ -20,10 +20,10 @@ const NO_ROUTE: u8 = 0;
 const NO_NEXT_HOP: u8 = 1;
 /// Handlers that only read.
 const READERS: usize = 6;
-/// As a port: not connected, so that packets are dropped.
+/// Port number of an unconnected output: packets are dropped.
 const NOWHERE: u8 = u8::MAX;
 
-/// What makes a class of route lookup.
+/// Constants of a class of route lookup.
 pub(crate) trait Kind<const N: usize>: 'static {
     /// The class name.
     const CLASS: &'static str;
@@ -36,7 +36,7 @@ pub(crate) trait Kind<const N: usize>: 'static {
     const BULK: bool = true;
     /// The IP version.
     type Family: Family<N>;
-    /// What addresses are looked up in.
+    /// Structure in which addresses are looked up.
     type Structure: Structure<N> + 'static;
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
 }
 
 impl<K: Kind<N>, const N: usize> Lookup<K, N> {
-    /// Those that only read come first.
+    /// Handlers; those that only read come first.
     const ALL: &'static [Handler<Self>] = &[
         Handler::shared(
             "table",
@@ -371,7 +371,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
     }
 }
 
-/// What becomes of a packet whose group does not say it in brief.
+/// Verdict for a packet whose group has no brief form.
 #[inline(never)]
 fn choose<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
@@ -450,7 +450,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     bare.filter(|(_, line)| !line.is_empty())
 }
 
-/// What Click answers to a change.
+/// Click's answer to a change.
 fn nothing(_: Vec<Hops>) -> String {
     String::new()
 }
@@ -512,7 +512,7 @@ fn set_up<K: Kind<N>, const N: usize>(
     Ok(changed.to_string())
 }
 
-/// What `lookup` answers: port and gateway of each next hop.
+/// Answer of `lookup`: port and gateway of each next hop.
 fn answer(hops: &[Member]) -> String {
     let each = hops.iter().map(|hop| {
         let weight = match hop.weight {

@@ -30,7 +30,7 @@ fn packet(dst: &str, port: u16) -> Packet {
     packet
 }
 
-/// Where packets to these destinations go next, of those that leave by `output`.
+/// Next hops of packets to these destinations, among those that leave by `output`.
 fn next(bench: &mut Bench, output: &str) -> Vec<String> {
     let packets = bench.take_packets(output);
     let each = packets

@@ -18,11 +18,11 @@ pub(crate) struct Store<const N: usize, W, S: Structure<N> = Fib<N>> {
     writer: Mutex<Writer<N, W, S>>,
 }
 
-/// What control knows and workers do not.
+/// Control's part of a table.
 pub(crate) struct Writer<const N: usize, W, S: Structure<N> = Fib<N>> {
     pub(crate) rib: Rib<N, S>,
     pub(crate) groups: GroupTable,
-    /// What there is to know beside routes and groups.
+    /// Further state beside routes and groups.
     pub(crate) more: W,
     retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
     /// Ids that no route has any more, but that readers may still find: there was no room to tell them.
@@ -51,13 +51,13 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
         self.lock().rib.memory_bytes()
     }
 
-    /// What workers look addresses up in.
+    /// Structure in which workers look up addresses.
     #[inline]
     pub(crate) fn fib(&self) -> &S {
         &self.fib
     }
 
-    /// What workers look the ids up in that the table gives.
+    /// Groups in which workers look up the ids from the table.
     #[inline]
     pub(crate) fn groups(&self) -> &Published<Groups> {
         &self.groups

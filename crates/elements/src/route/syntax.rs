@@ -65,7 +65,7 @@ impl<'n> Parser<'n> {
         }
     }
 
-    /// What `remove` takes.
+    /// Argument of `remove`.
     pub(super) fn removal<F: Family<N>, const N: usize>(
         &mut self,
         text: &str,

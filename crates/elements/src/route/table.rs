@@ -13,14 +13,13 @@ use tables::groups::{GroupId, Member};
 /// A routing table.
 pub(super) struct Table<const N: usize, S: Structure<N> = Fib<N>>(Store<N, Known<N>, S>);
 
-/// What its writer knows beside routes.
+/// Writer's state beside routes.
 pub(super) struct Known<const N: usize> {
     /// The routes that the configuration brought, in order.
     configured: Vec<(Prefix<N>, Hops)>,
-    /// What was said of next hops going down and up, the last word last: it counts for routes to
-    /// come too.
+    /// Commands about next hops going down and up, the last at the end: they also apply to later routes.
     said: Vec<(Which, bool)>,
-    /// How many routes there may be.
+    /// Maximum number of routes.
     bound: Arc<RouteBound>,
 }
 
@@ -87,7 +86,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         self.apply_within(most, commands, show)
     }
 
-    /// As [`apply`](Self::apply), up to so many routes.
+    /// Like [`apply`](Self::apply), with at most `most` routes.
     fn apply_within(
         &self,
         most: usize,

@@ -49,7 +49,7 @@ fn show<K: Kind<N>, const N: usize>(
     Ok(text)
 }
 
-/// What makes of the configured routes those that there are.
+/// Commands that turn the configured routes into the present ones.
 fn changes<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     outputs: &Outputs,

@@ -31,10 +31,10 @@ pub fn dry_run(text: &str) -> String {
 
 /// Steps of a run.
 const STEPS: usize = 10;
-/// What is kept of what is said.
+/// Maximum number of kept bytes of output.
 const SAID_MAX: usize = 1 << 16;
 
-/// It has no handlers but one, which says what it is given, and no files.
+/// A host without files, and with one handler, which records its argument.
 #[derive(Default)]
 struct Nothing {
     said: String,

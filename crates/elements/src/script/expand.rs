@@ -6,25 +6,25 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// How deep `$(...)` and `${...}` may be nested.
+/// Maximum nesting of `$(...)` and `${...}`.
 const DEPTH_MAX: usize = 32;
 /// Longest text that substitution may make, in bytes.
 pub(crate) const TEXT_MAX: usize = 16 << 20;
 
-/// Where values come from.
+/// Source of values.
 pub(crate) trait Values {
     /// The value of a variable.
     fn variable(&mut self, name: &str) -> Option<String>;
 
-    /// What `$(text)` stands for; its own references are replaced already. `None`: there is no such handler, and the
-    /// text stays as it is written.
+    /// Value of `$(text)`, whose own references are replaced already. `None`: there is no such handler, and the text
+    /// stays.
     fn call(&mut self, text: &str) -> Option<String>;
 }
 
-/// How values are put in.
+/// Form of substituted values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// As they are.
+    /// Unchanged.
     Plain,
     /// In quotes where that is needed, so that unquoting the whole gives each value back.
     Quoted,
@@ -112,7 +112,7 @@ fn quoted(value: String) -> String {
     }
 }
 
-/// What follows a dollar.
+/// Reference after a dollar.
 enum What {
     Variable(Range<usize>),
     /// A name and what stands for a variable without a value.
@@ -201,7 +201,7 @@ impl Reference {
     }
 }
 
-/// Where the bracket at `open` is closed; brackets in quotes do not count.
+/// Index of the bracket that closes the one at `open`; brackets in quotes do not count.
 fn close(bytes: &[u8], open: usize) -> Option<usize> {
     let (up, down) = match bytes[open] {
         b'(' => (b'(', b')'),

@@ -105,7 +105,7 @@ impl Machine {
         self.finish(ended, host)
     }
 
-    /// What the end of a run means outside; the value that it returned.
+    /// Applies the end of a run; returns its value.
     pub(crate) fn finish(
         &self,
         ended: Result<Ended, String>,

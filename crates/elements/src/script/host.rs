@@ -1,9 +1,9 @@
-//! What a script needs from the world around it: handlers, time, files, the driver.
+//! Environment of a script: handlers, time, files, the driver.
 
 pub(crate) use engine::handler::Use;
 use std::time::Duration;
 
-/// Where a script's text goes.
+/// Destination of a script's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sink {
     /// The standard output.

@@ -1,4 +1,4 @@
-//! What each instruction of a script does.
+//! Execution of each instruction of a script.
 
 use super::expand::{Style, Values, expand, expand_unquoted};
 use super::host::{Host, Sink, Use};
@@ -7,14 +7,14 @@ use super::number::boolean;
 use super::program::{Insn, Jump, Target, Text, What, first_word};
 use lang::args::unquote;
 
-/// What follows an instruction that does not simply go on.
+/// Next step after an instruction that does not simply continue.
 pub(super) enum Next {
     Jump(Jump),
     Return(String),
 }
 
 impl Machine {
-    /// What an instruction does. The error ends the script.
+    /// Executes an instruction. An error ends the script.
     pub(super) fn execute(&self, insn: &Insn, host: &mut dyn Host) -> Result<Option<Next>, String> {
         let done = match insn {
             Insn::Set { name, text } => {
@@ -117,7 +117,7 @@ impl Machine {
     }
 
     fn write(&self, call: &Text, host: &mut dyn Host) -> Result<(), String> {
-        /// What Click's handlers answer when they refuse: C's `EINVAL`.
+        /// Click's answer of handlers that refuse: C's `EINVAL`.
         const REFUSED: i32 = -22;
         let (handler, value) = self.handler(call, host)?;
         let exists = self.offers(&handler, Use::Write) || host.offers(&handler, Use::Write);

@@ -20,18 +20,18 @@ const DEPTH_MAX: u32 = 50;
 const RUNS_MAX: u32 = 10_000;
 
 thread_local! {
-    /// How deep, and how many runs since the outermost one began.
+    /// Nesting depth, and number of runs since the outermost one began.
     static DEPTH: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
 thread_local! {
-    /// What messages are about, from the outside in, and whether it has been told.
+    /// Headings of messages, from the outside in, each with true if it has been printed.
     static CONTEXTS: RefCell<Vec<(String, bool)>> = const { RefCell::new(Vec::new()) };
     /// Messages so far.
     static COMPLAINTS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What the messages are about that are told while this lives: their heading, which stands above the first of them.
+/// Heading of the messages printed while this value lives; it stands above the first of them.
 pub(super) struct Context;
 
 impl Context {
@@ -87,7 +87,7 @@ pub(crate) struct Call {
     pub(crate) input: Option<usize>,
 }
 
-/// What a script waits for.
+/// Event for which a script waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     /// Nothing.
@@ -106,10 +106,10 @@ struct Frame {
     call: Call,
 }
 
-/// How a run ended, or that it has not.
+/// End of a run, or its wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It waits.
+    /// The run waits.
     No,
     /// By `end`, or behind its last instruction.
     End,

@@ -46,7 +46,7 @@ impl Element for Message {
 mod tests {
     use planner::{Options, Registry, make};
 
-    /// What is said of a configuration: as Ashlar and as Click says it.
+    /// Messages about a configuration: Ashlar's and Click's.
     fn said(text: &str) -> (String, String) {
         let mut map = lang::SourceMap::new();
         let file = map.add("A.click", text);

@@ -4,7 +4,7 @@ use lang::args::words;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What an instruction does. Texts are kept as written: substitution takes place when it runs.
+/// An instruction. Texts are kept as written and substituted when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Insn {
     Set {
@@ -51,7 +51,7 @@ pub(crate) struct Text {
     pub(crate) unquote: bool,
 }
 
-/// What `print` prints.
+/// Kind of value that `print` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// The value of a handler.
@@ -67,7 +67,7 @@ pub(crate) struct Target {
     pub(crate) append: bool,
 }
 
-/// How long `wait` waits.
+/// Length of a `wait`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     For(Duration),
@@ -84,16 +84,16 @@ pub(crate) struct Program {
     pub(crate) exports: Vec<String>,
 }
 
-/// What is wrong with an instruction.
+/// Mistake in an instruction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
     /// In Click's words.
     pub(crate) message: String,
-    /// What to do.
+    /// Advice.
     pub(crate) help: String,
 }
 
-/// Where `goto` leads.
+/// Target of `goto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jump {
     To(usize),
@@ -134,7 +134,7 @@ impl Program {
         (program, wrong)
     }
 
-    /// Where a label leads.
+    /// Target of a label.
     pub(crate) fn jump(&self, label: &str) -> Option<Jump> {
         if let Some(at) = self.labels.get(label) {
             return Some(Jump::To(*at));

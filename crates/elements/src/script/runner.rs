@@ -1,4 +1,4 @@
-//! What Script and DriverManager have in common: a script as an element of a router.
+//! Common part of Script and DriverManager: a script as an element of a router.
 
 use super::host::{Host, Sink};
 use super::machine::{Call, Ended, Machine};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What starts a script.
+/// Event that starts a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Active,
@@ -406,7 +406,7 @@ macro_rules! table {
             ]
         }
 
-        /// How many there are.
+        /// Number of handlers.
         pub(crate) const COUNT: usize = [$($read,)* $($inner,)* $($write,)*].len();
 
         #[cfg(test)]

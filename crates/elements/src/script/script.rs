@@ -70,7 +70,7 @@ pub(crate) trait Kind: 'static {
     const PORTS: Ports;
     /// Why packets are dropped.
     const DROPS: &'static [&'static str];
-    /// What starts it if `TYPE` is not given; `None`: that depends on its ports.
+    /// Default of `TYPE`; `None` if it depends on the ports.
     const TYPE: Option<Type>;
 }
 

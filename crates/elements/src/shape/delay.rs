@@ -1,4 +1,4 @@
-//! What holds a packet until some time after its timestamp.
+//! Holding of a packet until some time after its timestamp.
 
 use crate::prelude::*;
 use crate::show;
@@ -15,7 +15,7 @@ pub(super) struct Delay {
     held: Option<Packet>,
 }
 
-/// What there is to go on.
+/// Next packet.
 pub(super) enum Next {
     /// A packet, and the time at which it was due, in nanoseconds since the epoch.
     Due(Packet, u64),

@@ -1,14 +1,14 @@
-//! When a rate's next unit is due, on the grid of Click's GapRate.
+//! Due times of a rate's units, on the grid of Click's GapRate.
 //!
-//! A second is cut into as many parts as units may pass in it; a unit may pass once its part has begun,
-//! and is counted. Click rounds the length of a part, which lets 2 % too many bytes pass at 1 Gbit/s and 9 % at 10; here
-//! parts are exact. At rates below a million the same packets pass under simulated time.
+//! A second is cut into as many parts as units may pass in it. A unit may pass once its part has begun, and is counted.
+//! Click rounds the length of a part, which lets 2 % too many bytes pass at 1 Gbit/s and 9 % at 10; here parts are
+//! exact. At rates below a million the same packets pass under simulated time.
 
 /// Microseconds in a second.
 const SECOND: u64 = 1_000_000;
 /// More passes in no second: so products of times and rates have 64 bits.
 const RATE_MAX: u64 = (i64::MAX as u64) / SECOND;
-/// What was not asked for in time may be caught up with for so long: units of 20 ms.
+/// Fraction of a second (20 ms) whose units may be caught up if they were not asked for in time.
 const LATE: u64 = 50;
 
 /// The units that have passed in this second, against those that were due.

@@ -48,7 +48,7 @@ use tables::bucket::Rate;
 const OVER: u8 = 0;
 const NO_HEADER: u8 = 1;
 
-/// What differs between IPv4 and IPv6. A host is the first bits of an address, from the highest bit of a word on.
+/// Difference between IPv4 and IPv6. A host is the first bits of an address, from the highest bit of a word on.
 pub(crate) trait Family: Send + Sync + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
@@ -90,7 +90,7 @@ type Allowance = (Bandwidth, Option<u64>);
 /// By prefix: its length and its bits.
 type Rates = BTreeMap<(u8, u64), Allowance>;
 
-/// What packets meet: of each length of prefixes, from the longest on, the rates.
+/// Rates for packets: for each length of prefixes, from the longest on.
 struct Known {
     rest: Rate,
     lengths: Vec<(u64, HashMap<u64, Rate>)>,

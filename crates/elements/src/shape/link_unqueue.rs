@@ -34,7 +34,7 @@ pub(crate) struct LinkUnqueue {
     config: Arc<Config>,
     /// Packets on the link, with the time at which they leave it.
     link: VecDeque<(Time, Packet)>,
-    /// When the last packet will have entered.
+    /// Time at which the last packet will have entered.
     free: Time,
     /// True if there was no packet when the link was last free.
     idle: bool,

@@ -1,5 +1,4 @@
-//! What elements with a token bucket share: whether they count packets or bytes, and how a
-//! configuration says how fast and how bursty.
+//! Common part of elements with a token bucket: counting packets or bytes, and the configuration of rate and burst.
 
 use crate::prelude::*;
 use arguments::units::{self, Bandwidth, FromArg};
@@ -12,7 +11,7 @@ const DEFAULT_BURST: Duration = Duration::from_millis(20);
 /// no packet is too long to pass.
 const CREDIT: u64 = 1 << 17;
 
-/// What is counted.
+/// Unit of counting.
 pub(crate) trait Unit: 'static {
     /// Bytes, not packets.
     const BYTES: bool;
@@ -65,7 +64,7 @@ pub(crate) fn show_rate<U: Unit>(rate: PerSecond) -> String {
     }
 }
 
-/// How much may pass at once.
+/// Depth of a bucket.
 #[derive(Clone, Copy, Debug)]
 enum Depth {
     Time(Duration),
@@ -175,7 +174,7 @@ impl<U: Unit> Bucket<U> {
             .remove(if U::BYTES { packet.len() as u64 } else { 1 });
     }
 
-    /// When the next packet may pass; `None` = never at this rate.
+    /// Time at which the next packet may pass; `None` = never at this rate.
     pub(crate) fn next(&self, now: Time) -> Option<Time> {
         let wait = self.tokens.wait(U::MOST)?;
         Some(now + Duration::from_nanos(wait))

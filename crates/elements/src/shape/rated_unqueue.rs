@@ -27,7 +27,7 @@ pub(crate) trait Kind: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// What is counted.
+    /// Unit of counting.
     type Unit: Unit;
 }
 

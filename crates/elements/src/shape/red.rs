@@ -39,7 +39,7 @@ pub(crate) trait Kind: 'static {
     const ADAPTS: bool;
 }
 
-/// What its arguments say, for good.
+/// Fixed arguments of the class.
 pub(crate) struct Fixed;
 
 impl Kind for Fixed {

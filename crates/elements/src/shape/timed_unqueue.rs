@@ -49,7 +49,7 @@ pub(crate) struct Config {
 pub(crate) struct TimedUnqueue<K = Single> {
     kind: PhantomData<K>,
     config: Config,
-    /// When the next burst may go.
+    /// Earliest time of the next burst.
     next: Time,
 }
 

@@ -10,7 +10,7 @@ use std::net::SocketAddrV4;
 use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
-/// How long a TCP server may take to answer before the start.
+/// Time limit for a TCP server to answer before the start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum Address {
     File(String),
 }
 
-/// What a socket is to be.
+/// Role of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Role {
     /// A stream, else datagrams.
@@ -36,7 +36,7 @@ pub(super) struct Role {
 pub(super) enum Wire {
     /// Streams are accepted.
     Listens(Socket),
-    /// It has one peer, by the system.
+    /// The socket has one peer, set in the system.
     Connected(Socket),
     /// Datagrams from anybody.
     Serves(Socket),

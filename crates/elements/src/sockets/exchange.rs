@@ -1,5 +1,4 @@
-//! What the classes of sockets have in common: packets go to a link and come from it, and nothing waits
-//! for the system.
+//! Common part of the classes of sockets: packets go to a link and come from it, and nothing waits for the system.
 
 use crate::prelude::*;
 use engine::packet::{HEADROOM, pool};

@@ -1,4 +1,4 @@
-//! Who may send to a server: `ALLOW` and `DENY`, two tables of routes.
+//! Permitted clients of a server: `ALLOW` and `DENY`, two tables of routes.
 
 use crate::peer;
 use crate::prelude::*;

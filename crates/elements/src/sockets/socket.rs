@@ -68,7 +68,7 @@ struct Line {
     guard: Guard,
     /// The connection that a server has accepted.
     accepted: Option<Descriptor>,
-    /// Who sent the last datagram to a server.
+    /// Sender of the last datagram to a server.
     peer: Option<SockAddr>,
     /// The connection of a client has ended.
     over: bool,

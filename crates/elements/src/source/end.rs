@@ -1,4 +1,4 @@
-//! What an element does when its packets are over: `STOP` and `END_CALL`.
+//! Action of an element after its last packet: `STOP` and `END_CALL`.
 
 use crate::prelude::*;
 use engine::graph::call::HandlerCall;

@@ -15,7 +15,7 @@ pub(super) struct Every {
 }
 
 impl Every {
-    /// As Click's timed classes, half a second if `INTERVAL` is not given.
+    /// Parses `INTERVAL`; the default is half a second, as in Click's timed classes.
     pub(super) fn parse(args: &mut Args) -> Duration {
         let default = Duration::from_millis(500);
         args.optional("INTERVAL", default, "time between packets")

@@ -48,7 +48,7 @@ pub(crate) trait Kind: Sized + 'static {
     fn fill(_: &mut Packet, _: &mut Cx) {}
 }
 
-/// What the arguments say.
+/// Values of the arguments.
 pub(crate) struct Given {
     pub(super) template: Template,
     pub(super) limit: i64,
@@ -137,7 +137,7 @@ impl<K: Kind> Source for InfiniteSource<K> {
     }
 }
 
-/// How many packets are made at a time.
+/// Handler of the number of packets per burst.
 pub(super) const fn burst<K: Kind>() -> Handler<InfiniteSource<K>> {
     Handler::show("burst", "see BURST", |e| &e.burst)
 }

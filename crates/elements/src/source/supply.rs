@@ -1,11 +1,11 @@
-//! What sources have in common: the packet they make, how many, whether now, and what comes after.
+//! Common part of sources: their packet, the number of packets, their activity, and their end.
 
 use super::end::End;
 use super::template::Template;
 use crate::prelude::*;
 use arguments::units::{self, FromArg};
 
-/// What a source is told about its packets.
+/// Settings of a source's packets.
 #[derive(Clone)]
 pub(crate) struct Supply {
     pub(super) template: Template,

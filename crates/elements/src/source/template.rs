@@ -9,7 +9,7 @@ const DEFAULT_DATA: &[u8] =
 /// The longest packet that can be made.
 const LONGEST: usize = 65_000;
 
-/// What packets look like.
+/// Content of packets.
 #[derive(Clone, Default)]
 pub(super) struct Template {
     data: Vec<u8>,

@@ -16,7 +16,7 @@ use crate::prelude::*;
 
 const TOO_LONG: u8 = 0;
 
-/// Where it goes; `None` = behind the packet.
+/// Offset of the timestamp; `None` = behind the packet.
 #[derive(Clone, Copy)]
 pub(super) struct StoreTimestamp(Option<usize>);
 

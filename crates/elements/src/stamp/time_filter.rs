@@ -143,8 +143,8 @@ impl Element for TimeFilter {
         }
     }
 
-    /// Who asks gets what lies in the window. What an END_CALL lets pass after all leaves with it only
-    /// where packets are pushed; here it comes too late, and is dropped.
+    /// Pulls packets within the window. Packets that an END_CALL still lets pass leave with it only if packets are
+    /// pushed; here it comes too late, and they are dropped.
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let mut batch = cx.spare();
         cx.pull(0, max, &mut batch);

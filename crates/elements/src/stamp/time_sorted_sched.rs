@@ -62,7 +62,7 @@ pub(super) struct TimeSortedSched {
     stop: bool,
     buffer: usize,
     heap: BinaryHeap<Waiting>,
-    /// How many packets of each input wait.
+    /// Number of waiting packets of each input.
     waiting: Vec<usize>,
     number: u64,
     /// Timestamp of the last packet that left.

@@ -12,17 +12,17 @@ use std::time::Duration;
 const MOST: Duration = Duration::from_millis(100);
 /// A crowd is over when no ring has been nearly full for so long.
 const OVER: Duration = Duration::from_secs(1);
-/// How often a worker that rests looks at its rings, however little it has to do.
+/// Maximum interval at which a resting worker looks at its rings.
 pub(super) const LOOK: Duration = Duration::from_micros(100);
 
 /// True if sources rest.
 #[derive(Default)]
 pub(super) struct BackPressure {
-    /// They do, since then.
+    /// Time since which they do.
     since: Option<Time>,
     /// For how long they did before, in this crowd.
     rested: Duration,
-    /// When a ring was nearly full the last time.
+    /// Last time at which a ring was nearly full.
     crowded: Time,
     count: u64,
 }

@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use wire::{EtherAddr, ether, vlan};
 
-/// What rules and frames are compared by: address and VLAN.
+/// Key of rules and frames: address and VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key(u64);
 
@@ -67,7 +67,7 @@ impl Key {
         Ok(Key::new(Some(parsed), tag))
     }
 
-    /// As a port may be told.
+    /// Rule for a port.
     fn to_match(self) -> Match {
         let [a, b, c, d, e, f, ..] = self.0.to_be_bytes();
         Match::Station {

@@ -48,11 +48,11 @@ use wire::plain::Plain;
 /// Most rules that can be asked for: 64 bytes each.
 const RULES_MAX: usize = 1 << 20;
 
-/// How long a change waits for workers, and how long until it looks again.
+/// Time that a change waits for workers, and interval of its looks.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_micros(50);
 
-/// What control knows and workers do not.
+/// Control's part of the rules.
 struct Writer {
     rules: ExactWriter,
     /// Entries that workers may still be looking at.

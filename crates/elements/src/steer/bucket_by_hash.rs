@@ -92,7 +92,7 @@ pub(super) struct BucketByHash {
 struct PortKey {
     port: Arc<dyn Port>,
     key: Option<[u8; 40]>,
-    /// How often it had changed when it was asked for.
+    /// Number of changes when it was asked for.
     changes: Option<u64>,
 }
 

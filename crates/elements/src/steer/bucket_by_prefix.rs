@@ -52,7 +52,7 @@ impl Either {
         .map_err(|_| wrong())
     }
 
-    /// As a port may be told.
+    /// Rule for a port.
     fn to_match(self, is_source: bool) -> Match {
         let (address, len) = match self {
             Either::V4(prefix) => (prefix.addr().into(), prefix.len()),
@@ -65,7 +65,7 @@ impl Either {
         }
     }
 
-    /// What [`to_match`](Self::to_match) was made of.
+    /// Prefix from which [`to_match`](Self::to_match) made a rule.
     fn of_match(rule: &Match) -> Option<Either> {
         match *rule {
             Match::Prefix { address, len, .. } => Some(match address {
@@ -77,7 +77,7 @@ impl Either {
     }
 }
 
-/// What control knows and workers do not.
+/// Control's part of the rules.
 struct Writer {
     rib4: Rib4,
     rib6: Rib6,
@@ -119,7 +119,7 @@ impl Writer {
     }
 }
 
-/// What workers read, and its writer.
+/// Workers' part of the table, and its writer.
 struct Table {
     fib4: Arc<Fib4>,
     fib6: Arc<Fib6>,
@@ -232,7 +232,7 @@ pub(super) struct BucketByPrefix {
     others: Vec<(usize, u16)>,
 }
 
-/// What is looked up for a packet.
+/// Key of a packet.
 enum Key {
     V4(u32),
     V6([u8; 16]),

@@ -20,7 +20,7 @@ const TEXT: &str =
 /// Control gives up at some point of a move.
 struct Fails<'a> {
     router: &'a AtRandom,
-    /// When workers have taken so many looks at what they are to do.
+    /// Number of workers' looks at their requests after which it fails.
     after: usize,
     /// A worker that is told nothing before that.
     deaf: Option<usize>,

@@ -1,4 +1,4 @@
-//! What BucketByFlow compares: bytes of frames at chosen places, or the five-tuple.
+//! Key of BucketByFlow: bytes of frames at chosen places, or the five-tuple.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ struct Field {
     mask: [u8; 16],
 }
 
-/// What keys are made of.
+/// Sources of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fields {
     /// Protocol, addresses and ports.
@@ -219,7 +219,7 @@ pub(super) fn of_tuple(flow: &FlowKey) -> Key {
     }
 }
 
-/// What [`of_tuple`] has made a key of.
+/// Flow from which [`of_tuple`] made a key.
 fn flow_of(&[first, a, b, c, d, _]: &Key) -> FlowKey {
     let halves = |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)).into();
     macro_rules! flow {

@@ -73,7 +73,7 @@ impl Shared {
         }
     }
 
-    /// What is held by those who need the key to stay as it is.
+    /// Guard that keeps the key unchanged while it is held.
     pub(super) fn hold(&self) -> Arc<()> {
         Arc::clone(&self.sorters)
     }

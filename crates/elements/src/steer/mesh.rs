@@ -91,7 +91,7 @@ impl Mesh {
     }
 }
 
-/// How much room the fullest ring has of those that were asked.
+/// Room in the fullest ring of those that were asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Room {
     /// More than half of it.
@@ -170,7 +170,7 @@ impl Ends {
         self.rings.by_pair[self.worker].get(to)?.as_ref()
     }
 
-    /// How much was sent to a worker, for [`has_arrived`](Self::has_arrived).
+    /// Number of packets sent to a worker, for [`has_arrived`](Self::has_arrived).
     pub(super) fn sent(&self, to: usize) -> usize {
         self.to(to).map_or(0, |ring| ring.level.pushed())
     }

@@ -164,7 +164,7 @@ pub(super) fn wrong(plan: &Plan, element: &str) -> String {
     plan.elements[node].control(0, "").expect("it can be read")
 }
 
-/// What passes while workers take a few turns.
+/// Time that passes while workers take a few turns.
 const STEP: Duration = Duration::from_micros(20);
 
 /// A router whose workers take turns at random on the test's thread, while packets come.
@@ -180,14 +180,14 @@ pub(super) struct Everything {
     pub(super) comes: bool,
     /// A worker, and how many of its next turns it does not take.
     pub(super) stalls: (usize, usize),
-    /// What each worker does between turns until it is done.
+    /// Requests of each worker that run between turns until they are done.
     long_asks: Vec<Vec<LongAsk>>,
     /// Times that a worker did such a thing, and that control asked.
     pub(super) steps: usize,
     pub(super) asked: usize,
 }
 
-/// What a worker is to do, and whether it has begun.
+/// Request of a worker; true if it has begun.
 type LongAsk = (bool, Box<dyn FnMut(&mut Graph) -> bool>);
 
 impl Everything {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use steer::{Ask, Moves, move_queue, queue_owners};
 use testkit::{Rng, until};
 
-/// What left a paced port: how often each flow was in order, and how often not.
+/// Output of a paced port: number of flows' packets in order, and out of order.
 #[derive(Default)]
 struct Out {
     count: u64,

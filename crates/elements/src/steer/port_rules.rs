@@ -20,7 +20,7 @@ pub(crate) trait Source: Send + Sync {
     fn bucket(&self, rule: &Match) -> Option<u16>;
 }
 
-/// Who receives, and for whom.
+/// Receivers, and the owners of their packets.
 #[derive(Clone)]
 pub(crate) struct Receivers {
     pub(crate) table: Arc<Table>,
@@ -57,21 +57,21 @@ pub(super) fn port_name(port: &str) -> &str {
 #[derive(Default)]
 pub(crate) struct ByPort(Mutex<HashMap<String, Known>>);
 
-/// What is known of the rules of a port.
+/// State of a port's rules.
 #[derive(Default)]
 struct Known {
     rules: Weak<PortRules>,
-    /// How often they were made: reloads may do without rules for a while.
+    /// Number of times that they were made: reloads may do without rules for a while.
     made: u64,
     teller: Teller,
 }
 
-/// Which of them, by number, has told the port last. An old plan may go at any time after the new one has come, and
-/// must not take rules away that are not its own.
+/// Number of the plan that has told the port last. An old plan may go at any time after the new one has come, and must
+/// not remove rules that are not its own.
 type Teller = Arc<Mutex<u64>>;
 
 impl ByPort {
-    /// Those of a port, made if nobody has them.
+    /// Rules of a port, made if nobody has them.
     pub(crate) fn get(&self, port: &str) -> Arc<PortRules> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, known| {
@@ -224,7 +224,7 @@ impl PortRules {
         }
     }
 
-    /// How far the port does them, as a sentence.
+    /// Progress of the port with the rules, as a sentence.
     pub(crate) fn show(&self) -> String {
         let state = self.lock();
         let Some((port, _)) = &state.port else {

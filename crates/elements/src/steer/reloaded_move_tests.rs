@@ -8,7 +8,7 @@ use steer::move_buckets;
 
 const WORKERS: usize = 3;
 
-/// What may change by a reload, of Steer itself and of what is behind it.
+/// Configuration with the parts that a reload may change: Steer itself, and the elements behind it.
 fn text(capacity: usize, behind: &str) -> String {
     format!(
         "Idle -> by :: ByFlow; i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by

@@ -278,7 +278,7 @@ impl Steering for Steer {
     }
 }
 
-/// What there is for every bucket that a packet may name.
+/// A value for every bucket that a packet may name.
 type Each<T> = [T; BUCKETS_MAX];
 
 /// Counts packets by bucket; whether all are of buckets that there are, so many, and that the worker owns.

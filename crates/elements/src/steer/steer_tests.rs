@@ -53,7 +53,7 @@ fn numbers(plan: &Plan, element: &str) -> Vec<u8> {
     each.map(|packet| packet.bytes[0]).collect()
 }
 
-/// What a handler of `s` says that the workers share.
+/// Answer of a shared handler of `s`.
 fn shared(plan: &Plan, handler: &str) -> String {
     let s = &plan.elements[plan.find("s").expect("it is there")];
     let mut handlers = (s.class.handlers)().into_iter();

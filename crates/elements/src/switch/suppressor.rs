@@ -15,10 +15,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 const SUPPRESSED: usize = 0;
-/// As many ports as an element may have.
+/// Maximum number of ports of an element.
 const PAIRS_MAX: usize = 1024;
 
-/// Which pairs are active; handlers that the element offers share it.
+/// Active pairs, shared with the element's handlers.
 #[derive(Clone)]
 struct Active(Rc<[Cell<bool>]>);
 

@@ -30,7 +30,7 @@ const FLOWS_MAX: usize = 1 << 24;
 const BURST_MAX: Duration = Duration::from_secs(1);
 const RESEQUENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Who belongs to a cluster, and which of them this is.
+/// Members of a cluster, and the one that this is.
 #[derive(Default)]
 pub(crate) struct Description {
     /// The cluster's name.
@@ -43,7 +43,7 @@ pub(crate) struct Description {
     pub(crate) settings: Settings,
     /// Frames and heartbeats without a code of one of these are refused.
     pub(crate) keys: Option<Keys>,
-    /// How long packets may wait for others at their output node; none: they have no numbers.
+    /// Time that packets may wait for others at their output node; without it they have no numbers.
     pub(crate) resequence: Option<Duration>,
 }
 
@@ -116,7 +116,7 @@ impl Description {
         described
     }
 
-    /// What proves that frames come from this cluster.
+    /// Keys that prove that frames come from this cluster.
     fn read_keys(&mut self, args: &mut Args) {
         let given: Option<String> = args.key_maybe("KEY", "32 hexadecimal digits, or two of these");
         let Some(given) = given else {

@@ -1,11 +1,9 @@
-//! How frames that leave the cluster here become frames to neighbours, if the neighbour's address is known for
-//! sure.
+//! Frames that leave the cluster here become frames to neighbours, if the neighbour's address is confirmed.
 //!
-//! Only the addresses of a frame change; its ethertype stays, and so does the padding of a short frame. So only
-//! the 14 bytes of its Ethernet header are read, and the destination address of a packet to a station of the
-//! port's own network. If the address is not known for sure, the frame goes through VLBOutput and the element
-//! that finds neighbours. Later frames wait until the batch on this path has left, so that they do not overtake
-//! it.
+//! Only the addresses of a frame change; its ethertype stays, and so does the padding of a short frame. So only the 14
+//! bytes of its Ethernet header are read, and the destination address of a packet to a station of the port's own
+//! network. If the address is not confirmed, the frame goes through VLBOutput and the element that finds neighbours.
+//! Later frames wait until the batch on this path has left, so that they do not overtake it.
 
 use super::ETHER_LEN;
 use super::memory::Next;
@@ -70,13 +68,13 @@ impl Outward {
     }
 }
 
-/// What is to be remembered of frames with some addresses that have arrived.
+/// Cached treatment of frames with some addresses that have arrived.
 pub(super) enum Ready {
-    /// They take the long way.
+    /// They take the slow path.
     Not,
-    /// They need not from the next batch on.
+    /// They take the fast path from the next batch on.
     Soon(Next),
-    /// It depends on their IPv4 destination; the port, as [`Leave::host4`] takes it.
+    /// It depends on their IPv4 destination; the port, as for [`Leave::host4`].
     ByDst4(u64),
     /// It depends on their IPv6 destination.
     ByDst6(u64),
@@ -123,7 +121,7 @@ impl<K: Key> Side<K> {
         faces.fold(0, |sum, face| sum.wrapping_add(face.changes()))
     }
 
-    /// What frames to a neighbour become.
+    /// Rewritten addresses of frames to a neighbour.
     fn next(&self, port: usize, key: K) -> Option<Next> {
         let addresses = self.faces.get(port)?.as_ref()?.addresses(key)?;
         let verdict = Verdict::out((self.first + port) as u8);
@@ -174,7 +172,7 @@ struct Host<P> {
 /// Stations of own networks to which frames go.
 struct Hosts<P> {
     slots: [Host<P>; HOSTS],
-    /// Those that begin with the next batch.
+    /// Hosts that become valid with the next batch.
     soon: Vec<Host<P>>,
 }
 
@@ -200,7 +198,7 @@ impl<P: Place> Hosts<P> {
         (host.place == place).then_some(&host.next)
     }
 
-    /// As [`get`](Self::get); who is not here will be with the next batch, if his address is sure.
+    /// Like [`get`](Self::get); an unknown host becomes known with the next batch, if its address is confirmed.
     fn find(&mut self, place: P, next: impl FnOnce() -> Option<Next>) -> Option<Next> {
         let found = self.get(place).copied();
         if found.is_none()
@@ -229,7 +227,7 @@ impl<P: Place> Hosts<P> {
     }
 }
 
-/// What one copy of VLBTransit knows of the neighbours of this node.
+/// Neighbours of this node as one copy of VLBTransit knows them.
 pub(super) struct Leave {
     side4: Side<u32>,
     side6: Side<[u8; 16]>,
@@ -302,7 +300,7 @@ impl Leave {
         });
     }
 
-    /// What becomes of frames that begin so and have arrived at this node.
+    /// Treatment of frames with this header that have arrived at this node.
     pub(super) fn ready(&self, head: &[u8; ETHER_LEN]) -> Ready {
         let &[_, _, _, port, g0, g1, .., t0, t1] = head;
         if port == PORT_SELF {
@@ -316,13 +314,13 @@ impl Leave {
         }
     }
 
-    /// What a frame to a station of a port's own network becomes, if that is known.
+    /// Rewritten addresses of a frame to a station of a port's own network, if known.
     #[inline(always)]
     pub(super) fn host4(&self, port: u64, dst: [u8; 4]) -> Option<&Next> {
         self.hosts4.get(place4(port, dst))
     }
 
-    /// As [`host4`](Self::host4), for a frame; a station that is not known yet may be with the next batch.
+    /// Like [`host4`](Self::host4), for a frame; an unknown station may become known with the next batch.
     pub(super) fn find4(&mut self, port: u64, frame: &[u8]) -> Option<Next> {
         let dst = frame.get(DST4..)?.first_chunk().copied()?;
         let side = &self.side4;
@@ -330,7 +328,7 @@ impl Leave {
         self.hosts4.find(place4(port, dst), next)
     }
 
-    /// As [`find4`](Self::find4), for IPv6.
+    /// Like [`find4`](Self::find4), for IPv6.
     pub(super) fn find6(&mut self, port: u64, frame: &[u8]) -> Option<Next> {
         let dst: [u8; 16] = frame.get(DST6..)?.first_chunk().copied()?;
         let (side, words) = (&self.side6, u128::from_be_bytes(dst));
@@ -346,6 +344,6 @@ fn place4(port: u64, dst: [u8; 4]) -> u64 {
     port | u64::from(u32::from_ne_bytes(dst))
 }
 
-/// Where a frame has its destination.
+/// Offset of the destination address in a frame.
 const DST4: usize = ETHER_LEN + 16;
 const DST6: usize = ETHER_LEN + ipv6::LEN - 16;

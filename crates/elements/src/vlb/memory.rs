@@ -40,7 +40,7 @@ impl Words {
         bytes
     }
 
-    /// Where their way is remembered.
+    /// Index of the entry for these addresses.
     #[inline]
     fn place(self) -> usize {
         let mixed = self.0.wrapping_mul(0x2c1b_3c6d) ^ self.1;
@@ -48,7 +48,7 @@ impl Words {
     }
 }
 
-/// What a frame's addresses become, as they lie in it, and where it goes: 16 bytes.
+/// New addresses of a frame, in its byte order, and its verdict: 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Next {
     first: u64,
@@ -83,7 +83,7 @@ impl Next {
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     first: u64,
-    /// As in [`Words`], but for a mark in the bytes that both words have.
+    /// As in [`Words`], except for a mark in the bytes that both words share.
     second: u64,
     pub(super) next: Next,
 }
@@ -131,7 +131,7 @@ pub(super) struct Memory {
     known: [Known; KNOWN],
     leave: Leave,
     version: u64,
-    /// Those that begin with the next batch.
+    /// Entries that become valid with the next batch.
     soon: Vec<Known>,
 }
 
@@ -168,7 +168,7 @@ impl Memory {
         }
     }
 
-    /// Where a frame goes, if that is known. Its addresses become those for the next station.
+    /// Verdict for a frame, if known. Its addresses are replaced by those for the next station.
     #[inline(always)] // into the loop over a batch
     pub(super) fn fast(&self, frame: &mut [u8]) -> Option<Verdict> {
         let head = frame.first_chunk_mut::<WHOLE>()?;
@@ -186,7 +186,7 @@ impl Memory {
         Some(next.write(head))
     }
 
-    /// As [`fast`](Self::fast), for what is not known yet.
+    /// Like [`fast`](Self::fast), for frames that are not known yet.
     #[cold]
     pub(super) fn pass(&mut self, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
         let Some(head) = frame.first_chunk::<WHOLE>() else {
@@ -228,7 +228,7 @@ impl Memory {
     }
 }
 
-/// What is cut is sent on, if it is not for this node.
+/// Forwards a truncated frame, unless it is for this node.
 #[cold]
 fn pass_short(frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
     let Some(addresses) = frame.first_chunk::<LEN>() else {
@@ -243,7 +243,7 @@ fn pass_short(frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
     known.next.write(frame)
 }
 
-/// What the rules say. Outputs are the own links, that of frames for this node, and that of heartbeats.
+/// Decision by the rules. Outputs are the own links, that of frames for this node, and that of heartbeats.
 #[cold]
 fn decide(words: Words, node: &Node, cx: &Cx) -> Known {
     let ways = node.ways().read(cx.reader());

@@ -61,7 +61,7 @@ impl Member {
         (Member { name: Some(full) }, Some(described))
     }
 
-    /// What the elements of the node share. A plan whose elements name none is not built.
+    /// Shared state of the node's elements. A plan whose elements name no node is not built.
     fn node(&self, init: &Init) -> Arc<Node> {
         let node = self.name.as_deref().and_then(|name| init.shared_by(name));
         node.unwrap_or_else(|| Arc::new(Node::alone()))

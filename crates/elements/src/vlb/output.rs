@@ -1,4 +1,4 @@
-//! What VLBOutput and VLBOutput6 share: packets that have crossed the cluster go to this node's external ports.
+//! Common part of VLBOutput and VLBOutput6: packets that have crossed the cluster go to this node's external ports.
 
 use super::{ETHER_LEN, Member, gateways};
 use crate::prelude::*;

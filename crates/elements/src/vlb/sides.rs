@@ -11,7 +11,7 @@ use std::slice::IterMut;
 pub(super) trait Step {
     /// At once, if it can; a packet of which it says nothing is as it was.
     fn fast(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict>;
-    /// As long as it takes.
+    /// The slow path of a packet.
     fn slow(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict;
 }
 
@@ -77,7 +77,7 @@ impl Sides {
         }
     }
 
-    /// As [`deal`](Self::deal), for the first batch that parts: there is one loop for those that follow.
+    /// Like [`deal`](Self::deal), for the first batch with several outputs; one loop handles those that follow.
     #[inline(never)]
     fn deal_first<S: Step>(
         &mut self,

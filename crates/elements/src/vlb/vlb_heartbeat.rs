@@ -78,7 +78,7 @@ pub(crate) struct VlbHeartbeat {
     /// Of the configuration that was replaced.
     old: Option<(Arc<Node>, Health)>,
     sent: u64,
-    /// Which lanes are told of next.
+    /// Lane that is reported next.
     turn: u64,
     /// The links that were up when the last line was written, and the newest lines.
     known: Option<Links>,

@@ -4,7 +4,7 @@ use super::*;
 
 const OWN: &str = "02:00:00:00:00:01";
 
-/// What stands behind a node's output: two ports, the first with gateways and both families.
+/// Configuration behind a node's output: two ports, the first with gateways and both families.
 fn leaving(leave: &str) -> String {
     format!(
         "{NODE} t :: VLBTransit(vlb{leave}); Idle -> [1]t; Idle -> [2]t;

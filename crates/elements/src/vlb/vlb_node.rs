@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What the elements of a node share.
+/// Shared state of the elements of a node.
 pub(crate) struct Node {
     /// The nodes' names, by number.
     pub(crate) labels: Vec<String>,
@@ -62,9 +62,9 @@ pub(crate) struct Node {
     pub(crate) number: NodeId,
     /// Of the cluster's name.
     pub(crate) cookie: u8,
-    /// How to spread; each worker sets its own share.
+    /// Settings of spreading; each worker sets its own share.
     pub(crate) settings: Settings,
-    /// What proves that frames come from this cluster.
+    /// Keys that prove that frames come from this cluster.
     pub(crate) keys: Option<Keys>,
     /// Of that name.
     cluster: String,
@@ -81,7 +81,7 @@ pub(crate) struct Node {
     carried: Box<[AtomicU64]>,
     /// Own links where frames have codes; nothing without a key.
     cables: Vec<Arc<Cable>>,
-    /// What their ends have agreed on.
+    /// Sessions of links whose ends have agreed.
     sessions: Published<Sessions>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Node {
 type Sessions = Vec<Option<Arc<Session>>>;
 
 impl Node {
-    /// What heartbeats are signed for.
+    /// Names that heartbeats are signed for.
     pub(crate) fn members(&self) -> cluster::health::Names {
         cluster::health::Names {
             cluster: self.cluster.clone(),
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// What both ends of an own link have agreed on.
+    /// Session that both ends of an own link have agreed on.
     #[inline]
     pub(super) fn session<'a>(&'a self, link: usize, cx: &'a Cx) -> Option<&'a Session> {
         self.sessions.read(cx.reader()).get(link)?.as_deref()
@@ -218,12 +218,12 @@ impl Node {
         }
     }
 
-    /// How far frames that leave by an own link have come, of one lane after the other; 0: none has left.
+    /// Newest number sent by an own link, of one lane after the other; 0: none was sent.
     pub(super) fn sent(&self, link: usize, turn: u64) -> u64 {
         self.cables.get(link).map_or(0, |cable| cable.sent(turn))
     }
 
-    /// How far frames of the lane of a number have come by an own link, and how many frames of the link were refused.
+    /// Newest number received by an own link on the lane of a number, and number of refused frames of the link.
     pub(super) fn come(&self, link: usize, number: u64) -> (u64, u64) {
         let sessions = self.sessions.snapshot();
         let session = sessions.get(link).and_then(Option::as_ref);

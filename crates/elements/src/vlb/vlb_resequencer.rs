@@ -171,7 +171,7 @@ mod tests {
 
     const NODES: &str = "NAME t, NODES a 1Gbps b 1Gbps, LINKS a-b, RESEQUENCE 2ms";
 
-    /// What node a makes of packets.
+    /// Packets as node a tags them.
     fn tagged(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let text = format!(
             "vlb :: VLBNode(NODE a, {NODES}); c :: CheckIPHeader -> VLBInput(vlb, b/0) -> out :: Collect;"

@@ -199,7 +199,7 @@ impl Resources for VlbTransit {
 }
 
 impl VlbTransit {
-    /// As `process`, where frames must have a tag.
+    /// Like `process`, for frames that must have a tag.
     #[inline(never)]
     fn check(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let (node, links) = (&*self.node, self.links);
@@ -238,7 +238,7 @@ fn arrived(batch: &mut Batch) {
     fresh.for_each(|packet| packet.arrived(|_| PacketType::OtherHost));
 }
 
-/// Where frames have no tag.
+/// Step for frames without tags.
 struct Plain<'a> {
     memory: &'a mut Memory,
     node: &'a Node,
@@ -255,7 +255,7 @@ impl Step for Plain<'_> {
     }
 }
 
-/// Where frames must have a tag: what takes those that come by one link.
+/// Step for frames of one link that must have a tag.
 struct Gate<'a> {
     memory: &'a mut Memory,
     node: &'a Node,
@@ -264,7 +264,7 @@ struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Where a frame goes. It gets a new tag for the next link, or loses it here.
+    /// Verdict for a frame. It gets a new tag for the next link, or loses its tag here.
     fn pass(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict {
         let Some(head) = packet.data().first_chunk::<ETHER_LEN>() else {
             return Verdict::drop(Fault::Malformed as u8);

@@ -64,7 +64,7 @@ impl Flow {
 /// Why a record gives no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dump) enum Fault {
-    /// It is longer than a packet buffer.
+    /// The packet is longer than a packet buffer.
     TooLong,
     /// The packet pool has run dry.
     NoBuffer,
@@ -73,7 +73,7 @@ pub(in crate::dump) enum Fault {
 const IP_MIN: usize = 20;
 const MAX: usize = 65_535;
 
-/// Where a packet's parts begin and end, in bytes from the IP header.
+/// Bounds of a packet's parts, in bytes from the IP header.
 struct Layout {
     hl: usize,
     /// Length of the transport header; 0 without one.

@@ -88,14 +88,14 @@ impl Stamp {
     }
 }
 
-/// How a field lies in a binary record.
+/// Size of a field in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
-    /// That many bytes.
+    /// This number of bytes.
     Bytes(usize),
     /// A length byte and that many bytes.
     Counted,
-    /// It has no binary form.
+    /// No binary form.
     None,
 }
 

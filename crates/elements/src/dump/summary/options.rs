@@ -1,4 +1,4 @@
-//! What IP and TCP options have in common: how a list of them is written and read.
+//! Common part of IP and TCP options: writing and reading lists of them.
 //!
 //! Options are separated by semicolons; `.` stands for none, `?` for a list with a fault.
 

@@ -11,7 +11,7 @@ use wire::proto;
 /// Longest line or record that is believed.
 const MAX_LINE: u64 = 1 << 20;
 
-/// What reading on has found.
+/// Result of reading on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dump) enum Found {
     /// The record holds a packet.

@@ -1,4 +1,4 @@
-//! What one line of a dump says about a packet.
+//! Content of a dump's line about a packet.
 
 use super::{Field, Stamp, ip_options, names, tcp_options};
 use crate::icmp::names as icmp;

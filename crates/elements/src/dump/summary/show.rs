@@ -17,7 +17,7 @@ pub(in crate::dump) struct View<'a> {
     /// Bytes on the wire that were not captured, if they count.
     extra: usize,
     ip: Option<Ipv4<&'a [u8]>>,
-    /// What was captured of the packet behind the IP header, link padding cut off.
+    /// Captured bytes after the IP header, without link padding.
     body: &'a [u8],
     /// Transport protocol, if this is no later fragment.
     protocol: Option<u8>,
@@ -25,7 +25,7 @@ pub(in crate::dump) struct View<'a> {
     transport: Transport<'a>,
     /// Length of the transport header.
     transport_len: usize,
-    /// What is wrong.
+    /// Fault of the headers.
     bad: Option<&'static str>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// What is wrong with the headers.
+    /// Fault of the headers, if any.
     pub(in crate::dump) fn bad(&self) -> Option<&'static str> {
         self.bad
     }

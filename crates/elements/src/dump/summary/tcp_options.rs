@@ -9,7 +9,7 @@ const SACK_OK: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMP: u8 = 8;
 
-/// Which options a field shows.
+/// Options that a field shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dump) enum Which {
     All,

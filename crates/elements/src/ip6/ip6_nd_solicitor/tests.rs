@@ -27,8 +27,7 @@ fn tell(bench: &mut Bench, flags: u8, mac: EtherAddr) {
     bench.push_at("nd", 1, &[icmp6(HOST, "fe80::1", &message)]);
 }
 
-/// What left: solicitations as `?` and the address they went to, data as their last bytes and the
-/// same.
+/// Output: solicitations as `?` and the address they went to; data as their last bytes and the address.
 fn left(bench: &mut Bench) -> Vec<(String, EtherAddr)> {
     let describe = |frame: Vec<u8>| {
         let to = EtherAddr(*frame.first_chunk().unwrap());

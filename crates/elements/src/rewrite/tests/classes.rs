@@ -1,4 +1,4 @@
-//! What pings and hosts are told apart by.
+//! Keys of pings and hosts.
 
 use crate::rewrite::testing::{bench, send};
 

@@ -1,4 +1,4 @@
-//! How long mappings last, and which go first.
+//! Lifetimes of mappings, and the order in which they go.
 
 use crate::rewrite::testing::{bench, packet, seconds, send, show};
 use testkit::Bench;
