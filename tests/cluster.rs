@@ -70,8 +70,8 @@ impl Bed {
         frames
     }
 
-    /// Plays frames to a node as if they came by an own link, and gives what the node drops for it, by name. None may reach a
-    /// host.
+    /// Plays frames to a node as if they came by an own link, and gives what the node drops for it, by name. None may
+    /// reach a host.
     fn play(&mut self, node: usize, own: usize, frames: &[Vec<u8>], name: &str) -> u64 {
         let count = |bed: &mut Bed| dropped_as(&bed.cluster.router(node).books().drops(), name);
         let before = count(self);

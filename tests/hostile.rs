@@ -1,6 +1,6 @@
 //! Every class with hostile arguments and handlers: each argument that a class's description names, and each of its
-//! handlers, is given numbers at the edges of all integer types, nothing, and very much. It is refused with a sentence, or
-//! the router runs with packets of several sizes; nothing panics, and no plan takes gigabytes.
+//! handlers, is given numbers at the edges of all integer types, nothing, and very much. It is refused with a sentence,
+//! or the router runs with packets of several sizes; nothing panics, and no plan takes gigabytes.
 //!
 //! Each class has a process of its own, whose memory is limited: one that runs out of it is told from the others.
 

@@ -486,8 +486,8 @@ fn workers_share_the_image_and_the_rates() {
     let queues = sent.iter().map(|sent| sent.queue).sum::<usize>();
     assert_eq!((sent.len(), queues), (2, 1), "each worker sends its own");
 
-    // One floods the router and takes what there is. Only then comes the other, whose clock shows a later time: were they
-    // at it together, one that is behind could find half of the burst used up and take the source's share for it.
+    // One floods the router and takes what there is. Only then comes the other, whose clock shows a later time: were
+    // they at it together, one that is behind could find half of the burst used up and take the source's share for it.
     let began = Instant::now();
     let ping = frame(&ip4().src("10.0.0.2").dst("10.0.0.1").icmp_echo(1, 1));
     (0..100).for_each(|_| assert!(far[0].inject(0, &ping)));

@@ -1,5 +1,5 @@
-//! A balancer as a whole router: packets of both directions, and frames of any bytes on all its ports. Nothing panics, no
-//! buffer is lost, and the books balance.
+//! A balancer as a whole router: packets of both directions, and frames of any bytes on all its ports. Nothing panics,
+//! no buffer is lost, and the books balance.
 
 use control::balancer::generate;
 use control::file;

@@ -1,5 +1,5 @@
-//! The balancer and two workers in simulated time: each takes some microseconds for a packet, control answers late, and the
-//! machine takes workers' cores away. Rings of the port and between workers overflow, as they do.
+//! The balancer and two workers in simulated time: each takes some microseconds for a packet, control answers late, and
+//! the machine takes workers' cores away. Rings of the port and between workers overflow, as they do.
 
 use control::balance::{Balance, Mode, PAUSE, Settings, Workers};
 use engine::clock::{Clock, Time};

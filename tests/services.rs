@@ -1,4 +1,5 @@
-//! The services of `conf/services`, all on the same traffic: packets take their ways, and flows that are set up are told.
+//! The services of `conf/services`, all on the same traffic: packets take their ways, and flows that are set up are
+//! told.
 
 use engine::graph::Walker;
 use router_tests::{Whole, conf};

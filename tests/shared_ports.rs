@@ -50,7 +50,8 @@ fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends red's frames one by one, each among many of blue's, and waits for each to come back; `between` is called before each.
+/// Sends red's frames one by one, each among many of blue's, and waits for each to come back; `between` is called
+/// before each.
 fn red_among_blue(wire: &Memory, rounds: u32, blue: u32, mut between: impl FnMut(u32)) -> u64 {
     let mut sent = 0;
     for round in 0..rounds {

@@ -1,5 +1,5 @@
-//! Super-frames: carried whole where all classes on the way carry them, cut before those that do not, and the same on the
-//! wire as if they had been cut on arrival.
+//! Super-frames: carried whole where all classes on the way carry them, cut before those that do not, and the same on
+//! the wire as if they had been cut on arrival.
 
 use engine::graph::Walker;
 use engine::packet::super_frame::{Shape, TCP_CSUM};

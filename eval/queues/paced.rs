@@ -3,10 +3,11 @@
 //!
 //!     paced CONF SOCKET RECORDS WORKERS SIZE FLOWS PROFILE RING [NAME=VALUE ...]
 //!
-//! Everything else is as with `ashlar run`: the same control, asked over SOCKET. No thread generates: a receive queue gives
-//! what is due by the time it is polled, from a ring of RING packets that overflows as a device's does. Flow f comes by
-//! receive queue f modulo their number, and a queue's flows in turn. PROFILE is a row of SECONDS:RATE, separated by commas;
-//! it begins when a line comes by standard input. When it is over RECORDS is written (see records.py), and "written" said.
+//! Everything else is as with `ashlar run`: the same control, asked over SOCKET. No thread generates: a receive queue
+//! gives what is due by the time it is polled, from a ring of RING packets that overflows as a device's does. Flow f
+//! comes by receive queue f modulo their number, and a queue's flows in turn. PROFILE is a row of SECONDS:RATE,
+//! separated by commas; it begins when a line comes by standard input. When it is over RECORDS is written (see
+//! records.py), and "written" said.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use control::process::Common;
@@ -57,7 +58,8 @@ impl Record {
     }
 }
 
-/// What a receive queue has offered: all that was due, what its ring had no room for, and how many waited in it at most.
+/// What a receive queue has offered: all that was due, what its ring had no room for, and how many waited in it at
+/// most.
 #[derive(Default)]
 struct Offered {
     due: AtomicU64,
@@ -91,7 +93,8 @@ impl Offered {
         }
     }
 
-    /// Notes a poll `passed` nanoseconds after the profile began, with what waits and what was missed since the one before.
+    /// Notes a poll `passed` nanoseconds after the profile began, with what waits and what was missed since the one
+    /// before.
     fn note(&self, passed: u64, held: u64, missed: u64) {
         let since = passed.saturating_sub(self.polled.swap(passed, Relaxed));
         let Some(window) = self.windows.get((passed / WINDOW) as usize) else {

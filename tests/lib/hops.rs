@@ -1,9 +1,11 @@
-//! Five hops in simulated time, whose links are as full as admission lets them be, with traffic that is as bad as flows may be.
+//! Five hops in simulated time, whose links are as full as admission lets them be, with traffic that is as bad as flows
+//! may be.
 //!
-//! Each hop is a FlowTable, a queue and a link. In a core-stateless network only the first FlowTable knows the flows over
-//! all hops, and their packets say the rest. Ten flows that need little delay and a hundred others go over all hops;
-//! 2340 others cross each hop; and packets of no flow come as fast as the links are. All flows send as late and as much
-//! at once as their buckets let them, at the same moments. Then they send at random, and one of them more than it said.
+//! Each hop is a FlowTable, a queue and a link. In a core-stateless network only the first FlowTable knows the flows
+//! over all hops, and their packets say the rest. Ten flows that need little delay and a hundred others go over all
+//! hops; 2340 others cross each hop; and packets of no flow come as fast as the links are. All flows send as late and
+//! as much at once as their buckets let them, at the same moments. Then they send at random, and one of them more than
+//! it said.
 
 use crate::Whole;
 use engine::graph::Walker;
@@ -112,7 +114,8 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// Sets all flows up, and sees that no more is admitted. Each hop orders packets by `queue`, whose bins are `bin` wide.
+    /// Sets all flows up, and sees that no more is admitted. Each hop orders packets by `queue`, whose bins are `bin`
+    /// wide.
     pub fn new(known: Known, queue: &str, bin: &str) -> Hops {
         let mut router = Whole::new(&known.text(queue, bin), &[], Walker::Sweep);
         let mut bounds = BTreeMap::new();

@@ -79,7 +79,8 @@ pub fn port_entry(value: &str) -> Option<(u32, &'static [Kind])> {
     Some((u32::from_arg(port, &Names::default()).ok()?, kinds))
 }
 
-/// Kinds and values of a word of an AddressInfo entry: `10.0.0.1/8` is an address and a prefix, `10.0.0.0/8` a prefix only.
+/// Kinds and values of a word of an AddressInfo entry: `10.0.0.1/8` is an address and a prefix, `10.0.0.0/8` a prefix
+/// only.
 pub fn entries(value: &str) -> Vec<(Kind, String)> {
     let address = value.split('/').next().unwrap_or(value);
     let with_prefix = value.contains('/');

@@ -185,7 +185,8 @@ impl<'a> Args<'a> {
         self.around = Some((around, index));
     }
 
-    /// Reads a text file that the configuration names. If its content changes, the next reload configures the element anew.
+    /// Reads a text file that the configuration names. If its content changes, the next reload configures the element
+    /// anew.
     ///
     /// # Errors
     /// As [`text_file::named_text`].

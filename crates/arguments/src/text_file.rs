@@ -138,8 +138,8 @@ impl Seen {
     }
 }
 
-/// FNV-1a of 64 bits: the same in every version of the program, since it is written to files. It is no protection against
-/// forgery.
+/// FNV-1a of 64 bits: the same in every version of the program, since it is written to files. It is no protection
+/// against forgery.
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

@@ -31,11 +31,11 @@ pub(crate) enum Command {
     Run(Run),
     /// Start a router, and start it again if it is killed, crashes or hangs
     ///
-    /// For machines without systemd. A router hangs if its control thread or one of its workers does not answer any more;
-    /// it is killed then. Until it runs again, the queues of the router's control-plane interfaces stay open, so
-    /// that routing daemons see no loss of carrier. The command ends when the router ends in order. SIGTERM and
-    /// SIGINT end both, and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the
-    /// program on disk has changed.
+    /// For machines without systemd. A router hangs if its control thread or one of its workers does not answer any
+    /// more; it is killed then. Until it runs again, the queues of the router's control-plane interfaces stay open, so
+    /// that routing daemons see no loss of carrier. The command ends when the router ends in order. SIGTERM and SIGINT
+    /// end both, and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the program on
+    /// disk has changed.
     Keep(Keep),
     /// Run a program that is not trusted as another user that cannot leave its place
     #[command(hide = true)]
@@ -109,8 +109,8 @@ pub(crate) enum Command {
     /// Talk to a running router: all commands without `ashlar`, with completion, help and history
     ///
     /// Tab completes commands, options, files, and the elements and handlers of the router; a `?` at the end of a line
-    /// says what may stand there. `tree` shows the elements as a tree, `use NAME` goes to another router of the process,
-    /// `exit` or Ctrl-D ends the shell. Lines may come from standard input.
+    /// says what may stand there. `tree` shows the elements as a tree, `use NAME` goes to another router of the
+    /// process, `exit` or Ctrl-D ends the shell. Lines may come from standard input.
     Shell(Target),
     /// Measure how many packets a configuration carries, and how long they take
     ///

@@ -1,6 +1,7 @@
 //! Pages of the repository that are made from sources: tests compare, `make docs` writes.
 
-/// Compares a file, named from the root of the repository, with what `right` makes of its text; `ASHLAR_BLESS=1` writes it.
+/// Compares a file, named from the root of the repository, with what `right` makes of its text; `ASHLAR_BLESS=1` writes
+/// it.
 pub(crate) fn keep(file: &str, right: impl FnOnce(&str) -> String) {
     let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
     let written = std::fs::read_to_string(&path).unwrap_or_default();

@@ -4,7 +4,8 @@ use control::view::{CopyStats, DeviceUse, Element, ElementStats, Router, Stats};
 use elements::device::vlan::{self, Way};
 use std::fmt::Write;
 
-/// A VLAN that a configuration has as a port (`eth0.100`), one way: the element that passes its packets on, by an output.
+/// A VLAN that a configuration has as a port (`eth0.100`), one way: the element that passes its packets on, by an
+/// output.
 pub(crate) struct Vlan {
     id: String,
     element: Element,

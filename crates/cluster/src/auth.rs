@@ -1,9 +1,9 @@
 //! The key of a cluster, and the keys of its links that come from it.
 //!
-//! All nodes share one secret. Heartbeats are signed with it (HMAC-SHA-256), frames of packets are not: these have a key
-//! for each link, each direction and each life of its ends. It is derived (HKDF, RFC 5869) from the secret, the names
-//! of the cluster, of the sender, of the receiver and of the link, and the two [lives](Life). So a frame that was recorded
-//! somewhere proves nothing on another link, in the other direction, or after a restart.
+//! All nodes share one secret. Heartbeats are signed with it (HMAC-SHA-256), frames of packets are not: these have a
+//! key for each link, each direction and each life of its ends. It is derived (HKDF, RFC 5869) from the secret, the
+//! names of the cluster, of the sender, of the receiver and of the link, and the two [lives](Life). So a frame that was
+//! recorded somewhere proves nothing on another link, in the other direction, or after a restart.
 
 use aegis::aegis128l::{self, Aegis128L};
 use hkdf::Hkdf;

@@ -104,8 +104,8 @@ impl Session {
         self.peer
     }
 
-    /// Writes a tag to a frame, with the next number of a worker and the code. The frame has room for it, and the addresses
-    /// and the packet in place.
+    /// Writes a tag to a frame, with the next number of a worker and the code. The frame has room for it, and the
+    /// addresses and the packet in place.
     #[inline]
     pub fn seal(&self, worker: usize, mut tag: Tag, frame: &mut [u8]) {
         tag.link = self.cable.lanes.next(worker);

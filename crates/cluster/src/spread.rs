@@ -231,8 +231,9 @@ impl Spread {
     pub fn carried(&mut self, now: u64, link: u16, bytes: u32) {
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
             let depth = out.depth;
-            // Own packets within the quota may go deeper: others cannot take a node's guaranteed part. All other own packets
-            // leave the link before: what is carried beyond this would be forgotten, and the link asked for more.
+            // Own packets within the quota may go deeper: others cannot take a node's guaranteed part. All other own
+            // packets leave the link before: what is carried beyond this would be forgotten, and the link asked for
+            // more.
             out.bucket
                 .take(Moment::of(now), depth, bytes, out.price, -depth);
         }
@@ -262,8 +263,8 @@ impl Spread {
         }
         let link = ways.link_past(stop, packet.flow_hash, past(stop, packet.to))?;
         let (tokens, depth) = self.tokens(packet.now, link)?;
-        // Between half the debt and all of it, by bits of the hash that choose neither links nor tables: so only some flows leave
-        // a link that is asked for a little too much, and the order of the others remains.
+        // Between half the debt and all of it, by bits of the hash that choose neither links nor tables: so only some
+        // flows leave a link that is asked for a little too much, and the order of the others remains.
         let stays = (depth * i64::from(packet.flow_hash >> 12 & 0xff)) >> 9;
         if tokens <= -depth / 2 - stays {
             return None;

@@ -71,8 +71,8 @@ impl Client {
         self.call(Method::POST, target, value)
     }
 
-    /// Ends the process, or the router, and waits until its ports are free: the process has ended then, or it has taken down the
-    /// router. The error is a sentence.
+    /// Ends the process, or the router, and waits until its ports are free: the process has ended then, or it has taken
+    /// down the router. The error is a sentence.
     pub fn stop(&self) -> Result<(), String> {
         let process = self.process();
         let all = Client::new(&self.socket, None);

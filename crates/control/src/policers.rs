@@ -1,5 +1,5 @@
-//! Tells of frames for the kernel that a ControlPlanePolicer has dropped: who wonders why a tunnel or a routing protocol is slow
-//! looks into the log first.
+//! Tells of frames for the kernel that a ControlPlanePolicer has dropped: who wonders why a tunnel or a routing
+//! protocol is slow looks into the log first.
 
 use crate::process::Process;
 use crate::state::Control;

@@ -66,8 +66,8 @@ impl Control {
         followed
     }
 
-    /// Warns of ports that take shorter packets by now than the configuration lets through. Start and reload have warned of
-    /// those that did then.
+    /// Warns of ports that take shorter packets by now than the configuration lets through. Start and reload have
+    /// warned of those that did then.
     fn warn_of_mtus(&self, plan: &Plan) {
         let mut known = self.mtus.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shorter = BTreeSet::new();
@@ -116,8 +116,8 @@ impl Control {
         })
     }
 
-    /// Takes up a configuration that is known to be right, and a share; the settings that it has thrown away. The error is a
-    /// sentence.
+    /// Takes up a configuration that is known to be right, and a share; the settings that it has thrown away. The error
+    /// is a sentence.
     pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<Vec<String>, String> {
         let why = |text: &str| format!("router {}: {text}", self.name());
         let _change = self.change();

@@ -64,8 +64,8 @@ impl Settings {
         all.push(setting);
     }
 
-    /// Sets again what elements have lost that were configured anew though their text is the same, as those are that look at
-    /// others.
+    /// Sets again what elements have lost that were configured anew though their text is the same, as those are that
+    /// look at others.
     pub(crate) fn set_again(&self, control: &Control) {
         let plan = control.router().plan();
         let all = self.lock().clone();

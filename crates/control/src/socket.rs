@@ -74,8 +74,8 @@ impl Drop for Socket {
     }
 }
 
-/// Listens at a path where there is nothing yet. The file belongs to the user alone from when it is there: Linux gives it the
-/// socket's own mode, which is set before.
+/// Listens at a path where there is nothing yet. The file belongs to the user alone from when it is there: Linux gives
+/// it the socket's own mode, which is set before.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -230,8 +230,8 @@ pub(crate) fn unknown_variable(name: &str, known: &BTreeSet<String>, is_error: b
     make("unknown-variable", text).help(help)
 }
 
-/// Reads a configuration and plans it. Libraries that it requires are looked up beside its file. A router that runs already
-/// ([`Options::previous`]) has the bounds of the configuration from then on.
+/// Reads a configuration and plans it. Libraries that it requires are looked up beside its file. A router that runs
+/// already ([`Options::previous`]) has the bounds of the configuration from then on.
 pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compiled {
     let mut map = SourceMap::new();
     let file = map.add(source.name.clone(), &*source.text);

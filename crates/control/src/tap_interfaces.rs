@@ -49,7 +49,8 @@ impl Look {
     }
 }
 
-/// The port behind a TAP interface, and whether it is the interface's own. A VLAN (`eth0.100`) looks like the port that has it.
+/// The port behind a TAP interface, and whether it is the interface's own. A VLAN (`eth0.100`) looks like the port that
+/// has it.
 fn port_of(ports: &Directory, device: &str) -> Option<(OpenPort, bool)> {
     let own = ports.get(device).map(|port| (port, true));
     let of_vlan = || {
@@ -151,7 +152,8 @@ impl TapInterface {
     /// change. Values that cannot be set are not tried again before the next change. A device that is the TAP
     /// interface's `own` is asked to take over the address and the MTU that others have set.
     fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
-        // One that was there before the router keeps its carrier while the other end of its device is about to come again.
+        // One that was there before the router keeps its carrier while the other end of its device is about to come
+        // again.
         if self.shown.is_none() && port.is_settling() && !tap.is_new() {
             return;
         }

@@ -346,8 +346,8 @@ pub struct ReloadReply {
     /// Change of each router, if a file that describes several was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterChange>,
-    /// Settings that handlers had made and that the reload has thrown away: `ELEMENT.HANDLER VALUE`, with the router's name
-    /// before it where there are several.
+    /// Settings that handlers had made and that the reload has thrown away: `ELEMENT.HANDLER VALUE`, with the router's
+    /// name before it where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
 }

@@ -162,8 +162,8 @@ fn packet(rng: &mut Rng) -> Packet {
     packet
 }
 
-/// Elements do the same with packets whether asked by the fast path first or by the remainder alone: what leaves them, by which
-/// output, what is dropped under which name, and what handlers say.
+/// Elements do the same with packets whether asked by the fast path first or by the remainder alone: what leaves them,
+/// by which output, what is dropped under which name, and what handlers say.
 fn do_the_same(elements: &[&str]) {
     let (mut rng, mut known, mut asked) = (Rng::seed(17), 0, 0);
     for element in elements {

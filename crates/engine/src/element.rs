@@ -54,17 +54,19 @@ pub trait Element: Sized + 'static {
     /// Extensions that the class implements beside this trait; see [`extension`](crate::element::extension).
     const EXTENSIONS: Extensions = &[];
 
-    /// The parsed configuration, which all copies share. What copies share and control changes is here, too, as atomics, published
-    /// tables or rings; a setting of each copy may be in the copy, where [`Handler::set`](crate::handler::Handler::set) changes it.
+    /// The parsed configuration, which all copies share. What copies share and control changes is here, too, as
+    /// atomics, published tables or rings; a setting of each copy may be in the copy, where
+    /// [`Handler::set`](crate::handler::Handler::set) changes it.
     type Config: Send + Sync + 'static;
 
     /// Parses the configuration. It never fails: `args` records mistakes and returns a stand-in.
     /// It runs on control, sometimes only to describe itself, so it opens and changes nothing.
     fn configure(args: &mut Args) -> Self::Config;
 
-    /// True if an element works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it does with it
-    /// what it would do with each of its segments, changes nothing behind the network header, needs no checksum of TCP, and
-    /// keeps no packets; where a length decides it asks for [`Packet::segment_len`]. Others get segments.
+    /// True if an element works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it
+    /// does with it what it would do with each of its segments, changes nothing behind the network header, needs no
+    /// checksum of TCP, and keeps no packets; where a length decides it asks for [`Packet::segment_len`]. Others get
+    /// segments.
     fn carries_super_frames(config: &Self::Config) -> bool {
         let _ = config;
         false

@@ -1,4 +1,5 @@
-//! Elements whose task exchanges packets with the world outside the router: what wakes it, and what becomes of its packets.
+//! Elements whose task exchanges packets with the world outside the router: what wakes it, and what becomes of its
+//! packets.
 
 use crate::element::Element;
 use crate::element::extension::{element_of, element_of_mut};

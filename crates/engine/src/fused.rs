@@ -23,16 +23,16 @@ use std::array::from_fn;
 /// all the work.
 pub trait Fuse: Element {
     /// The fast path: says of common packets where they go, or `None`, with the packet as it was, to have
-    /// [`slow`](Self::slow) look at it. It is made anew after each slow step, and should hold by itself what it reads of
-    /// the element, so that this stays in registers.
+    /// [`slow`](Self::slow) look at it. It is made anew after each slow step, and should hold by itself what it reads
+    /// of the element, so that this stays in registers.
     #[inline]
     fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let _ = cx;
         |_: &mut Packet| None
     }
 
-    /// The remainder: says of every packet where it goes, without the fast path, with which it agrees. A class without a
-    /// fast path writes [`Element::step`] only; a class with one has `step` call [`fused::step`](step).
+    /// The remainder: says of every packet where it goes, without the fast path, with which it agrees. A class without
+    /// a fast path writes [`Element::step`] only; a class with one has `step` call [`fused::step`](step).
     fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         self.step(packet, cx)
     }

@@ -1,12 +1,12 @@
 //! Notifiers: who may sleep because no packets wait, or because there is no room, and who wakes them.
 //!
-//! A *packets* notifier ([`Notifies::packets`]) says whether packets may be pulled from an element; a
-//! *room* notifier ([`Notifies::room`]) whether it takes more. Each has one bit per worker, set and
-//! cleared by its element. A pull input's [`Signal`] is the set of notifiers found by going up pull
-//! connections, through elements that do not notify: it is active while one of them is. A push output's
-//! signal is found by going down push connections. Where a path ends in an element that says nothing,
-//! or whose queue another worker fills or empties, the signal is always active: then one must poll. So it is for the last
-//! ports of a graph whose signals together would be larger than anything that a router is for.
+//! A *packets* notifier ([`Notifies::packets`]) says whether packets may be pulled from an element; a *room* notifier
+//! ([`Notifies::room`]) whether it takes more. Each has one bit per worker, set and cleared by its element. A pull
+//! input's [`Signal`] is the set of notifiers found by going up pull connections, through elements that do not notify:
+//! it is active while one of them is. A push output's signal is found by going down push connections. Where a path ends
+//! in an element that says nothing, or whose queue another worker fills or empties, the signal is always active: then
+//! one must poll. So it is for the last ports of a graph whose signals together would be larger than anything that a
+//! router is for.
 //!
 //! A notifier that itself pulls (DelayShaper) hears those above it: when they become active, so does it.
 
@@ -67,6 +67,6 @@ impl Notifies {
     }
 }
 
-/// Pull outputs of a class that are nothing but a pull input, as pairs of output and input: who pulls the output pulls the
-/// input, past the element. So a detour may lead from an element to itself. An extension.
+/// Pull outputs of a class that are nothing but a pull input, as pairs of output and input: who pulls the output pulls
+/// the input, past the element. So a detour may lead from an element to itself. An extension.
 pub struct PullWires(pub &'static [(usize, usize)]);

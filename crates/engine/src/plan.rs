@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// See [`PlanElement::looked`].
 pub type Looked = Option<Vec<usize>>;
 
-/// An extension: a pass of the planner for plans that use its class. It runs once, when elements have workers, and notes
-/// what it has found on elements ([`PlanElement::split`], [`PlanElement::attached`]).
+/// An extension: a pass of the planner for plans that use its class. It runs once, when elements have workers, and
+/// notes what it has found on elements ([`PlanElement::split`], [`PlanElement::attached`]).
 pub struct Pass(pub fn(&mut Plan));
 
 /// An element, with everything decided.
@@ -63,8 +63,8 @@ pub struct PlanElement {
     pub annotated: Vec<usize>,
     /// True if packets that come to it, or from it if it receives them, may be super-frames.
     pub super_frames: bool,
-    /// Set by a pass for an element whose state has one owner ([`Copies::Owner`]): each worker owns the part of the state
-    /// that its packets need. Elements with the same number are split alike.
+    /// Set by a pass for an element whose state has one owner ([`Copies::Owner`]): each worker owns the part of the
+    /// state that its packets need. Elements with the same number are split alike.
     pub split: Option<usize>,
     /// Values that planner passes have attached for the element and for themselves.
     pub attached: Attached,
@@ -319,8 +319,8 @@ impl Plan {
         self.elements.iter().filter(whole).map(|e| e.name.as_str())
     }
 
-    /// Elements that hand each packet to one of several workers ([`Placement::gathers`]): name, workers that bring packets,
-    /// workers that get them.
+    /// Elements that hand each packet to one of several workers ([`Placement::gathers`]): name, workers that bring
+    /// packets, workers that get them.
     pub fn gathering(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
         let each = self.elements.iter().enumerate();
         each.filter_map(|(i, e)| {
@@ -417,7 +417,8 @@ pub struct PlacedLoop {
     pub nodes: Vec<usize>,
     /// For each element, the verdict with which a packet stays in the loop.
     pub on: Vec<Verdict>,
-    /// The elements between them that only count: the place in the loop that each stands behind, and the element. In order.
+    /// The elements between them that only count: the place in the loop that each stands behind, and the element. In
+    /// order.
     pub counters: Vec<(usize, usize)>,
 }
 

@@ -253,8 +253,8 @@ impl Database {
         self.tables.snapshot()
     }
 
-    /// A packet needs an association of a number that has none. Of some that share a place the last one is remembered; packets
-    /// of the others ask again.
+    /// A packet needs an association of a number that has none. Of some that share a place the last one is remembered;
+    /// packets of the others ask again.
     #[inline]
     pub fn miss(&self, reqid: u32) {
         let place = &self.missing[reqid as usize % MISSING];
@@ -270,8 +270,8 @@ impl Database {
         taken.filter(|reqid| *reqid != 0)
     }
 
-    /// Adds associations. One with the same direction and SPI is replaced. An outbound one is used from now on by all policies
-    /// that name its number; those before it stay until they are removed.
+    /// Adds associations. One with the same direction and SPI is replaced. An outbound one is used from now on by all
+    /// policies that name its number; those before it stay until they are removed.
     pub fn add<'s>(&self, all: impl IntoIterator<Item = &'s Arc<Sa>>) {
         self.add_each(all, false);
     }
@@ -294,8 +294,8 @@ impl Database {
         });
     }
 
-    /// Removes the associations of a direction and an SPI; false if there is none. Their keys are wiped when no worker uses
-    /// them any more.
+    /// Removes the associations of a direction and an SPI; false if there is none. Their keys are wiped when no worker
+    /// uses them any more.
     pub fn remove(&self, direction: Direction, spi: u32) -> bool {
         let mut was = false;
         self.tables.update(|tables| {

@@ -11,12 +11,12 @@
 //!
 //! - [`Ciphers`]: what each worker seals and opens with, a batch at a time.
 //!
-//! Which library does the ciphers was measured, in cycles for a packet of 64, 256 and 1420 bytes on one core (AMD, AVX-512),
-//! AES-128-GCM: intel-ipsec-mb 1.3 122, 144, 384; ring 208, 260, 638; aws-lc-rs 251, 317, 686; RustCrypto 517, 634, 2085;
-//! OpenSSL 3.0 572, 677, 1338. So intel-ipsec-mb does them where it is, else RustCrypto, which has all suites and runs
-//! everywhere. CBC and HMAC gain from many packets at once: intel-ipsec-mb took 1,033 cycles for one packet of 64 bytes alone
-//! (SHA-1), 320 for each of 8, 158 for each of 64. So a batch's packets of a suite go to it together, whosever they are, and
-//! fewer than four to RustCrypto.
+//! Which library does the ciphers was measured, in cycles for a packet of 64, 256 and 1420 bytes on one core (AMD,
+//! AVX-512), AES-128-GCM: intel-ipsec-mb 1.3 122, 144, 384; ring 208, 260, 638; aws-lc-rs 251, 317, 686; RustCrypto
+//! 517, 634, 2085; OpenSSL 3.0 572, 677, 1338. So intel-ipsec-mb does them where it is, else RustCrypto, which has all
+//! suites and runs everywhere. CBC and HMAC gain from many packets at once: intel-ipsec-mb took 1,033 cycles for one
+//! packet of 64 bytes alone (SHA-1), 320 for each of 8, 158 for each of 64. So a batch's packets of a suite go to it
+//! together, whosever they are, and fewer than four to RustCrypto.
 
 mod cipher;
 mod database;

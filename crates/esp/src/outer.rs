@@ -186,8 +186,8 @@ impl Outer {
     }
 }
 
-/// Gives the UDP header of an IPv6 packet its checksum, once the packet is sealed: IPv6 does not do without, and Linux does not
-/// take a datagram that has none. `at`: where UDP begins.
+/// Gives the UDP header of an IPv6 packet its checksum, once the packet is sealed: IPv6 does not do without, and Linux
+/// does not take a datagram that has none. `at`: where UDP begins.
 pub fn fill_checksum6(packet: &mut [u8], at: usize) {
     let len = packet.len() - at;
     let pseudo = Ipv6::new_unchecked(&packet[..]).pseudo(proto::UDP, len);

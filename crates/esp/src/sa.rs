@@ -38,15 +38,16 @@ struct Shared {
     /// Outbound: the next unused sequence number, and the first one taken here.
     next: AtomicU64,
     first: AtomicU64,
-    /// Packets that took no number here: inbound ones, and those that another association with the same keys has counted.
+    /// Packets that took no number here: inbound ones, and those that another association with the same keys has
+    /// counted.
     packets: AtomicU64,
     bytes: AtomicU64,
     /// Time of last use, in nanoseconds.
     used: AtomicU64,
 }
 
-/// A clock that is right shows no earlier time: 2026 begins, in nanoseconds since the Unix epoch. Vectors count up from the
-/// time when an association was made, so they come twice where the clock begins anew at every start.
+/// A clock that is right shows no earlier time: 2026 begins, in nanoseconds since the Unix epoch. Vectors count up from
+/// the time when an association was made, so they come twice where the clock begins anew at every start.
 pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
 /// The last of extended sequence numbers that is used.
@@ -334,7 +335,8 @@ impl Sa {
         self.path.get()
     }
 
-    /// Forgets a path MTU that was learnt long ago: the path may have become wider (RFC 1191, 6.3). Times are in nanoseconds.
+    /// Forgets a path MTU that was learnt long ago: the path may have become wider (RFC 1191, 6.3). Times are in
+    /// nanoseconds.
     pub fn forget_path_mtu(&self, now: u64) {
         self.path.forget(now);
     }
@@ -400,7 +402,8 @@ impl Sa {
     }
 
     /// Prepares a packet to be sealed in place by [`Ciphers::seal`](crate::Ciphers::seal), and adds it to the others:
-    /// `packet` has [`head`](Self::head) bytes before the payload and its [`tail`](Self::tail) behind; `next` says what it is.
+    /// `packet` has [`head`](Self::head) bytes before the payload and its [`tail`](Self::tail) behind; `next` says what
+    /// it is.
     ///
     /// # Panics
     ///
@@ -455,8 +458,9 @@ impl Sa {
         });
     }
 
-    /// Looks whether a packet may be opened in place by [`Ciphers::open`](crate::Ciphers::open): it goes from its header to its
-    /// end. If so, it is added to the others. What it held is not inside of it any more if there is a fault.
+    /// Looks whether a packet may be opened in place by [`Ciphers::open`](crate::Ciphers::open): it goes from its
+    /// header to its end. If so, it is added to the others. What it held is not inside of it any more if there is a
+    /// fault.
     #[inline(always)] // as in `frame`
     pub fn admit<'p>(&'p self, packet: &'p mut [u8], jobs: &mut Vec<Job<'p>>) -> Result<(), Fault> {
         let text_end = packet.len().saturating_sub(self.icv);

@@ -12,8 +12,8 @@
 //! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened breadth
 //!    first, as Click orders them; variables are replaced; connections through ports of compound
 //!    elements are joined. What can blow up is bounded.
-//! 5. `graph`, `print`, `secret`: the result, its canonical text, and that text for everybody. `args` and `config` are for those who read
-//!    configuration strings.
+//! 5. `graph`, `print`, `secret`: the result, its canonical text, and that text for everybody. `args` and `config` are
+//!    for those who read configuration strings.
 //!
 //! The crate does no IO and knows no element: that a class exists, how many ports it has, and what its
 //! configuration means is for the engine to check. The language is that of Click's manual, click(5).

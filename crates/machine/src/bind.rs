@@ -1,7 +1,7 @@
 //! Gives PCI devices to a driver that leaves them to programs, and back to Linux's own.
 //!
-//! The kernel binds a device to the driver that its `driver_override` names, and to none else; without one, to the driver
-//! that knows its model. So nothing has to be known of models, and a device comes back by clearing that name.
+//! The kernel binds a device to the driver that its `driver_override` names, and to none else; without one, to the
+//! driver that knows its model. So nothing has to be known of models, and a device comes back by clearing that name.
 
 use crate::pci::{DEVICES, SHARED};
 use crate::{Device, Machine};
@@ -46,7 +46,8 @@ impl Machine {
     /// Leaves a device to programs, by `driver`; says what has been done and how to undo it.
     ///
     /// # Errors
-    /// A sentence: there is no such card, this machine is reached by it (unless `force`), or the driver does not take it.
+    /// A sentence: there is no such card, this machine is reached by it (unless `force`), or the driver does not take
+    /// it.
     pub fn bind(&self, name: &str, driver: &str, force: bool) -> Result<String, String> {
         let device = self.device_of(name)?;
         let address = &device.address;

@@ -23,7 +23,8 @@ pub struct Anno {
     pub trace: u16,
     /// Links between routers of this process that the packet has crossed.
     pub hops: u16,
-    /// Payload of a super-frame behind its first segment, in bytes; 0 = the packet is none. See [`super_frame`](crate::super_frame).
+    /// Payload of a super-frame behind its first segment, in bytes; 0 = the packet is none. See
+    /// [`super_frame`](crate::super_frame).
     pub tail: u16,
     dst: [u8; 16],
 }
@@ -252,8 +253,8 @@ impl Cold {
         self.word(FIRST_TIMESTAMP)
     }
 
-    /// Bytes of the longest packet that a path takes which this one was too long for; 0 = not set. It lies where FIRST_TIMESTAMP
-    /// begins.
+    /// Bytes of the longest packet that a path takes which this one was too long for; 0 = not set. It lies where
+    /// FIRST_TIMESTAMP begins.
     pub fn path_mtu(&self) -> u32 {
         self.word(FIRST_TIMESTAMP)
     }

@@ -18,8 +18,8 @@ impl Packet {
         self.data_mut().get_mut(offset..).unwrap_or(&mut [])
     }
 
-    /// The first `N` bytes of [`network`](Self::network), if the annotation is set and all are there. Without headroom one
-    /// that is not set cannot be told from one of the start, which is what it then means to `network`, too.
+    /// The first `N` bytes of [`network`](Self::network), if the annotation is set and all are there. Without headroom
+    /// one that is not set cannot be told from one of the start, which is what it then means to `network`, too.
     #[inline]
     pub fn network_head<const N: usize>(&self) -> Option<&[u8; N]> {
         let at = self.network_place();
@@ -104,8 +104,8 @@ impl Packet {
         m.ol_flags = m.ol_flags & !RX_RSS_HASH | FLOW_HASH;
     }
 
-    /// The bucket into which an element has sorted the packet, below [`BUCKETS_MAX`]; 0 if none has. Where packets come without
-    /// annotations it means something behind an element that sorts them only.
+    /// The bucket into which an element has sorted the packet, below [`BUCKETS_MAX`]; 0 if none has. Where packets come
+    /// without annotations it means something behind an element that sorts them only.
     #[inline]
     pub fn bucket(&self) -> u16 {
         let m = self.mbuf();
@@ -115,8 +115,8 @@ impl Packet {
         (m.hash[1] as usize % BUCKETS_MAX) as u16
     }
 
-    /// Sorts the packet into a bucket; of one that is not below [`BUCKETS_MAX`], into what remains when it is divided by
-    /// this. It writes to the header's first cache line only.
+    /// Sorts the packet into a bucket; of one that is not below [`BUCKETS_MAX`], into what remains when it is divided
+    /// by this. It writes to the header's first cache line only.
     #[inline]
     pub fn set_bucket(&mut self, bucket: u16) {
         let m = self.mbuf_mut();

@@ -5,8 +5,8 @@
 //! is one segment, has one owner and stays on its core: it is neither `Clone` nor `Send`. Copying
 //! is [`Packet::copy`], visible. Dropping a packet gives its buffer back to the pool.
 //!
-//! `packet/sys.rs` has the packet, `sys.rs` the layout of its buffer, `split/sys.rs` and `partition/sys.rs` how batches are
-//! divided. These have `unsafe`; everything else works on slices.
+//! `packet/sys.rs` has the packet, `sys.rs` the layout of its buffer, `split/sys.rs` and `partition/sys.rs` how batches
+//! are divided. These have `unsafe`; everything else works on slices.
 //!
 //! A packet cannot be shared or sent to another core (only a ring may carry it):
 //!

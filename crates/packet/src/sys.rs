@@ -151,8 +151,8 @@ impl Buffer {
     /// Takes over a raw mbuf.
     ///
     /// # Safety
-    /// `mbuf` must be a valid, unshared, single-segment mbuf in this layout with a private area of
-    /// [`PRIV_SIZE`] bytes and a buffer of at least [`HEADROOM`] initialised bytes, owned by the caller, who gives it up.
+    /// `mbuf` must be a valid, unshared, single-segment mbuf in this layout with a private area of [`PRIV_SIZE`] bytes
+    /// and a buffer of at least [`HEADROOM`] initialised bytes, owned by the caller, who gives it up.
     pub unsafe fn from_raw(mbuf: NonNull<Mbuf>) -> Buffer {
         Buffer(mbuf)
     }

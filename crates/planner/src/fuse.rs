@@ -10,7 +10,8 @@ use engine::element::Verdict;
 use engine::fused::{CountsOfClass, FusedLoop};
 use engine::plan::{Edge, PlacedLoop, PlanEdges, PlanElement};
 
-/// Most elements that only count in a loop. More of them are a way of their own, which would be walked from each loop before.
+/// Most elements that only count in a loop. More of them are a way of their own, which would be walked from each loop
+/// before.
 const COUNTERS_MAX: usize = 16;
 
 /// An element on the way along a loop.

@@ -1,4 +1,5 @@
-//! Checks that there is memory for what elements will take: afterwards a table that cannot be made would end the process.
+//! Checks that there is memory for what elements will take: afterwards a table that cannot be made would end the
+//! process.
 
 use super::title;
 use engine::plan::Plan;

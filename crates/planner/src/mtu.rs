@@ -6,7 +6,8 @@ use engine::port::PortDirectory;
 use lang::Diagnostic;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// An extension: bytes of the longest packet that leaves an element of the class by output 0, if its configuration says so.
+/// An extension: bytes of the longest packet that leaves an element of the class by output 0, if its configuration says
+/// so.
 pub struct LimitsLength(pub fn(&AnyConfig) -> Option<usize>);
 
 /// Bytes of link-layer headers where lengths include them: an Ethernet header with two tags.

@@ -56,8 +56,8 @@ pub struct Directory {
     taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
     /// True if other programs that have a device keep it.
     claims: bool,
-    /// The claims of devices, and how many open ports each is for: a device has several names, and is open by two of them
-    /// while a reload goes from one to the other.
+    /// The claims of devices, and how many open ports each is for: a device has several names, and is open by two of
+    /// them while a reload goes from one to the other.
     claimed: Mutex<BTreeMap<String, (Option<Claim>, usize)>>,
 }
 

@@ -20,7 +20,8 @@ pub(crate) struct End<T> {
     given: Mutex<(bool, Vec<T>)>,
     /// Set of descriptors on which a sleeping worker waits: the bells, and `kick`.
     pub(crate) set: OwnedFd,
-    /// Says that there is something to look at: something else was given, or frames came before the worker was to be woken.
+    /// Says that there is something to look at: something else was given, or frames came before the worker was to be
+    /// woken.
     pub(crate) kick: OwnedFd,
 }
 

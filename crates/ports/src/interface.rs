@@ -62,8 +62,8 @@ impl Facts {
         })
     }
 
-    /// True if the peer may be a system on this machine, which leaves checksums to a card that there is none of. A virtio card
-    /// is told not to when an XDP program comes.
+    /// True if the peer may be a system on this machine, which leaves checksums to a card that there is none of. A
+    /// virtio card is told not to when an XDP program comes.
     pub(crate) fn leaves_checksums(&self) -> bool {
         const DRIVERS: [&str; 5] = ["veth", "tun", "vmxnet3", "xen-netfront", "hv_netvsc"];
         let driver = self.driver.as_deref();

@@ -20,11 +20,11 @@
 //! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
 //! | `pace:100k/PORT` | PORT, receiving no more than that many packets per second and queue |
 //!
-//! A bare interface name means AF_XDP where that is safe and fast: the driver runs XDP programs, the kernel has no address
-//! on the interface (a router with the same address would not see its packets) and no other interface on top of it, and the
-//! interface has as many queues as are asked for. A veth is opened by AF_PACKET, since its peer may hand over frames with
-//! unfinished checksums, which AF_XDP cannot tell (with `ethtool -K PEER tx off` it does not). The port's remarks tell what
-//! was taken and why.
+//! A bare interface name means AF_XDP where that is safe and fast: the driver runs XDP programs, the kernel has no
+//! address on the interface (a router with the same address would not see its packets) and no other interface on top of
+//! it, and the interface has as many queues as are asked for. A veth is opened by AF_PACKET, since its peer may hand
+//! over frames with unfinished checksums, which AF_XDP cannot tell (with `ethtool -K PEER tx off` it does not). The
+//! port's remarks tell what was taken and why.
 //!
 //! Names with commas stand in quotes in a configuration: `FromDevice("memif:role=server,id=0")`.
 //!

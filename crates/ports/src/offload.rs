@@ -97,8 +97,8 @@ impl VnetHeader {
     }
 }
 
-/// Segments of a super-frame at most: 64 KiB in the smallest that Linux makes of TCP (sysctl tcp_min_snd_mss). One byte in each
-/// segment would make 65,000 packets of one frame.
+/// Segments of a super-frame at most: 64 KiB in the smallest that Linux makes of TCP (sysctl tcp_min_snd_mss). One byte
+/// in each segment would make 65,000 packets of one frame.
 const SEGMENTS: usize = 1366;
 /// Maximum number of segments of a super-frame that is carried whole: it is cut in one turn.
 const SEGMENTS_WHOLE: usize = 128;
@@ -278,8 +278,8 @@ fn cut(
     Ok(())
 }
 
-/// The packets that a frame becomes whose virtio-net header is this, and whose first `head` bytes lie together, as far as it
-/// is sound; for tests on any bytes.
+/// The packets that a frame becomes whose virtio-net header is this, and whose first `head` bytes lie together, as far
+/// as it is sound; for tests on any bytes.
 pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
     let vnet = VnetHeader::parse(vnet);
     let mut packets = Vec::new();

@@ -45,8 +45,8 @@ pub(crate) fn set_option<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> 
 /// Runs `job` on a thread of its own, whose new files are for this user alone.
 pub(crate) fn privately<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
     let inside = || {
-        // SAFETY: gives this thread, which ends with the job, its own copy of what threads share of the file system: root,
-        // current folder and mask of modes.
+        // SAFETY: gives this thread, which ends with the job, its own copy of what threads share of the file system:
+        // root, current folder and mask of modes.
         check(unsafe { libc::unshare(libc::CLONE_FS) })?;
         // SAFETY: a plain argument; only this thread's mask changes.
         unsafe { libc::umask(0o077) };
@@ -149,8 +149,8 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     owned(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })
 }
 
-/// Asks for frames to all groups, or if wanted to all stations, as long as the socket lives, or no longer (`on`). A router
-/// is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
+/// Asks for frames to all groups, or if wanted to all stations, as long as the socket lives, or no longer (`on`). A
+/// router is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
 pub(crate) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool, on: bool) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid packet_mreq.
     let mut wish: libc::packet_mreq = unsafe { std::mem::zeroed() };
@@ -327,8 +327,8 @@ pub(crate) fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn interfaces() -> Vec<(String, Vec<IpAddr>)> {
     let mut found: Vec<(String, Vec<IpAddr>)> = Vec::new();
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: getifaddrs makes a list that is walked once and freed below; names are terminated, addresses of family AF_INET are
-    // sockaddr_in, those of AF_INET6 sockaddr_in6.
+    // SAFETY: getifaddrs makes a list that is walked once and freed below; names are terminated, addresses of family
+    // AF_INET are sockaddr_in, those of AF_INET6 sockaddr_in6.
     unsafe {
         if libc::getifaddrs(&mut list) != 0 {
             return found;

@@ -1,8 +1,9 @@
 //! `vhost:PATH`: the router's end of a virtual machine's virtio card (vhost-user, DPDK's net_vhost).
 //!
-//! The rings are in the guest's memory, and a guest may write anything there: DPDK's vhost library translates and bounds each address
-//! that it finds, and drops what does not fit. So the guest need not be trusted. Who connects to the
-//! socket, however, hands over the memory itself, so only this user and root may: QEMU of another user needs `chown`.
+//! The rings are in the guest's memory, and a guest may write anything there: DPDK's vhost library translates and
+//! bounds each address that it finds, and drops what does not fit. So the guest need not be trusted. Who connects to
+//! the socket, however, hands over the memory itself, so only this user and root may: QEMU of another user needs
+//! `chown`.
 
 use crate::sys;
 use std::io::ErrorKind;

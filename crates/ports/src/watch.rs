@@ -1,7 +1,7 @@
 //! Watches a Linux interface while it goes down, disappears, comes back, and gets other addresses.
 //!
-//! Runs on a thread of its own, beside the packet path: it sleeps on netlink and looks at the interface when any link or
-//! address changes, so it needs to understand no message and can miss none.
+//! Runs on a thread of its own, beside the packet path: it sleeps on netlink and looks at the interface when any link
+//! or address changes, so it needs to understand no message and can miss none.
 
 use crate::counts::Count;
 use crate::directory::Events;

@@ -5,18 +5,19 @@ use engine::handler::AskError;
 use engine::plan::Plan;
 use std::sync::{MutexGuard, PoisonError};
 
-/// Writes a handler of an element, named by its number in the plan and the handler's name; the last argument is the value.
+/// Writes a handler of an element, named by its number in the plan and the handler's name; the last argument is the
+/// value.
 pub type Write = fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, AskError>>;
 
-/// An extension of classes whose elements need the router as a whole: several workers, or the time before a reload. Classes may
-/// share one: then a reload asks it once.
+/// An extension of classes whose elements need the router as a whole: several workers, or the time before a reload.
+/// Classes may share one: then a reload asks it once.
 pub struct RouterExtension {
     /// True if a plan may be replaced by another one; the error is a sentence. Nothing has changed yet.
     pub check_reload: fn(old: &Plan, new: &Plan) -> Result<(), String>,
     /// Prepares the workers for another plan. If the reload fails after that, they go on with the old one.
     pub before_reload: fn(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError>,
-    /// Writes a handler of an element, one of the plan's, named by number and the handler's name; `None` if it is like other
-    /// handlers.
+    /// Writes a handler of an element, one of the plan's, named by number and the handler's name; `None` if it is like
+    /// other handlers.
     pub write: Write,
 }
 

@@ -254,8 +254,8 @@ impl Router {
     }
 
     /// Runs `what` on these workers, all at the same time and there between batches until it has an answer, and returns
-    /// the answers in their order. It is given an `S` for what it is to remember on a worker. It may take `time_limit`, and
-    /// the time that an answer may take beside.
+    /// the answers in their order. It is given an `S` for what it is to remember on a worker. It may take `time_limit`,
+    /// and the time that an answer may take beside.
     pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],

@@ -2,8 +2,9 @@
 //! when none of them has anything to do.
 //!
 //! One router has the worker for itself. Of several the worker runs the first that has work, in the order of their
-//! shares ([`share`]), and charges it the time; those that something will wake are not even asked ([`rest`]); the tasks of a router share its turn among themselves
-//! (`graph/schedule.rs`). A worker reads published tables as one reader: the router whose turn it is has it.
+//! shares ([`share`]), and charges it the time; those that something will wake are not even asked ([`rest`]); the tasks
+//! of a router share its turn among themselves (`graph/schedule.rs`). A worker reads published tables as one reader:
+//! the router whose turn it is has it.
 //!
 //! Idle, it polls for a while, which is the shorter the less it has paid off lately (`polling.rs`),
 //! then sleeps in steps that grow. Where every source has a descriptor that tells of packets it may
@@ -249,7 +250,8 @@ impl LocalRouter {
     /// A turn beside other routers, after [`last`](Self::last). Returns whether there was work.
     #[inline]
     fn turn_beside(&mut self, now: Time) -> bool {
-        // A port sends and receives for all others, and each call of the kernel costs less for each packet if there are many.
+        // A port sends and receives for all others, and each call of the kernel costs less for each packet if there are
+        // many.
         if !self.account.share.is_of_port() {
             let (time, worked) = self.last;
             let rounds = self.graph().rounds_used().max(1);

@@ -24,8 +24,8 @@ pub trait Steering {
     /// Holds packets of these buckets from now on.
     fn hold(&mut self, buckets: &[u16]);
 
-    /// Releases held buckets, which belong to worker `to` now: packets that were held go there first, then others do. To
-    /// say it twice is no mistake.
+    /// Releases held buckets, which belong to worker `to` now: packets that were held go there first, then others do.
+    /// To say it twice is no mistake.
     fn release(&mut self, buckets: &[u16], to: usize);
 
     /// Number of packets that this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
@@ -94,19 +94,19 @@ pub(crate) fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
     (class.0)(&element.config)
 }
 
-/// A class that keeps state of flows by bucket, so that the state moves with its bucket. It lists [`ROUTER`](crate::ROUTER),
-/// too, which refuses reloads that would lose the state.
+/// A class that keeps state of flows by bucket, so that the state moves with its bucket. It lists
+/// [`ROUTER`](crate::ROUTER), too, which refuses reloads that would lose the state.
 pub trait KeepsFlows: Element {
-    /// True if the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets all the
-    /// same. Behind elements that steer packets, sorted by their flow so that both directions meet, each worker then owns
-    /// the state of its buckets; [`SortedBy`](crate::SortedBy) is attached to the element.
+    /// True if the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets all
+    /// the same. Behind elements that steer packets, sorted by their flow so that both directions meet, each worker
+    /// then owns the state of its buckets; [`SortedBy`](crate::SortedBy) is attached to the element.
     fn splits(config: &Self::Config) -> bool {
         let _ = config;
         false
     }
 
-    /// Gives up the state of the flows of a bucket, which another worker is to own. No packet of the bucket is held here, and
-    /// none comes before the state is where they go.
+    /// Gives up the state of the flows of a bucket, which another worker is to own. No packet of the bucket is held
+    /// here, and none comes before the state is where they go.
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>>;
 
     /// Takes over what another copy gave up.

@@ -23,9 +23,9 @@ use sync::steps::Steps;
 
 /// Runs something on workers, between batches.
 pub trait Ask {
-    /// Runs `what` on these workers, there again and again until it has an answer, and gives the answers in their order. It
-    /// remembers in an `S` what it has found on a worker. All together may take `time_limit`, and the time that an
-    /// answer may take beside.
+    /// Runs `what` on these workers, there again and again until it has an answer, and gives the answers in their
+    /// order. It remembers in an `S` what it has found on a worker. All together may take `time_limit`, and the time
+    /// that an answer may take beside.
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -54,8 +54,8 @@ pub(crate) trait Change: Send + Sync + 'static {
     /// Continues on a worker that has not taken a step within its time.
     fn late(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory);
 
-    /// Ends the hand-over on a worker, where it did not come to its end by itself: all is the new owner's or, as before, the
-    /// old owner's.
+    /// Ends the hand-over on a worker, where it did not come to its end by itself: all is the new owner's or, as
+    /// before, the old owner's.
     fn end(&self, graph: &mut Graph, has_moved: bool);
 }
 

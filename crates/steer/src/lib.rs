@@ -1,15 +1,15 @@
 //! Buckets, RX queues and entries of a port's indirection table change their owner while packets come.
 //!
-//! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] assigns every bucket to a
-//! worker, as receive-side scaling does, for any classification and any port. Elements that steer by a table hand packets to
-//! the owners of their buckets.
+//! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] assigns every
+//! bucket to a worker, as receive-side scaling does, for any classification and any port. Elements that steer by a
+//! table hand packets to the owners of their buckets.
 //!
-//! Three things change owner, each by the same [hand-over](hand_over), so that no packet is lost and none of a flow overtakes
-//! another: a [bucket](move_buckets) with the state of its flows, an [RX queue](move_queue) of a port, and an entry of the
-//! [indirection table of a port](follow), which sends packets to another queue.
+//! Three things change owner, each by the same [hand-over](hand_over), so that no packet is lost and none of a flow
+//! overtakes another: a [bucket](move_buckets) with the state of its flows, an [RX queue](move_queue) of a port, and an
+//! entry of the [indirection table of a port](follow), which sends packets to another queue.
 //!
-//! The kernel knows nothing of this. Classes list extensions ([`Steers`], [`Sorts`], [`KeepsFlows`], [`Receives`]), and with
-//! them [`PASS`] and [`ROUTER`].
+//! The kernel knows nothing of this. Classes list extensions ([`Steers`], [`Sorts`], [`KeepsFlows`], [`Receives`]), and
+//! with them [`PASS`] and [`ROUTER`].
 
 mod around;
 mod buckets;

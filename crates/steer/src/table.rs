@@ -58,8 +58,8 @@ impl Counts {
         }
     }
 
-    /// Packets by bucket; there is room for any that a packet may name. Only the worker whose counts they are may add to
-    /// them, by [`add`].
+    /// Packets by bucket; there is room for any that a packet may name. Only the worker whose counts they are may add
+    /// to them, by [`add`].
     #[inline]
     pub fn seen(&self) -> &[AtomicU64; BUCKETS_MAX] {
         &self.seen
@@ -203,9 +203,9 @@ impl Table {
         lock(&self.rings).push(rings);
     }
 
-    /// Notes how full a queue of a worker is, from 0 to 1, of a port whose packets are steered by this table: a quarter at least.
-    /// If it `grows` the doorbell rings: when it is half full, or sooner while there are workers to be called. `lasts` says that
-    /// it has been so for long.
+    /// Notes how full a queue of a worker is, from 0 to 1, of a port whose packets are steered by this table: a quarter
+    /// at least. If it `grows` the doorbell rings: when it is half full, or sooner while there are workers to be
+    /// called. `lasts` says that it has been so for long.
     pub fn note_port(&self, worker: usize, fill: f64, grows: bool, lasts: bool) {
         // Of more workers than bits the others are not told apart.
         let bit = 1u64.checked_shl(worker as u32).unwrap_or(0);
@@ -285,8 +285,8 @@ impl Table {
         lock(&self.state).owners.clone()
     }
 
-    /// Assigns buckets to `workers`, which have copies, and gives their owners: at first in turn, later buckets of workers that
-    /// are no longer among them.
+    /// Assigns buckets to `workers`, which have copies, and gives their owners: at first in turn, later buckets of
+    /// workers that are no longer among them.
     pub fn assign(&self, workers: &[usize]) -> Vec<usize> {
         let mut state = lock(&self.state);
         let is_new = state.workers != workers;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A sequence of steps. Each is taken once by each of some workers, after all workers have taken the steps before.
 ///
-/// A worker adds one to a common count when it has taken a step. No worker can add for a step before the count says that
-/// the earlier steps are over, so one count is enough. All additions form one release sequence: a worker that finds a
-/// step open sees all writes of the steps before.
+/// A worker adds one to a common count when it has taken a step. No worker can add for a step before the count says
+/// that the earlier steps are over, so one count is enough. All additions form one release sequence: a worker that
+/// finds a step open sees all writes of the steps before.
 pub struct Steps {
     taken: AtomicUsize,
     /// For each step, the count at which it may begin.

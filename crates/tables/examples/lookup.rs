@@ -3,9 +3,9 @@
 //!     lookup ROUTES ADDRESSES
 //!
 //! ROUTES holds lines `PREFIX/LENGTH ID`, all of IPv4 or all of IPv6; ADDRESSES 32-bit words in host order, or 16 bytes
-//! each in network order. Says `ready` and the structures that have room for the routes. Then reads lines `STRUCTURE PASSES`
-//! and answers each with the least of the times that a pass over all addresses took, in nanoseconds per lookup, a sum
-//! of the ids, and the structure's bytes.
+//! each in network order. Says `ready` and the structures that have room for the routes. Then reads lines `STRUCTURE
+//! PASSES` and answers each with the least of the times that a pass over all addresses took, in nanoseconds per lookup,
+//! a sum of the ids, and the structure's bytes.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod radix;

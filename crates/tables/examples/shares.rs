@@ -2,8 +2,8 @@
 //! every packet to another one at random, while few or many packets wait:
 //! `cargo run --release -p tables --example shares`.
 //!
-//! Beside it stands a queue that is first in, first out. Cycles are those of the time-stamp counter, where there is one.
-//! With `bench-services` as its argument it prints the line of `make bench-services`.
+//! Beside it stands a queue that is first in, first out. Cycles are those of the time-stamp counter, where there is
+//! one. With `bench-services` as its argument it prints the line of `make bench-services`.
 #![allow(clippy::print_stdout)]
 
 mod sample;

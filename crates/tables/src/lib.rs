@@ -1,7 +1,7 @@
 //! Tables of a router: routes, next hops, neighbours, rate limits, timers.
 //!
-//! Pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, no `unsafe` but
-//! in files named `sys.rs`. What several workers read is made of atomics ([`exact`], [`fib`], [`neighbours`], [`bucket`]) or is
+//! Pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, no `unsafe` but in files
+//! named `sys.rs`. What several workers read is made of atomics ([`exact`], [`fib`], [`neighbours`], [`bucket`]) or is
 //! immutable and replaced as a whole ([`groups`]).
 
 pub mod bucket;

@@ -4,7 +4,8 @@
 //! tells the first bin that holds something. What leaves may come too early or too late by less than a bin's width, as
 //! long as all ranks inside span no more than the bins do. B. Hardekopf et al., "Impact of Network Protocols on
 //! Programmable Router Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with what it
-//! holds. In both, equals leave in the order in which they came. [`Many`] is several of the former, for several threads.
+//! holds. In both, equals leave in the order in which they came. [`Many`] is several of the former, for several
+//! threads.
 
 mod many;
 

@@ -1,5 +1,5 @@
-//! Compound elements in each other, variables, groups and lists of ports, which a few bytes multiply: what comes of them is
-//! bounded, or refused with a place.
+//! Compound elements in each other, variables, groups and lists of ports, which a few bytes multiply: what comes of
+//! them is bounded, or refused with a place.
 
 use super::{Choices, config};
 use lang::SourceMap;

@@ -10,7 +10,8 @@ use engine::packet::{Packet, pool};
 use std::time::Duration;
 use testkit::{ip4, ip6};
 
-/// Small tables, so that places and rates are used up: capacity, bytes a second of each link, whether flows are policed.
+/// Small tables, so that places and rates are used up: capacity, bytes a second of each link, whether flows are
+/// policed.
 const TABLES: [(&str, usize, u64, bool); 6] = [
     (
         "BY match, CAPACITY 6, K 2, BUCKETS 4, LINK 8Mbps, IDLE 3s, EXCESS 2, OTHER 1",

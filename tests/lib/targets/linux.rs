@@ -1,7 +1,9 @@
-//! `conf/linux-mpls.click`, which has all of `conf/linux-router.click`, steered by the model of a kernel: any netlink messages, states of links and neighbours between any
-//! frames, on either walker. Packets are forwarded, given to the kernel or dropped under a name, whatever the kernel says.
+//! `conf/linux-mpls.click`, which has all of `conf/linux-router.click`, steered by the model of a kernel: any netlink
+//! messages, states of links and neighbours between any frames, on either walker. Packets are forwarded, given to the
+//! kernel or dropped under a name, whatever the kernel says.
 //!
-//! Bytes are a first one that chooses the walker, then records: a byte of flags, a length, and a frame or what the kernel says.
+//! Bytes are a first one that chooses the walker, then records: a byte of flags, a length, and a frame or what the
+//! kernel says.
 
 use super::Choices;
 use crate::whole::{Whole, conf};

@@ -1,5 +1,5 @@
-//! Super-frames and unfinished checksums, as Linux hands them over: a virtio-net header of 10 bytes, the number of bytes that
-//! lie together, and the frame.
+//! Super-frames and unfinished checksums, as Linux hands them over: a virtio-net header of 10 bytes, the number of
+//! bytes that lie together, and the frame.
 
 use super::Choices;
 use engine::packet::pool;

@@ -1,4 +1,5 @@
-//! A message of another balancer: whatever comes from the back network is refused, or it is read as it would be written.
+//! A message of another balancer: whatever comes from the back network is refused, or it is read as it would be
+//! written.
 
 use cluster::balance::message::{LEN_MAX, Message};
 use cluster::balance::{Agreement, Member, Pool, Settings};

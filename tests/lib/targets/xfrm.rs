@@ -1,5 +1,5 @@
-//! Messages of XFRM: any bytes change the table of an IPsecTable or are refused, and a table that the kernel fills has no more
-//! associations than messages told.
+//! Messages of XFRM: any bytes change the table of an IPsecTable or are refused, and a table that the kernel fills has
+//! no more associations than messages told.
 
 use control::netlink::xfrm::Mirror;
 use esp::Database;

@@ -23,8 +23,8 @@ pub(crate) enum ClusterCommand {
     Plan(ClusterPlan),
     /// Simulate a cluster in virtual time, with the code of real servers
     ///
-    /// The cluster is a full mesh of servers with one external port each, or a k-ary n-fly. The inputs send by a traffic
-    /// matrix, or one of them replays a capture. The same seed gives the same result.
+    /// The cluster is a full mesh of servers with one external port each, or a k-ary n-fly. The inputs send by a
+    /// traffic matrix, or one of them replays a capture. The same seed gives the same result.
     Simulate(Simulate),
     /// Find all mistakes of a cluster's file, and show what each server would run
     ///

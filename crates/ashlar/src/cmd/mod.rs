@@ -40,8 +40,8 @@ use std::sync::Arc;
 
 pub(crate) type Done = Result<(), String>;
 
-/// The text without characters that a terminal obeys: it may be the word of an isolated router, which would write on root's
-/// terminal what it likes.
+/// The text without characters that a terminal obeys: it may be the word of an isolated router, which would write on
+/// root's terminal what it likes.
 fn harmless(text: &str) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
     match text.contains(obeyed) {
@@ -59,7 +59,8 @@ fn harmless(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Prints text to standard output; on a terminal no line is longer than that is wide, but for JSON, which is for programs.
+/// Prints text to standard output; on a terminal no line is longer than that is wide, but for JSON, which is for
+/// programs.
 pub(crate) fn print(text: &str) -> Done {
     if !std::io::stdout().is_terminal() || text.starts_with(['{', '[']) {
         return print_as_it_is(text);
@@ -104,7 +105,8 @@ pub(crate) fn complain(text: &str) {
     control::log::write(&format!("{}: {}\n", name(), harmless(text.trim_end())));
 }
 
-/// Prints to standard error as it is: diagnostics have their form already. A terminal gets no characters that it would obey.
+/// Prints to standard error as it is: diagnostics have their form already. A terminal gets no characters that it would
+/// obey.
 pub(crate) fn say(text: &str) {
     let mut err = std::io::stderr();
     let _ = match err.is_terminal() {

@@ -1,7 +1,7 @@
 //! `ashlar shell`: lines are command lines of this program, for one running router.
 //!
-//! Each command runs as a process of its own, as it does from another shell: what ends it (Ctrl-C in `top`) does not end
-//! this one.
+//! Each command runs as a process of its own, as it does from another shell: what ends it (Ctrl-C in `top`) does not
+//! end this one.
 
 use super::{Done, complain, known, print};
 use crate::cli::{Cli, Target};
@@ -205,7 +205,8 @@ fn last_word(line: &str) -> usize {
     line.trim_end_matches(|c: char| !c.is_whitespace()).len()
 }
 
-/// True if a line is kept in the file of lines: not what may be a secret, or what begins with a space, as in other shells.
+/// True if a line is kept in the file of lines: not what may be a secret, or what begins with a space, as in other
+/// shells.
 fn is_kept(line: &str) -> bool {
     let secret = line.to_ascii_lowercase().contains("key");
     !secret && !line.starts_with(char::is_whitespace)

@@ -1,6 +1,6 @@
-//! System calls that a confined program cannot make. What a router needs is allowed, and most else, too: this list takes away
-//! what changes namespaces, mounts and the kernel itself, what looks into other processes, what gets round the bounds, and
-//! parts of the kernel in which mistakes are found often.
+//! System calls that a confined program cannot make. What a router needs is allowed, and most else, too: this list
+//! takes away what changes namespaces, mounts and the kernel itself, what looks into other processes, what gets round
+//! the bounds, and parts of the kernel in which mistakes are found often.
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -70,7 +70,8 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_sched_setattr,
 ];
 
-/// Families of sockets that a router needs; the kernel's code for all others is closed to it, AF_VSOCK's and AF_ALG's among it.
+/// Families of sockets that a router needs; the kernel's code for all others is closed to it, AF_VSOCK's and AF_ALG's
+/// among it.
 const FAMILIES: [i32; 5] = [
     libc::AF_UNIX,
     libc::AF_INET,

@@ -1,6 +1,6 @@
-//! The devices of a confined program: those that any program expects, and the one that makes TAP interfaces. Of all others the
-//! kernel's code would be open to it: /dev/fuse, /dev/kvm, /dev/vsock. /dev/zero is not among them, because shared mappings of
-//! it are memory that no bound counts.
+//! The devices of a confined program: those that any program expects, and the one that makes TAP interfaces. Of all
+//! others the kernel's code would be open to it: /dev/fuse, /dev/kvm, /dev/vsock. /dev/zero is not among them, because
+//! shared mappings of it are memory that no bound counts.
 
 use rustix::fs::{CWD, Mode, mkdirat, symlink};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};

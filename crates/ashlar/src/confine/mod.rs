@@ -1,14 +1,14 @@
-//! `ashlar confine`: runs a program that is not trusted, so that it cannot do more than its own work. A router of a process
-//! with `isolation = "process"` runs like this (docs/routers.md).
+//! `ashlar confine`: runs a program that is not trusted, so that it cannot do more than its own work. A router of a
+//! process with `isolation = "process"` runs like this (docs/routers.md).
 //!
-//! The program is another user without root's rights. CAP_NET_ADMIN and CAP_NET_RAW it has only in a user namespace that owns its
-//! network namespace (`ashlar netns`), so they count for no other network. It sees no process but its own, writes to no file but
-//! in one folder, and has bounds of memory, files and processes. It cannot call what would get it out of this or reach deep into
-//! the kernel.
+//! The program is another user without root's rights. CAP_NET_ADMIN and CAP_NET_RAW it has only in a user namespace
+//! that owns its network namespace (`ashlar netns`), so they count for no other network. It sees no process but its
+//! own, writes to no file but in one folder, and has bounds of memory, files and processes. It cannot call what would
+//! get it out of this or reach deep into the kernel.
 //!
-//! Three processes: this one waits outside, passes signals on and kills; the *first* one is number 1 among the program's
-//! processes, whose end ends all of them; the third becomes the program. The first one is root's, so that the program can
-//! neither end it nor keep it from ending with this one.
+//! Three processes: this one waits outside, passes signals on and kills; the *first* one is number 1 among the
+//! program's processes, whose end ends all of them; the third becomes the program. The first one is root's, so that the
+//! program can neither end it nor keep it from ending with this one.
 
 mod calls;
 mod devices;

@@ -28,8 +28,8 @@ const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
 const SETTLED: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Runs the program until it ends in order or is told to. The status is the program's, except that its end by the signal
-/// that it was to end by is in order, as it is to systemd: before it has a handler it has no other way.
+/// Runs the program until it ends in order or is told to. The status is the program's, except that its end by the
+/// signal that it was to end by is in order, as it is to systemd: before it has a handler it has no other way.
 pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
     let mut keeper = Keeper {
         signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,

@@ -176,8 +176,9 @@ impl Hearing {
         (beat.incarnation, beat.sequence) <= (self.incarnation, self.sequence)
     }
 
-    /// Takes a heartbeat of the peer. `me` is this node's incarnation and its life of the link; `late` says that heartbeats may have waited or
-    /// been lost because this node did not listen; `slow`, what takes longer than this is slow.
+    /// Takes a heartbeat of the peer. `me` is this node's incarnation and its life of the link; `late` says that
+    /// heartbeats may have waited or been lost because this node did not listen; `slow`, what takes longer than this is
+    /// slow.
     pub(super) fn hear(
         &mut self,
         beat: &Beat,

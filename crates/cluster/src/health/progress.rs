@@ -1,8 +1,9 @@
 //! Watches whether frames of a peer come, beside its heartbeats.
 //!
-//! Heartbeats say how far each lane of the peer has come. A frame may be lost, and heartbeats are faster than frames that wait
-//! in a queue. So a lane is stuck only if a second has passed since the peer had sent many frames of it, if since then
-//! none of them was taken, and if frames of the link were refused meanwhile. It should never happen: the key is there to prevent it.
+//! Heartbeats say how far each lane of the peer has come. A frame may be lost, and heartbeats are faster than frames
+//! that wait in a queue. So a lane is stuck only if a second has passed since the peer had sent many frames of it, if
+//! since then none of them was taken, and if frames of the link were refused meanwhile. It should never happen: the key
+//! is there to prevent it.
 
 use crate::tag;
 use std::collections::BTreeMap;

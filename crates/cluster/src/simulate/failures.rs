@@ -147,8 +147,8 @@ pub struct Noticed {
     pub back: Option<u64>,
     /// Packets that passed there from the start of the run until it broke.
     pub passed: Users,
-    /// Packets that were lost: there, if they were sent there before all knew; from a node that broke or for it, wherever,
-    /// if they were sent before all used it again.
+    /// Packets that were lost: there, if they were sent there before all knew; from a node that broke or for it,
+    /// wherever, if they were sent before all used it again.
     pub lost: Users,
 }
 

@@ -67,7 +67,8 @@ pub struct LinkLoads {
     pub excess: f64,
 }
 
-/// A time in which a cluster that grows had as many servers with external ports. Packets belong to that in which they came.
+/// A time in which a cluster that grows had as many servers with external ports. Packets belong to that in which they
+/// came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
     /// Servers that sent and received.

@@ -23,7 +23,8 @@ const WAIT: Duration = Duration::from_millis(5);
 const SHORTEST: Duration = Duration::from_millis(1);
 /// Events that are remembered.
 const REMEMBERED: usize = 100;
-/// Shares of a port's queue, and of a ring to a worker, from which on they are crowded: some packets are always under way in a ring.
+/// Shares of a port's queue, and of a ring to a worker, from which on they are crowded: some packets are always under
+/// way in a ring.
 const PORT_CROWDED: f64 = 0.25;
 /// Share of a port's queue from which on it is nearly full.
 const PORT_FULL: f64 = 0.75;
@@ -178,8 +179,8 @@ impl Balance {
         self.doorbell.is_rung()
     }
 
-    /// Looks if it is time: the interval is over, or a worker has rung. Returns how long it is until the next time, unless
-    /// a worker rings: that wakes the calling thread, which must always be the same.
+    /// Looks if it is time: the interval is over, or a worker has rung. Returns how long it is until the next time,
+    /// unless a worker rings: that wakes the calling thread, which must always be the same.
     pub fn step_if_due(&self, router: &impl Workers) -> Duration {
         let left = || {
             let state = self.lock();

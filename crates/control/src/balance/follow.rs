@@ -1,7 +1,7 @@
 //! Ports follow buckets that have changed worker, once these stay where they are.
 //!
-//! Until then their packets come by the queues of other workers and cross to their owner. Each time that a port follows, packets wait
-//! for a moment; so it is done when nothing has changed for a while.
+//! Until then their packets come by the queues of other workers and cross to their owner. Each time that a port
+//! follows, packets wait for a moment; so it is done when nothing has changed for a while.
 
 use super::driver::{State, Workers};
 use engine::clock::Time;

@@ -27,8 +27,8 @@ pub(super) struct Found<'a> {
     pub(super) behind: &'a [bool],
     /// For each worker, true if it is at work.
     pub(super) works: &'a [bool],
-    /// True if each worker has a bucket that is more than its share by itself. It is never split, and would be too much for
-    /// any other, too: it would go from one to the next for ever.
+    /// True if each worker has a bucket that is more than its share by itself. It is never split, and would be too much
+    /// for any other, too: it would go from one to the next for ever.
     pub(super) large: &'a [bool],
     /// Fill level of the fullest queue since the last such measurement; 0 if below a quarter.
     pub(super) level: f64,

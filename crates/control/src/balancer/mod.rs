@@ -1,7 +1,7 @@
 //! The multistage router: a balancer in front of ordinary routers.
 //!
-//! A [`Description`] is read from a file ([`file`]); [`generate`] makes of it the Click configuration of the balancer, which
-//! runs as any other router, and [`backend`] says what each back end needs.
+//! A [`Description`] is read from a file ([`file`]); [`generate`] makes of it the Click configuration of the balancer,
+//! which runs as any other router, and [`backend`] says what each back end needs.
 
 pub mod backend;
 mod checks;

@@ -244,9 +244,9 @@ impl Description {
         links.filter_map(move |link| Some((link, link.end(server)?)))
     }
 
-    /// Bits per second that a server's links carry together, and what they may be asked for: every load that the external
-    /// ports admit passes if each node can send all it gets to the others, and again as much for them (RouteBricks,
-    /// 3.2): 2R (N-1)/N between equal servers.
+    /// Bits per second that a server's links carry together, and what they may be asked for: every load that the
+    /// external ports admit passes if each node can send all it gets to the others, and again as much for them
+    /// (RouteBricks, 3.2): 2R (N-1)/N between equal servers.
     pub fn inside(&self, server: usize) -> (u64, u64) {
         let links = self.links_of(server).map(|(link, _)| link.rate);
         let all: u128 = self.servers.iter().map(|of| u128::from(of.rate())).sum();

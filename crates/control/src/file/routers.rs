@@ -73,8 +73,8 @@ pub(super) fn read(
     (reader, sections)
 }
 
-/// Isolated routers have their users and network namespaces for themselves: what belongs to a user or to a namespace belongs to all
-/// of its processes.
+/// Isolated routers have their users and network namespaces for themselves: what belongs to a user or to a namespace
+/// belongs to all of its processes.
 fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
     let isolated = |section: &&Section| section.isolation.is_some();
     for (at, section) in sections.iter().enumerate() {
@@ -250,7 +250,8 @@ fn section(
     })
 }
 
-/// Makes the graphs of virtual machines' gates: from what they share, and their links, to cards of theirs with the same names.
+/// Makes the graphs of virtual machines' gates: from what they share, and their links, to cards of theirs with the same
+/// names.
 pub(super) fn make_gates(r: &mut Reader, routers: &mut [Section], together: &Together) {
     for router in routers {
         let Some(sockets) = &router.machine else {
@@ -350,8 +351,8 @@ fn checked(r: &mut Reader, tickets: Option<(u32, Span)>) -> u32 {
     1
 }
 
-/// Names stand in paths of the API, where `..` means another place, in words of commands, where `-x` means an option, and in
-/// labels of metrics.
+/// Names stand in paths of the API, where `..` means another place, in words of commands, where `-x` means an option,
+/// and in labels of metrics.
 pub(super) fn is_name(r: &mut Reader, name: &Word) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let begins = name

@@ -268,8 +268,8 @@ impl Isolated {
         write().map_err(|e| format!("cannot write {}: {e}", path.display()))
     }
 
-    /// Makes its folder anew, which only its user can enter. It has a file system of its own, so that there is a bound for all
-    /// files in it. The error is a sentence.
+    /// Makes its folder anew, which only its user can enter. It has a file system of its own, so that there is a bound
+    /// for all files in it. The error is a sentence.
     pub(super) fn make_folder(&self) -> Result<(), String> {
         let User { id, group, .. } = &self.user;
         let options = format!("size={ROOM},nr_inodes={FILES},mode=0700,uid={id},gid={group}");

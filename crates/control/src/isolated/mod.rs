@@ -1,9 +1,11 @@
-//! Routers whose code is not trusted: each runs as a process of its own (`isolation = "process"`), confined by `ashlar confine`.
+//! Routers whose code is not trusted: each runs as a process of its own (`isolation = "process"`), confined by `ashlar
+//! confine`.
 //!
-//! The router's ports that it shares with others, and its links, are ports of shared memory in its process (memif). In this
-//! process a router with its name, the *gate*, takes packets from the shared port to the memory and back. Its share
-//! and priority are the router's, so that what comes too much for one is dropped before the others, and an isolated router that
-//! hangs only lets its own packets wait. Requests about the router are handed to its process; `NAME.gate` means the gate.
+//! The router's ports that it shares with others, and its links, are ports of shared memory in its process (memif). In
+//! this process a router with its name, the *gate*, takes packets from the shared port to the memory and back. Its
+//! share and priority are the router's, so that what comes too much for one is dropped before the others, and an
+//! isolated router that hangs only lets its own packets wait. Requests about the router are handed to its process;
+//! `NAME.gate` means the gate.
 
 mod gate;
 mod group;

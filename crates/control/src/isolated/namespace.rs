@@ -1,8 +1,8 @@
 //! The network namespace of an isolated router, which a user namespace of its own must own.
 //!
-//! CAP_NET_ADMIN in the machine's own user namespace counts in every network that belongs to that: by netlink a process reaches
-//! interfaces of another namespace without entering it (RTM_NEWNSID, IFLA_TARGET_NETNSID). In a user namespace of its own the right
-//! counts for the networks of that one only.
+//! CAP_NET_ADMIN in the machine's own user namespace counts in every network that belongs to that: by netlink a process
+//! reaches interfaces of another namespace without entering it (RTM_NEWNSID, IFLA_TARGET_NETNSID). In a user namespace
+//! of its own the right counts for the networks of that one only.
 
 use super::sys;
 use crate::user::User;

@@ -286,8 +286,8 @@ impl Model {
             && self.objects.has_room(self.world.objects_len())
     }
 
-    /// True if there would be more objects than there may be with this one. A daemon's are not counted: when it connects again,
-    /// its old ones are here until it has told all.
+    /// True if there would be more objects than there may be with this one. A daemon's are not counted: when it
+    /// connects again, its old ones are here until it has told all.
     fn is_beyond(&self, source: Source, nexthop: &Nexthop<'_>) -> bool {
         source == Source::Kernel
             && !self.objects.has_room(self.world.objects_len())

@@ -68,7 +68,8 @@ impl Watched {
         })
     }
 
-    /// True if the thread has done something since this was last asked. It is woken, so that it will have the next time.
+    /// True if the thread has done something since this was last asked. It is woken, so that it will have the next
+    /// time.
     pub(super) fn is_alive(&self) -> bool {
         let now = self.post.steps.load(Ordering::Relaxed);
         let before = self.seen.swap(now, Ordering::Relaxed);

@@ -32,8 +32,8 @@ impl Planned {
     }
 }
 
-/// Plans all routers of a file for so many workers. `ports` opens a router's directory; an error from it is a mistake of
-/// the file. So are ports that two routers use.
+/// Plans all routers of a file for so many workers. `ports` opens a router's directory; an error from it is a mistake
+/// of the file. So are ports that two routers use.
 pub fn plan_all(
     parsed: &mut Parsed,
     registry: &Registry,
@@ -124,8 +124,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Puts a gate in the place of a router that shall be isolated: `section` and `compiled` become the gate's. Returns the
-    /// router behind it.
+    /// Puts a gate in the place of a router that shall be isolated: `section` and `compiled` become the gate's. Returns
+    /// the router behind it.
     fn isolate(
         &mut self,
         section: &mut Section,

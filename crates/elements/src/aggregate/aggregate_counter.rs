@@ -18,8 +18,8 @@
 //! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: what to do when there are N aggregates: stop the
 //!   router, freeze, or write a handler (`N HANDLER VALUE`). Only one of them may be given.
 //! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same when the sum of all counts reaches a number.
-//! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. Packets of further aggregates are not
-//!   counted; the handler `uncounted` says how many they are.
+//! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. Packets of further aggregates are
+//!   not counted; the handler `uncounted` says how many they are.
 //! - `BANNER`: first line of files that are written.
 
 use crate::basic::counter::Call;

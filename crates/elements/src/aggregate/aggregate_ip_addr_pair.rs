@@ -15,8 +15,8 @@
 //! - `TIMEOUT`: time without packets, by their timestamps, after which a pair is forgotten; it then gets a new
 //!   number. Default: never.
 //! - `REAP`: how often forgotten pairs are removed. Default 20 minutes.
-//! - `CAPACITY`: pairs at a time. Default 1048576; with `ashlar click` 16777216. For a further pair, the one that was idle
-//!   longest is forgotten; the handler `evicted` counts those.
+//! - `CAPACITY`: pairs at a time. Default 1048576; with `ashlar click` 16777216. For a further pair, the one that was
+//!   idle longest is forgotten; the handler `evicted` counts those.
 
 use super::kept::Kept;
 use super::notice::Notifier;

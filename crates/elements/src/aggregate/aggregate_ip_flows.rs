@@ -22,8 +22,8 @@
 //! - `UDP_TIMEOUT`: the same for UDP flows. Default 1 minute.
 //! - `FRAGMENT_TIMEOUT`: how long fragments wait. Default 30 seconds.
 //! - `REAP`: how often flows that have ended are removed. Default 20 minutes.
-//! - `CAPACITY`: flows at a time. Default 1048576; with `ashlar click` 16777216. For a further flow, the one that was idle
-//!   longest ends; the handler `evicted` counts those.
+//! - `CAPACITY`: flows at a time. Default 1048576; with `ashlar click` 16777216. For a further flow, the one that was
+//!   idle longest ends; the handler `evicted` counts those.
 //! - `ICMP`: whether an ICMP error belongs to the flow that it is about, with paint 2 or 3. Default false.
 //! - `FRAGMENTS`: whether fragments wait. Default true where packets are pushed.
 

@@ -16,8 +16,8 @@
 //!   of an aggregate leaves when that element says that the aggregate has ended.
 //! - `STOP_AFTER_CLEAR`: whether `clear` stops the router. Default false.
 //! - `CAPACITY`: aggregates at a time, each of which keeps a packet. Default 65536; with `ashlar click` 16777216. For a
-//!   further aggregate, the one that was idle longest ends: its packet leaves by output 0, and the handler `evicted` counts
-//!   it.
+//!   further aggregate, the one that was idle longest ends: its packet leaves by output 0, and the handler `evicted`
+//!   counts it.
 
 use super::kept::Kept;
 use super::notice::{self, Listener};

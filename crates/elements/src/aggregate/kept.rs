@@ -1,7 +1,7 @@
 //! Something for each key, for a bounded number of keys: a new key takes the place of the one that was idle longest.
 //!
-//! Whoever forges packets makes new keys at will. A table that refused them once it is full would refuse everybody's for
-//! good; here they push each other out, and whoever sends more often than the table turns over stays.
+//! Whoever forges packets makes new keys at will. A table that refused them once it is full would refuse everybody's
+//! for good; here they push each other out, and whoever sends more often than the table turns over stays.
 
 use std::hash::Hash;
 use tables::flows::Flows;

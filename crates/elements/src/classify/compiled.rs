@@ -89,7 +89,8 @@ impl Compiled {
         Compiled::of(rules, Some(FRAGMENT))
     }
 
-    /// Compiles rules for packets that have the bits which tell later fragments in some word; `None`: there are no such bits.
+    /// Compiles rules for packets that have the bits which tell later fragments in some word; `None`: there are no such
+    /// bits.
     pub(super) fn of(rules: &[Rule<Within>], fragment: Option<(Word, u32)>) -> Compiled {
         let trees = match rules.len() {
             0..4 => None,
@@ -150,8 +151,8 @@ impl Compiled {
 
 /// Headers of a packet.
 pub(super) trait Headers<'a>: Copy {
-    /// True if words of the transport header have a place that the network header's length tells. Else headers are looked at
-    /// one after the other.
+    /// True if words of the transport header have a place that the network header's length tells. Else headers are
+    /// looked at one after the other.
     const PLACED: bool = true;
     /// The packet's bytes from the start, or from the network header on.
     fn start(self) -> &'a [u8];

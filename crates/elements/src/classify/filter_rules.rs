@@ -1,7 +1,7 @@
 //! The rules of an IPFilter: read, compiled, published, changed while packets flow, and counted by rule.
 //!
-//! A rule has a place among counts, its slot, as long as it is there. The compiled rules say the slot of the rule that is
-//! the first to match, so a packet costs one addition. Each copy of the filter counts in a lane of its own.
+//! A rule has a place among counts, its slot, as long as it is there. The compiled rules say the slot of the rule that
+//! is the first to match, so a packet costs one addition. Each copy of the filter counts in a lane of its own.
 
 use super::compiled::Compiled;
 use super::expr::{Expr, Within};
@@ -117,8 +117,8 @@ impl Lane {
 pub(super) struct FilterRules {
     filter: Published<Filter>,
     state: Mutex<State>,
-    /// Slots of rules; one more is for packets that no rule matches, and another for packets that no rule is asked about
-    /// because nobody can tell what they carry.
+    /// Slots of rules; one more is for packets that no rule matches, and another for packets that no rule is asked
+    /// about because nobody can tell what they carry.
     slots: usize,
     /// Outputs of the element, which stay.
     outputs: usize,
@@ -430,8 +430,8 @@ impl FilterRules {
     }
 }
 
-/// Lines of `ctrl` that make one list of rules of another: rules that go, by their numbers in the old list from its end, then
-/// those that come, from the beginning.
+/// Lines of `ctrl` that make one list of rules of another: rules that go, by their numbers in the old list from its
+/// end, then those that come, from the beginning.
 fn difference(old: &[String], new: &[String]) -> String {
     let same = |(a, b): &(&String, &String)| a == b;
     let begin = old.iter().zip(new).take_while(same).count();

@@ -301,7 +301,8 @@ mod tests {
         );
     }
 
-    /// A chain as a human reads it: protocol, place of the transport header, fragment, later fragment; `None`: unreadable.
+    /// A chain as a human reads it: protocol, place of the transport header, fragment, later fragment; `None`:
+    /// unreadable.
     fn read(packet: &[u8]) -> Option<(u8, usize, bool, bool)> {
         let (mut next, mut at, mut fragmented) = (*packet.get(6)?, 40, None);
         for headers in 0.. {

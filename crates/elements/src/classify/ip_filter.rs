@@ -10,23 +10,24 @@
 //! f[1] -> Discard;
 //! ```
 //!
-//! Fragments that hide from rules what the destination sees are dropped before any rule is asked (`bad_headers`): a first
-//! fragment without all of the TCP header, and a later one that begins within it (RFC 1858, 3128).
+//! Fragments that hide from rules what the destination sees are dropped before any rule is asked (`bad_headers`): a
+//! first fragment without all of the TCP header, and a later one that begins within it (RFC 1858, 3128).
 //!
 //! The first rule whose pattern matches a packet decides what happens to it. If no rule matches, the packet is
 //! dropped, as by a rule (`denied`). Patterns are those of IPClassifier.
 //!
-//! A rule may have a name, before a colon: `ssh: allow tcp port ssh`. The handler `rules` shows each rule with its number and
-//! how many packets it has decided. Rules are changed while packets flow, which do not wait: `ashlar set fw.add "before ssh
-//! allow icmp"`, `ashlar set fw.remove ssh`; `ashlar save` keeps what was changed for the next start. Up to 1024 more rules
-//! than the configuration has may be added.
+//! A rule may have a name, before a colon: `ssh: allow tcp port ssh`. The handler `rules` shows each rule with its
+//! number and how many packets it has decided. Rules are changed while packets flow, which do not wait: `ashlar set
+//! fw.add "before ssh allow icmp"`, `ashlar set fw.remove ssh`; `ashlar save` keeps what was changed for the next
+//! start. Up to 1024 more rules than the configuration has may be added.
 //!
 //! Arguments:
 //!
 //! - `RULE`: an action, then a pattern. Actions are `allow` (output 0), `deny` or `drop`, or the number of
 //!   an output.
-//! - `RULES`: a file with a rule per line; `#` starts a comment. They come after those that are given here. A reload reads
-//!   it again; rules that were changed while running stay as they are if neither the file nor the text has changed.
+//! - `RULES`: a file with a rule per line; `#` starts a comment. They come after those that are given here. A reload
+//!   reads it again; rules that were changed while running stay as they are if neither the file nor the text has
+//!   changed.
 
 use super::filter_rules::{FilterRules, Lane, Line, twice};
 use super::ip_primitive::Family;
@@ -60,9 +61,9 @@ impl Kind for V4 {
     const DROPS: &'static [&'static str] = &["denied", "bad_headers"];
 }
 
-/// True if rules about ports or flags would see less than the destination: the first fragment of a packet does not have all of
-/// the transport header, or a later one begins within it (RFC 1858, 3 and 4; RFC 3128). What is no fragment is not put together
-/// with others.
+/// True if rules about ports or flags would see less than the destination: the first fragment of a packet does not have
+/// all of the transport header, or a later one begins within it (RFC 1858, 3 and 4; RFC 3128). What is no fragment is
+/// not put together with others.
 #[inline]
 fn hides_header(packet: &[u8]) -> bool {
     let word = packet
@@ -309,7 +310,8 @@ mod tests {
         let text =
             "c :: CheckIPHeader -> f :: IPFilter(deny tcp opt syn, allow all) -> a :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
-        // RFC 1858, 3.1: flags in the second fragment. RFC 1858, 3.2: it overlaps them. RFC 3128: a tiny one after a whole one.
+        // RFC 1858, 3.1: flags in the second fragment. RFC 1858, 3.2: it overlaps them. RFC 3128: a tiny one after a
+        // whole one.
         let hidden = [
             fragment(0, 8, true),
             fragment(0, 16, true),

@@ -84,9 +84,9 @@ impl Rules {
         }
     }
 
-    /// Sends packets on: all are decided about first. Those that nothing matches are dropped under the
-    /// class's first name, and those of which nobody can tell what they carry under its second. `verdicts` only keeps its
-    /// memory between calls.
+    /// Sends packets on: all are decided about first. Those that nothing matches are dropped under the class's first
+    /// name, and those of which nobody can tell what they carry under its second. `verdicts` only keeps its memory
+    /// between calls.
     pub(super) fn sort<V: Version>(
         &self,
         batch: &mut Batch,

@@ -13,8 +13,9 @@
 //! not be read or written. Script's `cat`, `catq` and `kill` cannot be used here.
 //!
 //! Up to 32 clients may be connected. If one more comes, the client that has been silent longest is disconnected, if it
-//! has asked for nothing for a minute; otherwise the new one is told that there are too many, and sent away. While a client does not read its answers nothing
-//! is read from it, and after a minute it is disconnected. A command may have 16 MiB of data.
+//! has asked for nothing for a minute; otherwise the new one is told that there are too many, and sent away. While a
+//! client does not read its answers nothing is read from it, and after a minute it is disconnected. A command may have
+//! 16 MiB of data.
 //!
 //! After a hot swap an element with the same name and address keeps its socket and its clients. There is one
 //! copy, on one worker. It reads and writes all copies of an element, on all workers.
@@ -25,8 +26,9 @@
 //! - `PORT`: the TCP port; with `PORT+` one of the following ports if that one is in use. For `UNIX`, the
 //!   socket's file.
 //! - `READONLY`: whether handlers may only be read. Default false.
-//! - `ADDRESS`: the address of this host at which it listens for TCP connections. Default 127.0.0.1: only programs on this host
-//!   can connect. This differs from Click, which listens at all addresses: who can connect can change the router.
+//! - `ADDRESS`: the address of this host at which it listens for TCP connections. Default 127.0.0.1: only programs on
+//!   this host can connect. This differs from Click, which listens at all addresses: who can connect can change the
+//!   router.
 //! - `LOCALHOST`: Click's way to say it: false = `ADDRESS 0.0.0.0`, all addresses. Default true.
 //! - `PROXY`: an element that answers for all others: its handler `E.H` is used when a client asks for `E.H`.
 //! - `VERBOSE`: whether it logs clients that connect and disconnect. Default false.

@@ -24,8 +24,8 @@ pub(super) enum Command {
     Wrong(u16, String),
 }
 
-/// A connection's input. No byte is looked at twice for its line's end, however many come at a time, and none is moved for
-/// each command.
+/// A connection's input. No byte is looked at twice for its line's end, however many come at a time, and none is moved
+/// for each command.
 #[derive(Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
@@ -174,8 +174,8 @@ impl Input {
         }
     }
 
-    /// The connection ends if so much has come without an end: what follows is the rest of it, and no command. A browser
-    /// could have one carried out else, behind an address that is longer than a line.
+    /// The connection ends if so much has come without an end: what follows is the rest of it, and no command. A
+    /// browser could have one carried out else, behind an address that is longer than a line.
     fn too_long(&mut self, most: usize) -> Option<Command> {
         (self.len() > most).then(|| {
             self.end();

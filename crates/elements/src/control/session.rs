@@ -34,8 +34,8 @@ pub(super) struct Session {
     output: Vec<u8>,
     /// Bytes of the output that have been sent.
     sent: usize,
-    /// Commands wait: for others to have their turn, until the client takes answers, or until the driver has done what the
-    /// last one asked for.
+    /// Commands wait: for others to have their turn, until the client takes answers, or until the driver has done what
+    /// the last one asked for.
     waits: bool,
     /// The client has said all, or is gone.
     ended: bool,
@@ -69,7 +69,8 @@ impl Session {
         self.ended && self.output.is_empty() && !self.waits
     }
 
-    /// For how long the client has neither said something nor taken a part of an answer, while nothing of it was to be done.
+    /// For how long the client has neither said something nor taken a part of an answer, while nothing of it was to be
+    /// done.
     pub(super) fn silence(&self, now: Time) -> Duration {
         match self.waits {
             true => Duration::ZERO,
@@ -88,8 +89,8 @@ impl Session {
         self.waits && self.output.is_empty()
     }
 
-    /// Takes part in a look at all sockets. Returns whether there may be commands to run. Nothing is read while answers or
-    /// commands wait: so a client that does not read is not heard, and keeps no more here than one answer.
+    /// Takes part in a look at all sockets. Returns whether there may be commands to run. Nothing is read while answers
+    /// or commands wait: so a client that does not read is not heard, and keeps no more here than one answer.
     pub(super) fn turn(&mut self, now: Time) -> bool {
         self.send(now);
         if self.has_output() {

@@ -8,10 +8,10 @@
 //! behind FromDevice, up to the next Queue. Without `CORES` the port has one queue for each worker, if the
 //! device has so many.
 //!
-//! By AF_PACKET, TCP comes in super-frames of up to 64 KiB if its sender leaves it to its device to cut them into segments
-//! (GSO). Where a way to another port leads through elements that carry these, each is one packet, and is counted as one. It
-//! is cut before an element that does not carry it, and before a port that cannot send it. `ashlar plan` names the elements
-//! that bring super-frames; with `--no-optimize` all are cut on arrival.
+//! By AF_PACKET, TCP comes in super-frames of up to 64 KiB if its sender leaves it to its device to cut them into
+//! segments (GSO). Where a way to another port leads through elements that carry these, each is one packet, and is
+//! counted as one. It is cut before an element that does not carry it, and before a port that cannot send it. `ashlar
+//! plan` names the elements that bring super-frames; with `--no-optimize` all are cut on arrival.
 //!
 //! Arguments:
 //!

@@ -179,8 +179,8 @@ impl Rss {
         if copies.told.len() != buckets || owners.len() != buckets {
             return Vec::new();
         }
-        // A port that does not tell how large its table is may share entries among buckets. One that hashes by another key by
-        // now has all flows elsewhere, until it is told the key by hand.
+        // A port that does not tell how large its table is may share entries among buckets. One that hashes by another
+        // key by now has all flows elsewhere, until it is told the key by hand.
         let entries = match (hashes, copies.entries) {
             (true, None) => return Vec::new(),
             (true, _) if copies.key != self.key() => return Vec::new(),
@@ -363,8 +363,8 @@ mod tests {
         }
     }
 
-    /// Buckets that are astray when these have moved to worker 1, of a port with so many entries, and its table when they have
-    /// followed.
+    /// Buckets that are astray when these have moved to worker 1, of a port with so many entries, and its table when
+    /// they have followed.
     fn moved(entries: usize, buckets: &[u16]) -> (Vec<u16>, Vec<u16>) {
         let rss = rss(None);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), entries));
@@ -403,7 +403,8 @@ mod tests {
         rss.table.give(&[0, 1, 2], 1);
         assert_eq!(rss.astray(&both()).len(), 2);
         assert_eq!(rss.astray(&all), []);
-        // Nobody polls queue 0 for now: whoever takes it over delivers what waits there, and then its buckets may follow.
+        // Nobody polls queue 0 for now: whoever takes it over delivers what waits there, and then its buckets may
+        // follow.
         let one = BTreeMap::from([(1, vec![1])]);
         assert_eq!(rss.astray(&one), []);
     }

@@ -1,10 +1,10 @@
 //! VLAN sub-interfaces: `eth0.100` where a device is named.
 //!
-//! A name `PORT.ID` that is no device of its own stands for the frames of `PORT` that carry VLAN
-//! `ID` in an 802.1Q tag; `PORT.sID` for those of an 802.1ad tag. A sub-interface may have sub-interfaces: `eth0.s100.7`.
-//! Before a configuration is planned, it is rewritten into what could have been written by
-//! hand: one FromDevice for the port with a VLANSplit behind it, and a VLANEncap before each
-//! input of a ToDevice. Names of elements, their handlers and the plan stay as the user wrote them.
+//! A name `PORT.ID` that is no device of its own stands for the frames of `PORT` that carry VLAN `ID` in an 802.1Q tag;
+//! `PORT.sID` for those of an 802.1ad tag. A sub-interface may have sub-interfaces: `eth0.s100.7`. Before a
+//! configuration is planned, it is rewritten into what could have been written by hand: one FromDevice for the port
+//! with a VLANSplit behind it, and a VLANEncap before each input of a ToDevice. Names of elements, their handlers and
+//! the plan stay as the user wrote them.
 
 use engine::port::PortDirectory;
 use lang::{Config, Connection, Element, Port, Router, Span};
@@ -16,8 +16,8 @@ use wire::vlan::Tag;
 pub(super) const RECEIVERS: [&str; 2] = ["FromDevice", "FromDPDKDevice"];
 const SENDERS: [&str; 2] = ["ToDevice", "ToDPDKDevice"];
 
-/// Port and VLAN that the name of a sub-interface would say, if it is no device of its own: `eth0` and 100 of `eth0.100`.
-/// The port may be a sub-interface again.
+/// Port and VLAN that the name of a sub-interface would say, if it is no device of its own: `eth0` and 100 of
+/// `eth0.100`. The port may be a sub-interface again.
 pub fn port_and_vlan(device: &str) -> Option<(&str, Tag)> {
     let (port, tag) = device.rsplit_once('.')?;
     let tag = tag.parse().ok()?;
@@ -25,7 +25,8 @@ pub fn port_and_vlan(device: &str) -> Option<(&str, Tag)> {
     bare.then_some((port, tag))
 }
 
-/// The port that carries what a name stands for: the name itself, or of a sub-interface that is no device the port below.
+/// The port that carries what a name stands for: the name itself, or of a sub-interface that is no device the port
+/// below.
 pub fn carrier(device: &str, is_device: impl Fn(&str) -> bool) -> &str {
     let mut port = device;
     while let Some((below, _)) = port_and_vlan(port) {

@@ -6,12 +6,12 @@
 //! v[2] -> Discard;
 //! ```
 //!
-//! Output 1 gets the frames of the first VLAN, output 2 those of the second, and so on. Their outer tag is removed and kept
-//! in the VLAN_TCI annotation. Frames without a tag, with only a priority tag (VLAN 0), or of other VLANs leave unchanged by
-//! output 0. `FromDevice(eth0.10)` uses this class to receive.
+//! Output 1 gets the frames of the first VLAN, output 2 those of the second, and so on. Their outer tag is removed and
+//! kept in the VLAN_TCI annotation. Frames without a tag, with only a priority tag (VLAN 0), or of other VLANs leave
+//! unchanged by output 0. `FromDevice(eth0.10)` uses this class to receive.
 //!
-//! Arguments: the VLANs, each from 1 to 4094, all different. `10` is that of an 802.1Q tag (0x8100), `s10` that of an 802.1ad
-//! tag (0x88a8).
+//! Arguments: the VLANs, each from 1 to 4094, all different. `10` is that of an 802.1Q tag (0x8100), `s10` that of an
+//! 802.1ad tag (0x88a8).
 
 use crate::prelude::*;
 use wire::vlan::{self, Tag};

@@ -7,7 +7,8 @@ use wire::ether;
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 
-/// Removes the priority tag of the frame that starts at `offset`, if it has one, and notes it in the VLAN_TCI annotation.
+/// Removes the priority tag of the frame that starts at `offset`, if it has one, and notes it in the VLAN_TCI
+/// annotation.
 #[cold]
 pub(crate) fn take_priority_tag(packet: &mut Packet, offset: usize) {
     let at = offset + ADDRESSES;

@@ -7,18 +7,20 @@
 //! ```
 //!
 //! This is the way out of a router of a core-stateless network, in which the edge knows flows and the core knows none
-//! (dynamic packet state: I. Stoica, H. Zhang, "Providing Guaranteed Services Without Per Flow Management", 1999). A packet
-//! with a deadline, that FlowTable or DPSDecap has set, gets 16 bytes in front: by how much the virtual time of its flow goes
-//! on at each hop, and how much earlier than its virtual time the packet will be at the next router. At every hop the
-//! virtual time goes on by no less than this router may take beyond the deadline: a packet of `MTU` bytes on `LINK`, and
-//! `BIN`. Packets without a deadline get 16 bytes that say so.
+//! (dynamic packet state: I. Stoica, H. Zhang, "Providing Guaranteed Services Without Per Flow Management", 1999). A
+//! packet with a deadline, that FlowTable or DPSDecap has set, gets 16 bytes in front: by how much the virtual time of
+//! its flow goes on at each hop, and how much earlier than its virtual time the packet will be at the next router. At
+//! every hop the virtual time goes on by no less than this router may take beyond the deadline: a packet of `MTU` bytes
+//! on `LINK`, and `BIN`. Packets without a deadline get 16 bytes that say so.
 //!
-//! The state is `version 1, 0, Ethertype of the packet (2 bytes), hop (4), lead (8)`, in network order; both times are in
-//! nanoseconds. What follows it is IPv4, IPv6 or MPLS, as MPLSEtherEncap tells them; other packets are dropped (`not_ip`), and
-//! so is one whose lead would be more than a minute (`too_early`), or that has no room before its data (`no_headroom`).
+//! The state is `version 1, 0, Ethertype of the packet (2 bytes), hop (4), lead (8)`, in network order; both times are
+//! in nanoseconds. What follows it is IPv4, IPv6 or MPLS, as MPLSEtherEncap tells them; other packets are dropped
+//! (`not_ip`), and so is one whose lead would be more than a minute (`too_early`), or that has no room before its data
+//! (`no_headroom`).
 //!
-//! Put it behind what paces the link, because it counts from when a packet is pulled. A packet that comes here later than the
-//! router may take is counted (`late`): then more is reserved than the link has, or something behind holds packets up.
+//! Put it behind what paces the link, because it counts from when a packet is pulled. A packet that comes here later
+//! than the router may take is counted (`late`): then more is reserved than the link has, or something behind holds
+//! packets up.
 //!
 //! Keyword arguments:
 //!

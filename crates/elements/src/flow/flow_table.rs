@@ -7,10 +7,10 @@
 //! Script(write flows.add 10.0.0.1 1000 10.0.9.9 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms);
 //! ```
 //!
-//! A flow is told by its packets' addresses, ports and protocol (`BY match`, IPv4 and IPv6), or by a tag, with one load:
-//! the outermost MPLS label, with which the data begins (`label`), the flow label of IPv6, the DSCP, the VLAN identifier
-//! of the annotation, or the annotation AGGREGATE. With `match` flows are hashed into buckets, and a flow that would be
-//! the `K`+1st of its bucket is refused when it is set up, so that no packet ever is looked for longer.
+//! A flow is told by its packets' addresses, ports and protocol (`BY match`, IPv4 and IPv6), or by a tag, with one
+//! load: the outermost MPLS label, with which the data begins (`label`), the flow label of IPv6, the DSCP, the VLAN
+//! identifier of the annotation, or the annotation AGGREGATE. With `match` flows are hashed into buckets, and a flow
+//! that would be the `K`+1st of its bucket is refused when it is set up, so that no packet ever is looked for longer.
 //!
 //! Flows are set up by the handler `add`:
 //!
@@ -27,12 +27,12 @@
 //! The bound holds if a DeadlineQueue and a link of `LINK` follow on each hop, and counts what that queue's bins and a
 //! packet that is being sent may add; it counts time in the routers, not on cables.
 //!
-//! A packet beyond what its flow promised leaves by output `EXCESS` without a deadline, or is dropped (`excess`). Inside
-//! a network, where bursts have grown and the edge has policed already, `POLICE false` leaves all in. Packets of no flow
-//! leave by output `OTHER` without a deadline: a DeadlineQueue sends them when nothing else waits.
+//! A packet beyond what its flow promised leaves by output `EXCESS` without a deadline, or is dropped (`excess`).
+//! Inside a network, where bursts have grown and the edge has policed already, `POLICE false` leaves all in. Packets of
+//! no flow leave by output `OTHER` without a deadline: a DeadlineQueue sends them when nothing else waits.
 //!
-//! A flow ends by `remove`, when its `LEASE` is over (`add` the flow again to renew it), or when it was idle for `IDLE`.
-//! Workers share all records and take no lock.
+//! A flow ends by `remove`, when its `LEASE` is over (`add` the flow again to renew it), or when it was idle for
+//! `IDLE`. Workers share all records and take no lock.
 //!
 //! Keyword arguments:
 //!
@@ -81,7 +81,8 @@ struct Refused {
 
 pub(super) struct Config {
     shape: Shape,
-    /// Made when somebody asks: a configuration that is only looked at, or that a running one's flows move to, needs none.
+    /// Made when somebody asks: a configuration that is only looked at, or that a running one's flows move to, needs
+    /// none.
     records: OnceLock<Arc<Records>>,
     link: Option<Link>,
     /// Part of each link that is not for flows of this table, in bytes a second.

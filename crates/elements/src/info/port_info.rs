@@ -6,10 +6,10 @@
 //!     -> IPFilter(allow dst port squid or sip) -> Discard;
 //! ```
 //!
-//! Each argument has the form of a line of /etc/services: a name, the port with its protocol (both TCP and UDP
-//! if there is no protocol), and further names; `#` starts a comment. Ports of other protocols have no effect. Names hold in the compound element in which
-//! PortInfo stands, and in those within it. They take precedence over names that are known without it: those that
-//! Click knows, and those in the file `/etc/services`.
+//! Each argument has the form of a line of /etc/services: a name, the port with its protocol (both TCP and UDP if there
+//! is no protocol), and further names; `#` starts a comment. Ports of other protocols have no effect. Names hold in the
+//! compound element in which PortInfo stands, and in those within it. They take precedence over names that are known
+//! without it: those that Click knows, and those in the file `/etc/services`.
 
 use crate::prelude::*;
 use arguments::Names;

@@ -105,8 +105,8 @@ pub(crate) struct Idents {
 }
 
 impl Idents {
-    /// The numbers of one worker, from `first` on the first; without an order, or where the router runs as Click's, they
-    /// count up.
+    /// The numbers of one worker, from `first` on the first; without an order, or where the router runs as Click's,
+    /// they count up.
     pub(crate) fn new(first: u16, order: Option<&Arc<Order>>, init: &Init) -> Idents {
         let apart = 0x1_0000 / init.workers.max(1);
         Idents {
@@ -127,9 +127,9 @@ impl Idents {
     }
 }
 
-/// An order of all identifications that nobody outside can guess, as whoever can puts fragments of his own between those of
-/// others (RFC 7739). Each encapsulator has one of its own, which its copies share. It is a Feistel network of four rounds: each number occurs
-/// once, and what a round does to a byte is drawn at random.
+/// An order of all identifications that nobody outside can guess, as whoever can puts fragments of his own between
+/// those of others (RFC 7739). Each encapsulator has one of its own, which its copies share. It is a Feistel network of
+/// four rounds: each number occurs once, and what a round does to a byte is drawn at random.
 #[derive(Default)]
 pub(crate) struct Order(OnceLock<Box<[[u8; 256]; 4]>>);
 

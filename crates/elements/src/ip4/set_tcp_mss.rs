@@ -5,17 +5,17 @@
 //! Idle -> Strip(14) -> CheckIP6Header -> [1] mss; mss[1] -> Discard;
 //! ```
 //!
-//! Hosts send segments as long as the other end has said that it takes in its SYN (RFC 9293, 3.7.1), and learn of a narrower
-//! link, such as a tunnel or PPPoE, by ICMP errors that some firewall may drop. So put SetTCPMSS where packets go to that link
-//! and where they come from it: a SYN that says more than the MTU less 40 bytes says that; of IPv6, less 60. What says less,
-//! or nothing, stays as it is. The checksum of TCP stays right.
+//! Hosts send segments as long as the other end has said that it takes in its SYN (RFC 9293, 3.7.1), and learn of a
+//! narrower link, such as a tunnel or PPPoE, by ICMP errors that some firewall may drop. So put SetTCPMSS where packets
+//! go to that link and where they come from it: a SYN that says more than the MTU less 40 bytes says that; of IPv6,
+//! less 60. What says less, or nothing, stays as it is. The checksum of TCP stays right.
 //!
 //! Packets of IPv4 come by input 0 and leave by output 0, those of IPv6 by input and output 1.
 //!
 //! Arguments:
 //!
-//! - `MTU`: bytes of the longest packet on the narrow link, at least 88; or `eth0:mtu`, what the port eth0 takes, also after that
-//!   has changed.
+//! - `MTU`: bytes of the longest packet on the narrow link, at least 88; or `eth0:mtu`, what the port eth0 takes, also
+//!   after that has changed.
 
 use crate::prelude::*;
 use wire::{Ipv4, Tcp, checksum, ext, ipv4, ipv6, proto, tcp};

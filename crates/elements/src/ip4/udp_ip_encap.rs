@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 1234, 198.51.100.1, 53) -> Discard;
 //! ```
 //!
-//! The network header and destination annotations are set. Identifications are those of IPEncap. A packet without room before its data, or too long
-//! for a datagram, is dropped (`no_room`).
+//! The network header and destination annotations are set. Identifications are those of IPEncap. A packet without room
+//! before its data, or too long for a datagram, is dropped (`no_room`).
 //!
 //! Arguments:
 //!

@@ -5,9 +5,9 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> IPsecCheck(TABLE ipsec) -> Discard;
 //! ```
 //!
-//! Put it on the way of packets that come from the untrusted side and were not sealed (RFC 4301, 5.2): those that IPsecDecap does
-//! not take, and those for others. A packet that the first inbound policy for it protects or discards is dropped (`policy`);
-//! what is to be bypassed, and what no policy speaks of, passes.
+//! Put it on the way of packets that come from the untrusted side and were not sealed (RFC 4301, 5.2): those that
+//! IPsecDecap does not take, and those for others. A packet that the first inbound policy for it protects or discards
+//! is dropped (`policy`); what is to be bypassed, and what no policy speaks of, passes.
 //!
 //! Keyword arguments:
 //!

@@ -13,16 +13,17 @@
 //! ```
 //!
 //! Packets of IPv4 come by input 0, those of IPv6 by input 1: ESP, or ESP in UDP (RFC 3948). What they held leaves by
-//! output 0 as IPv4 or by output 1 as IPv6. Packets that are no ESP, such as those of IKE, which share a UDP port with it, leave
-//! by output 2 or 3, unchanged. The SPI tells the association. What is inside must be what an inbound policy protects with
-//! associations of its number (RFC 4301, 5.2). DSCP stays that of the inner header; congestion that the tunnel met is told to it
-//! (RFC 6040). The annotations are as behind CheckIPHeader and CheckIP6Header. In transport mode through UDP the checksums of TCP
-//! and UDP are made anew, for a NAT has changed the addresses that they speak of (RFC 3948, 3.1.2).
+//! output 0 as IPv4 or by output 1 as IPv6. Packets that are no ESP, such as those of IKE, which share a UDP port with
+//! it, leave by output 2 or 3, unchanged. The SPI tells the association. What is inside must be what an inbound policy
+//! protects with associations of its number (RFC 4301, 5.2). DSCP stays that of the inner header; congestion that the
+//! tunnel met is told to it (RFC 6040). The annotations are as behind CheckIPHeader and CheckIP6Header. In transport
+//! mode through UDP the checksums of TCP and UDP are made anew, for a NAT has changed the addresses that they speak of
+//! (RFC 3948, 3.1.2).
 //!
-//! Where the kernel fills the table (`KERNEL true`) and the other end of an association through UDP comes from another address or
-//! port than before, since a NAT on the way has changed its mapping, a packet that was found right is given to the kernel
-//! as it came, by output 2 or 3: the kernel opens it, and tells the key exchange where the other end is now. At
-//! most one packet of an association in a second goes this way.
+//! Where the kernel fills the table (`KERNEL true`) and the other end of an association through UDP comes from another
+//! address or port than before, since a NAT on the way has changed its mapping, a packet that was found right is given
+//! to the kernel as it came, by output 2 or 3: the kernel opens it, and tells the key exchange where the other end is
+//! now. At most one packet of an association in a second goes this way.
 //!
 //! All others are dropped under a name, without an answer:
 //!
@@ -242,7 +243,8 @@ fn before(packet: &mut Packet) -> Result<Option<Before>, u8> {
             return Err(FRAGMENT);
         }
         let at = walk.per_fragment_next_at;
-        // ESP comes behind the headers that each hop looks at; what is behind others is not for IPsec in transport mode.
+        // ESP comes behind the headers that each hop looks at; what is behind others is not for IPsec in transport
+        // mode.
         let (len, at) = match walk.offset == walk.per_fragment_len {
             true => (walk.offset, at),
             false => (walk.offset, usize::MAX),

@@ -9,12 +9,14 @@
 //! size[1] -> IPsecMTU(TABLE ipsec, LINK eth0:mtu) -> Discard;
 //! ```
 //!
-//! Without LINK or INTERFACE it looks for ICMP errors (`needfrag`; of IPv6 `packettoobig`) about packets of outbound associations of the
-//! table, ESP or ESP in UDP, and notes their MTU at the association (RFC 4301, 8.2.1). Nobody vouches for such an error, so it must
-//! quote source, destination and SPI of an association, and less than 552 bytes are not believed (1280 for IPv6). All packets pass.
+//! Without LINK or INTERFACE it looks for ICMP errors (`needfrag`; of IPv6 `packettoobig`) about packets of outbound
+//! associations of the table, ESP or ESP in UDP, and notes their MTU at the association (RFC 4301, 8.2.1). Nobody
+//! vouches for such an error, so it must quote source, destination and SPI of an association, and less than 552 bytes
+//! are not believed (1280 for IPv6). All packets pass.
 //!
-//! With LINK or INTERFACE the packets are those that are too long for that link. Sealed ones of the table's associations are dropped
-//! (`too_long`) after the link's MTU is noted; others pass. From then on IPsecEncap seals nothing that is longer.
+//! With LINK or INTERFACE the packets are those that are too long for that link. Sealed ones of the table's
+//! associations are dropped (`too_long`) after the link's MTU is noted; others pass. From then on IPsecEncap seals
+//! nothing that is longer.
 //!
 //! What was learnt is forgotten after ten minutes, as the path may have become wider.
 //!

@@ -12,19 +12,20 @@
 //!
 //! IPsecEncap, IPsecDecap and IPsecCheck name it as their `TABLE`. All workers use it at once.
 //!
-//! An association (`sa`) goes one way: `out` or `in`. Packets that come are told by its SPI. A policy that protects names a
-//! `reqid`, and packets are sealed by the last outbound association of that number that was added. So keys are changed
-//! without loss: add the new inbound associations on both sides, then the new outbound ones, and remove the old ones when
-//! what was on the way has come. The first policy that fits a packet counts. What no policy speaks of is dropped on its way
-//! out (`policy`), and must not come through a tunnel.
+//! An association (`sa`) goes one way: `out` or `in`. Packets that come are told by its SPI. A policy that protects
+//! names a `reqid`, and packets are sealed by the last outbound association of that number that was added. So keys are
+//! changed without loss: add the new inbound associations on both sides, then the new outbound ones, and remove the old
+//! ones when what was on the way has come. The first policy that fits a packet counts. What no policy speaks of is
+//! dropped on its way out (`policy`), and must not come through a tunnel.
 //!
 //! Keys given by hand serve for ever, unlike those of a key exchange: use them where nothing else can be had, and give
-//! lifetimes. They are not shown, logged or told. Sequence numbers begin anew when the router does: after a restart the other
-//! side takes packets for replays until it has new associations, too, or has no window. The same keys may be used
-//! again: initialisation vectors count up from the time of the start. So the machine's clock must be right when the router
-//! starts: suites that a repeated vector would break (GCM, GMAC, ChaCha20) are refused outbound while the clock shows a time
-//! before 2026, as machines without a battery do until they have asked the network. Nothing is written to disk, of which an old
-//! copy could come back. For the same reason no two outbound associations of these suites may have the same key.
+//! lifetimes. They are not shown, logged or told. Sequence numbers begin anew when the router does: after a restart the
+//! other side takes packets for replays until it has new associations, too, or has no window. The same keys may be used
+//! again: initialisation vectors count up from the time of the start. So the machine's clock must be right when the
+//! router starts: suites that a repeated vector would break (GCM, GMAC, ChaCha20) are refused outbound while the clock
+//! shows a time before 2026, as machines without a battery do until they have asked the network. Nothing is written to
+//! disk, of which an old copy could come back. For the same reason no two outbound associations of these suites may
+//! have the same key.
 //!
 //! Arguments, in any order; and lines of the handler `add`:
 //!
@@ -36,13 +37,15 @@
 //!     cipher's first. Nobody but its owner may read or write it (mode 600). So keys are in no configuration.
 //!   - `udp SPORT DPORT`: encapsulation in UDP, for a way through NAT.
 //!   - `esn`: sequence numbers of 64 bits.
-//!   - `window N`: size of the anti-replay window, 0 (none) to 4096. Default 64; choose more where several workers send.
+//!   - `window N`: size of the anti-replay window, 0 (none) to 4096. Default 64; choose more where several workers
+//!     send.
 //!   - `pad N`: payloads are padded to N bytes at least, so that lengths are hidden. Default 0.
 //!   - `df copy|set|clear`: the outer header's "don't fragment". Default copy.
 //!   - `dscp N`: the outer header's DSCP. By default that of the inner header.
 //!   - `ecn no`: ECN does not pass between the headers. By default it does (RFC 6040).
 //!   - `ttl N`: the outer header's time to live. Default 64.
-//!   - `soft_packets N`, `soft_bytes N`, `soft_seconds N`: after these the association should be renewed; it is shown as
+//!   - `soft_packets N`, `soft_bytes N`, `soft_seconds N`: after these the association should be renewed; it is shown
+//!     as
 //!     `soft-expired`.
 //!   - `hard_packets N`, `hard_bytes N`, `hard_seconds N`: after these it is used no longer.
 //! - `policy DIRECTION src PREFIX dst PREFIX`, and further words:
@@ -52,9 +55,9 @@
 //!
 //! Keyword arguments:
 //!
-//! - `KERNEL`: true: associations and policies are those of the kernel in the router's namespace (XFRM), which `ip xfrm` or
-//!   a key exchange such as strongSwan sets, and there are no lines. The kernel is told what passes. What no policy of the
-//!   kernel speaks of is bypassed. Default false. See docs/ipsec.md.
+//! - `KERNEL`: true: associations and policies are those of the kernel in the router's namespace (XFRM), which `ip
+//!   xfrm` or a key exchange such as strongSwan sets, and there are no lines. The kernel is told what passes. What no
+//!   policy of the kernel speaks of is bypassed. Default false. See docs/ipsec.md.
 //!
 //! Suites: `aes128gcm16`, `aes192gcm16`, `aes256gcm16`, `chacha20poly1305`, `aes128gmac`, `aes192gmac`, `aes256gmac`;
 //! `aes128`, `aes192`, `aes256` or `null` (no secrecy), each with `-sha1`, `-sha256` or `-sha512`.
@@ -139,7 +142,8 @@ impl Config {
     }
 }
 
-/// Nanoseconds since the Unix epoch. Whoever sets the machine's clock back does not set this one back: vectors count from it.
+/// Nanoseconds since the Unix epoch. Whoever sets the machine's clock back does not set this one back: vectors count
+/// from it.
 fn wall() -> u64 {
     let clock = Clock::real();
     clock.wall(clock.now())

@@ -1,7 +1,7 @@
 //! Interfaces of a lookup that names none: those of the ports to which its outputs lead.
 //!
-//! A port is a compound element in which a LinuxInput names its interface. Before a configuration is planned, the names are
-//! written as the lookup's arguments.
+//! A port is a compound element in which a LinuxInput names its interface. Before a configuration is planned, the names
+//! are written as the lookup's arguments.
 
 use super::{linux_mpls_encap, linux_mpls_lookup, lookup};
 use crate::route::attached::Ways;

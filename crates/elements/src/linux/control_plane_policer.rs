@@ -16,8 +16,9 @@
 //! - `bgp`: TCP from or to port 179, except
 //! - `syn`: TCP segments that open a connection, to any port;
 //! - `icmp`: other ICMP and ICMPv6;
-//! - `tunnel`: packets of tunnels that end in the kernel: IP in IP, GRE, ESP, AH, L2TP, and UDP to port 1701, 4500, 4789, 6081,
-//!   8472 or 51820; and frames of input 1 that the kernel forwards by an interface that is no port, such as a tunnel's;
+//! - `tunnel`: packets of tunnels that end in the kernel: IP in IP, GRE, ESP, AH, L2TP, and UDP to port 1701, 4500,
+//!   4789, 6081, 8472 or 51820; and frames of input 1 that the kernel forwards by an interface that is no port, such as
+//!   a tunnel's;
 //! - `exception`: other frames of input 1;
 //! - `other`: all other frames, such as ssh, LLDP, VRRP.
 //!

@@ -149,8 +149,8 @@ impl Interface {
         self.state.store(up | EtherAddr(mac).to_u64(), Relaxed);
     }
 
-    /// Further Ethernet addresses that the kernel receives for on it, such as VRRP's: those of interfaces upon it. True if they
-    /// are others than before.
+    /// Further Ethernet addresses that the kernel receives for on it, such as VRRP's: those of interfaces upon it. True
+    /// if they are others than before.
     pub fn set_others(&self, mut macs: Vec<EtherAddr>) -> bool {
         macs.sort_unstable();
         macs.dedup();

@@ -29,7 +29,8 @@ impl Default for LabelRoutes {
 }
 
 impl LabelRoutes {
-    /// Gives a label next hops, whose ports are interfaces' numbers, [`LOCAL`] or [`EXCEPTION`](super::EXCEPTION); or none.
+    /// Gives a label next hops, whose ports are interfaces' numbers, [`LOCAL`] or [`EXCEPTION`](super::EXCEPTION); or
+    /// none.
     pub fn set(&self, label: u32, hops: Option<Vec<Hop>>) {
         let entry = hops.map(|hops| Arc::new(Entry::new(hops)));
         self.table.set(&mut self.table.lock(), label, entry);

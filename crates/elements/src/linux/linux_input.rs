@@ -5,11 +5,11 @@
 //! in[1] -> Discard;
 //! ```
 //!
-//! Frames to the interface's Ethernet address leave by output 0, and so do frames to addresses of interfaces upon it, such
-//! as the macvlan interfaces that VRRP's daemons make. A priority tag (802.1Q with VLAN 0) is removed. Frames to multicast and broadcast addresses
-//! leave by output 1: they are not forwarded, but the kernel may need them. Frames to other stations are
-//! dropped (`other_host`), and so are frames that are too short (`too_short`), and all frames while the
-//! interface is down (`down`). The packet type annotation is set.
+//! Frames to the interface's Ethernet address leave by output 0, and so do frames to addresses of interfaces upon it,
+//! such as the macvlan interfaces that VRRP's daemons make. A priority tag (802.1Q with VLAN 0) is removed. Frames to
+//! multicast and broadcast addresses leave by output 1: they are not forwarded, but the kernel may need them. Frames to
+//! other stations are dropped (`other_host`), and so are frames that are too short (`too_short`), and all frames while
+//! the interface is down (`down`). The packet type annotation is set.
 //!
 //! The kernel says whether the interface is up and which Ethernet address it has. The interface is the port's
 //! control-plane interface (a TAP) in the router's namespace; both can change at any time (`ip link set`). A

@@ -15,8 +15,8 @@
 //!
 //! Arguments:
 //!
-//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are those of the compound elements
-//!   to which outputs 2, 3 ... lead: each names its own in a LinuxInput.
+//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are those of the compound
+//!   elements to which outputs 2, 3 ... lead: each names its own in a LinuxInput.
 
 use super::Kernel;
 use super::lookup::Kind;

@@ -16,17 +16,17 @@
 //! use the same next hop, and next hops get flows in proportion to their weights. When a next hop is lost, only
 //! its flows move.
 //!
-//! Output 1 gets packets that the kernel must handle, which has the same table: packets without route and those
-//! of `unreachable` and `prohibit` routes, for which the kernel sends the right ICMP error, and packets to
-//! interfaces that are not listed here, such as tunnels, or by routes that put MPLS labels on them (LinuxMPLSEncap behind
-//! output 1 does so without the kernel). Packets of `blackhole` routes are dropped (`blackhole`).
+//! Output 1 gets packets that the kernel must handle, which has the same table: packets without route and those of
+//! `unreachable` and `prohibit` routes, for which the kernel sends the right ICMP error, and packets to interfaces that
+//! are not listed here, such as tunnels, or by routes that put MPLS labels on them (LinuxMPLSEncap behind output 1 does
+//! so without the kernel). Packets of `blackhole` routes are dropped (`blackhole`).
 //!
 //! All LinuxIPLookups of a router share one table, which is kept when the configuration is replaced.
 //!
 //! Arguments:
 //!
-//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are those of the compound elements
-//!   to which outputs 2, 3 ... lead: each names its own in a LinuxInput.
+//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are those of the compound
+//!   elements to which outputs 2, 3 ... lead: each names its own in a LinuxInput.
 
 use super::Kernel;
 use super::lookup::Kind;

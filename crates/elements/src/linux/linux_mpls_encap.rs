@@ -8,20 +8,20 @@
 //! push[1] -> LinuxMPLSEtherEncap(eth0) -> Discard;
 //! ```
 //!
-//! Put it behind output 1 of LinuxIPLookup and LinuxIP6Lookup. Packets whose route is by `encap mpls` and by an interface
-//! that is listed here get the labels of their next hop (`ip route add 10.2.0.0/16 encap mpls 100/200 via 192.0.2.2`; FRR
-//! sets such routes for LDP, segment routing and VPNs). All other packets leave by output 0, unchanged.
+//! Put it behind output 1 of LinuxIPLookup and LinuxIP6Lookup. Packets whose route is by `encap mpls` and by an
+//! interface that is listed here get the labels of their next hop (`ip route add 10.2.0.0/16 encap mpls 100/200 via
+//! 192.0.2.2`; FRR sets such routes for LDP, segment routing and VPNs). All other packets leave by output 0, unchanged.
 //!
-//! The packet's time to live is lowered, and with `MODE uniform` the labels get the same; with `pipe` they get `TTL`. Their
-//! class is the packet's precedence. The destination annotation becomes the next hop's address.
+//! The packet's time to live is lowered, and with `MODE uniform` the labels get the same; with `pipe` they get `TTL`.
+//! Their class is the packet's precedence. The destination annotation becomes the next hop's address.
 //!
-//! A packet whose time to live is over leaves by output 0, too, and one that is longer than the interface's MTU with its
-//! labels: the kernel sends the ICMP error. One without room for labels is dropped (`no_headroom`).
+//! A packet whose time to live is over leaves by output 0, too, and one that is longer than the interface's MTU with
+//! its labels: the kernel sends the ICMP error. One without room for labels is dropped (`no_headroom`).
 //!
 //! Arguments:
 //!
-//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are found as LinuxIPLookup finds
-//!   them, by outputs 1, 2 ...
+//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are found as LinuxIPLookup
+//!   finds them, by outputs 1, 2 ...
 //!
 //! Keyword arguments:
 //!

@@ -6,10 +6,10 @@
 //! mpls[3] -> LinuxMPLSEtherEncap(eth0) -> q :: Queue -> ToDevice(null:64);
 //! ```
 //!
-//! The Ethertype says what follows: 0x8847 before labels, 0x0800 or 0x86dd before an IP packet whose last label was popped.
-//! LinuxMPLSLookup notes by the network header annotation which it is. The packet goes to the neighbour that the
-//! destination annotation names, an IPv4 or an IPv6 address; neighbours are found, and packets wait for them, as with
-//! LinuxARP. A packet that is longer than the interface's MTU, with its labels, is dropped (`too_long`).
+//! The Ethertype says what follows: 0x8847 before labels, 0x0800 or 0x86dd before an IP packet whose last label was
+//! popped. LinuxMPLSLookup notes by the network header annotation which it is. The packet goes to the neighbour that
+//! the destination annotation names, an IPv4 or an IPv6 address; neighbours are found, and packets wait for them, as
+//! with LinuxARP. A packet that is longer than the interface's MTU, with its labels, is dropped (`too_long`).
 //!
 //! If a neighbour does not answer, packets leave by output 1, with labels as they would have been sent (without it:
 //! `unreachable`).

@@ -13,24 +13,26 @@
 //!
 //! The packet begins with its label stack; put Strip(14) before, and LinuxMPLSInput before that. The table follows the
 //! routes of the family `mpls` in the router's namespace, whatever sets them (`ip -f mpls route`, FRR's LDP, segment
-//! routing or static LSPs), or those that FRR tells by FPM. Labels are swapped, pushed and popped as the routes say; MPLSLookup
-//! tells how. With several next hops a flow, told by the IP packet below the labels, always takes the same one.
+//! routing or static LSPs), or those that FRR tells by FPM. Labels are swapped, pushed and popped as the routes say;
+//! MPLSLookup tells how. With several next hops a flow, told by the IP packet below the labels, always takes the same
+//! one.
 //!
-//! Outputs 0 and 1: a label of a route by `dev lo`, and explicit null, are this router's; when the last label is popped,
-//! the IP packet leaves to be routed by its address. Its Ethernet header is moved to the IP header, so that Unstrip(14) gives a
-//! frame as if there had been no labels. Output 2: packets that the kernel must handle, unchanged: labels without a
-//! route, and those whose route goes by an interface that is not listed here or that is more than 8 labels deep. Then come the
-//! interfaces in the order of the arguments. The destination annotation is the next hop's address.
+//! Outputs 0 and 1: a label of a route by `dev lo`, and explicit null, are this router's; when the last label is
+//! popped, the IP packet leaves to be routed by its address. Its Ethernet header is moved to the IP header, so that
+//! Unstrip(14) gives a frame as if there had been no labels. Output 2: packets that the kernel must handle, unchanged:
+//! labels without a route, and those whose route goes by an interface that is not listed here or that is more than 8
+//! labels deep. Then come the interfaces in the order of the arguments. The destination annotation is the next hop's
+//! address.
 //!
-//! Packets whose time to live has expired are dropped (`expired`), as Linux does, and those without room for more labels
-//! (`no_headroom`); packets whose stack does not end (`bad_stack`).
+//! Packets whose time to live has expired are dropped (`expired`), as Linux does, and those without room for more
+//! labels (`no_headroom`); packets whose stack does not end (`bad_stack`).
 //!
 //! All LinuxMPLSLookups of a router share one table, which is kept when the configuration is replaced.
 //!
 //! Arguments:
 //!
-//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are found as LinuxIPLookup finds
-//!   them, by outputs 3, 4 ...
+//! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are found as LinuxIPLookup
+//!   finds them, by outputs 3, 4 ...
 //!
 //! Keyword arguments:
 //!

@@ -60,7 +60,8 @@ pub const LOCAL: u16 = 0;
 pub const EXCEPTION: u16 = 1;
 /// Nowhere, without a word.
 pub const BLACKHOLE: u16 = 2;
-/// To the kernel, which forwards it by an interface that is no port, such as a tunnel's. It is no number of an interface.
+/// To the kernel, which forwards it by an interface that is no port, such as a tunnel's. It is no number of an
+/// interface.
 pub const FORWARDED: u16 = u16::MAX - 1;
 /// The first of the [interfaces' numbers](Interface::number).
 const INTERFACES: u16 = 3;

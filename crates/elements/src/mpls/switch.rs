@@ -41,7 +41,8 @@ struct Found<'t> {
     life: Life,
 }
 
-/// Swaps the only label of a packet, or the outermost one of two, for another, if `out` knows where packets for its port go.
+/// Swaps the only label of a packet, or the outermost one of two, for another, if `out` knows where packets for its
+/// port go.
 #[inline(always)]
 pub(crate) fn swap(
     table: &LabelTable,
@@ -71,7 +72,8 @@ pub(crate) fn swap(
 }
 
 impl Switch {
-    /// Does what the table says, if `out` knows where packets of a hop go; else they stay as they are, as all that stop do.
+    /// Does what the table says, if `out` knows where packets of a hop go; else they stay as they are, as all that stop
+    /// do.
     pub(crate) fn slow<'r>(
         &'r self,
         packet: &mut Packet,

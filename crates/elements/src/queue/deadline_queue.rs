@@ -14,11 +14,11 @@
 //! and the cost grows with the number of packets that wait.
 //!
 //! A packet that finds the queue full leaves by output 1 if that is connected; otherwise it is dropped (`full`). If it
-//! has a deadline and others have none, the last of those goes in its place. With `DROP_LATE`, a packet that is late when
-//! it could leave is dropped (`late`); without, it leaves, and is counted by the handler `late`.
+//! has a deadline and others have none, the last of those goes in its place. With `DROP_LATE`, a packet that is late
+//! when it could leave is dropped (`late`); without, it leaves, and is counted by the handler `late`.
 //!
-//! There is one order for all workers: one of them has the queue and the task that pulls from it, and packets that come on
-//! other workers cross over to it, through queues that `ashlar plan` shows.
+//! There is one order for all workers: one of them has the queue and the task that pulls from it, and packets that come
+//! on other workers cross over to it, through queues that `ashlar plan` shows.
 //!
 //! Arguments:
 //!

@@ -22,8 +22,8 @@ pub(super) fn held_at_most(capacity: usize) -> usize {
     capacity.min(pool::limits().1 + pool::LARGE_MAX)
 }
 
-/// The rings of a queue, made when the first copy is built and a worker fills from afar. The configuration that replaces another
-/// one shares the place, too: a reload may be planned before any worker has made the rings.
+/// The rings of a queue, made when the first copy is built and a worker fills from afar. The configuration that
+/// replaces another one shares the place, too: a reload may be planned before any worker has made the rings.
 #[derive(Default)]
 pub(super) struct Shared(Arc<OnceLock<Arc<Rings>>>);
 

@@ -11,44 +11,46 @@
 //!     -> Unqueue -> Discard;
 //! ```
 //!
-//! The link's rate is divided on three levels: among groups, in a group among its subscribers, and in a subscriber among
-//! its classes. On each level those that have packets share what there is in proportion to their `RATE`, or `SHARE`, and
-//! none gets more than its `CEIL`; what one leaves goes to its siblings. So if the rates of a group's subscribers add up
-//! to no more than that of the group, and those of the groups to no more than `LINK`, each gets its rate whatever the
-//! others send; if they add up to more, each gets its part. A class that sends little is served before those that send
-//! much. Rates count the bytes of packets as they come, and `OVERHEAD` for each.
+//! The link's rate is divided on three levels: among groups, in a group among its subscribers, and in a subscriber
+//! among its classes. On each level those that have packets share what there is in proportion to their `RATE`, or
+//! `SHARE`, and none gets more than its `CEIL`; what one leaves goes to its siblings. So if the rates of a group's
+//! subscribers add up to no more than that of the group, and those of the groups to no more than `LINK`, each gets its
+//! rate whatever the others send; if they add up to more, each gets its part. A class that sends little is served
+//! before those that send much. Rates count the bytes of packets as they come, and `OVERHEAD` for each.
 //!
 //! Statements are arguments, or lines of the file `TREE`, in which `#` starts a comment:
 //!
-//! - `class NAME [DSCP n...] [SHARE n] [CEIL bandwidth]`: packets with these code points, of each subscriber. One class has
-//!   no `DSCP` and takes all others. `SHARE` is 1 by default. Without statements there is one class, `all`.
+//! - `class NAME [DSCP n...] [SHARE n] [CEIL bandwidth]`: packets with these code points, of each subscriber. One class
+//!   has no `DSCP` and takes all others. `SHARE` is 1 by default. Without statements there is one class, `all`.
 //! - `group NAME RATE bandwidth [CEIL bandwidth]`
-//! - `subscribers GROUP PATTERN... RATE bandwidth [CEIL bandwidth]`: `ADDR` is a subscriber, `ADDR/LENGTH` as many as it
-//!   has addresses, `ADDR/LENGTH/SIZE` as many as it has blocks of `SIZE` bits. Of several patterns the nth subscribers are
-//!   the same one, so IPv4 and IPv6 share. With `BY anno` and `BY vlan` patterns are `N` or `N-N`. The longest prefix wins;
-//!   the pattern `-` is one subscriber for all other packets, which are dropped without it (`no_subscriber`).
+//! - `subscribers GROUP PATTERN... RATE bandwidth [CEIL bandwidth]`: `ADDR` is a subscriber, `ADDR/LENGTH` as many as
+//!   it has addresses, `ADDR/LENGTH/SIZE` as many as it has blocks of `SIZE` bits. Of several patterns the nth
+//!   subscribers are the same one, so IPv4 and IPv6 share. With `BY anno` and `BY vlan` patterns are `N` or `N-N`. The
+//!   longest prefix wins; the pattern `-` is one subscriber for all other packets, which are dropped without it
+//!   (`no_subscriber`).
 //!
-//! The greatest rate of siblings may be 1000 times the least. `CAPACITY` packets wait at most, in one queue `LIMIT` (then
-//! they are dropped as `full`), and no more than there is room left for all others (`memory`): so those that flood leave
-//! room for the rest. In each queue CoDel (RFC 8289) drops packets if they have waited for longer than `TARGET` for an
-//! `INTERVAL` (`delay`). Costs do not grow with the number of subscribers.
+//! The greatest rate of siblings may be 1000 times the least. `CAPACITY` packets wait at most, in one queue `LIMIT`
+//! (then they are dropped as `full`), and no more than there is room left for all others (`memory`): so those that
+//! flood leave room for the rest. In each queue CoDel (RFC 8289) drops packets if they have waited for longer than
+//! `TARGET` for an `INTERVAL` (`delay`). Costs do not grow with the number of subscribers.
 //!
-//! Without `LINK`, who pulls decides how fast packets leave. There is one tree for all workers: one of them has it and the
-//! task that pulls from it, and packets that come on other workers cross over to it, through queues that `ashlar plan` shows.
+//! Without `LINK`, who pulls decides how fast packets leave. There is one tree for all workers: one of them has it and
+//! the task that pulls from it, and packets that come on other workers cross over to it, through queues that `ashlar
+//! plan` shows.
 //!
 //! Keyword arguments:
 //!
 //! - `LINK`: bandwidth of the link. Default: as fast as packets are pulled.
 //! - `TREE`: file of statements.
-//! - `BY`: what tells subscribers: `dst` or `src`, an address of the packet; `anno`, the annotation AGGREGATE; `vlan`, the
-//!   VLAN identifier of the annotation. Default dst.
+//! - `BY`: what tells subscribers: `dst` or `src`, an address of the packet; `anno`, the annotation AGGREGATE; `vlan`,
+//!   the VLAN identifier of the annotation. Default dst.
 //! - `CAPACITY`: packets of all queues. Default 65536.
 //! - `LIMIT`: packets of a queue. Default 1000.
 //! - `TARGET`: how long packets may wait; 0 is without CoDel. Default 5ms. It should be more than a packet takes at the
 //!   rate of a queue.
 //! - `INTERVAL`: for how long they may wait longer. Default 100ms.
-//! - `BURST`: what a node did not send in this time it may send above its ceiling; at least what it sends in a turn, which
-//!   is a packet for the one with the least rate. Default 2ms.
+//! - `BURST`: what a node did not send in this time it may send above its ceiling; at least what it sends in a turn,
+//!   which is a packet for the one with the least rate. Default 2ms.
 //! - `MTU`: longest packet. Default 1500.
 //! - `OVERHEAD`: bytes that the link adds to each packet. Default 0; 38 for an IP packet on Ethernet.
 

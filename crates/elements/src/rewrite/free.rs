@@ -12,8 +12,8 @@ use tables::numbers::Numbers;
 
 /// Ranges of so many values are looked through as a whole.
 const FEW: u32 = 32;
-/// Values that are found in use before a set is kept. If half of a range is free, one flow of 16 comes so far: what is in use
-/// is known long before little is free, and no flow goes without a value while that is found out.
+/// Values that are found in use before a set is kept. If half of a range is free, one flow of 16 comes so far: what is
+/// in use is known long before little is free, and no flow goes without a value while that is found out.
 const TRIES: u32 = 4;
 /// Values that are found in use for one packet at most; what was found then helps the next one.
 const TRIES_MAX: u32 = 512;
@@ -109,8 +109,8 @@ pub(super) struct Free {
 }
 
 impl Free {
-    /// A free value of a place, if one is found: the first from `first` on, or any. `flows` are those of the whole table;
-    /// `look` says of the new key what it is.
+    /// A free value of a place, if one is found: the first from `first` on, or any. `flows` are those of the whole
+    /// table; `look` says of the new key what it is.
     pub(super) fn find(
         &mut self,
         place: &Place,
@@ -152,7 +152,8 @@ impl Free {
 
     /// Begins to keep the values of a place.
     fn keep(&mut self, place: &Place, flows: usize) -> &mut Scarce {
-        // Hundreds of bytes for each flow are allowed. It takes luck to come here with less flows than half of the range.
+        // Hundreds of bytes for each flow are allowed. It takes luck to come here with less flows than half of the
+        // range.
         let bytes: usize = self.scarce.keys().map(|p| p.top as usize / 8).sum();
         if bytes > (1 << 22) + 256 * flows {
             self.scarce.clear();

@@ -22,16 +22,16 @@
 //! - `CONTROL_PORT`: the port of servers, where control connections go to. Default 21. Packets to other ports are not
 //!   looked at.
 //!
-//! A command is found only if it is at the start of a segment and completely in it, with its end of line, CR LF. The data connection is assumed to come from the port below the server's
-//! control port. All packets leave by output 0; their own addresses and ports are not changed. There is one copy, on the
-//! worker of the rewriters.
+//! A command is found only if it is at the start of a segment and completely in it, with its end of line, CR LF. The
+//! data connection is assumed to come from the port below the server's control port. All packets leave by output 0;
+//! their own addresses and ports are not changed. There is one copy, on the worker of the rewriters.
 //!
-//! A mapping opens a port of a client to a server, and whoever has a client send some text could choose which (a page in
-//! a browser, for one). So a command passes as it is, without a mapping, and is counted under a name by the handler
+//! A mapping opens a port of a client to a server, and whoever has a client send some text could choose which (a page
+//! in a browser, for one). So a command passes as it is, without a mapping, and is counted under a name by the handler
 //! `refused`, if it is not whole (`incomplete`), is not a PORT command as RFC 959 has it (`malformed`), names another
 //! host than its sender (`other_host`) or a port below 1024 (`low_port`), or if there is no mapping for it
-//! (`no_mapping`). With `ashlar click` any host and port may be named, to servers at any port, by a line that ends by LF
-//! alone, as in Click.
+//! (`no_mapping`). With `ashlar click` any host and port may be named, to servers at any port, by a line that ends by
+//! LF alone, as in Click.
 
 use super::config::{self, KEYWORDS, kind_of};
 use super::key::{Key, Kind, key, place};

@@ -23,9 +23,9 @@
 //! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: the annotation of the rewriters' `REPLY_ANNO`, to be set on errors, too.
 //!
-//! Three kinds of errors need this element: those that come in from outside, those that come from inside, and those that
-//! ICMPError makes of packets behind a rewriter (conf/ip-nat.click). An error by a router inside keeps this router's
-//! address as its source; put `StoreIPAddress(ADDR, src)` behind to hide that (RFC 5508, REQ-5).
+//! Three kinds of errors need this element: those that come in from outside, those that come from inside, and those
+//! that ICMPError makes of packets behind a rewriter (conf/ip-nat.click). An error by a router inside keeps this
+//! router's address as its source; put `StoreIPAddress(ADDR, src)` behind to hide that (RFC 5508, REQ-5).
 //!
 //! Errors are destination unreachable, source quench, redirect, time exceeded and parameter problem. There is
 //! one copy, on the worker of the rewriters.

@@ -40,12 +40,12 @@
 //!   packets, in both directions (as `UDP_TIMEOUT`).
 //! - `TCP_GUARANTEE`, `UDP_GUARANTEE`, or `GUARANTEE` for both: for how long after each packet a mapping cannot
 //!   be replaced by that of another flow. Default 5s.
-//! - `REAP_INTERVAL`: how often expired mappings are removed. Default 10s, 15min with `ashlar click`. A mapping that has
-//!   expired has no effect before that, but tables and counts still show it.
-//! - `MAPPING_CAPACITY`: most mappings at a time, or the name of another rewriter with which the capacity is
-//!   shared. If the table is full, a new flow replaces the mapping that expires first among those whose
-//!   guarantee is over; if there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar
-//!   click` there is no bound, as in Click.
+//! - `REAP_INTERVAL`: how often expired mappings are removed. Default 10s, 15min with `ashlar click`. A mapping that
+//!   has expired has no effect before that, but tables and counts still show it.
+//! - `MAPPING_CAPACITY`: most mappings at a time, or the name of another rewriter with which the capacity is shared. If
+//!   the table is full, a new flow replaces the mapping that expires first among those whose guarantee is over; if
+//!   there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar click` there is
+//!   no bound, as in Click.
 //! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
 //!   replies.

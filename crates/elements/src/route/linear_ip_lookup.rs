@@ -10,8 +10,8 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! Routes are written and changed as in DirectIPLookup. The table is a Poptrie (Asai and Ohara). It takes 8 KB for
-//! 100 routes of one network, 4 KB more for each /8 that has routes, and 2 to 3 MB with all routes of the Internet, while
+//! Routes are written and changed as in DirectIPLookup. The table is a Poptrie (Asai and Ohara). It takes 8 KB for 100
+//! routes of one network, 4 KB more for each /8 that has routes, and 2 to 3 MB with all routes of the Internet, while
 //! DirectIPLookup takes 64 MB. A look-up loads one or two more words than with DirectIPLookup.
 //!
 //! Arguments:

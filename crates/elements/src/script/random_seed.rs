@@ -9,8 +9,8 @@
 //! - `SEED`: the seed; without it the random numbers cannot be predicted.
 //!
 //! The elements of one worker share one sequence of random numbers. Without RandomSeed nobody can guess them, unless
-//! `ashlar run` has the option `--seed`. A seed is for runs that are to be repeated, and not for routers on a network: the
-//! ports that NAT chooses and the identifiers of fragments follow from it.
+//! `ashlar run` has the option `--seed`. A seed is for runs that are to be repeated, and not for routers on a network:
+//! the ports that NAT chooses and the identifiers of fragments follow from it.
 
 use crate::prelude::*;
 use engine::graph::call::JobCx;

@@ -84,8 +84,8 @@ impl Gap {
         self.rate > 0 && self.ahead >= 0
     }
 
-    /// After [`may_pass`](Self::may_pass) has said yes: how many things may pass one after the other, if none has more than
-    /// so many units.
+    /// After [`may_pass`](Self::may_pass) has said yes: how many things may pass one after the other, if none has more
+    /// than so many units.
     pub(super) fn at_once(&self, units: u64) -> usize {
         let more = self.ahead.max(0).cast_unsigned() / units;
         usize::try_from(more)

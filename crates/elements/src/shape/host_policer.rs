@@ -10,8 +10,8 @@
 //! tokens leaves by output 1, or is dropped (`over_rate`) if output 1 is not connected. A prefix may have another rate
 //! than the rest; the longest that holds an address counts, and each of its addresses has a bucket of this rate.
 //!
-//! A host takes a place in the table with its first packet and until its bucket is full again. If more than CAPACITY send
-//! at a time, those that find no place share a few buckets: addresses that somebody makes up get nothing by it.
+//! A host takes a place in the table with its first packet and until its bucket is full again. If more than CAPACITY
+//! send at a time, those that find no place share a few buckets: addresses that somebody makes up get nothing by it.
 //!
 //! Rates change while packets pass, and `ashlar save` keeps them:
 //!

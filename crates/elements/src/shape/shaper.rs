@@ -4,9 +4,9 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> Shaper(1000) -> Discard;
 //! ```
 //!
-//! Packets are spaced evenly, on the grid of times that Click has, but exact at any rate. If packets are pulled too late, Shaper
-//! catches up with those that it missed in the last 20 ms. A task that pulls from Shaper sleeps until the next
-//! packet may pass.
+//! Packets are spaced evenly, on the grid of times that Click has, but exact at any rate. If packets are pulled too
+//! late, Shaper catches up with those that it missed in the last 20 ms. A task that pulls from Shaper sleeps until the
+//! next packet may pass.
 //!
 //! Output 1, if it is connected, gives packets only while output 0 may not; its rate is not limited.
 //!

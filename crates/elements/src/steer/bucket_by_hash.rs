@@ -10,8 +10,8 @@
 //! packets of a flow have one bucket. Packets that are not IP go into bucket 0. Usually `FromDevice(...,
 //! CLASSIFY hash)` inserts this element.
 //!
-//! An ICMP error goes where the packets go that the quoted one answers (RFC 7690): with the symmetric key into the bucket of
-//! the flow that it is about.
+//! An ICMP error goes where the packets go that the quoted one answers (RFC 7690): with the symmetric key into the
+//! bucket of the flow that it is about.
 //!
 //! With the symmetric key both directions of a flow share a bucket. NAT needs this, and so does every element
 //! that looks at replies. But the symmetric key spreads less well than others: if the addresses of both ends

@@ -43,8 +43,8 @@ impl steer::Rings for Rings {
     }
 }
 
-/// The rings of an element, made when the first copy of several is built. The configuration that replaces another one shares
-/// the place, too: a reload may be planned before any worker has made the rings.
+/// The rings of an element, made when the first copy of several is built. The configuration that replaces another one
+/// shares the place, too: a reload may be planned before any worker has made the rings.
 #[derive(Default)]
 pub(super) struct Mesh(Arc<OnceLock<Arc<Rings>>>);
 

@@ -102,7 +102,8 @@ pub(crate) struct PortRules(Mutex<State>);
 struct State {
     source: Option<Weak<dyn Source>>,
     port: Option<(Arc<dyn Port>, Receivers)>,
-    /// The queue of each bucket: that of its owner, or one by which the bucket's other packets come until the port follows.
+    /// The queue of each bucket: that of its owner, or one by which the bucket's other packets come until the port
+    /// follows.
     queues: Vec<u16>,
     number: u64,
     teller: Teller,
@@ -173,8 +174,8 @@ impl PortRules {
         }
     }
 
-    /// The port is this one. It is told all rules, with these queues by bucket, if it was another, or has other queues, or
-    /// `again` asks for it. Returns whether it does rules.
+    /// The port is this one. It is told all rules, with these queues by bucket, if it was another, or has other queues,
+    /// or `again` asks for it. Returns whether it does rules.
     pub(crate) fn go_to(
         &self,
         port: &Arc<dyn Port>,

@@ -1,4 +1,5 @@
-//! Moves of buckets, reloads and workers that stall, at random: every packet of a flow leaves, in order, and its state is there.
+//! Moves of buckets, reloads and workers that stall, at random: every packet of a flow leaves, in order, and its state
+//! is there.
 
 use super::move_tests::{any_move, at_random, nothing_is_wrong, plan, plan_after, table};
 use engine::port::NoPorts;

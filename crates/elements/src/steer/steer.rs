@@ -70,8 +70,8 @@ pub(crate) struct Steer {
     ends: Option<Ends>,
     held: HeldPackets,
     back_pressure: BackPressure,
-    /// Packets of another worker that are sent on at a time: as many as a device gives, so that both have their share of
-    /// a worker that has too much to do.
+    /// Packets of another worker that are sent on at a time: as many as a device gives, so that both have their share
+    /// of a worker that has too much to do.
     burst: usize,
     /// Packets may come without annotations.
     bare: bool,

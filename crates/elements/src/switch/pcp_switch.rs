@@ -25,9 +25,9 @@ use wire::ether::{QINQ, VLAN};
 const NO_OUTPUT: u8 = 0;
 /// The two addresses before a tag.
 const ADDRESSES: usize = 12;
-/// IEEE 802.1Q-2018, table 8-5: traffic classes of the priorities 0 to 7, 0 the lowest, for 1 to 8 classes. Taken from those
-/// who quote it, not from the standard: NXP's GenAVB/TSN stack (qos.c, `Table 8-5, no SR Class`) and, by traffic types, Linux'
-/// net/core/ieee8021q_helpers.c agree.
+/// IEEE 802.1Q-2018, table 8-5: traffic classes of the priorities 0 to 7, 0 the lowest, for 1 to 8 classes. Taken from
+/// those who quote it, not from the standard: NXP's GenAVB/TSN stack (qos.c, `Table 8-5, no SR Class`) and, by traffic
+/// types, Linux' net/core/ieee8021q_helpers.c agree.
 const RECOMMENDED: [[u8; 8]; 8] = [
     [0, 0, 0, 0, 0, 0, 0, 0],
     [0, 0, 0, 0, 1, 1, 1, 1],

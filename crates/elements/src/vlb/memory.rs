@@ -99,8 +99,8 @@ const MARK: u32 = if cfg!(target_endian = "little") {
 };
 
 impl Known {
-    /// 0 if it is that of frames which begin so, or what it depends on besides. Other bits are set, or there is nothing, if
-    /// it is that of others.
+    /// 0 if it is that of frames which begin so, or what it depends on besides. Other bits are set, or there is
+    /// nothing, if it is that of others.
     #[inline(always)]
     fn mark(&self, words: Words) -> Option<u64> {
         // Bytes 6 and 7 are in both words: where the first ones agree, nothing but a mark can differ there.

@@ -90,8 +90,8 @@ impl Sides {
         self.partition(batch, stay, known, step, cx)
     }
 
-    /// Deals a batch out. What stays (see [`engine::packet::Sides::partition`]) is not looked at; of the first packet behind
-    /// it something may be known. Returns the output of what has stayed.
+    /// Deals a batch out. What stays (see [`engine::packet::Sides::partition`]) is not looked at; of the first packet
+    /// behind it something may be known. Returns the output of what has stayed.
     #[inline(always)]
     fn partition<S: Step>(
         &mut self,

@@ -333,8 +333,8 @@ impl Node {
         self.publish(links);
     }
 
-    /// Goes on with the links that the node had: with their lives, numbers and what has come. They may have changed places,
-    /// and the key may be another.
+    /// Goes on with the links that the node had: with their lives, numbers and what has come. They may have changed
+    /// places, and the key may be another.
     fn follow_cables(&mut self, old: &Node) {
         let were = old.sessions.snapshot();
         let known = old.cables().into_iter().zip(old.cables.iter().zip(&*were));

@@ -13,18 +13,18 @@
 //! link as paint annotation. Connect only internal links: frames from external ports must not be taken for
 //! frames of the cluster.
 //!
-//! The addresses say where a frame goes. VLBTransit reads the 14 bytes of the Ethernet header, and remembers
-//! decisions by them. For frames that leave the cluster here (LEAVE, below) it may also read the packet's
-//! destination; of frames with a tag (KEY) it reads all bytes. A frame is dropped if its addresses are not those of a cluster (`malformed`) or are those of another cluster
-//! (`foreign`), if they name a node that does not exist (`unknown_node`), if the frame has passed 15 links
-//! (`too_many_hops`) or comes back to its input node (`loop`), or if no link that is up leads to its node
-//! (`no_path`).
+//! The addresses say where a frame goes. VLBTransit reads the 14 bytes of the Ethernet header, and remembers decisions
+//! by them. For frames that leave the cluster here (LEAVE, below) it may also read the packet's destination; of frames
+//! with a tag (KEY) it reads all bytes. A frame is dropped if its addresses are not those of a cluster (`malformed`) or
+//! are those of another cluster (`foreign`), if they name a node that does not exist (`unknown_node`), if the frame has
+//! passed 15 links (`too_many_hops`) or comes back to its input node (`loop`), or if no link that is up leads to its
+//! node (`no_path`).
 //!
-//! With VLBNode's KEY every frame must have a tag whose code covers the whole frame, and which only the peer can
-//! have written, for this link, since both ends know each other (otherwise it is dropped as `forged`). It must come only
-//! once, whichever worker receives it (`replayed`). Until both ends of a link have heard each other's
-//! heartbeats there is no key for its frames: they are dropped (`no_key`). A frame that is forwarded gets a new
-//! tag for its next link. A frame that has arrived loses its tag (with RESEQUENCE only in VLBResequencer).
+//! With VLBNode's KEY every frame must have a tag whose code covers the whole frame, and which only the peer can have
+//! written, for this link, since both ends know each other (otherwise it is dropped as `forged`). It must come only
+//! once, whichever worker receives it (`replayed`). Until both ends of a link have heard each other's heartbeats there
+//! is no key for its frames: they are dropped (`no_key`). A frame that is forwarded gets a new tag for its next link. A
+//! frame that has arrived loses its tag (with RESEQUENCE only in VLBResequencer).
 //!
 //! Frames whose output node is this one can skip the output stage. LEAVE and LEAVE6 name the elements of this
 //! stage: a VLBOutput or VLBOutput6, and the ARPQuerier or IP6NDSolicitor behind each of its ports. VLBTransit

@@ -79,8 +79,8 @@ impl Cx<'_> {
         edges.any(|e| e.pull)
     }
 
-    /// Puts their segments in the place of super-frames that have come. Each counts as a packet that has come; a super-frame
-    /// that lacks buffers for some is dropped as `no_segment`.
+    /// Puts their segments in the place of super-frames that have come. Each counts as a packet that has come; a
+    /// super-frame that lacks buffers for some is dropped as `no_segment`.
     pub fn cut(&mut self, batch: &mut Batch) {
         let (core, this) = (&mut *self.core, self.this);
         if !core.plan.elements[this].super_frames {
@@ -361,9 +361,9 @@ impl Cx<'_> {
         self.core.now = self.core.clock.now();
     }
 
-    /// Back-pressure: the sources of this worker stop polling (`true`) because this element has no more room for packets
-    /// that it must not drop, or they poll again (`false`). Each `true` needs its own `false`. Back-pressure stays over a
-    /// hot swap; the element that takes over the state ends it.
+    /// Back-pressure: the sources of this worker stop polling (`true`) because this element has no more room for
+    /// packets that it must not drop, or they poll again (`false`). Each `true` needs its own `false`. Back-pressure
+    /// stays over a hot swap; the element that takes over the state ends it.
     pub fn back_pressure(&mut self, on: bool) {
         let core = &mut *self.core;
         let own = &mut core.pressures[self.this];

@@ -61,7 +61,8 @@ impl CountsOfClass {
     }
 }
 
-/// A packet that leaves a fused loop on the way: its place in the batch, the place in the loop of the element that sends it away, and where to.
+/// A packet that leaves a fused loop on the way: its place in the batch, the place in the loop of the element that
+/// sends it away, and where to.
 pub(crate) struct Leaver {
     pub(crate) packet: usize,
     pub(crate) place: usize,

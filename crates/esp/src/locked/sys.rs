@@ -12,8 +12,8 @@ pub fn unlocked() -> u64 {
     UNLOCKED.load(Ordering::Relaxed)
 }
 
-/// A value in memory that stays where it is and is not swapped. Its pages stay locked when it has gone: another key may lie
-/// on them. Wiping is up to the value's own drop.
+/// A value in memory that stays where it is and is not swapped. Its pages stay locked when it has gone: another key may
+/// lie on them. Wiping is up to the value's own drop.
 pub(crate) struct Locked<T: ?Sized>(Box<T>);
 
 impl<T> Locked<T> {

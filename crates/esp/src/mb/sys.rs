@@ -121,8 +121,8 @@ impl Gcm {
         tag: &mut [u8; TAG],
     ) {
         let mut context = MaybeUninit::<gcm_context_data>::uninit();
-        // SAFETY: all lengths are those of the slices, in place is allowed, the nonce has the 12 bytes and the tag the 16
-        // that the function reads and writes, and it writes the context before it reads it.
+        // SAFETY: all lengths are those of the slices, in place is allowed, the nonce has the 12 bytes and the tag the
+        // 16 that the function reads and writes, and it writes the context before it reads it.
         unsafe {
             crypt(
                 &*self.key,

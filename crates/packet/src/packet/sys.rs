@@ -241,8 +241,8 @@ impl Packet {
         true
     }
 
-    /// Bytes before the data that may have been removed from this packet: those behind the usual headroom, in which packets
-    /// begin, or from the MAC header on.
+    /// Bytes before the data that may have been removed from this packet: those behind the usual headroom, in which
+    /// packets begin, or from the MAC header on.
     fn own_before(&self) -> usize {
         let mac = usize::from(self.anno().mac);
         let first = if mac == 0 {
@@ -309,8 +309,8 @@ impl Packet {
         self.copy_of(len.min(self.len()), 0)
     }
 
-    /// A copy that can grow to `len` bytes, if these are more than it has: in a large buffer, with less headroom if need
-    /// be, where a usual one is too small. `None` if the pool has run dry, or no buffer is so large.
+    /// A copy that can grow to `len` bytes, if these are more than it has: in a large buffer, with less headroom if
+    /// need be, where a usual one is too small. `None` if the pool has run dry, or no buffer is so large.
     pub fn copy_with_room(&self, len: usize) -> Option<Packet> {
         self.copy_of(self.len(), len)
     }
@@ -326,7 +326,8 @@ impl Packet {
         }
         let removed = REMOVED.min(headroom).min(self.headroom());
         // SAFETY: `headroom + len` bytes fit into the buffer: of a usual one this was checked, and a large one has its
-        // headroom beside `len` bytes. What is copied is not longer than `len`, and `removed` is a part of the headroom.
+        // headroom beside `len` bytes. What is copied is not longer than `len`, and `removed` is a part of the
+        // headroom.
         unsafe { twin.set_place(headroom - removed, taken + removed) };
         let copied = &self.data_from(removed)[..taken + removed];
         twin.data_mut().copy_from_slice(copied);

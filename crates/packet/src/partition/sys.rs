@@ -79,8 +79,8 @@ impl Sides {
         open.for_each(|port| self.cursors.ends[usize::from(port)] = ptr::null_mut());
     }
 
-    /// Deals a batch out. The first packets, as many as `stay` says, stay, as do others that go by its output; without it
-    /// those stay that go by the same output as those that stayed the last time. Until this is done no packet's
+    /// Deals a batch out. The first packets, as many as `stay` says, stay, as do others that go by its output; without
+    /// it those stay that go by the same output as those that stayed the last time. Until this is done no packet's
     /// length may change, unless the batch's bytes must be counted again anyway ([`Batch::iter_mut`]).
     #[inline]
     pub fn partition<'a>(
@@ -153,7 +153,8 @@ impl Partition<'_> {
             let mut slot = std::mem::replace(&mut self.next, end);
             let cursors = &raw mut *self.sides.cursors;
             let mut said = None;
-            // SAFETY: packets from `slot` to `end` are here; each is shown once. Nobody else uses the cursors meanwhile.
+            // SAFETY: packets from `slot` to `end` are here; each is shown once. Nobody else uses the cursors
+            // meanwhile.
             unsafe {
                 // Two by two, which saves an instruction and a half of each packet.
                 let pairs = end.offset_from_unsigned(slot) / 2;
@@ -283,7 +284,8 @@ unsafe fn move_one(
 #[inline(always)]
 unsafe fn put(packet: Packet, len: u64, cursors: *mut Cursors, port: usize) {
     // SAFETY: an output is opened with room for all packets that have not been dealt out, and at home there is always
-    // the place that was read, or one before it. The cursor is read anew, which is one instruction less than to keep it.
+    // the place that was read, or one before it. The cursor is read anew, which is one instruction less than to keep
+    // it.
     unsafe {
         (*cursors).ends[port].write(packet);
         (*cursors).ends[port] = (*cursors).ends[port].add(1);

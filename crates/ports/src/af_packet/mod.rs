@@ -10,8 +10,8 @@
 //!   over in blocks, which are released when they are full or after a timer of milliseconds, while
 //!   an idle router must forward its first packet within 200 us; it would save a copy, but frames
 //!   must be copied into packet buffers either way.
-//! - **Sending** is `sendmmsg`, by default through the interface's queueing discipline. Segments of a TCP flow that follow one
-//!   another leave as one super-frame.
+//! - **Sending** is `sendmmsg`, by default through the interface's queueing discipline. Segments of a TCP flow that
+//!   follow one another leave as one super-frame.
 //! - **Changes** of the interface are the watcher's task; queues keep working across them.
 
 mod rx;

@@ -278,7 +278,8 @@ impl Intake {
     }
 }
 
-/// Pieces of memory of one `sendmmsg`: of each message a virtio-net header with the headers of a super-frame, and its frames.
+/// Pieces of memory of one `sendmmsg`: of each message a virtio-net header with the headers of a super-frame, and its
+/// frames.
 const PIECES: usize = 4 * BURST;
 
 /// Parameters of sending frames.
@@ -288,7 +289,8 @@ pub(super) struct Way {
     pub(super) merges: bool,
     /// True if some may be super-frames already.
     pub(super) whole: bool,
-    /// The longest frame that the interface takes. If segments of a super-frame are longer, the kernel reports no error.
+    /// The longest frame that the interface takes. If segments of a super-frame are longer, the kernel reports no
+    /// error.
     pub(super) longest: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Frames as they come from the wire: a device that takes VLAN tags out, or merges packets, tells it by the kernel's metadata,
-//! which AF_XDP does not have.
+//! Frames as they come from the wire: a device that takes VLAN tags out, or merges packets, tells it by the kernel's
+//! metadata, which AF_XDP does not have.
 
 use crate::{ethtool, sys};
 use std::io;

@@ -1,5 +1,5 @@
-//! A socket of one queue, with its memory and its rings: the end that receives and the end that sends, which may belong to two
-//! workers.
+//! A socket of one queue, with its memory and its rings: the end that receives and the end that sends, which may belong
+//! to two workers.
 
 use super::ring::{ADDRESS, PIECE, Piece, Ring};
 use super::sys;

@@ -29,8 +29,8 @@ const ADDRESSES: u32 = 4096;
 
 fn bpf<T>(command: c_int, attributes: &T) -> io::Result<c_int> {
     let pointer = std::ptr::from_ref(attributes);
-    // SAFETY: pointer and length describe the command's attributes; where they hold pointers, these are to memory that outlives the
-    // call, and the kernel only reads it.
+    // SAFETY: pointer and length describe the command's attributes; where they hold pointers, these are to memory that
+    // outlives the call, and the kernel only reads it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -168,7 +168,8 @@ impl Filter {
         })
     }
 
-    /// Attaches it; whether the driver runs it. If it does not, the kernel does, after it has made its own structures of a frame.
+    /// Attaches it; whether the driver runs it. If it does not, the kernel does, after it has made its own structures
+    /// of a frame.
     ///
     /// # Errors
     /// The kernel's.
@@ -234,8 +235,8 @@ pub(super) fn poll_by_worker(socket: &OwnedFd) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &FRAMES)
 }
 
-/// True if the kernel knows whose receive work polls of a socket are to do. Some learn it with the first frame; for some drivers
-/// (veth) Linux has not known it since 6.13.
+/// True if the kernel knows whose receive work polls of a socket are to do. Some learn it with the first frame; for
+/// some drivers (veth) Linux has not known it since 6.13.
 pub(super) fn knows_receive_work(socket: &OwnedFd) -> bool {
     let (mut id, mut bytes): (u32, _) = (0, size_of::<u32>() as libc::socklen_t);
     // SAFETY: pointer and length describe `id`.

@@ -1,4 +1,5 @@
-//! Gives the queues of a port sockets of its interface, while that goes down, disappears, comes back, and gets more queues.
+//! Gives the queues of a port sockets of its interface, while that goes down, disappears, comes back, and gets more
+//! queues.
 
 use super::plain::Plain;
 use super::socket::{self, Ends, Socket, Wish};

@@ -72,7 +72,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Attaches a device and starts it; how many descriptors a receive queue has, too. Without an `mtu` it has its driver's.
+/// Attaches a device and starts it; how many descriptors a receive queue has, too. Without an `mtu` it has its
+/// driver's.
 fn start(
     devargs: &str,
     request: &PortRequest,

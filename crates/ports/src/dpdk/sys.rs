@@ -330,8 +330,8 @@ impl Device {
         }
     }
 
-    /// Descriptors of a receive queue in which packets wait, if the driver tells. The queue must be in use by this thread
-    /// alone.
+    /// Descriptors of a receive queue in which packets wait, if the driver tells. The queue must be in use by this
+    /// thread alone.
     pub(super) fn waiting(self, queue: u16) -> Option<usize> {
         let ops = self.fast_path();
         let count = ops.rx_queue_count?;

@@ -1,11 +1,11 @@
 //! `memif:role=client,socket=PATH,id=0`: shared memory with another program that speaks memif 2.0: Ashlar, VPP, DPDK.
 //!
-//! Frames are copied into and out of memory that the client has made; the server listens at the socket. The other end need not be
-//! trusted: it can write anything into the memory and say anything by the socket, and what comes of it is frames that mean
-//! nothing, or the end of the connection, counted as `peer_mistakes` and said once. Only one thing needs trust: a client has made
-//! the event counters by which the server wakes it, and could have the server wait there. So let the one of the two that must not
-//! be stopped be the client, as the process of routers is (docs/routers.md). Only this user and root may
-//! connect to the socket of a server.
+//! Frames are copied into and out of memory that the client has made; the server listens at the socket. The other end
+//! need not be trusted: it can write anything into the memory and say anything by the socket, and what comes of it is
+//! frames that mean nothing, or the end of the connection, counted as `peer_mistakes` and said once. Only one thing
+//! needs trust: a client has made the event counters by which the server wakes it, and could have the server wait
+//! there. So let the one of the two that must not be stopped be the client, as the process of routers is
+//! (docs/routers.md). Only this user and root may connect to the socket of a server.
 //!
 //! It comes back: a client tries again until there is a server, and a server waits for the next client.
 

@@ -174,7 +174,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Writes what a new ring begins with, where an older one may have been. `gives`: the other end sends, and gets all buffers.
+    /// Writes what a new ring begins with, where an older one may have been. `gives`: the other end sends, and gets all
+    /// buffers.
     pub(super) fn set_up(&self, gives: bool) {
         self.here().short(self.at + TAIL).store(0, Relaxed);
         for slot in 0..self.size {
@@ -186,8 +187,8 @@ impl Ring {
         self.here().long(self.at).store(first, Release);
     }
 
-    /// Both ends are connected: this one, which receives, looks by itself. A client gives its buffers once more, because
-    /// DPDK's server has set the indices to zero before it is connected.
+    /// Both ends are connected: this one, which receives, looks by itself. A client gives its buffers once more,
+    /// because DPDK's server has set the indices to zero before it is connected.
     pub(super) fn begin(&self) {
         if self.own().is_some() {
             self.here().short(self.at + HEAD).store(self.size, Release);

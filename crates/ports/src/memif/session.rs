@@ -133,8 +133,8 @@ pub(super) struct Queues {
     pub(super) ring: u8,
 }
 
-/// The memory that a client has made. It is used again for later connections: the other end may keep what it was given, so
-/// each new region might be one more that is never free again.
+/// The memory that a client has made. It is used again for later connections: the other end may keep what it was given,
+/// so each new region might be one more that is never free again.
 #[derive(Default)]
 pub(super) struct Made {
     /// The user who has seen it.
@@ -152,8 +152,8 @@ impl Made {
                 regions: Vec::new(),
             };
         }
-        // A queue keeps the rings of its last connection until it is used again. So there are as many regions as queues at most,
-        // and one more.
+        // A queue keeps the rings of its last connection until it is used again. So there are as many regions as queues
+        // at most, and one more.
         let fits = |of: &&Arc<[Region]>| Arc::strong_count(of) == 1 && of[0].bytes() == bytes;
         if let Some(free) = self.regions.iter().find(fits) {
             return Ok(Arc::clone(free));
@@ -189,8 +189,8 @@ pub(super) fn client(
     if !(versions.0..=versions.1).contains(&VERSION) {
         return Err("the other end does not speak memif 2.0".into());
     }
-    // A port has a ring each way, whether it is used or not: others expect it. Each queue of the server has one to send by, as
-    // far as this port is to have so many: each takes memory, and is looked at in each turn.
+    // A port has a ring each way, whether it is used or not: others expect it. Each queue of the server has one to send
+    // by, as far as this port is to have so many: each takes memory, and is looked at in each turn.
     let [last_to_client, last_to_server] = [last_rings.0, last_rings.1].map(usize::from);
     let most = match words.rings {
         0 => queues.rx.max(1),

@@ -17,7 +17,8 @@ pub(super) fn nudge(socket: &OwnedFd) {
     };
 }
 
-/// Messages that are taken out at once. Who sends has no need to send more while it is not heard, and could send for ever.
+/// Messages that are taken out at once. Who sends has no need to send more while it is not heard, and could send for
+/// ever.
 const MESSAGES: usize = 4;
 
 /// Takes out what has been sent, a few messages at most; it never waits.

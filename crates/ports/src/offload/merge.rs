@@ -63,8 +63,9 @@ impl Head {
         n
     }
 
-    /// Makes it the header of a super-frame that is sent whole, behind which all of the frame follows. False if the super-frame's
-    /// segments are frames of more than `longest` bytes, or its headers are not sound; then it is the header of any frame.
+    /// Makes it the header of a super-frame that is sent whole, behind which all of the frame follows. False if the
+    /// super-frame's segments are frames of more than `longest` bytes, or its headers are not sound; then it is the
+    /// header of any frame.
     pub(crate) fn carry(&mut self, packet: &Packet, longest: usize) -> bool {
         *self = Head::PLAIN;
         let shape = Shape::of(packet).filter(|_| packet.segment_len() <= longest);

@@ -268,7 +268,8 @@ fn any_frame_is_refused_or_can_be_cut() {
     assert!(carried > 2000, "{carried}");
 }
 
-/// A tunnel around a super-frame: bytes of its headers, from the outer IP header on, before `inside`, a frame or an IP packet.
+/// A tunnel around a super-frame: bytes of its headers, from the outer IP header on, before `inside`, a frame or an IP
+/// packet.
 fn wrapped(v6: bool, protocol: u8, between: &[u8], inside: &[u8]) -> Vec<u8> {
     let len = between.len() + inside.len();
     let mut f = if v6 {
@@ -287,8 +288,8 @@ fn wrapped(v6: bool, protocol: u8, between: &[u8], inside: &[u8]) -> Vec<u8> {
     f
 }
 
-/// The payload inside a packet all of whose lengths and checksums hold, by the definitions of its headers, and its TCP or UDP
-/// header's first bytes.
+/// The payload inside a packet all of whose lengths and checksums hold, by the definitions of its headers, and its TCP
+/// or UDP header's first bytes.
 fn unwrapped(packet: &[u8]) -> (&[u8], &[u8]) {
     let (pseudo, protocol, payload) = match packet[0] >> 4 {
         4 => {

@@ -1,8 +1,9 @@
 //! Headers around those that are cut: super-frames in tunnels.
 //!
-//! Linux says of a super-frame in a tunnel what it says of any other; that there is a tunnel follows from where the unfinished
-//! checksum begins. Of all the tunnels that Linux cuts (GRE, IP in IP, and VXLAN, Geneve and others over UDP) only headers of
-//! IP, UDP and GRE hold a length or a checksum. What else lies between is the same in each segment.
+//! Linux says of a super-frame in a tunnel what it says of any other; that there is a tunnel follows from where the
+//! unfinished checksum begins. Of all the tunnels that Linux cuts (GRE, IP in IP, and VXLAN, Geneve and others over
+//! UDP) only headers of IP, UDP and GRE hold a length or a checksum. What else lies between is the same in each
+//! segment.
 
 use engine::packet::super_frame::UDP_CSUM;
 use wire::{checksum, ext, ipv4, ipv6, proto, udp};
@@ -30,8 +31,9 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// The tunnel that a frame is in whose IP header lies at `network` and whose unfinished checksum begins at `start`, and
-    /// where the IP header inside lies. `None` if it is in none, or in one that is not known. `len` is the frame's length.
+    /// The tunnel that a frame is in whose IP header lies at `network` and whose unfinished checksum begins at `start`,
+    /// and where the IP header inside lies. `None` if it is in none, or in one that is not known. `len` is the frame's
+    /// length.
     pub(super) fn of(
         head: &[u8],
         len: usize,

@@ -22,8 +22,8 @@ pub(crate) struct Region {
     file: Option<OwnedFd>,
 }
 
-// SAFETY: the mapping belongs to the value and is there until it is dropped; all access goes through `&self` by atomics, or by
-// copies of bytes that mean nothing before they are checked.
+// SAFETY: the mapping belongs to the value and is there until it is dropped; all access goes through `&self` by
+// atomics, or by copies of bytes that mean nothing before they are checked.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}

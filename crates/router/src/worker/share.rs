@@ -1,5 +1,5 @@
-//! Shares of a worker: which of its routers runs next. Strict priority first, then stride scheduling by the time
-//! that each has had. Routers of a group have the group's share together: a member pays more for its time while more members
+//! Shares of a worker: which of its routers runs next. Strict priority first, then stride scheduling by the time that
+//! each has had. Routers of a group have the group's share together: a member pays more for its time while more members
 //! have work.
 
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 //!     cargo run --release -p tables --example churn [ROUTES [UPDATES [ROUNDS]]]
 //!     chrt -f 1 target/release/examples/churn     # where others use the machine too
 //!
-//! ROUTES has lines `PREFIX ID`, UPDATES lines `TIME A|W PREFIX NEXTHOP PEER`, packed by zstd or not; without them those
-//! of ../shared/data/rib (or $ASHLAR_SHARED) are taken, and routes made from a seed where there are none.
+//! ROUTES has lines `PREFIX ID`, UPDATES lines `TIME A|W PREFIX NEXTHOP PEER`, packed by zstd or not; without them
+//! those of ../shared/data/rib (or $ASHLAR_SHARED) are taken, and routes made from a seed where there are none.
 //!
 //! The writer is on one core and makes changes as fast as it can, each published alone; the reader is on
 //! another, looks addresses up in bulk, and passes a quiescent point after each bulk, as a worker does. First

@@ -1,9 +1,9 @@
 //! A radix tree: binary, with chains of single children left out.
 //!
-//! Shape: each node has a prefix, an id (0: none) and up to two children, whose prefixes it covers; a node
-//! without id has two. Memory: 20 bytes per node for IPv4, 28 for IPv6 (rounded up by alignment), fewer than two nodes per route.
-//! Source: D. Morrison's PATRICIA, JACM 15(4), 1968, as BSD's routing tables have it (Click's
-//! RadixIPLookup). One load per node on the way down, each waiting for the last.
+//! Shape: each node has a prefix, an id (0: none) and up to two children, whose prefixes it covers; a node without id
+//! has two. Memory: 20 bytes per node for IPv4, 28 for IPv6 (rounded up by alignment), fewer than two nodes per route.
+//! Source: D. Morrison's PATRICIA, JACM 15(4), 1968, as BSD's routing tables have it (Click's RadixIPLookup). One load
+//! per node on the way down, each waiting for the last.
 
 use std::sync::Arc;
 

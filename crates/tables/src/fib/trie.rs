@@ -12,8 +12,8 @@
 //!
 //! # Memory
 //!
-//! 4 x (2^`ROOT` + groups x 2^`STRIDE`) bytes; pages of it that were never used cost nothing. A table of many routes is on
-//! huge pages.
+//! 4 x (2^`ROOT` + groups x 2^`STRIDE`) bytes; pages of it that were never used cost nothing. A table of many routes is
+//! on huge pages.
 //!
 //! # What a reader sees while the writer works
 //!

@@ -1,5 +1,5 @@
-//! Several [`BinSort`]s that several threads fill and empty together (MDS-BinSort: B. Hardekopf et al., "Impact of Network
-//! Protocols on Programmable Router Architectures", 2003, section 5).
+//! Several [`BinSort`]s that several threads fill and empty together (MDS-BinSort: B. Hardekopf et al., "Impact of
+//! Network Protocols on Programmable Router Architectures", 2003, section 5).
 //!
 //! Two packets of a flow may lie in different structures and pass each other, which a router must not do to them. So
 //! DeadlineQueue has one worker for each order; this is what the paper measures, and `make bench-services` with it.

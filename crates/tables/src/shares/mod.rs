@@ -134,8 +134,8 @@ impl<T> Shares<T> {
         Frame::new(settings, classes, groups, subscribers).map(drop)
     }
 
-    /// An empty hierarchy. All subscribers have the same classes; each subscriber names its group. There is at least one
-    /// class.
+    /// An empty hierarchy. All subscribers have the same classes; each subscriber names its group. There is at least
+    /// one class.
     pub fn new(
         settings: Settings,
         classes: &[Share],

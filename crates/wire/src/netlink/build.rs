@@ -85,8 +85,8 @@ pub struct NewHop {
 }
 
 impl NewHop {
-    /// True if a route that has it alone can say it without a list: there it has no weight, and with neither interface nor
-    /// gateway it would be none.
+    /// True if a route that has it alone can say it without a list: there it has no weight, and with neither interface
+    /// nor gateway it would be none.
     fn is_plain(&self) -> bool {
         self.weight <= 1 && (self.interface != 0 || self.gateway.is_some())
     }

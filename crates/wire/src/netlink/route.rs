@@ -233,8 +233,8 @@ pub struct Hop {
     pub weight: u16,
     /// `RTNH_F_*`.
     pub flags: u8,
-    /// The labels that packets get, of a route of [`AF_MPLS`] in place of the one that they have. `None`: they get something
-    /// else, or more than [`Labels::MAX`], or the hop is named by its Ethernet address.
+    /// The labels that packets get, of a route of [`AF_MPLS`] in place of the one that they have. `None`: they get
+    /// something else, or more than [`Labels::MAX`], or the hop is named by its Ethernet address.
     pub labels: Option<Labels>,
 }
 

@@ -128,8 +128,8 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// True if there would be more routes than there may be with this one. One that is here, or takes the place of another,
-    /// does not count as one more.
+    /// True if there would be more routes than there may be with this one. One that is here, or takes the place of
+    /// another, does not count as one more.
     fn is_beyond(&self, how: How, prefix: &Prefix<N>, path: &Path) -> bool {
         if self.bound.has_room(self.count) || path.class == Class::Local || how == How::Gone {
             return false;

@@ -97,7 +97,8 @@ impl Mirror {
         !self.unresolved.is_empty()
     }
 
-    /// Takes up what all are told. `own` says whether an address is one of the namespace; `now`: nanoseconds since the Unix epoch.
+    /// Takes up what all are told. `own` says whether an address is one of the namespace; `now`: nanoseconds since the
+    /// Unix epoch.
     pub fn take(&mut self, message: &Message<'_>, own: &mut dyn FnMut(IpAddr) -> bool, now: u64) {
         self.counts.xfrm_messages.add(1);
         match xfrm::event(message, false) {

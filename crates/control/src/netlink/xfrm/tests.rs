@@ -12,8 +12,8 @@ use wire::netlink::{Message, Writer, messages};
 /// `ip xfrm state add src 192.0.2.1 dst 192.0.2.2 proto esp spi 0x1001 reqid 1 mode tunnel replay-window 32 aead
 /// 'rfc4106(gcm(aes))' KEY 128 limit packet-soft 100 limit packet-hard 200`
 const GCM: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/gcm");
-/// `ip xfrm state add src 2001:db8::1 dst 2001:db8::2 proto esp spi 0x1002 reqid 2 mode transport replay-window 128 flag esn
-/// enc 'cbc(aes)' KEY auth-trunc 'hmac(sha256)' KEY 128`
+/// `ip xfrm state add src 2001:db8::1 dst 2001:db8::2 proto esp spi 0x1002 reqid 2 mode transport replay-window 128
+/// flag esn enc 'cbc(aes)' KEY auth-trunc 'hmac(sha256)' KEY 128`
 const CBC6: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/cbc6");
 /// Like the first, with SPI 0x1003, `flag nopmtudisc` and `encap espinudp 4500 4501 0.0.0.0`.
 const UDP: &[u8] = include_bytes!("../../../../../fuzz/seeds/xfrm/udp");

@@ -14,7 +14,8 @@ use wire::{Prefix4, Prefix6, proto};
 
 /// `UDP_ENCAP_ESPINUDP`.
 const ESP_IN_UDP: u16 = 2;
-/// Several workers send, and their packets mix: no window is smaller, but none stays none. A receiver may choose its window.
+/// Several workers send, and their packets mix: no window is smaller, but none stays none. A receiver may choose its
+/// window.
 const WINDOW_MIN: u32 = 1024;
 /// Maximum padding length, which every link can carry.
 const PAD_MAX: u32 = 1400;

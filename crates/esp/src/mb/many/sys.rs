@@ -1,7 +1,7 @@
 //! intel-ipsec-mb: its calls for many packets at once.
 //!
-//! Each worker has a manager of its own, which is given all packets at once and has nothing left when it returns: these are the
-//! library's bursts of a cipher or of a code.
+//! Each worker has a manager of its own, which is given all packets at once and has nothing left when it returns: these
+//! are the library's bursts of a cipher or of a code.
 #![allow(unsafe_code)]
 
 use super::functions;
@@ -86,8 +86,8 @@ pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
     });
     if let Some(expand) = expand {
         let (encrypt, decrypt) = (expanded.encrypt.as_mut_ptr(), expanded.decrypt.as_mut_ptr());
-        // SAFETY: the key has as many bytes as the function reads (checked above), and it writes no more blocks than the
-        // longest key has, which are aligned as it wants.
+        // SAFETY: the key has as many bytes as the function reads (checked above), and it writes no more blocks than
+        // the longest key has, which are aligned as it wants.
         unsafe { expand(keys.enc.as_ptr().cast(), encrypt.cast(), decrypt.cast()) };
     }
     let mut padded = [0; HASH_BLOCK];

@@ -68,8 +68,8 @@ fn nearest(wanted: u32, mut takes: impl FnMut(u32) -> bool) -> Option<u32> {
     Some(taken)
 }
 
-/// Refused rules that are tried in vain after one has gone: drivers keep rules of several kinds in tables of their own, so
-/// the next one may not fit where there is room.
+/// Refused rules that are tried in vain after one has gone: drivers keep rules of several kinds in tables of their own,
+/// so the next one may not fit where there is room.
 const TRIES: usize = 4;
 
 /// A rule that the driver has, and its queue.

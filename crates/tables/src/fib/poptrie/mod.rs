@@ -13,10 +13,10 @@
 //! the 64 networks of 24 bits below a word are one node, and IPv4 addresses take three loads: word, bitmap,
 //! id, the last two mostly from one cache line.
 //!
-//! IPv6 has no narrow nodes, but one for a prefix that differs from all around it ([`lone`]), however many
-//! bits are between: mostly it stands in the place of a row of nodes that lead nowhere else. An address of a table of 65,536
-//! prefixes that lie apart then takes 1.4 nodes instead of 4.3, and one of the Internet's 160,147 takes 3.2 instead of 3.7.
-//! With 20 bits on top, the second node ends where the networks of 32 bits do that the registries give out.
+//! IPv6 has no narrow nodes, but one for a prefix that differs from all around it ([`lone`]), however many bits are
+//! between: mostly it stands in the place of a row of nodes that lead nowhere else. An address of a table of 65,536
+//! prefixes that lie apart then takes 1.4 nodes instead of 4.3, and one of the Internet's 160,147 takes 3.2 instead of
+//! 3.7. With 20 bits on top, the second node ends where the networks of 32 bits do that the registries give out.
 //!
 //! Other than the paper's, a node lies in one piece and is never changed: a change writes new nodes
 //! from the changed prefix up, then one word of `top`. So each address goes from its old route to its
