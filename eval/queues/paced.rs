@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where a packet's numbers are: behind Ethernet, IPv4 and UDP headers.
+/// Offset of a packet's numbers: behind Ethernet, IPv4 and UDP headers.
 const MARK: usize = 42;
 /// Packets that no sink has by then are lost.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ struct Record {
 }
 
 impl Record {
-    /// As it is in the file, of 32 bytes; see records.py.
+    /// Writes the record's 32 bytes in the form of the file; see records.py.
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         out.write_all(&self.flow.to_le_bytes())?;
         out.write_all(&self.worker.to_le_bytes())?;
@@ -58,20 +58,19 @@ impl Record {
     }
 }
 
-/// What a receive queue has offered: all that was due, what its ring had no room for, and how many waited in it at
-/// most.
+/// Offer of a receive queue: due packets, packets without room in its ring, and the most that waited in it.
 #[derive(Default)]
 struct Offered {
     due: AtomicU64,
     missed: AtomicU64,
     deepest: AtomicU64,
-    /// When it was polled the last time, in nanoseconds of the profile.
+    /// Time of its last poll, in nanoseconds of the profile.
     polled: AtomicU64,
     /// For each [`WINDOW`] of the profile.
     windows: Vec<Window>,
 }
 
-/// How a receive queue was polled in a while; the queue's worker writes it.
+/// Polling of a receive queue in a while; the queue's worker writes it.
 #[derive(Default)]
 struct Window {
     polls: AtomicU32,
@@ -111,7 +110,7 @@ type Sunk = Arc<Mutex<Vec<Record>>>;
 
 struct Stand {
     since: Instant,
-    /// When the profile begins, in nanoseconds; the greatest number until it is known.
+    /// Start of the profile, in nanoseconds; the greatest number until it is known.
     start: AtomicU64,
     /// Seconds and packets a second.
     profile: Vec<(f64, f64)>,
@@ -145,7 +144,7 @@ impl Stand {
         packets as u64
     }
 
-    /// When a packet is due, in nanoseconds of the profile.
+    /// Due time of a packet, in nanoseconds of the profile.
     fn due(&self, packet: u64) -> u64 {
         let (mut before, mut packets) = (0.0, packet as f64 + 1.0);
         for &(seconds, rate) in &self.profile {

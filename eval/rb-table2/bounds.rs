@@ -1,6 +1,6 @@
-//! What the parts of this machine can bear: `bounds THREADS` prints one JSON object. Built by measure.py.
+//! Bounds of this machine's parts: `bounds THREADS` prints one JSON object. Built by measure.py.
 //!
-//! As RouteBricks' benchmark: a constant written to random places of a large array; then reading in
+//! Methods are those of RouteBricks' benchmark: a constant written to random places of a large array; then reading in
 //! order, copying, and loads each of which waits for the one before.
 
 use std::hint::black_box;

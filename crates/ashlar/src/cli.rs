@@ -423,7 +423,7 @@ pub(crate) struct Keep {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Balance {
-    /// As few workers as the load needs, evenly loaded
+    /// Only the workers that the load needs, evenly loaded
     On,
     /// All workers, evenly loaded
     Even,

@@ -48,7 +48,8 @@ pub(crate) struct Bounds {
     pub(crate) packets: usize,
     /// Packets that wait for one neighbour, on one worker.
     pub(crate) packets_each: usize,
-    /// When too many wait, one in `slim` of the packets is dropped; `usize::MAX` = only as many as needed.
+    /// Divisor of the packets dropped when too many wait: one in `slim` of the packets is dropped; `usize::MAX` = only
+    /// as many as needed.
     pub(crate) slim: usize,
     /// Times of the table.
     pub(crate) timing: Timing,

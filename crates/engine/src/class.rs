@@ -54,11 +54,11 @@ pub enum Copies {
 pub enum Runs {
     /// Only on packets and timers.
     OnPackets,
-    /// As a task that is always ready.
+    /// Task that is always ready.
     AsTask,
-    /// As a task if its input is pull, otherwise on packets (ToDevice, Discard).
+    /// Task if its input is pull, otherwise on packets (ToDevice, Discard).
     AsTaskIfPull,
-    /// As a task if its output is push, otherwise on demand (InfiniteSource).
+    /// Task if its output is push, otherwise on demand (InfiniteSource).
     AsTaskIfPush,
 }
 

@@ -8,7 +8,7 @@
 //! | `af_packet:eth0`, `af_xdp:eth0` | the same, by this one |
 //! | `0000:01:00.0`, `net_null0,size=64`, `dpdk:ARGS` | a DPDK device: PCI address, virtual device |
 //! | `memif:role=client,socket=PATH` | shared memory with another program, which need not be trusted |
-//! | `vhost:/run/vm.sock`, `vhost:/run/vm.sock,queues=2` | a virtual machine's virtio card (vhost-user, DPDK's net_vhost) |
+//! | `vhost:/run/vm.sock`, `vhost:SOCKET,queues=2` | a virtual machine's virtio card (vhost-user, DPDK's net_vhost) |
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
 //! | `ring:NAME` | what is sent to it is received from it |

@@ -63,7 +63,7 @@ impl FromArg for Duration {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bandwidth(pub u64, Per);
 
-/// What a bandwidth was written in.
+/// Unit in which a bandwidth was written.
 #[derive(Clone, Copy, Debug, Default)]
 enum Per {
     #[default]

@@ -12,7 +12,7 @@
 //! | `GET /v1/handlers/E.H?argument=A` | reads a handler, text |
 //! | `PUT /v1/handlers/E.H` | writes a handler; the body is the value |
 //! | `GET /v1/capture?point=P&drops=E&count=N&filter=F&snaplen=N` | packets at edges and drops, pcapng |
-//! | `GET /v1/trace?count=N&from=E&snaplen=N&seconds=N` | the way of packets ([`TracedPacket`](crate::view::TracedPacket)) |
+//! | `GET /v1/trace?count=N&from=E&snaplen=N&seconds=N` | paths of packets ([`TracedPacket`](view::TracedPacket)) |
 //! | `GET /metrics` | all counts, for Prometheus |
 //! | `POST /v1/reload` | replaces the configuration ([`ReloadRequest`](crate::view::ReloadRequest)) |
 //! | `POST /v1/stop` | ends the process |

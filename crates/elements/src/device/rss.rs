@@ -162,7 +162,7 @@ impl Rss {
         Some(*self.key.as_ref()?.table.snapshot().key())
     }
 
-    /// By whom packets are steered.
+    /// Tables by which packets are steered.
     pub(super) fn table(&self) -> &Arc<Table> {
         &self.table
     }

@@ -1,7 +1,8 @@
 //! Drops packets that should have come through a tunnel and came without protection.
 //!
 //! ```click
-//! ipsec :: IPsecTable(policy in src 10.2.0.0/16 dst 10.1.0.0/16 protect 1, policy in src 0.0.0.0/0 dst 0.0.0.0/0 bypass);
+//! ipsec :: IPsecTable(policy in src 10.2.0.0/16 dst 10.1.0.0/16 protect 1,
+//!                     policy in src 0.0.0.0/0 dst 0.0.0.0/0 bypass);
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> IPsecCheck(TABLE ipsec) -> Discard;
 //! ```
 //!

@@ -5,9 +5,9 @@
 pub(crate) enum Notes {
     /// Nothing: who pulls from it polls it.
     None,
-    /// That packets wait.
+    /// Waiting packets.
     Packets,
-    /// That packets wait, and that there is room.
+    /// Waiting packets, and room.
     Both,
 }
 

@@ -21,14 +21,14 @@ use wire::{ether, ipv6};
 const HOSTS: usize = 1024;
 const SHIFT: u32 = u64::BITS - HOSTS.trailing_zeros();
 
-/// By which ports packets of a family leave: a VLBOutput, and behind its outputs what finds neighbours.
+/// Output of packets of a family: a VLBOutput, and for each of its outputs the element that finds neighbours.
 pub(super) struct Outward {
     output: String,
     finders: Vec<Option<String>>,
 }
 
 impl Outward {
-    /// Reads a keyword's value: the VLBOutput, then for each port what finds neighbours there, or `-`.
+    /// Reads a keyword's value: the VLBOutput, then for each port the element that finds neighbours there, or `-`.
     pub(super) fn read(
         args: &mut Args,
         (keyword, doc): (&'static str, &'static str),
@@ -70,13 +70,13 @@ impl Outward {
 
 /// Cached treatment of frames with some addresses that have arrived.
 pub(super) enum Ready {
-    /// They take the slow path.
+    /// Slow path.
     Not,
-    /// They take the fast path from the next batch on.
+    /// Fast path from the next batch on.
     Soon(Next),
-    /// It depends on their IPv4 destination; the port, as for [`Leave::host4`].
+    /// A choice by their IPv4 destination; the port, as for [`Leave::host4`].
     ByDst4(u64),
-    /// It depends on their IPv6 destination.
+    /// A choice by their IPv6 destination.
     ByDst6(u64),
 }
 

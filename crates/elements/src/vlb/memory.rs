@@ -83,7 +83,7 @@ impl Next {
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     first: u64,
-    /// As in [`Words`], except for a mark in the bytes that both words share.
+    /// Second word of [`Words`], except for a mark in the bytes that both words share.
     second: u64,
     pub(super) next: Next,
 }

@@ -39,7 +39,8 @@
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
 //! FromDevice(null:64) -> t :: VLBTransit(vlb, LEAVE leave arp) -> ToDevice(null:);
-//! t[1] -> leave :: VLBOutput(vlb, 0 192.0.2.254) -> arp :: ARPQuerier(192.0.2.1/24, 2:0:0:0:0:1) -> out :: ToDevice(null:);
+//! t[1] -> leave :: VLBOutput(vlb, 0 192.0.2.254)
+//!     -> arp :: ARPQuerier(192.0.2.1/24, 2:0:0:0:0:1) -> out :: ToDevice(null:);
 //! leave[1] -> Discard; t[2] -> Discard; Idle -> [1]arp;
 //! t[3] -> out;                    // external port 0
 //! ```
