@@ -19,7 +19,7 @@ use testkit::{Bench, Rng};
 struct Asked<E: Fuse, const FAST: bool> {
     element: E,
     config: Arc<E::Config>,
-    /// Packets of which the fast path knew.
+    /// Number of packets that the fast path handled.
     known: u64,
 }
 
@@ -80,7 +80,7 @@ const BOTH: [&[Class]; 2] = [&classes::<true>(), &classes::<false>()];
 const ME: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const STATIONS: [[u8; 6]; 5] = [ME, ME, [2, 0, 0, 0, 0, 9], [0xff; 6], [1, 0, 0x5e, 0, 0, 5]];
 
-/// Good ones, those of interfaces and their broadcasts, listed ones, and those that stand on no link.
+/// Good addresses, those of interfaces and their broadcasts, listed ones, and invalid ones.
 const ADDRESSES: [[u8; 4]; 12] = [
     [20, 0, 0, 1],
     [20, 0, 0, 2],
@@ -106,7 +106,7 @@ const OPTIONS: [[u8; 4]; 6] = [
     [99, 4, 0, 0],
 ];
 
-/// Writes what headers have, and what is wrong with some.
+/// Writes random headers, some of them with mistakes.
 fn write_header(header: &mut [u8], rng: &mut Rng) {
     let len = header.len();
     header[0] = *rng.pick(&[0x45, 0x45, 0x45, 0x45, 0x46, 0x4a, 0x44, 0x65]);
@@ -162,8 +162,8 @@ fn packet(rng: &mut Rng) -> Packet {
     packet
 }
 
-/// Elements do the same with packets whether asked by the fast path first or by the remainder alone: what leaves them,
-/// by which output, what is dropped under which name, and what handlers say.
+/// Checks that elements treat packets alike with and without the fast path: output, drops by name, and answers of
+/// handlers.
 fn do_the_same(elements: &[&str]) {
     let (mut rng, mut known, mut asked) = (Rng::seed(17), 0, 0);
     for element in elements {

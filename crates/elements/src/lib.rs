@@ -39,7 +39,7 @@ pub mod ip6;
 pub mod ipsec;
 /// Rate limits of ICMP errors.
 mod limit;
-/// Classes that go by what a Linux kernel says, and the image of that.
+/// Classes that follow a Linux kernel, and the image of its state.
 pub mod linux;
 /// Manual page of a class.
 mod manual;
@@ -131,7 +131,7 @@ pub fn registry() -> Registry {
         .with_packages(PACKAGES)
 }
 
-/// On by output 0 if all is well, else dropped under the `reason`-th name.
+/// Passes a packet by output 0 if `well`, otherwise drops it under the `reason`-th name.
 #[inline]
 fn on_if(well: bool, reason: u8) -> engine::element::Verdict {
     use engine::element::Verdict;

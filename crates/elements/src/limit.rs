@@ -32,7 +32,7 @@ impl Bucket {
 /// The limit of all ICMP error messages of a router, both families.
 struct ErrorLimit(Arc<Bucket>);
 
-/// Of error messages: what RFC 1812, 4.3.2.8 and RFC 4443, 2.4 (f) leave to choose.
+/// Limit of error messages, which RFC 1812, 4.3.2.8 and RFC 4443, 2.4 (f) leave to the implementation.
 const ERRORS: Setting = (1000, 50);
 
 impl Default for ErrorLimit {
@@ -42,7 +42,7 @@ impl Default for ErrorLimit {
 }
 
 impl Limit {
-    /// The element's own limit: `RATE` and `BURST`, or what is given here.
+    /// Limit of one element: `RATE` and `BURST`, with these defaults.
     pub(crate) fn own(args: &mut Args, rate: u64, burst: u64) -> Limit {
         let per_second = args.key("RATE", rate, "messages per second; 0 = no limit");
         let burst = args.key("BURST", burst, "messages at once");
@@ -82,14 +82,14 @@ impl Limit {
         *per_second == 0 || self.bucket.bucket.take_at(rate, cx.now().0, 1)
     }
 
-    /// Hot swap: a limit that stays goes on with what was taken.
+    /// Continues an unchanged limit after a hot swap.
     pub(crate) fn inherit(&mut self, old: &Limit) {
         if self.own == old.own {
             self.bucket = Arc::clone(&old.bucket);
         }
     }
 
-    /// For the `rate` handler: per second, at once, and whose limit it is.
+    /// Text of the `rate` handler: per second, at once, and owner of the limit.
     pub(crate) fn show(&self) -> String {
         let ((per_second, burst), _) = *self.bucket.setting.snapshot();
         let whose = if self.own.is_some() { "own" } else { "router" };

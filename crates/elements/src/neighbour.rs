@@ -171,7 +171,7 @@ impl<K: Key> Link<K> {
         Arc::clone(new)
     }
 
-    /// All entries, and how long ago each was confirmed, by the last time that a worker told.
+    /// All entries, and the time since each was confirmed, by the last time that a worker reported.
     pub(crate) fn entries(&self) -> Vec<(K, Neighbour, Duration)> {
         let now = Time(self.now.load(Relaxed));
         let each = self.table().iter();
@@ -219,8 +219,8 @@ impl<K: Key> Face<K> {
         }
     }
 
-    /// The addresses of frames to a neighbour, destination first, if nobody need be asked. They hold as long as
-    /// [`changes`](Self::changes), read before, stays as it was.
+    /// Addresses of frames to a neighbour, destination first, if they may be used without a probe. They hold until
+    /// [`changes`](Self::changes), read before, changes.
     pub(crate) fn addresses(&self, key: K) -> Option<[u8; 12]> {
         let [a, b, c, d, e, f] = self.link.table().sure(key)?.0;
         let [g, h, i, j, k, l] = self.ether.0;
@@ -249,7 +249,7 @@ pub(crate) enum Event<K> {
 /// Result of finding a packet's neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Its address.
+    /// Ethernet address of the neighbour.
     Known(EtherAddr),
     /// The neighbour was asked for: [`Resolver::hold`] the packet.
     Wait,
@@ -259,7 +259,7 @@ pub(crate) enum Found {
     TableFull,
 }
 
-/// One worker's packets that wait, and its way to the table.
+/// Waiting packets of one worker, and its access to the table.
 pub(crate) struct Resolver<K> {
     link: Arc<Link<K>>,
     waiting: Waiting<K>,

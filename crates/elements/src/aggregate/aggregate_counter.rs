@@ -88,7 +88,7 @@ impl Mark {
         mark
     }
 
-    /// Does what is to be done on the way from `before` to `now`; whether it is to freeze.
+    /// Takes the actions of thresholds passed between `before` and `now`; returns true if the count is to freeze.
     fn pass(&self, before: u64, now: u64, cx: &mut Cx) -> bool {
         let reached = |at: Option<u64>| at.is_some_and(|at| before < at && at <= now);
         if reached(self.stop) {

@@ -42,7 +42,7 @@ struct Pair {
 
 pub(super) struct AggregateIpAddrPair {
     config: Config,
-    /// By address, the lower one first.
+    /// Pairs by address, the lower one first.
     pairs: Kept<[u32; 2], Pair>,
     next: u32,
     reap_at: Option<i64>,
@@ -54,7 +54,7 @@ fn is_over(timeout: Option<i64>, pair: &Pair, now: i64) -> bool {
 }
 
 impl AggregateIpAddrPair {
-    /// Now and then, forgets pairs of which nothing came for long.
+    /// Forgets, from time to time, pairs without packets for long.
     fn reap(&mut self, now: i64) {
         let next = now.saturating_add(self.config.reap);
         if self.config.timeout.is_none() || now < *self.reap_at.get_or_insert(next) {
@@ -176,7 +176,7 @@ impl Element for AggregateIpAddrPair {
 mod tests {
     use testkit::Bench;
 
-    /// `aggregate` and `paint` of what comes out.
+    /// `aggregate` and `paint` of the output.
     fn pairs(options: &str, lines: &str) -> Vec<(u32, u8)> {
         let text = format!(
             "FromIPSummaryDump(DATA \"!data timestamp src dst\n{lines}\")

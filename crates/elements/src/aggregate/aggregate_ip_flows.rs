@@ -285,7 +285,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Tells of a flow that has ended, and writes what was seen of it.
+    /// Reports a flow that has ended, and writes its record.
     fn tell(&mut self, key: &Key, flow: &Flow) {
         self.notifier.ended(flow.aggregate);
         let Some(trace) = &mut self.trace else {

@@ -1,6 +1,6 @@
 use testkit::Bench;
 
-/// Runs a dump through AggregateIPFlows; gives `ip_id aggregate paint` of what comes out, in order.
+/// Runs a dump through AggregateIPFlows; returns `ip_id aggregate paint` of the output, in order.
 fn flows(options: &str, fields: &str, lines: &str) -> (Vec<String>, u64) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("test").replace("::", "-");

@@ -65,7 +65,7 @@ pub(super) struct AggregatePacketCounter {
     /// Aggregates and numbers that are kept of each input.
     capacity: usize,
     uncounted: u64,
-    /// By input.
+    /// Counts by input.
     counts: Vec<Counts>,
     total: u64,
 }
@@ -95,7 +95,7 @@ impl AggregatePacketCounter {
     }
 }
 
-/// One number a line.
+/// Numbers, one per line.
 fn lines(numbers: impl IntoIterator<Item = u32>) -> String {
     numbers.into_iter().map(|n| format!("{n}\n")).collect()
 }

@@ -24,7 +24,7 @@ pub(super) struct Field {
     protocols: &'static [u8],
     /// Offset of the field in bits.
     pub(super) offset: u32,
-    /// Its length in bits.
+    /// Length in bits.
     pub(super) length: u32,
 }
 
@@ -71,7 +71,7 @@ fn header(name: &str) -> Option<(Base, &'static [u8])> {
 }
 
 impl Field {
-    /// Reads a field; the error says what is wrong with it.
+    /// Parses a field; the error describes the mistake.
     pub(super) fn parse(text: &str) -> Result<Field, String> {
         let text = text.trim();
         let (place, mask) = match text.find(['/', '&']) {
@@ -135,7 +135,7 @@ impl Field {
         })
     }
 
-    /// `/8` takes the top bits, `& 0xff` those of the mask, which must lie together.
+    /// Narrows the field: `/8` to its top bits, `& 0xff` to those of a contiguous mask.
     fn masked(self, mask: &str) -> Option<Field> {
         if let Some(top) = mask.strip_prefix('/') {
             let length = top.trim().parse().ok()?;
@@ -157,7 +157,7 @@ impl Field {
         })
     }
 
-    /// Its value in a packet whose network header annotation is set; `None` if the packet lacks it.
+    /// Value of the field in a packet whose network header annotation is set; `None` if the packet lacks it.
     pub(super) fn value(&self, packet: &Packet) -> Option<u32> {
         let (ip, bytes) = (super::header(packet)?, packet.network());
         let from = match self.base {

@@ -7,7 +7,7 @@ use super::kept::Kept;
 use engine::packet::Packet;
 use std::collections::VecDeque;
 
-/// Packets that wait, and datagrams whose ports are known, at most: whoever sends fragments must not take all buffers.
+/// Maximum number of waiting packets, and of datagrams with known ports: fragments must not take all buffers.
 const WAITING_MAX: usize = 1024;
 const PORTS_MAX: usize = 65_536;
 /// None is empty, and one more packet may be there until the oldest have gone.

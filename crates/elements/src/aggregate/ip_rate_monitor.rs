@@ -48,7 +48,7 @@ pub(super) struct Config {
     anno: bool,
 }
 
-/// One network: both rates, and where its subnets are.
+/// A network: both rates, and the place of its subnets.
 #[derive(Clone, Copy, Default)]
 struct Network {
     /// To and from the network: input 0 counts sources (forward), input 1 destinations (reverse).
@@ -67,7 +67,7 @@ impl Network {
     }
 }
 
-/// No network below this prefix is measured until the time has come.
+/// A prefix below which no network is measured until a time.
 struct Level {
     prefix: u32,
     level: u32,

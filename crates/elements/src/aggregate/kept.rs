@@ -7,7 +7,8 @@ use std::hash::Hash;
 use tables::flows::Flows;
 
 pub(super) struct Kept<K, V> {
-    /// Each key is both ends of a flow. Time stands still in it, so that flows are in the order of their last use.
+    /// Entries; each key is both ends of a flow. Time stands still in the table, so flows are in the order of their
+    /// last use.
     entries: Flows<K, V>,
     evicted: u64,
 }
@@ -70,7 +71,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         Some(self.entries.value_mut(found.flow))
     }
 
-    /// Gives a key something, which is used now; `gone` is told of what it pushes out.
+    /// Sets the value of a key, as a use now; `gone` gets evicted entries.
     pub(super) fn insert(&mut self, key: K, value: V, mut gone: impl FnMut(K, V)) {
         self.remove(&key);
         let evicted = &mut self.evicted;

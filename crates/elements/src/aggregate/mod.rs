@@ -63,7 +63,7 @@ fn header(packet: &Packet) -> Option<Ipv4<&[u8]>> {
     header_of(packet.network()).filter(|_| packet.anno().network != 0)
 }
 
-/// An IPv4 header; what is behind its first 20 bytes may be cut off.
+/// An IPv4 header; the bytes after the first 20 may be missing.
 fn header_of(bytes: &[u8]) -> Option<Ipv4<&[u8]>> {
     let sound = bytes.len() >= MIN_LEN && bytes[0] >> 4 == 4;
     sound.then(|| Ipv4::new_unchecked(bytes))

@@ -34,7 +34,7 @@ impl Notifier {
         }
     }
 
-    /// Has all listeners act now, and not only with their next packet.
+    /// Makes all listeners act now, and not only with their next packet.
     pub(super) fn urge(&self, cx: &mut Cx) {
         for (name, _) in self.0.0.borrow().iter() {
             let handler = format!("{name}.ended");
@@ -56,7 +56,7 @@ pub(super) fn argument(args: &mut Args) -> Option<String> {
 /// The side that hears.
 pub(super) struct Listener {
     list: Rc<List>,
-    /// Kept as long as somebody listens, so that both sides find the same one.
+    /// Kept while somebody listens, so that both sides find the same list.
     _notifier: Option<Rc<Listeners>>,
 }
 

@@ -229,8 +229,8 @@ fn click_place(table: &Table, net: Prefix4) -> usize {
     table.len() - table.iter().rev().take_while(holds).count()
 }
 
-/// The entries that `IP/MASK ... ETH` stands for, in any order. A name may stand for both; another word for the
-/// Ethernet address takes precedence over it.
+/// Entries of `IP/MASK ... ETH`, in any order. A name may stand for both; another word for the Ethernet address takes
+/// precedence over it.
 fn entries(words: &[String], names: &Names) -> Result<Table, Wrong> {
     let (mut nets, mut mac, mut name_mac) = (Vec::new(), None, None);
     for word in words {

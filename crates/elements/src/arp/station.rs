@@ -5,8 +5,7 @@ use arguments::{Kind, Names};
 use std::net::Ipv4Addr;
 use wire::{EtherAddr, Prefix4};
 
-/// An address, the network around it if that was given, and the Ethernet address if it was a name
-/// that stands for one too.
+/// An address, the network around it if given, and the Ethernet address if a name stands for it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Station {
     pub(super) ip: Ipv4Addr,

@@ -14,7 +14,7 @@ const MILLISECOND: u64 = 1_000_000;
 /// Manner of asking for neighbours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// For every packet, ten times within a second and then every two; packets wait as long as the table
+    /// Asks for every packet, ten times within a second and then every two seconds; packets wait as long as the table
     /// keeps the entry.
     OnAndOn,
     /// Three times, once per second; then the neighbour is unreachable (RFC 1122, 2.3.2.1).

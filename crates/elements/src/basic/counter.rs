@@ -50,7 +50,7 @@ impl Call {
         })
     }
 
-    /// Reads a keyword with such a call.
+    /// Parses a keyword with a call.
     pub(crate) fn argument(args: &mut Args, name: &'static str, doc: &'static str) -> Call {
         let Some(text) = args.key_maybe::<Raw>(name, doc) else {
             return Call::default();

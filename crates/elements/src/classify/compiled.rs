@@ -51,7 +51,7 @@ struct Trees {
     fragment: (usize, u32),
     whole: Tree,
     other: Tree,
-    /// By alternative.
+    /// Outcome of each alternative.
     outcomes: Vec<Outcome>,
 }
 

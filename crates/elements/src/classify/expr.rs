@@ -222,7 +222,7 @@ impl Field {
         }
     }
 
-    /// Some bits of one byte: `mask` right-aligned, `shift` from the right.
+    /// Bits of one byte: `mask` right-aligned, `shift` from the right.
     pub(super) const fn bits(base: Base, offset: u16, mask: u32, shift: u32) -> Field {
         Field {
             base,

@@ -97,11 +97,11 @@ fn is_name(word: &str) -> bool {
 /// Compiled rules for packets.
 struct Filter {
     compiled: Compiled,
-    /// By slot; the last two are for packets that no rule matches, and for those that no rule is asked about.
+    /// Verdicts by slot; the last two are for packets that no rule matches, and for unreadable packets.
     verdicts: Box<[Verdict]>,
 }
 
-/// The counts of one copy, by slot, of which it alone is the writer.
+/// Counts of one copy by slot, written only by that copy.
 pub(super) struct Lane(Box<[AtomicU64]>);
 
 impl Lane {
@@ -117,8 +117,8 @@ impl Lane {
 pub(super) struct FilterRules {
     filter: Published<Filter>,
     state: Mutex<State>,
-    /// Slots of rules; one more is for packets that no rule matches, and another for packets that no rule is asked
-    /// about because nobody can tell what they carry.
+    /// Slots of rules; one more is for packets that no rule matches, and another for unreadable packets, which are not
+    /// compared with rules.
     slots: usize,
     /// Outputs of the element, which stay.
     outputs: usize,
@@ -275,7 +275,7 @@ impl FilterRules {
         difference(&state.configured, &now)
     }
 
-    /// All counts begin at 0.
+    /// Resets all counts to 0.
     pub(super) fn reset(&self) {
         let mut state = self.lock();
         (0..self.slots + 2).for_each(|slot| state.forget(slot));
@@ -497,7 +497,7 @@ fn unmatched(old: &[String], new: &[String]) -> (Vec<usize>, Vec<usize>) {
     (gone, came)
 }
 
-/// No slot yet.
+/// Marks a rule without a slot.
 const NEW: usize = usize::MAX;
 
 fn unique(rules: &[(Line, usize)], rule: &Line, but: Option<usize>) -> Result<(), String> {

@@ -12,7 +12,7 @@ use wire::{ext, proto};
 /// A fragment, and one other than the first.
 pub(super) const FRAGMENT: u8 = 1;
 pub(super) const LATER: u8 = 2;
-/// Nobody can tell what the packet carries.
+/// Flag: the packet's content cannot be determined.
 const UNREADABLE: u8 = 4;
 
 /// The bytes beside packets, by flags and protocol.
@@ -26,7 +26,7 @@ static CHAINS: [[u8; 4]; 8 * 256] = {
     all
 };
 
-/// Holds for packets of which nobody can tell what they carry.
+/// Matches packets whose content cannot be determined.
 pub(super) fn unreadable() -> Expr<Within> {
     let flag = Field::new(Base::CHAIN, 1, 1).masked(UNREADABLE.into());
     flag.compare(Op::Ne, 0, 0)

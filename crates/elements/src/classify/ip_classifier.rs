@@ -64,7 +64,7 @@ impl Kind for V4 {
 
 pub(super) struct Classifier<K> {
     rules: Arc<Rules>,
-    /// Of the packets of a batch.
+    /// Verdicts for the packets of a batch.
     verdicts: Vec<Verdict>,
     kind: PhantomData<K>,
 }
@@ -150,7 +150,7 @@ impl<K: Kind> DynamicHandlers for Classifier<K> {
     }
 }
 
-/// The first patterns have handlers of the class; those of others are offered.
+/// Handlers of the first patterns, which the class has; those of others are offered.
 const PATTERNS: [&str; 16] = [
     "pattern0",
     "pattern1",

@@ -61,9 +61,8 @@ impl Kind for V4 {
     const DROPS: &'static [&'static str] = &["denied", "bad_headers"];
 }
 
-/// True if rules about ports or flags would see less than the destination: the first fragment of a packet does not have
-/// all of the transport header, or a later one begins within it (RFC 1858, 3 and 4; RFC 3128). What is no fragment is
-/// not put together with others.
+/// True if rules about ports or flags would see less than the destination: the first fragment lacks a part of the
+/// transport header, or a later one begins within it (RFC 1858, 3 and 4; RFC 3128).
 #[inline]
 fn hides_header(packet: &[u8]) -> bool {
     let word = packet
@@ -90,7 +89,7 @@ const BAD_HEADERS: usize = 1;
 pub(super) struct Filter<K> {
     rules: Arc<FilterRules>,
     hits: Arc<Lane>,
-    /// Of the packets of a batch.
+    /// Verdicts for the packets of a batch.
     verdicts: Vec<Verdict>,
     kind: PhantomData<K>,
 }
@@ -285,7 +284,7 @@ mod tests {
         }
     }
 
-    /// A fragment of TCP from 1.1.1.1, which begins at a byte of the packet and has so many bytes.
+    /// A fragment of TCP from 1.1.1.1 that begins at byte `begin` of the packet and has `bytes` bytes.
     fn fragment(begin: u16, bytes: usize, more: bool) -> Vec<u8> {
         let word = (begin / 8) | if more { 0x2000 } else { 0 };
         // 1024 to 80, SYN.

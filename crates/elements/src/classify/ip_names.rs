@@ -92,7 +92,7 @@ pub(super) fn icmp_type(name: &str, family: Family) -> Option<u8> {
     }
 }
 
-/// Types of ICMPv6, of which errors are called as ICMP6Error calls them (RFC 4443, RFC 4861, RFC 3810).
+/// Types of ICMPv6; errors have ICMP6Error's names (RFC 4443, RFC 4861, RFC 3810).
 const ICMP6_TYPES: &[(&str, u8)] = &[
     ("unreachable", 1),
     ("packettoobig", 2),

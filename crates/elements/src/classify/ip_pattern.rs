@@ -294,7 +294,7 @@ impl<'a> Parser<'a> {
         Ok(Kind::Bytes(Field::new(base, pos, len)))
     }
 
-    /// Fills in what was left out.
+    /// Fills in omitted parts.
     fn inherit(&self, head: &mut Head) -> Parsed<()> {
         if head.kind.is_some() {
             return Ok(());

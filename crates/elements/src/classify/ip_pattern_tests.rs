@@ -64,7 +64,7 @@ fn matches(pattern: &str, ip: Ip) -> bool {
     expr.holds(&View([&bytes, &bytes[20..], &MAC]))
 }
 
-/// Patterns by what they say of TCP, UDP, PING, GRE, LATER and FIRST.
+/// Compares patterns with their results for TCP, UDP, PING, GRE, LATER and FIRST.
 fn check(cases: &[(&str, &str)]) {
     for (pattern, expected) in cases {
         let of = [TCP, UDP, PING, GRE, LATER, FIRST];

@@ -145,7 +145,7 @@ impl Kind {
         !matches!(self, True | False | Ect | Ce | Fragment | Unfragmented)
     }
 
-    /// The field that holds the number of such a primitive; of ports, the source.
+    /// Field with the number of such a primitive; for ports, the source.
     fn field(self, family: Family) -> Option<Field> {
         use Base::{Start, Transport};
         Some(match self {
@@ -211,7 +211,7 @@ pub(super) enum Value {
     Number(u32, u32),
     /// Address and mask.
     Net(Ipv4Addr, Ipv4Addr),
-    /// The same of IPv6.
+    /// An IPv6 network.
     Net6(Ipv6Addr, Ipv6Addr),
     Ether(EtherAddr),
 }
@@ -335,7 +335,7 @@ fn number(
     }
 }
 
-/// A port's number: PortInfo's names come before the well-known ones, and these before those of the machine.
+/// Number of a port: PortInfo's names come before the well-known ones, and these before those of the machine.
 pub(crate) fn port(word: &str, protocol: Option<u8>, names: &Names) -> Option<u16> {
     let kinds: &[Name] = match protocol {
         Some(proto::TCP) => &[Name::TcpPort],
@@ -374,7 +374,7 @@ fn net6(word: &str, names: &Names) -> Option<(Ipv6Addr, Ipv6Addr)> {
     Some((address, mask6(128)))
 }
 
-/// The mask of so many bits.
+/// Mask of `len` bits.
 fn mask6(len: u8) -> Ipv6Addr {
     let hosts = u128::MAX.checked_shr(len.into()).unwrap_or(0);
     Ipv6Addr::from_bits(!hosts)
@@ -400,7 +400,7 @@ fn first_fragment(family: Family) -> Expr<Within> {
 }
 
 impl Primitive {
-    /// One without a value.
+    /// A primitive without a value.
     pub(super) fn bare(head: Head) -> Primitive {
         Primitive {
             head,
@@ -500,8 +500,8 @@ impl Primitive {
         }
     }
 
-    /// The same of source, destination, either or both, of which the offsets are given. `!=` denies
-    /// what `==` says, so either and both change places.
+    /// Combines a test of source and destination at the given offsets: one of them, either or both. `!=` negates `==`,
+    /// so either and both change places.
     fn sides(&self, offsets: [u16; 2], of: impl Fn(u16) -> Expr<Within>) -> Expr<Within> {
         let [src, dst] = offsets;
         let denied = self.op == Op::Ne;

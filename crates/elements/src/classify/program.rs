@@ -29,7 +29,7 @@ fn lowered(rules: &[Rule<Within>]) -> Vec<Rule<Test>> {
 struct Next(u32);
 
 impl Next {
-    /// No program has so many steps.
+    /// First number of ends; no program has this many steps.
     const END: u32 = 1 << 31;
     /// Mark of an end without outcome.
     const NONE: u32 = 1 << 30;
@@ -85,7 +85,7 @@ impl Program {
         }
     }
 
-    /// Every pattern where it stands: as long as what was written.
+    /// Program with every pattern in its place, as long as the text.
     pub(super) fn chained(rules: &[Rule<Within>]) -> Program {
         let mut program = Program::empty();
         program.chain(&lowered(rules));

@@ -43,7 +43,7 @@ impl Version for V6 {
     }
 }
 
-/// Compiles rules; no rule is asked about packets of which nobody can tell what they carry.
+/// Compiles rules; packets whose content cannot be determined skip the rules.
 pub(super) fn compile(rules: &[Rule<Within>], family: Family, unreadable: u32) -> Compiled {
     match family {
         Family::V4 => Compiled::new(rules),
@@ -55,7 +55,7 @@ pub(super) fn compile(rules: &[Rule<Within>], family: Family, unreadable: u32) -
     }
 }
 
-/// The outcome for packets of which nobody can tell what they carry: no output.
+/// Outcome for packets whose content cannot be determined: no output.
 const UNREADABLE: u32 = 256;
 
 /// Rules as control sees them, and as packets do.
@@ -84,9 +84,8 @@ impl Rules {
         }
     }
 
-    /// Sends packets on: all are decided about first. Those that nothing matches are dropped under the class's first
-    /// name, and those of which nobody can tell what they carry under its second. `verdicts` only keeps its memory
-    /// between calls.
+    /// Sends packets on after all are decided. Packets without a match are dropped under the class's first name,
+    /// unreadable ones under its second. `verdicts` only keeps its memory between calls.
     pub(super) fn sort<V: Version>(
         &self,
         batch: &mut Batch,

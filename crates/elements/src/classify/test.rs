@@ -10,7 +10,7 @@ use super::expr::{Expr, Within, Word, bytes_of};
 pub(super) struct Test {
     pub(super) word: Word,
     pub(super) mask: u32,
-    /// Nothing outside the mask.
+    /// Wanted value; 0 outside the mask.
     pub(super) value: u32,
     /// Bytes of the word that the packet must have.
     pub(super) need: u8,

@@ -58,7 +58,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 const CLIENTS_MAX: usize = 32;
 /// Answer to further clients.
 const FULL: &[u8] = b"Click::ControlSocket/1.3\r\n500 Too many connections\r\n";
-/// While answers wait for room, how often to look for it.
+/// Interval of looking for room while answers wait.
 const ROOM: Duration = Duration::from_millis(5);
 
 pub(super) struct Config {

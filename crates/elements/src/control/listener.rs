@@ -104,7 +104,7 @@ fn tcp(host: Ipv4Addr, mut ports: std::ops::RangeInclusive<u16>) -> io::Result<T
     Ok(socket)
 }
 
-/// A socket file that nobody listens at any more is replaced.
+/// Listens at a path; a socket file without a listener is replaced.
 fn unix(file: &str) -> io::Result<UnixListener> {
     let bind = || -> io::Result<UnixListener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -136,7 +136,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Reads what is there; 0 at the end, None if nothing is there now.
+    /// Reads available bytes; 0 at the end, `None` if there are none now.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Option<usize> {
         let read = match self {
             Stream::Tcp(stream) => stream.read(into),

@@ -37,7 +37,7 @@ pub(super) struct Input {
     after_return: bool,
     /// A command whose data follow.
     begun: Option<Begun>,
-    /// Nothing that comes is understood any more.
+    /// True if further input is not understood any more.
     ended: bool,
     /// The client has not been told so.
     farewell: bool,
@@ -52,9 +52,9 @@ struct Begun {
 
 /// End of a command's data.
 enum Until {
-    /// After so many bytes.
+    /// Ends after this number of bytes.
     Length(usize),
-    /// Before a line that equals this; what has been looked at has so many bytes.
+    /// Ends before a line equal to this; the number counts the bytes already searched.
     Line(String, usize),
 }
 

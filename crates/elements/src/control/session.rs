@@ -69,8 +69,8 @@ impl Session {
         self.ended && self.output.is_empty() && !self.waits
     }
 
-    /// For how long the client has neither said something nor taken a part of an answer, while nothing of it was to be
-    /// done.
+    /// Time for which the client has neither sent anything nor read a part of an answer, while no request of it was in
+    /// progress.
     pub(super) fn silence(&self, now: Time) -> Duration {
         match self.waits {
             true => Duration::ZERO,

@@ -69,7 +69,7 @@ pub(super) struct Classify {
     mode: &'static Mode,
     /// Arguments of the mode by place.
     places: Vec<String>,
-    /// Its keywords with their values.
+    /// Keywords with their values.
     keys: Vec<(&'static str, String)>,
     workers: Option<String>,
 }
@@ -145,7 +145,7 @@ impl Classify {
         Some(&key.1)
     }
 
-    /// The number of buckets, as far as it can be told here: what is no number is told by the element.
+    /// Number of buckets, as far as it is known here; the element reports values that are not numbers.
     fn buckets(&self) -> usize {
         let given = self.key("BUCKETS").and_then(|n| n.parse().ok());
         match self.mode.name {
@@ -229,7 +229,7 @@ fn asked(element: &Element) -> Option<(Range<usize>, Vec<String>)> {
     })
 }
 
-/// Puts in the elements that CLASSIFY stands for. Click's driver has one worker: there it stands for nothing.
+/// Inserts the elements of CLASSIFY. Click's driver has one worker, so there CLASSIFY inserts none.
 pub(super) fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     if options.as_click {

@@ -20,7 +20,7 @@ pub(super) struct Fill {
     next: Time,
     /// Quarters that were full at the last look.
     quarters: u32,
-    /// Since when some were.
+    /// Time since which some were full.
     since: Time,
 }
 

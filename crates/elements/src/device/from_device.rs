@@ -71,7 +71,7 @@ pub(crate) struct Config {
     pub(super) rss: Option<Arc<Rss>>,
     /// True if packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
-    /// True if the port is polled less while all that it brings is lost.
+    /// True if the port is polled less while all its packets are lost.
     pub(super) yields: bool,
     pub(super) owners: Arc<Owners>,
     /// Filter of frames; `None` for all.
@@ -192,7 +192,7 @@ pub(crate) struct FromDevice<S = Click> {
     came: u64,
     burst: usize,
     timestamp: bool,
-    /// Nobody looks at annotations, and none are noted.
+    /// True if annotations are dead here, so that the port initialises none.
     bare: bool,
     /// True if elements downstream take super-frames.
     whole: bool,

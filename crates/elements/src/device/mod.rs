@@ -19,8 +19,8 @@ use planner::Options;
 
 /// Packets that devices take and give at a time unless told otherwise.
 pub(crate) const BURST: usize = 64;
-/// The same where nothing looks at them. They share little that more of them could share further,
-/// and the buffers of more would drive each other out of the first-level cache.
+/// Burst if annotations are dead. Larger bursts would share few further costs, and their buffers would evict each other
+/// from the first-level cache.
 const BARE_BURST: usize = 32;
 
 /// Packets that a source takes at a time unless told otherwise.

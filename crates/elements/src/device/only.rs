@@ -23,7 +23,7 @@ impl Only {
         (ip || protocol.is_some()).then_some(Only { ip, protocol })
     }
 
-    /// Drops what is not asked for.
+    /// Drops frames that do not fit.
     pub(super) fn sift(self, batch: &mut Batch, cx: &mut Cx) {
         batch.split(
             cx,

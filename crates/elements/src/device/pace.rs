@@ -20,11 +20,11 @@ const SURE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     rest: Duration,
-    /// Until when it does.
+    /// End of the rest.
     until: Option<Time>,
-    /// Since when everything has gone to full outputs.
+    /// Time since which all packets have gone to full outputs.
     since: Option<Time>,
-    /// True if somebody has said what came of the last run.
+    /// True if the result of the last run was reported.
     told: bool,
     /// Times that it rested.
     rests: u64,

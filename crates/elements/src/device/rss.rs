@@ -50,7 +50,7 @@ impl Copies {
 }
 
 impl Rss {
-    /// Reads CLASSIFY. Mistakes in it are told where it is replaced by what it stands for.
+    /// Reads CLASSIFY. Its mistakes are reported where its elements are inserted.
     pub(super) fn configure(args: &mut Args, device: &str) -> Option<Arc<Rss>> {
         let doc = "how to spread packets over workers, such as hash";
         let text: String = args.key_maybe("CLASSIFY", doc)?;
@@ -80,7 +80,7 @@ impl Rss {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reload: where the same is asked of the port, it goes on as it is.
+    /// Reload: if the request to the port is the same, its state continues.
     pub(super) fn inherit(self: &mut Arc<Self>, old: &Arc<Rss>) {
         fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
             a.map(Arc::as_ptr) == b.map(Arc::as_ptr)
@@ -219,7 +219,7 @@ impl Rss {
         owners.iter().enumerate().filter_map(one).collect()
     }
 
-    /// Has the port give packets of these buckets to other queues.
+    /// Makes the port give packets of these buckets to other queues.
     pub(super) fn redirect(
         &self,
         buckets: &[Astray],
@@ -246,7 +246,7 @@ impl Rss {
         Ok(())
     }
 
-    /// True if the port has done all that it was told.
+    /// True if the port has carried out all requests.
     pub(super) fn is_done(&self) -> bool {
         let port = self.lock().port.clone();
         let directed = port.and_then(|port| port.directed());
@@ -283,7 +283,7 @@ impl Rss {
     }
 }
 
-/// The queues, whoever has them.
+/// Numbers of the queues of all owners.
 fn numbers(queues: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
     queues.values().flatten().copied().collect()
 }
@@ -337,7 +337,7 @@ mod tests {
         })
     }
 
-    /// A port that keeps what it is told, in a table of so many entries.
+    /// A port that records requests, with a table of this number of entries.
     struct Entries(Told, usize);
 
     impl Port for Entries {
@@ -363,8 +363,8 @@ mod tests {
         }
     }
 
-    /// Buckets that are astray when these have moved to worker 1, of a port with so many entries, and its table when
-    /// they have followed.
+    /// Misdelivered buckets after these have moved to worker 1, for a port with `entries` entries; and its table after
+    /// it has followed.
     fn moved(entries: usize, buckets: &[u16]) -> (Vec<u16>, Vec<u16>) {
         let rss = rss(None);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), entries));

@@ -62,7 +62,7 @@ struct Owned {
     number: usize,
     slot: Slot<Box<dyn RxQueue>>,
     queue: Option<Box<dyn RxQueue>>,
-    /// Somebody wakes this worker when packets come.
+    /// True if this worker is woken when packets come.
     wakes: bool,
     state: State,
     /// Packets kept here, before all that are in the queue.
@@ -92,7 +92,7 @@ impl Owned {
         self.wakes = queue.is_some_and(|queue| queue.wakes(wakers, worker));
     }
 
-    /// A queue of which something is asked.
+    /// Polls a queue in a special state.
     #[cold]
     fn poll(&mut self, receive: &mut dyn FnMut(&mut dyn RxQueue) -> usize) -> usize {
         let Some(queue) = &mut self.queue else {
@@ -197,7 +197,7 @@ impl RxQueue for Kept {
     }
 }
 
-/// One worker's queues of a port.
+/// Queues of a port at one worker.
 pub(super) struct Queues {
     worker: usize,
     wakers: Arc<Wakers>,
@@ -249,7 +249,7 @@ impl Queues {
         self.queues.is_empty()
     }
 
-    /// Has `receive` poll every queue, and returns how many packets came.
+    /// Polls every queue with `receive`; returns the number of packets.
     #[inline]
     pub(super) fn receive(&mut self, mut receive: impl FnMut(&mut dyn RxQueue) -> usize) -> usize {
         let mut received = 0;
@@ -370,7 +370,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-    /// A queue with so many packets, which may have no memory for them.
+    /// A queue with a number of packets, whose memory may be exhausted.
     #[derive(Clone, Default)]
     struct Queue(Arc<AtomicUsize>, Arc<AtomicBool>);
 

@@ -78,7 +78,7 @@ impl Style for Click {
 }
 
 impl Config {
-    /// A port, and what is asked for in every style: `room` names the packets that may wait for it.
+    /// A port, with the arguments of every style; `room` names the packets that may wait for it.
     pub(super) fn of(
         args: &mut Args,
         device: String,
@@ -118,7 +118,7 @@ pub(crate) struct ToDevice<S = Click> {
     waiting: Batch,
     /// Number of these, at the front, from the second input.
     ahead: usize,
-    /// One burst of those, where more than one wait.
+    /// A burst of these, if more are waiting.
     part: Batch,
     count: u64,
     /// Number of these from the second input.
@@ -192,7 +192,7 @@ impl<S> ToDevice<S> {
         self.waiting.len() - self.ahead
     }
 
-    /// Takes the port's queue, which somebody else may still have.
+    /// Takes the port's queue once its former owner has released it.
     #[inline(always)]
     fn take_queue(&mut self) {
         if self.queue.is_none() {
@@ -238,7 +238,7 @@ impl<S> ToDevice<S> {
         false
     }
 
-    /// True if so many packets are to go now.
+    /// True if `packets` packets are to be sent now.
     #[inline]
     fn is_due(&self, packets: usize) -> bool {
         packets >= self.burst || self.timeout.is_zero()
@@ -252,7 +252,8 @@ impl<S> ToDevice<S> {
         self.wait(refused, cx);
     }
 
-    /// Whoever begins to look at what waits must not see what others have left in the buffers.
+    /// Clears annotations of packets that were received without them: an element that reads the waiting packets must
+    /// not see old contents of the buffers.
     fn note(&self, batch: &mut Batch, cx: &Cx) {
         if self.bare && !cx.watched() {
             let each = batch.iter_mut();
@@ -488,7 +489,7 @@ mod tests {
         assert!(waiting.is_empty() && part.is_empty());
     }
 
-    /// With so many packets of the second input and of the first, and a port that takes so many each time.
+    /// A ToDevice with packets of the second input and of the first, and a port that takes `takes` each time.
     fn out(ahead: usize, behind: usize, takes: Vec<usize>) -> ToDevice<Click> {
         ToDevice {
             style: PhantomData,

@@ -25,8 +25,7 @@ pub fn port_and_vlan(device: &str) -> Option<(&str, Tag)> {
     bare.then_some((port, tag))
 }
 
-/// The port that carries what a name stands for: the name itself, or of a sub-interface that is no device the port
-/// below.
+/// Port that carries a name's frames: the name itself or, for a sub-interface that is no device, the port below.
 pub fn carrier(device: &str, is_device: impl Fn(&str) -> bool) -> &str {
     let mut port = device;
     while let Some((below, _)) = port_and_vlan(port) {
@@ -45,7 +44,7 @@ const TAGS_MAX: usize = 2;
 /// sender.
 const SPLIT: &str = "/vlans";
 const ENCAP: &str = "/vlan";
-/// The same of an outer tag, of two.
+/// Suffix of an element that adds the outer of two tags.
 const OUTER_ENCAP: &str = "/outer_vlan";
 
 /// A way of packets of VLANs, by the element that `rewrite` has added for it.
@@ -53,7 +52,7 @@ const OUTER_ENCAP: &str = "/outer_vlan";
 pub enum Way<'a> {
     /// From this port: each VLAN has an output, from 1 on, in the order of the configuration.
     In(&'a str),
-    /// By the port of this element.
+    /// Sent by the port of this element.
     Out(&'a str),
 }
 
@@ -62,7 +61,7 @@ pub fn outer_of(sender: &str) -> String {
     format!("{sender}{OUTER_ENCAP}")
 }
 
-/// The way that an element of this class and name is; none of an element that somebody has written.
+/// Way that an element of this class and name implements; `None` for an element in the user's text.
 pub fn way<'a>(class: &str, name: &'a str) -> Option<Way<'a>> {
     match class {
         "VLANSplit" => name.strip_suffix(SPLIT).map(Way::In),
@@ -86,7 +85,7 @@ pub fn encap_tag(config: &str) -> Option<Tag> {
     format!("{prefix}{tag}").parse().ok()
 }
 
-/// Has a VLANEncap make tags of 802.1ad.
+/// Argument that makes a VLANEncap write tags of 802.1ad.
 const SERVICE: &str = "ETHERTYPE 0x88a8";
 
 /// Port and VLAN of a sub-interface's name.
@@ -95,7 +94,7 @@ fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, Tag)> {
     ports.probe(device).is_err().then(|| (port.to_owned(), tag))
 }
 
-/// Tags of the frames that a name stands for.
+/// Number of tags of a name's frames.
 fn tags(device: &str, ports: &dyn PortDirectory) -> usize {
     match parse(device, ports) {
         Some((port, _)) => 1 + tags(&port, ports),

@@ -9,11 +9,11 @@ const BUFFER: usize = 64 * 1024;
 
 /// An open file to read.
 pub(super) struct Input {
-    /// Its name, for messages.
+    /// Name for messages.
     pub(super) name: String,
-    /// Its contents, uncompressed.
+    /// Content, uncompressed.
     pub(super) reader: Box<dyn BufRead + Send>,
-    /// Its length in bytes, if that is known and no compression hides it.
+    /// Length in bytes, if it is known and not hidden by compression.
     pub(super) size: Option<u64>,
 }
 
@@ -144,7 +144,7 @@ impl Output {
         }
     }
 
-    /// Hands what is buffered to the operating system.
+    /// Passes buffered data to the operating system.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Output::Standard => io::stdout().flush(),

@@ -74,7 +74,7 @@ pub(super) struct FromIpSummaryDump {
     /// `None` when it has ended.
     dump: Option<Dump>,
     record: Record,
-    /// Packets that the record still stands for.
+    /// Number of packets that remain of the record.
     left: u32,
     /// The number of the next one of these.
     next: u32,
@@ -168,7 +168,7 @@ impl FromIpSummaryDump {
         }
     }
 
-    /// One of several packets of a line stands for itself, at a time between the first and the last.
+    /// Numbers a packet of a line with several: it counts for itself, at a time between the first and the last.
     fn number(&self, packet: &mut Packet) {
         let cold = packet.cold_mut();
         cold.set_extra_packets(0);

@@ -6,7 +6,7 @@ use engine::packet::Packet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Encap(u16);
 
-/// Names, and the numbers that files use; the first of a name is what is written.
+/// Names with the numbers in files; the first number of a name is the one that is written.
 const NAMES: &[(&str, u16)] = &[
     ("ETHER", 1),
     ("IP", 101),
@@ -35,7 +35,7 @@ impl Encap {
         Encap(link)
     }
 
-    /// By name.
+    /// Link type of a name.
     pub(super) fn find(name: &str) -> Option<Encap> {
         let row = NAMES.iter().find(|row| row.0 == name)?;
         Some(Encap(row.1))

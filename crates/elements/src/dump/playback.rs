@@ -9,7 +9,7 @@ pub(super) enum Next {
     Packet(Packet),
     /// A packet, later: the timer is set.
     Later,
-    /// No buffer for a packet now.
+    /// No buffer is available now.
     NoBuffer,
     End,
 }
@@ -87,7 +87,7 @@ pub(super) trait Plays: Element {
     /// Brings the next packet.
     fn next(&mut self, cx: &mut Cx) -> Next;
 
-    /// There are no more packets, for now or for good.
+    /// Handles the end of the packets, for now or for good.
     fn end(&mut self, cx: &mut Cx) -> Did;
 
     /// True if all packets of the file have left.

@@ -24,7 +24,7 @@ impl Sink {
         }
     }
 
-    /// Writes what was formatted, and empties `bytes`; `through`: not only to memory.
+    /// Writes formatted text, and empties `bytes`; with `through`, past the buffer.
     pub(super) fn write(&mut self, bytes: &mut Vec<u8>, through: bool) {
         if let Some(output) = &mut self.output {
             let written = output.write(bytes);
@@ -64,7 +64,7 @@ pub(super) fn process(e: &mut impl Writes, batch: &mut Batch, cx: &mut Cx) {
     }
 }
 
-/// Asks for packets, where nobody asks for them here.
+/// Task that pulls packets, if the element pulls.
 pub(super) fn task(e: &mut impl Writes, cx: &mut Cx) -> Did {
     if !e.sink().pulls {
         return Did::Sleep;
@@ -76,7 +76,7 @@ pub(super) fn task(e: &mut impl Writes, cx: &mut Cx) -> Did {
     if n > 0 { Did::Work } else { cx.rest(0) }
 }
 
-/// Hands what is buffered to the system.
+/// Handler that passes buffered data to the system.
 pub(super) const fn flush<E: Writes>() -> Handler<E> {
     Handler::set(
         "flush",

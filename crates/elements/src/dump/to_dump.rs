@@ -81,7 +81,7 @@ impl ToDump {
         }
     }
 
-    /// Hands what was formatted to the file.
+    /// Passes formatted data to the file.
     fn hand_over(&mut self) {
         if let Some(writer) = &mut self.writer {
             self.sink.write(writer.get_mut(), self.config.unbuffered);

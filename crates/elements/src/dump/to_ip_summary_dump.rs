@@ -53,7 +53,7 @@ pub(super) struct Config {
     verbose: bool,
     banner: String,
     binary: bool,
-    /// True if packets have so many lines as they stand for; not if these tell the count.
+    /// True if a packet gets one line for each packet that it stands for; false if lines have a count.
     multipacket: bool,
     bad_packets: bool,
     careful_trunc: bool,

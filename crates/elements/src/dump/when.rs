@@ -70,16 +70,16 @@ pub(crate) fn parse<T: FromArg>(value: &str) -> Result<T, String> {
     arguments::units::parse(value)
 }
 
-/// One end of a window.
+/// An end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
     Open,
     At(i64),
-    /// So long after the first packet's time.
+    /// This long after the first packet's time.
     AfterFirst(i64),
-    /// So long after the start of the router.
+    /// This long after the start of the router.
     AfterStart(i64),
-    /// So long after the start of the window.
+    /// This long after the start of the window.
     Interval(i64),
 }
 
@@ -155,7 +155,7 @@ impl Window {
         }
     }
 
-    /// Fixes what is relative to the router's start.
+    /// Fixes bounds that are relative to the router's start.
     pub(crate) fn begin(&mut self, now: i64) {
         for edge in [&mut self.start, &mut self.end] {
             if let Edge::AfterStart(span) = *edge {

@@ -24,7 +24,7 @@ pub(super) struct EnsureEther {
     header: [u8; ether::LEN],
 }
 
-/// True if a header is that of an IP packet.
+/// True if the header's packet is IP.
 fn is_ip(header: &[u8]) -> bool {
     let ethertype = header.get(12..14);
     ethertype == Some(&ether::IPV4.to_be_bytes()) || ethertype == Some(&ether::IPV6.to_be_bytes())

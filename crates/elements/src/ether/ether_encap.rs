@@ -30,7 +30,7 @@ pub(crate) struct Fields {
 
 pub(crate) struct EtherEncap {
     fields: Fields,
-    /// The same as they stand before packets.
+    /// The same header, as its bytes before packets.
     header: [u8; ether::LEN],
 }
 

@@ -53,6 +53,6 @@ pub const CLASSES: &[Class] = &[
 mod tests {
     /// A frame of VLAN 7 with priority 1.
     pub(super) const TAGGED: &[u8] = b"ddddddssssss\x81\0\x20\x07\x08\0rest";
-    /// The same without its tag.
+    /// The same frame without its tag.
     pub(super) const PLAIN: &[u8] = b"ddddddssssss\x08\0rest";
 }

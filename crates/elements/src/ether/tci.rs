@@ -10,7 +10,7 @@ use wire::vlan;
 pub(super) enum Tci {
     /// The VLAN_TCI annotation.
     Anno,
-    /// The same for all packets.
+    /// A fixed tag.
     Fixed(u16),
 }
 
@@ -24,7 +24,7 @@ impl Tci {
         }
     }
 
-    /// A part of a fixed tag as a handler's text: what is left of `mask`, shifted.
+    /// A part of a fixed tag as text: the bits of `mask`, shifted.
     pub(super) fn part(self, mask: u16, shift: u16) -> Result<String, String> {
         Ok(match self {
             Tci::Anno => self.show(),

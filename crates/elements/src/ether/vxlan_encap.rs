@@ -70,7 +70,7 @@ impl Element for VxlanEncap {
     }
 }
 
-/// Of the inner packet's flow; of the Ethernet header, if it holds no IP packet.
+/// Hash of the inner packet's flow or, without an IP packet, of the Ethernet header.
 fn flow_hash(frame: &[u8]) -> u32 {
     let flow = tunnel::ip_of_ether(frame).and_then(FlowKey::of_ip_or_quoted);
     flow.map_or_else(

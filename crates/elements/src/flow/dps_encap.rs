@@ -47,7 +47,7 @@ pub(super) struct Config {
 
 pub(super) struct DpsEncap {
     config: Config,
-    /// By how much the link may miss a deadline.
+    /// Nanoseconds by which the link may miss a deadline.
     error: u64,
     late: u64,
 }

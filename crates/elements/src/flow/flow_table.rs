@@ -81,8 +81,8 @@ struct Refused {
 
 pub(super) struct Config {
     shape: Shape,
-    /// Made when somebody asks: a configuration that is only looked at, or that a running one's flows move to, needs
-    /// none.
+    /// Records, made on first use: a configuration that is only checked, or that takes over a running one's flows,
+    /// needs none.
     records: OnceLock<Arc<Records>>,
     link: Option<Link>,
     /// Part of each link that is not for flows of this table, in bytes a second.
@@ -236,7 +236,7 @@ impl Config {
         }
     }
 
-    /// Takes back what was set up, the last one first.
+    /// Undoes set-ups, the last one first.
     fn undo(&self, writer: &mut Writer, done: Vec<(u32, Option<Known>)>) {
         for (number, before) in done.into_iter().rev() {
             if let Some(flow) = writer.known.get(&number) {

@@ -81,8 +81,8 @@ impl Record {
         Ruling::Guaranteed(port, deadline, self.hop.load(Relaxed) as u32)
     }
 
-    /// Says what is promised. What has come already counts on, and a packet that comes meanwhile is ruled by a part of
-    /// either setting.
+    /// Sets the guarantee. Earlier packets keep counting, and a concurrent packet may be judged by a part of either
+    /// setting.
     fn set(&self, wish: &Wish, grant: Option<Grant>) {
         self.port.store(wish.port.into(), Relaxed);
         let (mut reserved, mut rate, mut depth, mut hop) = (0, 0, 0, 0);
@@ -98,7 +98,7 @@ impl Record {
         self.hop.store(hop, Relaxed);
     }
 
-    /// Makes it that of another flow.
+    /// Prepares the record for another flow.
     fn prepare(&self, flow: &Known) {
         self.set(&flow.wish, flow.grant);
         self.finish.reset();
@@ -121,7 +121,7 @@ pub(super) struct Known {
 
 /// Index of records.
 enum Index {
-    /// By tag: a record's number and 1.
+    /// By tag: number of a record, plus 1.
     Tags(Box<[AtomicU32]>),
     Keys(Arc<Exact>),
 }
@@ -129,7 +129,7 @@ enum Index {
 /// The writer's half.
 pub(super) struct Writer {
     keys: Option<ExactWriter>,
-    /// By number of the record.
+    /// Flows by number of the record.
     pub(super) known: BTreeMap<u32, Known>,
     free: Vec<u32>,
     /// The first record that was never used.
@@ -151,7 +151,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Some may wait for workers to have let go of them.
+    /// Number of records: some wait until workers have released them.
     fn records(&self) -> usize {
         self.capacity + self.capacity / 8 + 64
     }
@@ -160,7 +160,7 @@ impl Shape {
 /// Why there is no place for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
-    /// There are as many flows as there may be.
+    /// The table has as many flows as it may have.
     Full,
     /// Its bucket holds as many flows as it may.
     Bucket,
@@ -363,7 +363,7 @@ impl Records {
 }
 
 impl Writer {
-    /// Waits, on control, until workers have let go of a record, if none is free of `records`.
+    /// Waits, on the control thread, until workers have released a record, if none of `records` is free.
     fn wait_for_room(&mut self, records: usize) {
         let begun = Instant::now();
         while self.free.is_empty() && self.fresh as usize == records && !self.limbo.is_empty() {

@@ -9,7 +9,7 @@ use tables::guarantee::Wanted;
 pub(super) struct Wish {
     /// The output of its packets.
     pub(super) port: u8,
-    /// Its bucket and what it wants, if it wants a guarantee.
+    /// Bucket and other parameters of a guarantee, if one is wanted.
     pub(super) wanted: Option<Wanted>,
     /// Lifetime of the flow.
     pub(super) lease: Option<Duration>,

@@ -73,7 +73,7 @@ const NO_ROOM: u8 = 8;
 
 /// Precedence 6, internetwork control.
 const PRECEDENCE: u8 = 0xc0;
-/// The bits of the type of service that are taken over; those of ECN are not.
+/// Bits of the type of service that are copied; those of ECN are not.
 const TOS: u8 = 0x1c;
 /// Free bytes before a message, for the link-layer headers to come.
 const HEADROOM: usize = 64;
@@ -257,8 +257,8 @@ impl Config {
         }
     }
 
-    /// Quotes the labels before the IP header, behind what is quoted of the packet; the second word of the message's
-    /// header, which then says how long that is.
+    /// Quotes the labels before the IP header, behind the quoted part of the packet. Returns the second word of the
+    /// message's header with the length of that part.
     fn quote_labels(&self, packet: &mut Packet, room: usize) -> Option<u32> {
         let labels = packet.network_offset();
         let (extension, len) = mpls::extension(&packet.data()[..labels]);

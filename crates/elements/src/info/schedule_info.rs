@@ -47,7 +47,7 @@ impl Shares {
         Shares(all)
     }
 
-    /// The share of an element, if one is said: what is said outside counts before what is said within.
+    /// Share of an element, if declared: outer declarations take precedence over inner ones.
     fn of(&self, element: &str) -> Option<f64> {
         let mut share = None;
         let mut begun = 0;

@@ -17,7 +17,7 @@ pub(crate) const BAD_CHECKSUM: u8 = 2;
 pub(crate) trait Upper: Sized + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
-    /// Its number in IPv4 headers.
+    /// Protocol number in IPv4 headers.
     const PROTOCOL: u8;
     /// Names of the three faults: for drops, and in Click's words.
     const DROPS: &'static [&'static str];

@@ -27,7 +27,7 @@ pub(crate) struct DecIPTTL {
 }
 
 impl DecIPTTL {
-    /// One that leaves no packet alone.
+    /// An element that handles all packets.
     pub(super) const ALL: DecIPTTL = DecIPTTL {
         active: true,
         multicast: true,

@@ -10,9 +10,9 @@ use wire::{Ipv4, ipv4};
 /// Destination of packets with a new header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// All to one address.
+    /// To one address.
     Fixed(Ipv4Addr),
-    /// Each where its destination annotation says.
+    /// To each packet's destination annotation.
     Anno,
 }
 
@@ -100,7 +100,7 @@ impl Header {
 /// Identifications, from a start of its own on each worker, so that they meet as late as may be.
 pub(crate) struct Idents {
     next: u16,
-    /// Their order; `None`: they count up.
+    /// Order of identifications; `None`: they count up.
     order: Option<Arc<Order>>,
 }
 
@@ -127,9 +127,9 @@ impl Idents {
     }
 }
 
-/// An order of all identifications that nobody outside can guess, as whoever can puts fragments of his own between
-/// those of others (RFC 7739). Each encapsulator has one of its own, which its copies share. It is a Feistel network of
-/// four rounds: each number occurs once, and what a round does to a byte is drawn at random.
+/// A secret order of all identifications. With a predictable order, an attacker could insert fragments between those of
+/// others (RFC 7739). Each encapsulator has one, shared by its copies. It is a Feistel network of four rounds: each
+/// number occurs once, and the function of a round on a byte is drawn at random.
 #[derive(Default)]
 pub(crate) struct Order(OnceLock<Box<[[u8; 256]; 4]>>);
 

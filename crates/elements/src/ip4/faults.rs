@@ -42,7 +42,7 @@ pub(crate) fn verbose(args: &mut Args) -> bool {
 }
 
 impl<const N: usize> Faults<N> {
-    /// No faults so far. Click's driver reports the first bad packet of each element, too.
+    /// No faults so far. With Click's driver, the first bad packet of each element is reported, too.
     pub(crate) fn new(verbose: bool, wording: &'static Wording<N>, init: &Init) -> Faults<N> {
         Faults {
             name: init.name.to_owned(),
@@ -101,7 +101,7 @@ impl<const N: usize> Faults<N> {
             .collect()
     }
 
-    /// Hot swap: goes on with the old counts.
+    /// Continues the old counts after a hot swap.
     pub(crate) fn take(&mut self, old: Faults<N>) {
         self.counts = old.counts;
     }

@@ -121,7 +121,7 @@ impl Fuse for IPGWOptions {
 }
 
 impl IPGWOptions {
-    /// One that knows no address but that of the interface.
+    /// An element that knows only the address of the interface.
     pub(super) fn of(me: Ipv4Addr) -> IPGWOptions {
         let config = Config {
             me,

@@ -53,7 +53,7 @@ pub(super) struct Config {
 pub(super) struct IPReassembler {
     config: Arc<Config>,
     timeout: Duration,
-    /// True if bytes of packets count against `HIMEM`, in place of those of their buffers.
+    /// True if `HIMEM` counts the bytes of packets instead of those of their buffers.
     as_click: bool,
     table: Table,
     reassembled: u64,

@@ -93,9 +93,8 @@ pub(crate) struct Reversed {
 }
 
 impl Reversed {
-    /// The way back to the source of a packet with this header, if it has a source route of which
-    /// something was travelled. `own` is the offset of the address that this router itself has
-    /// recorded, or 0.
+    /// Route back to the source of a packet with this header, if part of its source route was travelled. `own` is the
+    /// offset of the address that this router itself has recorded, or 0.
     pub(crate) fn of(header: &[u8], own: usize) -> Option<Reversed> {
         let mut found = Options::new(header).map_while(Result::ok);
         let (item, route) = found.find_map(|item| match item.option {

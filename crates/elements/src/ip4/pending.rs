@@ -53,7 +53,7 @@ pub(super) enum Added {
 }
 
 struct Pending {
-    /// By offset, without overlap.
+    /// Fragments by offset, without overlap.
     fragments: Vec<Fragment>,
     /// Payload bytes here.
     have: usize,
@@ -179,7 +179,7 @@ impl Table {
 }
 
 impl Pending {
-    /// Cuts off what is here already at either end of a fragment; false if nothing is left.
+    /// Cuts off known bytes at either end of a fragment; returns false if nothing is left.
     fn cut(&self, fragment: &mut Fragment) -> bool {
         for known in &self.fragments {
             if known.offset <= fragment.offset && fragment.offset < known.end() {

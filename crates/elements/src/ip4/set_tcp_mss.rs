@@ -125,7 +125,7 @@ mod tests {
     const SYN: u8 = 2;
     const ACK: u8 = 16;
 
-    /// An MSS behind options of so many bytes.
+    /// Options with an MSS after `before` bytes.
     fn options(before: usize, mss: u16) -> Vec<u8> {
         let mut options = vec![1; before];
         options.extend([2, 4]);

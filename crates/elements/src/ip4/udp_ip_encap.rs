@@ -28,7 +28,7 @@ use arguments::units::FromArg;
 use wire::{Udp, proto, udp};
 
 const NO_ROOM: u8 = 0;
-/// First of the ports that nobody is given (RFC 6335, 6), and bits that tell them apart.
+/// First of the dynamic ports (RFC 6335, 6), whose other bits vary.
 const DYNAMIC: u16 = 0xc000;
 const DYNAMIC_MASK: u16 = 0x3fff;
 
@@ -37,7 +37,7 @@ type UdpPort = Port<{ proto::UDP }>;
 /// Source port of packets.
 #[derive(Clone, Copy)]
 enum SourcePort {
-    /// All from one port.
+    /// One port for all.
     Fixed(u16),
     /// One port for each flow.
     Flow,

@@ -18,19 +18,19 @@ pub(super) fn header(packet: &Packet) -> Option<Ipv6<&[u8; ipv6::LEN]>> {
     packet.network().first_chunk().map(Ipv6::new_unchecked)
 }
 
-/// One header of the chain.
+/// A header of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Its number.
+    /// Protocol number.
     pub(super) protocol: u8,
-    /// Its offset from the IPv6 header.
+    /// Offset from the IPv6 header.
     pub(super) at: usize,
     /// Offset of the byte that announces it.
     pub(super) named_at: usize,
 }
 
-/// Headers behind the IPv6 header, up to and including the upper layer's; ends early where the
-/// packet does. Run [`ext::walk`] first: it says what is wrong, and bounds the number.
+/// Headers after the IPv6 header, up to and including the upper layer's; ends early where the packet does. Run
+/// [`ext::walk`] first: it finds mistakes, and bounds the number.
 pub(super) fn links(packet: &[u8]) -> impl Iterator<Item = Link> {
     let mut next = packet.get(6).map(|&protocol| Link {
         protocol,
@@ -77,7 +77,7 @@ pub(super) fn sent_to_many(packet: &Packet) -> bool {
             .is_some_and(|mac| mac.first().is_some_and(|&b| b & 1 != 0))
 }
 
-/// Of a router's addresses, the one to speak to `peer` with: of the peer's scope if there is one.
+/// A router's address for speaking to `peer`: of the peer's scope if there is one.
 pub(super) fn source_for(addresses: &[Ipv6Addr], peer: Ipv6Addr) -> Option<Ipv6Addr> {
     let local = |a: Ipv6Addr| wire::addr::is_link_local6(a);
     let same = addresses.iter().find(|&&a| local(a) == local(peer));

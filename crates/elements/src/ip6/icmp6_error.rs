@@ -183,8 +183,8 @@ impl ICMP6Error {
     }
 }
 
-/// Quotes the labels before the IP header, behind what is quoted of the packet of `len` bytes; the second word of the
-/// message's header, which then says how long that is.
+/// Quotes the labels before the IP header, behind the quoted part of the packet of `len` bytes. Returns the second word
+/// of the message's header with the length of that part.
 fn quote_labels(packet: &mut Packet, len: usize) -> Option<u32> {
     let labels = packet.network_offset();
     let (extension, more) = mpls::extension(packet.data().get(..labels)?);

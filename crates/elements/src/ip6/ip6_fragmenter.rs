@@ -32,7 +32,7 @@ pub(super) struct IP6Fragmenter {
     made: u64,
 }
 
-/// One fragment of a packet: the bytes `piece` of what follows the repeated headers.
+/// A fragment of a packet: the bytes `piece` after the repeated headers.
 fn fragment(
     packet: &Packet,
     whole: &[u8],

@@ -52,7 +52,7 @@ const LEARNED: usize = 3;
 const BAD_MESSAGE: usize = 4;
 const NO_HEADROOM: u8 = 5;
 const NO_ADDRESS: u8 = 6;
-/// Not a port: the packet waits.
+/// Pseudo-verdict: the packet waits.
 const WAIT: Verdict = Verdict::out(254);
 
 type Key6 = [u8; 16];
@@ -147,7 +147,7 @@ impl Face {
         }
     }
 
-    /// Sends a solicitation: to all that may have the address, or to the one that had it.
+    /// Sends a solicitation: to all that may have the address, or to its last known owner.
     fn ask(self, target: Ipv6Addr, known: Option<EtherAddr>, counts: &mut Counts, cx: &mut Cx) {
         let group = addr::solicited_node(target);
         let (ether, ip) = match known {

@@ -47,9 +47,9 @@ const MERGED: usize = 6;
 const EVICTED: usize = 7;
 const NO_BUFFER: usize = 8;
 const ECN: usize = 9;
-/// One in so many unfinished packets may have a large buffer.
+/// Number of unfinished packets of which one may have a large buffer.
 const LARGE_SHARE: usize = 8;
-/// Not a port: the packet is a fragment.
+/// Pseudo-verdict: the packet is a fragment.
 const TAKE: Verdict = Verdict::out(254);
 
 pub(super) struct Config {
@@ -258,7 +258,7 @@ impl IP6Reassembler {
         self.spare.push(body.into_map());
     }
 
-    /// Forgets what is there of a packet, and drops what will come.
+    /// Discards the known part of a packet, and drops its later fragments.
     fn forbid(&mut self, at: usize, cx: &mut Cx) {
         let datagram = &mut self.unfinished[at];
         if let Some((packet, _)) = datagram.first.take() {

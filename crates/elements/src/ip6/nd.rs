@@ -25,7 +25,7 @@ pub(super) fn packet(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> Option<Pac
     Some(packet)
 }
 
-/// The same in an Ethernet frame.
+/// The message in an Ethernet frame.
 pub(super) fn frame(
     link: (EtherAddr, EtherAddr),
     src: Ipv6Addr,

@@ -49,7 +49,7 @@ impl Piece {
         self.offset + self.len
     }
 
-    /// Its bytes in the packet.
+    /// Bytes of the piece in the packet.
     fn bytes<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         packet.get(self.at + ext::FRAGMENT_LEN..).unwrap_or(&[])
     }
@@ -98,9 +98,9 @@ fn has_all_headers(packet: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     New,
-    /// The same piece has come before.
+    /// The same piece came before.
     Duplicate,
-    /// Some of its bytes are there already, or it lies behind the end; or it has no place here.
+    /// Some of its bytes came before, or it lies behind the end, or it has no place here.
     Overlap,
 }
 
@@ -231,7 +231,7 @@ impl Body {
         Added::New
     }
 
-    /// Its length, once the last piece has come.
+    /// Length of the body, once the last piece has come.
     pub(super) fn len(&self) -> Option<usize> {
         self.len
     }

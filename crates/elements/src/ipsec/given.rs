@@ -9,13 +9,13 @@ use esp::{Direction, Keys, Sa, Spec};
 pub struct Given {
     pub(super) sas: Vec<(Spec, Keys)>,
     pub(super) policies: Vec<Policy>,
-    /// Some of them seal by numbers that count up from the clock.
+    /// True if some of them seal by numbers that count up from the clock.
     pub(super) counts: bool,
     made: Vec<Sa>,
 }
 
 impl Given {
-    /// Adds a line in words. The error says what is wrong with it, or with it beside the others; it shows no key.
+    /// Adds a line in words. The error describes the mistake in the line, or beside the others; it shows no key.
     pub fn add(&mut self, words: &[String]) -> Result<(), String> {
         let (spec, keys) = match syntax::parse(words)? {
             Line::Policy(policy) => {

@@ -75,9 +75,9 @@ const ALIVE: &[u8] = &[0xff];
 pub(super) struct IPsecDecap {
     database: Arc<Database>,
     ciphers: Ciphers,
-    /// Of the packets of a batch.
+    /// Verdicts for the packets of a batch.
     verdicts: Vec<Verdict>,
-    /// Of a batch, those that are opened.
+    /// Packets of a batch that are being opened.
     opening: Vec<Opening>,
 }
 
@@ -187,11 +187,11 @@ impl Element for IPsecDecap {
 
 /// State of a packet while it is opened.
 struct Opening {
-    /// Its place in the batch.
+    /// Index in the batch.
     at: usize,
     before: Before,
     moved: Option<Moved>,
-    /// Of its association.
+    /// Identifier of its association.
     reqid: u32,
     is_tunnel: bool,
     inner: Result<Opened, Fault>,
@@ -208,7 +208,7 @@ struct Moved {
 struct Before {
     /// Their length.
     len: usize,
-    /// Without those of UDP.
+    /// Length without UDP's header.
     ip_len: usize,
     /// Offset of the IP headers' field for the next protocol.
     next_at: usize,
@@ -350,7 +350,7 @@ fn admit<'p>(
     Ok(moved)
 }
 
-/// An opened packet leaves what was around it, if a policy lets it.
+/// Removes the outer headers of an opened packet, if a policy lets it pass.
 #[inline]
 fn leave(
     tables: &Tables,

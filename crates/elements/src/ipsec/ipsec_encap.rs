@@ -75,7 +75,7 @@ const LONG6: u8 = 5;
 pub(super) struct IPsecEncap {
     database: Arc<Database>,
     ciphers: Ciphers,
-    /// Of the packets of a batch.
+    /// Verdicts for the packets of a batch.
     verdicts: Vec<Verdict>,
     /// Places in the batch of those that go in UDP.
     in_udp: Vec<Range<usize>>,

@@ -143,7 +143,7 @@ fn told(packet: &[u8]) -> Option<(&[u8], usize)> {
     (mtu > 0).then_some((quoted, mtu))
 }
 
-/// The association that has sealed a packet, of which the first bytes are there.
+/// Association that has sealed a packet, by the packet's first bytes.
 fn outbound<'t>(tables: &'t Tables, sealed: &[u8]) -> Option<&'t Arc<Sa>> {
     let flow = FlowKey::of_ip(sealed)?;
     let header = match sealed.first()? >> 4 {

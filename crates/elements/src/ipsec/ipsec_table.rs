@@ -142,8 +142,7 @@ impl Config {
     }
 }
 
-/// Nanoseconds since the Unix epoch. Whoever sets the machine's clock back does not set this one back: vectors count
-/// from it.
+/// Nanoseconds since the Unix epoch. This clock is not set back with the machine's: vectors count from it.
 fn wall() -> u64 {
     let clock = Clock::real();
     clock.wall(clock.now())

@@ -12,7 +12,7 @@ use std::path::Path;
 const MOST: u64 = 4096;
 
 /// Reads the keys of a suite: lines of hexadecimal digits, first the cipher's key, then the code's, as far as the suite
-/// has them. No message shows what is in the file.
+/// has them. Messages show nothing of the file's content.
 pub(super) fn read(path: &Path, suite: Suite) -> Result<Keys, String> {
     let name = path.display();
     let cannot = |e: std::io::Error| format!("cannot read the key file `{name}`: {e}");

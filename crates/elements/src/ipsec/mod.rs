@@ -44,7 +44,7 @@ impl Default for KernelTable {
 }
 
 impl KernelTable {
-    /// True if a configuration has asked for it: else nobody need follow the kernel.
+    /// True if a configuration uses it; otherwise the kernel need not be followed.
     pub fn in_use(&self) -> bool {
         self.used.load(Ordering::Acquire)
     }
@@ -95,8 +95,8 @@ impl Table {
 /// Packets for which associations are looked up before the first of them is sealed or opened.
 const TOGETHER: usize = 64;
 
-/// Looks associations up for packets of a burst. No look-up waits for what another one needs: where each packet has an
-/// association of its own, of some thousands, the processor fetches those of several packets at once.
+/// Looks up associations for the packets of a burst. No look-up waits for another one: if packets have different
+/// associations among thousands, the processor fetches several at once.
 #[derive(Default)]
 struct Ahead<'t> {
     /// The last one, and the number by which it was found.
@@ -118,7 +118,7 @@ impl<'t> Ahead<'t> {
         Some(sa)
     }
 
-    /// All have been found: their keys are needed next.
+    /// Ends the look-ups, and prefetches the keys of all associations.
     #[inline]
     fn end<'s>(self, all: impl Iterator<Item = &'s Sa>) {
         if self.others > 1 {

@@ -65,7 +65,7 @@ pub(super) fn key(word: &[u8]) -> Option<Vec<u8>> {
     bytes.filter(|_| pairs.1.is_empty())
 }
 
-/// A word in a message. What looks like a key is not said: somebody may have mistaken its place.
+/// A word for a message. A word that looks like a key is not shown, as a user may have mistaken its place.
 fn quoted(word: &str) -> String {
     let digits = word.strip_prefix("0x").unwrap_or(word);
     match digits.len() > 15 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -20,7 +20,7 @@ pub struct Ask {
     pub address: IpAddr,
 }
 
-/// The way of questions. Workers never wait on it. Where nobody follows a kernel there is none.
+/// Channel for questions, on which workers never wait. It is unset if no kernel is followed.
 #[derive(Default)]
 pub(super) struct Asks {
     way: OnceLock<Way>,

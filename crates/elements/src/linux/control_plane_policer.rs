@@ -107,7 +107,7 @@ impl FromArg for Allowance {
 /// Result of an allowance.
 struct Setting {
     allowance: Allowance,
-    /// The whole of the class, and what anybody may take of it.
+    /// Rate of the whole class, and the maximum of each source.
     all: Rate,
     anybody: Rate,
     /// Rate of each source in the rest.
@@ -216,7 +216,7 @@ impl ControlPlanePolicer {
     }
 }
 
-/// A source's place, which nobody without the seed can choose.
+/// Slot of a source, which cannot be chosen without the seed.
 fn mix(source: u64, seed: u64) -> usize {
     let once = |word: u64, by: u64| {
         let product = u128::from(word) * u128::from(by | 1);

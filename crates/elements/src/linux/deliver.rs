@@ -12,10 +12,10 @@ const UNREACHABLE: u8 = 1;
 const FULL: usize = 2;
 const DOWN: usize = 3;
 const NO_HEADROOM: u8 = 4;
-/// Only of packets below labels.
+/// Drop reason of packets below labels.
 const TOO_LONG: u8 = 5;
 const NOT_IP: u8 = 6;
-/// Their names.
+/// Names of the drop reasons.
 pub(super) const DROPS: [&str; 7] = [
     "no_address",
     "unreachable",
@@ -27,7 +27,7 @@ pub(super) const DROPS: [&str; 7] = [
 ];
 
 const OUT_UNREACHABLE: u8 = 1;
-/// Not a port: the packet waits.
+/// Pseudo-verdict: the packet waits.
 const WAIT: Verdict = Verdict::out(254);
 
 /// Differences between the classes.
@@ -40,7 +40,7 @@ pub(crate) trait Family: 'static {
     const PACKET: Facts;
     /// The packets' Ethernet type.
     const ETHERTYPE: u16;
-    /// True if packets begin with labels, or with what was below the last of them.
+    /// True if packets begin with labels, or with the packet below the last of them.
     const IS_LABELLED: bool = false;
 
     /// The next hop, in the form of an IPv6 address; as a number, which is compared at once.
@@ -124,7 +124,7 @@ fn encapsulate<F: Family>(packet: &mut Packet, sender: &Sender) -> Verdict {
     Verdict::ON
 }
 
-/// The Ethernet type of a packet that begins with labels, or is what was below them.
+/// Ethernet type of a packet that begins with labels, or that was below them.
 fn labelled_type(packet: &Packet, mtu: usize) -> Result<u16, u8> {
     if packet.len() > mtu {
         return Err(TOO_LONG);

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tables::neighbours::{Refused, State, Timing};
 use wire::EtherAddr;
 
-/// Neighbours that an interface's table has room for, of both families. The kernel's own bounds
-/// (`net.ipv4.neigh.default.gc_thresh3`) are 1024 unless somebody raises them.
+/// Maximum number of neighbours of an interface, of both families. The kernel's own bound
+/// (`net.ipv4.neigh.default.gc_thresh3`) is 1024 by default.
 const NEIGHBOURS_MAX: usize = 32_768;
 /// Set in the word of the state while the interface is up; the address is below.
 const UP: u64 = 1 << 63;
@@ -37,8 +37,8 @@ const BOUNDS: Bounds = Bounds {
     },
 };
 
-/// Neighbours of both families lie in one table: those of IPv4 by their mapped addresses (RFC 4291,
-/// 2.5.5.2). So packets of one family can have a next hop of the other.
+/// Key of neighbours of both families in one table: IPv4 addresses are mapped (RFC 4291, 2.5.5.2). So packets of one
+/// family can have a next hop of the other.
 pub(super) type Key = [u8; 16];
 
 /// The kernel's state of a neighbour.
@@ -112,8 +112,7 @@ impl Interface {
         &self.name
     }
 
-    /// The kernel's name of it: the configuration's, unless
-    /// [somebody has changed it](super::Kernel::renamed).
+    /// Name in the kernel: the configuration's, unless [it was changed](super::Kernel::renamed).
     pub fn known_as(&self) -> String {
         lock(&self.known_as).clone()
     }
@@ -149,8 +148,8 @@ impl Interface {
         self.state.store(up | EtherAddr(mac).to_u64(), Relaxed);
     }
 
-    /// Further Ethernet addresses that the kernel receives for on it, such as VRRP's: those of interfaces upon it. True
-    /// if they are others than before.
+    /// Sets further Ethernet addresses for which the kernel receives on it, such as VRRP's: those of interfaces upon
+    /// it. Returns true if they have changed.
     pub fn set_others(&self, mut macs: Vec<EtherAddr>) -> bool {
         macs.sort_unstable();
         macs.dedup();
@@ -191,7 +190,7 @@ impl Interface {
         self.state.load(Relaxed) & UP != 0
     }
 
-    /// Its Ethernet address; none while it is down.
+    /// Ethernet address; `None` while it is down.
     #[inline]
     pub fn mac(&self) -> Option<EtherAddr> {
         let state = self.state.load(Relaxed);

@@ -64,7 +64,7 @@ impl Kernel {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if some element has asked for anything of this: else nobody need follow the kernel.
+    /// True if an element uses it; otherwise the kernel need not be followed.
     pub fn in_use(&self) -> bool {
         self.used.load(Ordering::Acquire)
     }

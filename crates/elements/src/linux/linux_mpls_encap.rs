@@ -57,7 +57,7 @@ pub(crate) struct LinuxMPLSEncap {
     routes: (Arc<Routes<4>>, Arc<Routes<16>>),
     bulk: (Bulk<V4, 4>, Bulk<V6, 16>),
     labels: Imposer,
-    /// Of the packets of a batch.
+    /// Verdicts for the packets of a batch.
     verdicts: Vec<Verdict>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct LinuxMPLSEncap {
 struct Imposer {
     mode: Mode,
     ttl: u8,
-    /// By interfaces' numbers.
+    /// Ways by interfaces' numbers.
     ways: Box<[Option<Way>]>,
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Config {
     switch: Switch,
     interfaces: Vec<Arc<Interface>>,
     routes: Arc<LabelRoutes>,
-    /// For the names of all interfaces.
+    /// Source of all interfaces' names.
     kernel: Arc<Kernel>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Config<const N: usize> {
     /// None if there was no memory for it; then nothing of the plan is built.
     routes: Option<Arc<Routes<N>>>,
     interfaces: Vec<Arc<Interface>>,
-    /// For the names of all interfaces.
+    /// Source of all interfaces' names.
     kernel: Arc<Kernel>,
     /// Secret, and other than the next router's: else one polarises the flows of the other.
     seed: u32,
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Sets a route by what is its only next hop, or several.
+    /// Sets a route with these next hops.
     fn route(kernel: &Kernel, prefix: ([u8; 4], u8), hops: &[Member]) {
         let routes = kernel.routes4().expect("memory");
         let group = routes.add_group(hops).expect("an id");

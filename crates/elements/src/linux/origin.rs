@@ -48,7 +48,7 @@ pub(super) enum Class {
     Other,
 }
 
-/// Their names.
+/// Names of the classes.
 pub(super) const NAMES: [&str; 12] = [
     "arp_request",
     "arp_reply",
@@ -113,7 +113,7 @@ fn behind_extensions(packet: &[u8]) -> (u8, Option<&[u8]>) {
     (next, rest)
 }
 
-/// By protocol, and what it carries if that is there.
+/// Class of a payload by its protocol, and by its content if present.
 fn upper(protocol: u8, payload: Option<&[u8]>) -> Class {
     let bytes = payload.unwrap_or(&[]);
     let ports = bytes

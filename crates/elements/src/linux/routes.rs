@@ -12,12 +12,11 @@ use tables::groups::Groups;
 const LOOK: Duration = Duration::from_micros(100);
 const LOOKS: usize = 10_000;
 
-/// Routes for addresses of `N` bytes. A route names a group of next hops; groups are the caller's, who
-/// counts their users.
+/// Routes for addresses of `N` bytes. A route names a group of next hops; groups belong to the caller, who counts their
+/// users.
 ///
-/// What stays on a link is the router's own from the beginning, whatever else is said of it: groups and
-/// everybody (224.0.0.0/4, 255.255.255.255, ff00::/8), and link-local addresses (fe80::/10). Routes within
-/// these are passed over.
+/// Link-local destinations are always the router's own: multicast and broadcast (224.0.0.0/4, 255.255.255.255,
+/// ff00::/8), and link-local addresses (fe80::/10). Routes within these are ignored.
 pub struct Routes<const N: usize>(Store<N, More>);
 
 /// Writer's state beside routes and groups.
@@ -93,9 +92,9 @@ impl<const N: usize> Routes<N> {
         writer.part_with(vec![id], told);
     }
 
-    /// Gives each prefix a group, or takes its route away, and publishes all together, with groups that were
-    /// added before. If the table is full, what was said stays said, workers may have seen a part of it, and
-    /// the next call tells them the rest if there is room then.
+    /// Gives each prefix a group, or removes its route, and publishes all together, with groups that were added before.
+    /// If the table is full, the changes remain staged; workers may have seen a part of them, and the next call
+    /// publishes the rest if there is room.
     pub fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full> {
         let mut writer = self.0.lock();
         writer.settle();
@@ -124,14 +123,14 @@ impl<const N: usize> Routes<N> {
         self.0.lock().rib.get(prefix)
     }
 
-    /// The group that an address leads to: that of the longest prefix. For control; workers look many up.
+    /// Group of an address, by the longest prefix. For control; workers look many up.
     pub fn lookup(&self, address: [u8; N]) -> Option<GroupId> {
         let (writer, host) = (self.0.lock(), Prefix::new(address, 8 * N as u8));
         let own = writer.rib.get(&host);
         own.or_else(|| writer.rib.covering(&host).map(|(_, id)| id))
     }
 
-    /// The next hops of what `look` finds in the table that workers see.
+    /// Next hops of the group that `look` finds in the workers' table.
     pub(super) fn next_hops(
         &self,
         look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
@@ -194,7 +193,7 @@ impl<const N: usize> Routes<N> {
     }
 }
 
-/// Prefixes of what stays on a link, and is the router's own where it comes to it.
+/// Prefixes of destinations on a link, which are the router's own.
 fn on_link<const N: usize>() -> [Prefix<N>; 2] {
     let prefix = |first: [u8; 2], length| {
         let mut address = [if first == [0xff; 2] { 0xff } else { 0 }; N];
@@ -207,8 +206,7 @@ fn on_link<const N: usize>() -> [Prefix<N>; 2] {
     }
 }
 
-/// Has the table's memory and ids back that workers may have looked at, as soon as they do not; all that
-/// wait if they are not stuck.
+/// Waits until workers no longer use removed memory and ids, unless they are stuck.
 fn wait_for_workers<const N: usize>(writer: &mut Writer<N, More>) {
     writer.retire(Vec::new());
     for _ in 0..LOOKS {

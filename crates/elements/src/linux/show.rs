@@ -8,7 +8,7 @@ use crate::route::family::Family;
 use crate::route::table::row;
 use std::collections::BTreeMap;
 
-/// Names of what next hops' ports mean.
+/// Names of next hops' ports.
 pub(super) struct Names(BTreeMap<u16, String>);
 
 impl Names {

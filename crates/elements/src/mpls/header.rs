@@ -4,10 +4,10 @@ use arguments::Names;
 use arguments::units::FromArg;
 use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
-/// True if labels and what is below them are one way or two.
+/// Relation of the labels' fields to those of the packet below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Each router on the way of the labels counts in the packet's time to live, and the class is that of the packet.
+    /// Each router on the labelled path decrements the packet's time to live, and the class is that of the packet.
     Uniform,
     /// The way of the labels is one hop, and the packet keeps its class.
     Pipe,

@@ -3,7 +3,7 @@ use testkit::{Bench, Rng, ip4, ip6, labelled as below};
 use wire::mpls::Entry;
 use wire::{Ipv4, Ipv6};
 
-/// The labels of what comes out, and the packet below.
+/// Labels of the output, and the packet below.
 fn read(mut bytes: &[u8], labels: usize) -> (Vec<(u32, u8, u8)>, Vec<u8>) {
     let mut stack = Vec::new();
     for i in 0..labels {

@@ -18,11 +18,11 @@ pub(crate) struct Switch {
 /// Why a packet is not switched.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Its time to live has expired.
+    /// The time to live has expired.
     Expired,
-    /// Its label has no entry.
+    /// The label has no entry.
     NoLabel,
-    /// Its stack does not end.
+    /// The stack has no end.
     BadStack,
     /// There is no room for further labels.
     NoHeadroom,
@@ -72,8 +72,8 @@ pub(crate) fn swap(
 }
 
 impl Switch {
-    /// Does what the table says, if `out` knows where packets of a hop go; else they stay as they are, as all that stop
-    /// do.
+    /// Carries out the entry of the table, if `out` knows the output for its hop. Otherwise, and for all stops, the
+    /// packet is unchanged.
     pub(crate) fn slow<'r>(
         &'r self,
         packet: &mut Packet,

@@ -22,7 +22,7 @@ pub struct Hop {
     pub gateway: Option<IpAddr>,
     /// An output, or an interface's number.
     pub port: u16,
-    /// Its share of the flows, relative to the others' weights; not 0.
+    /// Share of the flows, relative to the others' weights; not 0.
     pub weight: u16,
 }
 
@@ -92,7 +92,7 @@ impl Swap {
 /// The entries of labels that follow each other.
 #[derive(Clone, Default)]
 struct Block {
-    /// One load says what most packets of a core need.
+    /// Brief entries: one load suffices for most packets of a core router.
     swaps: Vec<Option<Swap>>,
     /// Entries, as many as `swaps`.
     entries: Vec<Option<Arc<Entry>>>,
@@ -135,7 +135,7 @@ impl LabelTable {
         block.entries.get(label as usize % BLOCK)?.as_deref()
     }
 
-    /// The same for control, which is no reader.
+    /// Entry for control, which is no reader.
     pub(crate) fn entry(&self, label: u32) -> Option<Arc<Entry>> {
         let block = self.blocks.get(label as usize / BLOCK)?.snapshot();
         block.entries.get(label as usize % BLOCK)?.clone()

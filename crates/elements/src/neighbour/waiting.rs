@@ -112,7 +112,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    /// Takes out all that waits for a neighbour, in order.
+    /// Takes out all packets for a neighbour, in order.
     pub(super) fn take(&mut self, key: K, each: impl FnMut(Packet)) {
         if let Some(mut line) = self.queues.remove(&key) {
             self.packets -= line.packets.len();

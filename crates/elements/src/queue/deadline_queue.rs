@@ -130,7 +130,7 @@ impl DeadlineQueue {
         }
     }
 
-    /// All packets, the one first that would leave first.
+    /// All packets, in the order in which they would leave.
     fn drain(&mut self) -> Batch {
         let mut all = Batch::new();
         self.order.pop_each(usize::MAX, |packet| all.push(packet));

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// Packets taken from one worker's ring before the next one has its turn.
 const TURN: usize = 32;
 
-/// One ring per worker that fills from afar; ends wait here for their owners.
+/// Rings, one per worker that fills the queue from afar; their ends wait here for their owners.
 struct Rings {
     tails: Vec<Slot<Tail<Packet>>>,
     heads: Vec<Slot<Head<Packet>>>,

@@ -50,7 +50,7 @@ pub(crate) struct Config {
     rings: Shared,
 }
 
-/// One worker's part: the packets that it put in itself, and its ends of rings.
+/// One worker's part of a queue: packets that the worker put in itself, and its ends of rings.
 pub(crate) struct Queue<K = Plain> {
     kind: PhantomData<K>,
     capacity: usize,

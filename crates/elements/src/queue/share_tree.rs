@@ -59,7 +59,7 @@ impl By {
     }
 }
 
-/// Addresses, each block of `size` bits of which is a subscriber.
+/// Addresses in blocks of `size` bits; each block is a subscriber.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// Address as a number of 128 bits; IPv4 addresses are extended.
@@ -140,14 +140,14 @@ pub(super) struct Class {
 pub(super) struct Tree {
     by: By,
     pub(super) classes: Vec<Class>,
-    /// The class of each code point, then that of packets that have none.
+    /// Class of each code point, then that of other packets.
     of_dscp: [u8; 64],
     other_class: u8,
     pub(super) groups: Vec<(String, Share)>,
-    /// Their places by name.
+    /// Index of each group by name.
     group_of: HashMap<String, usize>,
     pub(super) subscribers: Vec<(usize, Share)>,
-    /// By the numbers in the tables, less one.
+    /// Blocks by their numbers in the tables, less one.
     blocks: Vec<Block>,
     four: Option<Arc<Poptrie<4>>>,
     six: Option<Arc<Poptrie<16>>>,
@@ -320,7 +320,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Patterns with as many subscribers each, of which the nth is the same one. Returns how many.
+    /// Adds patterns with equally many subscribers, of which the nth is the same one. Returns their number.
     fn add_blocks(&mut self, patterns: &[&str], first: usize) -> Result<usize, String> {
         let blocks: Vec<Block> = patterns
             .iter()
@@ -375,7 +375,7 @@ impl Tree {
         Ok(count)
     }
 
-    /// All statements were taken. What is wrong with all of them together, and what to do.
+    /// Checks all statements together. Returns mistakes with advice.
     pub(super) fn finish(&mut self, link: Option<u64>) -> Vec<(String, &'static str)> {
         let mut wrong = Vec::new();
         if self.subscribers.is_empty() {

@@ -65,7 +65,7 @@ pub(super) struct Config {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     Given(usize),
-    /// Nothing is said.
+    /// The default.
     Usual,
 }
 

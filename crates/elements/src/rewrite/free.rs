@@ -10,16 +10,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use tables::numbers::Numbers;
 
-/// Ranges of so many values are looked through as a whole.
+/// Length of ranges up to which all values are tried.
 const FEW: u32 = 32;
-/// Values that are found in use before a set is kept. If half of a range is free, one flow of 16 comes so far: what is
-/// in use is known long before little is free, and no flow goes without a value while that is found out.
+/// Number of used values found before a set is kept. If half of a range is free, one flow of 16 comes this far: used
+/// values are known long before few are free, and no flow lacks a value meanwhile.
 const TRIES: u32 = 4;
-/// Values that are found in use for one packet at most; what was found then helps the next one.
+/// Maximum number of used values that are tried for one packet; the results help the next one.
 const TRIES_MAX: u32 = 512;
-/// For each of them so many may have replies that belong to another worker's flows.
+/// Number of further values, per used one, whose replies may belong to another worker's flows.
 const OTHERS: u32 = 32;
-/// Of longer ranges no set is kept. To use half of one takes more flows than a table holds.
+/// Length of ranges up to which a set is kept. Using half of a longer one takes more flows than a table holds.
 const LONGEST: u32 = 1 << 24;
 
 /// Varying part of a flow, from a first value on.
@@ -35,7 +35,7 @@ pub(super) enum Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Free,
-    /// Replies would be those of another flow.
+    /// Replies would belong to another flow.
     Taken,
     /// Replies would be in another bucket than the flow.
     Elsewhere,
@@ -87,7 +87,7 @@ impl Place {
         (value <= top).then(|| (Place::new(key, (range, top), bucket), value))
     }
 
-    /// Any value, of all alike.
+    /// A random value; all are equally likely.
     fn any(&self, random: &mut impl FnMut() -> u32) -> u32 {
         ((u64::from(random()) * (u64::from(self.top) + 1)) >> 32) as u32
     }
@@ -109,8 +109,8 @@ pub(super) struct Free {
 }
 
 impl Free {
-    /// A free value of a place, if one is found: the first from `first` on, or any. `flows` are those of the whole
-    /// table; `look` says of the new key what it is.
+    /// A free value of a place, if one is found: the first from `first` on, or any. `flows` is the number of the
+    /// table's flows; `look` returns the state of the new key.
     pub(super) fn find(
         &mut self,
         place: &Place,

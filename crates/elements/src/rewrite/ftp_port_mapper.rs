@@ -70,7 +70,7 @@ enum Refused {
     NoMapping,
 }
 
-/// Their names.
+/// Names of the drop reasons.
 const REASONS: [&str; 5] = [
     "incomplete",
     "malformed",
@@ -79,7 +79,7 @@ const REASONS: [&str; 5] = [
     "no_mapping",
 ];
 
-/// Ports below it are those of services, which no client waits at for data.
+/// First port that a client may wait at for data; lower ones are those of services.
 const PORTS_FROM: u16 = 1024;
 
 impl Element for FTPPortMapper {
@@ -242,7 +242,7 @@ impl FTPPortMapper {
         }
     }
 
-    /// Has the control rewriter shift the numbers from `after` on.
+    /// Makes the control rewriter shift sequence numbers from `after` on.
     fn shift(&self, ends: &Key, after: u32, by: i32, now: Time) {
         let mut set = self.control.set.borrow_mut();
         let key = Key {
@@ -295,7 +295,7 @@ fn parameters(line: &[u8]) -> Option<Command> {
     Some((address, u16::from_be_bytes([high, low]), end))
 }
 
-/// Puts `new` in place of `used` bytes at `start` of the datagram; what is behind the datagram goes.
+/// Replaces `used` bytes at `start` of the datagram by `new`; removes bytes after the datagram.
 fn replace(packet: &mut Packet, start: usize, used: usize, new: &[u8]) -> Option<()> {
     let total = crate::ip4::datagram(packet).len();
     let before = packet.network_offset();
@@ -340,7 +340,7 @@ mod tests {
         built.seq_ack(0, ack).tcp_options(options).bytes()
     }
 
-    /// Sequence number, acknowledgement, data and options of what one packet becomes.
+    /// Sequence number, acknowledgement, data and options of a rewritten packet.
     fn go(bench: &mut Bench, packet: &[u8]) -> (u32, u32, String, Vec<u8>) {
         bench.push("i", &[packet]);
         let out = bench.take("out").pop().unwrap();

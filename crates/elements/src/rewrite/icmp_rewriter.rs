@@ -43,7 +43,7 @@ use wire::{checksum, icmp, proto};
 
 const NOT_ERROR: u8 = 0;
 const UNKNOWN: u8 = 1;
-/// Output for what is not rewritten.
+/// Output of packets that are not rewritten.
 const OTHER: u8 = 1;
 /// Longest part of the embedded packet that may change: header with options, TCP header.
 const HEAD: usize = 80;

@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Pair,
 }
 
-/// One end of a mapping; fields that its kind does not look at are 0.
+/// An end of a mapping; fields that its kind does not use are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) src: u32,
@@ -49,7 +49,7 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// The key of what comes back.
+    /// Key of the replies.
     #[inline]
     pub(super) fn reversed(self) -> Key {
         Key {
@@ -221,8 +221,8 @@ pub(super) fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, k
     }
 }
 
-/// Updates the checksum of a TCP or UDP header, if it is there, as the sum of what it covers went from
-/// `old` to `new`.
+/// Updates the checksum of a TCP or UDP header, if present, after the sum of the covered bytes has changed from `old`
+/// to `new`.
 pub(super) fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
     let udp = place.protocol == proto::UDP;
     let at = place.at + if udp { 6 } else { 16 };

@@ -36,7 +36,7 @@ enum Order {
     Own,
     /// A random one (`?`).
     Random,
-    /// One after the other (`#`).
+    /// In sequence (`#`).
     Sequential,
 }
 

@@ -29,7 +29,7 @@ const FLOWS: usize = 1 << 20;
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
 const REAP_INTERVAL_CLICK: Duration = Duration::from_secs(15 * 60);
 
-/// Mappings that are removed at most before other work goes on.
+/// Maximum number of mappings removed before other work continues.
 pub(super) const REAP: usize = 1024;
 
 /// A class of the family.
@@ -214,7 +214,7 @@ impl<F: Family> KeepsFlows for Rewriter<F> {
 }
 
 impl<F: Family> Rewriter<F> {
-    /// Has mappings looked at regularly, from the first packet on.
+    /// Starts regular checks of mappings, with the first packet.
     #[inline]
     fn arm(&mut self, cx: &mut Cx) {
         if !self.armed {

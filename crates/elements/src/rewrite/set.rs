@@ -19,7 +19,7 @@ pub(super) struct Mapping {
     pub(super) input: u16,
     space: u16,
     bucket: u16,
-    /// Its place in the order in which mappings were made.
+    /// Number in the order of creation.
     born: u64,
     pub(super) shifts: BothShifts,
 }
@@ -31,7 +31,7 @@ pub(super) struct Counts {
     pub(super) failures: u64,
 }
 
-/// One rewriter's part of a flow set.
+/// A rewriter's part of a flow set.
 #[derive(Debug)]
 pub(super) struct Space {
     name: String,
@@ -63,7 +63,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Counts a mapping that goes, and notes what is free now.
+/// Counts a removed mapping, and records its free value.
 macro_rules! gone {
     ($set:ident) => {{
         let (spaces, free) = (&mut $set.spaces, &mut $set.free);
@@ -194,7 +194,7 @@ impl FlowSet {
         self.flows.len()
     }
 
-    /// The flows, and what is known of values that are free for new ones.
+    /// Flows, and the known free values for new ones.
     pub(super) fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
         (&self.flows, &mut self.free)
     }
@@ -258,8 +258,8 @@ impl FlowSet {
         }
     }
 
-    /// Both directions of a rewriter's mappings, one a line, in the order in which they were made; only
-    /// those of one protocol if `proto` is not 0.
+    /// Both directions of a rewriter's mappings, one per line, in the order of creation; only those of one protocol if
+    /// `proto` is not 0.
     pub(super) fn table(&self, space: u16, kind: Kind, proto: u8) -> String {
         let all = self.flows.iter();
         let own =

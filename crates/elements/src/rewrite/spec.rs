@@ -14,7 +14,7 @@ use std::rc::Rc;
 use tables::flows::Side;
 use wire::{FlowKey, proto};
 
-/// One input's specification.
+/// Specification of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Spec {
     /// Drops what has no mapping.
@@ -41,9 +41,9 @@ pub(super) struct Choice {
 pub(super) enum Pick {
     /// In turn.
     Turn,
-    /// By source address, with a seed.
+    /// By hash of the source address, with a seed.
     Source(u32),
-    /// By the service that the packet is for: one for each pattern.
+    /// By the packet's service: one for each pattern.
     Service(Vec<Service>),
 }
 
@@ -110,7 +110,7 @@ fn outputs_of(words: &[String]) -> Result<[u8; 2], String> {
     ])
 }
 
-/// Parses the specification of input `input`. The error says what is wrong with it.
+/// Parses the specification of input `input`; the error describes the mistake.
 pub(super) fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String> {
     let words = arg.words();
     let own = format!("{}[{input}]", args.element());
@@ -175,7 +175,7 @@ fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
 
 type Wrong = (Option<Arg>, String);
 
-/// Records what is wrong with the patterns of a mapper element.
+/// Records the mistakes in the patterns of a mapper element.
 pub(super) fn report(args: &mut Args, (place, wrong): Wrong) {
     match place {
         Some(arg) => args.error(&arg, wrong),
@@ -268,7 +268,7 @@ fn args_number(word: &str, args: &Args) -> Option<u32> {
 }
 
 impl Spec {
-    /// All outputs that it names.
+    /// Outputs of the specification.
     fn outputs(&self) -> Vec<u8> {
         match self {
             Spec::Drop => Vec::new(),

@@ -20,7 +20,7 @@ use wire::{Ipv4, Udp};
 
 const NAT: &str = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop)";
 
-/// Two ports whose packets are sorted alike, and a rewriter between them.
+/// Configuration of two ports with the same sorting, and a rewriter between them.
 fn text(nat: &str, key: &str) -> String {
     let port = |n: u8| {
         format!(

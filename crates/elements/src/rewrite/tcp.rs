@@ -3,8 +3,8 @@
 use super::key::{Place, patch};
 use wire::{checksum, tcp};
 
-/// Progress of a mapping: what was seen from either side. TCP uses the first four bits, UDP the first two
-/// and the number of packets, up to three, in the last two.
+/// Progress of a mapping: packets seen from either side. TCP uses the first four bits. UDP uses the first two, and
+/// counts packets, up to three, in the last two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress(u8);
 
@@ -63,7 +63,7 @@ impl Progress {
     }
 }
 
-/// A sender that is so far beyond the last step does not come back to what was before it.
+/// Distance beyond the last step after which a sender does not return to earlier numbers.
 const FAR: u32 = 1 << 30;
 
 /// Steps that are remembered; older ones count as if they had always been.

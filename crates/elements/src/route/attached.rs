@@ -19,7 +19,7 @@ struct Interface {
     addresses: Vec<String>,
 }
 
-/// Writes the routes that `ATTACHED` stands for before the other arguments of tables.
+/// Inserts the routes of `ATTACHED` before the other arguments of tables.
 pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     let has_any = |e: &lang::Element| e.config.text.contains("ATTACHED");
@@ -128,7 +128,7 @@ fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, Strin
 
 /// Targets of connections.
 pub(crate) struct Ways {
-    /// Of each element: its outputs, and the elements to which they lead at once.
+    /// For each element, its outputs and the elements to which they lead directly.
     out: Vec<Vec<(usize, usize)>>,
 }
 
@@ -183,7 +183,7 @@ mod tests {
     const INTERFACE: &str = "elementclass Port { $address, $more |
         AddressInfo(here $address $more); input -> Discard; Idle -> output };";
 
-    /// The table's configuration, and what is wrong with it.
+    /// Configuration of the table, and its mistakes.
     fn table(text: &str) -> (String, Vec<Diagnostic>) {
         let mut map = lang::SourceMap::new();
         let file = map.add("test.click", format!("{INTERFACE} {text}"));

@@ -31,8 +31,7 @@ pub(crate) trait Kind<const N: usize>: 'static {
     const MANUAL: &'static str;
     /// True if there are no handlers to change routes.
     const FIXED: bool = false;
-    /// True if packets are looked up a batch at a time, and not each on its way: for structures of which a look-up
-    /// loads what the load before says.
+    /// True if packets are looked up a batch at a time: for structures whose look-ups consist of dependent loads.
     const BULK: bool = true;
     /// The IP version.
     type Family: Family<N>;
@@ -83,7 +82,7 @@ impl<const N: usize, S: Structure<N>> Config<N, S> {
 
 /// A table of routes, whatever it is looked up in.
 pub(crate) trait Reach {
-    /// True if an address has a route. For workers: it waits for nobody.
+    /// True if an address has a route. For workers: it never waits.
     fn has_route(&self, address: Ipv4Addr) -> bool;
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Which {
 }
 
 impl Which {
-    /// True if it names all that `other` names.
+    /// True if it names all next hops that `other` names.
     fn covers(&self, other: &Which) -> bool {
         self.gateway == other.gateway && (self.port.is_none() || self.port == other.port)
     }
@@ -151,7 +151,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         text
     }
 
-    /// Has `see` see each route.
+    /// Calls `see` for each route.
     pub(super) fn each(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
         let writer = self.lock();
         for (prefix, id) in writer.rib.iter() {
@@ -159,7 +159,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         }
     }
 
-    /// Has `see` see each route that the configuration has not, and with no next hops each that it alone has.
+    /// Calls `see` for each route that the configuration lacks, and without next hops for each that only the
+    /// configuration has.
     pub(super) fn each_change(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
         let writer = self.lock();
         for (prefix, id) in writer.rib.iter() {
@@ -218,8 +219,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         users.into_iter().map(line).collect()
     }
 
-    /// Goes on where an old table was: its routes, but what is different in the two
-    /// configurations is as the new one says.
+    /// Takes over the routes of an old table, except where the two configurations differ: there the new one decides.
     pub(super) fn inherit(&self, old: &Table<N, S>) {
         let old = old.lock();
         let writer = self.lock();
@@ -285,7 +285,7 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
         Ok(ids)
     }
 
-    /// Has new groups know which next hops are down.
+    /// Marks the down next hops in new groups.
     fn follow_said(&mut self) {
         for (which, up) in &self.more.said {
             self.groups.set_up(*up, |member| which.holds(member));
@@ -420,7 +420,7 @@ mod tests {
         Command::Set(Prefix::new([10, 0, 0, 0], 8), [hop].into())
     }
 
-    /// Waits until no reader of this process is in the way, and takes what is free then.
+    /// Waits until no reader of this process blocks, and takes a free id then.
     fn id_of(writer: &mut Writer<4, Fib<4>>, n: u8) -> GroupId {
         testkit::until("readers to be past it", || {
             writer.settle();

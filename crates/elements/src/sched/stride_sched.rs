@@ -90,7 +90,7 @@ impl StrideSched {
     }
 }
 
-/// The handlers of the first inputs; those of others are offered, by the number of inputs.
+/// Handlers of the first inputs; those of others are offered, by the number of inputs.
 macro_rules! handlers {
     ($($input:literal $name:literal,)*) => {
         &[$(

@@ -6,8 +6,8 @@ use super::program::Program;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Parses a configuration string as a script's instructions and, if they are right, runs them with
-/// a few steps, without any effect. Returns what is said, or the mistakes.
+/// Parses a configuration string as a script's instructions and, if they are valid, runs them for a few steps, without
+/// any effect. Returns the output, or the mistakes.
 pub fn dry_run(text: &str) -> String {
     let instructions = lang::args::split(text).into_iter().map(|r| &text[r]);
     let (program, wrong) = Program::parse(instructions);

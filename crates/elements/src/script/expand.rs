@@ -30,12 +30,12 @@ pub(crate) enum Style {
     Quoted,
 }
 
-/// Replaces what stands for values.
+/// Substitutes values.
 pub(crate) fn expand(text: &str, style: Style, values: &mut dyn Values) -> Result<String, String> {
     expand_at(text, style, values, 0)
 }
 
-/// Replaces what stands for values, then removes a layer of quotes of the text itself.
+/// Substitutes values, then removes a layer of quotes of the text itself.
 pub(crate) fn expand_unquoted(text: &str, values: &mut dyn Values) -> Result<String, String> {
     let text = expand(text, Style::Quoted, values)?;
     Ok(lang::args::unquote(&text).into_owned())
@@ -115,14 +115,14 @@ fn quoted(value: String) -> String {
 /// Reference after a dollar.
 enum What {
     Variable(Range<usize>),
-    /// A name and what stands for a variable without a value.
+    /// A name, and the default for a variable without a value.
     Default(Range<usize>, Range<usize>),
     Call(Range<usize>),
 }
 
 struct Reference {
     what: What,
-    /// All of it, in bytes.
+    /// Length of the reference, in bytes.
     len: usize,
 }
 

@@ -34,7 +34,7 @@ pub(crate) trait Host {
     /// Writes a handler of another element or a global one.
     fn write(&mut self, handler: &str, value: &str) -> Result<(), String>;
 
-    /// True if there is such a handler.
+    /// True if the handler exists.
     fn offers(&mut self, handler: &str, how: Use) -> bool;
 
     /// The time since the epoch, as packets are stamped.
@@ -58,8 +58,7 @@ pub(crate) trait Host {
     /// The driver's process.
     fn process(&mut self) -> u32;
 
-    /// Has the script called back after a time, in place of a call asked for earlier; `None`: not
-    /// at all.
+    /// Sets the time of the next call, in place of an earlier one; `None`: no call.
     fn alarm(&mut self, after: Option<Duration>);
 
     /// Asks the driver to stop.

@@ -52,7 +52,7 @@ pub(super) fn complaints() -> u64 {
     COMPLAINTS.get()
 }
 
-/// One level of scripts inside each other.
+/// A nesting level of scripts.
 struct Depth;
 
 impl Depth {
@@ -92,13 +92,13 @@ pub(crate) struct Call {
 enum Waits {
     /// Nothing.
     No,
-    /// So many steps.
+    /// This number of steps.
     Steps(u32),
-    /// Its alarm, or a step.
+    /// An alarm, or a step.
     Alarm,
 }
 
-/// One run of a script.
+/// A run of a script.
 #[derive(Clone, Debug)]
 struct Frame {
     at: usize,
@@ -111,7 +111,7 @@ struct Frame {
 pub(crate) enum Ended {
     /// The run waits.
     No,
-    /// By `end`, or behind its last instruction.
+    /// By `end`, or after its last instruction.
     End,
     /// By `exit`.
     Exit,
@@ -201,7 +201,7 @@ impl Machine {
         result
     }
 
-    /// Goes on behind the next `steps` instructions that block.
+    /// Continues past the next `steps` instructions that block.
     pub(crate) fn step(&self, steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
         if self.is_waiting() {
             self.advance(steps, host)
@@ -220,7 +220,7 @@ impl Machine {
         }
     }
 
-    /// Goes on at a label.
+    /// Continues at a label.
     pub(crate) fn goto(&self, label: &str, host: &mut dyn Host) -> Result<Ended, String> {
         let jump = self.program.jump(label);
         let jump = jump.ok_or_else(|| format!("no such label '{label}'"))?;
@@ -297,7 +297,7 @@ impl Machine {
         host.chatter(&lines.join("\n"));
     }
 
-    /// Ends the run, or goes on somewhere else.
+    /// Ends the run, or continues elsewhere.
     fn leap(&self, jump: Jump) -> Option<Result<Ended, String>> {
         let end = self.program.code.len();
         let (at, ended) = match jump {

@@ -45,7 +45,7 @@ impl Number {
         }
     }
 
-    /// One operation; integers that overflow become doubles.
+    /// An operation; integers that overflow become doubles.
     pub(crate) fn apply(
         self,
         other: Number,

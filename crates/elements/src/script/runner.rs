@@ -62,7 +62,7 @@ impl Config {
         self.kind == Some(Type::Driver)
     }
 
-    /// True if there is a handler of this name beside those of every script.
+    /// True if the script has a handler of this name beside those of every script.
     pub(crate) fn offers(&self, name: &str, wanted: Use) -> bool {
         self.kind == Some(Type::Proxy)
             || wanted == Use::Read && self.program.exports.iter().any(|e| e == name)
@@ -225,7 +225,7 @@ impl Runner {
         });
     }
 
-    /// Somebody asks the driver to stop.
+    /// Handles a request to stop the driver.
     pub(crate) fn stop_asked(&self, cx: &mut Cx) {
         let script = self.clone();
         cx.defer(move |cx| {

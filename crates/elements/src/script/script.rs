@@ -74,7 +74,7 @@ pub(crate) trait Kind: 'static {
     const TYPE: Option<Type>;
 }
 
-/// Any script.
+/// A script of any kind.
 pub(super) struct General;
 
 impl Kind for General {

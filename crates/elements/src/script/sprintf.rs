@@ -5,7 +5,7 @@ use super::number::{Number, general, integer};
 /// Widest field and highest precision.
 const WIDTH_MAX: usize = 1000;
 
-/// One conversion of a format.
+/// A conversion of a format.
 #[derive(Default)]
 struct Field {
     left: bool,

@@ -16,7 +16,7 @@ use super::rate::Octets;
 use super::rated_unqueue::Kind;
 use crate::manual::manual;
 
-/// By bytes.
+/// Rates in bytes.
 pub(crate) struct ByBytes;
 
 pub(crate) type BandwidthMeter = Meter<ByBytes>;

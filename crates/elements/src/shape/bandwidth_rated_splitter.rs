@@ -22,7 +22,7 @@ use super::rated_splitter::RatedSplitter;
 use super::rated_unqueue::Kind;
 use crate::manual::manual;
 
-/// By bytes.
+/// Rates in bytes.
 pub(crate) struct ByBytes;
 
 pub(crate) type BandwidthRatedSplitter = RatedSplitter<ByBytes>;

@@ -20,7 +20,7 @@ use super::rate::Octets;
 use super::rated_unqueue::{Kind, RatedUnqueue};
 use crate::manual::manual;
 
-/// By bytes.
+/// Rates in bytes.
 pub(crate) struct ByBytes;
 
 pub(crate) type BandwidthRatedUnqueue = RatedUnqueue<ByBytes>;

@@ -5,8 +5,8 @@ use crate::show;
 use arguments::units;
 use std::time::Duration;
 
-/// Times before this, in nanoseconds since the epoch, are those of a dump that counts from zero: Click
-/// takes packets with no whole second in their timestamp for packets without one.
+/// Earliest timestamp that is one, in nanoseconds since the epoch. Earlier ones are those of a dump that counts from
+/// zero: Click takes packets with no whole second in their timestamp for packets without one.
 const FIRST_SECOND: u64 = 1_000_000_000;
 
 /// A delay, and the packet that waits for its time.
@@ -72,11 +72,11 @@ impl Delay {
 
 /// An element with a delay.
 pub(super) trait Delays: Element {
-    /// Its delay.
+    /// Delay of the element.
     fn delay(&self) -> &Delay;
-    /// Its delay, to be changed.
+    /// Delay of the element, mutable.
     fn delay_mut(&mut self) -> &mut Delay;
-    /// Has the packet held looked at again.
+    /// Makes the element look at the held packet again.
     fn wake(cx: &mut Cx);
 }
 

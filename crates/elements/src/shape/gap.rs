@@ -53,7 +53,7 @@ impl Gap {
         }
     }
 
-    /// Goes on where another one stood.
+    /// Continues another gap.
     pub(super) fn take(&mut self, old: &Gap) {
         (self.second, self.passed) = (old.second, old.passed);
     }
@@ -84,8 +84,8 @@ impl Gap {
         self.rate > 0 && self.ahead >= 0
     }
 
-    /// After [`may_pass`](Self::may_pass) has said yes: how many things may pass one after the other, if none has more
-    /// than so many units.
+    /// Number of packets that may pass in succession after [`may_pass`](Self::may_pass) has returned true, if none has
+    /// more than `units` units.
     pub(super) fn at_once(&self, units: u64) -> usize {
         let more = self.ahead.max(0).cast_unsigned() / units;
         usize::try_from(more)

@@ -87,7 +87,7 @@ impl Family for Four {
 
 /// A bandwidth and the bytes at once, if they are said.
 type Allowance = (Bandwidth, Option<u64>);
-/// By prefix: its length and its bits.
+/// Allowances by prefix: its length and its bits.
 type Rates = BTreeMap<(u8, u64), Allowance>;
 
 /// Rates for packets: for each length of prefixes, from the longest on.

@@ -25,7 +25,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Places for so many hosts, or some more.
+    /// Places for at least `capacity` hosts.
     pub(super) fn new(capacity: usize) -> Hosts {
         let none = Rate::new(1, 1);
         let place = || Place {
@@ -43,7 +43,7 @@ impl Hosts {
         }
     }
 
-    /// True if a host may send so many bytes now.
+    /// True if a host may send `bytes` bytes now.
     #[inline]
     pub(super) fn take(&self, host: u64, rate: &Rate, now: u64, bytes: u64) -> bool {
         let hash = self.hasher.hash_one(host) as usize;

@@ -25,7 +25,7 @@ const WEIGHT: f64 = 1.0 / 16.0;
 const NS_PER_TICK: u64 = 1_000_000;
 const TICKS_PER_SECOND: f64 = 1000.0;
 
-/// By packets.
+/// Rates in packets.
 pub(crate) struct ByPackets;
 
 impl Kind for ByPackets {

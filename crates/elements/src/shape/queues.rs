@@ -29,7 +29,7 @@ impl Queues {
         self.elements.iter().map(|&e| cx.waiting_in(e)).sum()
     }
 
-    /// Their names, one a line.
+    /// Names of the queues, one per line.
     pub(super) fn names(&self) -> String {
         self.names.clone()
     }

@@ -135,7 +135,7 @@ impl<U: Unit> Bucket<U> {
         }
     }
 
-    /// Hot swap: goes on with what was inside.
+    /// Continues the old level after a hot swap.
     pub(crate) fn take(&mut self, old: Bucket<U>) {
         let (rate, capacity) = self.config.size::<U>(self.rate.0);
         self.tokens = old.tokens;

@@ -31,7 +31,7 @@ pub(crate) trait Kind: 'static {
     type Unit: Unit;
 }
 
-/// By packets.
+/// Rates in packets.
 pub(crate) struct ByPackets;
 
 impl Kind for ByPackets {

@@ -51,7 +51,7 @@ impl Kind for Fixed {
 /// Time between two adaptions of MAX_P.
 const ADAPT_EVERY: Duration = Duration::from_millis(500);
 const EARLY: Verdict = Verdict::reject(0, 1);
-/// While the queues are empty the average sinks as if so many packets a second had passed.
+/// Packets a second by which the average sinks while the queues are empty.
 const IDLE_PACKETS: u64 = 1000;
 
 #[derive(Clone)]
@@ -74,7 +74,7 @@ pub(crate) struct Red<K = Fixed> {
     settings: Settings,
     queues: Queues,
     average: f64,
-    /// Since when the queues have been empty.
+    /// Time since which the queues have been empty.
     empty_since: Option<Time>,
     /// Packets since the last one that was marked.
     passed: f64,

@@ -22,7 +22,7 @@ use engine::notify::Notifies;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// By packets.
+/// Rates in packets.
 pub(crate) struct ByPackets;
 
 impl Kind for ByPackets {
@@ -35,7 +35,7 @@ pub(crate) struct Shaper<K: Kind = ByPackets> {
     kind: PhantomData<K>,
     rate: PerSecond,
     gap: Gap,
-    /// True if somebody asks for what may not pass.
+    /// True if packets that may not pass were asked for.
     excess: bool,
 }
 

@@ -28,7 +28,7 @@ pub(crate) trait Kind: 'static {
     const BURST: usize;
 }
 
-/// One at a time.
+/// One packet at a time.
 pub(crate) struct Single;
 
 impl Kind for Single {

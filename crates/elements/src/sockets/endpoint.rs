@@ -38,7 +38,7 @@ pub(super) enum Wire {
     Listens(Socket),
     /// The socket has one peer, set in the system.
     Connected(Socket),
-    /// Datagrams from anybody.
+    /// Datagrams from any sender.
     Serves(Socket),
     /// Datagrams to where packets say, at this port.
     Annotated(Socket, u16),
@@ -172,7 +172,7 @@ impl Role {
         cannot(link(), format!("connect to {}", self.address), remedy)
     }
 
-    /// Binds; a file that nobody listens at any more is replaced.
+    /// Binds the socket; a file without a listener is replaced.
     fn bind(&self, socket: &Socket, at: &Address, files: &mut Vec<String>) -> io::Result<()> {
         let address = at.system()?;
         let Address::File(file) = at else {

@@ -71,7 +71,7 @@ impl Settings {
 
 /// A packet that has come.
 pub(super) struct Came {
-    /// Its length.
+    /// Length in bytes.
     pub(super) len: usize,
     /// True if it is to go on.
     pub(super) wanted: bool,
@@ -85,7 +85,7 @@ pub(super) trait Link {
     /// Receives into `buffer`.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Came>;
 
-    /// Looks after itself, once a turn. Returns whether somebody is there to send to.
+    /// Maintains the link, once a turn. Returns true if there is a peer to send to.
     fn tend(&mut self) -> bool {
         true
     }
@@ -135,7 +135,7 @@ impl Exchange {
         }
     }
 
-    /// One turn: sends what waits or can be pulled, then receives.
+    /// Runs a turn: sends waiting or pulled packets, then receives.
     pub(super) fn task(&mut self, link: &mut impl Link, cx: &mut Cx) -> Did {
         let mut worked = self.flush(link, cx);
         let sends = link.tend();

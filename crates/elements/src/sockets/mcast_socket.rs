@@ -62,7 +62,7 @@ pub(crate) struct Config {
     sockets: Arc<OnceLock<Sockets>>,
 }
 
-/// Two, as what is sent must come from another address than the group's.
+/// Two sockets, as packets must be sent from another address than the group's.
 struct Sockets {
     receiver: UdpSocket,
     sender: UdpSocket,

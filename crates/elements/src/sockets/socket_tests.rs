@@ -1,6 +1,6 @@
 use testkit::Bench;
 
-/// A free port of this host: nobody else is given it for a while.
+/// A free port of this host, which no other program is given for a while.
 fn port() -> u16 {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("this host has free ports");
     socket.local_addr().expect("it is bound").port()
@@ -17,7 +17,7 @@ fn bench(config: &str) -> Bench {
     Bench::new(crate::CLASSES, &text)
 }
 
-/// Runs both until the bytes that came to `to` are so many; returns them as one stream.
+/// Runs both until `to` has received `bytes` bytes; returns them as one stream.
 fn carry(from: &mut Bench, to: &mut Bench, bytes: usize) -> Vec<u8> {
     let mut all = Vec::new();
     for _ in 0..1_000_000 {

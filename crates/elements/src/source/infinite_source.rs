@@ -71,7 +71,7 @@ impl Given {
     }
 }
 
-/// The same packet again and again.
+/// The same packet repeatedly.
 pub(crate) struct Same;
 
 impl Kind for Same {

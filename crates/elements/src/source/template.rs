@@ -35,7 +35,7 @@ impl Template {
         Template::checked(args, data, None)
     }
 
-    /// Packets of so many bytes, whatever they are.
+    /// Packets of `length` bytes with any content.
     pub(super) fn blank(args: &mut Args, length: usize) -> Template {
         Template::checked(args, Vec::new(), Some(length))
     }
@@ -75,12 +75,12 @@ impl Template {
         Ok(())
     }
 
-    /// The value of the handler `length`; -1 = that of the data.
+    /// Value of the handler `length`; -1 = length of the data.
     pub(super) fn show_length(&self) -> String {
         self.length.map_or("-1".to_owned(), |n| n.to_string())
     }
 
-    /// Sets the length; negative = that of the data.
+    /// Sets the length; negative = length of the data.
     pub(super) fn set_length(&mut self, value: &str) -> Result<(), String> {
         let length = usize::try_from(arguments::units::parse::<i64>(value)?).ok();
         *self = Template::new(self.data.clone(), length)?;

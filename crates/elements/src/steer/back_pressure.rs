@@ -8,7 +8,7 @@
 use crate::prelude::*;
 use std::time::Duration;
 
-/// So long sources rest in one crowd, all rests together.
+/// Maximum time that sources rest in one crowd, in all.
 const MOST: Duration = Duration::from_millis(100);
 /// A crowd is over when no ring has been nearly full for so long.
 const OVER: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ pub(super) const LOOK: Duration = Duration::from_micros(100);
 pub(super) struct BackPressure {
     /// Time since which they do.
     since: Option<Time>,
-    /// For how long they did before, in this crowd.
+    /// Time of their earlier rests in this crowd.
     rested: Duration,
     /// Last time at which a ring was nearly full.
     crowded: Time,

@@ -111,7 +111,7 @@ impl Hasher for Mix {
     }
 }
 
-/// The rules. Looking up goes from the exact to the general, past kinds of which there are none.
+/// Rules. The look-up goes from exact to general ones, skipping kinds without rules.
 #[derive(Clone, Default)]
 struct Rules {
     by_key: HashMap<Key, u16, BuildHasherDefault<Mix>>,
@@ -156,14 +156,14 @@ fn tag_of(head: &[u8; ether::LEN + vlan::LEN]) -> Option<u16> {
     Some(word(14) & 0xfff).filter(|&id| tagged && id != 0)
 }
 
-/// Buckets of these rules, with those of broadcasts and of what is not known.
+/// Number of buckets of these rules, with those of broadcasts and unknown frames.
 pub(crate) fn buckets(rules: &[String]) -> usize {
     place::buckets(rules.iter().map(String::as_str)) + 2
 }
 
 pub(super) struct Config {
     rules: Published<Rules>,
-    /// The bucket of broadcasts; the one behind it is that of what is not known.
+    /// Bucket of broadcasts; the next one is that of unknown frames.
     group: u16,
     port: Option<Arc<PortRules>>,
 }

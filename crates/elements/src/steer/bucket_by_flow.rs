@@ -69,7 +69,7 @@ impl Writer {
         }
     }
 
-    /// Lets go of what was removed.
+    /// Retires removed rules.
     fn retire(&mut self) {
         let gone = self.rules.take_limbo();
         if !gone.is_empty() {
@@ -77,8 +77,8 @@ impl Writer {
         }
     }
 
-    /// Waits, on control, until workers have let go of enough of what was removed: changes may come faster than
-    /// a worker turns that has to wait for its core.
+    /// Waits, on the control thread, until workers have released enough removed rules: changes may come faster than the
+    /// turns of a worker without its core.
     fn wait_for_room(&mut self, entries: usize) {
         let begun = Instant::now();
         while self.rules.room() < entries && !self.limbo.is_empty() && begun.elapsed() < PATIENCE {
@@ -153,7 +153,7 @@ impl Config {
         Ok(self.changed(rules.iter().map(|rule| &rule.0)))
     }
 
-    /// Has the port know of changes.
+    /// Tells the port of changes.
     fn changed<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> String {
         if let Some(port) = &self.port {
             let flows = keys.filter_map(|key| self.fields.flow(key));

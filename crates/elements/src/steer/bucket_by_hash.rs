@@ -82,7 +82,7 @@ fn flow_of(text: &str) -> Option<FlowKey> {
 
 pub(super) struct BucketByHash {
     config: Arc<Config>,
-    /// The port from which packets come, if the hash that it notes is that of the same headers.
+    /// Port of the packets, if its hash is that of the same headers.
     of_port: Option<PortKey>,
     by_port: u64,
     not_ip: u64,

@@ -174,14 +174,14 @@ impl Table {
     }
 }
 
-/// Buckets of these prefixes and of what fits none.
+/// Number of buckets of these prefixes, and of other packets.
 pub(crate) fn buckets(prefixes: &[String], default: Option<&str>) -> usize {
     let default: usize = default.and_then(|n| n.parse().ok()).unwrap_or(0);
     place::buckets(prefixes.iter().map(String::as_str)).max(default + 1)
 }
 
 pub(super) struct Config {
-    /// `None` if there is no memory for it; such a configuration is refused.
+    /// Table; `None` if there is no memory for it, and the configuration is refused.
     table: Option<Table>,
     default: u16,
     is_source: bool,

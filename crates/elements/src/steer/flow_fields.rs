@@ -59,7 +59,7 @@ impl Fields {
         }
     }
 
-    /// The key of a frame, of which [`of_plain`] may know more quickly; `None` if it has not got all of the bytes.
+    /// Key of a frame; [`of_plain`] is faster if it applies. `None` if the frame lacks some of the bytes.
     #[inline(never)]
     pub(super) fn key(&self, frame: &[u8], is_inner: bool) -> Option<Key> {
         match self {
@@ -86,8 +86,11 @@ impl Fields {
         }
     }
 
-    /// The key that a rule stands for: a value for each field, or `PROTOCOL SRC SRCPORT DST DSTPORT`, with `/` or
-    /// white space between them. The error is a sentence.
+    /// Key of a rule: a value for each field, or `PROTOCOL SRC SRCPORT DST DSTPORT`, with `/` or white space between
+    /// them.
+    ///
+    /// # Errors
+    /// A sentence.
     pub(super) fn rule(&self, text: &str) -> Result<Key, String> {
         let words: Vec<&str> = text
             .split(['/', ' ', '\t'])
@@ -121,7 +124,7 @@ impl Fields {
         (*self == Fields::Tuple).then(|| flow_of(key))
     }
 
-    /// A key as the rule that stands for it.
+    /// Rule of a key.
     pub(super) fn show(&self, key: &Key) -> String {
         let bytes: Vec<u8> = key.iter().flat_map(|word| word.to_be_bytes()).collect();
         match self {

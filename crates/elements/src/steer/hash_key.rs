@@ -78,7 +78,7 @@ impl Shared {
         Arc::clone(&self.sorters)
     }
 
-    /// Another key from now on, unless somebody needs this one.
+    /// Replaces the key, unless an element needs the present one.
     pub(crate) fn replace(&self, key: &HashKey) -> Result<(), String> {
         if *self.table.snapshot().key() == key.0 {
             return Ok(());
@@ -101,7 +101,7 @@ impl Shared {
 pub(crate) struct Keys(Mutex<HashMap<String, Weak<Shared>>>);
 
 impl Keys {
-    /// The key of a description; `key` if nobody shares it yet.
+    /// Key of a description; `key` if it is new.
     pub(crate) fn get(&self, description: &str, key: &HashKey) -> Arc<Shared> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, shared| shared.strong_count() > 0);

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use std::collections::VecDeque;
 use steer::{HELD_MAX, Held};
 
-/// Stands for the owner of a bucket whose packets are held.
+/// Pseudo-owner of a bucket whose packets are held.
 pub(super) const HELD: u16 = u16::MAX;
 
 /// Packets that leave at a time.
@@ -18,7 +18,7 @@ pub(super) struct HeldPackets {
     /// Buckets that are released once nothing waits, and their new owner.
     releasing: Option<(Vec<u16>, usize)>,
     count: Held,
-    /// There is back-pressure, as too many are held.
+    /// True if back-pressure is applied, as too many packets are held.
     full: bool,
 }
 
@@ -29,8 +29,8 @@ impl HeldPackets {
         mark(owners, buckets, HELD);
     }
 
-    /// Reload: goes on in a copy whose `owners` are those of the same table, or `None` if it is of another one. Then
-    /// what waits goes where it was to go, and no bucket waits for that.
+    /// Reload: continues in a copy with the `owners` of the same table, or `None` for another table. In that case,
+    /// waiting packets go to their former destination, and no bucket waits for them.
     pub(super) fn moved(mut self, before: &[u16], owners: Option<&mut [u16]>) -> HeldPackets {
         match owners {
             Some(owners) => {
@@ -46,7 +46,7 @@ impl HeldPackets {
         self
     }
 
-    /// Has a packet wait.
+    /// Holds a packet.
     #[inline(never)]
     pub(super) fn put(&mut self, packet: Packet, cx: &mut Cx) {
         self.waiting.push_back((cx.now(), packet));

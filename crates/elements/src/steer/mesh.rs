@@ -6,7 +6,7 @@ use engine::ring::{Head, Level, Tail, ring};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use steer::Table;
 
-/// One ring, and its ends while no worker has them.
+/// A ring, and its ends while no worker has them.
 struct Ring {
     tail: Slot<Tail<Packet>>,
     head: Slot<Head<Packet>>,
@@ -15,14 +15,14 @@ struct Ring {
 
 /// The rings.
 struct Rings {
-    /// By the worker that fills them and the one that empties them.
+    /// Rings by the worker that fills them and the one that empties them.
     by_pair: Vec<Vec<Option<Ring>>>,
     /// Tables that know of them: a hot swap may bring another one.
     known: Mutex<Vec<Weak<Table>>>,
 }
 
 impl Rings {
-    /// Has a table know of these rings, once.
+    /// Makes a table know these rings, once.
     fn show(self: &Arc<Rings>, table: &Arc<Table>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|table| table.strong_count() > 0);
@@ -125,7 +125,7 @@ impl Out {
     }
 }
 
-/// One worker's ends of the rings.
+/// Ends of rings at one worker.
 pub(super) struct Ends {
     worker: usize,
     rings: Arc<Rings>,
@@ -204,8 +204,8 @@ impl Ends {
         self.out[to].packets.push(packet);
     }
 
-    /// Sends what was put aside, and calls `lost` for what finds a ring full. Says how much room is left in the rings
-    /// that were filled.
+    /// Sends the packets set aside, and calls `lost` for those that find a ring full. Returns the room left in the
+    /// rings that were filled.
     pub(super) fn send(&mut self, cx: &mut Cx, mut lost: impl FnMut(Packet, &mut Cx)) -> Room {
         let mut room = Room::Ample;
         for to in 0..self.out.len() {

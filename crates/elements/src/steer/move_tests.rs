@@ -149,7 +149,7 @@ pub(super) fn plan_after(
     plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
 }
 
-/// Has moves wait as long as it takes on a slow machine.
+/// Makes moves wait as long as they take on a slow machine.
 pub(super) fn patient(plan: &Plan) {
     table(plan).set_limit(Duration::from_secs(20));
 }
@@ -182,7 +182,7 @@ pub(super) struct Everything {
     pub(super) stalls: (usize, usize),
     /// Requests of each worker that run between turns until they are done.
     long_asks: Vec<Vec<LongAsk>>,
-    /// Times that a worker did such a thing, and that control asked.
+    /// Number of such steps by workers, and of control's requests.
     pub(super) steps: usize,
     pub(super) asked: usize,
 }
@@ -262,7 +262,7 @@ impl Everything {
 }
 
 impl AtRandom {
-    /// Has those workers that `told` names do something, until all have answered or it has gone on for so long.
+    /// Runs something on the workers that `told` names, until all have answered or the time is over.
     pub(super) fn ask<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -353,7 +353,7 @@ pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
     }))
 }
 
-/// Some buckets and a worker.
+/// Random buckets and a worker.
 pub(super) fn any_move(router: &AtRandom, workers: usize) -> (Vec<u16>, usize) {
     let rng = &mut router.0.borrow_mut().rng;
     let n = 1 + rng.below(3);
@@ -361,8 +361,8 @@ pub(super) fn any_move(router: &AtRandom, workers: usize) -> (Vec<u16>, usize) {
     (each.collect(), rng.below(workers))
 }
 
-/// Moves buckets at random while packets come, and looks at all that left: as a naive model has it, every
-/// packet of a flow, in order.
+/// Moves buckets at random while packets come, and compares the output with a naive model: every packet of a flow, in
+/// order.
 fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
     let text = format!(
         "Idle -> by :: ByFlow; i :: InfiniteSource(LIMIT 0, CORES 0) -> by -> s :: Steer({BUCKETS})
@@ -399,7 +399,7 @@ fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
     nothing_is_wrong(&plan, &router, seed);
 }
 
-/// Ends the traffic, and looks at all that has left.
+/// Ends the traffic, and checks all output.
 pub(super) fn nothing_is_wrong(plan: &Plan, router: &AtRandom, seed: u64) {
     let all = &mut *router.0.borrow_mut();
     all.comes = false;

@@ -27,7 +27,7 @@ struct Out {
     wrong: u64,
 }
 
-/// A port with two queues each way, which gives packets as they are due and looks at what is sent.
+/// A port with two queues each way, which gives packets as they are due and checks its output.
 struct Paced {
     open: OpenPort,
     given: Arc<AtomicU64>,
@@ -35,7 +35,7 @@ struct Paced {
     out: Arc<Mutex<Out>>,
 }
 
-/// A packet in so many nanoseconds, by each queue.
+/// Nanoseconds between packets, by each queue.
 const PACE: u64 = 100_000;
 /// Packets on their way at most, and a burst of each queue: a Queue holds 1000, and drops what comes while the worker
 /// that empties it does not run.
@@ -169,14 +169,14 @@ fn start(plan: &Arc<Plan>, ports: &Arc<Paced>) -> Router {
     Router::start(plan, directory, &naps, 1).expect("it starts")
 }
 
-/// Has the ports give no more, and waits until all that they gave has left.
+/// Stops the ports' packets, and waits until all have left.
 fn drain(router: &Router, ports: &Paced) {
     ports.ends.store(true, Relaxed);
     // Whoever is asked has ended its turn, and gives no more.
     until("the last packet to leave", || router.held() == Ok(0));
 }
 
-/// Ends a router. All that came has left in order; returns how many packets.
+/// Ends a router, and checks that all packets have left in order; returns their number.
 fn end(mut router: Router, ports: &Paced) -> u64 {
     drain(&router, ports);
     router.stop();
@@ -209,7 +209,7 @@ fn threads_lose_and_reorder_nothing_while_buckets_move() {
     println!("{moves} buckets moved, {sent} packets; the longest wait was {longest:?}");
 }
 
-/// One question among those to a router is answered by nobody.
+/// A router one of whose requests gets no answer.
 struct Fails<'a> {
     router: &'a Router,
     /// Questions before it.

@@ -17,7 +17,7 @@ pub(super) fn split(word: &str, place: usize) -> Result<(&str, u16), String> {
     }
 }
 
-/// The least number of buckets that has those of all these rules; what is no rule does not count.
+/// Number of buckets for all these rules; words that are not rules are ignored.
 pub(super) fn buckets<'a>(words: impl Iterator<Item = &'a str>) -> usize {
     let each = words.enumerate();
     let each = each.filter_map(|(place, word)| Some(usize::from(split(word, place).ok()?.1) + 1));

@@ -102,8 +102,7 @@ pub(crate) struct PortRules(Mutex<State>);
 struct State {
     source: Option<Weak<dyn Source>>,
     port: Option<(Arc<dyn Port>, Receivers)>,
-    /// The queue of each bucket: that of its owner, or one by which the bucket's other packets come until the port
-    /// follows.
+    /// Queue of each bucket: that of its owner, or the one of the bucket's other packets until the port follows.
     queues: Vec<u16>,
     number: u64,
     teller: Teller,
@@ -129,7 +128,7 @@ impl State {
         self.source.as_ref()?.upgrade()
     }
 
-    /// Tells the port all rules, or those of some buckets.
+    /// Gives the port all rules, or those of some buckets.
     fn tell(&self, only: Option<&BTreeSet<u16>>) {
         if let (Some(port), Some(source)) = (self.able(), self.source()) {
             let mut rules = source.rules();
@@ -141,7 +140,7 @@ impl State {
 }
 
 impl Drop for State {
-    /// Nobody has rules for the port any more, unless others have told it since.
+    /// Removes the port's rules, unless another plan has given it rules since.
     fn drop(&mut self) {
         let teller = self.teller();
         if let Some((port, _)) = &self.port
@@ -163,7 +162,7 @@ impl PortRules {
         Some(args.router_wide::<ByPort>().get(&port))
     }
 
-    /// Rules are those of this element. Each of its copies may say so.
+    /// Sets the source of the rules; each of its copies may do so.
     pub(super) fn come_from<S: Source + 'static>(&self, source: &Arc<S>) {
         let source: Weak<dyn Source> = Arc::downgrade(source) as _;
         let mut state = self.lock();

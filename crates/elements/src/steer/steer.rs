@@ -49,7 +49,7 @@ use std::sync::atomic::AtomicU64;
 use steer::{Held, Steering, Steers, SteersOfClass, Table, Tables, add};
 
 const FULL: usize = 0;
-/// Stands for the owner of a bucket that there is not.
+/// Pseudo-owner of a bucket that does not exist.
 const NOBODY: u16 = HELD - 1;
 
 pub(crate) struct Config {
@@ -63,7 +63,7 @@ pub(crate) struct Steer {
     table: Arc<Table>,
     worker: usize,
     workers: usize,
-    /// Owners by bucket, for all that a packet may name: so none need be compared with their number.
+    /// Owners by bucket, for every number that a packet may have, so that no number needs a check.
     owners: Box<[u16; BUCKETS_MAX]>,
     buckets: usize,
     /// `None` if there is one worker only.
@@ -281,10 +281,10 @@ impl Steering for Steer {
 /// A value for every bucket that a packet may name.
 type Each<T> = [T; BUCKETS_MAX];
 
-/// Counts packets by bucket; whether all are of buckets that there are, so many, and that the worker owns.
+/// Counts packets by bucket; returns true if all are of existing buckets that the worker owns.
 ///
-/// Every packet that comes is looked at here, so instructions count: an owner is compared where it lies, the loop turns
-/// once for eight packets, and in a function of its own all that it needs stays in registers.
+/// Every packet passes here, so instructions count. An owner is compared in memory, the loop handles eight packets per
+/// turn, and as a function of its own it keeps its state in registers.
 #[inline(never)]
 fn all_ours(
     packets: &[Packet],
@@ -344,7 +344,7 @@ fn count(packets: &[Packet], seen: &Each<AtomicU64>, buckets: usize) {
     }
 }
 
-/// The bucket of a packet, among so many; a higher one is changed on the packet, too.
+/// Bucket of a packet, among `buckets`; a higher one is also changed on the packet.
 #[inline]
 fn bucket_of(packet: &mut Packet, buckets: usize) -> usize {
     let bucket = usize::from(packet.bucket());
@@ -399,7 +399,7 @@ impl Steer {
         }
     }
 
-    /// Sends what was put aside for other workers.
+    /// Sends the packets set aside for other workers.
     #[inline(never)]
     fn send(&mut self, cx: &mut Cx) {
         let full = self.table.counts(self.workers)[self.worker].full();

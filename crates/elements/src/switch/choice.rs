@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 
-/// One of an element's ports, or none.
+/// A port of an element, or none.
 #[derive(Clone, Copy)]
 pub(super) struct Choice {
     port: i32,
@@ -25,7 +25,7 @@ impl Choice {
         usize::try_from(self.port).ok()
     }
 
-    /// Out by the port, or dropped under the first name.
+    /// Leaves by the port, or is dropped under the first name.
     #[inline]
     pub(super) fn verdict(self) -> Verdict {
         self.port()

@@ -68,8 +68,8 @@ pub(crate) fn flood(
     0
 }
 
-/// Sends a packet to some outputs, of which there is at least one: a copy to each but the last, the
-/// original there. Returns how many copies could not be made.
+/// Sends a packet to at least one output: a copy to each but the last, the original there. Returns the number of copies
+/// that could not be made.
 pub(crate) fn copy_to(packet: Packet, outputs: impl Iterator<Item = usize>, cx: &mut Cx) -> u64 {
     let mut outputs = outputs.peekable();
     let mut missing = 0;

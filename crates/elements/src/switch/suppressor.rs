@@ -55,7 +55,7 @@ fn pair_of(name: &str) -> Option<usize> {
     digits.parse().ok().filter(|_| plain)
 }
 
-/// The handlers of the first pairs; those of others are offered.
+/// Handlers of the first pairs; those of others are offered.
 macro_rules! handlers {
     ($($pair:literal $name:literal,)*) => {
         &[

@@ -24,7 +24,7 @@ pub(super) const KEYWORDS: &[&str] = &[
     "RESEQUENCE",
 ];
 
-/// Links that a node can have: outputs, of which VLBTransit needs two more.
+/// Maximum number of links of a node: outputs, of which VLBTransit needs two more.
 const LINKS_MAX: usize = 250;
 const FLOWS_MAX: usize = 1 << 24;
 const BURST_MAX: Duration = Duration::from_secs(1);

@@ -82,7 +82,7 @@ pub(super) enum Ready {
 
 /// A family's ports.
 struct Side<K> {
-    /// By port.
+    /// Ports' views of neighbours, by port.
     faces: Vec<Option<Face<K>>>,
     gateways: Vec<Vec<K>>,
     /// The output of port 0.
@@ -128,7 +128,7 @@ impl<K: Key> Side<K> {
         Some(Next::new(&addresses, verdict))
     }
 
-    /// Of frames to a gateway, or with 0 to stations of the port's own network: `by_dst`.
+    /// Treatment of frames to a gateway; 0 stands for stations of the port's own network, which `by_dst` handles.
     fn ready(&self, port: usize, gateway: usize, by_dst: fn(u64) -> Ready) -> Ready {
         if !matches!(self.faces.get(port), Some(Some(_))) {
             return Ready::Not;
@@ -177,7 +177,7 @@ struct Hosts<P> {
 }
 
 impl<P: Place> Hosts<P> {
-    /// Of the place that is none: ports count from 1.
+    /// An entry of no place: ports count from 1.
     fn nobody() -> Host<P> {
         Host {
             place: P::default(),
@@ -266,8 +266,8 @@ impl Leave {
         self.side4.changes().wrapping_add(self.side6.changes())
     }
 
-    /// Looks whether neighbours have changed, and forgets what is not so any more. To be called for every batch, before
-    /// anything is asked. Returns whether [`ready`](Self::ready) may say something else now.
+    /// Forgets entries if neighbours have changed. Call it for every batch, before any look-up. Returns true if
+    /// [`ready`](Self::ready) may have another answer now.
     #[inline]
     pub(super) fn follow(&mut self) -> bool {
         let changes = self.changes();

@@ -13,7 +13,7 @@ use wire::ipv4;
 /// Different addresses that are remembered.
 const KNOWN: usize = 1024;
 const SHIFT: u32 = u64::BITS - KNOWN.trailing_zeros();
-/// Bytes of a frame up to its IPv4 destination; what is shorter is looked at with care.
+/// Bytes of a frame up to its IPv4 destination; shorter frames take a careful path.
 const WHOLE: usize = ETHER_LEN + ipv4::MIN_LEN;
 
 /// The addresses and the ethertype of a frame, as they lie in it: bytes 0 to 7, and 6 to 13.
@@ -99,22 +99,22 @@ const MARK: u32 = if cfg!(target_endian = "little") {
 };
 
 impl Known {
-    /// 0 if it is that of frames which begin so, or what it depends on besides. Other bits are set, or there is
-    /// nothing, if it is that of others.
+    /// Mark of the entry for frames with these words: 0 if it is theirs, otherwise its further condition. `None`, or
+    /// other bits, if it is that of other frames.
     #[inline(always)]
     fn mark(&self, words: Words) -> Option<u64> {
         // Bytes 6 and 7 are in both words: where the first ones agree, nothing but a mark can differ there.
         (self.first == words.0).then_some(self.second ^ words.1)
     }
 
-    /// Makes it that of frames which leave by a port for the station in their destination.
+    /// Makes it the entry of frames that leave by a port for the station in their destination.
     fn by_dst(&mut self, mark: u64, port: u64) {
         self.second ^= mark;
         self.next.first = port;
     }
 }
 
-/// Of the addresses that no frame of ours has.
+/// Entry of addresses that no frame of a cluster has.
 const UNKNOWN: Known = Known {
     first: 0,
     second: 0,
@@ -136,7 +136,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Nothing is remembered.
+    /// An empty memory.
     pub(super) fn new(node: &Node, leave: Leave) -> Box<Memory> {
         Box::new(Memory {
             known: [UNKNOWN; KNOWN],
@@ -216,7 +216,7 @@ impl Memory {
         next.map_or(here, |next| next.write(frame))
     }
 
-    /// The way of what begins with these addresses, where no frame leaves at once.
+    /// Entry for frames with these addresses; none of them leaves at once.
     #[inline]
     pub(super) fn look(&mut self, head: &[u8; ETHER_LEN], node: &Node, cx: &Cx) -> &Known {
         let words = Words::of(head);

@@ -37,7 +37,7 @@ const ETHER_LEN: usize = 14;
 
 /// The VLBNode that an element belongs to.
 pub(crate) struct Member {
-    /// Its full name; none if there is no such element.
+    /// Full name; `None` if there is no such element.
     name: Option<String>,
 }
 

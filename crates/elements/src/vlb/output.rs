@@ -30,7 +30,7 @@ pub(crate) trait Family: Sized + 'static {
 }
 
 pub(crate) struct Config<F: Family> {
-    /// By port.
+    /// Gateways by port.
     pub(super) gateways: Vec<Vec<F::Address>>,
 }
 

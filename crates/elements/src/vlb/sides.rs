@@ -9,7 +9,7 @@ use std::slice::IterMut;
 
 /// Says where packets go.
 pub(super) trait Step {
-    /// At once, if it can; a packet of which it says nothing is as it was.
+    /// Fast path of a packet; `None` leaves the packet unchanged.
     fn fast(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict>;
     /// The slow path of a packet.
     fn slow(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict;
@@ -33,7 +33,8 @@ impl Sides {
         Sides(engine::packet::Sides::new(outputs))
     }
 
-    /// Sends packets, as `each` gives them, where `step` says; `leave` sees all that go by an output before they do.
+    /// Sends packets, in the order of `each`, to the outputs that `step` returns; `leave` sees each output's packets
+    /// before they go.
     #[inline]
     pub(super) fn part<S: Step>(
         &mut self,
@@ -90,8 +91,8 @@ impl Sides {
         self.partition(batch, stay, known, step, cx)
     }
 
-    /// Deals a batch out. What stays (see [`engine::packet::Sides::partition`]) is not looked at; of the first packet
-    /// behind it something may be known. Returns the output of what has stayed.
+    /// Partitions a batch. Packets that stay (see [`engine::packet::Sides::partition`]) are not examined; `known` is
+    /// the verdict for the first packet behind them, if known. Returns the output of the packets that stay.
     #[inline(always)]
     fn partition<S: Step>(
         &mut self,
@@ -115,7 +116,7 @@ impl Sides {
     }
 }
 
-/// Looks at packets as long as they go one way: which, how many they are, and what is said of the next one.
+/// Examines packets while they go the same way: returns the way, their number, and the verdict for the next one.
 #[inline]
 fn together<S: Step>(
     packets: &mut [Packet],
@@ -142,8 +143,8 @@ fn together<S: Step>(
     }
 }
 
-/// Looks at packets from a place on until nothing is known of one, or it is not to go `home`: where that is, and what
-/// was said of it.
+/// Examines packets from a place on until one has no verdict, or another one than `home`: returns its place and
+/// verdict.
 #[inline(never)] // a loop with all registers
 fn agree<S: Step>(
     packets: &mut [Packet],

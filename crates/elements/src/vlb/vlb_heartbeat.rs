@@ -75,7 +75,7 @@ pub(crate) struct VlbHeartbeat {
     node: Arc<Node>,
     /// None before the start, and where the map has too many links.
     health: Option<Health>,
-    /// Of the configuration that was replaced.
+    /// Node and health of the replaced configuration.
     old: Option<(Arc<Node>, Health)>,
     sent: u64,
     /// Lane that is reported next.
@@ -83,7 +83,7 @@ pub(crate) struct VlbHeartbeat {
     /// The links that were up when the last line was written, and the newest lines.
     known: Option<Links>,
     journal: VecDeque<String>,
-    /// Of own links, by peer: whether they are used, and since when.
+    /// State of own links by peer: true if used, and since when.
     used: HashMap<(String, usize), (bool, u64)>,
 }
 
@@ -303,7 +303,7 @@ impl VlbHeartbeat {
         }
     }
 
-    /// Judges and sends what is due, and says when that will be again.
+    /// Judges peers and sends due heartbeats; sets the timer.
     fn look(&mut self, cx: &mut Cx) {
         let Some(health) = &mut self.health else {
             return;
@@ -407,7 +407,7 @@ mod tests {
     use std::time::Duration;
     use testkit::{Bench, errors};
 
-    /// Two nodes in one router; what each sends, the other hears.
+    /// Two nodes in one router; each hears the other.
     const PAIR: &str = "a :: VLBNode(NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b);
         b :: VLBNode(NODE b, NODES a 1Gbps b 1Gbps, LINKS a-b);
         ha :: VLBHeartbeat(a) -> way :: Switch -> hb :: VLBHeartbeat(b) -> ha; way[1] -> Discard";

@@ -53,7 +53,7 @@ const MALFORMED: u8 = 2;
 const NO_ROOM: u8 = 3;
 const NO_KEY: u8 = 4;
 
-/// An output node, and all that is to be written for it but the way.
+/// An output node, and everything to write for it except the path.
 #[derive(Clone, Copy)]
 struct Destination {
     node: NodeId,
@@ -84,7 +84,7 @@ pub(crate) struct VlbInput {
     /// None: packets have no numbers.
     order: Option<Order>,
     worker: usize,
-    /// Not here while packets are looked at, which all else of this is for.
+    /// Outputs' batches; `None` while packets are examined, which everything else here is for.
     sides: Option<Box<Sides>>,
     share: f64,
     seed: u32,
@@ -273,7 +273,7 @@ fn settings(node: &Node, share: f64, seed: u32) -> Settings {
 }
 
 impl VlbInput {
-    /// Counts what was carried for others since the last batch.
+    /// Counts the load carried for others since the last batch.
     fn give_way(&mut self, now: u64) {
         for (link, (carried, seen)) in self.node.carried().zip(&mut self.carried).enumerate() {
             let bytes = (carried - *seen) as f64 * self.share;

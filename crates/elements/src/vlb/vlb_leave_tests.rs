@@ -161,8 +161,7 @@ fn frames_that_leave_at_once_do_not_overtake_those_that_waited() {
 
 #[test]
 fn whatever_happens_to_neighbours_packets_leave_as_by_the_long_way() {
-    /// Frames by port and by all that tells flows apart here: who they are for, and by which
-    /// gateway (the UDP port). Nobody promises an order of questions.
+    /// Frames by port and flow: recipient, and gateway (the UDP port). The order of questions is arbitrary.
     fn sent(bench: &mut Bench) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
         let mut sent: BTreeMap<_, Vec<Vec<u8>>> = BTreeMap::new();
         for (port, name) in ["out0", "out1", "asks"].into_iter().enumerate() {

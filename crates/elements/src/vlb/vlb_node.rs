@@ -60,13 +60,13 @@ pub(crate) struct Node {
     pub(crate) labels: Vec<String>,
     /// This node.
     pub(crate) number: NodeId,
-    /// Of the cluster's name.
+    /// Cookie of the cluster's name.
     pub(crate) cookie: u8,
     /// Settings of spreading; each worker sets its own share.
     pub(crate) settings: Settings,
     /// Keys that prove that frames come from this cluster.
     pub(crate) keys: Option<Keys>,
-    /// Of that name.
+    /// Name of the cluster.
     cluster: String,
     /// True if packets are numbered: how long they may wait for others at their output node.
     pub(crate) resequence: Option<Duration>,
@@ -85,7 +85,7 @@ pub(crate) struct Node {
     sessions: Published<Sessions>,
 }
 
-/// By own link.
+/// Sessions by own link.
 type Sessions = Vec<Option<Arc<Session>>>;
 
 impl Node {
@@ -165,7 +165,7 @@ impl Node {
         self.change(|now| *now = links);
     }
 
-    /// Changes which links are up, in one step: somebody else may change them, too.
+    /// Changes the set of live links in one step, as others may change it, too.
     fn change(&self, change: impl FnOnce(&mut Links)) {
         let mut now = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         let mut links = now.clone();
@@ -184,7 +184,7 @@ impl Node {
         self.watched.store(true, Ordering::Relaxed);
     }
 
-    /// Notes what was carried for others by an own link.
+    /// Counts bytes carried for others by an own link.
     #[inline]
     pub(crate) fn carry(&self, link: usize, bytes: u64) {
         if let Some(carried) = self.carried.get(link) {
@@ -282,7 +282,7 @@ impl Node {
         twins.nth(twin).map(|(number, _)| number)
     }
 
-    /// The name of a link: those of its ends, and which one it is if that is not the first between them.
+    /// Name of a link: those of its ends, and its number if it is not the first between them.
     pub(super) fn pair(&self, link: usize) -> String {
         let ends = self.all()[link].ends;
         let [a, b] = ends.map(|end| &self.labels[usize::from(end)]);
@@ -319,8 +319,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes over which links were up, and what came by them. Where links are watched, new ones are down until somebody
-    /// is heard there.
+    /// Takes over the live links, and what came by them. If links are watched, new ones are down until a peer is heard.
     fn follow(&mut self, old: &Node) {
         self.follow_cables(old);
         let watched = old.watched.load(Ordering::Relaxed);
@@ -333,8 +332,8 @@ impl Node {
         self.publish(links);
     }
 
-    /// Goes on with the links that the node had: with their lives, numbers and what has come. They may have changed
-    /// places, and the key may be another.
+    /// Takes over the node's links: with their lives, numbers and received frames. They may have changed places, and
+    /// the key may be another.
     fn follow_cables(&mut self, old: &Node) {
         let were = old.sessions.snapshot();
         let known = old.cables().into_iter().zip(old.cables.iter().zip(&*were));
@@ -353,7 +352,10 @@ impl Node {
     }
 }
 
-/// A life for each of so many links. The error is the kernel's.
+/// A life for each of `links` links.
+///
+/// # Errors
+/// The kernel's.
 fn draw(links: usize) -> std::io::Result<Vec<Life>> {
     let mut lives = vec![Life::default(); links];
     for Life(bytes) in &mut lives {

@@ -221,8 +221,8 @@ impl VlbTransit {
     }
 }
 
-/// Sees what has come by a link and goes by an output: counts what is carried for others, and says of heartbeats by
-/// which link they came.
+/// Handles frames from one link that leave by an output: counts those carried for others, and marks heartbeats with
+/// their link.
 #[inline]
 fn leave(node: &Node, links: usize, (input, output): (usize, usize), batch: &mut Batch) {
     if output < links {

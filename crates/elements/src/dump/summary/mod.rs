@@ -183,7 +183,7 @@ impl Field {
         self.row().1
     }
 
-    /// Its binary form.
+    /// Size of its binary form.
     pub(super) fn size(self) -> Size {
         self.row().3
     }

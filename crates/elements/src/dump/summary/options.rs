@@ -9,7 +9,7 @@ pub(super) const EOL: u8 = 0;
 /// Padding, in both protocols.
 pub(super) const NOP: u8 = 1;
 
-/// One option of a list: its type, and the data behind the length byte.
+/// An option of a list: its type, and the data behind the length byte.
 pub(super) struct Opt<'a> {
     pub(super) kind: u8,
     pub(super) data: &'a [u8],

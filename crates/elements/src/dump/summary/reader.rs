@@ -66,8 +66,7 @@ impl<R: BufRead> Reader<R> {
         self.lines
     }
 
-    /// Reads up to the next packet, into `record`. `complain` is given what is wrong with lines on
-    /// the way, as sentences; they are passed over.
+    /// Reads up to the next packet, into `record`. `complain` gets the mistakes in skipped lines, as sentences.
     pub(in crate::dump) fn next(
         &mut self,
         record: &mut Record,
@@ -257,7 +256,7 @@ impl FromArg for Columns {
     }
 }
 
-/// The words of a line; one that starts with a quote goes on to its closing quote.
+/// Words of a line; a quoted word extends to its closing quote.
 fn words(mut line: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         line = line.trim_ascii_start();

@@ -57,7 +57,7 @@ pub(super) enum IcmpCode {
 }
 
 impl Record {
-    /// Packets that the line stands for.
+    /// Number of packets of the line.
     pub(in crate::dump) fn count(&self) -> u32 {
         self.count.unwrap_or(1)
     }
@@ -75,7 +75,7 @@ impl Record {
         self.payload = std::mem::take(payload);
     }
 
-    /// The time of the last packet of a line, and that of the first, in nanoseconds.
+    /// Times of a line's last and first packet, in nanoseconds.
     pub(in crate::dump) fn times(&self) -> (i64, Option<i64>) {
         (self.timestamp.unwrap_or(0), self.first_timestamp)
     }

@@ -13,7 +13,7 @@ const TIMESTAMP: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dump) enum Which {
     All,
-    /// All but timestamps.
+    /// All options but timestamps.
     NoTimestamp,
     Sack,
 }

@@ -150,7 +150,7 @@ fn unused_mappings_are_reaped() {
     assert_eq!(b.read("rw.table_size"), "0");
 }
 
-/// Some of the mappings to one peer are used on, while the time of the others passes: only those may stand in the way.
+/// Some of the mappings to one peer stay in use while the others expire: only those in use may block values.
 #[test]
 fn a_mapping_whose_time_is_over_is_none_before_it_is_removed() {
     for (order, ports) in [("", 64), ("#", 64), ("?", 64), ("", 8)] {
