@@ -80,6 +80,18 @@ impl Stand {
         let frames = self.ports.far("DEV1").collect();
         frames.iter().map(|sent| sent.frame[0]).collect()
     }
+
+    /// A handler's answer as a number.
+    fn number(&mut self, path: &str) -> u64 {
+        let answer = self.graph.job(|cx| cx.read(path, "")).unwrap();
+        answer.trim().parse().unwrap()
+    }
+
+    /// Packets that `out` has dropped, by name.
+    fn drops(&self) -> Vec<(String, u64)> {
+        let drops = engine::stats::drops(self.graph.plan(), self.graph.stats());
+        drops.map(|(_, name, count)| (name, count)).collect()
+    }
 }
 
 #[test]
@@ -164,4 +176,30 @@ fn what_waits_first_is_first_after_a_reload() {
     stand.come("DEV2", &[12, 13]);
     stand.come("DEV0", &[3, 4]);
     assert_eq!(stand.sent(512), [10, 11, 12, 1, 2, 3]);
+}
+
+#[test]
+fn packets_that_a_port_refuses_are_dropped_by_name_and_not_sent() {
+    let pulls = "FromDevice(DEV0) -> Queue -> out :: ToDevice(DEV1); FromDevice(DEV2) -> [1] out;";
+    for text in [&text(""), &text(", TIMEOUT 1us"), pulls] {
+        let mut stand = Stand::new(text);
+        stand.come("DEV0", &[1, 2]);
+        stand.turn();
+        stand.ports.far("DEV1").limit(512, 0);
+        stand.come("DEV0", &[3]);
+        stand.come("DEV2", &[10]);
+        stand.ports.far("DEV1").limit(512, 512);
+        stand.ports.far("DEV1").set_link(false);
+        stand.come("DEV2", &[11]);
+        stand.come("DEV0", &[4, 5]);
+        stand.turn();
+        stand.ports.far("DEV1").set_link(true);
+        stand.come("DEV0", &[6]);
+        stand.turn();
+        assert_eq!(stand.collect(), [1, 2, 6], "{text}");
+        assert_eq!(stand.drops(), [("refused".to_owned(), 5)], "{text}");
+        let said = ["count", "byte_count", "waiting", "dropped"];
+        let said = said.map(|name| stand.number(&format!("out.{name}")));
+        assert_eq!(said, [3, 180, 0, 0], "{text}");
+    }
 }

@@ -77,6 +77,34 @@ def test_a_link_that_becomes_narrower_is_told_to_senders(network):
     assert "1 received" in client.run("ping", "-c1", "-W2", "-Mdont", "-s1400", SERVER.host[4]).out
 
 
+@pytest.mark.parametrize("kind", ["af_packet", "af_xdp"])
+def test_packets_that_a_port_refuses_are_not_counted_as_sent(lab, kind):
+    """They are longer than its MTU, or its link is down."""
+    network = Network(lab)
+    router, space, file = network.router, network.router_space, lab.folder / "refused.click"
+    space.ip("link set eth1 mtu 1300")
+    file.write_text(
+        "e :: EtherEncap(0x88b5, 02:00:00:00:00:01, 02:00:00:00:00:02) -> out :: ToDevice(%s:eth1);"
+        "long :: InfiniteSource(LENGTH 1400, LIMIT 100) -> e; short :: InfiniteSource(LENGTH 1200, LIMIT 50) -> e;"
+        "FromDevice(%s:eth0) -> Discard;" % (kind, kind)
+    )
+    router.start(file)
+
+    def counts() -> tuple[int, int]:
+        drops = dict(line.split("\t") for line in router.cli("show", "out.named_drops").splitlines())
+        return int(router.cli("show", "out.count")), int(drops["refused"])
+
+    until(lambda: sum(counts()) == 150, "all packets to be sent or dropped", timeout=20)
+    assert counts() == (50, 100)
+    assert int(router.cli("show", "out.byte_count")) == 50 * 1214
+    at = len(router.process.err)
+    space.ip("link set eth1 down")
+    router.process.wait_for("eth1.*down", since=at)
+    router.cli("set", "short.reset", "")
+    until(lambda: sum(counts()) == 200, "all packets to be dropped", timeout=20)
+    assert counts() == (50, 150)
+
+
 def test_a_link_that_goes_down_and_up(network):
     router, space = network.router, network.router_space
     assert crosses(network)

@@ -32,6 +32,8 @@ struct Hand {
     came: Batch,
     /// Packets for which the port had no room yet.
     waiting: Batch,
+    /// What the port will never send; it counts these frames.
+    refused: Batch,
 }
 
 impl Hand {
@@ -39,6 +41,7 @@ impl Hand {
         Hand {
             came: Batch::with_capacity(BURST),
             waiting: Batch::with_capacity(BURST),
+            refused: Batch::new(),
         }
     }
 }
@@ -62,7 +65,11 @@ impl Side {
 
     /// Receives packets, and sends answers and due packets.
     fn turn(&mut self, source: Option<&mut Source>, hand: &mut Hand) {
-        let Hand { came, waiting } = hand;
+        let Hand {
+            came,
+            waiting,
+            refused,
+        } = hand;
         self.rx.receive(came, BURST);
         self.sink.take(came);
         let answers = self.end.answers(BURST).into_iter();
@@ -72,7 +79,8 @@ impl Side {
             source.fill(waiting, room);
         }
         if !waiting.is_empty() {
-            self.tx.transmit(waiting);
+            self.tx.transmit(waiting, refused);
+            refused.clear();
         }
     }
 }

@@ -125,7 +125,7 @@ impl RxQueue for Rx {
 struct Tx(Sink);
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
         let n = batch.len();
         self.0.take(batch);
         n

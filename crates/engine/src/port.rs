@@ -5,7 +5,7 @@
 //! built, and puts it back when the graph is taken down. So a reload or a rebalancing hands queues over between
 //! batches.
 
-use crate::packet::Batch;
+use crate::packet::{Batch, Packet};
 use crate::wake::Wakers;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -60,9 +60,10 @@ pub trait RxQueue: Send {
 
 /// A transmit queue.
 pub trait TxQueue: Send {
-    /// Sends packets from the front of `batch` and takes them out; what the queue has no room for
-    /// stays. Returns how many packets were taken.
-    fn transmit(&mut self, batch: &mut Batch) -> usize;
+    /// Takes packets from the front of `batch` and sends them; those for which the queue has no room now stay. Packets
+    /// that the port will never send (too long for its MTU, link down, refused by the kernel) go to `refused`, and the
+    /// port counts them by name. Returns how many packets were sent.
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize;
 
     /// True if it sends super-frames whole; see [`super_frame`](crate::packet::super_frame).
     fn takes_super_frames(&self) -> bool {
@@ -70,8 +71,46 @@ pub trait TxQueue: Send {
     }
 
     /// Like [`transmit`](Self::transmit), for batches that may contain super-frames, if the queue takes them.
-    fn transmit_whole(&mut self, batch: &mut Batch) -> usize {
-        self.transmit(batch)
+    fn transmit_whole(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        self.transmit(batch, refused)
+    }
+}
+
+/// Fate of a frame that was offered to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was sent.
+    Sent,
+    /// It will never be sent.
+    Refused,
+    /// There is no room for it now.
+    Stays,
+}
+
+/// Offers frames from the front of `batch` one by one, until one stays: for ports that send frame by frame. Returns how
+/// many were sent.
+pub fn offer_each(
+    batch: &mut Batch,
+    refused: &mut Batch,
+    mut offer: impl FnMut(&Packet) -> Fate,
+) -> usize {
+    let mut sent = 0;
+    loop {
+        // Frames in a row that were sent leave the batch together.
+        let (mut run, mut fate) = (0, Fate::Stays);
+        for packet in batch.iter() {
+            fate = offer(packet);
+            if fate != Fate::Sent {
+                break;
+            }
+            run += 1;
+        }
+        drop(batch.drain_front(run));
+        sent += run;
+        if fate != Fate::Refused {
+            return sent;
+        }
+        refused.extend(batch.drain_front(1));
     }
 }
 

@@ -107,7 +107,7 @@ fn work(
             received += rx.receive(batch, 32);
             if !batch.is_empty() {
                 busy = true;
-                sent += tx.transmit(batch);
+                sent += tx.transmit(batch, &mut Batch::new());
             }
         }
         if !busy {

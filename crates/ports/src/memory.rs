@@ -347,13 +347,12 @@ impl TxQueue for Tx {
         self.memory.lock().super_frames
     }
 
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         let mut state = self.memory.lock();
         if !state.up {
-            let n = batch.len();
-            state.link_down += n as u64;
-            batch.clear();
-            return n;
+            state.link_down += batch.len() as u64;
+            refused.append(batch);
+            return 0;
         }
         let n = batch
             .len()

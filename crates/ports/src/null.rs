@@ -34,7 +34,7 @@ impl RxQueue for Rx {
 struct Tx;
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
         let n = batch.len();
         batch.clear();
         n

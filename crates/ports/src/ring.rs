@@ -51,7 +51,7 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
         let room = self.tail.capacity().saturating_sub(self.tail.len());
         let n = room.min(batch.len());
         let sent = self.tail.push_from(n, &mut batch.drain_front(n));

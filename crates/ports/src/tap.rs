@@ -12,7 +12,7 @@ use crate::directory::Parts;
 use crate::sys;
 use engine::clock::{Clock, Time};
 use engine::packet::{Batch, Packet};
-use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -230,20 +230,19 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
-        let mut done = 0;
-        for packet in batch.iter() {
-            if let Err(e) = sys::write(&self.queue.fd, packet.data()) {
-                match e.raw_os_error() {
-                    Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => break,
-                    Some(libc::EIO) => self.counts.tx_link_down.add_shared(1),
-                    _ => self.counts.tx_errors.add_shared(1),
-                }
-            }
-            done += 1;
-        }
-        drop(batch.drain_front(done));
-        done
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        offer_each(batch, refused, |packet| {
+            let Err(e) = sys::write(&self.queue.fd, packet.data()) else {
+                return Fate::Sent;
+            };
+            let counter = match e.raw_os_error() {
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => return Fate::Stays,
+                Some(libc::EIO) => &self.counts.tx_link_down,
+                _ => &self.counts.tx_errors,
+            };
+            counter.add_shared(1);
+            Fate::Refused
+        })
     }
 }
 

@@ -42,7 +42,7 @@ fn a_memory_port_carries_frames_both_ways_by_queue() {
     assert_eq!(rx.receive(&mut batch, 32), 1);
     assert_eq!(waiter.wait(Duration::ZERO), crate::waiter::Woken::Timeout);
     let mut tx = port.tx[1].take().unwrap();
-    assert_eq!(tx.transmit(&mut batch), 1);
+    assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 1);
     let sent = far.collect();
     assert_eq!(
         (sent[0].queue, sent[0].frame.as_slice()),
@@ -64,11 +64,16 @@ fn a_memory_port_is_bounded_and_its_link_can_fail() {
     let (mut rx, mut tx) = (port.rx[0].take().unwrap(), port.tx[0].take().unwrap());
     let mut batch = Batch::new();
     rx.receive(&mut batch, 32);
-    assert_eq!(tx.transmit(&mut batch), 1);
-    assert_eq!((batch.len(), tx.transmit(&mut batch)), (1, 0));
+    assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 1);
+    assert_eq!(
+        (batch.len(), tx.transmit(&mut batch, &mut Batch::new())),
+        (1, 0)
+    );
     far.set_link(false);
     assert!(!port.port.link_up());
-    assert_eq!(tx.transmit(&mut batch), 1);
+    let mut refused = Batch::new();
+    assert_eq!(tx.transmit(&mut batch, &mut refused), 0);
+    assert_eq!((batch.len(), refused.len()), (0, 1));
     assert!(!far.inject(0, b"lost"));
     assert!(port.port.counters().contains(&("link_down", None, 2)));
     assert!(port.port.counters().contains(&("rx_full", None, 1)));
@@ -87,7 +92,7 @@ fn frames_written_to_a_capture_file_are_read_back_with_their_times() {
         packet.cold_mut().timestamp = 5_000_000_000 + u64::from(i);
         batch.push(packet);
     }
-    assert_eq!(tx.transmit(&mut batch), 100);
+    assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 100);
     drop((tx, port));
     directory.close(&name);
     let port = directory.open(&name, &request(1, 0)).unwrap();
@@ -182,7 +187,10 @@ fn a_queue_tells_how_full_it_is_through_whatever_is_wrapped_around_it() {
     let mut batch: Batch = (0..256)
         .map(|_| Packet::from_bytes(b"x").unwrap())
         .collect();
-    assert_eq!((tx.transmit(&mut batch), rx.fill()), (256, Some(0.25)));
+    assert_eq!(
+        (tx.transmit(&mut batch, &mut Batch::new()), rx.fill()),
+        (256, Some(0.25))
+    );
     rx.receive(&mut batch, 256);
     assert_eq!(rx.fill(), Some(0.0));
 }
@@ -201,7 +209,7 @@ fn a_ring_port_carries_packets_between_workers_and_wakes_sleepers() {
                 batch.push(Packet::from_bytes(&next.to_be_bytes()).unwrap());
                 next += 1;
             }
-            if tx.transmit(&mut batch) == 0 {
+            if tx.transmit(&mut batch, &mut Batch::new()) == 0 {
                 std::thread::yield_now();
             }
         }
@@ -239,7 +247,7 @@ fn faults_are_counted_and_the_same_for_the_same_seed() {
             received += rx.receive(&mut batch, 32);
         }
         assert_eq!(received, batch.len());
-        tx.transmit(&mut batch);
+        tx.transmit(&mut batch, &mut Batch::new());
         let sent: Vec<_> = far.collect().into_iter().map(|s| s.frame).collect();
         let count = |name| {
             port.port
@@ -271,7 +279,7 @@ fn a_recording_holds_what_crossed() {
     let mut batch = Batch::new();
     rx.receive(&mut batch, 32);
     // The far end has room for one frame: only that one crosses.
-    assert_eq!(tx.transmit(&mut batch), 1);
+    assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 1);
     drop((rx, tx, port));
     directory.close(&name);
     let recorded = directory
@@ -333,7 +341,13 @@ fn a_port_of_who_embeds_the_router_is_found_by_its_name_and_made_for_the_request
     assert!(far.inject(1, b"by its second queue"));
     let mut batch = Batch::new();
     assert_eq!(port.rx[1].take().unwrap().receive(&mut batch, 32), 1);
-    assert_eq!(port.tx[0].take().unwrap().transmit(&mut batch), 1);
+    assert_eq!(
+        port.tx[0]
+            .take()
+            .unwrap()
+            .transmit(&mut batch, &mut Batch::new()),
+        1
+    );
     assert_eq!(far.collect()[0].frame, b"by its second queue");
 }
 
@@ -351,4 +365,37 @@ fn a_port_that_turns_out_to_have_fewer_queues_than_asked_for_is_not_opened() {
         "{error}"
     );
     assert!(directory.get("stand").is_none());
+}
+
+#[test]
+fn frames_that_a_port_refuses_are_neither_recorded_nor_kept() {
+    let path = std::env::temp_dir().join(format!("ashlar-refused-{}.pcap", std::process::id()));
+    let directory = Directory::new();
+    let far = directory.memory("x");
+    let name = format!("record:{}/fault:seed=1/mem:x", path.display());
+    let port = directory.open(&name, &request(0, 1)).unwrap();
+    let mut tx = port.tx[0].take().unwrap();
+    far.limit(512, 1);
+    let frames = |values: &[u8]| -> Batch {
+        let packets = values.iter().map(|&value| Packet::from_bytes(&[value; 60]));
+        packets.map(Option::unwrap).collect()
+    };
+    let (mut batch, mut refused) = (frames(&[1, 2, 3]), Batch::new());
+    assert_eq!(tx.transmit(&mut batch, &mut refused), 1);
+    far.set_link(false);
+    assert_eq!(tx.transmit(&mut batch, &mut refused), 0);
+    far.set_link(true);
+    far.limit(512, 512);
+    batch.append(&mut frames(&[4]));
+    assert_eq!(tx.transmit(&mut batch, &mut refused), 1);
+    let values = |batch: &Batch| -> Vec<u8> { batch.iter().map(|p| p.data()[0]).collect() };
+    assert_eq!((values(&batch), values(&refused)), (vec![], vec![2, 3]));
+    drop((tx, port));
+    directory.close(&name);
+    let port = directory
+        .open(&format!("pcap:{}", path.display()), &request(1, 0))
+        .unwrap();
+    let recorded: Vec<u8> = receive_all(&port).iter().map(|frame| frame[0]).collect();
+    assert_eq!(recorded, [1, 4]);
+    std::fs::remove_file(path).unwrap();
 }

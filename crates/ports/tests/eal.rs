@@ -53,7 +53,7 @@ fn null_forwards(directory: &Directory) {
             for _ in 0..1000 {
                 assert_eq!(rx.receive(&mut batch, 32), 32);
                 assert!(batch.iter().all(|packet| packet.len() == 64));
-                assert_eq!(tx.transmit(&mut batch), 32);
+                assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 32);
             }
             // Copies and new packets come from the same pool.
             assert_eq!(rx.receive(&mut batch, 3), 3);
@@ -218,7 +218,7 @@ fn ring_keeps_bytes_and_order(directory: &Directory) {
         packet.set_hash(9);
         packet.set_vlan_tci(5);
     });
-    assert_eq!(tx.transmit(&mut batch), 100);
+    assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 100);
     assert!(batch.is_empty());
     assert_eq!(pool::made(), 100);
     assert_eq!(rx.receive(&mut batch, 64), 64);

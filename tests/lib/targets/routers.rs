@@ -106,7 +106,7 @@ fn exchange(port: &OpenPort, frames: &[&[u8]]) {
         .filter_map(|frame| Packet::from_bytes(frame))
         .collect();
     for _ in 0..ROUNDS {
-        tx.transmit(&mut batch);
+        tx.transmit(&mut batch, &mut Batch::new());
         rx.receive(&mut batch, 64);
     }
     port.rx[0].give(rx);

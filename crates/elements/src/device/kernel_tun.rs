@@ -38,6 +38,7 @@ use wire::{EtherAddr, Prefix4, ipv4, ipv6};
 const NOT_IP: usize = 0;
 const TOO_LONG: usize = 1;
 const FULL: usize = 2;
+const REFUSED: usize = 3;
 
 pub(crate) struct Config {
     /// The port's name, which holds the settings.
@@ -193,7 +194,7 @@ impl<S: Style> Element for KernelTun<S> {
     const PORTS: Ports = S::PORTS;
     const NEEDS: &'static [Facts] = S::FACTS;
     const GIVES: &'static [Facts] = S::FACTS;
-    const DROPS: &'static [&'static str] = &["not_ip", "too_long", "full"];
+    const DROPS: &'static [&'static str] = &["not_ip", "too_long", "full", "refused"];
     const READS_ANNOTATIONS: bool = true;
     const RUNS: Runs = Runs::AsTask;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
@@ -235,7 +236,10 @@ impl<S: Style> Element for KernelTun<S> {
             }
         }
         if let Some(queue) = &mut self.tx {
-            self.sent += queue.transmit(&mut fitting) as u64;
+            let mut refused = cx.spare();
+            self.sent += queue.transmit(&mut fitting, &mut refused) as u64;
+            cx.drop_batch(&mut refused, REFUSED);
+            cx.keep_spare(refused);
         }
         cx.drop_batch(&mut fitting, FULL);
         cx.keep_spare(fitting);

@@ -9,6 +9,10 @@
 //! RouteBricks leaves open). Every worker from which packets reach ToDevice has a transmit queue of its own.
 //! With a pull input, ToDevice pulls packets as fast as the port takes them.
 //!
+//! Packets that the port will never send are dropped as `refused`: longer than its MTU allows, while its link is down, or
+//! refused by the kernel. The port's counters say which (`tx_too_long`, `tx_link_down`, `tx_errors`; `ashlar top`). A card
+//! that DPDK drives tells only its counters.
+//!
 //! Packets of the second input go before all that wait, have a queue of their own, and do not wait for
 //! `TIMEOUT`. This input is for a few packets that must not be lost or delayed by the many others, such as
 //! heartbeats.
@@ -40,6 +44,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 const FULL: usize = 0;
+const REFUSED: usize = 1;
 /// Delay before a busy port is tried again.
 const AGAIN: Duration = Duration::from_micros(20);
 /// The bits of a mark that an input has.
@@ -120,9 +125,15 @@ pub(crate) struct ToDevice<S = Click> {
     ahead: usize,
     /// A burst of these, if more are waiting.
     part: Batch,
+    /// Packets that the port refused since the last call with a context, which drops them by name.
+    refused: Batch,
+    /// Packets that have left for the port, those that it refused among them.
     count: u64,
     /// Number of these from the second input.
     preceded: u64,
+    /// Packets that the port refused.
+    unsent: u64,
+    /// Bytes of packets that were sent.
     bytes: u64,
     busy: u64,
     /// Packets that found no room.
@@ -146,7 +157,7 @@ impl<S> ToDevice<S> {
         let mut waiting = std::mem::take(&mut self.waiting);
         let before = waiting.len();
         let all = waiting.is_empty() || self.send(&mut waiting);
-        let went = self.ahead.min(before - waiting.len());
+        let went = self.ahead.min(before.saturating_sub(waiting.len()));
         self.ahead -= went;
         self.preceded += went as u64;
         self.waiting = waiting;
@@ -218,9 +229,10 @@ impl<S> ToDevice<S> {
         let Some(queue) = &mut self.queue else {
             return false;
         };
+        let refused = &mut self.refused;
         let mut transmit = |batch: &mut Batch| match whole {
-            true => queue.transmit_whole(batch),
-            false => queue.transmit(batch),
+            true => queue.transmit_whole(batch, refused),
+            false => queue.transmit(batch, refused),
         };
         let (packets, bytes) = (batch.len(), batch.bytes());
         let sent = if packets <= self.burst {
@@ -238,6 +250,23 @@ impl<S> ToDevice<S> {
         false
     }
 
+    /// Drops by name what the port has refused.
+    #[inline]
+    fn drop_refused(&mut self, cx: &mut Cx) {
+        if self.refused.is_empty() {
+            return;
+        }
+        let refused = self.refused.len() as u64;
+        (self.count, self.unsent) = (self.count + refused, self.unsent + refused);
+        self.bytes -= self.refused.bytes();
+        cx.drop_batch(&mut self.refused, REFUSED);
+    }
+
+    /// Packets that have been sent.
+    fn sent(&self) -> u64 {
+        self.count - self.unsent
+    }
+
     /// True if `packets` packets are to be sent now.
     #[inline]
     fn is_due(&self, packets: usize) -> bool {
@@ -246,10 +275,10 @@ impl<S> ToDevice<S> {
 
     /// Lets packets wait that the port has not taken, or behind others.
     #[inline(never)]
-    fn gather(&mut self, batch: &mut Batch, refused: bool, cx: &mut Cx) {
+    fn gather(&mut self, batch: &mut Batch, is_busy: bool, cx: &mut Cx) {
         self.note(batch, cx);
         self.waiting.append(batch);
-        self.wait(refused, cx);
+        self.wait(is_busy, cx);
     }
 
     /// Clears annotations of packets that were received without them: an element that reads the waiting packets must
@@ -262,9 +291,9 @@ impl<S> ToDevice<S> {
     }
 
     /// Hands over what waits now if it is time for it, or later.
-    fn wait(&mut self, refused: bool, cx: &mut Cx) {
+    fn wait(&mut self, is_busy: bool, cx: &mut Cx) {
         let due = self.is_due(self.waiting.len());
-        if due && !refused && self.flush() {
+        if due && !is_busy && self.flush() {
             return;
         }
         cx.set_timer(cx.now() + if due { AGAIN } else { self.timeout });
@@ -296,7 +325,7 @@ impl<S: Style> Element for ToDevice<S> {
     const MANUAL: &'static str = S::MANUAL;
     const PORTS: Ports = Ports::coded(&["in", "first?"], &[], "ah");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["full"];
+    const DROPS: &'static [&'static str] = &["full", "refused"];
     const RUNS: Runs = Runs::AsTaskIfPull;
     const EXTENSIONS: Extensions = &[
         &resources::of::<Self>(),
@@ -328,8 +357,10 @@ impl<S: Style> Element for ToDevice<S> {
             waiting: Batch::new(),
             ahead: 0,
             part: Batch::new(),
+            refused: Batch::new(),
             count: 0,
             preceded: 0,
+            unsent: 0,
             bytes: 0,
             busy: 0,
             lost: 0,
@@ -342,12 +373,14 @@ impl<S: Style> Element for ToDevice<S> {
             self.fit(batch, cx);
         }
         if input != 0 {
-            return self.precede(batch, cx);
+            self.precede(batch, cx);
+        } else {
+            let at_once = self.waiting.is_empty() && self.is_due(batch.len());
+            if !at_once || !self.send(batch) {
+                self.gather(batch, at_once, cx);
+            }
         }
-        let at_once = self.waiting.is_empty() && self.is_due(batch.len());
-        if !at_once || !self.send(batch) {
-            self.gather(batch, at_once, cx);
-        }
+        self.drop_refused(cx);
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
@@ -359,6 +392,7 @@ impl<S: Style> Element for ToDevice<S> {
         }
         let before = self.waiting.len();
         self.flush();
+        self.drop_refused(cx);
         if self.waiting.len() < before {
             Did::Work
         } else {
@@ -370,6 +404,7 @@ impl<S: Style> Element for ToDevice<S> {
         if !self.flush() {
             cx.set_timer(cx.now() + AGAIN);
         }
+        self.drop_refused(cx);
     }
 
     fn held(&self) -> usize {
@@ -389,10 +424,11 @@ impl<S: Style> Element for ToDevice<S> {
         self.waiting.append(&mut old.waiting);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
         (self.lost, self.begun) = (self.lost + old.lost, old.begun);
+        self.unsent = old.unsent;
     }
 
     const HANDLERS: &'static [Handler<ToDevice<S>>] = &[
-        Handler::sum("count", "packets sent", |e| e.count - e.begun),
+        Handler::sum("count", "packets sent", |e| e.sent() - e.begun),
         Handler::sum("byte_count", "bytes sent", |e| e.bytes),
         Handler::sum(
             "busy",
@@ -405,7 +441,7 @@ impl<S: Style> Element for ToDevice<S> {
         Handler::sum("dropped", "packets for which there was no room", |e| e.lost),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             // The count itself goes on: marks are made of it.
-            (e.begun, e.bytes, e.busy, e.lost) = (e.count, 0, 0, 0);
+            (e.begun, e.bytes, e.busy, e.lost) = (e.sent(), 0, 0, 0);
             Ok(())
         }),
         Handler::show("burst", "packets handed to the port at a time", |e| {
@@ -463,7 +499,7 @@ mod tests {
     struct Takes(Vec<usize>, Vec<usize>);
 
     impl TxQueue for Takes {
-        fn transmit(&mut self, batch: &mut Batch) -> usize {
+        fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
             self.1.push(batch.len());
             let n = self.0.drain(..self.0.len().min(1)).sum::<usize>();
             let n = n.min(batch.len());
@@ -482,7 +518,12 @@ mod tests {
         let (mut waiting, mut part) = (lengths(5), Batch::new());
         let mut port = Takes(vec![2, 2, 1], Vec::new());
         assert_eq!(
-            in_bursts(|batch| port.transmit(batch), &mut waiting, &mut part, 2),
+            in_bursts(
+                |batch| port.transmit(batch, &mut Batch::new()),
+                &mut waiting,
+                &mut part,
+                2
+            ),
             5
         );
         assert_eq!(port.1, [2, 2, 1]);
@@ -503,8 +544,10 @@ mod tests {
             waiting: lengths((ahead + behind) as u8),
             ahead,
             part: Batch::new(),
+            refused: Batch::new(),
             count: 0,
             preceded: 0,
+            unsent: 0,
             bytes: 0,
             busy: 0,
             lost: 0,
@@ -564,7 +607,12 @@ mod tests {
         let (mut waiting, mut part) = (lengths(5), Batch::new());
         let mut port = Takes(vec![2, 1], Vec::new());
         assert_eq!(
-            in_bursts(|batch| port.transmit(batch), &mut waiting, &mut part, 2),
+            in_bursts(
+                |batch| port.transmit(batch, &mut Batch::new()),
+                &mut waiting,
+                &mut part,
+                2
+            ),
             3
         );
         assert_eq!(port.1, [2, 2]);

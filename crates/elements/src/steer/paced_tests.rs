@@ -80,7 +80,7 @@ impl RxQueue for PacedRx {
 struct PacedTx(Arc<Mutex<Out>>);
 
 impl TxQueue for PacedTx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
         let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let n = batch.len();
         out.count += n as u64;

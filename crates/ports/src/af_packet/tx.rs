@@ -51,9 +51,10 @@ impl Tx {
 }
 
 impl Tx {
-    fn send(&mut self, batch: &mut Batch, whole: bool) -> usize {
+    fn send(&mut self, batch: &mut Batch, refused: &mut Batch, whole: bool) -> usize {
         let longest = self.shared.interface.mtu() + ether::LEN;
-        let mut done = 0;
+        // Frames of the batch's front that are sent, and leave it together; and those that have left.
+        let (mut done, mut sent) = (0, 0);
         while done < batch.len() {
             let (fd, left) = (self.socket.fd.as_raw_fd(), batch.iter().skip(done));
             let way = Way {
@@ -69,27 +70,29 @@ impl Tx {
                     Some(TOO_LONG | ERRORS) if frames > 1 => self.merges = false,
                     Some(counter) => {
                         self.counts.at(counter).add(frames as u64);
-                        done += frames;
+                        drop(batch.drain_front(done));
+                        sent += std::mem::take(&mut done);
+                        refused.extend(batch.drain_front(frames));
                     }
                     None => break,
                 },
             }
         }
         drop(batch.drain_front(done));
-        done
+        sent + done
     }
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
-        self.send(batch, false)
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        self.send(batch, refused, false)
     }
 
     fn takes_super_frames(&self) -> bool {
         self.merges
     }
 
-    fn transmit_whole(&mut self, batch: &mut Batch) -> usize {
-        self.send(batch, true)
+    fn transmit_whole(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        self.send(batch, refused, true)
     }
 }

@@ -167,12 +167,12 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         self.current.follow();
         let longest = self.interface.mtu() + HEADERS;
         match self.current.all.first_mut() {
             Some(outlet) if self.interface.link_up() => {
-                let sent = outlet.send(batch, longest, &self.counts);
+                let sent = outlet.send(batch, refused, longest, &self.counts);
                 // Nobody else would come for the last ones.
                 if batch.is_empty() && outlet.is_late() {
                     self.interface.look_again();
@@ -181,10 +181,9 @@ impl TxQueue for Tx {
             }
             _ => {
                 // Old frames do not wait for the link.
-                let all = batch.len();
-                drop(batch.drain_front(all));
-                self.counts.at(socket::TX_LINK_DOWN).add(all as u64);
-                all
+                self.counts.at(socket::TX_LINK_DOWN).add(batch.len() as u64);
+                refused.append(batch);
+                0
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::counts::Counts;
 use crate::end::Given;
 use crate::region::Region;
 use engine::packet::{Batch, Packet};
+use engine::port::{Fate, offer_each};
 use rustix::net::sockopt;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -283,12 +284,18 @@ impl Intake {
 
 impl Outlet {
     /// Sends packets from the front of a batch, frames of at most `longest` bytes; how many were taken.
-    pub(super) fn send(&mut self, batch: &mut Batch, longest: usize, counts: &Counts<3>) -> usize {
-        let mut done = 0;
-        while done < batch.len() {
+    pub(super) fn send(
+        &mut self,
+        batch: &mut Batch,
+        refused: &mut Batch,
+        longest: usize,
+        counts: &Counts<3>,
+    ) -> usize {
+        let mut sent = 0;
+        while !batch.is_empty() {
             self.reclaim();
-            let before = done;
-            for packet in batch.iter().skip(done) {
+            let before = batch.len();
+            sent += offer_each(batch, refused, |packet| {
                 let frame = packet.data();
                 let drop_as = if frame.len() < SHORTEST {
                     Some(TX_ERRORS)
@@ -298,20 +305,21 @@ impl Outlet {
                     None
                 };
                 match drop_as {
-                    Some(counter) => counts.at(counter).add(1),
-                    None if self.put(frame) => (),
-                    None => break,
+                    Some(counter) => {
+                        counts.at(counter).add(1);
+                        Fate::Refused
+                    }
+                    None if self.put(frame) => Fate::Sent,
+                    None => Fate::Stays,
                 }
-                done += 1;
-            }
+            });
             self.full.publish();
             let moved = self.call();
-            if done == before && !moved {
+            if batch.len() == before && !moved {
                 break;
             }
         }
-        drop(batch.drain_front(done));
-        done
+        sent
     }
 
     fn may_be(&self, bytes: usize) -> bool {

@@ -157,22 +157,21 @@ struct Tx {
 
 impl TxQueue for Tx {
     #[inline]
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         sys::register_thread();
         let queue = self.queue;
         let sent = self.visitor.visit(|device| device.send(queue, batch));
-        sent.unwrap_or_else(|| self.drop_all(batch))
+        sent.unwrap_or_else(|| self.refuse_all(batch, refused))
     }
 }
 
 impl Tx {
     /// Drops all packets while the card is away, as old frames must not wait for it.
     #[cold]
-    fn drop_all(&self, batch: &mut Batch) -> usize {
-        let all = batch.len();
-        drop(batch.drain_front(all));
-        self.card.not_there.add_shared(all as u64);
-        all
+    fn refuse_all(&self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        self.card.not_there.add_shared(batch.len() as u64);
+        refused.append(batch);
+        0
     }
 }
 

@@ -185,30 +185,29 @@ impl Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         let counts = &self.end.sends().counts[self.queue];
         if !self.to.lane.is_open() {
-            let n = batch.len();
-            counts.at(NO_ROUTER).add(n as u64);
-            batch.clear();
-            return n;
+            counts.at(NO_ROUTER).add(batch.len() as u64);
+            refused.append(batch);
+            return 0;
         }
         let Some(tail) = self.to.tail() else {
             return 0;
         };
         let room = tail.capacity().saturating_sub(tail.len()).min(batch.len());
-        let mut lost = 0;
-        let packets = batch.drain_front(room).filter_map(|mut packet| {
-            let crosses = Tx::crosses(&mut packet);
-            lost += u64::from(!crosses);
-            crosses.then_some(packet)
+        let mut packets = batch.drain_front(room).filter_map(|mut packet| {
+            if Tx::crosses(&mut packet) {
+                return Some(packet);
+            }
+            counts.at(LOOP).add(1);
+            refused.push(packet);
+            None
         });
-        tail.push_from(room, &mut { packets });
-        if lost > 0 {
-            counts.at(LOOP).add(lost);
-        }
+        let sent = tail.push_from(room, &mut packets);
+        drop(packets);
         fence(SeqCst);
         self.to.ring();
-        room
+        sent
     }
 }

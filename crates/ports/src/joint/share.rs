@@ -309,7 +309,7 @@ impl ToPort {
 }
 
 impl TxQueue for ToPort {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         let changes = self.share.port.changes.load(Acquire);
         if changes != self.changes {
             self.hear(changes);
@@ -317,17 +317,16 @@ impl TxQueue for ToPort {
         // What waits in the queue goes first.
         if let Some(device) = &self.device
             && self.to.lane.level().is_empty()
-            && let Some(sent) = device.with(|tx| tx.transmit(batch))
+            && let Some(sent) = device.with(|tx| tx.transmit(batch, refused))
         {
             return sent;
         }
         let (share, worker) = (&self.share, self.worker);
         let counts = &share.up_counts[worker];
         if share.port.gathering.load(Acquire) == 0 {
-            let n = batch.len();
-            counts.at(NO_PORT).add(n as u64);
-            batch.clear();
-            return n;
+            counts.at(NO_PORT).add(batch.len() as u64);
+            refused.append(batch);
+            return 0;
         }
         let Some(tail) = self.to.tail() else {
             return 0;
@@ -336,24 +335,25 @@ impl TxQueue for ToPort {
         if room == 0 {
             return 0;
         }
-        let tags = &*self.tags;
+        let (tags, mut sent) = (&*self.tags, room);
         if tags.is_empty() {
             tail.push_from(room, &mut batch.drain_front(room));
         } else {
             let mut packets = batch.drain_front(room).filter_map(|mut packet| {
-                let tagged = tag(&mut packet, tags);
-                if !tagged {
-                    counts.at(NO_ROOM).add(1);
+                if tag(&mut packet, tags) {
+                    return Some(packet);
                 }
-                tagged.then_some(packet)
+                counts.at(NO_ROOM).add(1);
+                refused.push(packet);
+                None
             });
-            tail.push_from(room, &mut packets);
+            sent = tail.push_from(room, &mut packets);
         }
         if share.ask_to_send(worker) {
             fence(SeqCst);
             self.ringer.ring(&share.port.bells[worker]);
         }
-        room
+        sent
     }
 }
 

@@ -164,16 +164,15 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         self.current.follow();
         let Some(ring) = self.current.all.first_mut() else {
             // Old frames do not wait for the other end.
-            let all = batch.len();
-            drop(batch.drain_front(all));
-            self.counts.at(ring::LINK_DOWN).add(all as u64);
-            return all;
+            self.counts.at(ring::LINK_DOWN).add(batch.len() as u64);
+            refused.append(batch);
+            return 0;
         };
-        match ring.send(batch, &self.counts) {
+        match ring.send(batch, refused, &self.counts) {
             Ok(sent) => sent,
             Err(mistake) => {
                 self.current.leave();

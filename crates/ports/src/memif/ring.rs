@@ -403,22 +403,29 @@ impl Ring {
     ///
     /// # Errors
     /// What the other end did; the ring is not to be used any more.
-    pub(super) fn send(&mut self, batch: &mut Batch, counts: &Counts<2>) -> Result<usize, Mistake> {
+    pub(super) fn send(
+        &mut self,
+        batch: &mut Batch,
+        refused: &mut Batch,
+        counts: &Counts<2>,
+    ) -> Result<usize, Mistake> {
         let free = self.free()?;
         let first = self.next;
         let end = first.wrapping_add(free);
-        let mut done = 0;
-        for packet in batch.iter() {
+        let mut sent = 0;
+        while let Some(packet) = batch.iter().nth(sent) {
             let before = self.next;
-            if !self.put(packet.data(), end)? {
-                self.next = before;
-                if free < self.size || before != first {
-                    break;
-                }
-                // All of the ring is too small for it.
-                counts.at(TX_TOO_LONG).add(1);
+            if self.put(packet.data(), end)? {
+                sent += 1;
+                continue;
             }
-            done += 1;
+            self.next = before;
+            if free < self.size || before != first {
+                break;
+            }
+            // All of the ring is too small for it, and it is the first of the batch.
+            counts.at(TX_TOO_LONG).add(1);
+            refused.extend(batch.drain_front(1));
         }
         if self.next != first {
             let counter = if self.own().is_some() { HEAD } else { TAIL };
@@ -430,8 +437,8 @@ impl Ring {
                 self.bell.ring();
             }
         }
-        drop(batch.drain_front(done));
-        Ok(done)
+        drop(batch.drain_front(sent));
+        Ok(sent)
     }
 
     /// Writes a frame into buffers before `end`; false if they do not suffice.

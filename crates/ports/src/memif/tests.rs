@@ -76,7 +76,7 @@ fn pair(directory: &Directory, folder: &Folder, more: &str) -> [OpenPort; 2] {
 
 fn send(port: &OpenPort, frames: &[Vec<u8>]) -> usize {
     let mut tx = port.tx[0].take().unwrap();
-    let sent = tx.transmit(&mut batch(frames));
+    let sent = tx.transmit(&mut batch(frames), &mut Batch::new());
     port.tx[0].give(tx);
     sent
 }
@@ -169,16 +169,18 @@ fn frames_that_no_buffer_or_ring_can_hold_are_counted() {
         all.push(Packet::from_bytes(&frames(4, 1)[0]).unwrap());
         let mut tx = ends[from].tx[0].take().unwrap();
         // The long one stops the others only until what was before has been read.
-        assert_eq!(tx.transmit(&mut all), 1);
+        assert_eq!(tx.transmit(&mut all, &mut Batch::new()), 1);
         assert_eq!(receive(&ends[to]), frames(3, 1));
-        assert_eq!(tx.transmit(&mut all), 2);
+        let mut refused = Batch::new();
+        assert_eq!(tx.transmit(&mut all, &mut refused), 1);
+        assert_eq!((all.len(), refused.bytes()), (0, 9000));
         assert_eq!(counter(&ends[from], "tx_too_long"), 1);
         assert_eq!(receive(&ends[to]), frames(4, 1));
         // The ring can hold it and the packet cannot.
         let mut long = Packet::large(whole + 1000).unwrap();
         long.put(whole + 1000).unwrap().fill(1);
         all.push(long);
-        assert_eq!(tx.transmit(&mut all), 1);
+        assert_eq!(tx.transmit(&mut all, &mut Batch::new()), 1);
         assert_eq!(receive(&ends[to]), Vec::<Vec<u8>>::new());
         assert_eq!(counter(&ends[to], "too_long"), 1);
         ends[from].tx[0].give(tx);
@@ -232,7 +234,7 @@ fn an_end_that_goes_and_comes_again_is_met_again() {
     for _ in 0..3 {
         directory.close(&name);
         until("the server to see it", || !server.port.link_up());
-        assert_eq!(send(&server, &frames(0, 3)), 3);
+        assert_eq!(send(&server, &frames(0, 3)), 0);
         let client = directory.open(&name, &request(1)).unwrap();
         until("both to connect", || {
             client.port.link_up() && server.port.link_up()
@@ -312,7 +314,7 @@ fn ends_with_different_numbers_of_queues_carry_all_frames() {
             for (queue, tx) in ends[from].tx.iter().enumerate() {
                 let all = frames(10 * queue, 5);
                 let mut owned = tx.take().unwrap();
-                assert_eq!(owned.transmit(&mut batch(&all)), 5);
+                assert_eq!(owned.transmit(&mut batch(&all), &mut Batch::new()), 5);
                 tx.give(owned);
                 sent.extend(all);
             }
@@ -491,7 +493,11 @@ fn connections_use_the_same_memory_again() {
         // Only some queues are used. What was in the rings before is gone.
         let counts = crate::counts::Counts::new(["", ""]);
         if number % 3 < 2 {
-            let sent = rings.tx[0].send(&mut batch(&frames(number as usize, 3)), &counts);
+            let sent = rings.tx[0].send(
+                &mut batch(&frames(number as usize, 3)),
+                &mut Batch::new(),
+                &counts,
+            );
             assert_eq!((sent, receive(&port)), (Ok(3), frames(number as usize, 3)));
         }
         if number % 3 > 0 {
@@ -598,7 +604,7 @@ fn a_peer_that_writes_anything_does_no_harm() {
                     rx.receive(&mut got, 32);
                     got.clear();
                     rx.wait_fd();
-                    tx.transmit(&mut batch(&out));
+                    tx.transmit(&mut batch(&out), &mut Batch::new());
                 }
                 done.store(true, std::sync::atomic::Ordering::Relaxed);
                 if rx.fill().is_none() {

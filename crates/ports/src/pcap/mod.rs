@@ -6,7 +6,7 @@ pub use captures as format;
 use crate::counts::Count;
 use crate::directory::{Events, Parts};
 use engine::packet::{Batch, Packet};
-use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
 use format::{ETHERNET, Reader, Writer};
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -133,27 +133,28 @@ impl Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
-        let n = batch.len();
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| d.as_nanos() as u64);
-        for packet in batch.iter() {
+        offer_each(batch, refused, |packet| {
             let Some(writer) = &mut self.writer else {
                 self.counts.tx_errors.add(1);
-                continue;
+                return Fate::Refused;
             };
             let timestamp = match packet.cold().timestamp {
                 0 => now,
                 arrived => arrived,
             };
-            if let Err(e) = writer.write(timestamp, packet.data()) {
-                self.counts.tx_errors.add(1);
-                self.fail(&e);
+            match writer.write(timestamp, packet.data()) {
+                Ok(()) => Fate::Sent,
+                Err(e) => {
+                    self.counts.tx_errors.add(1);
+                    self.fail(&e);
+                    Fate::Refused
+                }
             }
-        }
-        batch.clear();
-        n
+        })
     }
 }
 

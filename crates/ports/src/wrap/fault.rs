@@ -135,16 +135,18 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        let refused_before = refused.len();
         let asked = batch.len();
         let mut line: Batch = batch.drain_front(self.rolled).collect();
         for packet in batch.drain() {
             self.dice.roll(packet, &mut |packet| line.push(packet));
         }
-        self.inner.transmit(&mut line);
+        self.inner.transmit(&mut line, refused);
         self.rolled = line.len();
         batch.append(&mut line);
-        asked.saturating_sub(batch.len())
+        // What the dice have lost was sent, as far as the router can know.
+        asked.saturating_sub(batch.len() + refused.len() - refused_before)
     }
 }
 

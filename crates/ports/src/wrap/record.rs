@@ -76,12 +76,20 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
-        // Only what the port takes has crossed; copies tell what that was.
-        let copies: Vec<Option<Packet>> = batch.iter().map(Packet::copy).collect();
-        let n = self.inner.transmit(batch);
-        self.tape.write(copies.iter().take(n).flatten());
-        n
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        // Only frames that the port sends have crossed, so each is offered by itself.
+        let (mut one, mut sent) = (Batch::new(), 0);
+        while one.is_empty() && !batch.is_empty() {
+            one.extend(batch.drain_front(1));
+            let copy = one.iter().next().and_then(Packet::copy);
+            if self.inner.transmit(&mut one, refused) > 0 {
+                self.tape.write(copy.iter());
+                sent += 1;
+            }
+        }
+        one.append(batch);
+        std::mem::swap(batch, &mut one);
+        sent
     }
 }
 

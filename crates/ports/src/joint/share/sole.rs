@@ -160,8 +160,8 @@ impl Drop for LentRx {
 struct LentTx(Arc<Held<dyn TxQueue>>);
 
 impl TxQueue for LentTx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
-        self.0.with(|tx| tx.transmit(batch)).unwrap_or(0)
+    fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
+        self.0.with(|tx| tx.transmit(batch, refused)).unwrap_or(0)
     }
 }
 

@@ -240,7 +240,7 @@ impl Apart {
 }
 
 impl TxQueue for Split {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
         // Only this worker waits for it, unless there is none that tells apart.
         let apart = &mut *lock(&self.port.apart[self.worker]);
         apart.hear(&self.port, self.worker);
