@@ -12,6 +12,10 @@
 //! A node whose own loop was late has not listened: that time is no silence of others, and losses or delays of that
 //! time are not held against them.
 //!
+//! A peer that was late, because it shares its processor, may be late again. The times at which it sent show how late,
+//! whatever the link did. For [`Config::settle`] its silence and its round trips may then be longer. A peer is never dead
+//! before `dead`, and always after five times `dead`.
+//!
 //! Where frames of packets have codes, heartbeats also exchange the [lives](Life) of a link's ends, from which the keys
 //! of those frames are derived. A life is agreed on when the peer has told its own in answer to this node's. A replayed
 //! heartbeat cannot contain that.
@@ -31,7 +35,7 @@ use crate::address::NodeId;
 use crate::auth::{Keys, Life};
 use crate::map::{Links, Map};
 use gossip::{Gossip, Told};
-use hearing::Hearing;
+use hearing::{Hearing, Lateness};
 use std::sync::Arc;
 
 /// Heartbeats per interval at the first doubt, and for changed records.
@@ -189,6 +193,8 @@ pub struct Health {
     /// Time of the last look, and end of the time in which heartbeats may be late by this node's own fault.
     looked: u64,
     blind: u64,
+    /// How late this node was of late.
+    late: Lateness,
     records: Vec<Record>,
     bytes: Vec<u8>,
 }
@@ -224,6 +230,7 @@ impl Health {
             agreed: false,
             looked: now,
             blind: 0,
+            late: Lateness::default(),
             records: Vec::with_capacity(config.records),
             bytes: Vec::new(),
             config,
@@ -236,7 +243,7 @@ impl Health {
     /// Nothing is lost while other nodes still have the old cluster, if new nodes and links come after the old ones.
     pub fn follow(&mut self, old: &Health, old_of: impl Fn(NodeId) -> Option<NodeId>) {
         self.incarnation = old.incarnation;
-        (self.looked, self.blind) = (old.looked, old.blind);
+        (self.looked, self.blind, self.late) = (old.looked, old.blind, old.late);
         let cables = old.cabling.of(old.me);
         for (own, end) in self.cabling.of(self.me).iter().enumerate() {
             let same = |was: &End| Some(was.peer) == old_of(end.peer) && was.twin == end.twin;
@@ -361,6 +368,9 @@ impl Health {
         if self.is_late(now) {
             self.blind = now + self.config.interval;
         }
+        let late = self.lateness(now);
+        let behind = late.saturating_sub(self.config.interval);
+        self.late.add(behind, late, &self.config);
         self.looked = now;
         self.record();
         for own in 0..self.sent.len() {
@@ -374,12 +384,14 @@ impl Health {
     /// Round-trip time from which on an own link counts as slow. Queues are no failure: taking the link down for them
     /// would move its load to the others, until all were down. So a link is slow only relative to the best of those
     /// that could carry its load; without such a link it is not.
+    /// Time that heartbeats wait for a node that is late is not the link's.
     fn slow(&self, own: usize) -> u64 {
         let others = self.hearings.iter().enumerate().filter(|(i, _)| *i != own);
         let up = others.filter(|(_, hearing)| hearing.up());
         let best = up.map(|(_, hearing)| hearing.delay).min();
+        let waits = self.late.worst() + self.hearings[own].lateness();
         best.map_or(u64::MAX, |delay| {
-            self.config.slow.max(delay.saturating_mul(SLOWER))
+            self.config.slow.max(delay.saturating_mul(SLOWER)) + waits
         })
     }
 

@@ -45,8 +45,28 @@ impl fmt::Display for Cause {
 
 /// Slow heartbeats in a row that make a link slow: one may have waited for a peer that was late.
 const SLOW_RUN: u32 = 3;
+/// Lateness that is remembered, in units of [`Config::dead`].
+const LATENESS_MAX: u64 = 2;
 /// Good heartbeats that are ever asked for.
 const GOOD_MAX: u32 = 1024;
+
+/// Lateness of a node's loop in nanoseconds: the worst case, which fades within [`Config::settle`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lateness(u64);
+
+impl Lateness {
+    /// Takes another case into account, `since` nanoseconds after the last one.
+    pub(super) fn add(&mut self, late: u64, since: u64, config: &Config) {
+        let faded = since as f64 / config.settle.max(1) as f64;
+        let before = self.0 - (self.0 as f64 * faded.min(1.0)) as u64;
+        self.0 = before.max(late.min(LATENESS_MAX * config.dead));
+    }
+
+    /// Nanoseconds.
+    pub(super) fn worst(self) -> u64 {
+        self.0
+    }
+}
 
 /// Knowledge about one peer over one link.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +86,8 @@ pub(super) struct Hearing {
     at: u64,
     /// Silence since then in which this node did not listen.
     excused: u64,
+    /// How late the peer was of late, in nanoseconds.
+    late: Lateness,
     /// The newest heartbeats, the last one lowest: 1 is a missing one.
     missing: u64,
     /// Slow ones in a row.
@@ -140,9 +162,24 @@ impl Hearing {
         self.excused += since.saturating_sub(2 * config.interval);
     }
 
+    /// Silence after which the peer is dead. Where it shares its processor it may be late again, and by more.
+    fn dead(&self, config: &Config) -> u64 {
+        config.dead + 2 * self.late.worst()
+    }
+
+    /// Silence after which a heartbeat is overdue.
+    fn patience(&self, config: &Config) -> u64 {
+        config.patience() + self.late.worst()
+    }
+
+    /// How late the peer was of late, in nanoseconds.
+    pub(super) fn lateness(&self) -> u64 {
+        self.late.worst()
+    }
+
     /// Takes a link down whose peer is silent.
     pub(super) fn listen(&mut self, config: &Config, now: u64) {
-        if self.hears && self.silence(now) >= config.dead {
+        if self.hears && self.silence(now) >= self.dead(config) {
             self.fail(Cause::Silent, config, now);
         }
     }
@@ -152,13 +189,13 @@ impl Hearing {
         let base = self.at + self.excused;
         match (self.hears, self.overdue(config, now)) {
             (false, _) => u64::MAX,
-            (true, false) => base + config.patience(),
-            (true, true) => base + config.dead,
+            (true, false) => base + self.patience(config),
+            (true, true) => base + self.dead(config),
         }
     }
 
     fn overdue(&self, config: &Config, now: u64) -> bool {
-        self.silence(now) >= config.patience()
+        self.silence(now) >= self.patience(config)
     }
 
     /// True if the link is up and not beyond doubt, so that heartbeats should come more often.
@@ -191,6 +228,11 @@ impl Hearing {
             self.greet(beat, config, now);
         }
         let gap = beat.sequence - self.sequence - 1;
+        if gap == 0 {
+            // By its own clock: no cable makes this longer.
+            let late = beat.time.saturating_sub(self.time + config.interval);
+            self.late.add(late, now.saturating_sub(self.at), config);
+        }
         self.sequence = beat.sequence;
         (self.time, self.at, self.excused) = (beat.time, now, 0);
         (self.life, self.newest) = (beat.life, beat.newest);
@@ -250,7 +292,7 @@ impl Hearing {
         }
         self.incarnation = beat.incarnation;
         // The first heartbeat that comes is where counting begins.
-        self.sequence = beat.sequence - 1;
+        (self.sequence, self.time) = (beat.sequence - 1, beat.time);
         (self.missing, self.slow, self.run) = (0, 0, 0);
     }
 

@@ -203,6 +203,54 @@ fn late_loops_and_single_lost_frames_are_no_failures() {
     assert_eq!(lab.lost, []);
 }
 
+/// Like servers that share processors: more and more of them wait at the same time, and for longer.
+#[test]
+fn nodes_that_share_processors_are_no_failures_and_one_that_dies_is_found() {
+    for seed in 0..SEEDS {
+        let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), seed);
+        assert!(lab.run_while(1_000 * MS, |lab| !all_up(lab)));
+        lab.lost.clear();
+        for round in 0..400 {
+            // Nothing is known of the first ones, which are shorter than DEAD even if two follow each other.
+            let longest = (16 + round).min(90);
+            let node = lab.dice.below(4) as usize;
+            let time = (5 + lab.dice.below(longest - 5)) * MS;
+            lab.hang(node, time);
+            let next = lab.dice.below(60) * MS;
+            lab.run(next);
+        }
+        assert_eq!(lab.lost, [], "{seed}");
+        let begin = lab.now;
+        lab.kill(0);
+        let used = |lab: &Lab| {
+            let mut others = (1..4).filter_map(|node| lab.health(node));
+            others.any(|health| (0..3).any(|link| health.links().up(link)))
+        };
+        assert!(lab.run_while(400 * MS, used), "{seed}: it was not found");
+        assert!(
+            lab.now - begin <= 310 * MS,
+            "five times DEAD, and who hangs: {}",
+            lab.now - begin
+        );
+    }
+}
+
+#[test]
+fn what_a_peer_was_late_is_forgotten() {
+    let mut lab = Lab::new(Map::mesh(2, 1e9), Config::default(), 5);
+    assert!(lab.run_while(1_000 * MS, |lab| !all_up(lab)));
+    for _ in 0..20 {
+        lab.hang(1, 35 * MS);
+        lab.run(100 * MS);
+    }
+    lab.run(60_000 * MS);
+    let begin = lab.now;
+    lab.kill(1);
+    let used = |lab: &Lab| lab.health(0).is_some_and(|health| health.links().up(0));
+    assert!(lab.run_while(400 * MS, used));
+    assert!(lab.now - begin <= 50 * MS, "{}", lab.now - begin);
+}
+
 #[test]
 fn queues_on_all_links_are_no_failure_and_one_that_is_much_slower_is() {
     let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 1);

@@ -20,7 +20,8 @@
 //! that is no failure). With VLBNode's KEY a link is also down if for a second all frames were refused that the
 //! peer says it has sent (`stuck`). All nodes tell each other what they hear, and VLBInput and VLBTransit avoid
 //! links that are down. A link comes back after several good heartbeats in a row; after twice as many each time that it
-//! fails soon again. If the node itself was late, it does not count this against others. At the start no link
+//! fails soon again. If the node itself was late, it does not count this against others. A peer that was late in sending
+//! within the last ten seconds may be silent for DEAD and twice its lateness, at most five times DEAD. At the start no link
 //! is up. When the configuration is replaced, links that are up stay up.
 //!
 //! Every packet of the input ends here: as `heard`, or under the reason why it is not a heartbeat for this
