@@ -2,7 +2,8 @@
 
 use crate::prelude::*;
 use engine::publish::{Published, domain};
-use tables::bucket::{Rate, SharedBucket};
+use std::hash::{BuildHasher, RandomState};
+use tables::bucket::{FairBucket, FairRate};
 
 /// Limit of sent messages: of one element, or of the whole router.
 pub(crate) struct Limit {
@@ -15,18 +16,25 @@ pub(crate) struct Limit {
 type Setting = (u64, u64);
 
 struct Bucket {
-    bucket: SharedBucket,
-    setting: Published<(Setting, Rate)>,
+    bucket: FairBucket,
+    setting: Published<(Setting, FairRate)>,
+    /// True if hosts that are told little have a burst for themselves: who makes many errors must not hide those of others.
+    is_fair: bool,
 }
 
 impl Bucket {
-    fn new((per_second, burst): Setting) -> Bucket {
-        let rate = Rate::new(per_second, burst);
+    fn new(setting: Setting, is_fair: bool) -> Bucket {
+        let rate = rate(setting, is_fair);
         Bucket {
-            bucket: SharedBucket::new(rate),
-            setting: Published::new(domain(), ((per_second, burst), rate)),
+            bucket: FairBucket::new(&rate, RandomState::new().hash_one(0)),
+            setting: Published::new(domain(), (setting, rate)),
+            is_fair,
         }
     }
+}
+
+fn rate((per_second, burst): Setting, is_fair: bool) -> FairRate {
+    FairRate::new(per_second, burst, if is_fair { burst } else { 0 })
 }
 
 /// The limit of all ICMP error messages of a router, both families.
@@ -37,7 +45,7 @@ const ERRORS: Setting = (1000, 50);
 
 impl Default for ErrorLimit {
     fn default() -> ErrorLimit {
-        ErrorLimit(Arc::new(Bucket::new(ERRORS)))
+        ErrorLimit(Arc::new(Bucket::new(ERRORS, true)))
     }
 }
 
@@ -64,7 +72,7 @@ impl Limit {
 
     fn of(own: Setting) -> Limit {
         Limit {
-            bucket: Arc::new(Bucket::new(own)),
+            bucket: Arc::new(Bucket::new(own, false)),
             own: Some(own),
         }
     }
@@ -75,11 +83,11 @@ impl Limit {
         self.own.is_some() || !as_click
     }
 
-    /// True if one more may be sent.
+    /// True if one more may be sent to a host.
     #[inline]
-    pub(crate) fn take(&self, cx: &Cx) -> bool {
+    pub(crate) fn take(&self, host: u64, cx: &Cx) -> bool {
         let ((per_second, _), rate) = self.bucket.setting.read(cx.reader());
-        *per_second == 0 || self.bucket.bucket.take_at(rate, cx.now().0, 1)
+        *per_second == 0 || self.bucket.bucket.take_at(host, rate, cx.now().0)
     }
 
     /// Continues an unchanged limit after a hot swap.
@@ -108,8 +116,9 @@ impl Limit {
             ),
             _ => return Err("write messages per second, and at once if you like".to_owned()),
         };
-        let setting = ((rate, burst), Rate::new(rate, burst));
-        self.bucket.setting.replace(setting);
+        let setting = (rate, burst);
+        let rate = self::rate(setting, self.bucket.is_fair);
+        self.bucket.setting.replace((setting, rate));
         Ok(String::new())
     }
 }

@@ -12,7 +12,8 @@
 //! - `new` makes `Resolver::new(&config.link, init.workers)`; `take` calls [`Resolver::take`]; `held` returns
 //!   [`Resolver::held`].
 //! - For a batch of packets to send: [`Resolver::catch_up`] once, then [`Resolver::find`] for each packet; those that
-//!   get [`Found::Wait`] go to [`Resolver::hold`].
+//!   get [`Found::Wait`] go to [`Resolver::hold`]. Unknown neighbours are asked for at a limited rate, which no source
+//!   can use up.
 //! - For an answer: [`Resolver::answered`]; for anything else in which a neighbour names itself: [`Resolver::heard`].
 //! - After every batch: [`Resolver::arm`], and in `timer`: [`Resolver::tick`]; then `cx.set_timer` with the time that
 //!   they return.
@@ -20,12 +21,14 @@
 //! All of them report [`Event`]s: packets that may leave, questions to send, packets to give up. The table makes sure
 //! that each question is asked by one worker and at most once per `Timing::retry`.
 
+use crate::prelude::Args;
 use engine::clock::Time;
 use engine::packet::Packet;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tables::bucket::{FairBucket, FairRate};
 use tables::neighbours::{Ask, Key, Neighbour, Neighbours, Refused, State, Timing};
 use waiting::Waiting;
 use wire::EtherAddr;
@@ -53,6 +56,17 @@ pub(crate) struct Bounds {
     pub(crate) slim: usize,
     /// Times of the table.
     pub(crate) timing: Timing,
+    /// Neighbours that are asked for anew in a second, and at once. 0: as many as there are packets for.
+    pub(crate) asks: (u64, u64),
+}
+
+/// Reads `QUERY_RATE`. A packet to each address of a network must not become a query for each to all stations there (RFC
+/// 6583).
+pub(crate) fn asks(args: &mut Args) -> (u64, u64) {
+    let usual = if args.as_click { 0 } else { 1000 };
+    let doc = "new neighbours asked for per second; 0 = no limit";
+    let rate: u64 = args.key("QUERY_RATE", usual, doc);
+    (rate, (rate / 5).max(1))
 }
 
 impl Bounds {
@@ -75,6 +89,8 @@ pub(crate) struct Link<K> {
     /// Packets that wait, and that were given up, on all workers.
     waiting: AtomicUsize,
     drops: AtomicU64,
+    /// Limits questions for new neighbours, if something does.
+    asks: Option<(FairRate, FairBucket)>,
 }
 
 impl<K: Key> Link<K> {
@@ -88,7 +104,21 @@ impl<K: Key> Link<K> {
             bucket: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             drops: AtomicU64::new(0),
+            asks: match bounds.asks {
+                (0, _) => None,
+                (rate, burst) => {
+                    let rate = FairRate::new(rate, burst, burst);
+                    let seed = RandomState::new().hash_one(1);
+                    Some((rate, FairBucket::new(&rate, seed)))
+                }
+            },
         }
+    }
+
+    /// True if a packet of a source may have one more neighbour be asked for.
+    fn may_ask(&self, source: u64, now: Time) -> bool {
+        let asks = self.asks.as_ref();
+        asks.is_none_or(|(rate, bucket)| bucket.take_at(source, rate, now.0))
     }
 
     /// Bytes that the table takes, or will when it is used.
@@ -257,6 +287,8 @@ pub(crate) enum Found {
     Unreachable,
     /// The table has no room for one more neighbour.
     TableFull,
+    /// Too many new neighbours were asked for of late.
+    TooMany,
 }
 
 /// Waiting packets of one worker, and its access to the table.
@@ -353,9 +385,15 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Address for a packet to `key`. Packets that wait for it leave first.
+    /// Address for a packet of `source` to `key`. Packets that wait for it leave first.
     #[inline]
-    pub(crate) fn find(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) -> Found {
+    pub(crate) fn find(
+        &mut self,
+        key: K,
+        source: impl FnOnce() -> u64,
+        now: Time,
+        out: &mut impl FnMut(Event<K>),
+    ) -> Found {
         let known = match self.link.table().address(key) {
             Some((mac, State::Permanent)) => Some(mac),
             Some((mac, State::Reachable)) if !self.link.bounds.asks_on() => Some(mac),
@@ -373,12 +411,22 @@ impl<K: Key + Hash> Resolver<K> {
                 self.waiting.take(key, |p| out(Event::Ready(mac, p)));
                 Found::Known(mac)
             }
-            None => self.find_unknown(key, now, out),
+            None => self.find_unknown(key, source, now, out),
         }
     }
 
     #[cold]
-    fn find_unknown(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) -> Found {
+    fn find_unknown(
+        &mut self,
+        key: K,
+        source: impl FnOnce() -> u64,
+        now: Time,
+        out: &mut impl FnMut(Event<K>),
+    ) -> Found {
+        let is_new = self.link.table().address(key).is_none();
+        if is_new && !self.link.may_ask(source(), now) {
+            return Found::TooMany;
+        }
         match self.ask(key, now, out) {
             Ok(Ask::Unreachable) => Found::Unreachable,
             Ok(_) | Err(Refused::Busy) => Found::Wait,

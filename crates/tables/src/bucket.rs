@@ -125,6 +125,78 @@ impl SharedBucket {
     }
 }
 
+/// Rates of a [`FairBucket`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FairRate {
+    /// What all sources together may take.
+    all: Rate,
+    /// What anybody may take of it.
+    anybody: Rate,
+    /// What each source may take of the rest.
+    each: Rate,
+}
+
+impl FairRate {
+    /// `per_second` units a second on average. Anybody may take up to `burst` at once, and sources that use at most an
+    /// eighth of the rate have another `reserve` for themselves.
+    pub fn new(per_second: u64, burst: u64, reserve: u64) -> FairRate {
+        let all = burst.saturating_add(reserve);
+        let share = |n: u64| if n == 0 { 0 } else { (n / SHARE).max(1) };
+        FairRate {
+            all: Rate::new(per_second, all),
+            anybody: Rate::new(per_second, burst),
+            each: match reserve {
+                0 => Rate::new(0, 0),
+                _ => Rate::new(share(per_second), share(all)),
+            },
+        }
+    }
+}
+
+/// The part of a fair rate that no source is denied for what others want.
+const SHARE: u64 = 8;
+/// Buckets that sources are spread over.
+const SOURCES: usize = 256;
+
+/// A bucket that several workers share, and of which no source keeps the others out: a source may take all that others do
+/// not want, but not what is reserved for those that want little.
+#[derive(Debug)]
+pub struct FairBucket {
+    all: SharedBucket,
+    sources: Box<[SharedBucket]>,
+    /// Secret: else a source could choose another's place.
+    seed: u64,
+}
+
+impl FairBucket {
+    /// A full bucket.
+    pub fn new(rate: &FairRate, seed: u64) -> FairBucket {
+        FairBucket {
+            all: SharedBucket::new(rate.all),
+            sources: (0..SOURCES).map(|_| SharedBucket::new(rate.each)).collect(),
+            seed,
+        }
+    }
+
+    /// Takes a unit for a source, if it is there at `now` (ns), at a rate that may have changed since the bucket was made.
+    #[inline]
+    pub fn take_at(&self, source: u64, rate: &FairRate, now: u64) -> bool {
+        self.all.take_at(&rate.anybody, now, 1)
+            || self.sources[self.place(source)].take_at(&rate.each, now, 1)
+                && self.all.take_at(&rate.all, now, 1)
+    }
+
+    /// A source's place, which nobody without the seed can choose.
+    fn place(&self, source: u64) -> usize {
+        let once = |word: u64, by: u64| {
+            let product = u128::from(word) * u128::from(by | 1);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let mixed = once(once(source ^ self.seed, 0x9e37_79b9_7f4a_7c15), self.seed);
+        (mixed >> 32) as usize % SOURCES
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,5 +282,43 @@ mod tests {
         // A tenth of a worker's packets at a packet per microsecond, and the burst.
         let rate = packets as usize / 10;
         assert!(passed <= rate + 100 && passed > rate / 2, "{passed}");
+    }
+
+    #[test]
+    fn a_source_that_floods_keeps_nobody_out_of_a_fair_bucket() {
+        let rate = FairRate::new(100, 20, 20);
+        let bucket = FairBucket::new(&rate, 7);
+        let take = |source, now, times| {
+            (0..times)
+                .filter(|_| bucket.take_at(source, &rate, now))
+                .count()
+        };
+        assert_eq!(
+            take(1, SECOND, 1000),
+            25,
+            "the burst, and its own part of the rest"
+        );
+        assert_eq!(take(2, SECOND, 5), 5);
+        let mut passed = [0; 2];
+        for tick in 0..1000 {
+            let now = SECOND + tick * SECOND / 100;
+            passed[0] += take(1, now, 50);
+            if tick % 10 == 0 {
+                passed[1] += take(2, now, 1);
+            }
+        }
+        assert_eq!(passed[1], 100, "ten a second pass whatever the other sends");
+        assert!(
+            (850..=920).contains(&passed[0]),
+            "the rest of a hundred a second: {passed:?}"
+        );
+        let plain = FairRate::new(100, 20, 0);
+        let bucket = FairBucket::new(&plain, 7);
+        assert_eq!(
+            (0..50)
+                .filter(|&source| bucket.take_at(source, &plain, SECOND))
+                .count(),
+            20
+        );
     }
 }

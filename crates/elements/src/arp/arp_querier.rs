@@ -40,6 +40,8 @@
 //! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
 //!   its own. Default 0.
 //! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one in so many is dropped. Default 2.
+//! - `QUERY_RATE`: neighbours that are not in the table and are asked for, per second, a fifth of them at once; 0 = no
+//!   limit. Packets for more are dropped (`rate_limited`), first those of hosts that ask for many (RFC 6583). Default 1000.
 //! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 //! - `POLL_TIMEOUT`: age at which an entry in use is queried again; 0 = never. Default 1 minute.
 //! - `BROADCAST`: another IP address that means all stations.
@@ -49,6 +51,7 @@
 use super::arp_table::{self, ArpTable};
 use super::station::Station;
 use super::table::{self, Manner};
+use crate::ip4;
 use crate::neighbour::{Event, Face, Found, Link, Resolver};
 use crate::peer;
 use crate::prelude::*;
@@ -66,6 +69,7 @@ const TABLE_FULL: usize = 3;
 const NO_HEADROOM: usize = 4;
 const BAD_ARP: usize = 5;
 const LEARNED: usize = 6;
+const RATE_LIMITED: usize = 7;
 
 const OUT: usize = 0;
 const QUERIES: usize = 1;
@@ -263,8 +267,9 @@ impl Sending<'_, '_> {
             None => {
                 sender.cause = (packet.cold().timestamp, packet.vlan_tci());
                 let now = cx.now();
+                let source = || ip4::header(packet).map_or(0, |ip| ip.src().to_bits().into());
                 self.resolver
-                    .find(key, now, &mut |event| sender.act(event, cx))
+                    .find(key, source, now, &mut |event| sender.act(event, cx))
             }
         };
         match found {
@@ -274,6 +279,7 @@ impl Sending<'_, '_> {
             Found::Wait => return Err(WAIT),
             Found::Unreachable => return Err(GIVE_UP),
             Found::TableFull => return Err(Verdict::drop(TABLE_FULL as u8)),
+            Found::TooMany => return Err(Verdict::drop(RATE_LIMITED as u8)),
         }
         Ok(())
     }
@@ -368,6 +374,7 @@ impl Element for ArpQuerier {
         "no_headroom",
         "bad_arp",
         "learned",
+        "rate_limited",
     ];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];

@@ -1,6 +1,6 @@
 //! The table of an ARPTable or ARPQuerier: its arguments, and what handlers do with it.
 
-use crate::neighbour::{Bounds, Link};
+use crate::neighbour::{self, Bounds, Link};
 use crate::prelude::*;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -67,6 +67,7 @@ pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds 
         packets,
         packets_each: if each == 0 { usize::MAX } else { each },
         slim: slim.max(1),
+        asks: neighbour::asks(args),
         timing: match manner {
             Manner::ThreeTimes => timing,
             Manner::OnAndOn => Timing {

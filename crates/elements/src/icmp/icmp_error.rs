@@ -45,7 +45,8 @@
 //! - `RATE`, `BURST`: a limit for this element alone, over all workers: messages per second (0 = no limit) and
 //!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
 //!   elements (RFC 1812, 4.3.2.8): 1000 per second and 50 at once, unless the `rate` handler of one of them
-//!   changes it. In `ashlar click` there is no limit without these arguments.
+//!   changes it. As many at once again are for hosts that are told at most an eighth of that, so that one host that makes
+//!   many errors does not keep errors from others. In `ashlar click` there is no limit without these arguments.
 //! - `TTL`: time to live of messages. Default 64.
 //! - `MPLS`: whether what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
 //!   message then quotes as well (RFC 4950). Default false.
@@ -179,7 +180,7 @@ impl Element for ICMPError {
         if let Some(reason) = self.config.forbidden(packet) {
             return Verdict::drop(reason);
         }
-        if self.limited && !self.config.limit.take(cx) {
+        if self.limited && !self.config.limit.take(host(packet), cx) {
             return Verdict::drop(RATE_LIMITED);
         }
         self.made = self.made.wrapping_add(1);
@@ -207,6 +208,11 @@ impl Element for ICMPError {
             |config: &Config, value| config.limit.set(value),
         ),
     ];
+}
+
+/// The host that a message about a packet goes to.
+fn host(packet: &Packet) -> u64 {
+    ip4::header(packet).map_or(0, |ip| u64::from(ip.src().to_bits()))
 }
 
 impl Config {

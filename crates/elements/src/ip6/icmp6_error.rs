@@ -37,12 +37,14 @@
 //! - `RATE`, `BURST`: a limit for this element alone, over all workers: answers per second (0 = no limit) and
 //!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
 //!   elements (RFC 4443, 2.4 (f)): 1000 per second and 50 at once, unless the `rate` handler of one of them
-//!   changes it.
+//!   changes it. As many at once again are for networks (/64) that are told at most an eighth of that, so that one host
+//!   that makes many errors does not keep errors from others.
 
 use super::addresses::Addresses6;
 use super::chain::{self, Link};
 use super::fault;
 use super::icmp6_types::{Code, Kind};
+use super::network;
 use crate::limit::Limit;
 use crate::prelude::*;
 use engine::packet::HEADROOM;
@@ -304,7 +306,7 @@ impl Element for ICMP6Error {
             Ok(answer) => answer,
             Err(why) => return Verdict::drop(why),
         };
-        if !self.config.limit.take(cx) {
+        if !self.config.limit.take(network(packet), cx) {
             return Verdict::drop(RATE_LIMITED);
         }
         match self.answer(packet, &answer) {

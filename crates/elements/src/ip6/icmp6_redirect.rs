@@ -149,7 +149,7 @@ impl Element for ICMP6Redirect {
             }
             if let Some(advice) = config.advice(packet)
                 && cx.connected(1)
-                && config.limit.take(cx)
+                && config.limit.take(0, cx)
                 && let Some(frame) = packet.data().get(ether::LEN..)
                 && let Some(redirect) = config.redirect(&advice, frame)
             {

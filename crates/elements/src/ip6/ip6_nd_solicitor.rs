@@ -28,6 +28,9 @@
 //!
 //! - `ENTRIES`: permanent neighbours: IPv6 and Ethernet addresses in turn, as one argument.
 //! - `CAPACITY`: neighbours in the table. Default 8192.
+//! - `QUERY_RATE`: neighbours that are not in the table and are asked for, per second, a fifth of them at once; 0 = no
+//!   limit. Packets for more are dropped (`rate_limited`), first those of networks (/64) that ask for many (RFC 6583).
+//!   Default 1000.
 //! - `WAITING`: packets that wait, over all workers. Default 2048.
 //! - `WAITING_EACH`: packets that wait for one neighbour, on one worker. Default 64, as for ARP.
 //! - `REACHABLE`: how long a confirmation is valid. Default 30s.
@@ -36,6 +39,7 @@
 //! - `IDLE`: how long an unused neighbour is remembered. Default 20 min.
 
 use super::nd::{self, Received};
+use super::network;
 use crate::neighbour::{self, Bounds, Event, Found, Link, Resolver};
 use crate::prelude::*;
 use arguments::Names;
@@ -52,6 +56,7 @@ const LEARNED: usize = 3;
 const BAD_MESSAGE: usize = 4;
 const NO_HEADROOM: u8 = 5;
 const NO_ADDRESS: u8 = 6;
+const RATE_LIMITED: u8 = 7;
 /// Pseudo-verdict: the packet waits.
 const WAIT: Verdict = Verdict::out(254);
 
@@ -178,11 +183,12 @@ impl IP6NDSolicitor {
         } else {
             let (face, counts, now) = (self.face, &mut self.counts, cx.now());
             let out = &mut |event| face.act(event, counts, cx);
-            match self.resolver.find(key, now, out) {
+            match self.resolver.find(key, || network(packet), now, out) {
                 Found::Known(mac) => mac,
                 Found::Wait => return WAIT,
                 Found::Unreachable => return Verdict::reject(UNREACHABLE, 1),
                 Found::TableFull => return Verdict::drop(TABLE_FULL),
+                Found::TooMany => return Verdict::drop(RATE_LIMITED),
             }
         };
         match nd::encapsulate(packet, self.face.ether, mac) {
@@ -311,6 +317,7 @@ impl Element for IP6NDSolicitor {
         "bad_message",
         "no_headroom",
         "no_address",
+        "rate_limited",
     ];
     const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
@@ -329,6 +336,7 @@ impl Element for IP6NDSolicitor {
             packets_each: args.capacity("WAITING_EACH", 64, "packets that wait for one neighbour"),
             slim: usize::MAX,
             timing: timing(args),
+            asks: neighbour::asks(args),
         };
         Config {
             face,

@@ -28,7 +28,17 @@ mod set_ip6_address;
 pub(crate) mod testing;
 
 use engine::element::Class;
+use engine::packet::Packet;
 pub(crate) use ip6_nd_solicitor::face;
+
+/// The network (/64) of a packet's source: a host has all its addresses.
+fn network(packet: &Packet) -> u64 {
+    let source = packet
+        .network()
+        .get(8..)
+        .and_then(|rest| rest.first_chunk());
+    source.map_or(0, |half| u64::from_be_bytes(*half))
+}
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[

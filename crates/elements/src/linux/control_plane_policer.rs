@@ -49,13 +49,9 @@ use arguments::Names;
 use arguments::units::FromArg;
 use engine::publish::{Published, domain};
 use std::hash::{BuildHasher, RandomState};
-use tables::bucket::{Rate, SharedBucket};
+use tables::bucket::{FairBucket, FairRate};
 
 const CLASSES: usize = NAMES.len();
-/// Buckets that a class's sources are spread over.
-const SOURCES: usize = 256;
-/// The part of the rate that no source is denied for what others want.
-const SHARE: u64 = 8;
 const EXCEPTIONS: usize = 1;
 
 /// Keywords and defaults, in the order of the classes.
@@ -104,25 +100,18 @@ impl FromArg for Allowance {
     }
 }
 
-/// Result of an allowance.
+/// Result of an allowance: half of the burst is for sources that want little.
 struct Setting {
     allowance: Allowance,
-    /// Rate of the whole class, and the maximum of each source.
-    all: Rate,
-    anybody: Rate,
-    /// Rate of each source in the rest.
-    each: Rate,
+    rate: FairRate,
 }
 
 impl Setting {
     fn new(allowance: Allowance) -> Setting {
         let Allowance(rate, burst) = allowance;
-        let share = |n: u64| if n == 0 { 0 } else { (n / SHARE).max(1) };
         Setting {
             allowance,
-            all: Rate::new(rate, burst),
-            anybody: Rate::new(rate, burst.div_ceil(2)),
-            each: Rate::new(share(rate), share(burst)),
+            rate: FairRate::new(rate, burst.div_ceil(2), burst / 2),
         }
     }
 }
@@ -131,8 +120,7 @@ impl Setting {
 struct Limit {
     configured: Allowance,
     setting: Published<Setting>,
-    class: SharedBucket,
-    sources: Box<[SharedBucket]>,
+    bucket: FairBucket,
 }
 
 impl Limit {
@@ -140,28 +128,21 @@ impl Limit {
         let setting = Setting::new(allowance);
         Limit {
             configured: allowance,
-            class: SharedBucket::new(setting.all),
-            sources: (0..SOURCES)
-                .map(|_| SharedBucket::new(setting.each))
-                .collect(),
+            bucket: FairBucket::new(&setting.rate, RandomState::new().hash_one(0)),
             setting: Published::new(domain(), setting),
         }
     }
 
     /// True if a frame of a source passes.
     #[inline]
-    fn take(&self, source: usize, cx: &Cx) -> bool {
-        let (setting, now) = (self.setting.read(cx.reader()), cx.now().0);
-        self.class.take_at(&setting.anybody, now, 1)
-            || self.sources[source % SOURCES].take_at(&setting.each, now, 1)
-                && self.class.take_at(&setting.all, now, 1)
+    fn take(&self, source: u64, cx: &Cx) -> bool {
+        let setting = self.setting.read(cx.reader());
+        self.bucket.take_at(source, &setting.rate, cx.now().0)
     }
 }
 
 pub(super) struct Config {
     limits: [Arc<Limit>; CLASSES],
-    /// Secret: else a source could take another's place.
-    seed: u64,
 }
 
 impl Config {
@@ -207,22 +188,13 @@ impl ControlPlanePolicer {
             EXCEPTIONS => Class::Exception,
             _ => class,
         } as usize;
-        if self.config.limits[class].take(mix(source, self.config.seed), cx) {
+        if self.config.limits[class].take(source, cx) {
             self.passed[class] += 1;
             Verdict::ON
         } else {
             Verdict::drop(class as u8)
         }
     }
-}
-
-/// Slot of a source, which cannot be chosen without the seed.
-fn mix(source: u64, seed: u64) -> usize {
-    let once = |word: u64, by: u64| {
-        let product = u128::from(word) * u128::from(by | 1);
-        product as u64 ^ (product >> 64) as u64
-    };
-    (once(once(source ^ seed, 0x9e37_79b9_7f4a_7c15), seed) >> 32) as usize
 }
 
 macro_rules! counts {
@@ -248,7 +220,6 @@ impl Element for ControlPlanePolicer {
         Config {
             limits: DEFAULTS
                 .map(|(name, default)| Arc::new(Limit::new(args.key(name, default, doc)))),
-            seed: RandomState::new().hash_one(0),
         }
     }
 
@@ -270,7 +241,6 @@ impl Element for ControlPlanePolicer {
                 *limit = Arc::clone(old);
             }
         }
-        config.seed = old.seed;
     }
 
     fn take(&mut self, old: ControlPlanePolicer) {

@@ -182,7 +182,7 @@ impl<F: Family> Sending<'_, '_, F> {
             None => {
                 let now = cx.now();
                 self.resolver
-                    .find(key, now, &mut |event| sender.act::<F>(event, cx))
+                    .find(key, || 0, now, &mut |event| sender.act::<F>(event, cx))
             }
         };
         match found {
@@ -194,7 +194,9 @@ impl<F: Family> Sending<'_, '_, F> {
             }
             Found::Wait => Err(WAIT),
             // Of a neighbour that there is no room for, the kernel may know.
-            Found::Unreachable | Found::TableFull => Err(Verdict::out(OUT_UNREACHABLE)),
+            Found::Unreachable | Found::TableFull | Found::TooMany => {
+                Err(Verdict::out(OUT_UNREACHABLE))
+            }
         }
     }
 

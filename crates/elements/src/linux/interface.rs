@@ -35,6 +35,8 @@ const BOUNDS: Bounds = Bounds {
         slow: None,
         told: true,
     },
+    // The kernel limits what it is asked for.
+    asks: (0, 0),
 };
 
 /// Key of neighbours of both families in one table: IPv4 addresses are mapped (RFC 4291, 2.5.5.2). So packets of one

@@ -10,6 +10,7 @@ fn link(packets: usize, packets_each: usize) -> Arc<Link<u32>> {
         packets_each,
         slim: usize::MAX,
         timing: Timing::default(),
+        asks: (0, 0),
     }))
 }
 
@@ -33,7 +34,7 @@ impl Log {
 }
 
 fn send(r: &mut Resolver<u32>, key: u32, bytes: &[u8], now: Time, log: &mut Log) -> Found {
-    let found = r.find(key, now, &mut log.note());
+    let found = r.find(key, || 0, now, &mut log.note());
     if found == Found::Wait {
         let packet = Packet::from_bytes(bytes).expect("it fits");
         r.hold(key, packet, now, &mut log.note());
@@ -127,7 +128,7 @@ fn a_full_table_says_so() {
     }
     assert!((64..1000).contains(&made), "{made}");
     let (mut r, mut log) = (Resolver::new(&link, 1), Log::default());
-    let found = (2000..2100).map(|key| r.find(key, Time(5), &mut log.note()));
+    let found = (2000..2100).map(|key| r.find(key, || 0, Time(5), &mut log.note()));
     assert!(found.into_iter().any(|f| f == Found::TableFull));
 }
 
@@ -150,11 +151,45 @@ fn ages_count_to_the_latest_answer_or_announcement() {
     let link = link(10, 10);
     let (mut r, mut log, start) = (Resolver::new(&link, 1), Log::default(), Time(5));
     r.heard(7, A, true, start, &mut log.note());
-    assert_eq!(r.find(8, start, &mut log.note()), Found::Wait);
+    assert_eq!(r.find(8, || 0, start, &mut log.note()), Found::Wait);
     r.answered(8, A, start + SECOND, &mut log.note());
     let ages = || -> Vec<_> { link.entries().iter().map(|e| (e.0, e.2)).collect() };
     let of = |key| ages().iter().find(|e| e.0 == key).map(|e| e.1);
     assert_eq!((of(7), of(8)), (Some(SECOND), Some(Duration::ZERO)));
     r.heard(9, A, true, start + 3 * SECOND, &mut log.note());
     assert_eq!((of(7), of(9)), (Some(3 * SECOND), Some(Duration::ZERO)));
+}
+
+#[test]
+fn a_source_that_scans_a_network_keeps_nobody_else_from_new_neighbours() {
+    let link = Arc::new(Link::new(Bounds {
+        entries: 4096,
+        packets: 4096,
+        packets_each: 4,
+        slim: usize::MAX,
+        timing: Timing::default(),
+        asks: (100, 20),
+    }));
+    let (mut r, mut log) = (Resolver::new(&link, 1), Log::default());
+    let mut waits = [0; 2];
+    for tick in 0..1000 {
+        let now = Time(1) + Duration::from_millis(tick);
+        for (source, which) in [(1, 0), (1, 0), (1, 0), (2, 1)] {
+            // The other host wants a new neighbour ten times a second.
+            if which == 1 && tick % 100 != 0 {
+                continue;
+            }
+            let key = 10_000 + waits[0] + waits[1] + 7919 * tick as u32;
+            let found = r.find(key, || source, now, &mut log.note());
+            assert!([Found::Wait, Found::TooMany].contains(&found), "{found:?}");
+            waits[which] += u32::from(found == Found::Wait);
+        }
+    }
+    assert_eq!(waits[1], 10, "{waits:?}");
+    assert!((100..=140).contains(&(waits[0] + waits[1])), "{waits:?}");
+    let asked = log.asked.len();
+    assert!(asked <= 140, "nobody hears more than the rate: {asked}");
+    // What is known goes on.
+    r.heard(5, A, true, Time(1), &mut log.note());
+    assert_eq!(r.find(5, || 1, Time(2), &mut log.note()), Found::Known(A));
 }
