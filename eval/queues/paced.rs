@@ -334,7 +334,7 @@ struct Tx {
 }
 
 impl TxQueue for Tx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
         let (count, left) = (batch.len(), self.stand.now());
         let mut sunk = lock(&self.sunk);
         for packet in batch.iter() {

@@ -352,7 +352,7 @@ fn a_host_that_makes_many_errors_keeps_no_errors_from_others() {
         bench.push("p", &vec![flood.clone(); 100]);
         told[0] += bench.take("out").len();
         if tick % 10 == 0 {
-            bench.push("p", &[other.clone()]);
+            bench.push("p", std::slice::from_ref(&other));
             told[1] += bench.take("out").len();
         }
         bench.advance(Duration::from_millis(10));

@@ -137,6 +137,7 @@ mod tests {
             packets_each: 4,
             slim: usize::MAX,
             timing: Timing::default(),
+            asks: (0, 0),
         };
         let (mut waiting, mut full) = (Waiting::new(&bounds, 1), 0);
         for key in 0..1000u32 {

@@ -220,10 +220,12 @@ fn a_flood_of_destinations_takes_bounded_memory_and_books_balance() {
         let entries: u64 = bench.read("nd.count").parse().unwrap();
         assert!(held <= 16 && entries <= 64, "{held} {entries}");
         assert!(engine::packet::pool::balance() - before <= 16);
-        let lost = bench.drops("nd", "waiting_full") + bench.drops("nd", "table_full");
-        assert_eq!(lost as i64 + held, 3000);
-        // Nor is one asked for anew whose place in the table a later one has taken.
-        assert!(asked <= 3000, "{asked}");
+        let lost =
+            ["waiting_full", "table_full", "rate_limited"].map(|name| bench.drops("nd", name));
+        assert_eq!(lost.iter().sum::<u64>() as i64 + held, 3000);
+        // 200 at once and 1,000 a second, and a bit for one who asks for little. Nor is one asked for anew whose place in
+        // the table a later one has taken.
+        assert!(asked <= 600, "{asked}");
         // Those who are there are still found.
         seconds(bench, 10);
         left(bench);
