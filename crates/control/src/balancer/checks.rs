@@ -58,6 +58,14 @@ fn backend(r: &mut Reader, of: &Description, one: &Backend, (number, span): (usi
 
 /// Checks a front port against those before it and against the ports behind.
 fn port(r: &mut Reader, of: &Description, port: &Port, (number, span): (usize, Span)) {
+    if let Some(vrrp) = port.vrrp.as_ref().filter(|vrrp| vrrp.control.len() > 15) {
+        let wrong = format!(
+            "the control-plane interface `{}` has a name that Linux refuses",
+            vrrp.control
+        );
+        let help = "its name has 1 to 15 characters: write control = \"lan0\"";
+        r.wrong("balancer-port", span, wrong, help);
+    }
     let (own, length) = of.address;
     let network = Prefix4::new(own, length);
     for other in &of.ports[..number] {
@@ -85,6 +93,15 @@ fn port(r: &mut Reader, of: &Description, port: &Port, (number, span): (usize, S
                 wrong,
                 "give each front port a VLAN of its own",
             );
+        }
+        let control = |port: &Port| port.vrrp.as_ref().map(|vrrp| vrrp.control.clone());
+        if control(port).is_some() && control(port) == control(other) {
+            let wrong = format!(
+                "`{}` and `{}` have the same control-plane interface",
+                other.name, port.name
+            );
+            let help = "give each an interface of its own: control = \"lan0\"";
+            r.wrong("balancer-port", span, wrong, help);
         }
         let overlap = overlapping(port, other);
         if let Some((one, two)) = overlap {

@@ -80,6 +80,27 @@ pub struct Port {
     pub outside: bool,
     /// Networks that the router answers for beside its addresses.
     pub proxy: Vec<(Ipv4Addr, u8)>,
+    /// The virtual router that this port belongs to, if several balancers share it by VRRP.
+    pub vrrp: Option<Vrrp>,
+}
+
+/// A virtual router at a front port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vrrp {
+    /// Its number, 1 to 255.
+    pub id: u8,
+    /// The port's control-plane interface, at which the daemon is.
+    pub control: String,
+}
+
+impl Port {
+    /// The router's Ethernet address on the port, as Click's arguments have it.
+    pub fn ether(&self) -> String {
+        match &self.vrrp {
+            None => format!("{}:eth", self.device),
+            Some(vrrp) => EtherAddr([0, 0, 0x5e, 0, 1, vrrp.id]).to_string(),
+        }
+    }
 }
 
 /// Another balancer in front of the same back ends.
@@ -117,6 +138,8 @@ pub struct Backend {
 pub struct Class {
     /// DSCPs of the class.
     pub dscps: Vec<u8>,
+    /// VLAN priorities.
+    pub priorities: Vec<u8>,
     /// The back ends by number.
     pub backends: Vec<usize>,
 }

@@ -2,7 +2,7 @@
 //! `[[backend]]`. Fields are described in docs/multistage.md.
 
 use super::checks::whole;
-use super::description::{Backend, Class, Description, Health, Inside, Port};
+use super::description::{Backend, Class, Description, Health, Inside, Port, Vrrp};
 use super::peer;
 use crate::cluster::generate::is_plain;
 use crate::file::reader::{Fields, Reader, Word};
@@ -160,7 +160,7 @@ fn back(r: &mut Reader, fields: &mut Fields, inside: Inside) -> Vec<String> {
 }
 
 fn health(r: &mut Reader, fields: &mut Fields) -> Health {
-    let kinds = ["echo", "arp"];
+    let kinds = ["echo", "arp", "icmp", "bfd"];
     let kind = kinds[choice(r, fields, "health", &kinds)].to_owned();
     let mut interval = time(r, fields, "interval", 10);
     if interval < Duration::from_millis(1) || interval > Duration::from_secs(60) {
@@ -196,6 +196,7 @@ pub(super) fn port(
         .value::<bool>(r, "outside")
         .is_some_and(|(is_so, _)| is_so);
     let proxies = fields.words(r, "proxy");
+    let vrrp = is_own.then(|| vrrp(r, &mut fields, inside)).flatten();
     fields.end(r);
     if let Some((id, span)) = vlan.filter(|(id, _)| !(1..=4094).contains(id)) {
         r.wrong(
@@ -243,7 +244,12 @@ pub(super) fn port(
         vlan: vlan.map(|(id, _)| id),
         outside,
         proxy: Vec::new(),
+        vrrp: None,
     };
+    port.vrrp = vrrp.map(|(id, control)| Vrrp {
+        id,
+        control: control.unwrap_or_else(|| port.name.clone()),
+    });
     for word in addresses {
         match network(&word.text) {
             Some((IpAddr::V4(address), length)) if is_host4(address, length) => {
@@ -284,6 +290,41 @@ pub(super) fn port(
         port.device = device(r, word?)?;
     }
     Some((port, place))
+}
+
+/// The virtual router of a front port, and its control-plane interface if one is named.
+fn vrrp(r: &mut Reader, fields: &mut Fields, inside: Inside) -> Option<(u8, Option<String>)> {
+    let control = fields.word(r, "control");
+    let Some((id, place)) = fields.value::<u16>(r, "vrrp") else {
+        if let Some(word) = control {
+            let wrong = "only a port that balancers share by VRRP has a `control`".to_owned();
+            r.wrong(
+                "balancer-port",
+                word.span,
+                wrong,
+                "write vrrp = 1, or leave it out",
+            );
+        }
+        return None;
+    };
+    let control = control.filter(|word| is_name(r, word));
+    if inside == Inside::Flat {
+        let wrong = "ports that balancers share by VRRP need a VLAN of their own inside".to_owned();
+        r.wrong(
+            "balancer-port",
+            place,
+            wrong,
+            "write inside = \"vlan\" in [balancer]",
+        );
+    }
+    match u8::try_from(id) {
+        Ok(id) if id > 0 => Some((id, control.map(|word| word.text))),
+        _ => {
+            let wrong = format!("there is no virtual router {id}");
+            r.wrong("balancer-value", place, wrong, "write 1 to 255");
+            None
+        }
+    }
 }
 
 fn backend(r: &mut Reader, mut fields: Fields) -> Option<Backend> {
@@ -347,56 +388,67 @@ fn backend(r: &mut Reader, mut fields: Fields) -> Option<Backend> {
     })
 }
 
+/// Numbers of a class, from 0 to `last`, that are no other class's.
+fn members(
+    r: &mut Reader,
+    words: &[Word],
+    (what, last): (&str, u8),
+    mut taken: Vec<u8>,
+) -> Vec<u8> {
+    let mut own = Vec::new();
+    for word in words {
+        match word.text.parse::<u8>() {
+            Ok(number) if number > last => {}
+            Ok(number) if taken.contains(&number) => {
+                let wrong = format!("{what} {number} is named twice");
+                let help = format!("a {what} belongs to one class");
+                r.wrong("balancer-class", word.span, wrong, &help);
+                continue;
+            }
+            Ok(number) => {
+                taken.push(number);
+                own.push(number);
+                continue;
+            }
+            Err(_) => {}
+        }
+        let wrong = format!("`{}` is no {what}", word.text);
+        let help = format!("write 0 to {last}");
+        r.wrong("balancer-class", word.span, wrong, &help);
+    }
+    own
+}
+
 fn classes(r: &mut Reader, fields: &mut Fields, names: &[String]) -> Vec<Class> {
     let place = fields.span;
     let mut all: Vec<Class> = Vec::new();
     for mut fields in fields.tables(r, "class", "[[balancer.class]]") {
         let place = fields.span;
         let dscps = fields.words_or_numbers(r, "dscp");
+        let priorities = fields.words_or_numbers(r, "priority");
         let words = fields.words(r, "backends");
         fields.end(r);
-        let mut class = Class {
-            dscps: Vec::new(),
+        if dscps.is_empty() && priorities.is_empty() || words.is_empty() {
+            let wrong = "this class has no packets or no back ends".to_owned();
+            let help = "write dscp = [46] or priority = [5], and backends = [\"r1\"]";
+            r.wrong("balancer-class", place, wrong, help);
+        }
+        let others = |of: fn(&Class) -> &Vec<u8>| all.iter().flat_map(of).copied().collect();
+        let class = Class {
+            dscps: members(r, &dscps, ("DSCP", 63), others(|class| &class.dscps)),
+            priorities: members(
+                r,
+                &priorities,
+                ("VLAN priority", 7),
+                others(|class| &class.priorities),
+            ),
             backends: words
                 .iter()
                 .filter_map(|word| number(r, names, word))
                 .collect(),
         };
-        for word in &dscps {
-            match word.text.parse::<u8>() {
-                Ok(dscp @ 0..=63)
-                    if !class.dscps.contains(&dscp)
-                        && all.iter().all(|other| !other.dscps.contains(&dscp)) =>
-                {
-                    class.dscps.push(dscp);
-                }
-                Ok(0..=63) => {
-                    let wrong = format!("DSCP {} is named twice", word.text);
-                    r.wrong(
-                        "balancer-class",
-                        word.span,
-                        wrong,
-                        "a DSCP belongs to one class",
-                    );
-                }
-                _ => r.wrong(
-                    "balancer-class",
-                    word.span,
-                    format!("`{}` is no DSCP", word.text),
-                    "write 0 to 63",
-                ),
-            }
-        }
-        if dscps.is_empty() || words.is_empty() {
-            let wrong = "this class has no packets or no back ends".to_owned();
-            r.wrong(
-                "balancer-class",
-                place,
-                wrong,
-                "write dscp = [46] and backends = [\"r1\"]",
-            );
-        }
-        if !class.dscps.is_empty() && !class.backends.is_empty() {
+        let has_packets = !class.dscps.is_empty() || !class.priorities.is_empty();
+        if has_packets && !class.backends.is_empty() {
             all.push(class);
         }
     }
@@ -406,7 +458,7 @@ fn classes(r: &mut Reader, fields: &mut Fields, names: &[String]) -> Vec<Class> 
             "balancer-class",
             place,
             wrong,
-            "put DSCPs with the same back ends into one",
+            "put packets with the same back ends into one",
         );
         all.truncate(CLASSES_MAX);
     }

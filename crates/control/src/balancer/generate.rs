@@ -84,7 +84,9 @@ fn pool(out: &mut String, of: &Description) {
     }
     if !of.classes.is_empty() {
         let classes = joined(&of.classes, " ", |class| {
-            let dscps = joined(&class.dscps, "+", u8::to_string);
+            let dscps = class.dscps.iter().map(u8::to_string);
+            let priorities = class.priorities.iter().map(|pcp| format!("pcp{pcp}"));
+            let dscps = joined(dscps.chain(priorities), "+", |word| word);
             format!(
                 "{dscps}={}",
                 joined(&class.backends, "+", |at| of.backends[*at].name.clone())
@@ -122,7 +124,7 @@ fn arp_port(port: &Port) -> String {
         .iter()
         .map(|net| format!(" {}", prefix(net)))
         .collect();
-    format!("{}:eth{addresses}", port.device)
+    format!("{}{addresses}", port.ether())
 }
 
 fn proxy<'a>(ports: impl IntoIterator<Item = &'a Port>) -> String {
@@ -148,7 +150,7 @@ fn nd_port(port: &Port) -> String {
         .iter()
         .map(|net| format!(" {}", prefix(net)))
         .collect();
-    format!("{}:eth{addresses}", port.device)
+    format!("{}{addresses}", port.ether())
 }
 
 /// Keywords of a port's BalanceIn that name the way back.
@@ -158,7 +160,7 @@ fn front(number: usize, port: &Port, out: &str) -> String {
         number => format!(", FRONT {number}"),
     };
     let outside = if port.outside { ", OUTSIDE true" } else { "" };
-    format!("{}:eth, OUT {out}{front}{outside}", port.device)
+    format!("{}, OUT {out}{front}{outside}", port.ether())
 }
 
 /// Probes, sent before all packets that wait at the back port.
@@ -197,6 +199,12 @@ fn peers(out: &mut String, of: &Description) {
 
 /// Frames from behind that are the balancer's own.
 fn own(out: &mut String, of: &Description, source: &str) {
+    // BFD's control packets, echo replies, or BFD's echo.
+    let probes = match &*of.health.kind {
+        "bfd" => "12/0800 23/11 36/0ec8",
+        "icmp" => "12/0800 23/01 34/00",
+        _ => "12/0800 23/11 36/0ec9",
+    };
     // The port of BalancePeer's messages.
     let (pattern, rest) = match of.peers.is_empty() {
         true => ("", "own[3] -> Discard;".to_owned()),
@@ -208,7 +216,7 @@ fn own(out: &mut String, of: &Description, source: &str) {
     let _ = writeln!(
         out,
         "// What the balancer itself gets from behind: ARP, and probes that came back.\n\
-         {source} -> own :: Classifier(12/0806, 12/0800 23/11 36/0ec9, 12/86dd{pattern}, -);\n\
+         {source} -> own :: Classifier(12/0806, {probes}, 12/86dd{pattern}, -);\n\
          own[1] -> {HEALTH};\n{rest}",
     );
 }
@@ -257,8 +265,9 @@ fn flat(out: &mut String, of: &Description) {
             "// Front port {number}: {}\n\
              front{number} :: ToDevice({device});\n\
              out[{number}] -> front{number};\narp[{number}] -> front{number};\n\
-             FromDevice({device}) -> in{number} :: BalanceIn({POOL}, {});",
+             FromDevice({device}){} -> in{number} :: BalanceIn({POOL}, {});",
             port.name,
+            sorted(of, number, port),
             front(number, port, "out"),
         );
         for back in 0..of.back.len() {
@@ -270,6 +279,19 @@ fn flat(out: &mut String, of: &Description) {
              rest{number}[0] -> [{number}] arp;\nrest{number}[2] -> Discard;",
             of.back.len()
         );
+        for (at, class) in classes(of).into_iter().enumerate() {
+            let name = format!("in{number}class{class}");
+            let _ = writeln!(
+                out,
+                "class{number}[{}] -> {name} :: BalanceIn({POOL}, {}, CLASS {class});",
+                at + 1,
+                front(number, port, "out")
+            );
+            for back in 0..of.back.len() {
+                let _ = writeln!(out, "{name}[{back}] -> back{back};");
+            }
+            let _ = writeln!(out, "{name}[{}] -> rest{number};", of.back.len());
+        }
         let _ = match six(&of.ports) {
             true => writeln!(
                 out,
@@ -278,6 +300,60 @@ fn flat(out: &mut String, of: &Description) {
             false => writeln!(out, "rest{number}[1] -> Discard;\n"),
         };
     }
+}
+
+/// Numbers of the classes that have VLAN priorities.
+fn classes(of: &Description) -> Vec<usize> {
+    let all = of.classes.iter().enumerate();
+    let by_priority = all.filter(|(_, class)| !class.priorities.is_empty());
+    by_priority.map(|(at, _)| at + 1).collect()
+}
+
+/// Sorts the frames of a front port by the VLAN priorities of classes. Nothing if no class has one.
+fn sorted(of: &Description, number: usize, port: &Port) -> String {
+    let classes = classes(of);
+    if classes.is_empty() {
+        return String::new();
+    }
+    let output = |priority: u8| {
+        let class = of
+            .classes
+            .iter()
+            .position(|class| class.priorities.contains(&priority));
+        let place = class.and_then(|class| classes.iter().position(|of| *of == class + 1));
+        place.map_or(0, |place| place + 1)
+    };
+    let map = joined(0..8, " ", |priority| output(priority).to_string());
+    format!(
+        " -> HostEtherFilter({}) -> class{number} :: PCPSwitch(MAP {map}, ANNO true)",
+        port.ether()
+    )
+}
+
+/// Passes frames while this balancer is the master of a port that several share.
+fn master(name: &str, port: &Port) -> String {
+    port.vrrp.as_ref().map_or_else(String::new, |vrrp| {
+        let (control, device) = (&vrrp.control, &port.device);
+        format!(
+            " -> {name} :: LinuxMaster({control}, {device}, {})",
+            port.ether()
+        )
+    })
+}
+
+/// The source of frames at a front port. VRRP and its daemon have the port's control-plane interface.
+fn arrival(number: usize, port: &Port) -> String {
+    let device = &port.device;
+    let Some(vrrp) = &port.vrrp else {
+        return format!("FromDevice({device})");
+    };
+    let control = &vrrp.control;
+    format!(
+        "FromDevice({device}, PROMISC true) -> vrrp{number} :: Classifier(12/0800 23/70, 12/86dd 20/70, -);\n\
+         vrrp{number}[0], vrrp{number}[1] -> ToDevice(tap:{control});\nFromDevice(tap:{control}) -> front{number};\n\
+         vrrp{number}[2]{}",
+        master(&format!("master{number}"), port)
+    )
 }
 
 /// Text for front ports that are VLANs inside.
@@ -300,23 +376,36 @@ fn vlans(out: &mut String, of: &Description) {
     own(out, of, &format!("FromDevice({device}, PROMISC true)"));
     let _ = writeln!(out, "own[0] -> arp;\nown[2] -> Discard;\n");
     for (number, port) in of.ports.iter().enumerate() {
-        let (own, vlan) = (&port.device, port.vlan.unwrap_or_default());
+        let (own, ether) = (&port.device, port.ether());
+        let vlan = port.vlan.unwrap_or_default();
+        let master = master(&format!("behind{number}"), port);
         let _ = writeln!(
             out,
             "// Front port {number}: {}, VLAN {vlan} inside\n\
              front{number} :: ToDevice({own});\nvlan{number} :: ToDevice({device}.{vlan});\n\
-             FromDevice({device}.{vlan}) -> out{number} :: BalanceOut(FRONT {own}:eth, BACK {backs}, POOL {POOL}) -> front{number};\n\
+             FromDevice({device}.{vlan}){master} -> out{number} :: BalanceOut(FRONT {ether}, BACK {backs}, POOL {POOL}) -> front{number};\n\
              arp{number} :: BalanceARP({POOL}, out{number}, {}, BACK {device}:eth{});\n\
              out{number}[1] -> rest{number} :: Classifier(12/0806, 12/86dd, -) -> [1] arp{number};\n\
              rest{number}[2] -> Discard;\n\
              arp{number}[0] -> front{number};\narp{number}[1] -> vlan{number};\narp{number}[2] -> Discard;\n\
-             FromDevice({own}) -> in{number} :: BalanceIn({POOL}, {}) -> vlan{number};\n\
+             {}{} -> in{number} :: BalanceIn({POOL}, {}) -> vlan{number};\n\
              in{number}[1] -> other{number} :: Classifier(12/0806, 12/86dd, -) -> arp{number};\nother{number}[2] -> Discard;",
             port.name,
             arp_port(port),
             proxy([port]),
+            arrival(number, port),
+            sorted(of, number, port),
             front(0, port, &format!("out{number}")),
         );
+        for (at, class) in classes(of).into_iter().enumerate() {
+            let _ = writeln!(
+                out,
+                "class{number}[{}] -> in{number}class{class} :: BalanceIn({POOL}, {}, CLASS {class}) -> vlan{number};\n\
+                 in{number}class{class}[1] -> other{number};",
+                at + 1,
+                front(0, port, &format!("out{number}")),
+            );
+        }
         let _ = match six([port]) {
             true => writeln!(
                 out,

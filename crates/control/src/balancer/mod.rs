@@ -12,4 +12,4 @@ mod peer;
 #[cfg(test)]
 mod tests;
 
-pub use description::{Backend, Class, Description, Health, Inside, Port};
+pub use description::{Backend, Class, Description, Health, Inside, Port, Vrrp};

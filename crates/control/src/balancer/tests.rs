@@ -54,6 +54,52 @@ fn vlans() -> String {
         .replace("device = \"eth1\"", "device = \"eth1\"\nvlan = 102")
 }
 
+/// A file whose ports are shared with another balancer.
+fn vrrp() -> String {
+    vlans()
+        .replace("vlan = 101", "vlan = 101\nvrrp = 1")
+        .replace("vlan = 102", "vlan = 102\nvrrp = 255\ncontrol = \"wan0\"")
+}
+
+#[test]
+fn a_shared_port_has_the_virtual_routers_address_and_passes_frames_at_the_master_only() {
+    let parsed = parsed(&vrrp());
+    let text = generate::text(parsed.balancer.as_ref().expect("a balancer"));
+    for part in [
+        "vrrp0[2] -> master0 :: LinuxMaster(lan, eth0, 00:00:5e:00:01:01) -> in0 :: BalanceIn(lb, 00:00:5e:00:01:01,",
+        "FromDevice(eth2.102) -> behind1 :: LinuxMaster(wan0, eth1, 00:00:5e:00:01:ff) -> out1",
+        "arp1 :: BalanceARP(lb, out1, 00:00:5e:00:01:ff 10.0.2.1/24,",
+        "FromDevice(tap:wan0) -> front1;",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    for (from, to, told) in [
+        ("vrrp = 255", "vrrp = 256", "there is no virtual router 256"),
+        ("vrrp = 1\n", "vrrp = 0\n", "there is no virtual router 0"),
+        (
+            "\"wan0\"",
+            "\"lan\"",
+            "have the same control-plane interface",
+        ),
+        ("\"wan0\"", "\"wan0123456789abc\"", "has 1 to 15 characters"),
+        (
+            "vrrp = 255\n",
+            "",
+            "only a port that balancers share by VRRP",
+        ),
+        (
+            "inside = \"vlan\"",
+            "inside = \"flat\"",
+            "need a VLAN of their own inside",
+        ),
+    ] {
+        let text = vrrp().replacen(from, to, 1);
+        assert_ne!(text, vrrp());
+        let parsed = super::tests::parsed(&text);
+        assert!(parsed.text().contains(told), "{to}: {}", parsed.text());
+    }
+}
+
 fn errors_of(text: &str, workers: usize) -> String {
     let parsed = parsed(text);
     assert_eq!(parsed.errors(), 0, "{}", parsed.text());
@@ -81,6 +127,12 @@ fn a_file_becomes_a_router_with_any_number_of_workers() {
         &vlans(),
         &both,
         &EDGE.replace("back = ", "health = \"arp\"\nkey = \"outside\"\nback = "),
+        &EDGE.replace("back = ", "health = \"icmp\"\nback = "),
+        &EDGE.replace("back = ", "health = \"bfd\"\nback = "),
+        &vrrp(),
+        &EDGE.replace("dscp = [46, 34]", "priority = [5, 6]"),
+        &both.replace("dscp = [46, 34]", "dscp = [46]\npriority = [5, 6]"),
+        &vrrp().replace("dscp = [46, 34]", "priority = [7]"),
     ] {
         for workers in [1, 2, 4] {
             assert_eq!(errors_of(text, workers), "", "{workers}");
@@ -208,6 +260,17 @@ fn mistakes_are_told_with_place_cause_and_remedy() {
             "`x` is no IPv4 network",
         ),
         ("dscp = [46, 34]", "dscp = [64]", "`64` is no DSCP"),
+        ("dscp = [46, 34]", "dscp = [-1]", "`-1` is no DSCP"),
+        (
+            "dscp = [46, 34]",
+            "priority = [8]",
+            "`8` is no VLAN priority",
+        ),
+        (
+            "dscp = [46, 34]",
+            "priority = [5, 5]",
+            "VLAN priority 5 is named twice",
+        ),
         (
             "dscp = [46, 34]",
             "dscp = [46, 46]",
@@ -266,6 +329,20 @@ fn mistakes_are_told_with_place_cause_and_remedy() {
             .collect();
         let parsed = parsed(&cut);
         assert!(parsed.errors() > 0, "{missing}");
+    }
+}
+
+#[test]
+fn frames_of_a_vlan_priority_have_a_class() {
+    let parsed = parsed(&EDGE.replace("dscp = [46, 34]", "dscp = [46]\npriority = [5, 7]"));
+    let text = generate::text(parsed.balancer.as_ref().expect("a balancer"));
+    for part in [
+        "CLASSES 46+pcp5+pcp7=r1,",
+        "FromDevice(eth1) -> HostEtherFilter(eth1:eth) -> class1 :: PCPSwitch(MAP 0 0 0 0 0 1 0 1, ANNO true) -> in1",
+        "class1[1] -> in1class1 :: BalanceIn(lb, eth1:eth, OUT out, FRONT 1, OUTSIDE true, CLASS 1);",
+        "in1class1[1] -> rest1;",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
     }
 }
 

@@ -149,7 +149,8 @@ impl Links {
             let upon = self
                 .known
                 .values()
-                .filter(|k| k.upon == Some(index) && k.up);
+                // FRR's vrrpd leaves its interface up while another router is the master, and takes its carrier.
+                .filter(|k| k.upon == Some(index) && k.up && k.carrier);
             let others = upon
                 .map(|k| k.mac)
                 .filter(|mac| *mac != link.mac && *mac != [0; 6]);
@@ -237,13 +238,13 @@ fn named(interfaces: &[Arc<Interface>], name: &[u8]) -> Option<Arc<Interface>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::netlink::IFF_UP;
+    use wire::netlink::{IFF_LOWER_UP, IFF_UP};
 
     fn link(index: u32, name: &[u8]) -> Link<'_> {
         Link {
             family: AF_UNSPEC,
             index,
-            flags: IFF_UP,
+            flags: IFF_UP | IFF_LOWER_UP,
             name,
             ether: Some(EtherAddr([2, 0, 0, 0, 0, index as u8])),
             mtu: 1500,
@@ -281,14 +282,16 @@ mod tests {
             },
         );
         assert_eq!(others(), [8, 9]);
-        links.take(
-            Change::New,
-            &Link {
-                flags: 0,
-                ..upon(8, 5)
-            },
-        );
-        assert_eq!(others(), [9]);
+        for flags in [0, IFF_UP] {
+            links.take(
+                Change::New,
+                &Link {
+                    flags,
+                    ..upon(8, 5)
+                },
+            );
+            assert_eq!(others(), [9]);
+        }
         links.take(Change::New, &upon(8, 5));
         links.take(
             Change::Gone,

@@ -12,8 +12,13 @@
 //!
 //! In each INTERVAL it sends a probe to each back end. A probe is a packet of BFD echo to the balancer itself (RFC 9747).
 //! A back end forwards it as any other packet. It needs to know nothing of this, and what is tested is that it
-//! forwards. With `KIND arp`, the probe is an ARP request for the back end's address; it shows only that the box is
-//! there.
+//! forwards. Other kinds show less:
+//!
+//! - `KIND arp`: an ARP request for the back end's address. The box is there.
+//! - `KIND icmp`: an echo request (ping) to it. Its kernel answers.
+//! - `KIND bfd`: a session of BFD with a daemon of the back end (RFC 5881), such as FRR's bfdd. An interval in which the
+//!   daemon had to send a packet and none came counts as a probe that did not come back. A session that has never been up
+//!   is waited for 5 s after the start. INTERVAL is the least time between packets both ways; MISSES is the multiplier.
 //!
 //! A back end is down after MISSES probes in a row did not come back (`silent`), or 12 of the last 32 (`lossy`). It is
 //! up again after ANSWERS probes in a row came back. If it fails again within a minute, twice as many must come back, up
@@ -23,7 +28,7 @@
 //!
 //! Each change is a line of the log and of the pool's `journal`.
 //!
-//! The inputs take the probes that come back, and replies of ARP. Both end here as `heard`, or under the reason why they
+//! The inputs take the probes that come back, replies of ARP and ICMP, and packets of BFD. All end here as `heard`, or under the reason why they
 //! are no probes: `malformed`, `forged` (of somebody else), `ttl` (not forwarded exactly once), `unknown` (no such back
 //! end).
 //!
@@ -38,11 +43,12 @@
 //! - `INTERVAL`: at least 1 ms. Default 10 ms.
 //! - `MISSES`: 2 to 31. Default 3.
 //! - `ANSWERS`: 1 to 1000. Default 10.
-//! - `KIND`: `echo` or `arp`. Default `echo`.
+//! - `KIND`: `echo`, `arp`, `icmp` or `bfd`. Default `echo`.
 
-use super::Peer;
 use super::echo::{self, Bad, Probe};
 use super::shared::{Shared, watched};
+use super::udp::Ends;
+use super::{Peer, bfd, ping};
 use crate::prelude::*;
 use cluster::balance::{Change, Watch};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -57,13 +63,25 @@ const FORGED: usize = 2;
 const TTL: usize = 3;
 const UNKNOWN: usize = 4;
 
+/// Time after the start in which a session of BFD that has never been up is no failure, in nanoseconds.
+const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// Kinds of probes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Echo,
+    Arp,
+    Icmp,
+    Bfd,
+}
+
 pub(super) struct Config {
     pool: Peer,
     own: (EtherAddr, Ipv4Addr),
     interval: Duration,
     misses: u32,
     answers: u32,
-    by_arp: bool,
+    kind: Kind,
     nonce: u64,
 }
 
@@ -72,6 +90,11 @@ pub(super) struct BalanceHealth {
     shared: Arc<Shared>,
     /// Names and states of the back ends.
     watches: Vec<(String, Watch)>,
+    /// Sessions of BFD, in the order of the back ends.
+    sessions: Vec<bfd::Session>,
+    /// When each session was judged last, in nanoseconds.
+    judged: Vec<u64>,
+    started: u64,
     /// How often each back end went up or down.
     changes: Vec<u64>,
     sent: u64,
@@ -101,9 +124,17 @@ impl Element for BalanceHealth {
             );
         }
         let kind: String = args.key("KIND", "echo".to_owned(), "what a probe is");
-        if !matches!(&*kind, "echo" | "arp") {
-            args.error_in_whole(format!("there is no KIND `{kind}`"), "write echo or arp");
-        }
+        let kind = match &*kind {
+            "echo" => Kind::Echo,
+            "arp" => Kind::Arp,
+            "icmp" => Kind::Icmp,
+            "bfd" => Kind::Bfd,
+            other => {
+                let wrong = format!("there is no KIND `{other}`");
+                args.error_in_whole(wrong, "write echo, arp, icmp or bfd");
+                Kind::Echo
+            }
+        };
         let nonce = draw().unwrap_or_else(|why| {
             args.error_in_whole(
                 format!("the kernel gives no random numbers: {why}"),
@@ -127,7 +158,7 @@ impl Element for BalanceHealth {
                 1..=1000,
                 "probes in a row that must come back",
             ),
-            by_arp: kind == "arp",
+            kind,
             nonce,
         }
     }
@@ -137,8 +168,12 @@ impl Element for BalanceHealth {
         let interval = u64::try_from(config.interval.as_nanos()).unwrap_or(u64::MAX);
         let settings = watched(interval, config.misses, config.answers);
         let all = shared.backends.iter();
+        let session = |at: usize| bfd::Session::new((config.nonce as u32).wrapping_add(at as u32));
         BalanceHealth {
             config: Arc::clone(config),
+            sessions: (0..all.len()).map(session).collect(),
+            judged: vec![init.now.0; all.len()],
+            started: init.now.0,
             changes: vec![0; all.len()],
             watches: all
                 .map(|of| (of.name.clone(), Watch::new(settings)))
@@ -159,7 +194,12 @@ impl Element for BalanceHealth {
     fn timer(&mut self, cx: &mut Cx) {
         let now = cx.now();
         for at in 0..self.watches.len() {
-            let (number, change) = self.watches[at].1.probe(now.0);
+            if self.config.kind == Kind::Bfd {
+                self.turn(at, cx);
+                continue;
+            }
+            // A back end on the same machine answers within this turn.
+            let (number, change) = self.watches[at].1.probe(cx.read_clock().0);
             self.tell(at, change, cx);
             if let Some(packet) = self.packet(at, number) {
                 self.sent += 1;
@@ -177,12 +217,13 @@ impl Element for BalanceHealth {
     }
 
     fn take(&mut self, old: BalanceHealth) {
-        self.sent = old.sent;
-        for ((name, watch), changes) in old.watches.into_iter().zip(old.changes) {
-            let mut all = self.watches.iter_mut().zip(&mut self.changes);
-            if let Some(((_, own), count)) = all.find(|((known, _), _)| *known == name) {
-                own.follow(&watch);
-                *count = changes;
+        (self.sent, self.started) = (old.sent, old.started);
+        for (at, (name, watch)) in old.watches.iter().enumerate() {
+            let own = self.watches.iter().position(|(known, _)| known == name);
+            if let Some(own) = own {
+                self.watches[own].1.follow(watch);
+                self.changes[own] = old.changes[at];
+                self.sessions[own] = old.sessions[at].clone();
             }
         }
     }
@@ -223,7 +264,16 @@ impl BalanceHealth {
     /// The probe of a back end; none if it has no address that could be asked for, or there is no buffer.
     fn packet(&self, at: usize, number: u64) -> Option<Packet> {
         let of = self.shared.backends.get(at)?;
-        if self.config.by_arp {
+        let probe = Probe {
+            nonce: self.config.nonce,
+            backend: at as u16,
+            number,
+        };
+        if self.config.kind == Kind::Icmp {
+            let to = (of.ether, of.address?);
+            return Packet::from_bytes(&ping::write(probe, to, self.config.own));
+        }
+        if self.config.kind == Kind::Arp {
             let address = of.address?;
             let mut bytes = [0; ether::LEN + arp::LEN];
             bytes[..ether::LEN].copy_from_slice(&ether::header(
@@ -235,24 +285,28 @@ impl BalanceHealth {
             bytes[ether::LEN..].copy_from_slice(&request);
             return Packet::from_bytes(&bytes);
         }
-        let probe = Probe {
-            nonce: self.config.nonce,
-            backend: at as u16,
-            number,
-        };
         Packet::from_bytes(&echo::write(probe, of.ether, self.config.own))
     }
 
     /// Takes note of a probe that came back. Returns under which name it ends here.
     fn heard(&mut self, frame: &[u8], cx: &mut Cx) -> usize {
-        let found = match frame.get(12..14) == Some(&ether::ARP.to_be_bytes()) {
-            true => self.answered(frame),
-            false => match echo::read(frame, self.config.nonce, self.config.own.1) {
-                Ok(probe) => Ok((usize::from(probe.backend), probe.number)),
-                Err(Bad::Malformed) => Err(MALFORMED),
-                Err(Bad::Ttl) => Err(TTL),
-                Err(Bad::Forged) => Err(FORGED),
+        let is_arp = frame.get(12..14) == Some(&ether::ARP.to_be_bytes());
+        let found = match self.config.kind {
+            _ if is_arp => self.answered(frame),
+            Kind::Icmp => self.pinged(frame),
+            Kind::Bfd => match self.session(frame, cx) {
+                Ok(Some(found)) => Ok(found),
+                Ok(None) => return HEARD,
+                Err(reason) => Err(reason),
             },
+            Kind::Echo | Kind::Arp => {
+                match echo::read(frame, self.config.nonce, self.config.own.1) {
+                    Ok(probe) => Ok((usize::from(probe.backend), probe.number)),
+                    Err(Bad::Malformed) => Err(MALFORMED),
+                    Err(Bad::Ttl) => Err(TTL),
+                    Err(Bad::Forged) => Err(FORGED),
+                }
+            }
         };
         let (at, number) = match found {
             Ok(found) => found,
@@ -261,7 +315,7 @@ impl BalanceHealth {
         let Some((_, watch)) = self.watches.get_mut(at) else {
             return UNKNOWN;
         };
-        let change = watch.heard(number, cx.now().0);
+        let change = watch.heard(number, cx.read_clock().0);
         self.tell(at, change, cx);
         HEARD
     }
@@ -280,6 +334,72 @@ impl BalanceHealth {
             .position(|of| (of.ether, of.address) == sender)
             .ok_or(UNKNOWN)?;
         Ok((at, self.watches[at].1.sent()))
+    }
+
+    /// The back end of an echo reply, and the probe that it answers.
+    fn pinged(&self, frame: &[u8]) -> Result<(usize, u64), usize> {
+        let (from, probe) = ping::read(frame, self.config.own.1).ok_or(MALFORMED)?;
+        if probe.nonce != self.config.nonce {
+            return Err(FORGED);
+        }
+        let at = usize::from(probe.backend);
+        let of = self.shared.backends.get(at).ok_or(UNKNOWN)?;
+        match (of.ether, of.address) == (from.0, Some(from.1)) {
+            true => Ok((at, probe.number)),
+            false => Err(FORGED),
+        }
+    }
+
+    /// Sends what is due in a session of BFD, and judges what came since the last judgement.
+    fn turn(&mut self, at: usize, cx: &mut Cx) {
+        let now = cx.read_clock().0;
+        let session = &self.sessions[at];
+        let is_awaited = session.was_up() || now.saturating_sub(self.started) >= PATIENCE_NS;
+        if is_awaited && now.saturating_sub(self.judged[at]) >= session.pace() {
+            self.judged[at] = now;
+            let (_, change) = self.watches[at].1.probe(now);
+            if matches!(change, Some(Change::Down(_))) {
+                self.sessions[at].fail();
+            }
+            self.tell(at, change, cx);
+        }
+        if self.sessions[at].is_due(now) {
+            self.control(at, false, cx);
+        }
+    }
+
+    /// Sends a packet of a session of BFD.
+    fn control(&mut self, at: usize, answers: bool, cx: &mut Cx) {
+        let of = &self.shared.backends[at];
+        let Some(address) = of.address else {
+            return;
+        };
+        let ends = Ends {
+            from: self.config.own,
+            to: (of.ether, address),
+        };
+        let settings = (at, self.config.interval, self.config.misses);
+        let now = cx.read_clock().0;
+        let frame = self.sessions[at].frame(now, ends, settings, answers);
+        if let Some(packet) = Packet::from_bytes(&frame) {
+            self.sent += 1;
+            cx.emit(0, packet);
+        }
+    }
+
+    /// The back end of a packet of BFD, and the probe that the packet counts for: the last one, if the session is up.
+    fn session(&mut self, frame: &[u8], cx: &mut Cx) -> Result<Option<(usize, u64)>, usize> {
+        let (from, packet) = bfd::read(frame, self.config.own.1).ok_or(MALFORMED)?;
+        let mut all = self.shared.backends.iter();
+        let at = all
+            .position(|of| (of.ether, of.address) == (from.0, Some(from.1)))
+            .ok_or(UNKNOWN)?;
+        let heard = self.sessions[at].hear(packet, self.config.interval);
+        let heard = heard.ok_or(FORGED)?;
+        if heard.asks {
+            self.control(at, true, cx);
+        }
+        Ok(heard.is_up.then(|| (at, self.watches[at].1.sent())))
     }
 
     /// Passes a change on.
@@ -339,7 +459,7 @@ impl BalanceHealth {
 mod tests {
     use std::time::Duration;
     use testkit::{Bench, arp_reply, errors};
-    use wire::{Ipv4, ether};
+    use wire::{Icmp, Ipv4, ether, proto};
 
     const TEXT: &str =
         "lb :: BalancePool(r1 2:0:0:0:0:1 10.255.0.11, r2 2:0:0:0:0:2 10.255.0.12, SETTLE 0);
@@ -365,6 +485,11 @@ mod tests {
                         "10.255.0.1",
                     );
                     bench.push_at("health", 0, &[reply]);
+                } else if frame[23] == proto::ICMP {
+                    frame[..12].rotate_left(6);
+                    frame[26..34].rotate_left(4);
+                    Icmp::new_unchecked(&mut frame[34..]).answer_echo();
+                    bench.push_at("health", 0, &[frame]);
                 } else {
                     // As a router does.
                     Ipv4::new_unchecked(&mut frame[14..]).dec_ttl();
@@ -384,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_back_end_that_does_not_forward_is_taken_out_within_50_ms_and_comes_back() {
-        for kind in ["echo", "arp"] {
+        for kind in ["echo", "arp", "icmp"] {
             let mut bench = Bench::new(
                 crate::CLASSES,
                 &TEXT.replace("10.255.0.1)", &format!("10.255.0.1, KIND {kind})")),
@@ -456,7 +581,7 @@ mod tests {
     fn mistakes_are_told() {
         for (what, told) in [
             ("INTERVAL 1us", "INTERVAL must be from 1 ms"),
-            ("KIND bfd", "there is no KIND `bfd`"),
+            ("KIND snmp", "there is no KIND `snmp`"),
             ("MISSES 1", "MISSES"),
         ] {
             let all = errors(

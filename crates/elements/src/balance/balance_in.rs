@@ -30,6 +30,8 @@
 //!
 //! - `OUT`: the BalanceOut on the way back.
 //! - `FRONT`: the output of OUT that leads to this port. Default 0.
+//! - `CLASS`: the class of all packets that come here, by its place in CLASSES of the pool from 1 on, such as for frames of a VLAN
+//!   priority that PCPSwitch sends here. Default: by the DSCP.
 //! - `OUTSIDE`: true if hosts outside are on this port, for `KEY outside`. Default false.
 
 use super::balance_out::Out;
@@ -61,6 +63,7 @@ pub(super) struct Config {
     ether: Option<EtherAddr>,
     out: Peer,
     front: u8,
+    class: Option<u8>,
     outside: bool,
 }
 
@@ -70,6 +73,8 @@ pub(super) struct BalanceIn {
     own: u64,
     out: Option<Arc<Out>>,
     front: u8,
+    /// By DSCP.
+    class_of: [u8; 64],
     outside: bool,
     /// Number of back ports, 1 at least.
     backs: u16,
@@ -105,7 +110,19 @@ impl Element for BalanceIn {
         let pool = Peer::pool(args);
         let ether = args.maybe("ETHER", "the router's address on this port");
         let out: Option<String> = args.key_maybe("OUT", "the BalanceOut on the way back");
+        let class: Option<u8> = args.key_maybe("CLASS", "the class of all packets that come here");
+        let classes = pool.classes(args);
+        if let Some(class) = class.filter(|class| !(1..=classes).contains(&usize::from(*class))) {
+            args.error_in_whole(
+                format!("there is no CLASS {class}"),
+                match classes {
+                    0 => "give the BalancePool CLASSES, or leave it out".to_owned(),
+                    _ => format!("the BalancePool has classes 1 to {classes}"),
+                },
+            );
+        }
         Config {
+            class,
             pool,
             ether,
             out: out
@@ -126,8 +143,10 @@ impl Element for BalanceIn {
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> BalanceIn {
+        let shared = config.pool.shared(init);
         BalanceIn {
-            shared: config.pool.shared(init),
+            class_of: config.class.map_or(shared.class_of, |class| [class; 64]),
+            shared,
             own: config.ether.map_or(ANY, EtherAddr::to_u64),
             out: config.out.find(init),
             front: config.front,
@@ -219,7 +238,7 @@ impl BalanceIn {
         let Some(ip) = packet.first_chunk::<20>() else {
             return Err(Verdict::drop(MALFORMED));
         };
-        let class = self.shared.class_of[usize::from(ip[1] >> 2)];
+        let class = self.class_of[usize::from(ip[1] >> 2)];
         let to = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
         if let Some(owner) = self.shared.owners4.owner(to) {
             return Ok((self.owned(owner)?, 0));
@@ -277,7 +296,7 @@ impl BalanceIn {
             return Err(Verdict::drop(MALFORMED));
         };
         let dscp = (ip[0] << 4 | ip[1] >> 4) >> 2;
-        let class = self.shared.class_of[usize::from(dscp)];
+        let class = self.class_of[usize::from(dscp)];
         let mut to = [0; 16];
         to.copy_from_slice(&ip[24..40]);
         if let Some(owner) = self.shared.owners6.owner(u128::from_be_bytes(to)) {

@@ -213,6 +213,31 @@ fn other_frames_have_names() {
 }
 
 #[test]
+fn frames_of_a_vlan_priority_have_a_class() {
+    let text = format!(
+        "lb :: BalancePool(r1 2:0:0:0:0:1, r2 2:0:0:0:0:2, r3 2:0:0:0:0:3, SETTLE 0, CLASSES 46=r1 pcp5+pcp6=r2);
+        in :: HostEtherFilter({FRONT}) -> p :: PCPSwitch(MAP 0 0 0 0 0 1 1 0, ANNO true)
+            -> BalanceIn(lb, {FRONT}) -> back :: Collect;
+        p[1] -> BalanceIn(lb, {FRONT}, CLASS 2) -> back"
+    );
+    let mut bench = Bench::new(crate::CLASSES, &text);
+    bench.advance(Duration::from_millis(40));
+    let of = |priority: u8, dscp: u8| {
+        let tagged = ip4().ether(OUTER, FRONT).vlan(0);
+        let mut frame = tagged.tos(dscp << 2).udp(1, 2).bytes();
+        frame[14] = priority << 5;
+        frame
+    };
+    // The priority goes before the DSCP, and the tag is gone.
+    bench.push("in", &[of(5, 0), of(6, 46), of(0, 46), of(7, 46)]);
+    let left = bench.take("back");
+    let mut backends: Vec<u8> = left.iter().map(|frame| frame[5]).collect();
+    backends.sort_unstable();
+    assert_eq!(backends, [1, 1, 2, 2]);
+    assert!(left.iter().all(|frame| frame[12..14] == [8, 0]));
+}
+
+#[test]
 fn several_back_ports_share_the_flows_and_keep_each_in_order() {
     let text = "lb :: BalancePool(r1 2:0:0:0:0:1, r2 2:0:0:0:0:2);
         in :: BalanceIn(lb) -> b0 :: Collect; in[1] -> b1 :: Collect; in[2] -> b2 :: Collect; in[3] -> Discard";
@@ -232,6 +257,11 @@ fn mistakes_are_told() {
     assert!(all.contains("`nobody` is no BalancePool"), "{all}");
     let all = errors(crate::CLASSES, &text("KEY flow", ", FRONT 99"));
     assert!(all.contains("FRONT"), "{all}");
+    let all = errors(crate::CLASSES, &text("CLASSES 46=r1 pcp5=r2", ", CLASS 3"));
+    assert!(all.contains("there is no CLASS 3"), "{all}");
+    assert!(all.contains("has classes 1 to 2"), "{all}");
+    let all = errors(crate::CLASSES, &text("KEY flow", ", CLASS 1"));
+    assert!(all.contains("give the BalancePool CLASSES"), "{all}");
     let all = errors(crate::CLASSES, "out :: BalanceOut(FRONT x); out -> Discard");
     assert!(all.contains("FRONT"), "{all}");
 }

@@ -92,6 +92,12 @@ impl Element for BalancePeer {
 
     fn configure(args: &mut Args) -> Config {
         let pool = Peer::pool(args);
+        if pool.is_by_load(args) {
+            args.error_in_whole(
+                "least-loaded with other balancers: each would level its own load",
+                "give the BalancePool ALGORITHM flows, by which all balancers compute the same table",
+            );
+        }
         let ether = args.required("ETHER", "the balancer's Ethernet address on its back port");
         let address = args.required("IP", "the balancer's address there");
         let mut others: Vec<Other> = Vec::new();
@@ -175,7 +181,7 @@ impl Element for BalancePeer {
                     from: self.config.own,
                     to: (other.ether, other.address),
                 };
-                match Packet::from_bytes(&udp::frame(ends, PORT, &bytes)) {
+                match Packet::from_bytes(&udp::frame(ends, (PORT, PORT), &bytes)) {
                     Some(packet) => {
                         self.sent += 1;
                         cx.emit(0, packet);
@@ -440,5 +446,9 @@ mod tests {
             let all = errors(crate::CLASSES, &text);
             assert!(all.contains(told), "{all}");
         }
+        let by_load = LEFT.replacen("BalancePool(", "BalancePool(ALGORITHM least-loaded, ", 1);
+        assert_ne!(by_load, LEFT);
+        let all = errors(crate::CLASSES, &by_load);
+        assert!(all.contains("least-loaded with other balancers"), "{all}");
     }
 }

@@ -40,7 +40,8 @@
 //!   if it is down (BalanceIn's `owner_down`).
 //! - `INSIDE`: networks behind the balancer. Packets to them are dropped (BalanceIn's `inside`).
 //! - `CLASSES`: DSCPs and the back ends that get packets with them, such as `46+34=r1+r2`. If all of them are down, the
-//!   others get these packets.
+//!   others get these packets. `pcp5` stands for a VLAN priority, 0 to 7: frames with it have to go through a BalanceIn of
+//!   this class (CLASS), as a frame's tag is gone there.
 //! - `IDLE`: default 100 ms.
 //! - `DEADLINE`: default 30 s.
 //! - `SETTLE`: for this time after the start no bucket moves but away from a back end that goes down. Default 5 s.
@@ -243,7 +244,11 @@ mod tests {
                 "10.0.0.1 and 10.0.0.0/24 overlap",
             ),
             ("r1 2:0:0:0:0:1, OWN 10.0.0.999", "no address or network"),
-            ("r1 2:0:0:0:0:1, CLASSES 64=r1", "`64` is no DSCP"),
+            ("r1 2:0:0:0:0:1, CLASSES 64=r1", "`64` is no DSCP and"),
+            (
+                "r1 2:0:0:0:0:1, CLASSES pcp8=r1",
+                "`pcp8` is no DSCP and no VLAN priority",
+            ),
             ("r1 2:0:0:0:0:1, CLASSES 1", "`1` is no class"),
         ] {
             let all = errors(crate::CLASSES, &format!("lb :: BalancePool({arguments})"));

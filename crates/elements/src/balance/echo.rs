@@ -15,7 +15,8 @@ const CS6: u8 = 48 << 2;
 
 const AT_UDP: usize = ether::LEN + ipv4::MIN_LEN;
 const AT_BODY: usize = AT_UDP + 8;
-const BODY: usize = 18;
+/// Bytes of a probe's content.
+pub(super) const BODY: usize = 18;
 /// Bytes of a frame.
 pub(super) const LEN: usize = AT_BODY + BODY;
 
@@ -26,6 +27,25 @@ pub(super) struct Probe {
     pub(super) nonce: u64,
     pub(super) backend: u16,
     pub(super) number: u64,
+}
+
+impl Probe {
+    pub(super) fn bytes(self) -> [u8; BODY] {
+        let mut body = [0; BODY];
+        body[..8].copy_from_slice(&self.nonce.to_be_bytes());
+        body[8..10].copy_from_slice(&self.backend.to_be_bytes());
+        body[10..].copy_from_slice(&self.number.to_be_bytes());
+        body
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8; BODY]) -> Probe {
+        let [a, b, c, d, e, f, g, h, i, j, number @ ..] = *bytes;
+        Probe {
+            nonce: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            backend: u16::from_be_bytes([i, j]),
+            number: u64::from_be_bytes(number),
+        }
+    }
 }
 
 /// Why a packet is no probe that came back.
@@ -42,10 +62,7 @@ pub(super) enum Bad {
 pub(super) fn write(probe: Probe, to: EtherAddr, own: (EtherAddr, Ipv4Addr)) -> [u8; LEN] {
     let mut frame = [0; LEN];
     frame[..ether::LEN].copy_from_slice(&ether::header(to, own.0, ether::IPV4));
-    let body = &mut frame[AT_BODY..];
-    body[..8].copy_from_slice(&probe.nonce.to_be_bytes());
-    body[8..10].copy_from_slice(&probe.backend.to_be_bytes());
-    body[10..].copy_from_slice(&probe.number.to_be_bytes());
+    frame[AT_BODY..].copy_from_slice(&probe.bytes());
     frame[ether::LEN] = 0x45;
     let mut ip = Ipv4::new_unchecked(&mut frame[ether::LEN..]);
     ip.set_tos(CS6);
@@ -80,19 +97,14 @@ pub(super) fn read(frame: &[u8], nonce: u64, own: Ipv4Addr) -> Result<Probe, Bad
     if udp.dst_port() != PORT || !udp.verify_checksum(ip.pseudo(udp.len())) {
         return Err(Bad::Malformed);
     }
-    let body: &[u8; BODY] = udp.payload().first_chunk().ok_or(Bad::Malformed)?;
-    let [a, b, c, d, e, f, g, h, i, j, rest @ ..] = *body;
-    if u64::from_be_bytes([a, b, c, d, e, f, g, h]) != nonce {
+    let probe = Probe::from_bytes(udp.payload().first_chunk().ok_or(Bad::Malformed)?);
+    if probe.nonce != nonce {
         return Err(Bad::Forged);
     }
     if ip.ttl() != TTL - 1 {
         return Err(Bad::Ttl);
     }
-    Ok(Probe {
-        nonce,
-        backend: u16::from_be_bytes([i, j]),
-        number: u64::from_be_bytes(rest),
-    })
+    Ok(probe)
 }
 
 #[cfg(test)]

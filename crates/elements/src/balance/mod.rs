@@ -9,12 +9,14 @@ mod balance_nd;
 mod balance_out;
 mod balance_peer;
 mod balance_pool;
+mod bfd;
 mod echo;
 mod hops;
 mod key;
 mod lanes;
 mod nd_message;
 mod outside;
+mod ping;
 mod port;
 mod ranges;
 mod shared;
@@ -94,6 +96,26 @@ impl Peer {
     fn pool(args: &mut Args) -> Peer {
         let name: String = args.required("POOL", "the BalancePool that it belongs to");
         Peer::named(args, &name, "BalancePool")
+    }
+
+    /// True if the pool moves buckets by load.
+    fn is_by_load(&self, args: &Args) -> bool {
+        let pool = self.0.as_deref().and_then(|name| args.peer(name));
+        pool.is_some_and(|pool| {
+            let mut args = pool.args(&["ALGORITHM"]);
+            let algorithm: Option<String> = args.key_maybe("ALGORITHM", "how packets are spread");
+            algorithm.as_deref() == Some("least-loaded")
+        })
+    }
+
+    /// Number of the pool's classes.
+    fn classes(&self, args: &Args) -> usize {
+        let pool = self.0.as_deref().and_then(|name| args.peer(name));
+        let classes = pool.and_then(|pool| {
+            let mut args = pool.args(&["CLASSES"]);
+            args.key_maybe::<String>("CLASSES", "classes of packets and their back ends")
+        });
+        classes.map_or(0, |text| text.split_whitespace().count())
     }
 
     fn find<C: Send + Sync + 'static>(&self, init: &Init) -> Option<Arc<C>> {

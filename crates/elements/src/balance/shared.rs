@@ -220,13 +220,18 @@ impl Shared {
             }
             sets.push(class);
             for dscp in dscps.split('+') {
-                match dscp
-                    .parse::<usize>()
-                    .ok()
-                    .and_then(|dscp| class_of.get_mut(dscp))
-                {
+                // A frame's priority is known to the graph before BalanceIn only.
+                let priority = dscp.strip_prefix("pcp").and_then(|pcp| pcp.parse().ok());
+                if matches!(priority, Some(0..=7u8)) {
+                    continue;
+                }
+                let number = dscp.parse::<usize>().ok();
+                match number.and_then(|dscp| class_of.get_mut(dscp)) {
                     Some(of) => *of = sets.len() as u8,
-                    None => args.error_in_whole(format!("`{dscp}` is no DSCP"), "write 0 to 63"),
+                    None => args.error_in_whole(
+                        format!("`{dscp}` is no DSCP and no VLAN priority"),
+                        "write 0 to 63, or pcp0 to pcp7",
+                    ),
                 }
             }
         }

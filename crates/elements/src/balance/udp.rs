@@ -1,4 +1,4 @@
-//! Frames of balancers to each other: UDP over IPv4, from one port to the same port, not forwarded by anybody.
+//! Frames of a balancer to its neighbours behind it: UDP over IPv4, not forwarded by anybody.
 
 use std::net::Ipv4Addr;
 use wire::{Ether, EtherAddr, Ipv4, Udp, ether, ipv4, proto};
@@ -17,8 +17,8 @@ pub(super) struct Ends {
     pub(super) to: (EtherAddr, Ipv4Addr),
 }
 
-/// A frame with a body.
-pub(super) fn frame(ends: Ends, port: u16, body: &[u8]) -> Vec<u8> {
+/// A frame from a port to a port with a body.
+pub(super) fn frame(ends: Ends, (from, to): (u16, u16), body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; AT_BODY + body.len()];
     frame[..ether::LEN].copy_from_slice(&ether::header(ends.to.0, ends.from.0, ether::IPV4));
     frame[AT_BODY..].copy_from_slice(body);
@@ -34,8 +34,8 @@ pub(super) fn frame(ends: Ends, port: u16, body: &[u8]) -> Vec<u8> {
     ip.fill_checksum();
     let pseudo = ip.pseudo(len - AT_UDP);
     let mut udp = Udp::new_unchecked(&mut frame[AT_UDP..]);
-    udp.set_src_port(port);
-    udp.set_dst_port(port);
+    udp.set_src_port(from);
+    udp.set_dst_port(to);
     udp.set_len((len - AT_UDP) as u16);
     udp.fill_checksum(pseudo);
     frame

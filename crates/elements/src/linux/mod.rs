@@ -16,6 +16,7 @@ mod linux_arp;
 pub(crate) mod linux_input;
 mod linux_ip6_lookup;
 pub(crate) mod linux_ip_lookup;
+mod linux_master;
 mod linux_mpls_encap;
 mod linux_mpls_ether_encap;
 mod linux_mpls_input;
@@ -46,6 +47,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<linux_input::LinuxInput>(),
     Class::of::<lookup::Lookup<linux_ip6_lookup::Six, 16>>(),
     Class::of::<lookup::Lookup<linux_ip_lookup::Four, 4>>(),
+    Class::of::<linux_master::LinuxMaster>(),
     Class::of::<deliver::Deliver<linux_mpls_ether_encap::Mpls>>(),
     Class::of::<linux_mpls_encap::LinuxMPLSEncap>(),
     Class::of::<linux_mpls_input::LinuxMPLSInput>(),

@@ -1,0 +1,121 @@
+//! Passes packets while the kernel has an Ethernet address on a port, as the master of a virtual router has.
+//!
+//! ```click
+//! FromDevice(null:64) -> LinuxMaster(lan, null:64, 00:00:5e:00:01:01) -> Discard;
+//! ```
+//!
+//! VRRP's daemons have an interface with the virtual router's Ethernet address upon the port's control-plane interface, and
+//! set it down while another router is the master. Packets are dropped then (`standby`), and also while the control-plane
+//! interface is down, or if the router follows no kernel.
+//!
+//! Arguments:
+//!
+//! - `NAME`: name of the port's control-plane interface in the router's namespace.
+//! - `DEVICE`: the port, as in FromDevice; its link state is copied to the interface, so that a daemon hears of a cut cable.
+//! - `ETHER`: the Ethernet address.
+
+use super::interface::Interface;
+use crate::prelude::*;
+use wire::EtherAddr;
+
+const STANDBY: u8 = 0;
+
+pub(super) struct Config {
+    interface: Arc<Interface>,
+    ether: EtherAddr,
+}
+
+impl Config {
+    /// True if the kernel has the address on the port.
+    fn is_master(&self) -> bool {
+        self.interface.others().binary_search(&self.ether).is_ok()
+    }
+}
+
+pub(super) struct LinuxMaster {
+    config: Arc<Config>,
+    /// True if the address was there after so many changes.
+    is_master: bool,
+    changes: u64,
+}
+
+impl Element for LinuxMaster {
+    const CLASS: &'static str = "LinuxMaster";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const DROPS: &'static [&'static str] = &["standby"];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let interface = super::named(args);
+        let device: String = args.required("DEVICE", "the interface's port");
+        interface.set_device(&device);
+        let ether = args.required("ETHER", "the virtual router's Ethernet address");
+        Config { interface, ether }
+    }
+
+    fn carries_super_frames(_: &Config) -> bool {
+        true
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> LinuxMaster {
+        LinuxMaster {
+            // Before the look: of what changes meanwhile the next packet hears.
+            changes: config.interface.others_changes(),
+            is_master: config.is_master(),
+            config: Arc::clone(config),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, _: &mut Packet, _: &mut Cx) -> Verdict {
+        let changes = self.config.interface.others_changes();
+        if changes != self.changes {
+            (self.changes, self.is_master) = (changes, self.config.is_master());
+        }
+        match self.is_master && self.config.interface.is_up() {
+            true => Verdict::ON,
+            false => Verdict::drop(STANDBY),
+        }
+    }
+
+    const HANDLERS: &'static [Handler<LinuxMaster>] = &[Handler::shared(
+        "master",
+        "true while packets pass",
+        |config: &Config, _| Ok((config.is_master() && config.interface.is_up()).to_string()),
+    )];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kernel;
+    use testkit::Bench;
+    use wire::EtherAddr;
+
+    #[test]
+    fn packets_pass_while_the_address_is_the_kernels() {
+        let text = "m :: LinuxMaster(lan, p0, 00:00:5e:00:01:07) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let kernel = bench.router_wide::<Kernel>();
+        let lan = kernel.interface("lan").expect("room");
+        assert_eq!(lan.device().as_deref(), Some("p0"));
+        let virtual_router = |id: u8| EtherAddr([0, 0, 0x5e, 0, 1, id]);
+        let mut drops = 0;
+        for (is_up, others, passes) in [
+            (true, vec![], false),
+            (true, vec![virtual_router(7)], true),
+            (true, vec![virtual_router(6)], false),
+            (true, vec![virtual_router(6), virtual_router(7)], true),
+            (false, vec![virtual_router(6), virtual_router(7)], false),
+        ] {
+            lan.set_state(is_up, [2, 0, 0, 0, 0, 1], 1500);
+            lan.set_others(others);
+            bench.push("m", &[testkit::ip4().bytes()]);
+            assert_eq!(bench.take("out").len(), usize::from(passes));
+            assert_eq!(bench.read("m.master"), passes.to_string());
+            drops += u64::from(!passes);
+            assert_eq!(bench.drops("m", "standby"), drops);
+        }
+    }
+}
