@@ -13,9 +13,9 @@ run: deps build
 cluster: deps build
 	$(PYTHON) tests/system/cluster.py
 
-# Three Linux boxes behind a balancer as one router; prints lines `balance NAME VALUE`.
-balance: deps-test build
-	$(PYTHON) tests/system/multistage.py
+# Two Linux boxes with FRR and an Ashlar behind a balancer as one router; prints lines `balance NAME VALUE`.
+balance: deps-test deps-routes build
+	$(PYTHON) tests/system/balance.py
 
 build: deps
 	$(CARGO) build --release --locked

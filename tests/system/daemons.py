@@ -20,7 +20,7 @@ from net import Done, Failed, Namespace, Process, until
 
 FRR = Path("/usr/lib/frr")
 # zebra first: the others speak to the kernel through it.
-ORDER = ("zebra", "staticd", "bfdd", "ospfd", "ospf6d", "bgpd")
+ORDER = ("zebra", "staticd", "bfdd", "ospfd", "ospf6d", "bgpd", "vrrpd")
 # Seconds for which zebra, killed and started again, keeps the routes that it finds in the kernel.
 KEEP = 30
 

@@ -1,26 +1,23 @@
-#!/usr/bin/env python3
-"""`make balance`: three stock Linux boxes behind a balancer are one router.
+"""Stock Linux boxes behind a balancer: the network that tests and `make balance` use.
 
     lan eth0 --- eth0 balancer eth2 --- bridge --- eth0 r1, r2, r3
     wan eth0 --- eth1
 
 Everything is a network namespace of this machine. The back ends are Linux as it is, set up by the commands that `ashlar balance
-backend` prints. Each is held to a rate by an nftables rule that drops what is more, so that two carry twice as much as
-one. Ends with lines `balance NAME VALUE` and fails if one misses its bound.
+backend` prints.
 """
 
-import argparse
+import hashlib
 import json
-import statistics
+import socket
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from net import Failed, Lab, Namespace, Process, stop_on_signals, until  # noqa: E402
-from topology import ASHLAR, AshlarRouter  # noqa: E402
+from net import Failed, Lab, Namespace, Process, until
+from topology import ASHLAR, AshlarRouter
 
 HOST = Path(__file__).with_name("paced_host.py")
 LAN, WAN = "10.0.1.9", "10.0.2.9"
@@ -163,6 +160,13 @@ class Bed:
     def unlimit(self, name: str) -> None:
         self.boxes[name].run("nft", "delete table ip hold")
 
+    def crash(self, name: str) -> None:
+        """The box is gone at once, with all it has to say."""
+        self.switch.ip(f"link set to-{name} down")
+
+    def revive(self, name: str) -> None:
+        self.switch.ip(f"link set to-{name} up")
+
     def forwarded(self, name: str) -> int:
         """Packets that a back end has forwarded, probes among them."""
         snmp = self.boxes[name].run("cat", "/proc/net/snmp").out.splitlines()
@@ -296,6 +300,63 @@ class Load:
         return Outcome(sent, len(seen) + twice, reordered, twice, max(gaps, default=0.0))
 
 
+def exactly(one: socket.socket, size: int) -> bytes:
+    """So many bytes that come, or fewer if the other end closes."""
+    data = b""
+    while len(data) < size and (more := one.recv(size - len(data))):
+        data += more
+    return data
+
+
+class Connection:
+    """A TCP connection from lan to wan that is open until it is closed."""
+
+    def __init__(self, bed: Bed, port: int):
+        self.listener = bed.wan.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind((WAN, port))
+        self.listener.listen()
+        self.here = bed.lan.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.here.settimeout(20)
+        self.here.connect((WAN, port))
+        self.there, self.peer = self.listener.accept()
+        self.there.settimeout(20)
+
+    def works(self) -> bool:
+        """True if bytes go both ways."""
+        for a, b in ((self.here, self.there), (self.there, self.here)):
+            a.sendall(b"hello")
+            if exactly(b, 5) != b"hello":
+                return False
+        return True
+
+    def transfer(self, size: int) -> bool:
+        """True if so many bytes arrive as they were sent."""
+        block = bytes(i * 7 % 251 for i in range(65536))
+        sent, came = hashlib.sha256(), hashlib.sha256()
+
+        def send() -> None:
+            for _ in range(size // len(block)):
+                self.here.sendall(block)
+                sent.update(block)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        left = size // len(block) * len(block)
+        while left:
+            data = self.there.recv(65536)
+            if not data:
+                break
+            came.update(data)
+            left -= len(data)
+        sender.join(20)
+        return left == 0 and sent.digest() == came.digest()
+
+    def close(self) -> None:
+        for one in (self.here, self.there, self.listener):
+            one.close()
+
+
 def ping(host: Namespace, target: str, *words: str) -> bool:
     return host.run("ping", "-c1", "-W1", *words, target, ok=None).status == 0
 
@@ -304,134 +365,3 @@ def ready(bed: Bed) -> None:
     """Waits until packets cross, and hosts and back ends know their neighbours."""
     until(lambda: ping(bed.lan, WAN) and ping(bed.wan, LAN), "packets to cross", timeout=20)
     bed.load(500, 1.0)
-
-
-def detection(bed: Bed, name: str) -> float:
-    """Milliseconds from the moment when a back end stops to forward until its buckets have moved."""
-    before = len(bed.journal())
-    at = time.time()
-    bed.boxes[name].sysctl(net__ipv4__ip_forward=0)
-    line = until(lambda: [(when, what) for when, what in bed.journal()[before:] if what.startswith(f"{name} down")],
-                 f"{name} to be down")
-    after = len(bed.journal())
-    bed.boxes[name].sysctl(net__ipv4__ip_forward=1)
-    until(lambda: any(what == f"{name} up" for _, what in bed.journal()[after:]), f"{name} to be up", timeout=30)
-    return (line[0][0] - at) * 1000
-
-
-def restart_health(bed: Bed) -> None:
-    """Forgets failures, so that a back end comes back as soon as after its first one."""
-    bed.router.cli("set", "health.forget", "")
-
-
-@dataclass
-class Bound:
-    name: str
-    value: float
-    good: bool
-
-
-def demonstrate(bed: Bed, asked: argparse.Namespace) -> list[Bound]:
-    """Measures, and says what is good enough."""
-    values: list[Bound] = []
-
-    def note(name: str, value: float, good: bool) -> None:
-        values.append(Bound(name, value, good))
-        print(f"balance {name} {value:g}" + ("" if good else "   (misses its bound)"), flush=True)
-
-    rate, seconds = asked.rate, asked.seconds
-    print("one back end, then two: each is held to a rate", flush=True)
-    for name in bed.names:
-        bed.limit(name, rate)
-    bed.balance("remove", "r2")
-    bed.balance("remove", "r3")
-    one = bed.load(rate * 2.5, seconds)
-    bed.balance("add", "r2", "--within", "0")
-    until(lambda: bed.buckets("r2") > 0, "r2 to have buckets")
-    two = bed.load(rate * 2.5, seconds)
-    note("two-backends/one", two.came / max(one.came, 1), two.came >= 1.9 * one.came)
-    bed.balance("add", "r3", "--within", "0")
-    for name in bed.names:
-        bed.unlimit(name)
-    until(lambda: bed.buckets("r3") > 0, "r3 to have buckets")
-
-    print("planned changes under load: drained, used again, removed from the table", flush=True)
-    bed.load(500, 0.5)
-    before = {name: bed.buckets(name) for name in bed.names}
-    note("share-error-percent", max(abs(3 * count / 65536 - 1) for count in before.values()) * 100,
-         all(abs(3 * count / 65536 - 1) <= 0.01 for count in before.values()))
-    load = bed.begin(asked.load, 6.0, flows=asked.flows)
-    time.sleep(max(load.begins - time.time(), 0) + 1)
-    bed.balance("drain", "r2", "--within", "60s")
-    until(lambda: bed.state("r2") == "drained", "r2 to be drained", timeout=60)
-    bed.balance("add", "r2", "--within", "60s")
-    until(lambda: bed.buckets("r2") == before["r2"], "r2 to have its buckets again", timeout=60)
-    planned = load.end()
-    note("reordered", planned.reordered, planned.reordered == 0)
-    note("lost", planned.lost, planned.lost == 0)
-
-    owners = bed.router.cli("show", "lb.owners").split()
-    bed.balance("remove", "r3")
-    until(lambda: bed.buckets("r3") == 0, "r3 to have no bucket")
-    moved = sum(a != b for a, b in zip(owners, bed.router.cli("show", "lb.owners").split()))
-    note("moved/share", moved / before["r3"], moved == before["r3"])
-    bed.balance("add", "r3", "--within", "0")
-    until(lambda: bed.router.cli("show", "lb.owners").split() == owners, "the first table")
-
-    print("a back end that does not forward any more", flush=True)
-    times = []
-    for _ in range(asked.times):
-        restart_health(bed)
-        times.append(detection(bed, "r2"))
-    note("detection-ms-median", statistics.median(times), statistics.median(times) <= 50)
-    note("detection-ms-worst", max(times), max(times) <= 50)
-    load = bed.begin(asked.load, 3.0)
-    time.sleep(max(load.begins - time.time(), 0) + 1)
-    bed.boxes["r1"].ip("link set eth0 down")
-    crash = load.end()
-    share = before["r1"] / 65536
-    allowed = asked.load * share * 0.050 + asked.load * 0.01
-    note("lost-at-crash", crash.lost, crash.lost <= allowed)
-    bed.boxes["r1"].ip("link set eth0 up")
-    bed.boxes["r1"].run("sh", str(bed.lab.folder / "r1.sh"))
-    until(lambda: bed.state("r1") == "up", "r1 to be up", timeout=30)
-
-    print(f"all back ends at their limit for {asked.full:g} s", flush=True)
-    for name in bed.names:
-        bed.limit(name, asked.load // 6)
-    before_full = len(bed.journal())
-    bed.load(asked.load, asked.full)
-    alarms = [what for _, what in bed.journal()[before_full:] if " down" in what]
-    note("false-alarms", len(alarms), not alarms)
-    return values
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rate", type=int, default=2000, help="packets a second to which each back end is held")
-    parser.add_argument("--load", type=int, default=6000, help="packets a second in the other parts")
-    parser.add_argument("--flows", type=int, default=2000, help="flows while buckets move by plan")
-    parser.add_argument("--seconds", type=float, default=5, help="seconds of each measurement of a rate")
-    parser.add_argument("--times", type=int, default=20, help="measurements of detection")
-    parser.add_argument("--full", type=float, default=120, help="seconds at full load")
-    asked = parser.parse_args()
-    stop_on_signals()
-    try:
-        with Lab() as lab:
-            bed = Bed(lab, ["r1", "r2", "r3"])
-            bed.start()
-            ready(bed)
-            values = demonstrate(bed, asked)
-            print(bed.balance("show"), flush=True)
-            bed.router.process.stop()
-    except Failed as failed:
-        print(failed, file=sys.stderr)
-        return 1
-    missed = [bound.name for bound in values if not bound.good]
-    if missed:
-        print(f"missed: {', '.join(missed)}", file=sys.stderr)
-    return bool(missed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

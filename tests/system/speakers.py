@@ -3,8 +3,7 @@
     lan eth0 --- eth0 balancer eth2 --- bridge --- tags --- eth0, eth0.101, eth0.102 r1, r2
     wan eth0 --- eth1                          --- eth0 r3: Ashlar, whose namespace has FRR
 
-The boxes are Linux as it is. A kernel without VLAN interfaces gives them none: `tags` is an Ashlar that takes the tags off,
-and a box has a cable for each VLAN, with the name and the Ethernet address of a sub-interface.
+The boxes and `tags` are those of multistage_vlan.py.
 
 r1 and r2 have the same configuration but for their own address behind the balancer: r1 speaks for the router, r2 is ready
 to. They tell each other and r3 by iBGP what the neighbour told the router. `wan` is the neighbour: 172.16.1.0/24 is behind it by
@@ -13,16 +12,19 @@ OSPF, 172.16.2.0/24 by BGP, and it has no route of ours but by them.
 
 import json
 import re
+import time
 
-from daemons import Frr
-from multistage import Bed, text
+from daemons import Frr, wait_for
+from multistage import ping
+from multistage_vlan import VlanBed
 from net import Lab, Namespace
 from topology import ASHLAR, ROOT
 
-# A box's port to the switch and its sub-interfaces, one for each front port.
-PORTS = ("eth0", "eth0.101", "eth0.102")
 # Addresses of hosts behind the neighbour, by the protocol that tells of them.
 BEYOND = {"ospf": "172.16.1.1", "bgp": "172.16.2.1"}
+
+# Packets a second of a box that is not held to a rate.
+FREE = 1_000_000
 
 OSPF = """\
 interface {interface}
@@ -79,17 +81,13 @@ def boxes_frr(names: list[str], name: str, speaks: bool) -> dict[str, str]:
             "bgpd": BGP.format(own=own, others=mesh)}
 
 
-class SpeakerBed(Bed):
+class SpeakerBed(VlanBed):
     """The namespaces, and FRR in them. `ashlar` names boxes that are Ashlar."""
 
     def __init__(self, lab: Lab, names: list[str], ashlar: tuple[str, ...] = (), **more: str):
         self.ashlar = ashlar
         self.controls: dict[str, Namespace] = {}
-        self.tags = lab.namespace("tags")
         super().__init__(lab, names, **more)
-        tags = lab.folder / "tags.click"
-        tags.write_text("".join(self.tagged(name) for name in names if name not in ashlar))
-        self.tags.spawn(ASHLAR, "run", str(tags), "--no-socket", "--workers", "1").wait_for("start", timeout=20)
         self.wan.ip("route delete default")
         for address in BEYOND.values():
             self.wan.ip(f"address add {address}/24 dev lo")
@@ -97,45 +95,42 @@ class SpeakerBed(Bed):
                                         "bgpd": NEIGHBOUR_BGP})
         self.frr = {name: Frr(self.control(name), boxes_frr(names, name, name not in ashlar)) for name in names}
 
-    def describe(self, **more: str) -> str:
-        inside = 'inside = "vlan"\n' + more.pop("more", "")
-        return text(self.names, more=inside, lan="vlan = 101", wan="vlan = 102", **more)
-
     def control(self, name: str) -> Namespace:
         """The namespace with a box's addresses and routes."""
         return self.controls.get(name, self.boxes.get(name))
 
     def backend(self, name: str) -> None:
+        if name not in self.ashlar:
+            return super().backend(name)
         box = self.boxes[name] = self.lab.namespace(name)
-        ether = f"02:00:00:00:00:0{name[1:]}"
-        if name in self.ashlar:
-            self.cable(box, "eth0", f"to-{name}")
-            box.ip(f"link set eth0 address {ether}")
-            box.sysctl(net__ipv4__conf__eth0__arp_ignore=8, net__ipv6__conf__eth0__disable_ipv6=1)
-            box = self.controls[name] = self.lab.namespace(f"{name}-control")
-            self.ashlar_box(name)
-        else:
-            self.cable(self.tags, name, f"to-{name}")
-            self.tags.sysctl(**{f"net__ipv6__conf__{name}__disable_ipv6": 1})
-            for port in PORTS:
-                self.lab.link(box, port, self.tags, f"{name}-{port}")
-                box.ip(f"link set {port} address {ether}")
-                self.tags.sysctl(**{f"net/ipv6/conf/{name}-{port}/disable_ipv6": 1})
-        self.set_up(name, box)
-
-    def tagged(self, name: str) -> str:
-        """Takes tags off and puts them on, for a box."""
-        return "".join(f"FromDevice({a}, PROMISC true) -> ToDevice({b});\n" for port in PORTS
-                       for trunk, access in [(port.replace("eth0", name), f"{name}-{port}")]
-                       for a, b in ((trunk, access), (access, trunk)))
+        self.cable(box, "eth0", f"to-{name}")
+        box.ip(f"link set eth0 address 02:00:00:00:00:0{name[1:]}")
+        box.sysctl(net__ipv4__conf__eth0__arp_ignore=8, net__ipv6__conf__eth0__disable_ipv6=1)
+        self.controls[name] = self.lab.namespace(f"{name}-control")
+        self.ashlar_box(name)
+        self.set_up(name, self.controls[name])
 
     def ashlar_box(self, name: str) -> None:
-        """Ashlar as a box, which the Linux of its control namespace steers."""
+        """Ashlar as a box, which the Linux of its control namespace steers. What comes from the lan is held to a rate."""
         file = self.lab.folder / f"{name}.click"
-        file.write_text((ROOT / "conf/linux-router.click").read_text()
-                        + "rt4[4], rt6[4], us[2], exception[2] => port2 :: Port(eth0.102, eth0.102, 2) => rt4, rt6, exceptions;\n")
+        text = (ROOT / "conf/linux-router.click").read_text()
+        ports = "=> port1 :: Port($IF1, $DEV1, 1) => rt4,"
+        assert ports in text
+        text = text.replace(ports, f"=> port1 :: Port($IF1, $DEV1, 1) => hold :: RatedSplitter({FREE}),")
+        file.write_text(text + "hold -> rt4;\nhold[1] -> Discard;\nrt4[4], rt6[4], us[2], exception[2] "
+                        "=> port2 :: Port(eth0.102, eth0.102, 2) => rt4, rt6, exceptions;\n")
         self.boxes[name].spawn(ASHLAR, "run", str(file), "--netns", self.controls[name].name, "--socket",
                                str(self.lab.folder / f"{name}.sock"), "DEV1=eth0.101", "IF1=eth0.101").wait_for("start", timeout=20)
+
+    def limit(self, name: str, packets: int) -> None:
+        if name not in self.ashlar:
+            return super().limit(name, packets)
+        self.lab.run(ASHLAR, "set", "--socket", str(self.lab.folder / f"{name}.sock"), "hold.rate", str(packets))
+
+    def unlimit(self, name: str) -> None:
+        if name not in self.ashlar:
+            return super().unlimit(name)
+        self.limit(name, FREE)
 
     def speak(self) -> None:
         """Starts all daemons."""
@@ -164,13 +159,23 @@ class SpeakerBed(Bed):
         found = re.search(r"(\d+) state changes", detail)
         return int(found[1]) if found else 0
 
-    def crash(self, name: str) -> None:
-        """The box is gone at once, with all it has to say."""
-        self.switch.ip(f"link set to-{name} down")
-
-    def revive(self, name: str) -> None:
-        self.switch.ip(f"link set to-{name} up")
-
     def said(self) -> str:
         """What the daemons said, for messages."""
         return "\n".join(frr.said() for frr in (*self.frr.values(), self.neighbour))
+
+
+def crosses(bed: SpeakerBed) -> bool:
+    """True if packets reach all that is behind the neighbour, and their answers come back."""
+    return all(ping(bed.lan, address) for address in BEYOND.values())
+
+
+def converge(bed: SpeakerBed, speaker: str) -> float:
+    """Waits until the neighbour and a box that speaks know each other; returns the seconds it took."""
+    started = time.monotonic()
+    seen = bed.said
+    wait_for(lambda: bed.routes(bed.control(speaker)) == {"ospf": "ospf", "bgp": "bgp"}, "the speaker to have routes", seen, 60)
+    for name in (name for name in bed.names if bed.state(name) == "up"):
+        wait_for(lambda: all(bed.routes(bed.control(name)).values()), f"{name} to have routes", seen, 30)
+    wait_for(lambda: "10.0.2.1" in bed.neighbour.established() and bed.adjacent(), "the neighbour's sessions", seen, 60)
+    wait_for(lambda: crosses(bed), "packets to cross", seen, 20)
+    return time.monotonic() - started

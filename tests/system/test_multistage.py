@@ -4,17 +4,16 @@ Shows: hosts see one router with one Ethernet address on each port; TTL, path MT
 drained, fails or comes back costs no connection of another one; address translation and stateful filters on the boxes work.
 """
 
-import hashlib
 import json
 import os
 import re
 import socket
 import textwrap
-import threading
 import time
 
 import pytest
-from multistage import LAN, LAN6, ROUTER, WAN, WAN6, Bed, PairBed, ping, ready, text
+from daemons import Frr, available
+from multistage import LAN, LAN6, ROUTER, WAN, WAN6, Bed, Connection, PairBed, exactly, ping, ready, text
 from net import Lab, until
 from taps import mac_of
 from topology import ASHLAR, ROOT
@@ -28,63 +27,6 @@ def bed(lab: Lab) -> Bed:
     made.start()
     ready(made)
     return made
-
-
-def exactly(one: socket.socket, size: int) -> bytes:
-    """So many bytes that come, or fewer if the other end closes."""
-    data = b""
-    while len(data) < size and (more := one.recv(size - len(data))):
-        data += more
-    return data
-
-
-class Connection:
-    """A TCP connection from lan to wan that is open until it is closed."""
-
-    def __init__(self, bed: Bed, port: int):
-        self.listener = bed.wan.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind((WAN, port))
-        self.listener.listen()
-        self.here = bed.lan.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.here.settimeout(20)
-        self.here.connect((WAN, port))
-        self.there, self.peer = self.listener.accept()
-        self.there.settimeout(20)
-
-    def works(self) -> bool:
-        """True if bytes go both ways."""
-        for a, b in ((self.here, self.there), (self.there, self.here)):
-            a.sendall(b"hello")
-            if exactly(b, 5) != b"hello":
-                return False
-        return True
-
-    def transfer(self, size: int) -> bool:
-        """True if so many bytes arrive as they were sent."""
-        block = bytes(i * 7 % 251 for i in range(65536))
-        sent, came = hashlib.sha256(), hashlib.sha256()
-
-        def send() -> None:
-            for _ in range(size // len(block)):
-                self.here.sendall(block)
-                sent.update(block)
-
-        sender = threading.Thread(target=send)
-        sender.start()
-        left = size // len(block) * len(block)
-        while left:
-            data = self.there.recv(65536)
-            if not data:
-                break
-            came.update(data)
-            left -= len(data)
-        sender.join(20)
-        return left == 0 and sent.digest() == came.digest()
-
-    def close(self) -> None:
-        for one in (self.here, self.there, self.listener):
-            one.close()
 
 
 def test_hosts_see_one_router(bed):
@@ -239,9 +181,31 @@ def test_connections_of_other_boxes_survive_a_crash(lab):
     assert fresh.works()
 
 
+def translated(bed: Bed, n: int, port: int = 80) -> tuple[socket.socket, socket.socket, str]:
+    """A connection to a host outside: its ends, and the address that the host sees."""
+    listener = bed.wan.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind((f"10.0.2.{20 + n}", port))
+    listener.listen()
+    client = bed.lan.socket(socket.AF_INET, socket.SOCK_STREAM)
+    client.settimeout(10)
+    client.connect((f"10.0.2.{20 + n}", port))
+    there, (peer, _) = listener.accept()
+    there.settimeout(10)
+    return client, there, peer
+
+
+def carries(client: socket.socket, there: socket.socket) -> bool:
+    """True if bytes go both ways."""
+    for a, b in ((client, there), (there, client)):
+        a.sendall(b"x" * 30_000)
+        if exactly(b, 30_000) != b"x" * 30_000:
+            return False
+    return True
+
+
 def test_boxes_translate_each_to_addresses_of_its_own(lab):
     """What comes back to the addresses of a box comes to this box, though another one would be chosen by the flow."""
-    bed = Bed(lab, ["r1", "r2"], more='key = "outside"\n', wan='proxy = ["203.0.113.0/24"]\n',
+    bed = Bed(lab, ["r1", "r2"], more='key = "outside"\nidle = "1h"\ndeadline = "2h"\n', wan='proxy = ["203.0.113.0/24"]\n',
               each='owns = ["203.0.113.{number}/32"]')
     bed.wan.ip("route add 203.0.113.0/24 via 10.0.2.1")
     for number, box in enumerate(bed.boxes.values(), 1):
@@ -251,24 +215,27 @@ def test_boxes_translate_each_to_addresses_of_its_own(lab):
     until(lambda: ping(bed.lan, WAN), "packets to cross", timeout=20)
     for n in range(6):
         bed.wan.ip(f"address add 10.0.2.{20 + n}/24 dev eth0")
-    seen = set()
-    for n in range(6):
-        listener = bed.wan.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.bind((f"10.0.2.{20 + n}", 80))
-        listener.listen()
-        client = bed.lan.socket(socket.AF_INET, socket.SOCK_STREAM)
-        client.settimeout(10)
-        client.connect((f"10.0.2.{20 + n}", 80))
-        there, (peer, _) = listener.accept()
-        seen.add(peer)
-        there.settimeout(10)
-        client.sendall(b"x" * 30_000)
-        assert len(exactly(there, 30_000)) == 30_000
-    assert seen <= {"203.0.113.1", "203.0.113.2"} and seen
+    open_ones = [translated(bed, n) for n in range(6)]
+    assert {peer for _, _, peer in open_ones} <= {"203.0.113.1", "203.0.113.2"}
+    assert all(carries(client, there) for client, there, _ in open_ones)
     # Hosts are told who answers for the pool.
     bed.wan.ip("route replace 203.0.113.0/24 dev eth0")
     assert ping(bed.lan, WAN)
     assert mac_of(bed.space, "eth1") in bed.wan.run("ip", "neigh", "show", "to", "203.0.113.0/24").out
+    # A box crashes: none of the other one's connections is cut, and new ones are the other one's.
+    other = f"r{open_ones[0][2][-1]}"
+    [owner] = {"r1", "r2"} - {other}
+    bed.crash(owner)
+    until(lambda: bed.state(owner) == "down", f"{owner} to be down")
+    kept = [one for one in open_ones if one[2].endswith(other[1:])]
+    assert all(carries(client, there) for client, there, _ in kept)
+    assert kept
+    client, there, peer = translated(bed, 0, 81)
+    assert peer == f"203.0.113.{other[1:]}" and carries(client, there)
+    # It comes back: the other one keeps what it has.
+    bed.revive(owner)
+    until(lambda: bed.state(owner) == "up", f"{owner} to be up", timeout=20)
+    assert all(carries(client, there) for client, there, _ in [*kept, (client, there, peer)])
 
 
 def test_a_box_is_added_by_a_reload_while_packets_cross(lab):
@@ -337,6 +304,50 @@ def test_a_box_that_is_down_is_in_the_metrics_and_in_the_log(bed):
     until(lambda: up % (1, 0) in metrics(), "the box to be down in the metrics")
     assert up % (2, 1) in metrics()
     assert "health: r1 down silent" in bed.router.process.said()
+
+
+@pytest.mark.parametrize("kind", ["arp", "icmp"])
+def test_other_kinds_of_health(lab, kind):
+    bed = Bed(lab, ["r1", "r2"], more=f'health = "{kind}"\n')
+    bed.start()
+    until(lambda: ping(bed.lan, WAN), "packets to cross", timeout=20)
+    assert bed.state("r1") == bed.state("r2") == "up"
+    delay = re.search(r"^r1 up missing \d+ delay (\S+)", bed.router.cli("show", "health.backends"), re.MULTILINE)
+    assert delay and delay[1] != "0ns"
+    bed.boxes["r1"].ip("link set eth0 down")
+    until(lambda: bed.state("r1") == "down", "r1 to be down")
+    assert bed.state("r2") == "up"
+    bed.boxes["r1"].run("sh", str(bed.lab.folder / "r1.sh"))
+    until(lambda: bed.state("r1") == "up", "r1 to be up", timeout=20)
+
+
+@pytest.mark.skipif(not available(), reason="needs frr")
+def test_health_by_bfd_of_a_daemon_on_the_box(lab):
+    """FRR's bfdd: it goes, it hangs, it comes back."""
+    bed = Bed(lab, ["r1", "r2"], more='health = "bfd"\ninterval = "50ms"\n')
+    peer = "bfd\n peer 10.255.0.1\n  receive-interval 50\n  transmit-interval 50\n  detect-multiplier 5\n"
+    daemons = {name: Frr(box, {"bfdd": peer}) for name, box in bed.boxes.items()}
+    for frr in daemons.values():
+        frr.start()
+    bed.start()
+
+    def sessions(name: str) -> str:
+        return daemons[name].vtysh("show bfd peers")
+
+    until(lambda: all("Status: up" in sessions(name) for name in bed.names), "the daemons' sessions", timeout=30)
+    until(lambda: ping(bed.lan, WAN), "packets to cross", timeout=20)
+    time.sleep(6)
+    assert bed.state("r1") == bed.state("r2") == "up"
+    assert not any(" down" in what for _, what in bed.journal()), bed.journal()
+    with daemons["r1"].processes["bfdd"].still():
+        until(lambda: bed.state("r1") == "down", "r1 to be down")
+        assert bed.state("r2") == "up"
+    until(lambda: bed.state("r1") == "up", "r1 to be up", timeout=30)
+    daemons["r2"].kill("bfdd")
+    until(lambda: bed.state("r2") == "down", "r2 to be down")
+    daemons["r2"].start()
+    until(lambda: bed.state("r2") == "up", "r2 to be up", timeout=30)
+    until(lambda: "Status: up" in sessions("r2"), "the daemon's session", timeout=30)
 
 
 def test_a_silent_next_hop_and_one_that_is_not_there(bed):
