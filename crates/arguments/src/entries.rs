@@ -27,7 +27,10 @@ impl Names {
             return;
         };
         for value in values {
-            let found = entries(value);
+            let mut found = entries(value);
+            if found.is_empty() {
+                found = self.entries_of_name(value);
+            }
             if found.is_empty() {
                 self.insert(name, Kind::Mistake, *value);
             }
@@ -38,6 +41,15 @@ impl Names {
                 self.insert(name, kind, value);
             }
         }
+    }
+
+    /// Addresses and prefixes that a name stands for.
+    pub fn entries_of_name(&self, name: &str) -> Vec<(Kind, String)> {
+        let kinds = [Kind::Ip, Kind::IpNet, Kind::Ip6, Kind::Ip6Net, Kind::Ether];
+        let meanings = kinds.into_iter();
+        meanings
+            .filter_map(|kind| Some((kind, self.get(name, kind)?.to_owned())))
+            .collect()
     }
 
     /// Adds a PortInfo entry, as in /etc/services: a name, a port (`80`, `80/tcp`), further names. Words
@@ -142,6 +154,10 @@ mod tests {
         assert_eq!(names.get("short", Kind::IpNet), Some("18.26.4.0/24"));
         assert_eq!(names.get("short", Kind::Ip), None);
         assert_eq!(names.get("short:bcast", Kind::Ip), Some("18.26.4.255"));
+        names.insert_entry("other net 02:00:00:00:00:01");
+        assert_eq!(names.get("other", Kind::Ip), Some("10.0.0.77"));
+        assert_eq!(names.get("other:bcast", Kind::Ip), Some("10.0.0.127"));
+        assert_eq!(names.get("other", Kind::Ether), Some("02:00:00:00:00:01"));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub mod units;
 
 pub use around::{Around, Named, Peer};
 pub use entries::{entries, port_entry, port_words};
-pub use names::{Kind, Names};
+pub use names::{Kind, Names, names_of_call, with_names};
 
 /// One argument, still as text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Names that arguments may use in place of addresses and ports.
 
 use lang::args as text;
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -158,6 +159,25 @@ impl Names {
             false => found,
         }
     }
+}
+
+thread_local! {
+    /// The names that the handler call of this thread may use.
+    static OF_CALL: RefCell<Names> = RefCell::default();
+}
+
+/// Runs a handler whose value may use these names. A handler gets its value as text and parses it itself, so the names
+/// belong to the call, not to the handler; calls may nest.
+pub fn with_names<R>(names: Names, call: impl FnOnce() -> R) -> R {
+    let outer = OF_CALL.replace(names);
+    let result = call();
+    OF_CALL.set(outer);
+    result
+}
+
+/// The names that the handler call of this thread may use: none outside of calls.
+pub fn names_of_call() -> Names {
+    OF_CALL.with_borrow(Names::clone)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod addresses;
 mod rates;
 
+use crate::names::names_of_call;
 use crate::{Kind, Names};
 pub(crate) use addresses::complete;
 pub use rates::Bandwidth;
@@ -29,9 +30,9 @@ pub trait FromArg: Sized {
     fn show(&self) -> String;
 }
 
-/// Parses the value of a handler. The error is a sentence.
+/// Parses the value of a handler, which may use the names of the call. The error is a sentence.
 pub fn parse<T: FromArg>(value: &str) -> Result<T, String> {
-    T::from_arg(value.trim(), &Names::default()).map_err(|wrong| format!("the value {wrong}"))
+    T::from_arg(value.trim(), &names_of_call()).map_err(|wrong| format!("the value {wrong}"))
 }
 
 /// Sets what a handler sets, from its text. A wrong value changes nothing.

@@ -125,11 +125,6 @@ impl PlanElement {
         copies.saturating_add((class.memory)(&self.config))
     }
 
-    /// Runs a handler that works on what the workers share.
-    pub fn control(&self, handler: usize, value: &str) -> Result<String, String> {
-        (self.class.control)(&self.config, handler, value)
-    }
-
     /// Device queues of the copy on `worker`.
     pub fn queues_of(&self, worker: usize) -> &[usize] {
         let at = self.workers.iter().position(|&w| w == worker);
@@ -307,6 +302,19 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Calls a handler of an element, whose value may use the names that the element's arguments may use.
+    pub fn call<R>(&self, node: usize, handler: impl FnOnce() -> R) -> R {
+        arguments::with_names(self.names.seen_by(&self.elements[node].name), handler)
+    }
+
+    /// Runs a handler that works on what the workers share.
+    pub fn control(&self, node: usize, handler: usize, value: &str) -> Result<String, String> {
+        let element = &self.elements[node];
+        self.call(node, || {
+            (element.class.control)(&element.config, handler, value)
+        })
+    }
+
     /// Names of elements whose packets come from a device without annotations.
     pub fn bare_sources(&self) -> impl Iterator<Item = &str> {
         let bare = |e: &&PlanElement| e.bare && e.inputs.is_empty();

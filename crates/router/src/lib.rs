@@ -362,12 +362,13 @@ impl Router {
                     let by_device: Option<&ByDeviceOfClass> = plan.elements[node].class.extension();
                     let answer = by_device.and_then(|class| {
                         let outputs = Outputs::new(plan, node);
-                        (class.control)(&plan.elements[node].config, info.name, value, &outputs)
+                        let config = &plan.elements[node].config;
+                        plan.call(node, || (class.control)(config, info.name, value, &outputs))
                     });
                     if let Some(answer) = answer {
                         return answer.map_err(AskError::Refused);
                     }
-                    let answer = plan.elements[node].control(handler, value);
+                    let answer = plan.control(node, handler, value);
                     return answer.map_err(AskError::Refused);
                 }
                 (Some(node), info.access)

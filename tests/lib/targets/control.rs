@@ -84,7 +84,7 @@ fn choose(router: &mut Whole, element: u8, handler: u8, value: &str) {
 fn ask(router: &mut Whole, node: usize, handler: usize, access: Access, value: &str) {
     let graph = router.graph();
     let answer = match access {
-        Access::Control { .. } => Some(graph.plan().elements[node].control(handler, value)),
+        Access::Control { .. } => Some(graph.plan().control(node, handler, value)),
         Access::Set => {
             let written = graph.write(node, handler, value);
             written.map(|w| w.map(|()| String::new()))

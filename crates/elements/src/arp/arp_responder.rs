@@ -102,12 +102,12 @@ impl Element for ArpResponder {
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let data = packet.data_mut();
         if data.get(12..14) != Some(&ether::ARP.to_be_bytes()) {
-            return Verdict::drop(NOT_A_REQUEST);
+            return Verdict::reject(NOT_A_REQUEST, OTHERS);
         }
         let (head, body) = data.split_at_mut(ether::LEN);
         let mut request = match Arp::new_checked(body) {
             Ok(request) if request.op() == arp::REQUEST => request,
-            _ => return Verdict::drop(NOT_A_REQUEST),
+            _ => return Verdict::reject(NOT_A_REQUEST, OTHERS),
         };
         let (asker, ip) = (request.sender_ether(), request.target_ip());
         let nobody = matches!(asker, EtherAddr::ZERO | EtherAddr::BROADCAST);
@@ -158,7 +158,8 @@ impl Element for ArpResponder {
             "adds an entry, written as in ENTRY",
             |config: &Config, value| {
                 let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
-                let entries = entries(&words, &Names::default()).map_err(|wrong| wrong.text)?;
+                let entries =
+                    entries(&words, &arguments::names_of_call()).map_err(|wrong| wrong.text)?;
                 config.table.update(|table| {
                     let mut table = Table::clone(table);
                     for entry in &entries {

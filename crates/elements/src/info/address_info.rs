@@ -42,7 +42,8 @@ impl Element for AddressInfo {
                 args.error_as(&entry, wrong, "expected 'NAME [ADDRS]'");
             }
             for word in words.iter().skip(1) {
-                if arguments::entries(word).is_empty() {
+                let named = || args.names().entries_of_name(word);
+                if arguments::entries(word).is_empty() && named().is_empty() {
                     let wrong = format!("`{word}` is no IP or Ethernet address or prefix");
                     args.error_as(
                         &entry,

@@ -195,10 +195,10 @@ fn read(graph: &Graph, element: &str, handler: &str) -> String {
 #[test]
 fn the_key_stays_while_mappings_are_kept_by_its_buckets() {
     let set_key = |plan: &Plan, key: &str| {
-        let element = &plan.elements[plan.find("b0").expect("it is there")];
-        let mut handlers = (element.class.handlers)().into_iter();
+        let node = plan.find("b0").expect("it is there");
+        let mut handlers = (plan.elements[node].class.handlers)().into_iter();
         let at = handlers.position(|info| info.name == "key" && info.access.writable());
-        element.control(at.expect("there is one"), key)
+        plan.control(node, at.expect("there is one"), key)
     };
     let split = plan(&text(NAT, "symmetric"));
     let workers = Workers::new(&split);

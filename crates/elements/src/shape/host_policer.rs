@@ -34,7 +34,6 @@
 use super::hosts::Hosts;
 use crate::prelude::*;
 use crate::route::lookup::lines;
-use arguments::Names;
 use arguments::units::{Bandwidth, Capacity, FromArg};
 use engine::publish::{Published, domain};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -238,7 +237,7 @@ fn host<F: Family>(text: &str) -> Result<((u8, u64), Allowance), String> {
     let ([to, rate] | [to, rate, _]) = words[..] else {
         return Err(format!("`{text}` should be `PREFIX RATE [BURST]`"));
     };
-    let names = Names::default();
+    let names = arguments::names_of_call();
     let burst = words
         .get(2)
         .map(|burst| u64::from_arg(burst, &names).map_err(|e| format!("BURST {e}")));

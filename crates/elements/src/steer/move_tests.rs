@@ -161,7 +161,7 @@ pub(super) fn table(plan: &Plan) -> Arc<Table> {
 
 pub(super) fn wrong(plan: &Plan, element: &str) -> String {
     let node = plan.find(element).expect("it is there");
-    plan.elements[node].control(0, "").expect("it can be read")
+    plan.control(node, 0, "").expect("it can be read")
 }
 
 /// Time that passes while workers take a few turns.

@@ -55,10 +55,10 @@ fn numbers(plan: &Plan, element: &str) -> Vec<u8> {
 
 /// Answer of a shared handler of `s`.
 fn shared(plan: &Plan, handler: &str) -> String {
-    let s = &plan.elements[plan.find("s").expect("it is there")];
-    let mut handlers = (s.class.handlers)().into_iter();
+    let node = plan.find("s").expect("it is there");
+    let mut handlers = (plan.elements[node].class.handlers)().into_iter();
     let at = handlers.position(|info| info.name == handler);
-    s.control(at.expect("there is one"), "")
+    plan.control(node, at.expect("there is one"), "")
         .expect("it can be read")
 }
 

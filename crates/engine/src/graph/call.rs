@@ -364,15 +364,18 @@ impl JobCx<'_> {
         argument: &str,
     ) -> Result<String, AskError> {
         if let Access::Control { .. } = info.access {
-            let answer = self.core.plan.elements[node].control(at, argument);
+            let answer = self.core.plan.control(node, at, argument);
             return answer.map_err(AskError::Refused);
         }
         let Some(element) = &self.nodes[node] else {
             return Err(self.absent(node));
         };
+        let plan = Arc::clone(&self.core.plan);
         match element.job(at, argument) {
-            Some(job) => self.run(node, job),
-            None => element.read(at, argument).map_err(AskError::Refused),
+            Some(job) => plan.call(node, || self.run(node, job)),
+            None => plan
+                .call(node, || element.read(at, argument))
+                .map_err(AskError::Refused),
         }
     }
 
@@ -385,7 +388,7 @@ impl JobCx<'_> {
         value: &str,
     ) -> Result<String, AskError> {
         if let Access::Control { .. } = info.access {
-            let answer = self.core.plan.elements[node].control(at, value);
+            let answer = self.core.plan.control(node, at, value);
             return answer.map_err(AskError::Refused);
         }
         let Some(mut element) = self.nodes[node].take() else {
@@ -402,21 +405,19 @@ impl JobCx<'_> {
             self.core.deferred.push((node, later));
             return Ok(String::new());
         };
+        let plan = Arc::clone(&self.core.plan);
         if let Some(job) = element.job(at, value) {
             self.nodes[node] = Some(element);
-            return self.run(node, job);
+            return plan.call(node, || self.run(node, job));
         }
         let mark = self.core.stack.len();
         self.core.running += 1;
-        let written = element.write(
-            at,
-            value,
-            &mut Cx {
-                nodes: self.nodes,
-                core: self.core,
-                this: node,
-            },
-        );
+        let mut cx = Cx {
+            nodes: self.nodes,
+            core: self.core,
+            this: node,
+        };
+        let written = plan.call(node, || element.write(at, value, &mut cx));
         self.core.running -= 1;
         self.nodes[node] = Some(element);
         if written.is_ok() && info.argument {
