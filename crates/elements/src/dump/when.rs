@@ -1,6 +1,7 @@
 //! Times as arguments: moments, spans, and a window between two moments.
 
 use super::summary::{Stamp, record};
+use crate::show::interval;
 use arguments::units::FromArg;
 use arguments::{Args, Names};
 use std::time::Duration;
@@ -18,6 +19,17 @@ pub(crate) fn show(nanos: i64) -> String {
     let mut out = Vec::new();
     record::push_time(nanos, Stamp::Exact, &mut out);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+impl Span {
+    /// The span as handlers of times show it: `-1.500000s`.
+    pub(crate) fn as_interval(self) -> String {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        format!(
+            "{sign}{}",
+            interval(Duration::from_nanos(self.0.unsigned_abs()))
+        )
+    }
 }
 
 impl FromArg for Moment {
@@ -197,10 +209,11 @@ impl Window {
         }
     }
 
-    /// The end; 0 as long as it is open.
+    /// The end; as Click writes it, the last time of a 32-bit clock if there is none, and 0 as long as it is not known.
     pub(crate) fn end(&self) -> i64 {
         match self.end {
             Edge::At(end) => end,
+            Edge::Open => i64::from(i32::MAX) * 1_000_000_000,
             _ => 0,
         }
     }

@@ -17,7 +17,7 @@
 
 use crate::prelude::*;
 use crate::show;
-use arguments::units::{Bandwidth, FromArg};
+use arguments::units::Bandwidth;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ impl Element for LinkUnqueue {
             Ok(show::interval(e.config.latency))
         }),
         Handler::text("bandwidth", "see BANDWIDTH", |e, _| {
-            Ok(e.config.bandwidth.show())
+            Ok(e.config.bandwidth.0.to_string())
         }),
         Handler::sum("size", "packets on the link", |e| e.link.len() as u64),
         Handler::set("reset", "frees the packets on the link", |e, _, cx| {
@@ -178,7 +178,7 @@ mod tests {
             bench.write("l.reset", "");
             assert_eq!(bench.read("l.size"), "0");
             assert_eq!(bench.drops("l", "reset"), 2);
-            assert_eq!(bench.read("l.bandwidth"), "8kbps");
+            assert_eq!(bench.read("l.bandwidth"), "1000");
             assert_eq!(bench.read("l.latency"), "250ms");
         }
     }

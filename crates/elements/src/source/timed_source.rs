@@ -145,7 +145,7 @@ mod tests {
     fn a_new_interval_counts_from_now() {
         let mut bench = Bench::new(crate::CLASSES, "s :: TimedSource(10) -> out :: Collect");
         bench.write("s.interval", "1.5");
-        assert_eq!(bench.read("s.interval"), "1.5s");
+        assert_eq!(bench.read("s.interval"), "1.500000s");
         bench.advance(Duration::from_secs(3));
         assert_eq!(bench.take("out").len(), 2);
     }
