@@ -12,6 +12,7 @@ const BYTES: usize = 48;
 /// The destination annotation comes first.
 const DST: usize = 16;
 const PAINT: usize = 16;
+const FIX_IP_SRC: usize = 19;
 
 /// Name, first byte and number of bytes.
 const NAMES: &[(&str, u8, usize)] = &[
@@ -19,15 +20,19 @@ const NAMES: &[(&str, u8, usize)] = &[
     ("DST_IP6", 0, 16),
     ("PAINT", PAINT as u8, 1),
     ("ICMP_PARAMPROB", 17, 1),
+    ("FIX_IP_SRC", FIX_IP_SRC as u8, 1),
     ("AGGREGATE", 20, 4),
+    ("MISC_IP", 20, 4),
     ("EXTRA_PACKETS", 24, 4),
     ("EXTRA_LENGTH", 28, 4),
+    ("IPREASSEMBLER", 28, 4),
     ("FIRST_TIMESTAMP", 32, 8),
-    ("FWD_RATE", 40, 4),
-    ("REV_RATE", 44, 4),
+    ("FWD_RATE", 20, 4),
+    ("REV_RATE", 24, 4),
     ("DEADLINE", 40, 8),
-    ("PACKET_NUMBER", 40, 4),
-    ("SEQUENCE_NUMBER", 40, 4),
+    ("PACKET_NUMBER", 32, 4),
+    ("IPSEC_SPI", 32, 4),
+    ("SEQUENCE_NUMBER", 36, 4),
 ];
 
 impl<const N: usize> FromArg for Anno<N> {
@@ -85,7 +90,12 @@ impl Anno<4> {
     /// The destination annotation of IPv4.
     pub(crate) const DST_IP: Anno<4> = Anno(0);
     /// The number of a packet in its stream.
-    pub(crate) const PACKET_NUMBER: Anno<4> = Anno(40);
+    pub(crate) const PACKET_NUMBER: Anno<4> = Anno(32);
+}
+
+impl Anno<48> {
+    /// All of them.
+    pub(crate) const ALL: Anno<48> = Anno(0);
 }
 
 impl<const N: usize> Anno<N> {
@@ -94,6 +104,11 @@ impl<const N: usize> Anno<N> {
         let byte = |at: usize| match at {
             0..DST => packet.anno().dst6()[at],
             PAINT => packet.anno().paint,
+            // The flag counts: elements that fill the address in clear it and leave the byte.
+            FIX_IP_SRC if !packet.anno().fix_ip_src() => 0,
+            FIX_IP_SRC => packet.cold().user[at].max(1),
+            // The VLAN's tag has a place of its own; in Click it lies in the first half of AGGREGATE.
+            20 | 21 if packet.cold().aggregate() == 0 => packet.vlan_tci().to_be_bytes()[at - 20],
             _ => packet.cold().user[at],
         };
         std::array::from_fn(|i| byte(usize::from(self.0) + i))
@@ -109,6 +124,10 @@ impl<const N: usize> Anno<N> {
                     packet.anno_mut().set_dst6(dst);
                 }
                 PAINT => packet.anno_mut().paint = byte,
+                FIX_IP_SRC => {
+                    packet.cold_mut().user[at] = byte;
+                    packet.anno_mut().set_fix_ip_src(byte != 0);
+                }
                 _ => packet.cold_mut().user[at] = byte,
             }
         }
@@ -140,6 +159,11 @@ mod tests {
         assert_eq!((packet.anno().paint, packet.cold().user[17]), (7, 8));
         assert_eq!(Anno::<4>(14).get(&packet), [5, 6, 7, 8]);
         packet.cold_mut().set_aggregate(0x0102_0304);
+        Anno::<1>(FIX_IP_SRC as u8).set(&mut packet, [9]);
+        assert!(packet.anno().fix_ip_src());
+        assert_eq!(Anno::ALL.get(&packet)[14..20], [5, 6, 7, 8, 0, 9]);
+        packet.anno_mut().set_fix_ip_src(false);
+        assert_eq!(Anno::ALL.get(&packet)[FIX_IP_SRC], 0);
         let aggregate = Anno::<4>(20).get(&packet);
         assert_eq!(u32::from_ne_bytes(aggregate), 0x0102_0304);
     }

@@ -232,18 +232,18 @@ impl Cold {
         self.set_word(FIRST_TIMESTAMP + 4, (timestamp >> 32) as u32);
     }
 
-    /// Deadline for leaving the router, in nanoseconds of the router's clock; 0 = none. It shares its bytes with
-    /// FWD_RATE and REV_RATE.
+    /// Deadline for leaving the router, in nanoseconds of the router's clock; 0 = none.
     #[inline]
     pub fn deadline(&self) -> u64 {
-        let [low, high] = self.rates();
+        let [low, high] = [self.word(DEADLINE), self.word(DEADLINE + 4)];
         u64::from(high) << 32 | u64::from(low)
     }
 
     /// Sets the deadline.
     #[inline]
     pub fn set_deadline(&mut self, deadline: u64) {
-        self.set_rates([deadline as u32, (deadline >> 32) as u32]);
+        self.set_word(DEADLINE, deadline as u32);
+        self.set_word(DEADLINE + 4, (deadline >> 32) as u32);
     }
 
     /// Advance of the flow's virtual time at each hop, in nanoseconds; 0 = none. It shares its bytes with the start of
@@ -270,7 +270,8 @@ impl Cold {
         self.set_word(FIRST_TIMESTAMP, delay);
     }
 
-    /// Click's FWD_RATE and REV_RATE: packets or bytes a second from and to the packet's network.
+    /// Click's FWD_RATE and REV_RATE: packets or bytes a second from and to the packet's network. They
+    /// lie where AGGREGATE and EXTRA_PACKETS do.
     pub fn rates(&self) -> [u32; 2] {
         [self.word(RATES), self.word(RATES + 4)]
     }
@@ -287,7 +288,8 @@ const AGGREGATE: usize = 20;
 const EXTRA_PACKETS: usize = 24;
 const EXTRA_LENGTH: usize = 28;
 const FIRST_TIMESTAMP: usize = 32;
-const RATES: usize = 40;
+const RATES: usize = AGGREGATE;
+const DEADLINE: usize = 40;
 
 #[cfg(test)]
 mod tests {

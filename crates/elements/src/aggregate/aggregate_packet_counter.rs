@@ -202,7 +202,7 @@ mod tests {
         let made = numbers.iter().map(|number| {
             let mut packet = Packet::from_bytes(b"four").expect("it fits");
             packet.cold_mut().set_aggregate(7);
-            packet.cold_mut().user[40..44].copy_from_slice(&number.to_ne_bytes());
+            packet.cold_mut().user[32..36].copy_from_slice(&number.to_ne_bytes());
             packet
         });
         made.collect()

@@ -22,6 +22,7 @@
 
 use super::contents::Contents;
 use super::printer::Style;
+use crate::anno::Anno;
 use crate::prelude::*;
 use std::io::Write as _;
 
@@ -30,16 +31,6 @@ pub(super) struct Print {
     contents: Contents,
     annotations: bool,
     headroom: bool,
-}
-
-/// Click's user annotations; those that lie elsewhere in a packet are put in their places.
-fn annotations(packet: &Packet) -> [u8; 48] {
-    let mut bytes = packet.cold().user;
-    let anno = packet.anno();
-    bytes[..16].copy_from_slice(&anno.dst6());
-    bytes[16] = anno.paint;
-    bytes[19] = u8::from(anno.fix_ip_src());
-    bytes
 }
 
 impl Style for Print {
@@ -67,7 +58,7 @@ impl Style for Print {
         let _ = write!(out, "{:4}", packet.len());
         if self.annotations {
             out.extend(b" | ");
-            for byte in annotations(packet) {
+            for byte in Anno::ALL.get(packet) {
                 let _ = write!(out, "{byte:02x}");
             }
         }
