@@ -196,10 +196,21 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         &self.0.as_ref()[self.header_len()..self.total_len()]
     }
 
-    /// Sum of the pseudo-header for a transport header and data of `len` bytes.
+    /// The address at which the packet's way ends: that of the header, or the last one of a source route that has not
+    /// been travelled to its end.
+    #[inline]
+    pub fn final_dst(&self) -> Ipv4Addr {
+        match self.header_len() {
+            MIN_LEN => self.dst(), // nearly always
+            _ => options::final_dst(self.header()).unwrap_or(self.dst()),
+        }
+    }
+
+    /// Sum of the pseudo-header for a transport header and data of `len` bytes. It has the final destination, so a
+    /// checksum is right all along a source route.
     #[inline]
     pub fn pseudo(&self, len: usize) -> u64 {
-        checksum::pseudo4(self.src(), self.dst(), self.protocol(), len)
+        checksum::pseudo4(self.src(), self.final_dst(), self.protocol(), len)
     }
 }
 

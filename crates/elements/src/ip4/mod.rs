@@ -132,7 +132,7 @@ fn holds_header(bytes: &[u8]) -> bool {
 fn upper(packet: &Packet) -> Option<(usize, usize, Ipv4Addr, Ipv4Addr)> {
     let ip = header(packet)?;
     let len = datagram(packet).len().checked_sub(ip.header_len())?;
-    (!ip.is_fragment()).then(|| (ip.header_len(), len, ip.src(), ip.dst()))
+    (!ip.is_fragment()).then(|| (ip.header_len(), len, ip.src(), ip.final_dst()))
 }
 
 /// The marked datagram, header and payload, without what lies behind it; empty if there is none.

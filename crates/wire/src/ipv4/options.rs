@@ -116,6 +116,18 @@ pub fn slot_addr(header: &[u8], slot: usize) -> Ipv4Addr {
     Ipv4Addr::from(array(header, slot))
 }
 
+/// Where a source route ends that has addresses left; `None` if the header's destination is where the packet's way ends.
+pub fn final_dst(header: &[u8]) -> Option<Ipv4Addr> {
+    let mut sound = Options::new(header).map_while(Result::ok);
+    sound.find_map(|item| match item.option {
+        Opt::LooseRoute(r) | Opt::StrictRoute(r) => {
+            let left = item.at + item.bytes.len() - r.slot?;
+            Some(slot_addr(header, r.slot? + left / 4 * 4 - 4))
+        }
+        _ => None,
+    })
+}
+
 /// The options of a header, in order. Ends after EOL, at the header's end, or behind the first fault.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
@@ -364,6 +376,19 @@ mod tests {
     }
 
     #[test]
+    fn a_source_route_ends_at_its_last_address() {
+        for (options, end) in [
+            (&[131, 7, 4, 1, 2, 3, 4, 0][..], Some([1, 2, 3, 4])),
+            (&[1, 137, 11, 4, 1, 2, 3, 4, 5, 6, 7, 8], Some([5, 6, 7, 8])),
+            (&[131, 11, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0], Some([5, 6, 7, 8])),
+            (&[131, 7, 8, 1, 2, 3, 4, 0], None),
+            (&[7, 7, 4, 1, 2, 3, 4, 0], None),
+        ] {
+            assert_eq!(final_dst(&header(options)), end.map(Ipv4Addr::from));
+        }
+    }
+
+    #[test]
     fn no_bytes_make_it_panic_and_slots_stay_inside() {
         let sample = header(&[
             7, 7, 4, 0, 0, 0, 0, 1, 68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0, 131, 7, 4, 1, 2, 3, 4,
@@ -371,6 +396,7 @@ mod tests {
         ]);
         hammer(&sample, |bytes| {
             copied(bytes, &mut [0; 40]);
+            let _ = final_dst(bytes);
             for item in Options::new(bytes).flatten() {
                 let (slot, size) = match item.option {
                     Opt::RecordRoute(r) | Opt::LooseRoute(r) | Opt::StrictRoute(r) => (r.slot, 4),
