@@ -28,6 +28,12 @@ pub const TIME_EXCEEDED: u8 = 11;
 pub const PARAMETER_PROBLEM: u8 = 12;
 /// Type: timestamp.
 pub const TIMESTAMP: u8 = 13;
+/// Timestamp reply.
+pub const TIMESTAMP_REPLY: u8 = 14;
+/// Information request.
+pub const INFORMATION: u8 = 15;
+/// Information reply.
+pub const INFORMATION_REPLY: u8 = 16;
 
 /// Codes of [`UNREACHABLE`] (RFC 792; RFC 1812, 5.2.7.1).
 pub mod unreachable {
@@ -139,8 +145,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
     #[inline]
     pub fn answer_echo(&mut self) {
         let old = u16::from_be_bytes([self.kind(), self.code()]);
-        let new = u16::from_be_bytes([ECHO_REPLY, self.code()]);
+        let new = u16::from_be_bytes([ECHO_REPLY, 0]);
         self.set_kind(ECHO_REPLY);
+        self.set_code(0);
         self.set_checksum(checksum::update16(self.checksum(), old, new));
     }
 
@@ -203,8 +210,10 @@ mod tests {
             let mut m = Icmp::new_unchecked(&mut bytes);
             m.set_echo(0x1234, seq);
             m.fill_checksum();
+            m.set_code((seq >> 4) as u8);
+            m.fill_checksum();
             m.answer_echo();
-            assert!(m.kind() == ECHO_REPLY && m.verify_checksum());
+            assert!((m.kind(), m.code()) == (ECHO_REPLY, 0) && m.verify_checksum());
         }
     }
 

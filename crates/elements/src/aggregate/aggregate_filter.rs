@@ -12,6 +12,7 @@
 //!   action is an output, `allow` for output 0, or `drop` (also `deny`).
 
 use crate::prelude::*;
+use arguments::units;
 
 /// Ranges of aggregates and where they go; `None` = dropped.
 type Rules = Vec<(std::ops::RangeInclusive<u32>, Option<u8>)>;
@@ -26,7 +27,8 @@ fn range(word: &str) -> Option<std::ops::RangeInclusive<u32>> {
         return Some(0..=u32::MAX);
     }
     let (first, last) = word.split_once('-').unwrap_or((word, word));
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    let number = |text| units::parse(text).ok();
+    let (first, last) = (number(first)?, number(last)?);
     (first <= last).then_some(first..=last)
 }
 
@@ -103,7 +105,7 @@ mod tests {
     fn the_first_filter_that_lists_an_aggregate_counts() {
         let mut bench = Bench::new(
             crate::CLASSES,
-            "a :: AggregateLength -> f :: AggregateFilter(1 2, deny 3, allow 1-3) -> out :: Collect;
+            "a :: AggregateLength -> f :: AggregateFilter(1 0x2, deny 3, allow 1-3) -> out :: Collect;
              f[1] -> one :: Collect",
         );
         bench.push("a", &[&b"a"[..], b"aa", b"aaa", b"aaaa"]);

@@ -72,7 +72,7 @@ impl Element for ICMPPingResponder {
             return Verdict::drop(BAD_SOURCE);
         }
         let ident = (!self.as_click).then(|| cx.random() as u16);
-        let first = match self.answer(packet, src, dst, ident, day_ms(cx.now())) {
+        let first = match self.answer(packet, src, dst, ident, day_ms(cx.timestamp())) {
             Ok(first) => first,
             Err(reason) => return Verdict::drop(reason),
         };

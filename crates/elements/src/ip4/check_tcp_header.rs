@@ -32,7 +32,7 @@ impl Upper for CheckTCPHeader {
     };
 
     #[inline]
-    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], length: usize) -> Option<u8> {
+    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], length: usize, _: bool) -> Option<u8> {
         match Tcp::new_checked(payload) {
             Ok(tcp) if payload.len() == length => {
                 (!tcp.verify_checksum(ip.pseudo(length))).then_some(BAD_CHECKSUM)

@@ -32,7 +32,7 @@ impl Upper for CheckUDPHeader {
     };
 
     #[inline]
-    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], _: usize) -> Option<u8> {
+    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], _: usize, _: bool) -> Option<u8> {
         match Udp::new_checked(payload) {
             Ok(udp) => {
                 let right = udp.checksum() == 0 || udp.verify_checksum(ip.pseudo(udp.len()));

@@ -24,12 +24,13 @@ pub(crate) trait Upper: Sized + 'static {
     const WORDING: &'static Wording<3>;
 
     /// Fault of the payload after a header of this protocol; `length` is the length that the header promises.
-    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], length: usize) -> Option<u8>;
+    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], length: usize, as_click: bool) -> Option<u8>;
 }
 
 /// An element that checks a protocol's header.
 pub(crate) struct Checker<P> {
     faults: Faults<3>,
+    as_click: bool,
     protocol: PhantomData<P>,
 }
 
@@ -50,6 +51,7 @@ impl<P: Upper> Element for Checker<P> {
     fn new(verbose: &Arc<bool>, init: &Init) -> Checker<P> {
         Checker {
             faults: Faults::new(**verbose, P::WORDING, init),
+            as_click: init.as_click(),
             protocol: PhantomData,
         }
     }
@@ -59,7 +61,7 @@ impl<P: Upper> Element for Checker<P> {
         let fault = match ip4::header(packet).filter(|ip| ip.protocol() == P::PROTOCOL) {
             Some(ip) => {
                 let (payload, length) = ip4::segment(packet, &ip);
-                P::fault(&ip, payload, length)
+                P::fault(&ip, payload, length, self.as_click)
             }
             None => Some(OTHER_PROTOCOL),
         };

@@ -70,7 +70,7 @@ fn type_of_service(args: &mut Args) -> u8 {
     let ect: Option<Ect> = args.key_maybe("ECT", "whether the transport knows ECN");
     let ce: Option<bool> = args.key_maybe("CE", "whether congestion was experienced");
     let tos: Option<u8> = args.key_maybe("TOS", "the whole byte");
-    let parts = dscp.is_some() || ect.is_some() || ce.is_some();
+    let parts = dscp.is_some() || ect.as_ref().is_some_and(|e| e.0 != 0) || ce == Some(true);
     if let Some(tos) = tos {
         if parts {
             args.error_in_whole(

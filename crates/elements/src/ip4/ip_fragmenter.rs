@@ -170,12 +170,13 @@ impl Element for IPFragmenter {
                 }
                 Err(reason) => {
                     rest.clear();
-                    if reason == DONT_FRAGMENT {
+                    let uncut = matches!(reason, DONT_FRAGMENT | MTU);
+                    if uncut {
                         self.report(&packet);
                     }
-                    match reason {
-                        DONT_FRAGMENT if cx.connected(1) => cx.emit(1, packet),
-                        _ => cx.drop(packet, reason),
+                    match uncut && cx.connected(1) {
+                        true => cx.emit(1, packet),
+                        false => cx.drop(packet, reason),
                     }
                 }
             }
@@ -194,7 +195,11 @@ impl Element for IPFragmenter {
         Handler::sum("made", "packets that left, less those that came", |e| {
             e.made
         }),
-        Handler::sum("drops", "long packets with DF set", |e| e.uncut),
+        Handler::sum(
+            "drops",
+            "long packets with DF set, or with a header that leaves no room",
+            |e| e.uncut,
+        ),
         Handler::show("mtu", "the longest packet", |e| &e.config.mtu),
         Handler::set("mtu", "changes MTU, 28 to 65535", |e, value, _| {
             e.config.mtu = arguments::units::parse_in(value, MTU_MIN..=65535)?;
@@ -204,7 +209,7 @@ impl Element for IPFragmenter {
 }
 
 impl IPFragmenter {
-    /// Notes a long packet that must not be cut.
+    /// Notes a long packet that must not or cannot be cut.
     #[cold]
     fn report(&mut self, packet: &Packet) {
         self.uncut += 1;

@@ -158,7 +158,7 @@ impl IPGWOptions {
         if own != 0 && own + 4 <= header.len() {
             header[own..own + 4].copy_from_slice(&config.me.octets());
         }
-        match record(header, config.me, &config.others, day_ms(cx.now())) {
+        match record(header, config.me, &config.others, day_ms(cx.timestamp())) {
             Ok(changed) => {
                 if changed || own != 0 {
                     options::fill_checksum(header);
@@ -208,7 +208,7 @@ mod tests {
         let out = bench.take("out");
         let time = u32::from_be_bytes([out[0][24], out[0][25], out[0][26], out[0][27]]);
         assert_eq!(out[0][22], 9);
-        assert_eq!(time, super::day_ms(bench.graph().now()));
+        assert_eq!(time, super::day_ms(bench.graph().job(|cx| cx.wall())));
     }
 
     #[test]

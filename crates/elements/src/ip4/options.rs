@@ -1,7 +1,6 @@
 //! Processing of a packet's options by routers and hosts (RFC 791, 3.1; RFC 1122, 3.2.1.8 and 3.2.2.6; RFC 1812,
 //! 4.2.2.2 and 5.3.13).
 
-use engine::clock::{Time, wall};
 use std::net::Ipv4Addr;
 use wire::ipv4_options::{Opt, Options, Route, Timestamp, TimestampKind, slot_addr};
 use wire::{Ipv4, ipv4};
@@ -11,8 +10,8 @@ use wire::{Ipv4, ipv4};
 pub(crate) const SOURCE_ROUTED: usize = 18;
 
 /// Milliseconds since midnight UT, as the timestamp option wants them.
-pub(crate) fn day_ms(now: Time) -> u32 {
-    (wall(now) / 1_000_000 % 86_400_000) as u32
+pub(crate) fn day_ms(timestamp: u64) -> u32 {
+    (timestamp / 1_000_000 % 86_400_000) as u32
 }
 
 /// Writes this router's address and the time into the record route and timestamp options of

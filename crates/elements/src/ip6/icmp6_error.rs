@@ -75,6 +75,7 @@ pub(super) struct Config {
     fix: bool,
     mpls: bool,
     limit: Limit,
+    as_click: bool,
 }
 
 /// Content of an answer.
@@ -291,6 +292,7 @@ impl Element for ICMP6Error {
             ),
             mpls: args.key("MPLS", false, "whether labels stand before the IP header"),
             limit: Limit::of_errors(args),
+            as_click: args.as_click,
         }
     }
 
@@ -309,13 +311,16 @@ impl Element for ICMP6Error {
         if !self.config.limit.take(network(packet), cx) {
             return Verdict::drop(RATE_LIMITED);
         }
-        match self.answer(packet, &answer) {
-            Some(()) => {
-                self.count += 1;
-                Verdict::ON
-            }
-            None => Verdict::drop(NO_ROOM),
+        if self.answer(packet, &answer).is_none() {
+            return Verdict::drop(NO_ROOM);
         }
+        self.count += 1;
+        if self.config.as_click {
+            Ipv6::new_unchecked(packet.data_mut()).set_hop_limit(u8::MAX);
+            packet.cold_mut().timestamp = 0;
+            packet.anno_mut().set_fix_ip_src(self.config.fix);
+        }
+        Verdict::ON
     }
 
     fn inherit(config: &mut Config, old: &Config) {

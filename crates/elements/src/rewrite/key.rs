@@ -86,8 +86,8 @@ impl Key {
     pub(super) fn show(&self, kind: Kind) -> String {
         let (src, dst) = (Ipv4Addr::from_bits(self.src), Ipv4Addr::from_bits(self.dst));
         match kind {
-            Kind::Address if self.dst == 0 => format!("({src})"),
-            Kind::Address => format!("({dst})"),
+            Kind::Address if self.dst == 0 => src.to_string(),
+            Kind::Address => dst.to_string(),
             Kind::Pair => format!("({src}, {dst})"),
             Kind::Ping => format!("({src}, {dst}, {})", self.sport | self.dport),
             _ => format!("({src}, {}, {dst}, {})", self.sport, self.dport),

@@ -12,7 +12,8 @@ const FIRST_SECOND: u64 = 1_000_000_000;
 /// A delay, and the packet that waits for its time.
 pub(super) struct Delay {
     delay: Duration,
-    held: Option<Packet>,
+    /// The packet and when it is due, in nanoseconds since the epoch: by the delay that held when it came.
+    held: Option<(Packet, u64)>,
 }
 
 /// Next packet.
@@ -36,27 +37,31 @@ impl Delay {
 
     /// The packet held, or else the next one of input 0, if its time has come.
     pub(super) fn next(&mut self, cx: &mut Cx) -> Next {
-        if self.held.is_none() {
-            let mut batch = cx.spare();
-            cx.pull(0, 1, &mut batch);
-            self.held = batch.drain().next();
-            cx.keep_spare(batch);
-        }
-        let Some(mut packet) = self.held.take() else {
+        let now = cx.timestamp();
+        let Some((packet, due)) = self.held.take().or_else(|| self.pull(now, cx)) else {
             return Next::Nothing;
         };
-        let now = cx.timestamp();
+        if due <= now {
+            return Next::Due(packet, due);
+        }
+        self.held = Some((packet, due));
+        cx.set_timer(cx.now() + Duration::from_nanos(due - now));
+        Next::Early
+    }
+
+    /// The next packet of input 0, and when it is due.
+    fn pull(&self, now: u64, cx: &mut Cx) -> Option<(Packet, u64)> {
+        let mut batch = cx.spare();
+        cx.pull(0, 1, &mut batch);
+        let packet = batch.drain().next();
+        cx.keep_spare(batch);
+        let mut packet = packet?;
         if packet.cold().timestamp < FIRST_SECOND {
             packet.cold_mut().timestamp = now;
         }
         let delay = u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX);
         let due = packet.cold().timestamp.saturating_add(delay);
-        if due <= now {
-            return Next::Due(packet, due);
-        }
-        self.held = Some(packet);
-        cx.set_timer(cx.now() + Duration::from_nanos(due - now));
-        Next::Early
+        Some((packet, due))
     }
 
     /// Packets held.

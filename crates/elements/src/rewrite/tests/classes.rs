@@ -44,7 +44,7 @@ fn hosts_are_lent_addresses() {
     }
     assert_eq!(
         b.read("rw.table").lines().next(),
-        Some("(1.0.0.1) => (3.0.0.1) [*0 0] i0")
+        Some("1.0.0.1 => 3.0.0.1 [*0 0] i0")
     );
 }
 
