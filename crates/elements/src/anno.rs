@@ -21,6 +21,7 @@ const NAMES: &[(&str, u8, usize)] = &[
     ("PAINT", PAINT as u8, 1),
     ("ICMP_PARAMPROB", 17, 1),
     ("FIX_IP_SRC", FIX_IP_SRC as u8, 1),
+    ("VLAN_TCI", 20, 2),
     ("AGGREGATE", 20, 4),
     ("MISC_IP", 20, 4),
     ("EXTRA_PACKETS", 24, 4),

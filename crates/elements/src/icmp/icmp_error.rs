@@ -189,6 +189,9 @@ impl Element for ICMPError {
             false => cx.random() as u16,
         };
         let made = self.config.message(packet, ident);
+        if self.config.as_click {
+            packet.cold_mut().timestamp = cx.timestamp();
+        }
         on_if(made.is_some(), NO_ROOM)
     }
 

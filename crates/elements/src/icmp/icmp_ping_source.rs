@@ -276,9 +276,13 @@ impl Element for ICMPPingSource {
     const HANDLERS: &'static [Handler<ICMPPingSource>] = &[
         Handler::show("active", "see ACTIVE", |e| &e.active),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
+            let was_active = e.active;
             assign(&mut e.active, value)?;
             cx.cancel_timer();
-            e.schedule(cx);
+            match e.active && !was_active && e.left() > 0 {
+                true => cx.set_timer(cx.now()),
+                false => e.schedule(cx),
+            }
             Ok(())
         }),
         Handler::sum("count", "requests made", |e| e.count),

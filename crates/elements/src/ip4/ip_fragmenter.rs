@@ -163,7 +163,8 @@ impl Element for IPFragmenter {
                 continue;
             }
             let mtu = mtu_of(&packet);
-            match self.cut(&mut packet, mtu, &mut rest) {
+            let fresh = cx.random() as u16;
+            match self.cut(&mut packet, (mtu, fresh), &mut rest) {
                 Ok(()) => {
                     out.push(packet);
                     out.append(&mut rest);
@@ -222,10 +223,15 @@ impl IPFragmenter {
 
     /// Shortens `packet` to its first fragment; the others are appended to `rest`. The error is the
     /// reason why not, and leaves `packet` as it was.
-    fn cut(&mut self, packet: &mut Packet, mtu: usize, rest: &mut Batch) -> Result<(), usize> {
+    fn cut(
+        &mut self,
+        packet: &mut Packet,
+        (mtu, fresh): (usize, u16),
+        rest: &mut Batch,
+    ) -> Result<(), usize> {
         let before = packet.network_offset();
         let ip = super::header(packet).ok_or(NO_HEADER)?;
-        let word = ip.fragment_word();
+        let mut word = ip.fragment_word();
         if word & DF != 0 && self.config.honor_df {
             return Err(DONT_FRAGMENT);
         }
@@ -234,11 +240,16 @@ impl IPFragmenter {
         if ip.fragment_offset() + payload.len() > usize::from(u16::MAX) {
             return Err(TOO_LONG); // its pieces would have offsets that do not exist
         }
-        let short = short_header(super::header(packet).ok_or(NO_HEADER)?.header());
         let first_len = mtu.saturating_sub(header_len) & !7;
         if first_len == 0 {
             return Err(MTU);
         }
+        if word & DF != 0 && payload.len() > first_len {
+            // Its identification may be that of others: it was not to be cut (RFC 6864, 4.1).
+            word &= !DF;
+            super::header_mut(packet).ok_or(NO_HEADER)?.set_ident(fresh);
+        }
+        let short = short_header(super::header(packet).ok_or(NO_HEADER)?.header());
         let more_len = (mtu - short.1) & !7;
         let mut from = first_len.min(payload.len());
         let mut count = 1;

@@ -94,8 +94,8 @@ impl<K: Kind> Queue<K> {
         if K::NOTES == Notes::Both {
             if self.length() < self.capacity {
                 cx.wake_pushers();
-            } else {
-                cx.note_full();
+            } else if self.capacity > 0 {
+                cx.note_full(); // one that never has room would never say so again
             }
         }
     }

@@ -218,19 +218,27 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         if let Some(file) = file {
             read_file::<K, N>(&file, &names, &mut routes, args);
         }
-        let (mut parser, mut seen) = (Parser::new(&names), BTreeMap::new());
+        let mut parser = Parser::new(&names);
+        let mut seen: BTreeMap<_, Hops> = BTreeMap::new();
+        // Click's tables for IPv4 keep the first of two routes for a prefix, whatever its warning says.
+        let keeps_first = args.as_click && N == 4;
         for (number, arg) in (1..).zip(&given) {
             match parser.route::<K::Family, N>(&arg.words().join(" ")) {
                 Ok((prefix, hops)) => {
-                    let before = seen.insert(prefix, Arc::clone(&hops));
-                    if let Some(before) = before.filter(|before| *before != hops) {
-                        let (to, last) = (show_hops(&*before), show_hops(&*hops));
+                    let before = seen.get(&prefix).filter(|before| **before != hops);
+                    if let Some(before) = before {
+                        let (to, last) = (show_hops(&**before), show_hops(&*hops));
+                        let which = if keeps_first { "first" } else { "last" };
                         let prefix = K::Family::show(prefix);
                         let text = format!(
-                            "{prefix} is routed to `{to}` and to `{last}`: the last one counts"
+                            "{prefix} is routed to `{to}` and to `{last}`: the {which} one counts"
                         );
                         args.say(Severity::Warning, text);
+                        if keeps_first {
+                            continue;
+                        }
                     }
+                    seen.insert(prefix, Arc::clone(&hops));
                     routes.push((prefix, hops));
                 }
                 Err(wrong) => refuse(args, number, arg, &wrong),

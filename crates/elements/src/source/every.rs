@@ -45,11 +45,15 @@ impl Every {
         Ok(show::interval(self.interval))
     }
 
-    /// Takes another interval, which counts from now.
+    /// Takes another interval. It holds from the next time on, which comes no later than one new interval from now.
     pub(super) fn change(&mut self, value: &str, cx: &mut Cx) -> Result<(), String> {
         self.interval = units::parse(value)?;
-        cx.cancel_timer();
-        self.start(cx);
+        let soonest = cx.now() + self.interval.max(SHORTEST);
+        if soonest < self.next {
+            self.next = soonest;
+            cx.cancel_timer();
+            cx.set_timer(self.next);
+        }
         Ok(())
     }
 }

@@ -118,7 +118,7 @@ impl Element for RatedSource {
 
     fn start(&mut self, cx: &mut Cx) {
         self.tokens.refill(cx.now().0);
-        self.tokens.set(1);
+        self.tokens.set(depth(self.rate));
         cx.wake_pullers();
     }
 
@@ -165,7 +165,9 @@ impl Element for RatedSource {
         supply::set_length(),
         Handler::show("rate", "see RATE", |e| &e.rate),
         Handler::set("rate", "see RATE", |e, value, cx| {
+            let now = cx.now().0;
             supply::set(e, value, cx, |e, rate: u32| {
+                e.tokens.refill(now);
                 e.rate = rate;
                 e.tokens.set_rate(rate.into(), depth(rate));
             })
@@ -177,9 +179,9 @@ impl Element for RatedSource {
             let now = cx.now().0;
             supply::set(e, value, cx, |e, active| {
                 e.supply.active = active;
-                // What came up while it rested does not count.
+                // As much as came up at most while it rested.
                 e.tokens.refill(now);
-                e.tokens.set(1);
+                e.tokens.set(depth(e.rate));
             })
         }),
     ];

@@ -142,11 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn a_new_interval_counts_from_now() {
+    fn a_shorter_interval_counts_from_now_and_a_longer_one_from_the_next_packet() {
         let mut bench = Bench::new(crate::CLASSES, "s :: TimedSource(10) -> out :: Collect");
         bench.write("s.interval", "1.5");
         assert_eq!(bench.read("s.interval"), "1.500000s");
         bench.advance(Duration::from_secs(3));
         assert_eq!(bench.take("out").len(), 2);
+        bench.write("s.interval", "10");
+        bench.advance(Duration::from_millis(1500));
+        assert_eq!(bench.take("out").len(), 1);
+        bench.advance(Duration::from_millis(9999));
+        assert_eq!(bench.take("out").len(), 0);
     }
 }
