@@ -234,6 +234,15 @@ def whole_datagram(r, proto):
             return packet
 
 
+def ping(r):
+    """An ICMP message from a host to a host."""
+    hosts = [ip_bytes(address) for address in ("10.0.0.1", "10.0.0.2", "10.1.2.3", "1.0.0.1", "2.0.0.2", "18.26.4.44")]
+    while True:
+        packet = whole_datagram(r, 1)
+        if packet[12:16] in hosts and packet[16:20] in hosts and packet[0] == 0x45:
+            return packet
+
+
 def natural(r):
     """Packets of few flows, in both directions."""
     flows = [("10.0.0.1", 1234, "2.0.0.2", 80), ("10.0.0.2", 1234, "2.0.0.2", 80), ("10.0.0.1", 5678, "1.0.0.1", 21),
@@ -272,7 +281,7 @@ def natural(r):
 PACKETS = {
     "ip": ip_packet, "ip6": ip6_packet, "ether": ether_packet, "raw": raw_packet, "any": any_packet,
     "tcp": forced(6), "udp": forced(17), "icmp": forced(1), "nat": natural,
-    "onlytcp": lambda r: whole_datagram(r, 6), "onlyudp": lambda r: whole_datagram(r, 17),
+    "ping": lambda r: ping(r), "onlytcp": lambda r: whole_datagram(r, 6), "onlyudp": lambda r: whole_datagram(r, 17),
     "arp": lambda r: ether_packet(r), "stations": lambda r: stations(r),
 }
 
@@ -537,7 +546,7 @@ ICMP6Error | 1 1 a ip6 | SRC:ip6 TYPE:icmp_type6 CODE:natural |
 ICMPError | 1 1 a ip | SRC:ip TYPE:icmp_type [CODE:icmp_code] BADADDRS=ips MTU=mtu PMTU=mtu |
 ICMPIPEncap | 1 1 a any | SRC:ip DST:ip TYPE:icmp_type [CODE:icmp_code] IDENTIFIER=u16 |
 ICMPPingEncap | 1 1 a any | SRC:ip DST:ip IDENTIFIER=u16 |
-ICMPPingResponder | 1 1-2 a icmp | |
+ICMPPingResponder | 1 1-2 a ping | |
 ICMPPingRewriter | 1-2 1-2 h nat | addr_spec+ TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=pos DST_ANNO=bool |
 ICMPPingSource | 0-1 1 h icmp | SRC:ip DST:ip INTERVAL=dur IDENTIFIER=u16 LIMIT=pos DATA=text ACTIVE=bool STOP=bool MIRROR=bool VERBOSE=bool | active:bool limit:pos interval:dur src:ip dst:ip reset_counts:none
 IP6Fragmenter | 1 1 h ip6 | MTU:mtu6 |
@@ -879,7 +888,7 @@ def make(r, spec, handlers):
     packet = spec.packets
     before = []
     draw = PACKETS.get(SETUPS.get(packet, packet)) or PACKETS["any"]
-    if packet in ("ip", "tcp", "udp", "icmp", "nat", "ipa", "ipfrag", "onlytcp", "onlyudp"):
+    if packet in ("ip", "tcp", "udp", "icmp", "nat", "ipa", "ipfrag", "onlytcp", "onlyudp", "ping"):
         before.append("CheckIPHeader(0)"
                       if spec.name not in ("CheckIPHeader", "CheckIPHeader2", "MarkIPHeader") else "Null")
     if packet == "ipa":
