@@ -117,8 +117,10 @@ fn a_packet_that_must_not_be_cut_leaves_by_output_1_as_it_is() {
     relaxed.push("c", &[&packet]);
     let out = relaxed.take("out");
     assert_eq!(out.len(), 3);
+    let ident = Ipv4::new_checked(&out[0]).unwrap().ident();
     for fragment in &out {
-        assert!(Ipv4::new_checked(fragment).unwrap().dont_fragment());
+        let ip = Ipv4::new_checked(fragment).unwrap();
+        assert!(!ip.dont_fragment() && ip.ident() == ident && ip.verify_checksum());
     }
 }
 

@@ -32,6 +32,8 @@ const BAD_DESTINATION: u8 = 4;
 pub(crate) struct Config {
     bad: Vec<Ipv6Addr>,
     offset: usize,
+    /// True if only BADADDRS are bad.
+    as_click: bool,
 }
 
 pub(crate) struct CheckIP6Header {
@@ -65,12 +67,12 @@ impl Config {
         let unspecified_ok =
             || src.is_unspecified() && addr::is_multicast6(dst) && addr::multicast_scope6(dst) == 2;
         let bad = &self.bad;
-        if (addr::is_martian_source6(src) && !unspecified_ok())
+        if (addr::is_martian_source6(src) && !unspecified_ok() && !self.as_click)
             || (!bad.is_empty() && bad.contains(&src))
         {
             return Err(BAD_SOURCE);
         }
-        if addr::is_martian_destination6(dst) {
+        if addr::is_martian_destination6(dst) && !self.as_click {
             return Err(BAD_DESTINATION);
         }
         Ok((checked.total_len, dst))
@@ -98,6 +100,7 @@ impl Element for CheckIP6Header {
         Config {
             bad: bad.unwrap_or_default().plain(),
             offset: args.optional("OFFSET", 0, "bytes before the header"),
+            as_click: args.as_click,
         }
     }
 

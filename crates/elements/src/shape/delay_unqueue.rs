@@ -107,8 +107,10 @@ mod tests {
             assert_eq!(bench.take("out").len(), 1);
             bench.write("d.delay", "10ms");
             bench.run();
-            assert_eq!(bench.take("out").len(), 1, "the second came at 101 ms");
             assert_eq!(bench.read("d.delay"), "10ms");
+            assert_eq!(bench.take("out").len(), 0, "the second keeps its delay");
+            bench.advance(Duration::from_millis(102));
+            assert_eq!(bench.take("out").len(), 2, "the third came at 201 ms");
         }
     }
 

@@ -40,6 +40,7 @@ pub(crate) struct RatedSource {
     supply: Supply,
     rate: u32,
     tokens: Tokens,
+    as_click: bool,
 }
 
 /// A bucket as deep as ten milliseconds at full rate, two packets at least.
@@ -48,6 +49,14 @@ fn depth(rate: u32) -> u64 {
 }
 
 impl RatedSource {
+    /// Packets that it makes at once when it starts: one, or a full bucket as in Click.
+    fn at_start(&self) -> u64 {
+        match self.as_click {
+            true => depth(self.rate),
+            false => 1,
+        }
+    }
+
     /// Makes the packets that are due, at most `max`; sets the timer if there is none.
     fn make(&mut self, max: usize, into: &mut Batch, cx: &mut Cx) {
         self.tokens.refill(cx.now().0);
@@ -108,8 +117,9 @@ impl Element for RatedSource {
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> RatedSource {
+    fn new(config: &Arc<Config>, init: &Init) -> RatedSource {
         RatedSource {
+            as_click: init.as_click(),
             supply: config.supply.clone(),
             rate: config.rate,
             tokens: Tokens::new(config.rate.into(), depth(config.rate)),
@@ -118,7 +128,7 @@ impl Element for RatedSource {
 
     fn start(&mut self, cx: &mut Cx) {
         self.tokens.refill(cx.now().0);
-        self.tokens.set(depth(self.rate));
+        self.tokens.set(self.at_start());
         cx.wake_pullers();
     }
 
@@ -179,9 +189,9 @@ impl Element for RatedSource {
             let now = cx.now().0;
             supply::set(e, value, cx, |e, active| {
                 e.supply.active = active;
-                // As much as came up at most while it rested.
+                // What came up while it rested does not count.
                 e.tokens.refill(now);
-                e.tokens.set(depth(e.rate));
+                e.tokens.set(e.at_start());
             })
         }),
     ];
@@ -213,6 +223,23 @@ mod tests {
             bench.advance(Duration::from_secs(9));
             assert_eq!(bench.read("d.count"), "15");
             assert!(bench.graph().stopped());
+        }
+    }
+
+    #[test]
+    fn clicks_driver_starts_with_a_full_bucket() {
+        for (rate, first) in [(10, "2"), (1000, "10")] {
+            let text = format!("s :: RatedSource(RATE {rate}) -> d :: Discard");
+            let mut bench = Bench::click(crate::CLASSES, &text);
+            bench.run();
+            assert_eq!(bench.read("d.count"), first);
+            bench.write("s.active", "false");
+            bench.write("s.active", "true");
+            bench.run();
+            assert_eq!(
+                bench.read("d.count"),
+                (2 * first.parse::<u32>().unwrap()).to_string()
+            );
         }
     }
 
