@@ -7,6 +7,7 @@ use crate::names::names_of_call;
 use crate::{Kind, Names};
 pub(crate) use addresses::complete;
 pub use rates::Bandwidth;
+use std::borrow::Cow;
 
 /// A type that an argument can have.
 pub trait FromArg: Sized {
@@ -127,6 +128,7 @@ fn integer(raw: &str) -> Option<i128> {
         Some(rest) => (true, rest),
         None => (false, raw.strip_prefix('+').unwrap_or(raw)),
     };
+    let digits = &*ungrouped(digits)?;
     let value = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
         Some(hex) => i128::from_str_radix(hex, 16).ok()?,
         None if digits.len() > 1 && digits.starts_with('0') => {
@@ -136,6 +138,22 @@ fn integer(raw: &str) -> Option<i128> {
         None => return None,
     };
     Some(if negative { -value } else { value })
+}
+
+/// A number without the underscores that group its digits (`1_000`); `None` if one does not stand between two digits.
+pub(crate) fn ungrouped(number: &str) -> Option<Cow<'_, str>> {
+    if !number.contains('_') {
+        return Some(Cow::Borrowed(number));
+    }
+    let is_group = |group: &str| {
+        let ends = [group.chars().next(), group.chars().last()];
+        ends.into_iter()
+            .all(|end| end.is_some_and(|c| c.is_ascii_hexdigit()))
+    };
+    let mut groups = number.split('_');
+    groups
+        .all(is_group)
+        .then(|| Cow::Owned(number.replace('_', "")))
 }
 
 macro_rules! integers {
@@ -373,9 +391,26 @@ impl FromArg for Cores {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn parse<T: FromArg>(raw: &str) -> Result<T, String> {
         T::from_arg(raw, &Names::default())
+    }
+
+    #[test]
+    fn underscores_group_digits() {
+        assert_eq!(parse::<u32>("1_000_000"), Ok(1_000_000));
+        assert_eq!(parse::<u32>("0x1_0"), Ok(16));
+        assert_eq!(
+            parse::<Duration>("+1_0.5 ms"),
+            Ok(Duration::from_micros(10_500))
+        );
+        for wrong in ["_10", "10_", "1__0", "_", "x_1"] {
+            assert!(
+                parse::<u32>(wrong).is_err() && parse::<Duration>(wrong).is_err(),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]

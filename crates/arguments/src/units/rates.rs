@@ -6,8 +6,9 @@ use std::time::Duration;
 
 /// Splits a number from the unit behind it.
 fn number_and_unit(raw: &str) -> Option<(f64, &str)> {
+    let raw = raw.strip_prefix('+').unwrap_or(raw);
     let digits = |text: &str| {
-        text.find(|c: char| !c.is_ascii_digit() && c != '.')
+        text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_'))
             .unwrap_or(text.len())
     };
     let mut end = digits(raw);
@@ -18,7 +19,8 @@ fn number_and_unit(raw: &str) -> Option<(f64, &str)> {
             length => end += 1 + sign + length,
         }
     }
-    let value = raw[..end].parse::<f64>().ok().filter(|v| v.is_finite())?;
+    let number = super::ungrouped(&raw[..end])?;
+    let value = number.parse::<f64>().ok().filter(|v| v.is_finite())?;
     Some((value, raw[end..].trim()))
 }
 
