@@ -770,6 +770,9 @@ def arguments(r, spec, inputs, outputs):
     if any(a.startswith("VLAN_ID ") for a in out):
         out = [a for a in out if a.startswith(("VLAN_ID ", "ETHERTYPE ", "SRC ", "DST ", "NATIVE_VLAN "))] if spec.name != "EtherVLANEncap" else [
             a for a in out if not a.startswith("VLAN_ID ")]
+    if spec.name in ("VLANEncap", "EtherVLANEncap") and not any(a.startswith(("VLAN_ID ", "VLAN_TCI ")) for a in out):
+        out = [a for a in out if re.match("[A-Z_]+ ", a) or spec.name != "VLANEncap"]
+        out.append("VLAN_ID 5")
     if spec.name in PLACE_ONLY:
         out = [re.sub(r"^(IPADDR|INPUT|OUTPUT) ", "", a) for a in out]
     if r.random() < 0.01:

@@ -18,9 +18,19 @@ CASES = int(os.environ.get("CLICK_CASES", "20"))
 SEED = int(os.environ.get("CLICK_SEED", "1"))
 
 AGREE = """
-AggregateFirst AggregatePaint CheckLength DRRSched DropBroadcasts FixIPSrc FrontDropQueue FullNoteQueue
-Idle NotifierQueue Null PrioSched PullNull PushNull RoundRobinSched RoundRobinSwitch
-SimplePrioSched Tee ThreadSafeQueue
+AddressInfo AdjustTimestamp AggregateFirst AggregateIPAddrPair AggregateLast AggregateLength AggregatePaint
+Align AverageCounter BandwidthMeter BandwidthRatedSplitter BandwidthRatedUnqueue Burster CheckICMPHeader
+CheckIPHeader CheckLength CheckPaint CheckTCPHeader CheckUDPHeader Classifier DRRSched DecIP6HLIM DecIPTTL
+DelayShaper DelayUnqueue DirectIPLookup Discard DropBroadcasts EnsureEther EtherEncap EtherMirror EtherRewrite
+FixIPSrc FrontDropQueue FullNoteQueue GetEtherAddress GetIP6Address GetIPAddress Hub ICMPIPEncap ICMPPingEncap
+ICMPPingRewriter IP6Fragmenter IPMirror IPReassembler IPRewriter IPRewriterPatterns Idle LinearIPLookup
+LinkUnqueue MSQueue MarkIP6Header MarkIPCE MarkIPHeader MarkMACHeader MixedQueue NotifierQueue Null Pad Paint
+PaintSwitch PaintTee PortInfo Print PrioSched PullNull PullSwitch PushNull Queue QuickNoteQueue RED
+RangeIPLookup RatedSplitter Resize RoundRobinSched RoundRobinSwitch SetEtherAddress SetIP6Address SetIPAddress
+SetIPChecksum SetIPDSCP SetIPECN SetTimestampDelta SimplePrioSched SimplePullSwitch SimpleQueue StaticIPLookup
+StaticPullSwitch StaticThreadSched StoreEtherAddress StrideSched Strip StripIPHeader StripToNetworkHeader
+Switch TCPRewriter Tee ThreadSafeQueue TimeRange TimedSource TimestampAccum Truncate Unqueue Unstrip
+UnstripIPHeader
 """.split()
 
 
