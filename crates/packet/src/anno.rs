@@ -47,6 +47,19 @@ pub enum PacketType {
     Outgoing = 4,
 }
 
+impl PacketType {
+    /// The type of a frame of which a port says nothing else: by its destination.
+    #[inline]
+    pub fn of_frame(frame: &[u8]) -> PacketType {
+        match frame {
+            [first, ..] if first & 1 == 0 => PacketType::Host,
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => PacketType::Broadcast,
+            [_, ..] => PacketType::Multicast,
+            [] => PacketType::Host,
+        }
+    }
+}
+
 const COLD: u16 = 1;
 const FIX_IP_SRC: u16 = 2;
 const VIA6: u16 = 4;

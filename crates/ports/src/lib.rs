@@ -71,7 +71,6 @@ pub use names::{Means, identity, means};
 pub use netns::{Named, Namespace};
 pub use tap::Tap;
 
-use engine::packet::anno::PacketType;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a frame's checksum.
@@ -106,17 +105,6 @@ fn longest_mtu() -> usize {
 
 /// Buffers of the heap that may exist, as without [`carry_frames`].
 const BUFFERS: usize = 256 * 1024;
-
-/// Click's packet type of a frame that a port received without being told: by its destination.
-#[inline]
-fn link_type(frame: &[u8]) -> PacketType {
-    match frame {
-        [first, ..] if first & 1 == 0 => PacketType::Host,
-        [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => PacketType::Broadcast,
-        [_, ..] => PacketType::Multicast,
-        [] => PacketType::Host,
-    }
-}
 
 #[cfg(test)]
 mod tests;

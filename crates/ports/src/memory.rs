@@ -284,7 +284,7 @@ impl Frame {
 
 fn note(packet: &mut Packet) {
     packet.set_mac_here();
-    packet.anno_mut().packet_type = crate::link_type(packet.data());
+    packet.anno_mut().packet_type = PacketType::of_frame(packet.data());
 }
 
 impl RxQueue for Rx {

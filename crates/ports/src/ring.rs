@@ -3,6 +3,7 @@
 
 use crate::directory::Parts;
 use crate::sys;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use engine::ring::{Head, Tail, ring};
@@ -29,7 +30,7 @@ impl RxQueue for Rx {
             self.head.pop_each(max, |packet| into.push(packet));
         }
         for packet in into.iter_mut().skip(before) {
-            packet.arrived(crate::link_type);
+            packet.arrived(PacketType::of_frame);
             packet.set_hash(0); // a device's would be of what came into the sender
         }
         into.len() - before

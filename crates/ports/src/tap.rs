@@ -11,6 +11,7 @@ use crate::counts::Count;
 use crate::directory::Parts;
 use crate::sys;
 use engine::clock::{Clock, Time};
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
 use std::io;
@@ -211,7 +212,7 @@ impl RxQueue for Rx {
                 Layer::Ip => packet.set_network_offset(0),
                 Layer::Ether => {
                     packet.set_mac_here();
-                    packet.anno_mut().packet_type = crate::link_type(packet.data());
+                    packet.anno_mut().packet_type = PacketType::of_frame(packet.data());
                 }
             }
             into.push(packet);

@@ -50,6 +50,31 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ether<B> {
     }
 }
 
+/// A header as two numbers, of bytes 0 to 7 and of bytes 6 to 13, least byte first. Two loads read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words(pub u64, pub u64);
+
+impl Words {
+    /// Reads the header at the start of `frame`.
+    #[inline(always)]
+    pub fn of<const N: usize>(frame: &[u8; N]) -> Words {
+        const { assert!(N >= LEN) };
+        let (first, second) = (frame.first_chunk(), frame[6..].first_chunk());
+        Words(
+            first.map_or(0, |bytes| u64::from_le_bytes(*bytes)),
+            second.map_or(0, |bytes| u64::from_le_bytes(*bytes)),
+        )
+    }
+
+    /// The header's bytes.
+    pub fn bytes(self) -> [u8; LEN] {
+        let mut bytes = [0; LEN];
+        bytes[..8].copy_from_slice(&self.0.to_le_bytes());
+        bytes[6..].copy_from_slice(&self.1.to_le_bytes());
+        bytes
+    }
+}
+
 /// The 14 bytes of a header.
 #[inline]
 pub const fn header(dst: EtherAddr, src: EtherAddr, ethertype: u16) -> [u8; LEN] {

@@ -243,7 +243,7 @@ impl Flow<Ipv4Addr> {
     #[inline]
     pub fn hash(&self, seed: u32) -> u32 {
         let addrs = u64::from(self.src.to_bits()) << 32 | u64::from(self.dst.to_bits());
-        finish(absorb(absorb(start(seed), addrs), self.tail()))
+        Start::new(seed).hash(addrs, self.tail())
     }
 }
 
@@ -257,6 +257,25 @@ impl Flow<Ipv6Addr> {
             state = absorb(state, addr as u64);
         }
         finish(absorb(state, self.tail()))
+    }
+}
+
+/// Start of the hash of IPv4 flows with one seed, for callers that read header fields by themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Start(u64);
+
+impl Start {
+    /// The start for a seed.
+    #[inline]
+    pub fn new(seed: u32) -> Start {
+        Start(start(seed))
+    }
+
+    /// See [`FlowKey::hash`]. `addrs` has the source in its upper half, `tail` the source port from bit 32 on, the
+    /// destination port from bit 16 on, and the protocol.
+    #[inline(always)]
+    pub fn hash(self, addrs: u64, tail: u64) -> u32 {
+        finish(absorb(absorb(self.0, addrs), tail))
     }
 }
 

@@ -18,7 +18,7 @@ mod table;
 pub use agreement::{Agreement, Heard, Relation};
 pub use health::{Cause, Change, Settings as HealthSettings, Watch};
 pub use plan::{Demand, Layout, plan};
-pub use pool::{Class, Ended, Intent, Member, Pool, Settings, State};
+pub use pool::{Class, Ended, Intent, Member, Pool, Settings, State, TURNS};
 pub use rendezvous::{BUCKETS, Candidate, NOBODY, WEIGHT_MAX, key, owners, retarget};
 pub use table::Table;
 

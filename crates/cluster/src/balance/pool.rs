@@ -135,7 +135,7 @@ const LEVEL: u64 = 1_000_000_000;
 /// Longer than any silence.
 const NEVER: u64 = u64::MAX;
 /// Packets after which back ends in turn begin anew.
-const TURNS: usize = 4096;
+pub const TURNS: usize = 4096;
 
 fn none_in_turn() -> Box<[AtomicU16; TURNS]> {
     Box::new(std::array::from_fn(|_| AtomicU16::new(NOBODY)))
@@ -230,10 +230,27 @@ impl Pool {
         }
     }
 
+    /// Back ends of a class (0: of packets without one) in turn. Each may be [`NOBODY`].
+    #[inline]
+    pub fn turns(&self, class: u8) -> &[AtomicU16; TURNS] {
+        &self.turns[usize::from(class)]
+    }
+
     /// The back end whose turn it is at the `count`-th packet of a class, or [`NOBODY`].
     #[inline]
     pub fn turn(&self, class: u8, count: u32) -> u16 {
-        self.turns[usize::from(class)][count as usize % TURNS].load(Relaxed)
+        self.turns(class)[count as usize % TURNS].load(Relaxed)
+    }
+
+    /// Table of a class (0: of packets without one).
+    #[inline]
+    pub fn table(&self, class: u8) -> &Table {
+        &self.tables[usize::from(class)]
+    }
+
+    /// True if all packets are of class 0.
+    pub fn has_one_class(&self) -> bool {
+        self.classes.is_empty()
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {

@@ -11,7 +11,7 @@ const TICK_BITS: u32 = 16;
 /// Owners of all buckets. Workers read it without a lock.
 pub struct Table {
     /// By bucket, the owner (high half) and the wanted owner (low half). A bucket whose halves differ moves.
-    entries: Box<[AtomicU32]>,
+    entries: Box<[AtomicU32; BUCKETS]>,
     /// Tick of the last packet, of buckets that move.
     seen: Box<[AtomicU32]>,
     /// A bit for each bucket that another balancer forbids to move, though it be idle here.
@@ -43,9 +43,9 @@ impl Table {
     /// A table in which nothing moves.
     pub fn new(owners: &[u16]) -> Table {
         let owner = |at: usize| owners.get(at).copied().unwrap_or(NOBODY);
-        let entries = (0..BUCKETS).map(|at| AtomicU32::new(entry(owner(at), owner(at))));
+        let entry = |at| AtomicU32::new(entry(owner(at), owner(at)));
         Table {
-            entries: entries.collect(),
+            entries: Box::new(std::array::from_fn(entry)),
             seen: (0..BUCKETS).map(|_| AtomicU32::new(UNSEEN)).collect(),
             held: (0..BUCKETS / 64).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -61,6 +61,13 @@ impl Table {
             return owner;
         }
         self.moving(usize::from(bucket), seen, now, idle)
+    }
+
+    /// The owner of a bucket that does not move.
+    #[inline(always)]
+    pub fn settled(&self, bucket: u16) -> Option<u16> {
+        let (owner, target) = halves(self.entries[usize::from(bucket)].load(Relaxed));
+        (owner == target).then_some(owner)
     }
 
     #[cold]
@@ -105,7 +112,7 @@ impl Table {
     /// Moves the buckets whose owner fits at once. Returns how many.
     pub fn force(&self, fits: impl Fn(u16) -> bool) -> usize {
         let mut moved = 0;
-        for slot in &self.entries {
+        for slot in self.entries.iter() {
             let change = |known| {
                 let (owner, target) = halves(known);
                 (owner != target && fits(owner)).then(|| entry(target, target))

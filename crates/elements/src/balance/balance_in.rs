@@ -35,12 +35,15 @@
 //! - `OUTSIDE`: true if hosts outside are on this port, for `KEY outside`. Default false.
 
 use super::balance_out::Out;
-use super::lanes::Lanes;
+use super::heads::Heads;
 use super::shared::{INSIDE, SPEAKER, Shared};
 use super::stations::{Learnt, tick};
-use super::{Head, Peer, is_discovery};
+use super::{Head, Peer, arrived, is_discovery};
 use crate::prelude::*;
-use cluster::balance::NOBODY;
+use crate::switch::sides::{Sides, Step};
+use cluster::balance::{NOBODY, TURNS, Table};
+use engine::element::Annotates;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use wire::{EtherAddr, ether};
 
 const OTHER: u8 = 0;
@@ -52,9 +55,6 @@ const MALFORMED: u8 = 5;
 const SPOOFED: u8 = 6;
 const NOT_IP: u8 = 7;
 
-/// Stations that a worker has told of lately. They are told of again in each tick.
-const TOLD: usize = 1 << TOLD_BITS;
-const TOLD_BITS: u32 = 8;
 /// The router's own address where all frames are taken: no station has it.
 const ANY: u64 = u64::MAX;
 
@@ -69,7 +69,24 @@ pub(super) struct Config {
 
 pub(super) struct BalanceIn {
     shared: Arc<Shared>,
-    /// The router's address on this port, or [`ANY`].
+    look: Look,
+    sides: Sides,
+    choice: Choice,
+    /// True if packets must get annotations when they leave, by output.
+    annotates: Box<[bool]>,
+}
+
+/// How most packets find their back end.
+enum Choice {
+    InTurn,
+    ByFlow,
+    /// By class or load, too.
+    ByAll,
+}
+
+/// State of a worker at one port.
+struct Look {
+    /// The router's own address on this port, or [`ANY`].
     own: u64,
     out: Option<Arc<Out>>,
     front: u8,
@@ -82,9 +99,12 @@ pub(super) struct BalanceIn {
     has_rest: bool,
     /// Packets that were sent in turn.
     count: u32,
-    /// Where there are several back ports, packets by output.
-    lanes: Lanes,
-    told: Box<[u64; TOLD]>,
+    /// Back port of the next of them.
+    back: u8,
+    /// Headers of IPv4 frames for the router, from stations that OUT knows.
+    heads: Heads,
+    /// Headers of all frames from stations that OUT knows.
+    told: Heads,
     not_learnt: u64,
 }
 
@@ -103,6 +123,7 @@ impl Element for BalanceIn {
         "spoofed",
         "not_ip",
     ];
+    const EXTENSIONS: Extensions = &[&Annotates];
 
     type Config = Config;
 
@@ -145,115 +166,263 @@ impl Element for BalanceIn {
     fn new(config: &Arc<Config>, init: &Init) -> BalanceIn {
         let shared = config.pool.shared(init);
         BalanceIn {
-            class_of: config.class.map_or(shared.class_of, |class| [class; 64]),
+            choice: match shared.in_turn {
+                _ if shared.by_load || !shared.pool.has_one_class() => Choice::ByAll,
+                true => Choice::InTurn,
+                false => Choice::ByFlow,
+            },
+            sides: Sides::new(init.outputs),
+            annotates: (0..init.outputs).map(|out| init.annotates(out)).collect(),
+            look: Look {
+                class_of: config.class.map_or(shared.class_of, |class| [class; 64]),
+                own: config.ether.map_or(ANY, EtherAddr::to_u64),
+                out: config.out.find(init),
+                front: config.front,
+                outside: config.outside,
+                backs: (init.outputs as u16 - 1).max(1),
+                has_rest: init.outputs > 1,
+                count: init.worker as u32,
+                back: 0,
+                heads: Heads::new(config.ether),
+                told: Heads::new(None),
+                not_learnt: 0,
+            },
             shared,
-            own: config.ether.map_or(ANY, EtherAddr::to_u64),
-            out: config.out.find(init),
-            front: config.front,
-            outside: config.outside,
-            backs: (init.outputs as u16 - 1).max(1),
-            has_rest: init.outputs > 1,
-            count: init.worker as u32,
-            lanes: Lanes::new(init.outputs),
-            told: Box::new([0; TOLD]),
-            not_learnt: 0,
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        if self.backs == 1 {
-            return cx.sort(batch, |packet, cx| self.step(packet, cx));
-        }
-        for mut packet in batch.drain() {
-            let verdict = self.step(&mut packet, cx);
-            if let Some(reason) = verdict.reason() {
-                cx.drop(packet, reason);
-            } else if let Some(packet) = self.lanes.push(verdict.port(), packet) {
-                cx.emit(verdict.port(), packet);
-            }
-        }
-        self.lanes.send(batch, cx);
-    }
-
-    #[inline]
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let now = cx.now().0;
-        let Some(head) = packet.data().first_chunk() else {
-            return Verdict::drop(MALFORMED);
-        };
-        let head = Head::new(head);
-        if self.out.is_some() && !self.has_told(head.from, now) {
-            return Verdict::drop(SPOOFED);
-        }
-        let is_for_router = head.to == self.own || self.own == ANY;
-        let chosen = match is_for_router && head.kind == ether::IPV4 {
-            true => self.four(&packet.data()[ether::LEN..], now),
-            false => self.other(&head, &packet.data()[ether::LEN..], now),
-        };
-        let (backend, hash) = match chosen {
-            Ok(chosen) => chosen,
-            Err(verdict) => return verdict,
-        };
-        let number = backend;
-        let Some(backend) = self.shared.backends.get(usize::from(number)) else {
-            return Verdict::drop(match head.is_for_group() {
-                true => OWN,
-                false => NO_BACKEND,
-            });
-        };
-        let ether = backend.ether;
-        if self.shared.by_load {
-            self.shared.pool.carry(number, packet.len() as u64);
-        }
-        if let Some(destination) = packet.data_mut().first_chunk_mut::<6>() {
-            *destination = ether.0;
-        }
-        match self.backs {
-            1 => Verdict::ON,
-            backs => Verdict::out((hash % backs) as u8),
+        let (look, shared) = (&mut self.look, &*self.shared);
+        look.heads.follow(now);
+        look.told.follow(now);
+        let annotates = &self.annotates;
+        let leave = |output, batch: &mut Batch, cx: &Cx| arrived(annotates, output, batch, cx);
+        let (each, sides) = (Batch::iter_of_same_length, &mut self.sides);
+        match self.choice {
+            Choice::InTurn if look.backs == 1 => {
+                let step = InTurn::<false>::new(look, shared, now);
+                sides.part(batch, each, cx, step, leave);
+            }
+            Choice::InTurn => {
+                let step = InTurn::<true>::new(look, shared, now);
+                sides.part(batch, each, cx, step, leave);
+            }
+            Choice::ByFlow => {
+                let table = shared.pool.table(0);
+                let step = ByFlow {
+                    look,
+                    shared,
+                    table,
+                    now,
+                };
+                sides.part(batch, each, cx, step, leave);
+            }
+            Choice::ByAll => {
+                let step = |packet: &mut Packet, _: &Cx| look.pass(packet, shared, now);
+                sides.part(batch, each, cx, step, leave);
+            }
         }
     }
 
     fn take(&mut self, old: BalanceIn) {
-        (self.count, self.not_learnt) = (old.count, old.not_learnt);
+        (self.look.count, self.look.not_learnt) = (old.look.count, old.look.not_learnt);
     }
 
     const HANDLERS: &'static [Handler<BalanceIn>] = &[Handler::sum(
         "not_learnt",
         "times that a station found no room in the table of OUT",
-        |e| e.not_learnt,
+        |e| e.look.not_learnt,
     )];
 }
 
-/// A station's place in the list of those told of.
-#[inline]
-fn place(station: u64) -> usize {
-    (station.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - TOLD_BITS)) as usize
+/// Bytes of a frame that are looked at first: an IPv4 header with ports.
+const HEAD: usize = ether::LEN + 24;
+
+/// Sends packets to back ends in turn; `MANY`: over several back ports.
+struct InTurn<'a, const MANY: bool> {
+    look: &'a mut Look,
+    shared: &'a Shared,
+    turns: &'a [AtomicU16; TURNS],
+    now: u64,
 }
 
-impl BalanceIn {
-    /// The back end for an IPv4 packet, and a number by which its back port is chosen.
+impl<'a, const MANY: bool> InTurn<'a, MANY> {
     #[inline]
-    fn four(&mut self, packet: &[u8], now: u64) -> Result<(u16, u16), Verdict> {
+    fn new(look: &'a mut Look, shared: &'a Shared, now: u64) -> Self {
+        InTurn {
+            look,
+            shared,
+            turns: shared.pool.turns(0),
+            now,
+        }
+    }
+}
+
+impl<const MANY: bool> Step for InTurn<'_, MANY> {
+    #[inline(always)]
+    fn fast(&mut self, packet: &mut Packet, _: &Cx) -> Option<Verdict> {
+        let head = packet.data_mut().first_chunk_mut::<HEAD>()?;
+        if !self.look.heads.has(head) || self.shared.owners4.is_near(block(head)) {
+            return None;
+        }
+        let count = self.look.count;
+        let backend = self.turns[count as usize % TURNS].load(Relaxed);
+        let ether = self.shared.ethers.get(usize::from(backend))?;
+        self.look.count = count.wrapping_add(1);
+        head[..6].copy_from_slice(&ether.0);
+        Some(match MANY {
+            true => Verdict::out(self.look.next_back()),
+            false => Verdict::ON,
+        })
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &Cx) -> Verdict {
+        self.look.pass(packet, self.shared, self.now)
+    }
+}
+
+/// Sends packets to the back ends of their flows.
+struct ByFlow<'a> {
+    look: &'a mut Look,
+    shared: &'a Shared,
+    table: &'a Table,
+    now: u64,
+}
+
+impl Step for ByFlow<'_> {
+    #[inline(always)]
+    fn fast(&mut self, packet: &mut Packet, _: &Cx) -> Option<Verdict> {
+        let head = packet.data_mut().first_chunk_mut::<HEAD>()?;
+        if !self.look.heads.has(head) || self.shared.owners4.is_near(block(head)) {
+            return None;
+        }
+        let ip = head.last_chunk()?;
+        let bucket = self.shared.sorter.plain4(ip, self.look.outside)?;
+        let backend = self.table.settled(bucket)?;
+        let ether = self.shared.ethers.get(usize::from(backend))?;
+        head[..6].copy_from_slice(&ether.0);
+        Some(Verdict::out(self.look.back_of(bucket)))
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &Cx) -> Verdict {
+        self.look.pass(packet, self.shared, self.now)
+    }
+}
+
+/// The first 16 bits of a packet's destination.
+#[inline(always)]
+fn block(head: &[u8; HEAD]) -> u16 {
+    const AT: usize = ether::LEN + 16;
+    u16::from_be_bytes([head[AT], head[AT + 1]])
+}
+
+impl Look {
+    /// Looks at all that may matter of a frame. Its destination becomes that of its back end.
+    #[inline(never)] // so that the loops over a batch have their registers
+    fn pass(&mut self, packet: &mut Packet, shared: &Shared, now: u64) -> Verdict {
+        let Some(bytes) = packet.data().first_chunk() else {
+            return Verdict::drop(MALFORMED);
+        };
+        let head = Head::new(bytes);
+        let is_for_router = head.to == self.own || self.own == ANY;
+        if !self.told.has(bytes) {
+            match self.tell(EtherAddr::from_u64(head.from), shared, now) {
+                None => return Verdict::drop(SPOOFED),
+                Some(true) => {
+                    self.told.note(bytes);
+                    if is_for_router && head.kind == ether::IPV4 {
+                        self.heads.note(bytes);
+                    }
+                }
+                Some(false) => {}
+            }
+        }
+        let payload = &packet.data()[ether::LEN..];
+        let chosen = match is_for_router && head.kind == ether::IPV4 {
+            true => self.four(payload, shared, now),
+            false => self.other(&head, payload, shared, now),
+        };
+        let (number, back) = match chosen {
+            Ok(chosen) => chosen,
+            Err(verdict) => return verdict,
+        };
+        let Some(ether) = shared.ethers.get(usize::from(number)) else {
+            return Verdict::drop(match head.is_for_group() {
+                true => OWN,
+                false => NO_BACKEND,
+            });
+        };
+        if shared.by_load {
+            shared.pool.carry(number, packet.len() as u64);
+        }
+        if let Some(destination) = packet.data_mut().first_chunk_mut() {
+            *destination = ether.0;
+        }
+        Verdict::out(back)
+    }
+
+    /// Tells OUT where a station is. True if OUT knows it now, `None` if the station pretends to be another.
+    fn tell(&mut self, station: EtherAddr, shared: &Shared, now: u64) -> Option<bool> {
+        let Some(out) = &self.out else {
+            return Some(true);
+        };
+        if !station.is_unicast() || shared.at(station).is_some() || out.is_own(station) {
+            return None;
+        }
+        match out.stations.learn(station, self.front, tick(now)) {
+            Learnt::Full => {
+                self.not_learnt += 1;
+                Some(false)
+            }
+            _ => Some(true),
+        }
+    }
+
+    /// The next of the back ports in turn.
+    #[inline(always)]
+    fn next_back(&mut self) -> u8 {
+        let back = self.back;
+        self.back = match u16::from(back) + 1 == self.backs {
+            true => 0,
+            false => back + 1,
+        };
+        back
+    }
+
+    /// The back port of a bucket.
+    #[inline(always)]
+    fn back_of(&self, bucket: u16) -> u8 {
+        ((u32::from(bucket) * u32::from(self.backs)) >> u16::BITS) as u8
+    }
+
+    /// The back end and the back port for an IPv4 packet.
+    #[inline]
+    fn four(&mut self, packet: &[u8], shared: &Shared, now: u64) -> Result<(u16, u8), Verdict> {
         let Some(ip) = packet.first_chunk::<20>() else {
             return Err(Verdict::drop(MALFORMED));
         };
         let class = self.class_of[usize::from(ip[1] >> 2)];
         let to = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
-        if let Some(owner) = self.shared.owners4.owner(to) {
-            return Ok((self.owned(owner)?, 0));
+        if let Some(owner) = shared.owners4.owner(to) {
+            return Ok((owned(owner, shared)?, 0));
         }
-        if self.shared.in_turn {
-            return Ok(self.in_turn(class));
+        if shared.in_turn {
+            return Ok(self.in_turn(class, shared));
         }
-        let bucket = self.shared.sorter.bucket4(packet, self.outside, now);
+        let bucket = shared.sorter.bucket4(packet, self.outside, now);
         let bucket = bucket.ok_or(Verdict::drop(MALFORMED))?;
-        Ok((self.shared.pool.owner(class, bucket, now), bucket))
+        Ok((shared.pool.owner(class, bucket, now), self.back_of(bucket)))
     }
 
     /// As [`four`](Self::four), for all other frames.
-    #[inline(never)] // so that the loop over IPv4 packets has its registers
-    fn other(&mut self, head: &Head, packet: &[u8], now: u64) -> Result<(u16, u16), Verdict> {
+    fn other(
+        &mut self,
+        head: &Head,
+        packet: &[u8],
+        shared: &Shared,
+        now: u64,
+    ) -> Result<(u16, u8), Verdict> {
         let is_for_router = head.to == self.own || self.own == ANY;
         if !is_for_router && !head.is_for_group() {
             return Err(Verdict::drop(OTHER));
@@ -262,36 +431,22 @@ impl BalanceIn {
             ether::IPV6 if self.has_rest && is_discovery(packet) => {
                 Err(Verdict::out(self.backs as u8))
             }
-            ether::IPV4 | ether::IPV6 if !is_for_router => Ok((self.shared.pool.speaker(), 0)),
-            ether::IPV6 => self.six(packet, now),
+            ether::IPV4 | ether::IPV6 if !is_for_router => Ok((shared.pool.speaker(), 0)),
+            ether::IPV6 => self.six(packet, shared, now),
             _ if self.has_rest => Err(Verdict::out(self.backs as u8)),
             _ => Err(Verdict::drop(NOT_IP)),
         }
     }
 
-    /// The back end whose turn it is, and a number by which its back port is chosen.
+    /// The back end and the back port whose turn it is.
     #[inline]
-    fn in_turn(&mut self, class: u8) -> (u16, u16) {
+    fn in_turn(&mut self, class: u8, shared: &Shared) -> (u16, u8) {
         let count = self.count;
         self.count = count.wrapping_add(1);
-        (self.shared.pool.turn(class, count), count as u16)
+        (shared.pool.turn(class, count), self.next_back())
     }
 
-    /// The back end for an address that is not anybody's.
-    #[cold]
-    fn owned(&self, owner: u16) -> Result<u16, Verdict> {
-        match owner {
-            SPEAKER => match self.shared.pool.speaker() {
-                NOBODY => Err(Verdict::drop(OWN)),
-                speaker => Ok(speaker),
-            },
-            INSIDE => Err(Verdict::drop(INSIDE_DROP)),
-            owner if self.shared.pool.up(owner) => Ok(owner),
-            _ => Err(Verdict::drop(OWNER_DOWN)),
-        }
-    }
-
-    fn six(&mut self, packet: &[u8], now: u64) -> Result<(u16, u16), Verdict> {
+    fn six(&mut self, packet: &[u8], shared: &Shared, now: u64) -> Result<(u16, u8), Verdict> {
         let Some(ip) = packet.first_chunk::<40>() else {
             return Err(Verdict::drop(MALFORMED));
         };
@@ -299,42 +454,29 @@ impl BalanceIn {
         let class = self.class_of[usize::from(dscp)];
         let mut to = [0; 16];
         to.copy_from_slice(&ip[24..40]);
-        if let Some(owner) = self.shared.owners6.owner(u128::from_be_bytes(to)) {
-            return Ok((self.owned(owner)?, 0));
+        if let Some(owner) = shared.owners6.owner(u128::from_be_bytes(to)) {
+            return Ok((owned(owner, shared)?, 0));
         }
-        if self.shared.in_turn {
-            return Ok(self.in_turn(class));
+        if shared.in_turn {
+            return Ok(self.in_turn(class, shared));
         }
-        let bucket = self.shared.sorter.bucket6(packet, self.outside, now);
+        let bucket = shared.sorter.bucket6(packet, self.outside, now);
         let bucket = bucket.ok_or(Verdict::drop(MALFORMED))?;
-        Ok((self.shared.pool.owner(class, bucket, now), bucket))
+        Ok((shared.pool.owner(class, bucket, now), self.back_of(bucket)))
     }
+}
 
-    /// Tells the way back where a station is. False if the station pretends to be another.
-    #[inline]
-    fn has_told(&mut self, station: u64, now: u64) -> bool {
-        let tick = tick(now);
-        // Odd, so that it is none that the list begins with.
-        let entry = station << 16 | u64::from(tick as u16 | 1);
-        match self.told[place(station)] == entry {
-            true => true,
-            false => self.tell(EtherAddr::from_u64(station), tick, entry),
-        }
-    }
-
-    #[cold]
-    fn tell(&mut self, station: EtherAddr, tick: u32, entry: u64) -> bool {
-        let Some(out) = &self.out else {
-            return true;
-        };
-        if !station.is_unicast() || self.shared.at(station).is_some() || out.is_own(station) {
-            return false;
-        }
-        match out.stations.learn(station, self.front, tick) {
-            Learnt::Full => self.not_learnt += 1,
-            _ => self.told[place(station.to_u64())] = entry,
-        }
-        true
+/// The back end for an address that is not anybody's.
+#[cold]
+fn owned(owner: u16, shared: &Shared) -> Result<u16, Verdict> {
+    match owner {
+        SPEAKER => match shared.pool.speaker() {
+            NOBODY => Err(Verdict::drop(OWN)),
+            speaker => Ok(speaker),
+        },
+        INSIDE => Err(Verdict::drop(INSIDE_DROP)),
+        owner if shared.pool.up(owner) => Ok(owner),
+        _ => Err(Verdict::drop(OWNER_DOWN)),
     }
 }
 

@@ -31,20 +31,22 @@
 //! - `TIMEOUT`: default 300 s.
 //! - `CAPACITY`: default 4096.
 
-use super::lanes::Lanes;
 use super::shared::Shared;
 use super::stations::{Stations, tick};
-use super::{FRONTS_MAX, Head, Peer, is_discovery};
+use super::ways::Ways;
+use super::{FRONTS_MAX, Head, Peer, arrived, is_discovery};
 use crate::prelude::*;
 use crate::switch::hub::no_buffer;
+use crate::switch::sides::{Sides, Step};
 use arguments::units::FromArg;
+use engine::element::Annotates;
 use std::fmt::Write;
 use std::time::Duration;
 use wire::{EtherAddr, ether};
 
-const SHORT: usize = 0;
-const NO_FRONT: usize = 1;
-const NOT_SPEAKER: usize = 2;
+const SHORT: u8 = 0;
+const NO_FRONT: u8 = 1;
+const NOT_SPEAKER: u8 = 2;
 
 /// State of the way back that BalanceIn adds to.
 pub(crate) struct Out {
@@ -62,14 +64,23 @@ impl Out {
 }
 
 pub(super) struct BalanceOut {
+    back: Back,
+    sides: Sides,
+    /// True if packets must get annotations when they leave, by output.
+    annotates: Box<[bool]>,
+}
+
+/// The way back, as one worker sees it.
+struct Back {
     out: Arc<Out>,
     shared: Option<Arc<Shared>>,
     /// Front ports that are connected.
     fronts: usize,
     /// True if there is an output for what is the balancer's own.
     has_rest: bool,
-    /// Packets by output.
-    lanes: Lanes,
+    ways: Ways,
+    /// Copies of the batch's packets, by front port.
+    twins: Vec<(usize, Packet)>,
     copies: u64,
     no_buffer: u64,
 }
@@ -97,7 +108,7 @@ impl Element for BalanceOut {
     const PORTS: Ports = Ports::coded(&["in"], &["front+"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["short", "no_front", "not_speaker"];
-    const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&Annotates];
 
     type Config = Out;
 
@@ -140,22 +151,31 @@ impl Element for BalanceOut {
 
     fn new(config: &Arc<Out>, init: &Init) -> BalanceOut {
         BalanceOut {
-            fronts: config.fronts.len().min(init.outputs),
-            has_rest: init.outputs > config.fronts.len(),
-            lanes: Lanes::new(init.outputs),
-            shared: config.pool.find(init),
-            out: Arc::clone(config),
-            copies: 0,
-            no_buffer: 0,
+            sides: Sides::new(init.outputs),
+            annotates: (0..init.outputs).map(|out| init.annotates(out)).collect(),
+            back: Back {
+                fronts: config.fronts.len().min(init.outputs),
+                has_rest: init.outputs > config.fronts.len(),
+                shared: config.pool.find(init),
+                out: Arc::clone(config),
+                ways: Ways::new(),
+                twins: Vec::new(),
+                copies: 0,
+                no_buffer: 0,
+            },
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         let now = tick(cx.now().0);
-        for packet in batch.drain() {
-            self.forward(packet, now, cx);
+        let (back, annotates) = (&mut self.back, &self.annotates);
+        back.ways.follow(now, back.out.stations.version());
+        let leave = |output, batch: &mut Batch, cx: &Cx| arrived(annotates, output, batch, cx);
+        let each = Batch::iter_of_same_length;
+        self.sides.part(batch, each, cx, Send { back, now }, leave);
+        for (front, twin) in self.back.twins.drain(..) {
+            cx.emit(front, twin);
         }
-        self.lanes.send(batch, cx);
     }
 
     fn inherit(config: &mut Out, old: &Out) {
@@ -166,7 +186,7 @@ impl Element for BalanceOut {
     }
 
     fn take(&mut self, old: BalanceOut) {
-        (self.copies, self.no_buffer) = (old.copies, old.no_buffer);
+        (self.back.copies, self.back.no_buffer) = (old.back.copies, old.back.no_buffer);
     }
 
     const HANDLERS: &'static [Handler<BalanceOut>] = &[
@@ -178,9 +198,9 @@ impl Element for BalanceOut {
         Handler::sum(
             "copies",
             "copies made of frames for groups and unknown stations",
-            |e| e.copies,
+            |e| e.back.copies,
         ),
-        no_buffer(|e| e.no_buffer),
+        no_buffer(|e| e.back.no_buffer),
     ];
 }
 
@@ -194,29 +214,41 @@ fn show(out: &Out) -> String {
     text
 }
 
-impl BalanceOut {
-    #[inline]
-    fn forward(&mut self, mut packet: Packet, now: u32, cx: &mut Cx) {
-        let Some(head) = packet.data().first_chunk() else {
-            return cx.drop(packet, SHORT);
+/// Sends frames back, at a time in ticks.
+struct Send<'a> {
+    back: &'a mut Back,
+    now: u32,
+}
+
+impl Step for Send<'_> {
+    #[inline(always)]
+    fn fast(&mut self, packet: &mut Packet, _: &Cx) -> Option<Verdict> {
+        self.back.ways.send(packet.data_mut())
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &Cx) -> Verdict {
+        self.back.send(packet, self.now)
+    }
+}
+
+impl Back {
+    #[inline(never)] // so that the loop over a batch has its registers
+    fn send(&mut self, packet: &mut Packet, now: u32) -> Verdict {
+        let Some(&bytes) = packet.data().first_chunk() else {
+            return Verdict::drop(SHORT);
         };
-        let head = Head::new(head);
-        if head.kind != ether::IPV4 && is_control(&head, &packet) {
-            return self.rest(packet, cx);
+        let head = Head::new(&bytes);
+        if head.kind != ether::IPV4 && is_control(&head, packet) {
+            return self.rest();
         }
         match self.out.stations.front(head.to, now).map(usize::from) {
             Some(front) if front < self.fronts => {
-                set_source(&mut packet, self.out.fronts[front]);
-                self.send(front, packet, cx);
+                let (source, verdict) = (self.out.fronts[front], Verdict::out(front as u8));
+                set_source(packet, source);
+                self.ways.note(&bytes, source, verdict);
+                verdict
             }
-            _ => self.flood(packet, &head, cx),
-        }
-    }
-
-    #[inline]
-    fn send(&mut self, output: usize, packet: Packet, cx: &mut Cx) {
-        if let Some(packet) = self.lanes.push(output, packet) {
-            cx.emit(output, packet);
+            _ => self.flood(packet, &head),
         }
     }
 
@@ -226,36 +258,36 @@ impl BalanceOut {
         shared.is_some_and(|shared| shared.at(station) != Some(shared.pool.speaker()))
     }
 
-    fn rest(&mut self, packet: Packet, cx: &mut Cx) {
+    fn rest(&self) -> Verdict {
         match self.has_rest {
-            true => self.send(self.out.fronts.len(), packet, cx),
-            false => cx.drop(packet, NO_FRONT),
+            true => Verdict::out(self.out.fronts.len() as u8),
+            false => Verdict::drop(NO_FRONT),
         }
     }
 
     #[cold]
-    fn flood(&mut self, mut packet: Packet, head: &Head, cx: &mut Cx) {
+    fn flood(&mut self, packet: &mut Packet, head: &Head) -> Verdict {
         if self.out.is_own(EtherAddr::from_u64(head.to)) {
-            return self.rest(packet, cx);
+            return self.rest();
         }
         if head.is_for_group() && self.is_muted(EtherAddr::from_u64(head.from)) {
-            return cx.drop(packet, NOT_SPEAKER);
+            return Verdict::drop(NOT_SPEAKER);
         }
         let Some(last) = self.fronts.checked_sub(1) else {
-            return cx.drop(packet, NO_FRONT);
+            return Verdict::drop(NO_FRONT);
         };
         for front in 0..last {
             match packet.copy() {
                 Some(mut copy) => {
                     self.copies += 1;
                     set_source(&mut copy, self.out.fronts[front]);
-                    self.send(front, copy, cx);
+                    self.twins.push((front, copy));
                 }
                 None => self.no_buffer += 1,
             }
         }
-        set_source(&mut packet, self.out.fronts[last]);
-        self.send(last, packet, cx);
+        set_source(packet, self.out.fronts[last]);
+        Verdict::out(last as u8)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use wire::flow::{Flow, FlowKey};
+use wire::flow::{Flow, FlowKey, Start};
 use wire::{Ipv4, ext, ipv4, ipv6, proto};
 
 /// Header fields that packets must have in common to go to one back end.
@@ -18,10 +18,11 @@ pub(super) enum Key {
 }
 
 /// From a packet to its bucket.
-#[derive(Default)]
 pub(super) struct Sorter {
     pub(super) key: Key,
     pub(super) seed: u32,
+    /// For IPv4, with the seed in it.
+    start: Start,
     fragments: Fragments,
 }
 
@@ -71,11 +72,12 @@ impl Sorter {
         Sorter {
             key,
             seed,
+            start: Start::new(seed),
             fragments: Fragments::new(),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn bucket<A: Address>(&self, flow: Flow<A>, from_outside: bool) -> u16 {
         let flow = match self.key {
             Key::Flow => flow,
@@ -97,11 +99,17 @@ impl Sorter {
     /// The bucket of an IPv4 packet; none if it is no packet. `from_outside` says that it came by a port outside.
     #[inline]
     pub(super) fn bucket4(&self, packet: &[u8], from_outside: bool, now: u64) -> Option<u16> {
-        let head: &[u8; 24] = packet.first_chunk()?;
+        let plain = self.plain4(packet.first_chunk()?, from_outside);
+        plain.or_else(|| self.odd4(packet, from_outside, now))
+    }
+
+    /// The bucket of a whole TCP or UDP packet without options, by its first bytes.
+    #[inline(always)]
+    pub(super) fn plain4(&self, head: &[u8; 24], from_outside: bool) -> Option<u16> {
         let protocol = head[9];
         let is_plain = head[0] == 0x45 && u16::from_be_bytes([head[6], head[7]]) & 0x3fff == 0;
         if !is_plain || !matches!(protocol, proto::TCP | proto::UDP) {
-            return self.odd4(packet, from_outside, now);
+            return None;
         }
         let ip = Ipv4::new_unchecked(head);
         let flow = Flow {
@@ -111,7 +119,16 @@ impl Sorter {
             dst_port: u16::from_be_bytes([head[22], head[23]]),
             protocol,
         };
-        Some(self.bucket(flow, from_outside))
+        if self.key != Key::Symmetric {
+            return Some(self.bucket(flow, from_outside));
+        }
+        // As `bucket`, without a branch on which end is less: half of the packets would go each way.
+        let (a, b) = (flow.src.end(flow.src_port), flow.dst.end(flow.dst_port));
+        let (low, high) = (a.min(b), a.max(b));
+        let addrs = (low >> 16) << 32 | high >> 16;
+        let ports = (low & 0xffff) << 16 | high & 0xffff;
+        let hash = self.start.hash(addrs, ports << 16 | u64::from(protocol));
+        Some((hash >> 16) as u16)
     }
 
     #[cold]

@@ -11,9 +11,9 @@ mod balance_peer;
 mod balance_pool;
 mod bfd;
 mod echo;
+mod heads;
 mod hops;
 mod key;
-mod lanes;
 mod nd_message;
 mod outside;
 mod ping;
@@ -23,10 +23,13 @@ mod shared;
 mod stations;
 mod udp;
 mod version;
+mod ways;
 
 use crate::prelude::*;
 use engine::element::Class;
+use engine::packet::anno::PacketType;
 use shared::Shared;
+use wire::ether::Words;
 use wire::{ether, proto};
 
 /// The folder's classes.
@@ -49,7 +52,7 @@ fn is_discovery(packet: &[u8]) -> bool {
     packet.get(6) == Some(&proto::ICMP6) && matches!(packet.get(40), Some(133..=137))
 }
 
-/// The fields of an Ethernet header. Two loads and no byte by itself.
+/// The fields of an Ethernet header.
 struct Head {
     to: u64,
     from: u64,
@@ -59,10 +62,10 @@ struct Head {
 impl Head {
     #[inline]
     fn new(head: &[u8; ether::LEN]) -> Head {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = *head;
-        let second = u64::from_be_bytes([g, h, i, j, k, l, m, n]);
+        let Words(first, second) = Words::of(head);
+        let second = second.swap_bytes();
         Head {
-            to: u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 16,
+            to: first.swap_bytes() >> 16,
             from: second >> 16,
             kind: second as u16,
         }
@@ -72,6 +75,15 @@ impl Head {
     #[inline]
     fn is_for_group(&self) -> bool {
         self.to >> 40 & 1 != 0
+    }
+}
+
+/// Gives the packets of a batch the annotations of frames that have just come, where elements behind an output need some.
+#[inline]
+fn arrived(annotates: &[bool], output: usize, batch: &mut Batch, cx: &Cx) {
+    if annotates.get(output) == Some(&true) && !cx.watched() {
+        let fresh = batch.iter_mut();
+        fresh.for_each(|packet| packet.arrived(PacketType::of_frame));
     }
 }
 

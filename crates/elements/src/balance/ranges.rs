@@ -42,18 +42,28 @@ impl<A: Copy + Ord> Ranges<A> {
 }
 
 /// Ranges of IPv4 addresses, of which most packets' destinations are none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Ranges4 {
     ranges: Ranges<u32>,
-    /// A bit for each block of 2^16 addresses in which a range has some. Empty without ranges.
-    blocks: Box<[u64]>,
+    /// A bit for each block of 2^16 addresses in which a range has some.
+    blocks: [u64; BLOCKS / 64],
+}
+
+const BLOCKS: usize = 1 << 16;
+
+impl Default for Ranges4 {
+    fn default() -> Ranges4 {
+        Ranges4 {
+            ranges: Ranges::default(),
+            blocks: [0; BLOCKS / 64],
+        }
+    }
 }
 
 impl Ranges4 {
     /// As [`Ranges::new`].
     pub(super) fn new(ranges: &[(u32, u32, u16)]) -> Result<Ranges4, (usize, usize)> {
-        let words = if ranges.is_empty() { 0 } else { 1 << 10 };
-        let mut blocks = vec![0; words];
+        let mut blocks = [0; BLOCKS / 64];
         for (first, last, _) in ranges {
             for block in first >> 16..=last >> 16 {
                 blocks[block as usize / 64] |= 1 << (block % 64);
@@ -61,17 +71,22 @@ impl Ranges4 {
         }
         Ok(Ranges4 {
             ranges: Ranges::new(ranges)?,
-            blocks: blocks.into(),
+            blocks,
         })
+    }
+
+    /// False if no range has an address whose first 16 bits are these.
+    #[inline(always)]
+    pub(super) fn is_near(&self, block: u16) -> bool {
+        self.blocks[usize::from(block / 64)] >> (block % 64) & 1 != 0
     }
 
     /// Owner of an address. Takes no longer where there are many ranges, if none is near the address.
     #[inline]
     pub(super) fn owner(&self, address: u32) -> Option<u16> {
-        let word = self.blocks.get((address >> 22) as usize)?;
-        match word >> (address >> 16 & 63) & 1 {
-            0 => None,
-            _ => self.near(address),
+        match self.is_near((address >> 16) as u16) {
+            true => self.near(address),
+            false => None,
         }
     }
 

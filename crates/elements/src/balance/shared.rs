@@ -41,6 +41,8 @@ pub(super) struct Backend {
 pub(crate) struct Shared {
     pub(super) pool: Pool,
     pub(super) backends: Vec<Backend>,
+    /// Ethernet addresses of the back ends.
+    pub(super) ethers: [EtherAddr; BACKENDS_MAX],
     /// Packets go to back ends in turn, and not by their flows.
     pub(super) in_turn: bool,
     /// True if buckets follow load.
@@ -97,6 +99,9 @@ impl Shared {
         });
         Shared {
             pool: Pool::new(settings, members.collect(), classes, speakers),
+            ethers: std::array::from_fn(|at| {
+                backends.get(at).map_or(EtherAddr::ZERO, |of| of.ether)
+            }),
             backends,
             in_turn: false,
             by_load: false,

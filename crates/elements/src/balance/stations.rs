@@ -1,6 +1,7 @@
 //! Stations outside, and the front port of each: a bounded table that workers share without locks.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use wire::EtherAddr;
 
 /// Stations of a set; a station is in the set that its address chooses.
@@ -34,6 +35,8 @@ pub(super) enum Learnt {
 
 pub(super) struct Stations {
     sets: Box<[Set]>,
+    /// Another number whenever the front port of a station may have changed.
+    version: AtomicU32,
     /// Ticks after which a silent station is forgotten.
     timeout: u32,
 }
@@ -50,6 +53,7 @@ impl Stations {
         let sets = capacity.div_ceil(WAYS).next_power_of_two();
         Stations {
             sets: (0..sets).map(|_| Set::default()).collect(),
+            version: AtomicU32::new(0),
             timeout: u32::try_from(timeout.div_ceil(NANOSECONDS)).unwrap_or(u32::MAX),
         }
     }
@@ -102,7 +106,7 @@ impl Stations {
             if entry & FRONT == new & FRONT {
                 return Learnt::Known;
             }
-            set.entries[way].store(new, Relaxed);
+            self.change(set, way, new);
             return Learnt::Moved;
         }
         let age = |way: usize| now.wrapping_sub(set.heard[way].load(Relaxed));
@@ -121,8 +125,19 @@ impl Stations {
             return Learnt::Full;
         };
         set.heard[way].store(now, Relaxed);
-        set.entries[way].store(new, Relaxed);
+        self.change(set, way, new);
         Learnt::New
+    }
+
+    fn change(&self, set: &Set, way: usize, entry: u64) {
+        set.entries[way].store(entry, Relaxed);
+        self.version.fetch_add(1, Release);
+    }
+
+    /// A number that is another whenever the front port of a station has changed.
+    #[inline]
+    pub(super) fn version(&self) -> u32 {
+        self.version.load(Acquire)
     }
 
     /// Takes over what another table knows.

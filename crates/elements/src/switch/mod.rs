@@ -8,6 +8,7 @@ mod pull_switch;
 mod random_sample;
 mod random_switch;
 mod round_robin_switch;
+pub(crate) mod sides;
 mod simple_pull_switch;
 mod static_pull_switch;
 mod static_switch;

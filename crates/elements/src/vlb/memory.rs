@@ -8,6 +8,7 @@ use super::{ETHER_LEN, Node};
 use crate::prelude::*;
 use cluster::address::LEN;
 use cluster::transit::{self, Fault, Step};
+use wire::ether::Words;
 use wire::ipv4;
 
 /// Different addresses that are remembered.
@@ -16,36 +17,11 @@ const SHIFT: u32 = u64::BITS - KNOWN.trailing_zeros();
 /// Bytes of a frame up to its IPv4 destination; shorter frames take a careful path.
 const WHOLE: usize = ETHER_LEN + ipv4::MIN_LEN;
 
-/// The addresses and the ethertype of a frame, as they lie in it: bytes 0 to 7, and 6 to 13.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Words(u64, u64);
-
-impl Words {
-    /// Reads the words at the head of a frame.
-    #[inline(always)]
-    pub(super) fn of<const N: usize>(head: &[u8; N]) -> Words {
-        const { assert!(N >= ETHER_LEN) };
-        let (first, second) = (head.first_chunk(), head[LEN / 2..].first_chunk());
-        Words(
-            first.map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
-            second.map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
-        )
-    }
-
-    /// The bytes.
-    fn bytes(self) -> [u8; ETHER_LEN] {
-        let mut bytes = [0; ETHER_LEN];
-        bytes[..8].copy_from_slice(&self.0.to_ne_bytes());
-        bytes[LEN / 2..].copy_from_slice(&self.1.to_ne_bytes());
-        bytes
-    }
-
-    /// Index of the entry for these addresses.
-    #[inline]
-    fn place(self) -> usize {
-        let mixed = self.0.wrapping_mul(0x2c1b_3c6d) ^ self.1;
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT) as usize
-    }
+/// Index of the entry for a header.
+#[inline]
+fn place(words: Words) -> usize {
+    let mixed = words.0.wrapping_mul(0x2c1b_3c6d) ^ words.1;
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT) as usize
 }
 
 /// New addresses of a frame, in its byte order, and its verdict: 16 bytes.
@@ -89,14 +65,8 @@ pub(super) struct Known {
 }
 
 /// Frames that leave for the station in their IPv4 or IPv6 destination: `next` begins with the key of the port.
-const BY_DST4: u64 = 1 << MARK;
-const BY_DST6: u64 = 2 << MARK;
-/// The least bit of the bytes that both words of [`Words`] have.
-const MARK: u32 = if cfg!(target_endian = "little") {
-    0
-} else {
-    48
-};
+const BY_DST4: u64 = 1;
+const BY_DST6: u64 = 2;
 
 impl Known {
     /// Mark of the entry for frames with these words: 0 if it is theirs, otherwise its further condition. `None`, or
@@ -164,7 +134,7 @@ impl Memory {
     #[cold]
     fn begin(&mut self) {
         for known in self.soon.drain(..) {
-            self.known[Words(known.first, known.second).place()] = known;
+            self.known[place(Words(known.first, known.second))] = known;
         }
     }
 
@@ -173,7 +143,7 @@ impl Memory {
     pub(super) fn fast(&self, frame: &mut [u8]) -> Option<Verdict> {
         let head = frame.first_chunk_mut::<WHOLE>()?;
         let words = Words::of(head);
-        let known = &self.known[words.place()];
+        let known = &self.known[place(words)];
         let mark = known.mark(words)?;
         if mark == 0 {
             return Some(known.next.write(head));
@@ -194,7 +164,7 @@ impl Memory {
         };
         let words = Words::of(head);
         let here = Verdict::out(node.own_links() as u8);
-        let known = &mut self.known[words.place()];
+        let known = &mut self.known[place(words)];
         let mut mark = known.mark(words);
         if !matches!(mark, Some(BY_DST4 | BY_DST6)) {
             *known = decide(words, node, cx);
@@ -220,7 +190,7 @@ impl Memory {
     #[inline]
     pub(super) fn look(&mut self, head: &[u8; ETHER_LEN], node: &Node, cx: &Cx) -> &Known {
         let words = Words::of(head);
-        let known = &mut self.known[words.place()];
+        let known = &mut self.known[place(words)];
         if (known.first, known.second) != (words.0, words.1) {
             *known = decide(words, node, cx);
         }

@@ -6,7 +6,6 @@ mod description;
 mod leave;
 mod memory;
 pub(crate) mod output;
-mod sides;
 mod tagged;
 pub(crate) mod vlb_heartbeat;
 pub(crate) mod vlb_input;

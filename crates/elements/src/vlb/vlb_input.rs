@@ -34,10 +34,10 @@
 //!   there; 255 is the node itself. GATEWAY is the number, from 1, of one of the port's gateways there (see
 //!   VLBOutput); without it the next hop is the packet's own destination.
 
-use super::sides::Sides;
 use super::tagged::Order;
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
+use crate::switch::sides::Sides;
 use cluster::address::{
     Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId, allowance, set_lane, set_way,
 };

@@ -54,10 +54,10 @@
 
 use super::leave::{Leave, Outward};
 use super::memory::Memory;
-use super::sides::{Sides, Step};
 use super::tagged;
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
+use crate::switch::sides::{Sides, Step};
 use cluster::tag::{Bad, LANES};
 use cluster::transit::Fault;
 use engine::element::Annotates;

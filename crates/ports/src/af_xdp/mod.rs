@@ -28,6 +28,7 @@ use crate::interface::Facts;
 use crate::sys as system;
 use crate::watch::{Watched, Watcher};
 use engine::packet::Batch;
+use engine::packet::anno::PacketType;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use socket::{Intake, Outlet, Socket};
 use std::cell::Cell;
@@ -139,7 +140,7 @@ impl RxQueue for Rx {
         let before = into.len();
         let received = self.burst(into, max);
         let late = into.iter_mut().skip(before);
-        late.for_each(|packet| packet.arrived(crate::link_type));
+        late.for_each(|packet| packet.arrived(PacketType::of_frame));
         received
     }
 

@@ -17,6 +17,7 @@ use crate::vhost::Vhost;
 use card::Card;
 use door::Visitor;
 use engine::packet::Batch;
+use engine::packet::anno::PacketType;
 use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use plug::Watcher;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ impl RxQueue for Rx {
         let before = into.len();
         self.burst(into, max);
         let late = into.iter_mut().skip(before);
-        late.for_each(|packet| packet.arrived(crate::link_type));
+        late.for_each(|packet| packet.arrived(PacketType::of_frame));
         self.check(into, before)
     }
 

@@ -3,6 +3,7 @@
 use super::lane::{Lane, Lanes, Open, Producer};
 use crate::counts::Counts;
 use crate::directory::Parts;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use engine::wake::Wakers;
@@ -148,7 +149,7 @@ impl RxQueue for Rx {
         let n = self.0.receive(into, max);
         for packet in into.iter_mut().skip(before) {
             let hops = packet.anno_mut().hops;
-            packet.arrived(crate::link_type);
+            packet.arrived(PacketType::of_frame);
             packet.anno_mut().hops = hops;
             packet.set_hash(0); // a device's would be of what came into the sender
         }

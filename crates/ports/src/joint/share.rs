@@ -15,6 +15,7 @@ use super::spec::ShareOf;
 use crate::counts::{Count, Counts};
 use crate::directory::Parts;
 use engine::clock::Clock;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use engine::ring::Head;
@@ -254,7 +255,7 @@ impl RxQueue for FromPort {
         let before = into.len();
         let n = self.lanes.receive(into, max);
         let came = into.iter_mut().skip(before);
-        came.for_each(|packet| packet.arrived(crate::link_type));
+        came.for_each(|packet| packet.arrived(PacketType::of_frame));
         n + self.poll(|rx, max| rx.receive(into, max), max - n)
     }
 

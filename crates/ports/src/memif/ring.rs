@@ -8,6 +8,7 @@ use super::sys;
 use crate::counts::Counts;
 use crate::region::Region;
 use crate::sys as system;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -395,7 +396,7 @@ impl Ring {
         if !fits {
             return Ok(None);
         }
-        packet.arrived(crate::link_type);
+        packet.arrived(PacketType::of_frame);
         Ok(Some(packet))
     }
 

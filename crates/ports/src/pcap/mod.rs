@@ -5,6 +5,7 @@ pub use captures as format;
 
 use crate::counts::Count;
 use crate::directory::{Events, Parts};
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
 use format::{ETHERNET, Reader, Writer};
@@ -101,7 +102,7 @@ impl RxQueue for Rx {
                 break;
             };
             packet.set_mac_here();
-            packet.anno_mut().packet_type = crate::link_type(&self.frame);
+            packet.anno_mut().packet_type = PacketType::of_frame(&self.frame);
             packet.cold_mut().timestamp = timestamp;
             into.push(packet);
             n += 1;

@@ -347,7 +347,7 @@ impl RxQueue for Gather {
         let before = into.len();
         self.receive_bare(into, max);
         let came = into.iter_mut().skip(before);
-        came.for_each(|packet| packet.arrived(crate::link_type));
+        came.for_each(|packet| packet.arrived(PacketType::of_frame));
         into.len() - before
     }
 

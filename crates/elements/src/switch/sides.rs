@@ -8,7 +8,7 @@ use crate::prelude::*;
 use std::slice::IterMut;
 
 /// Says where packets go.
-pub(super) trait Step {
+pub(crate) trait Step {
     /// Fast path of a packet; `None` leaves the packet unchanged.
     fn fast(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict>;
     /// The slow path of a packet.
@@ -26,17 +26,17 @@ impl<F: FnMut(&mut Packet, &Cx) -> Verdict> Step for F {
     }
 }
 
-pub(super) struct Sides(engine::packet::Sides);
+pub(crate) struct Sides(engine::packet::Sides);
 
 impl Sides {
-    pub(super) fn new(outputs: usize) -> Sides {
+    pub(crate) fn new(outputs: usize) -> Sides {
         Sides(engine::packet::Sides::new(outputs))
     }
 
     /// Sends packets, in the order of `each`, to the outputs that `step` returns; `leave` sees each output's packets
     /// before they go.
     #[inline]
-    pub(super) fn part<S: Step>(
+    pub(crate) fn part<S: Step>(
         &mut self,
         batch: &mut Batch,
         each: fn(&mut Batch) -> IterMut<'_, Packet>,

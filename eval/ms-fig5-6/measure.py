@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""Multistage routers, Figures 1, 5 and 6: one router by frame size, and one balancer by its kind and number of back ports."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, machine, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+import balancer  # noqa: E402
+
+SIZES = [64, 128, 256, 512, 1024, 1518]
+BACKS = [1, 2, 3]
+# Of the paper's text, kpps at 64 bytes: a router and ODB, and DTX-3. Of DTX it says "little improvement".
+PAPER = {"router": 640, "ODB": 640, "DTX-3": 1488}
+# Bits of a frame on a wire beside its bytes: preamble and gap.
+GAP = 160
+
+
+def dtx(backs):
+    """The file of a balancer that looks at nothing but Ethernet, with so many back ports."""
+    path = machine.WORK / f"dtx-{backs}.click"
+    path.write_text(balancer.way_in(2, "round-robin", backs))
+    return path
+
+
+def odb():
+    """The file of a balancer behind a router's graph."""
+    route = runs.conf_of("route").read_text()
+    way = "-> BalanceIn(lb) -> out :: ToDevice($OUT);"
+    path = machine.WORK / "odb.click"
+    path.write_text(balancer.pool(2, "round-robin") + route.replace("-> out :: ToDevice($OUT);", way))
+    return path
+
+
+def steps():
+    routes = runs.values_of("route")
+    for size in SIZES:
+        yield f"router {size}", lambda lab, size=size: runs.endless(runs.conf_of("route"), frames.fixed(size), routes)(lab)
+    yield "ODB", lambda lab: runs.endless(odb(), frames.fixed(64), routes)(lab)
+    for backs in BACKS:
+        yield f"DTX-{backs}", lambda lab, backs=backs: runs.endless(dtx(backs), frames.fixed(64))(lab)
+
+
+def values(raw):
+    results = raw["results"]
+    sizes = []
+    for size in SIZES:
+        label = f"router {size}"
+        line = 1e6 / (8 * size + GAP)  # kpps of a wire of 1 Gbit/s
+        told = f"{min(PAPER['router'], line):,.0f}"
+        gbps = median(results, label) * 8 * size / 1e9
+        sizes.append([size, told, spread(column(results, label, scale=1e3), 0), f"{gbps:.1f}"])
+    kinds = []
+    router = median(results, "router 64")
+    for label in ["ODB", *[f"DTX-{backs}" for backs in BACKS]]:
+        told = PAPER.get(label)
+        kinds.append([
+            label, f"{told:,}" if told else "", f"{told / PAPER['router']:.2f}" if told else "",
+            spread(column(results, label, scale=1e3), 0), f"{median(results, label) / router:.2f}"])
+    return {
+        "sizes": table(["bytes", "paper, kpps", "here, kpps", "here, Gbit/s"], sizes),
+        "kinds": table(["balancer", "paper, kpps", "of a router", "here, kpps", "of a router"], kinds),
+        "falls": f"{median(results, 'router 64') / median(results, 'router 1518'):.1f}",
+    }
+
+
+def draw(axes, raw):
+    results = raw["results"]
+    left, right = axes
+    left.plot(SIZES, [median(results, f"router {size}", scale=1e6) for size in SIZES], "o-", label="here")
+    left.plot(SIZES, [min(0.64, 1e3 / (8 * size + GAP)) for size in SIZES], "--", label="paper's router, 1 Gbit/s")
+    left.set(xlabel="bytes of a frame", ylabel="Mpps, one core")
+    left.set_ylim(0)
+    left.legend(fontsize=7)
+    labels = ["ODB", *[f"DTX-{backs}" for backs in BACKS]]
+    right.bar(labels, [median(results, label, scale=1e6) for label in labels])
+    right.axhline(median(results, "router 64", scale=1e6), linestyle="--", color="gray")
+    right.set(ylabel="Mpps, one core")
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2)
+
+if __name__ == "__main__":
+    figure.main()
