@@ -23,14 +23,13 @@ Align AverageCounter BandwidthMeter BandwidthRatedSplitter BandwidthRatedUnqueue
 CheckIPHeader CheckLength CheckPaint CheckTCPHeader CheckUDPHeader Classifier DRRSched DecIP6HLIM DecIPTTL
 DelayShaper DelayUnqueue DirectIPLookup Discard DropBroadcasts EnsureEther EtherEncap EtherMirror EtherRewrite
 FixIPSrc FrontDropQueue FullNoteQueue GetEtherAddress GetIP6Address GetIPAddress Hub ICMPIPEncap ICMPPingEncap
-ICMPPingRewriter IP6Fragmenter IPMirror IPReassembler IPRewriter IPRewriterPatterns Idle LinearIPLookup
-LinkUnqueue MSQueue MarkIP6Header MarkIPCE MarkIPHeader MarkMACHeader MixedQueue NotifierQueue Null Pad Paint
-PaintSwitch PaintTee PortInfo Print PrioSched PullNull PullSwitch PushNull Queue QuickNoteQueue RED
-RangeIPLookup RatedSplitter Resize RoundRobinSched RoundRobinSwitch SetEtherAddress SetIP6Address SetIPAddress
-SetIPChecksum SetIPDSCP SetIPECN SetTimestampDelta SimplePrioSched SimplePullSwitch SimpleQueue StaticIPLookup
-StaticPullSwitch StaticThreadSched StoreEtherAddress StrideSched Strip StripIPHeader StripToNetworkHeader
-Switch TCPRewriter Tee ThreadSafeQueue TimeRange TimedSource TimestampAccum Truncate Unqueue Unstrip
-UnstripIPHeader
+ICMPPingRewriter IP6Fragmenter IPMirror IPReassembler IPRewriterPatterns Idle LinearIPLookup LinkUnqueue
+MSQueue MarkIP6Header MarkIPCE MarkIPHeader MarkMACHeader MixedQueue NotifierQueue Null Pad Paint PaintSwitch
+PaintTee PortInfo Print PrioSched PullNull PullSwitch PushNull Queue QuickNoteQueue RangeIPLookup
+RatedSplitter Resize RoundRobinSched RoundRobinSwitch SetEtherAddress SetIP6Address SetIPAddress SetIPChecksum
+SetIPDSCP SetIPECN SetTimestampDelta SimplePrioSched SimpleQueue StaticIPLookup StaticPullSwitch
+StaticThreadSched StoreEtherAddress StrideSched Strip StripIPHeader StripToNetworkHeader Switch Tee
+ThreadSafeQueue TimeRange TimedSource TimestampAccum Truncate Unqueue Unstrip UnstripIPHeader
 """.split()
 
 
