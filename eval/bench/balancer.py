@@ -57,7 +57,7 @@ def way_back():
 
 
 def configurations(folder):
-    """As that of `instructions`."""
+    """Configurations to measure, as `instructions` takes them."""
     plain = ["IN=net_pcap0", "OUT=net_null1"]
 
     heard = capture(folder, "balance-heard.pcap", heard_frames())

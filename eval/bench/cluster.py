@@ -1,4 +1,4 @@
-"""What is measured of a cluster's nodes: configurations and frames of a mesh of four, as node b receives and sends them.
+"""Measurements of a cluster's nodes: configurations and frames of a mesh of four, as node b receives and sends them.
 
 Frames are made here and not by the router, so that a node is measured alone. They enter at a and leave at c or d: b is
 their intermediate node; or they leave at b.
@@ -97,7 +97,7 @@ def transit(more="", two=False):
 
 
 def stage():
-    """Where packets leave, as `ashlar cluster text` has it."""
+    """The elements by which packets leave, as `ashlar cluster text` writes them."""
     return f"""family :: Classifier(12/0800, 12/86dd);
     family[1] -> six :: VLBOutput6(vlb) -> Discard; six[1] -> Discard;
     family[0] -> leave :: VLBOutput(vlb, 0 {" ".join(GATEWAYS)}); leave[1] -> Discard;
@@ -143,7 +143,7 @@ def nodes(where, more=""):
 
 
 def configurations(folder):
-    """As that of `instructions`."""
+    """Configurations to measure, as `instructions` takes them."""
     plain = ["IN=net_pcap0", "OUT=net_null1"]
     two = [*plain, "--vdev", "net_null2,no-rx=1"]
     routes = [*plain, f"ROUTES={folder}/routes4"]

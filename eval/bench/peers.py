@@ -1,4 +1,4 @@
-"""Who is measured: how each is started, and how many packets it has sent so far."""
+"""Peers of the comparison: how each is started, and how many packets it has sent so far."""
 
 import functools
 import http.client
@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def rate_of(sent, seconds, clock=time.monotonic):
-    """How fast a count grows over a while."""
+    """Rate at which a count grows within some seconds."""
     first, start = sent(), clock()
     time.sleep(seconds)
     last, end = sent(), clock()
@@ -66,7 +66,7 @@ class Peer(Process):
         return rate_of(self.count, seconds, clock)
 
     def count(self):
-        """As `sent`, of who has told before."""
+        """Like `sent`, of a peer that has answered before."""
         if (sent := self.sent()) is None:
             raise Failed(f"it no longer tells what it has sent\n{self.command}\n{self.output()[-2000:]}")
         return sent
@@ -114,7 +114,7 @@ class Ashlar(Peer):
         super().__init__(command, log)
 
     def handler(self, name, value=None):
-        """What a handler says, or says of a value that it is given; None if it cannot be asked."""
+        """Reads a handler, or writes a value to it. Returns its text; None if it cannot be asked."""
         link = Unix(self.socket)
         try:
             link.request("GET" if value is None else "PUT", f"/v1/handlers/{urllib.parse.quote(name)}", value)

@@ -72,7 +72,7 @@ def frame4(dst, size):
 
 
 def frame6(dst, size):
-    """As `frame4`, over IPv6."""
+    """Like `frame4`, over IPv6."""
     length = size - 14 - 40
     header = struct.pack("!IHBB", 6 << 28, length, 59, 64)
     addresses = bytes.fromhex("fd000001000000000000000000000009") + dst.to_bytes(16, "big")

@@ -1,4 +1,4 @@
-"""What the folders of eval/ share: running programs, reading them, and making pages of the results."""
+"""Shared modules of the folders of eval/: they run programs, read their results, and make pages of them."""
 
 import statistics
 

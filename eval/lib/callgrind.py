@@ -53,7 +53,7 @@ class Valgrind(Router):
 
 
 def calls(text, name):
-    """How often functions whose name matches were called, by a callgrind file."""
+    """Number of calls of functions whose name matches, from a callgrind file."""
     names, callee, sum = {}, None, 0
     for line in text.splitlines():
         if line.startswith(("fn=", "cfn=")):

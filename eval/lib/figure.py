@@ -101,7 +101,7 @@ def run_all(figures, page_only=False):
 
 
 class Desk:
-    """What measuring needs that starts no router."""
+    """Means of measurements that start no router."""
 
     def __enter__(self):
         machine.end_in_order()

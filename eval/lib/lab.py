@@ -34,7 +34,7 @@ def need_program():
 
 
 def printed(*words):
-    """What Ashlar prints as JSON."""
+    """Runs Ashlar and parses the JSON that it prints."""
     done = subprocess.run([ASHLAR, *words], capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(done.stderr)
@@ -151,14 +151,14 @@ class Router(Process):
         until(lambda: (s := self.stats()) and totals(s)["sent"] > 0, self, "the first packet")
 
     def measure(self, seconds):
-        """What happened within some seconds."""
+        """Counts of a router within some seconds."""
         before = self.stats()
         time.sleep(seconds)
         after = self.stats()
         return self.difference(before, after)
 
     def measure_stages(self, seconds):
-        """As `measure`, with what each task did under "stages"."""
+        """Like `measure`, with the counts of each task under "stages"."""
         before = self.stats()
         time.sleep(seconds)
         after = self.stats()
@@ -191,8 +191,8 @@ def totals(stats):
 
 
 def stages(before, after):
-    """What each task did between two looks, by ELEMENT@WORKER: packets a second, and cycles of each with all that it
-    passed before it left the task; empty runs are not in them."""
+    """Counts of each task between two readings, by ELEMENT@WORKER: packets a second, and cycles of each with all
+    elements that it passed before it left the task. Empty runs are left out."""
     found, seconds = {}, (after["time_ns"] - before["time_ns"]) / 1e9
     for was, now in zip(before["elements"], after["elements"]):
         for first, last in zip(was["copies"], now["copies"]):
@@ -207,7 +207,7 @@ def stages(before, after):
 
 
 def difference(before, after):
-    """What happened between two looks, and what follows from it per packet."""
+    """Counts between two readings, and the values per packet that follow from them."""
     first, last = totals(before), totals(after)
     passed = {name: last[name] - first[name] for name in last}
     seconds = (after["time_ns"] - before["time_ns"]) / 1e9
@@ -271,7 +271,7 @@ class Source(Process):
         until(lambda: "measuring" in self.output(), self, "packets through the memif")
 
     def result(self):
-        """What the source counted, when its time is over."""
+        """Waits for the end of the source, and returns its counts."""
         self.process.wait(STARTUP)
         lines = [line for line in self.output().splitlines() if line.startswith("{")]
         if not lines:

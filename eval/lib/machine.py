@@ -16,7 +16,7 @@ SHARED = pathlib.Path(os.environ.get("ASHLAR_SHARED", ROOT.parent / "shared"))
 
 
 class Failed(Exception):
-    """What was to be measured did not run; the text is for people."""
+    """The measured program did not run; the text is for people."""
 
 
 class Absent(Failed):
@@ -43,7 +43,7 @@ def tsc_hz():
 
 
 def notes():
-    """What a reader must know of the machine, by name."""
+    """Facts of the machine that a reader must know, by name."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     model = [l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")]
     dpdk = subprocess.run(["pkg-config", "--modversion", "libdpdk"], capture_output=True, text=True)

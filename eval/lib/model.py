@@ -1,5 +1,5 @@
-"""What more cores than a machine has would do: computed from what each step of a packet's way costs a core, in cycles
-that were measured where the steps ran."""
+"""A model of machines with more cores: computed from the cycles that each step of a packet's way costs a core, as they
+were measured where the steps ran."""
 
 
 def capacity(stage, hz):
@@ -13,5 +13,5 @@ def chain(stages, hz):
 
 
 def error(computed, measured):
-    """How far a model is off, in percent of what was measured."""
+    """Error of a model, in percent of the measured value."""
     return 100 * (computed / measured - 1)

@@ -17,7 +17,7 @@ def conf_of(app):
 
 
 def values_of(app):
-    """What an application is told."""
+    """Definitions that an application is started with."""
     return {"route": [f"ROUTES={frames.routes()}"], "ipsec": IPSEC}.get(app, [])
 
 

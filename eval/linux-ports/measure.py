@@ -31,7 +31,7 @@ def between(veth, cores):
             super().connect(core)
 
         def start_source(self, folder, core):
-            """It is started for each rate."""
+            """Does nothing: the source is started for each rate."""
 
         def close(self):
             try:

@@ -71,7 +71,7 @@ def steps():
 
 
 def cycles(result, kind):
-    """What a step costs per packet: all its copies' cycles over all their packets."""
+    """Cycles of a step per packet: those of all its copies over all their packets."""
     mine = [s for name, s in result["stages"].items() if name.startswith(kind)]
     packets = sum(s["rate"] for s in mine)
     return sum(s["rate"] * s["cycles per packet"] for s in mine) / max(packets, 1)

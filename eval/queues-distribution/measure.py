@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How real traffic is distributed over queues, for every mode of classification."""
+"""Distribution of real traffic over queues, for every mode of classification."""
 
 import collections
 import pathlib

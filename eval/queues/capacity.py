@@ -90,5 +90,5 @@ def gains(found, kind):
 
 
 def of_ceiling(found):
-    """What a second worker is worth over what a second core is, for each round."""
+    """Gain of a second worker over the gain of a second core, for each round."""
     return [ours / ceiling for ours, ceiling in zip(gains(found, "route"), gains(found, "testpmd"))]

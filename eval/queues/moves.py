@@ -105,12 +105,12 @@ def measure(here, folder, say, seconds=3):
 
 
 def held_ms(rate):
-    """How long a ring that is not read takes so many packets a second."""
+    """Milliseconds until a ring that is not read is full, at a rate in packets a second."""
     return RING / rate * 1e3
 
 
 def counted(router):
-    """What FlowCounter says: the packets of each flow."""
+    """Packets of each flow, as FlowCounter counts them."""
     text = router.ask("GET", "/v1/handlers/flows.flows")
     if text is None:
         raise machine.Failed(f"flows were not counted\n{router.output()[-2000:]}")
@@ -151,7 +151,7 @@ def rebalance(here, folder, rate, say, seconds):
 
 
 def tell(router, handler, value):
-    """Whether the router did it."""
+    """Writes a handler. Returns true if the router did it."""
     return router.ask("PUT", f"/v1/handlers/{STEER}.{handler}", value) is not None
 
 
@@ -229,8 +229,8 @@ def curve(records, step=0.1):
 
 
 def machine_seen(records, raw):
-    """What the machine took away: the longest time in which a queue was not polled, and of a worker's turn in which others had its
-    core; seconds that the host says it took; and when packets found a ring full."""
+    """Time that the machine took away: the longest time in which a queue was not polled; the part of a worker's turn in which others had
+    its core; seconds that the host says it took; and the times at which packets found a ring full."""
     unpolled, at, queue = records.unpolled()
     seen = [one for one in raw["seen"] if one["s"] <= sum(seconds for seconds, _ in raw["profile"])]
     turns = [[max(column) for column in zip(*worker)] for worker in zip(*(one["turns"] for one in seen))]
@@ -248,7 +248,7 @@ def summary(records, raw):
 
 
 def results(folder, raw):
-    """What the lines say, of raw records."""
+    """Results of raw records, for the lines of the figure."""
     found = {}
     for name in ("rebalance", "scale"):
         path = folder / f"{name}.records"

@@ -1,5 +1,5 @@
-"""What paced.rs has written: which packets were due, and which left when, by which worker. All results are computed from
-this: nothing that the router counts is believed."""
+"""Records that paced.rs has written: which packets were due, and which left when, by which worker. All results are computed from these, and
+not from counters of the router."""
 
 import pathlib
 import sys
@@ -33,7 +33,8 @@ class Records:
             raise machine.Failed(f"{path}: no packet came out")
 
     def due_of_flows(self):
-        """How many packets of each flow were due. Flow f comes by queue f modulo the queues, a queue's flows in turn."""
+        """Number of packets of each flow that were due. Flow f comes by queue f modulo the number of queues; the flows of a queue take
+        turns."""
         due, queues = [0] * self.flows, len(self.offered)
         for queue in range(queues):
             flows = range(queue, self.flows, queues)
@@ -67,7 +68,7 @@ class Records:
         return worst
 
     def spans(self):
-        """When packets found a ring full: queue, from and to (seconds), packets, and polls in that time."""
+        """Times at which packets found a ring full: queue, from and to (seconds), packets, and polls in that time."""
         found = []
         for queue, windows in enumerate(self.polled):
             at = numpy.flatnonzero(windows[:, 3])
@@ -88,7 +89,7 @@ class Records:
         return late
 
     def seconds(self):
-        """When each packet left, since the profile began."""
+        """Seconds from the start of the profile until each packet left."""
         return (self.packets["left"].astype("i8") - self.start) / 1e9
 
     def latency_us(self):
@@ -96,8 +97,8 @@ class Records:
         return (self.packets["left"].astype("i8") - self.packets["due"].astype("i8")) / 1e3
 
     def busy(self):
-        """How busy the first worker was before a second one sent anything: the share of that time, from the first packet on, in which
-        some packet was due and had not left. For a worker that never rests while a packet waits this is its load."""
+        """Load of the first worker before a second one sent anything: the share of that time, from the first packet on, in which some
+        packet was due and had not left. It is exact for a worker that never rests while a packet waits."""
         worker = self.packets["worker"]
         others = numpy.flatnonzero(worker != worker[0])
         part = self.packets[:others[0]] if len(others) else self.packets
@@ -130,7 +131,7 @@ class Records:
         return sum(int(came[flow]) != counted.get(flow, 0) for flow in range(self.flows)) + len(set(counted) - set(range(self.flows)))
 
     def moves(self):
-        """How often a flow's next packet left by another worker than the one before."""
+        """Number of times that the next packet of a flow left by another worker than the one before."""
         by_flow = numpy.argsort(self.packets["flow"], kind="stable")
         flow, worker = self.packets["flow"][by_flow], self.packets["worker"][by_flow]
         return int(((flow[1:] == flow[:-1]) & (worker[1:] != worker[:-1])).sum())

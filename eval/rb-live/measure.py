@@ -51,7 +51,7 @@ def simulated(*words):
 
 
 def flow_of(frame):
-    """What tells the flow of an IP packet in an Ethernet frame; None: it is none."""
+    """Fields that tell the flow of an IP packet in an Ethernet frame; None if the frame carries no IP."""
     at = 18 if frame[12:14] == b"\x81\0" else 14
     kind, ip = frame[at - 2:at], frame[at:]
     if kind == b"\x08\0" and len(ip) >= 20:

@@ -56,7 +56,8 @@ def limits(results, app):
 
 
 def bottleneck(results):
-    """What gives out first, and what four times the cores with twice the memory would give."""
+    """Resource that limits each application, and the gain of a server with four times the cores and twice the
+    memory."""
     found = {}
     for app in APPS:
         cores, memory = limits(results, app)

@@ -54,12 +54,12 @@ def steps():
 
 
 def times(results, name):
-    """How many times the instructions of minimal forwarding."""
+    """Instructions, as a multiple of those of minimal forwarding."""
     return median(results, name, "all") / median(results, LIKE, "all")
 
 
 def node_alone(results, where, more):
-    """What one node costs of a row with two: the input node is in all of them."""
+    """Instructions of one node: those of a row with two, less those of the input node, which is in all rows."""
     before = 0 if where == "enter" else median(results, f"nodes-enter{more}", "all")
     return median(results, f"nodes-{where}{more}", "all") - before
 

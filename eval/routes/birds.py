@@ -76,7 +76,7 @@ class Bird:
         return self.space.lab.run("birdc", "-s", str(self.socket), *words.split(), timeout=120).out
 
     def routes(self):
-        """How many routes it has, of all tables."""
+        """Number of its routes, over all tables."""
         return sum(map(int, re.findall(r"(\d+) of \d+ routes", self.ask("show route count"))))
 
     def resident_kb(self):

@@ -1,4 +1,4 @@
-"""Who ran on the worker's core in its place, by the kernel's own record of switches (tracefs)."""
+"""Other programs that ran on the worker's core, by the kernel's own record of switches (tracefs)."""
 
 import collections
 import contextlib

@@ -1,4 +1,4 @@
-"""What is measured of a router, one function each."""
+"""Measurements of a router, one function each."""
 
 import random
 import socket
@@ -96,7 +96,7 @@ def add_static(router):
 
 
 class Window:
-    """What happens to probes and to the worker while something is done."""
+    """Fate of probes, and times of the worker, while something is done."""
 
     def __init__(self, router, addresses, rate, seconds):
         self.router = router

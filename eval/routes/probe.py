@@ -106,7 +106,8 @@ class Probe:
         self.process.signal(signal.SIGUSR1)
 
     def result(self, timeout):
-        """What was sent, lost, doubled; numbers that were lost; latency in microseconds, sorted."""
+        """Number of packets that were sent, lost and doubled; the numbers of lost ones; latency in microseconds,
+        sorted."""
         self.process.wait_for(r"sent (\d+) refused (\d+)", timeout)
         (near, _), (far, again) = (capture.times() for capture in self.captures)
         lost = sorted(near.keys() - far.keys())

@@ -1,4 +1,4 @@
-"""Who routes: Linux alone, or Ashlar with Linux behind it. Both have the same namespace for daemons and routes."""
+"""The routers: Linux alone, or Ashlar with Linux behind it. Both have the same namespace for daemons and routes."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Linux:
         space.run("sh", "-c", f"mount -t sysfs none /sys; {echoes}")
 
     def address(self):
-        """As a machine's own configuration would."""
+        """Sets the interfaces up, as a machine's own configuration would."""
         self.space.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1, net__ipv4__conf__all__rp_filter=0)
         for name in ("r0", "r1"):
             self.space.ip(f"link set {name} up")
@@ -60,11 +60,11 @@ class Linux:
         return self.kernel()
 
     def hop_of(self, address):
-        """Where packets to an address go, in whatever words."""
+        """Path of packets to an address, in the words of the router."""
         return self.space.ip(f"route get {address}").out
 
     def differences(self, addresses):
-        """Which of (version, address) go elsewhere than the kernel says, and where."""
+        """Pairs of (version, address) that go elsewhere than the kernel says, and where."""
         return []
 
     def wait_count(self, wanted, timeout):
@@ -94,7 +94,7 @@ class Linux:
         return 0
 
     def counts(self):
-        """What control has counted of netlink."""
+        """Counters of control's netlink thread."""
         return {}
 
     def worker_times(self):
@@ -129,7 +129,7 @@ class Ashlar(Linux):
         self.pin()
 
     def follows(self):
-        """Whether it answers, and knows all that the kernel says."""
+        """True if it answers, and has all that the kernel has announced."""
         if not self.process.running:
             raise machine.Failed(f"Ashlar has ended\n{self.process.said()}")
         try:

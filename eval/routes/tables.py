@@ -1,4 +1,4 @@
-"""What routers are fed: a default-free table and five minutes of events in it, real or made up by seed."""
+"""Input of the routers: a default-free table and five minutes of events in it, real or made up by seed."""
 
 import importlib.util
 import random
@@ -19,7 +19,7 @@ FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 @dataclass(frozen=True)
 class Event:
-    """What a speaker says at some second: a prefix is reached by a next hop, or (None) no longer."""
+    """Event of a speaker at some second: a prefix is reached by a next hop, or (None) no longer."""
 
     second: int
     version: int
@@ -87,7 +87,8 @@ def _workload():
 
 
 def _special(version):
-    """Whether a prefix (address, length) overlaps what no table has (daemons refuse it), or what the bed is made of."""
+    """True if a prefix (address, length) overlaps one that no table has (daemons refuse it), or one that the test bed
+    uses."""
     known = [number[1:] for number in map(_number, SPECIAL) if number[0] == version]
 
     def special(address, length):

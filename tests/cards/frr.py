@@ -25,7 +25,7 @@ class Frr:
             until(lambda name=name: f"{name}.vty" in self.run(f"ls {self.folder}/run"), f"{name} of {space}", timeout=60)
 
     def vtysh(self, *commands: str) -> str:
-        """What vtysh says to commands, each as one types it."""
+        """Answer of vtysh to commands, each as one types it."""
         words = " ".join(f'-c "{command}"' for command in commands)
         return self.run(f"ip netns exec {self.space} sh -c '{self.mounts} && exec vtysh {words}'")
 

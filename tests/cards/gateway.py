@@ -63,7 +63,7 @@ class Gateway:
         self.guest.keep(f"{ROOT}/conf/ipsec-linux.click DEV0=p0 IF0=lan DEV1=p1 IF1=wan --netns gw --workers 1")
 
     def ping(self, to: str, count: int = 1, every: float = 0.2, source: str = "site", options: str = "") -> int:
-        """How many of so many packets are answered."""
+        """Number of echo requests, of `count`, that are answered."""
         said = self.run(f"ip netns exec {source} ping -q -c {count} -i {every} -W 5 {options} {to}", ok=False,
                         timeout=60 + 2 * count * every)
         return int(re.search(r"(\d+) received", said)[1])
@@ -81,7 +81,7 @@ class Gateway:
         return {name: int(n) for name, n in (line.split() for line in self.show(f"{element}.named_drops"))}
 
     def lost(self) -> dict[str, int]:
-        """What the router has dropped while sealing and opening, by name."""
+        """Drops of the router while sealing and opening, by name."""
         named = {f"{e} {name}": n for e in ("seal", "own", "open") for name, n in self.drops(e).items()}
         return {name: n for name, n in named.items() if n and not name.endswith("keepalive")}
 

@@ -76,7 +76,7 @@ def hidden() -> list[Path]:
 
 @cache
 def missing() -> str:
-    """What keeps guests from being started, in words; empty if nothing does."""
+    """Reason why guests cannot be started; empty if they can."""
     lacks = [name for name in (QEMU, "busybox", "cpio", "modprobe") if shutil.which(name) is None]
     if kernel() is None:
         lacks.append("Debian's kernel")
@@ -122,7 +122,7 @@ class Cable:
         return True
 
     def take(self) -> list[bytes]:
-        """What has come since the last call."""
+        """Frames that have come since the last call."""
         taken, self.received = self.received, []
         return taken
 
@@ -261,7 +261,7 @@ class Guest:
             return self._answers.pop(number)
 
     def console(self) -> str:
-        """What the guest's kernel has said."""
+        """Messages of the guest's kernel."""
         with contextlib.suppress(OSError):
             return (self.folder / "console").read_text(errors="replace")
         return ""
@@ -283,7 +283,7 @@ class Guest:
         return self._wait(number, limit)
 
     def get(self, path: str) -> str | None:
-        """What the router's API answers; `None` if it does not."""
+        """Answer of the router's API; `None` if it fails."""
         answer = self._ask(180, get=path)
         return answer["out"] if answer["status"] == 200 else None
 
@@ -304,7 +304,7 @@ class Guest:
             raise Failed(f"{late}\n{self.run('tail -n 20 /run/log')}") from None
 
     def cards(self) -> list[dict]:
-        """What `ashlar ports` says of the two cards, in their order."""
+        """The two cards as `ashlar ports` lists them, in their order."""
         found = json.loads(self.run(f"{PROGRAM} ports --json"))["cards"]
         return sorted(found, key=lambda card: card["address"])
 
@@ -323,7 +323,7 @@ class Guest:
         self.qmp("device_add", driver=model, **switches, **self._card(number))
 
     def has_card(self, number: int) -> bool:
-        """Whether QEMU still has the card: it goes when the guest has let it go."""
+        """True if QEMU still has the card: it goes when the guest has released it."""
         answer = self.qmp("qom-list", path="/machine/peripheral")["return"]
         return any(entry["name"] == f"card{number}" for entry in answer)
 
@@ -389,7 +389,7 @@ class Router:
         return json.loads(self.guest.get("/v1/stats"))
 
     def port(self, number: int) -> dict:
-        """What the router tells of a card."""
+        """The router's entry of a card in its statistics."""
         return next(p for p in self.stats()["ports"] if p["name"] == self.addresses[number])
 
     def counters(self, number: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What `make soak` asks of a router on cards and interfaces: ten minutes in which something happens to them every few seconds.
+"""Soak test of `make soak` for a router on cards and interfaces: for ten minutes, something happens to them every few seconds.
 
 In a guest a router forwards between two cards and between two interfaces of the kernel, under traffic. Cards are unplugged and
 come back, cables too, interfaces are renamed, made anew, taken down and get another MTU, the router is reloaded. In the end

@@ -143,7 +143,8 @@ def test_a_reload_changes_what_a_card_hears(router):
             router.cli("reload --socket /run/router.sock")
 
             def comes() -> bool:
-                """Whether a frame for another station does, when one for this one has."""
+                """Sends a frame for another station, then one for this station. Returns true if the first one arrives
+                too."""
                 there.take()
                 here.send(frame(7), ours)
                 until(lambda: ours in there.received, "its own frame", timeout=180)

@@ -179,7 +179,7 @@ END
 
 
 def by_will(now: dict[str, int], before: dict[str, int]) -> int:
-    """How many packets were dropped since strongSwan has wanted it so: while it changes addresses there is no policy, either way."""
+    """Number of packets dropped by the policy since `before`: while strongSwan changes addresses, there is no policy either way."""
     more = {name: n - before.get(name, 0) for name, n in now.items() if n != before.get(name, 0)}
     assert set(more) <= {f"{element} {name}" for element in ("seal", "own") for name in ("policy", "no_sa")} | {"open policy"}, more
     return sum(more.values())

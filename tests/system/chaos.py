@@ -417,7 +417,7 @@ class Chaos:
         return all(self.network.client.run("ping", f"-{v}", *ping, SERVER.host[v], ok=None).status == 0 for v in (4, 6))
 
     def stream(self) -> bool:
-        """Whether packets of both families pass both ways without a loss."""
+        """True if packets of both families pass both ways without a loss."""
         streams = Streams(rate=100)
         for version in (4, 6):
             streams.add("there", self.network.client, self.network.server, version, SERVER.host[version])

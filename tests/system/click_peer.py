@@ -1068,7 +1068,7 @@ def settled(line):
 
 
 def shown(result):
-    """What a run shows, without what may differ."""
+    """Output of a run, without the parts that may differ."""
     packets, messages = [], []
     for line in result.err.splitlines():
         (packets if re.match(r"o\d: ", line) else messages).append(settled(line))

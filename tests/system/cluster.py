@@ -50,7 +50,7 @@ def pairs(outcome: Outcome) -> None:
 
 
 def servers(outcome: Outcome) -> None:
-    """What the servers' own counts say."""
+    """Prints the servers' own counts."""
     links, processed, spread = outcome.links(), outcome.processed(), outcome.spread()
     print("\n  what internal links were given in units of 2R/N, and what each server processed in units of R:")
     for a in NAMES:
@@ -75,7 +75,7 @@ def results(outcome: Outcome, before: str = "") -> None:
 
 
 def bounds(outcome: Outcome) -> dict[str, tuple[float, bool]]:
-    """What is to hold, by name: how much it is, and whether that is enough."""
+    """Bounds by name: the measured value, and true if it holds."""
     unnamed = outcome.lost_without_name()
     books = {"lost-without-name": (unnamed, unnamed == 0)}
     if outcome.load.trace:

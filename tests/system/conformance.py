@@ -1,5 +1,5 @@
-"""What the conformance cases of docs/conformance.md share: a router between two links, with several
-stations on each, and words for what must come out.
+"""Shared parts of the conformance cases of docs/conformance.md: a router between two links, with several stations on
+each, and words for the frames that must come out.
 
 Scapy speaks for all stations. A case sends a packet and says exactly what leaves the router; whatever
 else leaves it by the end of the case (besides ARP requests and the like) is a fault. Bytes are compared
@@ -55,12 +55,12 @@ class Station:
 
 
 def l3(frame: Packet) -> bytes:
-    """What is behind the Ethernet header, as it was received."""
+    """Bytes behind the Ethernet header, as received."""
     return frame.original[14:]
 
 
 def chatter(frame: Packet) -> bool:
-    """Whether a router may send this frame at any time."""
+    """True if a router may send this frame at any time."""
     if ARP in frame:
         return frame[ARP].op == 1
     mld = IPv6 in frame and frame[IPv6].dst in ("ff02::16", "ff02::2", "ff02::6a")
@@ -212,8 +212,8 @@ class Probe:
         self.gets(to or self.b, one_hop(data) if then is None else then)
 
     def body6(self, at: Station, length: int) -> bytes:
-        """What is behind the IPv6 header of the next packet there, which may come in fragments, in
-        order: a router may cut its own packets, so that they pass links of any MTU."""
+        """Bytes behind the IPv6 header of the next packet there. It may come in fragments, in order: a router may cut
+        its own packets, so that they pass links of any MTU."""
         body = b""
         while len(body) < length:
             packet = l3(self.take(at, f"byte {len(body)} of {length}"))
@@ -221,7 +221,7 @@ class Probe:
         return body
 
     def nothing(self) -> None:
-        """All that was sent has been worked off, and nothing more has left the router."""
+        """Waits until all sent frames are handled, and checks that nothing more has left the router."""
         self.wire.flush()
         for end in (self.wire.client, self.wire.server):
             if left := [frame for frame in end.seen if not chatter(frame)]:

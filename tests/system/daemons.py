@@ -104,7 +104,7 @@ class Frr(_Daemons):
                 raise Failed(f"{name} ended\n{self.said()}")
 
     def vtysh(self, *commands: str, ok: bool = True) -> str:
-        """What vtysh says to commands, each as one types it."""
+        """Answer of vtysh to commands, each as one types it."""
         words = [word for command in commands for word in ("-c", command)]
         done: Done = self.space.run(*self._command("vtysh", *words), ok=(0,) if ok else None)
         return done.out
@@ -161,7 +161,7 @@ class Bird(_Daemons):
         self.must_run()
 
     def birdc(self, command: str, ok: bool = True) -> str:
-        """What birdc says to a command."""
+        """Answer of birdc to a command."""
         return self.space.run("/usr/sbin/birdc", "-s", str(self.socket), *command.split(), ok=(0,) if ok else None).out
 
     def established(self) -> dict[str, "Since"]:
@@ -186,5 +186,5 @@ def wait_for(ask: Callable[[], object], what: str, seen: Callable[[], str], time
 
 
 def available() -> bool:
-    """Whether FRR and BIRD are installed."""
+    """True if FRR and BIRD are installed."""
     return os.access(FRR / "zebra", os.X_OK) and os.access("/usr/sbin/bird", os.X_OK)

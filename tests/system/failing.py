@@ -36,12 +36,12 @@ FromDevice({a}-{b}, true, TIMESTAMP true) -> {a}{b} :: Classifier(12/88b6, -);
 
 
 def ask(path: str, method: str, target: str, body: str | None = None) -> str:
-    """What the router at a socket answers."""
+    """Answer of the router at a socket."""
     return asks(path, [(method, target, body)])[0]
 
 
 def asks(path: str, requests: Sequence[tuple[str, str, str | None]]) -> list[str]:
-    """As `ask`, for several requests, one right after the other."""
+    """Like `ask`, for several requests, one right after the other."""
     connection, answers = _Connection(Path(path)), []
     try:
         for method, target, body in requests:
@@ -160,12 +160,12 @@ class Failing(Rb4):
         until(self.whole, "all servers to use all links", timeout)
 
     def avoided(self, links: Iterable[tuple[str, str]], names: Iterable[str]) -> bool:
-        """Whether none of these servers uses any of these links."""
+        """True if none of these servers uses any of these links."""
         links = {tuple(sorted(link)) for link in links}
         return all(not self.up(name) & links for name in names)
 
     def offset(self, name: str) -> float:
-        """How far a server's clock is behind ours, by the quickest of some answers."""
+        """Seconds by which a server's clock is behind ours, from the quickest of some answers."""
         answers = []
         for _ in range(5):
             before = time.time()
@@ -175,7 +175,7 @@ class Failing(Rb4):
         return min(answers)[1]
 
     def journal(self, since: float = 0.0, names: Iterable[str] | None = None) -> list[Note]:
-        """What servers have noted since a time, in the order of time."""
+        """Notes of servers since a time, in the order of time."""
         notes = []
         for name in self.processes if names is None else names:
             offset = self.offset(name)
@@ -240,7 +240,7 @@ def dropped(stats: dict) -> dict[str, int]:
 
 
 def on_the_way(drops: dict[str, int]) -> int:
-    """Of what a server dropped, packets between hosts. Answers to ARP end where they are learned."""
+    """Number of packets between hosts among a server's drops. Answers to ARP end where they are learned."""
     return sum(n for what, n in drops.items() if what.startswith(ON_THE_WAY) and not what.endswith(" learned"))
 
 
@@ -255,7 +255,7 @@ def stopped(bed: Failing, name: str):
 
 
 def first_down(notes: list[Note], links: Iterable[tuple[str, str]], names: Iterable[str]) -> dict[str, float]:
-    """When each of these servers had noted all of these links as down for the first time."""
+    """Time at which each of these servers had noted all of these links as down for the first time."""
     links, found = {tuple(sorted(link)) for link in links}, {}
     for name in names:
         first: dict[tuple[str, str], float] = {}

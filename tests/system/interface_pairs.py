@@ -76,11 +76,11 @@ class Paired:
         return self.process.stop(20) if self.process else 0
 
     def show(self, what: str, ok: bool = True) -> str:
-        """What `ashlar show` says."""
+        """Output of `ashlar show`."""
         return self.lab.run(ASHLAR, "show", "--socket", str(self.socket), what, ok=(0,) if ok else None).out
 
     def netlink(self) -> dict[str, int]:
-        """What the thread that follows the kernel counts; empty if nobody answers."""
+        """Counters of the thread that follows the kernel; empty if it does not answer."""
         lines = self.show("netlink", ok=False).splitlines()
         return {name: int(value) for name, value in (line.split() for line in lines if len(line.split()) == 2)}
 
@@ -124,8 +124,8 @@ def own(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
 
 
 def kernel_table(space: Namespace, version: int, ports: list[str]) -> dict[str, str]:
-    """What the kernel would do by its tables: the hops of each prefix. Of routes for one prefix, the table
-    local comes before main, then the least metric counts."""
+    """Hops of each prefix by the kernel's tables. Of routes for one prefix, the table local comes before main, then the
+    least metric counts."""
     best: dict[str, tuple[tuple[int, int], str]] = {}
     for route in json.loads(space.ip(f"-j -d -{version} route show table all").out or "[]"):
         table = route.get("table", "main")

@@ -1,4 +1,4 @@
-"""What the hosts of a cluster send to each other, and what comes of it by their own notes of every packet.
+"""Traffic that the hosts of a cluster send to each other, and its results by their own notes of every packet.
 
 Matrices are named and made as in `ashlar cluster simulate`: parts of R, by input and output.
 
@@ -38,7 +38,7 @@ ADMISSIBLE = ("uniform", "permutation", "adverse")
 
 @dataclass
 class Load:
-    """What is sent: by `matrix`, or `trace`, from the first server to the last."""
+    """Traffic to send: by `matrix`, or `trace`, from the first server to the last."""
 
     matrix: str
     rate: float  # R, bit/s of Ethernet frames
@@ -55,16 +55,16 @@ class Load:
 
     @property
     def admissible(self) -> bool:
-        """Whether no output is asked for more than R."""
+        """True if no output is offered more than R."""
         return self.trace is not None or self.matrix in ADMISSIBLE
 
     def share(self, a: str, b: str) -> float:
-        """What a pair should get, in bit/s of frames: what it sends, or its fair part of the output."""
+        """Fair share of a pair, in bit/s of frames: all that it sends, or its fair part of the output."""
         asked = sum(row.get(b, 0.0) for row in self.parts.values()) * self.load
         return self.parts[a][b] * self.load * self.rate / max(1.0, asked)
 
     def plan(self, name: str) -> dict:
-        """What paced_host.py is told."""
+        """Plan for paced_host.py."""
         row = self.parts.get(name, {})
         if self.trace and row:
             return {"trace": str(self.trace), "rate": self.load * self.rate, "target": host(NAMES[-1], 4)}
@@ -74,7 +74,7 @@ class Load:
 
 @dataclass
 class Pair:
-    """What one host got from another: flow, number, size, when sent, when it came."""
+    """Packets that one host got from another: flow, number, size, time of sending, time of arrival."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -151,7 +151,7 @@ class Counts:
 
 @dataclass
 class Outcome:
-    """What came of a load."""
+    """Results of a load."""
 
     load: Load
     pairs: dict[tuple[str, str], Pair]
@@ -171,18 +171,18 @@ class Outcome:
         return {pair: got.rate(self.window) for pair, got in self.pairs.items()}
 
     def shares(self) -> dict[tuple[str, str], float]:
-        """What pairs got of their shares: of what was sent to them, or of their fair part of the output."""
+        """Parts of their shares that pairs got: of what was sent to them, or of their fair part of the output."""
         if self.load.admissible:
             return {pair: got.came / max(got.sent, 1) for pair, got in self.pairs.items()}
         return {(a, b): got.rate(self.window, ETHER) / self.load.share(a, b) for (a, b), got in self.pairs.items()}
 
     def links(self) -> dict[tuple[str, str], float]:
-        """What was to be sent by internal links, by direction, in units of 2R/N."""
+        """Bytes given to internal links, by direction, in units of 2R/N."""
         full = 2 * self.load.rate / len(NAMES) / 8 * self.load.seconds
         return {link: octets / full for link, octets in self.counts.links.items()}
 
     def processed(self) -> dict[str, float]:
-        """What each server processed, in units of R: what came in by its external port and its internal links."""
+        """Bytes that each server processed, in units of R: those by its external port and by its internal links."""
         full = self.load.rate / 8 * self.load.seconds
         return {a: (self.counts.enters[a]["bytes"] + sum(octets for (_, to), octets in self.counts.links.items() if to == a)) / full
                 for a in NAMES}

@@ -64,7 +64,7 @@ def text(names: list[str], more: str = "", lan: str = "", wan: str = "", each: s
 
 @dataclass
 class Outcome:
-    """What came of the packets that one host sent to another."""
+    """Fate of the packets that one host sent to another."""
 
     sent: int
     came: int

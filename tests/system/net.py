@@ -138,7 +138,7 @@ class Process:
 
 
 class Done:
-    """What a program that has ended said."""
+    """Output and status of a program that has ended."""
 
     def __init__(self, process: Process, status: int):
         self.command, self.status = str(process), status
@@ -343,7 +343,7 @@ def stop_on_signals() -> None:
 
 
 def leftovers(prefix: str) -> list[str]:
-    """What exists of labs whose names begin with `prefix`."""
+    """Leftovers of labs whose names begin with `prefix`."""
     left = [f"namespace {p.name}" for p in Path("/run/netns").glob(f"{prefix}*")]
     left += [f"file {p}" for p in Path(tempfile.gettempdir()).glob(f"{prefix}*")]
     left += [f"file {p}" for p in Path("/etc/netns").glob(f"{prefix}*")]
@@ -357,7 +357,7 @@ def leftovers(prefix: str) -> list[str]:
 
 
 def left_behind(lab: Lab) -> list[str]:
-    """What is left of a closed lab, once the kernel has had time to take it away."""
+    """Leftovers of a closed lab, once the kernel has had time to remove it."""
     with contextlib.suppress(Failed):
         until(lambda: not leftovers(lab.name + "-"), "nothing to be left")
     return leftovers(lab.name + "-")

@@ -78,14 +78,14 @@ def sessions(name: str, version: int) -> list[tuple[str, str, int]]:
 
 
 def connects(name: str, other: str) -> bool:
-    """Whether a BGP speaker opens the connection: routers do to hosts and to higher numbers. With two connections
-    at once FRR 8.4 may forget that it agreed on graceful restart."""
+    """True if a BGP speaker opens the connection: routers do to hosts and to higher numbers. With two connections at
+    once FRR 8.4 may forget that it agreed on graceful restart."""
     return name in NUMBERS and (other not in NUMBERS or NUMBERS[name] < NUMBERS[other])
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the daemons are to do."""
+    """Settings that the daemons are to have."""
 
     bfd: bool = True
     dead: int = DEAD
@@ -315,7 +315,7 @@ class Ring:
             edge.start()
 
     def unreached(self) -> list[str]:
-        """Which hosts do not reach which, all tried at once, one packet each."""
+        """Pairs of hosts that do not reach each other, all tried at once, one packet each."""
         tries = {(a, b, v): self.hosts[a].spawn("ping", f"-{v}", "-c1", "-W1", "-I", beyond(a, v), beyond(b, v))
                  for a in NUMBERS for b in NUMBERS for v in (4, 6) if a != b}
         return [f"{a} to {b} by IPv{v}" for (a, b, v), ping in tries.items() if ping.wait() != 0]
@@ -367,11 +367,11 @@ class Ring:
         return {name: router.daemons.established() for name, router in self.routers.items()}
 
     def peered(self) -> bool:
-        """Whether every BGP session is up."""
+        """True if every BGP session is up."""
         return all(len(up) == sum(len(sessions(name, v)) for v in (4, 6)) for name, up in self.established().items())
 
     def whole(self) -> bool:
-        """Whether OSPF uses every link: to the opposite router there are two ways, for IPv4 and IPv6."""
+        """True if OSPF uses every link: to the opposite router there are two ways, for IPv4 and IPv6."""
         opposite = {"a1": "a2", "a2": "a1", "b": "l", "l": "b"}
         return all(router.space.ip(f"-{v} route show {loopback(opposite[name], v)}").out.count("nexthop via") == 2
                    for name, router in self.routers.items() for v in (4, 6))

@@ -38,7 +38,7 @@ def router(name: str, version: int) -> str:
 
 
 def internal(rate: float, servers: int = len(NAMES)) -> float:
-    """What a paced internal cable carries: 1.05 times 2R/N, as in `ashlar cluster simulate`."""
+    """Rate of a paced internal cable: 1.05 times 2R/N, as in `ashlar cluster simulate`."""
     return 1.05 * 2 * rate / servers
 
 
@@ -135,7 +135,7 @@ class Rb4:
                 until(lambda a=a, b=b, v=version: self.ping(a, host(b, v), v), f"{a} to reach {b} by IPv{version}", 20)
 
     def ping(self, name: str, address: str, version: int, *words: str) -> bool:
-        """Whether one echo request is answered."""
+        """True if one echo request is answered."""
         done = self.hosts[name].run("ping", f"-{version}", "-c1", "-W1", *words, address, ok=None)
         return done.status == 0
 
@@ -146,7 +146,7 @@ class Rb4:
         return int(self.show(name, handler))
 
     def elements(self, name: str) -> list[dict]:
-        """What a server counts, by element and worker."""
+        """Counters of a server, by element and worker."""
         return json.loads(self.lab.run(ASHLAR, "top", "--json", "--once", "--socket", self.socket(name)).out)["elements"]
 
     def dropped(self, name: str, element: str) -> int:
@@ -169,7 +169,7 @@ class Rb4:
         return sum(copy["drops"][e["drop_names"].index("full")] for e in found for copy in e["copies"])
 
     def drops(self) -> str:
-        """What all servers that run have dropped, for messages."""
+        """Drops of all servers that run, for messages."""
         lines = []
         for server in self.processes:
             for element in self.elements(server):

@@ -1,4 +1,4 @@
-"""What `make soak` asks of a cluster that runs: no false alarm for long, and failures that are found soon.
+"""Soak test of `make soak` for a running cluster: no false alarm for long, and failures that are found soon.
 
 RB4 in namespaces; each host sends eight tenths of R, most of it to the next one, so that servers pass others' packets
 on. First nothing fails: each link that a server takes out of use is a false alarm. Then each kind of failure in turn,
@@ -71,7 +71,7 @@ def result(name: str, value: object) -> None:
 
 
 class Books:
-    """What all servers counted from when this is made to when it is asked."""
+    """Counts of all servers from the creation of this object to the question."""
 
     def __init__(self, bed: Failing):
         self.bed = bed
@@ -154,7 +154,7 @@ def quiet(minutes: float) -> bool:
 
 
 def booked(streams: Streams, counts: dict[str, int] | None) -> Counter:
-    """What became of all packets. `counts`: None if they went with a server."""
+    """Fate of all packets. `counts`: None if they went with a server."""
     found = Counter({"doubled": sum(stream.doubled for stream in streams.streams)})
     if counts:
         found.update({"lost-without-name": streams.lost - counts["named"], "looped": counts["looped"],
@@ -163,7 +163,7 @@ def booked(streams: Streams, counts: dict[str, int] | None) -> Counter:
 
 
 def balanced(found: Counter) -> bool:
-    """Whether each packet is accounted for, and came once. What is refused is lost, and judged as such."""
+    """True if each packet is accounted for, and came once. A refused packet is lost, and judged as such."""
     return not any(value for name, value in found.items() if name != "refused")
 
 
@@ -199,7 +199,7 @@ class Failures:
         return self.good and median < BOUND and lost <= most
 
     def _cables(self) -> tuple[tuple[str, str], ...]:
-        """Those that are to fail, and no more: a program carries their frames, which needs a core, too."""
+        """Cables that are to fail, and no more: a program carries their frames, which needs a core, too."""
         if not self.kind.cables:
             return ()
         turn = len(self.third)

@@ -150,17 +150,17 @@ class SpeakerBed(VlanBed):
         return "Full" in json.dumps(self.neighbour.show("ip ospf neighbor"))
 
     def sessions(self) -> tuple:
-        """How often the neighbour's sessions with the router have come up."""
+        """Number of times that the neighbour's sessions with the router have come up."""
         return self.neighbour.established(), self.changes()
 
     def changes(self) -> int:
-        """How often the state of the neighbour's adjacency has changed."""
+        """Number of changes of the neighbour's adjacency."""
         detail = self.neighbour.vtysh("show ip ospf neighbor detail")
         found = re.search(r"(\d+) state changes", detail)
         return int(found[1]) if found else 0
 
     def said(self) -> str:
-        """What the daemons said, for messages."""
+        """Output of the daemons, for messages."""
         return "\n".join(frr.said() for frr in (*self.frr.values(), self.neighbour))
 
 

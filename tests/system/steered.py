@@ -54,7 +54,7 @@ class Bed:
         return self.lab.run(ASHLAR, "show", "--socket", str(self.socket), handler).out
 
     def table(self, version: int) -> dict[str, frozenset | tuple]:
-        """What the router forwards by."""
+        """Routes of the router's table."""
         found = {}
         for line in self.show(f"rt{version}.table").splitlines():
             prefix, *words = line.split()
@@ -71,7 +71,7 @@ class Bed:
         return json.loads(self.daemons.run("ip", "-json", *words.split()).out or "[]")
 
     def wanted(self, version: int) -> dict[str, frozenset | tuple]:
-        """What the kernel forwards by."""
+        """Routes of the kernel, in the same form."""
         links = {link["ifname"]: link for link in self.json("link show")}
         best: dict[str, tuple] = {}
         routes = self.json(f"-details -{version} route show table all")

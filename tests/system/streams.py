@@ -34,8 +34,8 @@ class Stream:
         return len(self.sent) - len(self.seen)
 
     def outages(self) -> list[tuple[float, float]]:
-        """When packets were lost: the seconds at which the first of each row of lost packets was sent, and
-        for how long none came through (from there to the next packet that arrived)."""
+        """Times of losses: the seconds at which the first of each row of lost packets was sent, and for how long none
+        came through (from there to the next packet that arrived)."""
         found: list[tuple[float, float]] = []
         start = None
         for number, at in enumerate(self.sent):

@@ -31,7 +31,7 @@ class Frame:
 
     @property
     def l3(self) -> bytes:
-        """What is behind the Ethernet header, padding included."""
+        """Bytes behind the Ethernet header, padding included."""
         return self.data[14:]
 
 

@@ -36,7 +36,7 @@ def network(lab) -> Network:
 
 
 def counters(router: AshlarRouter) -> dict[str, int]:
-    """What all ports of the router have counted, by name."""
+    """Counters of all ports of the router, by name."""
     found: dict[str, int] = {}
     for each in router.stats()["ports"]:
         for counter in each["counters"]:
@@ -45,7 +45,7 @@ def counters(router: AshlarRouter) -> dict[str, int]:
 
 
 def has_program(network: Network) -> list[bool]:
-    """Whether an XDP program is at the router's interfaces."""
+    """True, for each of the router's interfaces, if an XDP program is attached."""
     shown = [network.router_space.run("ip", "link", "show", name).out for name in ("eth0", "eth1")]
     return ["xdp" in text for text in shown]
 
@@ -154,7 +154,7 @@ def test_queues_that_an_interface_gets_are_served(network, sending):
     far = udp(network.server, 4)
 
     def all_arrive() -> bool:
-        """Whether datagrams of many flows, which spread over the queues, arrive."""
+        """True if datagrams of many flows, which spread over the queues, arrive."""
         near = [udp(network.client, 4) for _ in range(32)]
         for number, sender in enumerate(near):
             sender.sendto(bytes([number]), (SERVER.host[4], port(far)))

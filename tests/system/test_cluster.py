@@ -154,7 +154,7 @@ def test_what_passes_inside_is_nothing_to_a_server_that_gets_it_from_outside(bed
 
 
 def refusals(bed, name: str) -> dict[str, int]:
-    """What a server's transit and heartbeats took for no frames of the cluster."""
+    """Frames that a server's transit and heartbeats refused, as none of the cluster."""
     found = {}
     for element in bed.elements(name):
         if element["name"] in ("transit", "beat"):

@@ -1,5 +1,4 @@
-"""What happens to a running cluster when a cable or a server fails: it is found, packets go round it, and it comes
-back by itself.
+"""Failures of cables and servers in a running cluster: each is found, packets go round it, and it comes back by itself.
 
 How fast depends on whether processes get their cores: times are printed (`pytest -s`) and judged by `make soak`
 (soak_cluster.py). That a server that was not run for long is taken for dead is right, and no false alarm; so that this

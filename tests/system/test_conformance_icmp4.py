@@ -1,4 +1,4 @@
-"""What RFC 1812 demands of ICMP, 4.3 and 5.2.7, and of options, 4.2.2 and 5.3.13 (docs/conformance.md)."""
+"""Demands of RFC 1812 on ICMP, 4.3 and 5.2.7, and on options, 4.2.2 and 5.3.13 (docs/conformance.md)."""
 
 import struct
 import time
@@ -54,7 +54,7 @@ def test_all_data_of_an_echo_request_comes_back(probe: Probe, size: int):
 
 
 def test_a_fragmented_echo_request_is_reassembled_and_answered(probe: Probe):
-    """As long as the largest MTU of the attached networks at least; also when it comes in disorder."""
+    """The request is as long as the largest MTU of the attached networks at least, and also comes in disorder."""
     for order in (1, -1):
         request = echo(probe, load=bytes(range(256)) * 6 + b"end", id=order & 0xfff)
         for piece in fragment(request, 600)[::order]:
@@ -299,7 +299,7 @@ def test_a_source_routed_packet_is_not_redirected(detour: Probe):
 
 
 def near_now(stamp: bytes) -> bool:
-    """Whether a timestamp is about the time of the day in UTC, in milliseconds."""
+    """True if a timestamp is about the time of the day in UTC, in milliseconds."""
     now = int(time.time() * 1000) % DAY_MS
     return abs(int.from_bytes(stamp) - now) < 60_000
 
@@ -329,7 +329,7 @@ def test_security_stream_and_padding_options_pass_unchanged(probe: Probe):
 
 @linux_differs("writes zeros behind it")
 def test_the_end_of_options_ends_them(probe: Probe):
-    """What looks like an option behind it is none."""
+    """Bytes behind it that look like an option are none."""
     assert forwarded(probe, b"\0\x07\x01\x63") == b"\0\x07\x01\x63"
 
 

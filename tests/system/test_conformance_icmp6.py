@@ -1,4 +1,4 @@
-"""What RFC 4443 demands of a router (docs/conformance.md)."""
+"""Demands of RFC 4443 on a router (docs/conformance.md)."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What RFC 1812 demands of forwarding, 4.2, 5.2 and 5.3, case by case (docs/conformance.md)."""
+"""Demands of RFC 1812 on forwarding, 4.2, 5.2 and 5.3, case by case (docs/conformance.md)."""
 
 import struct
 

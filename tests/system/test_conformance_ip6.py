@@ -1,4 +1,4 @@
-"""What RFC 8200, RFC 4291 and their kin demand of forwarding IPv6 (docs/conformance.md)."""
+"""Demands of RFC 8200, RFC 4291 and related ones on forwarding IPv6 (docs/conformance.md)."""
 
 import struct
 

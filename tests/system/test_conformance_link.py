@@ -1,4 +1,4 @@
-"""What RFC 1812, 3.3.2, with RFC 826 and RFC 1122, 2.3.2, demands of ARP (docs/conformance.md)."""
+"""Demands of RFC 1812, 3.3.2, with RFC 826 and RFC 1122, 2.3.2, on ARP (docs/conformance.md)."""
 
 import pytest
 from conformance import Probe, Station, linux_differs, one_hop, probe, running  # noqa: F401

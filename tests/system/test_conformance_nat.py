@@ -1,4 +1,4 @@
-"""What the RFCs demand of a network address translator (4787, 5382, 5508), of conf/ip-nat.click (docs/conformance.md).
+"""Demands of the RFCs on a network address translator (4787, 5382, 5508), here conf/ip-nat.click (docs/conformance.md).
 
 `ASHLAR_ROUTER=linux` runs the same cases against nftables: masquerade, dnat and hairpin by hand.
 """

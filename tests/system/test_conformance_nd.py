@@ -1,4 +1,4 @@
-"""What RFC 4861 demands of a router on its links (docs/conformance.md)."""
+"""Demands of RFC 4861 on a router on its links (docs/conformance.md)."""
 
 import ipaddress
 

@@ -10,7 +10,7 @@ CASE = re.compile(r"`(\w+)::(test_\w+)`")
 
 
 def named() -> set[tuple[str, str]]:
-    """What the table names: `ip4::test_x` is test_x of test_conformance_ip4.py."""
+    """Cases that the table names: `ip4::test_x` is test_x of test_conformance_ip4.py."""
     return set(CASE.findall(TABLE.read_text()))
 
 

@@ -52,7 +52,7 @@ NOBODY = 65534
 
 
 def connects(path: str, user: int) -> str:
-    """What comes of connecting to a memif's socket as a user: the name of an error, or nothing."""
+    """Connects to a memif's socket as a user. Returns the name of the error; empty if there is none."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         os.setgroups([])

@@ -128,7 +128,7 @@ class Events:
         self.ip(router, f"-{version} route {verb} {kind} {prefix} {metric} {'' if verb == 'del' else target}")
 
     def ip(self, router, words: str) -> None:
-        """What an operator may type; that it is refused is an answer, too."""
+        """Types a command of an operator; the kernel may refuse it."""
         words = " ".join(words.split())
         done = router.space.lab.run("ip", "-n", router.space.name, *words.split(), ok=None)
         self.say(f"{router.name}: ip {words}" + (f" ({done.err.strip()})" if done.status else ""))

@@ -132,7 +132,7 @@ class Edge:
 
     @contextlib.contextmanager
     def unharmed(self, what: str) -> Iterator[None]:
-        """What happens inside must not be noticed by a stream, the sessions, or the memory."""
+        """Checks that neither a stream, the sessions nor the memory notice the actions inside."""
         with self.stream() as before:
             before.warm()
             wait_for(lambda: before.sent > SECONDS * 4000, "the stream before", before.report)

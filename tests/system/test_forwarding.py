@@ -116,7 +116,7 @@ def test_tcp_carries_megabytes_both_ways_at_once(network, version, from_client):
 @both_versions
 @both_ways
 def test_segments_leave_as_super_frames(network, version, from_client):
-    """Those of a host that leaves segmentation to its device: the other host gets frames larger than the MTU."""
+    """Segments of a host that leaves segmentation to its device: the other host gets frames larger than the MTU."""
     tap = Tap(network.server if from_client else network.client)
     tcp_transfer(network, version, 8_000_000, from_client=from_client)
     assert max(len(frame.data) for frame in tap.take() if not frame.outgoing) > 1514

@@ -65,7 +65,7 @@ def test_waiting_in_vain_says_for_what_and_with_what_output(lab):
 
 
 def ended(pid: int) -> bool:
-    """Whether a process has ended; whoever inherited it may take its time to bury it."""
+    """True if a process has ended; its parent may not have waited for it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -1,5 +1,5 @@
-"""What a hostile tenant cannot do (SECURITY.md, docs/routers.md, "Isolated routers"): hostile.py tries it, with the rights of an isolated
-router; tenants that do not want to end, that answer, ring and log what they like.
+"""Attacks of a hostile tenant that must fail (SECURITY.md, docs/routers.md, "Isolated routers"): hostile.py tries them, with the rights of
+an isolated router. Also tenants that do not want to end, and those that answer, ring and log what they like.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ def users(user: str) -> list[int]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_tenant_that_ignores_signals_ends_with_the_process(lab, number):
-    """It has no signal for its parent's end, either, and starts a session of its own."""
+    """The tenant has no signal for its parent's end, either, and starts a session of its own."""
     before = users(USER)
     # As the common process ends: whoever has started `confine` goes, by this signal.
     outer = lab.spawn("/usr/bin/python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])",
@@ -149,7 +149,7 @@ def test_a_tenants_words_do_not_reach_the_terminal_as_commands(tenant, lab):
 
 
 def on_a_terminal(command: list[str]) -> bytes:
-    """What a command writes on a terminal."""
+    """Output of a command on a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)

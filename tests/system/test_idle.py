@@ -39,7 +39,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def workers(path: str) -> list[dict]:
-    """What the workers of the router at a socket have counted."""
+    """Counters of the workers of the router at a socket."""
     return json.loads(ask(path, "GET", "/v1/stats"))["workers"]
 
 
@@ -96,7 +96,7 @@ def test_a_worker_told_to_poll_never_sleeps(lab, options, sleeps):
     router.wait_for(" start ", timeout=30)
 
     def rested() -> bool | None:
-        """Whether it has slept since; None as long as it has not polled for long either."""
+        """True if the worker has slept since; None as long as it has not polled for long either."""
         now = workers(path)[0]
         slept = now["asleep_ns"] > first["asleep_ns"]
         return slept if slept or now["turns"] > first["turns"] + 10_000 else None

@@ -1,4 +1,4 @@
-"""What `ip` says in the daemons' namespace is what the router forwards by, after whatever has happened.
+"""Routes that `ip` sets in the daemons' namespace are those that the router forwards by, after any change.
 
 A seeded sequence of changes (routes of all kinds, metrics, multipath, next-hop objects and groups, links,
 cables, addresses) is made in the namespace of a router of conf/linux-router.click. After each, `rt4.table` and
@@ -102,7 +102,7 @@ class Chaos:
                                    if link["ifname"].startswith("far")})
 
     def toggle(self, up: dict[str, bool]) -> str:
-        """What is down mostly comes up first: on links that are down nothing happens."""
+        """Sets a link up or down; mostly one that is down comes up, as nothing happens on links that are down."""
         down = [name for name in up if not up[name]]
         name = self.random.choice(down if down and self.random.random() < 0.8 else list(up))
         return f"link set {name} {'down' if up[name] else 'up'}"

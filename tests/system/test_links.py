@@ -1,4 +1,4 @@
-"""What happens around a router's ports is seen, said and survived.
+"""Changes around a router's ports: it sees, reports and survives them.
 
 Shows: a link that goes down and up; an interface that disappears and returns under the same name; a
 kernel that would route the same packets too; a device that is not there; a user without the right
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ashlar
 
 
 def crosses(network: Network) -> bool:
-    """Whether IPv4 and IPv6 get through, tried once each."""
+    """True if IPv4 and IPv6 get through, tried once each."""
     return all(network.client.run("ping", f"-{v}", "-c1", "-W1", SERVER.host[v], ok=None).status == 0 for v in (4, 6))
 
 
@@ -27,7 +27,7 @@ def blocked(network: Network) -> bool:
 
 
 def receives_by_thread(network: Network, name: str) -> bool:
-    """Whether a thread of the kernel does the receive work of an interface of the router, which takes GRO on a veth."""
+    """True if a thread of the kernel does the receive work of an interface of the router, which takes GRO on a veth."""
     space = network.router_space
     threaded = space.run("cat", f"/sys/class/net/{name}/threaded", ok=None).out.strip() == "1"
     gro = "generic-receive-offload: on" in space.run("ethtool", "-k", name, ok=None).out
@@ -57,7 +57,7 @@ def test_a_setting_that_somebody_else_made_stays(lab):
 
 
 def test_a_link_that_becomes_narrower_is_told_to_senders(network):
-    """As by Linux, the next hop's MTU is told, and long packets are cut, as soon as the port has another MTU."""
+    """Like Linux, the router tells the next hop's MTU, and cuts long packets, as soon as the port has another MTU."""
     client = network.client
 
     def told() -> str:

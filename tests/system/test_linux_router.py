@@ -44,7 +44,7 @@ class Steered(AshlarRouter):
                                 "--netns", self.routing.name, "--workers", str(self.workers), *words)
 
     def counts(self) -> dict[str, int]:
-        """What has been heard of the kernel."""
+        """Counters of messages from the kernel."""
         lines = self.cli("show", "netlink").splitlines()
         return {name: int(value) for name, value in (line.split() for line in lines)}
 
@@ -90,7 +90,7 @@ class Bed:
         self.routing.ip(f"-{version} route {words}")
 
     def answer(self, target: str) -> str:
-        """What the client hears when it pings an address once: ping's words."""
+        """Output of ping, of one request from the client."""
         return self.client.run("ping", "-c1", "-W1", target, ok=None).out
 
 
@@ -130,7 +130,7 @@ def test_static_routes_come_change_and_go(bed, version):
 
 
 def test_ip4_goes_by_an_ip6_next_hop(bed):
-    """As BGP has it on links without IPv4 addresses (RFC 8950)."""
+    """The case of BGP on links without IPv4 addresses (RFC 8950)."""
     bed.server.ip(f"address add {FAR[4]}/32 dev lo")
     link_local = bed.server.run("ip", "-6", "-o", "address", "show", "dev", "eth0", "scope", "link").out.split()[3]
     bed.route(4, f"add {BEYOND[4]} via inet6 {link_local.split('/')[0]} dev eth1")
@@ -169,7 +169,7 @@ def next_hops(bed: Bed, version: int) -> dict[str, str]:
 
 
 def shares(bed: Bed, version: int, hops: dict[str, str], flows: int = 1500) -> dict[str, float]:
-    """How flows from the client to addresses beyond spread over the next hops."""
+    """Share of each next hop in flows from the client to addresses beyond."""
     tap = Tap(bed.server, outgoing=False)
     sender = bed.client.socket(FAMILY[version], socket.SOCK_DGRAM)
     source = random.Random(version)

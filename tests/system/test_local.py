@@ -1,4 +1,4 @@
-"""What is addressed to the router itself, of any length: put together, answered, cut again.
+"""Packets to the router itself, of any length: put together, answered, cut again.
 
 Shows: ping of up to 64 KiB, IPv4 and IPv6, to both of the router's addresses; a UDP datagram of 60,000
 bytes is refused like a short one; the router holds nothing afterwards.

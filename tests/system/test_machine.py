@@ -1,4 +1,4 @@
-"""What `ashlar ports` lists and `ashlar doctor` finds, in a namespace of its own.
+"""Output of `ashlar ports` and `ashlar doctor`, in a namespace of its own.
 
 Shows: interfaces with their state, addresses, membership and the router that has them; what the kernel does beside a
 router is found, mended by `--fix`, and undone by the commands that it prints. Cards are in tests/cards.

@@ -61,7 +61,7 @@ def stacked(labels: list[tuple[int, int, int]], packet: Packet) -> Packet:
 
 
 def run(folder, mode: str, packets: list[Packet]) -> dict[str, list[bytes]]:
-    """What has left by each output."""
+    """Frames that left by each output."""
     frames = [Ether(dst=US, src=PEER, type=0x8847) / packet for packet in packets]
     wrpcap(f"{folder}/in.pcap", [Ether(bytes(frame)) for frame in frames])
     path = f"{folder}/mpls.click"

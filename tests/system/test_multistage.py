@@ -204,7 +204,7 @@ def carries(client: socket.socket, there: socket.socket) -> bool:
 
 
 def test_boxes_translate_each_to_addresses_of_its_own(lab):
-    """What comes back to the addresses of a box comes to this box, though another one would be chosen by the flow."""
+    """Packets to an address that a box owns come to this box, though the flow would choose another one."""
     bed = Bed(lab, ["r1", "r2"], more='key = "outside"\nidle = "1h"\ndeadline = "2h"\n', wan='proxy = ["203.0.113.0/24"]\n',
               each='owns = ["203.0.113.{number}/32"]')
     bed.wan.ip("route add 203.0.113.0/24 via 10.0.2.1")

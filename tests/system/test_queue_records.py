@@ -1,4 +1,4 @@
-"""What eval/queues computes from records of packets: made-up records of which the truth is known."""
+"""Results that eval/queues computes from made-up records, of which the truth is known."""
 
 import pathlib
 import struct

@@ -116,7 +116,7 @@ class Machine:
         self.boot()
 
     def run(self, *command: str, **more) -> str:
-        """What a program says there."""
+        """Output of a program there."""
         return self.lab.run("nsenter", "-t", self.first, "-m", "-p", "-C", "-n", "-i", "-u", "-r", "-w", *command, **more).out
 
     def log(self) -> str:

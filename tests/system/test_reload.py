@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(KIND != "ashlar", reason="the kernel has no conf
 
 @dataclass
 class Run:
-    """What became of a paced stream of numbered packets."""
+    """Fate of a paced stream of numbered packets."""
 
     sent: int = 0
     refused: int = 0

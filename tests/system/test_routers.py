@@ -40,7 +40,7 @@ class Half:
                 host.ip(f"-{version} route add default via {side.router[version]}")
 
     def section(self, extra: str = "", graph: str = "conf/linux-router.click") -> str:
-        """What conf/routers.toml has of it, with the test's devices and namespace."""
+        """The router's section of conf/routers.toml, with the test's devices and namespace."""
         definitions = ", ".join(f'DEV{n} = "{device}"' for n, device in enumerate(self.devices))
         return (f'[[router]]\nname = "{self.name}"\ngraph = "{ROOT / graph}"\nnetns = "{self.routing}"\n'
                 f"definitions = {{ {definitions} }}\n{extra}\n")

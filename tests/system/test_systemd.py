@@ -42,7 +42,7 @@ exec env container=lab chroot . {SYSTEMD} --system --unit=basic.target --log-tar
 
 
 def without() -> str | None:
-    """What this machine lacks for the test."""
+    """Name of what this machine lacks for the test; None if it can run."""
     if not Path(SYSTEMD).exists():
         return "systemd"
     if "overlay" not in Path("/proc/filesystems").read_text().split():
@@ -51,7 +51,7 @@ def without() -> str | None:
 
 
 def control_groups() -> Path | None:
-    """Where they are mounted, of version 2."""
+    """Mount point of control groups of version 2."""
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     return next((Path(where) for _, where, kind, *_ in mounts if kind == "cgroup2"), None)
 
@@ -112,7 +112,7 @@ class Machine:
         return children[0] if comm == ["systemd"] else ""
 
     def run(self, *command: str, **more) -> str:
-        """What a program says there."""
+        """Output of a program there."""
         return self.lab.run("nsenter", "-t", self.first, "-m", "-p", "-C", "-n", "-i", "-u", "-r", "-w", *command, **more).out
 
     def systemctl(self, *words: str, **more) -> str:
@@ -129,7 +129,7 @@ class Machine:
         return self.run("journalctl", "-u", UNIT, "--no-pager", ok=None)
 
     def carrier_changes(self) -> list[int]:
-        """How often each TAP interface has lost or got its carrier."""
+        """Number of changes of the carrier of each TAP interface."""
         return [int(self.router.run("cat", f"/sys/class/net/eth{n}/carrier_changes").out) for n in (0, 1)]
 
     def forwards(self) -> None:

@@ -267,7 +267,7 @@ def listening(space: Namespace, version: int, port: int) -> Iterator[None]:
 
 
 def connects(space: Namespace, version: int, port: int, patience: float = 20.0) -> bool:
-    """Whether the server lets somebody in."""
+    """True if the server accepts a connection."""
     with space.socket(FAMILY[version], socket.SOCK_STREAM) as client:
         client.settimeout(patience)
         try:

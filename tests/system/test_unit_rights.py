@@ -1,4 +1,4 @@
-"""What the unit of dist lets the router do, as systemd judges it without running it."""
+"""Rights of the router by the unit of dist, as systemd judges it without running it."""
 
 import re
 import shutil

@@ -19,7 +19,7 @@ NAMES = {
 
 
 def question(end: End, tags: list[tuple[int, int]], asker: str) -> bytes:
-    """Who has the router's address? In a frame with these tags, outermost first."""
+    """ARP request for the router's address, in a frame with these tags, outermost first."""
     frame = raw(Ether(src=end.mac, dst=BROADCAST) / ARP(op=1, hwsrc=end.mac, psrc=asker, pdst=end.router4))
     stack = b"".join(kind.to_bytes(2, "big") + number.to_bytes(2, "big") for kind, number in tags)
     return frame[:12] + stack + frame[12:]

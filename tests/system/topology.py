@@ -122,7 +122,7 @@ class AshlarRouter:
         return self._ask("GET", target)
 
     def post(self, target: str) -> bytes:
-        """As `get`, of a request that changes something, such as `post("/v1/turns")`."""
+        """Like `get`, for a request that changes something, such as `post("/v1/turns")`."""
         return self._ask("POST", target)
 
     def _ask(self, method: str, target: str) -> bytes:

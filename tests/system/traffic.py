@@ -84,7 +84,7 @@ def port(made: socket.socket) -> int:
 
 @dataclass
 class Sum:
-    """What a receiver saw."""
+    """Bytes that a receiver saw."""
 
     length: int = 0
     digest: str = ""

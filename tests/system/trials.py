@@ -115,7 +115,8 @@ class Series:
         return name, self.bed.links_of(name)
 
     def _part(self, name: str, links: Links, judged: list[Stream]) -> float:
-        """How many of the judged packets pass a cable, or a server on their way to another one, while nothing fails."""
+        """Share of the judged packets that pass a cable, or a server on their way to another one, while nothing
+        fails."""
         while True:
             self.bed.wait_until_whole(60)
             passed, since = self._passed(name, links), time.monotonic()
@@ -175,7 +176,7 @@ def held_up(notes: Iterable[Note], first: float, last: float) -> tuple[str, ...]
 
 
 def disturbed(notes: Iterable[Note], dead: float) -> list[tuple[float, float]]:
-    """When a server was not run for long, or held a link for down: packets may be lost then. `notes`: in order of time."""
+    """Times in which a server was not run for long, or held a link for down: packets may be lost then. `notes`: in order of time."""
     found, down = [], dict[tuple[str, tuple[str, str]], float]()
     for note in notes:
         if note.late:

@@ -81,7 +81,7 @@ class End:
             raise Failed(f"unexpected at {self.tap.space}: {found[0].show(dump=True)}")
 
     def told(self) -> str:
-        """What has been seen and not been taken, for messages."""
+        """Frames that have been seen and not been taken, for messages."""
         return "; ".join(p.summary() for p in self.seen) or "nothing"
 
     def clear(self) -> None:
