@@ -274,7 +274,7 @@ fn frames_of_an_internal_link_get_annotations_only_where_they_stay() {
     pass(&mut graph);
     let own = node(&graph, "own");
     assert_eq!((sent(&ports), graph.stats()[own].packets), (2, 2));
-    // Somebody begins to look behind the link: the running copy must not stay.
+    // An element begins to read annotations behind the link: the running copy must not stay.
     let looks = TRANSIT.replace("t[1] -> link", "t[1] -> PaintSwitch -> link");
     let next = plan(&looks, Some(graph.plan()), &ports);
     assert_eq!(next.elements[next.find("t").expect("t")].annotated, [1, 2]);

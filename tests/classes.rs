@@ -129,7 +129,7 @@ fn try_all_examples() {
             wrong.push(format!("{} has no example", class.name));
         }
         for example in examples {
-            // What is discarded is compared too.
+            // Discarded packets are compared too.
             let text = example.replace("Discard;", "Collect;");
             let text = text.replace("FromIPSummaryDump(-", "FromIPSummaryDump(trace.txt");
             let text = text.replace("Dump(-", "Dump(written");

@@ -267,7 +267,7 @@ fn options_on_the_way_are_examined_as_their_bits_say() {
             let packet = with(kind);
             assert_eq!(error(&links.send(0, &packet), &packet), (4, 2, 42));
         }
-        // A router alert of somebody else's protocol goes on.
+        // A router alert of another protocol is forwarded.
         let alert = across().hop_by_hop(&[5, 2, 0, 0, 1, 0]).bytes();
         assert_eq!(links.send(0, &alert)[0].port, 1);
         // Routing headers are none of a router's business on the way, but are to its own address.

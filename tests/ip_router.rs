@@ -427,7 +427,7 @@ fn a_third_interface_is_the_one_line_that_the_file_says() {
     assert_eq!(answer[0].packet[12..16], [10, 0, 3, 1]);
     let answer = links.send(0, &across6().dst("fd00:3::1").icmp_echo(1, 1).bytes());
     assert_eq!(answer.len(), 1, "the same of IPv6");
-    // Nobody may use its addresses as source; the rest of the list is known there, too.
+    // No host may use its addresses as source; the rest of the list is known there, too.
     assert!(links.send(0, &across().src("10.0.3.1").bytes()).is_empty());
     // A broadcast of the new network is not forwarded.
     assert!(

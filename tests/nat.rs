@@ -79,7 +79,7 @@ fn hosts_inside_reach_the_world_and_are_answered_on_both_walkers() {
     let [sweep, strict] = [Walker::Sweep, Walker::Strict].map(|walker| {
         let mut links = nat(walker);
         let heard = conversation(&mut links);
-        // Nobody outside begins.
+        // No flow begins outside.
         let stranger = ip4().src(SERVER).dst(OUTSIDE).tcp(80, 4).bytes();
         assert_eq!(becomes(&mut links, 1, &stranger), None);
         assert_eq!(links.handler("stealth.count", ""), "1");

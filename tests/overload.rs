@@ -324,7 +324,7 @@ fn queues_hold_two_to_one_whatever_is_offered_and_a_port_in_line_does_not() {
     print!("{table}");
     assert!(queues <= 0.01, "{queues}");
     assert!(hardware <= 0.01, "{hardware}");
-    // As in the paper, what is forwarded follows what comes.
+    // As in the paper, forwarded packets follow the offered ones.
     assert!(inline > 0.2, "{inline}");
     let [high, low] = two_to_one(Scheme::Software(IN_LINE), 3.0);
     assert!((high / low - 2.0 / 3.0).abs() < 0.02, "{high} {low}");

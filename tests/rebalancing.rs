@@ -781,7 +781,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     );
     assert_eq!(card.spreading(), before);
     card.refuse(false);
-    // That nothing waits any more since the one that was refused is heard.
+    // The report that nothing waits any more since the refused move is heard.
     let deaf = Faulty {
         deaf: true,
         ..Faulty::none(&stand)
@@ -807,7 +807,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     let before = card.spreading();
     card.be_busy(true);
     let all: Vec<u16> = (0..256).collect();
-    // Nobody is asked to keep anything: that would be answered.
+    // No worker is asked to keep anything: that would be answered.
     let deaf = Faulty {
         deaf: true,
         ..Faulty::none(&stand)

@@ -73,7 +73,7 @@ fn busy_routers_get_time_by_their_tickets() {
     loop {
         let now = had(&workers, [&one, &three]);
         let (a, b) = (now[0] - begin[0], now[1] - begin[1]);
-        // Whatever turns take and whoever else has the core: who is ahead is so by a turn of each at most.
+        // Whatever turns take and other programs use of the core, a router is ahead by at most a turn of each.
         let apart = (3 * a).abs_diff(b);
         let longest = longest_turn(&workers);
         assert!(apart <= 8 * longest, "{a} and {b}, {longest}");
@@ -105,7 +105,7 @@ fn a_router_of_greater_priority_goes_first_and_leaves_what_it_does_not_need() {
     let was = count(&busy);
     wait("the busy one runs", || count(&busy) > was + 1000);
     assert_eq!(had(&workers, [&low, &high]), before, "nothing is left");
-    // It goes, and the others go on.
+    // The router goes, and the others continue.
     drop(busy);
     let was = count(&low);
     wait("the low one runs", || count(&low) > was);

@@ -105,7 +105,7 @@ fn a_neighbours_overload_costs_no_packet_inside_a_share() {
         let wire = ports.memory("x");
         let sent = red_among_blue(&wire, 50, 1000, |_| ());
         assert_eq!(red.read("c.count", "").as_deref(), Ok("50"), "{what}");
-        // What came for the neighbour was worked on, or dropped under a name.
+        // Packets for the neighbour were processed, or dropped under a name.
         let had = || -> u64 {
             blue.read("c.count", "")
                 .expect("it answers")
@@ -213,7 +213,7 @@ fn a_thousand_idle_routers_are_not_polled() {
         assert_eq!((came.len(), vlan(&came[0].frame)), (1, 501));
     }
     let ran = runs(idle) - before.0;
-    // It is asked when somebody speaks to it, and ten times a second all the same.
+    // The router is polled when packets come, and ten times a second in any case.
     let at_most = 20 + 20 * before.1.elapsed().as_millis() as u64 / 100;
     assert!(ran <= at_most, "{ran} runs, {at_most} at most");
     assert!(turns() - begin > 2000, "while the worker turned");

@@ -191,7 +191,7 @@ fn more_ports_and_nodes_than_queues_are_told_apart_by_address_alone() {
     let packets: Vec<_> = (0..PORTS as u16).map(|n| host_packet(1, 0, n)).collect();
     let here = packets.iter().enumerate();
     let here: Vec<_> = here.map(|(port, packet)| frame(0, port, packet)).collect();
-    // What goes on is not looked at.
+    // Frames that are forwarded are not examined.
     let on: Vec<_> = (2..=PEERS).map(|n| frame(n, n, &[n as u8; 60])).collect();
     router.receive(0, here.iter().chain(&on).map(Vec::as_slice));
     router.settle();

@@ -62,7 +62,7 @@ fn labels_are_swapped_and_popped_and_the_rest_goes_to_the_kernel_as_it_came() {
                 (come(&[999], 9), TWIN, come(&[999], 9)),
             ];
             for (given, device, expected) in cases {
-                // What is popped has lived on, but for what the label has.
+                // A packet whose labels were popped keeps its fields, except those that the label sets.
                 let given = steered.send(0, &given);
                 match given.as_slice() {
                     [(to, sent)] if *to == device && device == TWIN => assert_eq!(*sent, expected),
@@ -114,7 +114,7 @@ fn routes_with_labels_put_them_on_and_the_kernel_answers_what_it_must() {
                 assert_eq!(steered.send(0, &up), [(TWIN, up)]);
             }
         }
-        // What has an address of its link only stays there, whatever the route.
+        // A packet with a link-local address stays on its link, whatever the route.
         let up = frame(&to6("2001:db8:ffff::7").src("fe80::2"));
         assert_eq!(steered.send(0, &up), [(TWIN, up)]);
         // Other exceptions pass by.

@@ -37,12 +37,13 @@ pub(crate) enum Command {
     /// end both, and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the program on
     /// disk has changed.
     Keep(Keep),
-    /// Run a program that is not trusted as another user that cannot leave its place
+    /// Run an untrusted program as another user, confined to a folder and a network namespace
     #[command(hide = true)]
     Confine(Confine),
-    /// Make a network namespace for an isolated router, in which its user's rights count and nowhere else
+    /// Make a network namespace for an isolated router, in which alone its user has rights
     ///
-    /// As `ip netns add`, and `ip netns delete` deletes it. The namespace belongs to a user namespace of its own.
+    /// The command is like `ip netns add`, and `ip netns delete` removes the namespace. It belongs to a user namespace
+    /// of its own.
     Netns(Netns),
     /// Run a configuration as Click's user-level driver does
     ///
@@ -73,7 +74,7 @@ pub(crate) enum Command {
     ///
     /// The interfaces are those of the network namespace in which the command runs.
     Ports(Ports),
-    /// Say what this machine lacks for ports, why it matters, and what mends it
+    /// Show what this machine lacks for ports, why it matters, and the command that mends it
     ///
     /// With a configuration: what its ports need. Without: what all cards that are bound to vfio-pci need. The exit
     /// status is 0 if all is well or could only be better, 1 if something does not work as one would expect, 2 if
@@ -126,7 +127,7 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Plan, check, run and watch many servers that are one router
     Cluster(Cluster),
-    /// Ordinary routers behind a balancer that together are one router: what they need, and how they are
+    /// Plan, set up, watch and simulate ordinary routers that a balancer joins into one router
     ///
     /// `ashlar check, plan, run, show, top, reload` take a balancer's file as any other.
     #[command(subcommand)]
@@ -166,19 +167,19 @@ pub(crate) struct Confine {
     /// The only folder in which it can write
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: PathBuf,
-    /// A program that the user need not be able to reach: it is `program` in that folder
+    /// Program file that appears as `program` in that folder, so that the user needs no access to its own place
     #[arg(long, value_name = "PATH")]
     pub(crate) program: Option<PathBuf>,
-    /// Bytes of memory
+    /// Memory limit in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory: Option<u64>,
-    /// The control group that it enters, which bounds all of its processes together
+    /// Control group that it enters, which bounds all its processes together
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<PathBuf>,
     /// Processors on which it runs
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub(crate) cores: Option<Cores>,
-    /// The program and its words
+    /// The program and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -206,7 +207,7 @@ pub(crate) struct Router {
 /// Action on the router.
 #[derive(Subcommand, Debug)]
 pub(crate) enum RouterCommand {
-    /// Start a router that the process's file describes now; nothing else of the file is taken up
+    /// Start a router that the process's file describes now; the rest of the file is not applied
     Add {
         /// The router, or a shared port
         name: String,
@@ -334,7 +335,7 @@ pub(crate) struct Run {
     /// Port that a name of the configuration stands for, such as wan=eth0
     #[arg(long, value_name = "NAME=DEVICE", value_parser = port)]
     pub(crate) port: Vec<(String, String)>,
-    /// Definitions that are no words of a command line, which all users can read: a JSON array of names and values
+    /// File with definitions, a JSON array of names and values: other users can read a command line, but not this file
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) definitions_from: Option<PathBuf>,
     /// Packet buffers that DPDK ports share, in hugepages
@@ -372,7 +373,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, num_args = 0..=1,
         default_missing_value = "2620")]
     pub(crate) fpm: Option<std::net::SocketAddr>,
-    /// After zebra has connected again: for how long to keep routes that it does not send again
+    /// Time for which routes are kept that zebra does not send again after it has reconnected
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) fpm_stale: u64,
     /// User that zebra runs as, beside root; default frr

@@ -123,7 +123,7 @@ fn the_key_is_never_shown_and_a_file_that_others_may_read_is_warned_of() {
             assert_eq!(all.contains(&warning), warned, "{words:?} {mode:o}: {all}");
         }
     }
-    // What a server runs can be run without the file, by who has the key.
+    // The configuration of a server can be run without the file by a user who has the key.
     let text = said(&run(&["cluster", "text", &file, "--server", "a"]));
     assert!(text.contains("KEY $KEY"), "{text}");
     let server = folder.write("a.click", &text);

@@ -189,7 +189,7 @@ fn kept(folder: &Folder, router: &Command, words: &[&str]) -> (Child, Bound, Str
         .arg(router.get_program());
     keep.args(["run", &file, "--socket", &socket]);
     let (keep, bound, mut log) = start(&mut keep);
-    // Nobody is to wait for what it says.
+    // The output must be read, so that the program never waits for a reader.
     std::thread::spawn(move || log.read_to_end(&mut Vec::new()));
     let pid = until("an answer", || pid_at(&socket));
     (keep, bound, socket, pid)

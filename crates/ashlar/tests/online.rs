@@ -228,7 +228,7 @@ fn a_signal_that_comes_while_it_starts_ends_it_in_order() {
     let pipe = folder.path("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo is there").success());
-    // A worker waits for somebody who reads the pipe, and so does the start.
+    // A worker waits for a reader of the pipe, and so does the start.
     let text = format!("RatedSource(RATE 10) -> out :: ToDump({pipe});");
     let file = folder.write("router.click", text);
     let socket = folder.path("router.sock");
@@ -238,7 +238,7 @@ fn a_signal_that_comes_while_it_starts_ends_it_in_order() {
     let child = child.expect("the program starts");
     until("its socket", || Path::new(&socket).exists());
     kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
-    // Nobody writes if it has died.
+    // A dead worker writes nothing.
     let reader = Command::new("timeout").args(["20", "cat", &pipe]).output();
     assert!(reader.expect("cat is there").status.success());
     let log = complained(&child.wait_with_output().expect("it ends"), 0);

@@ -328,7 +328,7 @@ fn many_inputs_into_one_output_get_the_same() {
     let n = 8;
     let mut cluster = Cluster::new(Map::mesh(n, R), &packets());
     let (gap, mut arrived) = (u64::from(BYTES) * 8, vec![0.0; n]);
-    // What the links into the output node can carry, and then its external port: half of what came goes.
+    // Capacity of the links into the output node, and then of its external port: half of the packets go.
     let mut port = Bucket::new(Moment::of(0));
     let mut links = vec![port; n];
     let (port_price, link_price) = (Price::of(R), Price::of(2.0 * R / n as f64));

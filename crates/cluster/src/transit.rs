@@ -101,7 +101,8 @@ pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Faul
             NO_NODE,
         ),
     };
-    // Who needs more links than the frame may pass knows of something that those before did not: nobody nearer is left.
+    // A node that needs more links than the frame may pass knows of a failure that earlier nodes did not: no path is
+    // left.
     if ways.passes(via, node) > address.hops {
         return Err(Fault::NoPath);
     }

@@ -98,7 +98,7 @@ impl TapInterfaces {
                 known.unwrap_or_else(|| TapInterface::adopted(&tap, &ports.kept_as(name)));
             one.follow(&tap, &*device.port, own);
             if !interface.others().is_empty() {
-                // The device's filter knows its own address only. What is for nobody here is dropped by its interface.
+                // The device's filter knows its own address only. The TAP interface drops frames for other stations.
                 device.port.hear_others(true);
             }
             self.open.insert(name.to_owned(), one);

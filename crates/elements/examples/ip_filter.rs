@@ -127,7 +127,7 @@ fn main() {
     let node = bench.graph().plan().find("f").expect("it is there");
     let mut batches = batches(keys);
     println!("{} rules, {} packets", rules.len(), keys.len());
-    // Whoever counts says when.
+    // The process that counts sends a byte to start.
     let _ = std::io::stdin().read(&mut [0]);
     feed(&mut bench, node, &mut batches);
 }

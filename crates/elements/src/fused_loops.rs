@@ -92,7 +92,7 @@ pub const FUSED_LOOPS: &[FusedLoop] = fused_loops! {
     Classifier Strip MPLSLookup;
     Strip MPLSLookup MPLSEtherEncap;
     Strip MPLSLookup;
-    // What has crossed a cluster, departure.
+    // Packets that have crossed a cluster: departure.
     Classifier VLBOutput;
     Classifier VLBOutput6;
 };

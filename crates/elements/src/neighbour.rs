@@ -186,12 +186,12 @@ impl<K: Key> Link<K> {
         }
         if let Some(known) = old.table.get() {
             for (key, neighbour) in known.iter() {
-                // What does not fit any more is asked for again.
+                // Neighbours that do not fit any more are asked for again.
                 let (table, mac, at) = (new.table(), neighbour.mac, neighbour.confirmed);
                 let _ = match neighbour.state {
                     State::Incomplete => Ok(false),
                     State::Permanent => table.set_permanent(key, mac, 0),
-                    // What was confirmed need not be asked for anew.
+                    // Confirmed addresses need not be asked for anew.
                     State::Reachable => table.learn(key, mac, at).and(table.confirm(key, mac, at)),
                     _ => table.learn(key, mac, at),
                 };

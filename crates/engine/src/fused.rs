@@ -243,7 +243,7 @@ macro_rules! stages {
         let packets = $batch.iter_mut().into_slice();
         let (len, mut next) = (packets.len(), 0);
         'packets: loop {
-            // What is known at once, by the elements' own data held in registers.
+            // Verdicts of the fast path, with the elements' own data held in registers.
             let stop = apart(|| {
                 $(let $name = (within($from, $at, $to).then(|| $name.fast($cx)), $name.prefetch());)+
                 let (on, counts, bytes) = ($on, $counts, &mut $bytes);

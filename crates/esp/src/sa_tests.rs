@@ -216,7 +216,7 @@ fn padding_hides_lengths() {
             .map(|len| {
                 let packet = sealed(&out, &vec![1; len], 4, len as u64 + 1);
                 let (text, _) = opened(&back, &packet).unwrap();
-                // Who opens it goes by the length that the inner header says.
+                // The receiver uses the length in the inner header.
                 assert!(text.len() >= 300 && text[..len].iter().all(|b| *b == 1));
                 packet.len()
             })

@@ -353,7 +353,7 @@ mod tests {
             let counts = workers.into_iter().map(|w| w.join().expect("it ends"));
             counts.sum()
         });
-        // Whoever is more than a window behind finds numbers gone that others have taken; the first to come finds all.
+        // A worker that is more than a window behind finds numbers that others have taken; the first one finds all.
         assert_eq!(takes, 20_000);
     }
 }

@@ -112,7 +112,7 @@ impl Diagnostic {
             }
             _ => self.message.clone(),
         };
-        // What is wrong with a key may be told with the key.
+        // A message about a key may contain the key.
         masked(&text).into_owned()
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn expand<'a>(
             router.elements = expander.router.elements;
             (router.connections, router.loose) = (connections, loose);
         }
-        // Nobody is to look for mistakes in so much, of which a part is missing.
+        // With a part missing, further mistakes of such a large text are not reported.
         Err(complaint) => diagnostics.extend(complaint),
     }
     (router, diagnostics)

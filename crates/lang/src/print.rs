@@ -54,7 +54,7 @@ fn print_connections(out: &mut String, router: &Router) {
         }
     }
     let starts = (0..edges.len()).filter(|&e| !follows[e]);
-    // What is left then goes round in circles.
+    // The remaining connections form circles.
     let order: Vec<usize> = starts.chain(0..edges.len()).collect();
     let mut printed = vec![false; edges.len()];
     for first in order {

@@ -214,7 +214,7 @@ mod tests {
                 "KEY none_but_meant_to_be_on".to_owned(),
                 "KEY ***********************".to_owned(),
             ),
-            // What is before the key may be long, and may be a comment.
+            // The text before the key may be long, and may be a comment.
             (
                 format!(
                     "key = # the new one, see the \"book\"\n [ # old\n \"{}\"",

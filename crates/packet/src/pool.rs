@@ -186,7 +186,7 @@ fn make(free: &mut Vec<Buffer>, count: usize) {
     let more = count.min(LIMIT.load(Relaxed)).saturating_sub(made);
     let lines = (HEADER + BUFFER_BYTES.load(Relaxed)).div_ceil(64);
     for _ in 0..more {
-        // Not zeros: these the system gives when they are looked at, by a page fault of the worker that does.
+        // The memory is written with ones: for zeros, the system would map pages only by later faults of a worker.
         free.push(Buffer::format(Vec::leak(vec![Line([!0; 64]); lines])));
     }
     MADE.store(made + more, Relaxed);

@@ -247,7 +247,7 @@ mod tests {
                 let (mut at, mut left) = (headers, batch.iter().peekable());
                 while let Some(packet) = left.next_if(|p| p.len() > 1) {
                     assert_eq!((packet.anno().paint, packet.is_super_frame()), (7, false));
-                    // What was pulled can be put back.
+                    // The bytes that were pulled can be put back.
                     let frame = packet.mac().expect("it is set");
                     assert_eq!(frame.len(), packet.len() + pulled);
                     assert_eq!(frame[..14], bytes[..14]);

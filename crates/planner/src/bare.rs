@@ -51,7 +51,7 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
         let receives = device.as_ref().filter(|device| device.receives);
         receives.is_some_and(|device| device.notes || kept(device))
     });
-    // Whose packets may have annotations that somebody before has noted.
+    // True for elements whose packets may carry annotations from an earlier element.
     let mut noted: Vec<bool> = notes.collect();
     let annotates = |element: usize| elements[element].class.extension::<Annotates>().is_some();
     until_still(elements.len(), &plan.edges, |from, to| {

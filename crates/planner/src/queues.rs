@@ -34,7 +34,7 @@ pub(super) fn assign(
             let offers = infos
                 .get(&device.name)
                 .map_or(usize::MAX, |p| p.max_rx_queues);
-            // Whoever asks for more is told below; of a device that is not there nobody knows how many it has.
+            // Excessive requests are reported below; for a missing device the number is unknown.
             let queues = device.queues.unwrap_or(copies).min(offers).min(QUEUES_MAX);
             if let Some(asked) = device.queues {
                 check(i, device, (asked, copies, offers), router, errors);

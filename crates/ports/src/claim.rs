@@ -80,7 +80,7 @@ fn holder(name: &str) -> Option<Holder> {
         let pid = NonZeroU32::new(pid);
         return Some(Holder { pid, user });
     }
-    // Its queue is full: nobody takes connections out of it, and anybody may put some in.
+    // The queue is full: nobody accepts connections, and any program may add some.
     let owner = unix_diag::owner(name)?;
     let pid = process_of(&format!("socket:[{}]", owner.inode));
     Some(Holder {

@@ -89,7 +89,7 @@ impl<T: Given> Current<T> {
 
     #[cold]
     fn change(&mut self, now: u32) -> bool {
-        // Whoever gives has it for an instant.
+        // The giver holds the lock for an instant only.
         let Ok(mut given) = self.end.given.try_lock() else {
             return false;
         };

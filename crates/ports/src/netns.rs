@@ -53,7 +53,7 @@ impl Namespace {
         let inside = move || {
             let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
             let good = entered.is_ok();
-            // Who opens waits for it.
+            // The caller of `open` waits for this.
             let _ = tell.send(entered);
             if good {
                 inbox.iter().for_each(|job| job());
@@ -79,7 +79,7 @@ impl Namespace {
 
     /// Namespace that the name stands for now.
     pub fn named(&self) -> Named {
-        // That of a process may go with it, and the process's number to another one.
+        // The namespace of a process may end with it, and the process's number may go to another one.
         if self.path.starts_with("/proc") {
             return Named::Same;
         }
@@ -96,7 +96,7 @@ impl Namespace {
         let (tell, told) = channel();
         let job = move || {
             let done = catch_unwind(AssertUnwindSafe(job));
-            // Whoever asked waits for it.
+            // The caller waits for this.
             let _ = tell.send(done);
         };
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -267,7 +267,7 @@ pub(crate) fn open(
 ) -> Result<(Arc<Tap>, Parts), String> {
     let wrong = |e: io::Error| failed("tap", name, &e);
     let control = sys::control_socket().map_err(wrong)?;
-    // They tell of the interface by whatever name it has now; that of another namespace is another one.
+    // The descriptors name the interface by its present name; one in another namespace is a different interface.
     let name_here = |fd: &OwnedFd| sys::tap_name(fd).ok().filter(|_| sys::tap_is_here(fd));
     let found = open.iter().find_map(name_here);
     let its = |fd: &OwnedFd| found.is_some() && name_here(fd) == found;

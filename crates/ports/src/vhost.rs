@@ -73,7 +73,7 @@ impl Vhost {
             Ok(seen) if !seen.file_type().is_socket() => {
                 Err(format!("{path} is there and no socket: name another place"))
             }
-            // Whoever made it may have been killed: then nobody listens.
+            // The program that made it may have been killed: then there is no listener.
             Ok(_) => match UnixStream::connect(&self.socket) {
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
                     let removed = std::fs::remove_file(&self.socket);

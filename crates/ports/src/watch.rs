@@ -164,7 +164,7 @@ impl Watcher {
                             complained = true;
                             own.say(&format!("cannot tie sockets to it again: {e}"));
                         }
-                        // What has failed may have made events, too.
+                        // The failed attempt may have caused events, too.
                         if sys::poll([bell.as_raw_fd()], PAUSE) == [true] {
                             return;
                         }

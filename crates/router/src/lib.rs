@@ -236,7 +236,7 @@ impl Router {
     ) -> Result<Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
         self.leave(worker, move |local| {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = to.send(ask(local));
         })?;
         Ok(answer)
@@ -248,7 +248,7 @@ impl Router {
         message: impl FnOnce(&mut LocalRouter) + Send + 'static,
     ) -> Result<(), AskError> {
         let number = self.number;
-        // Where the router has been taken down nobody answers.
+        // For a router that was taken down, no answer comes.
         self.workers
             .leave(worker, move |routers| _ = routers.within(number, message))
     }
@@ -434,7 +434,7 @@ impl Router {
         let open = self.ports.names();
         if let Err(why) = self.prepare(&current, plan, answer_time) {
             for worker in 0..self.workers() {
-                // Who does not answer reads this after what was asked before.
+                // A late worker reads this after the earlier request.
                 let _ = self.leave(worker, |local| local.graph().pause(false));
             }
             self.close_others(|name| open.iter().any(|o| o == name));

@@ -216,7 +216,7 @@ impl LocalRouter {
         self.long_asks.clear();
         if let Some(old) = self.graph.take() {
             self.graph = Some(old.swap(plan, &self.site));
-            // What was over need not be so any more.
+            // A finished router may have become active again.
             self.progress.done.store(false, Ordering::Release);
         }
     }
@@ -348,7 +348,7 @@ impl Worker {
             if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Acquire) {
                 watch.mail(clock.now());
                 routers.read(self.mail.try_iter());
-                // Whoever said so has woken the worker before, and does not again.
+                // The sender of this message has woken the worker already, and does not do so again.
                 if routers.quits() {
                     break;
                 }
@@ -419,7 +419,7 @@ impl Worker {
     fn sleep(&mut self, routers: &mut Routers, clock: &Clock, time: Duration) -> Slept {
         let idle = routers.idle;
         self.wakers.going_to_sleep(self.number);
-        // Whoever gave us work before this point may not have seen us going: look once more.
+        // A sender of work before this point may not have seen that this worker is going to sleep: look once more.
         let has_mail = self.waiting.load(Ordering::Acquire);
         if has_mail || routers.look_once_more(clock.now()) {
             self.wakers.awake(self.number);
@@ -515,7 +515,7 @@ mod tests {
             after(&[(1_000, true), (2_000, true), (4_000, true), (4_000, true)]),
             4
         );
-        // Of rounds that a turn did not need nobody knows what they take.
+        // The time of rounds that a turn did not need is unknown.
         assert_eq!(next_rounds(8, 3, 10, true), 3);
         // A turn without work says nothing of the next one's.
         assert_eq!(after(&[(10, true), (10, true), (10, false)]), 1);

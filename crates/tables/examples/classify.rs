@@ -40,7 +40,7 @@ fn main() {
         tree.memory_bytes() / 1000,
         build.as_secs_f64() * 1e3,
     );
-    // Whoever counts says when.
+    // The process that counts sends a byte to start.
     let _ = std::io::stdin().read(&mut [0]);
     let start = Instant::now();
     black_box(lookups(&tree, keys));

@@ -72,7 +72,7 @@ fn measure(mut queue: impl Queue, held: usize, delays: &[u64]) -> f64 {
     for _ in 0..REPEATS {
         let begin = Instant::now();
         for delay in delays {
-            // What is in the queue is its own rank, as a packet carries its deadline.
+            // An item in the queue is its own rank, as a packet carries its deadline.
             let now = queue.pop().map_or(0, NonZeroU64::get);
             queue.push(now + delay, item(now + delay));
         }

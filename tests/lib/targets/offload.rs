@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
             assert!(parts.eq(&frame[headers..]));
         }
     }
-    // What is sent of them as super-frames arrives as it was.
+    // Packets sent as super-frames arrive as they were.
     let frames: Vec<_> = packets.iter().map(|p| p.data().to_vec()).collect();
     let sent = ports::fold(&frames);
     let again = sent.iter().flat_map(|message| {

@@ -18,11 +18,12 @@ pub(crate) enum Balancer {
     Plan(BalancerPlan),
     /// Run a multistage router in virtual time: balancers, back ends, hosts, failures and planned changes
     ///
-    /// Balancers are the real code; boxes and cables are models with a rate and a queue. All follows from the seed.
+    /// Balancers are the real code; boxes and cables are models with a rate and a queue. The same seed gives the same
+    /// result.
     Simulate(SimulateBalancer),
     /// Show the back ends of a running balancer: state, buckets, health
     Show(ShowBackends),
-    /// Give a back end no new flows, and move its flows when they are silent, so that none is reordered
+    /// Give a back end no new flows, and move its flows while they are silent, so that none is reordered
     Drain(OneBackend),
     /// Move all flows of a back end at once
     Remove(OneBackend),
@@ -45,7 +46,7 @@ pub(crate) struct Backend {
     /// The back end
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
-    /// Print commands that say what on the box differs, and change nothing
+    /// Print commands that show differences on the box, and change nothing
     #[arg(long)]
     pub(crate) check: bool,
 }

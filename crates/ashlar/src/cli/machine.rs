@@ -14,7 +14,7 @@ pub(crate) struct Ports {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortsCommand {
-    /// Leave cards to programs, as DPDK ports need it; says how to undo it
+    /// Bind cards to a driver for programs, as DPDK ports need; prints how to undo it
     ///
     /// The card's Linux interface goes away. It comes back by `ashlar ports unbind`, and when the machine starts again.
     Bind {
@@ -28,7 +28,7 @@ pub(crate) enum PortsCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Have the kernel leave a router's Linux interfaces to it: no addresses, no answers, links up
+    /// Make the kernel leave a router's Linux interfaces alone: no addresses, no answers, links up
     ///
     /// Waits until the interfaces are there. The systemd unit does this before each start.
     Prepare {
@@ -67,7 +67,7 @@ pub(crate) struct Doctor {
     /// Longest frame that is to be carried, as for `ashlar run`
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = super::frame_bytes())]
     pub(crate) frame_bytes: u16,
-    /// Mend what a command can mend, and print how to undo it
+    /// Run the commands that mend something, and print how to undo them
     #[arg(long)]
     pub(crate) fix: bool,
     /// Print JSON

@@ -108,7 +108,7 @@ pub(crate) struct Trace {
     /// Packets to follow
     #[arg(value_name = "N", value_parser = packets(), conflicts_with = "count")]
     pub(crate) packets: Option<u16>,
-    /// The same
+    /// Packets to follow, as an option
     #[arg(long, short, visible_short_alias = 'n', value_name = "N", default_value_t = 1, value_parser = packets())]
     pub(crate) count: u16,
     /// Only packets from this source, such as a FromDevice
@@ -134,7 +134,7 @@ pub(crate) struct Reload {
     /// Server of a cluster that this router is, if the file describes one
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
-    /// Only print what would change
+    /// Only print the changes that a reload would make
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print JSON

@@ -41,7 +41,7 @@ fn fill(path: &Path, user: &User) -> Result<(), String> {
     let holder = sys::fork().map_err(failed)?;
     let Some(holder) = holder else {
         drop(ready);
-        // Whoever waits hears of the end if it fails.
+        // The waiting process sees the end of this one if it fails.
         let apart = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
         let made = user::own_by(user, || sys::unshare(apart));
         if made.is_ok() && rustix::io::write(&tell, b"x").is_ok() {

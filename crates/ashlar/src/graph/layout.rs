@@ -145,7 +145,7 @@ fn layers(n: usize, edges: &[(usize, usize)]) -> Vec<usize> {
             break;
         }
     }
-    // What has no input moves down to just above its first neighbour.
+    // An element without inputs moves down to just above its first neighbour.
     for i in 0..n {
         if edges.iter().all(|e| e.1 != i || e.0 == i) {
             let below = edges

@@ -262,7 +262,7 @@ mod tests {
         for nothing in ["", "here"] {
             assert_eq!(found(false, &[("XDG_RUNTIME_DIR", nothing)]), None);
         }
-        // Where there is no such folder, nobody knows the name before.
+        // Without such a folder, the name is unpredictable.
         let within = std::env::temp_dir();
         let [one, other] = [(); 2].map(|()| temporary(&within).expect("room"));
         assert_ne!(one, other);

@@ -116,6 +116,6 @@ fn place(descriptors: &[BorrowedFd]) -> io::Result<()> {
         // from here on or ends.
         check(unsafe { libc::dup2(copy, number) })?;
     }
-    // Whoever has started the keeper may have files open that say nothing of close-on-exec.
+    // The keeper's parent may have files open without close-on-exec.
     machine::close_on_exec(beyond as u32)
 }

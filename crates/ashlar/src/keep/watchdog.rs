@@ -31,7 +31,7 @@ impl Watchdog {
 
     /// Tells a program the time limit.
     pub(super) fn tell(&self, program: &mut Command) {
-        // That of whoever watches us.
+        // The variable may be that of our own watchdog.
         program.env_remove("WATCHDOG_PID");
         match self.limit.as_micros() {
             0 => program.env_remove("WATCHDOG_USEC"),
@@ -48,7 +48,7 @@ impl Watchdog {
     /// Time to wait for the program until the next look.
     pub(super) fn pause(&self) -> Option<Duration> {
         let left = self.next.saturating_duration_since(Instant::now());
-        // Not before it is due: while it is not ready nobody looks.
+        // The next look is not earlier than it is due: before the program is ready, there are none.
         self.step()
             .map(|step| if left.is_zero() { step } else { left })
     }

@@ -1,9 +1,9 @@
-//! Agreement of balancers about buckets that move by plan, so that both directions of a flow meet at one back end though
-//! they enter by different balancers.
+//! Agreement of balancers about buckets that move by plan, so that both directions of a flow meet at one back end
+//! though they enter by different balancers.
 //!
 //! A balancer tells the others which buckets wait and which of these are busy. A bucket that a peer calls busy does not
-//! move; a bucket that has moved at a peer moves at once. What an operator changes at one balancer the others learn. A peer
-//! that is not heard, or whose file is another, has no say.
+//! move; a bucket that has moved at a peer moves at once. What an operator changes at one balancer the others learn. A
+//! peer that is not heard, or whose file is another, has no say.
 
 use super::message::{
     Body, CHUNK, CHUNKS, Chunk, MEMBERS_MAX, Message, Setting, TableState, WORDS,
@@ -87,8 +87,8 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// No peer has been heard. `version` is the digest of what all files must have in common, `sequence` a number that is
-    /// greater than that of all messages before a restart, such as the time of day in nanoseconds.
+    /// State before any peer has been heard. `version` is the digest of the parts that all files must have in common.
+    /// `sequence` exceeds the numbers of all messages before a restart, such as the time of day in nanoseconds.
     pub fn new(version: u64, peers: usize, sequence: u64) -> Agreement {
         Agreement {
             version,
@@ -105,7 +105,7 @@ impl Agreement {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Goes on where another agreement is: messages are counted on, and peers that `old_number` finds stay heard.
+    /// Continues another agreement: messages are numbered on, and peers that `old_number` finds stay heard.
     pub fn follow(&mut self, mut old: Agreement, old_number: impl Fn(usize) -> Option<usize>) {
         self.sequence = self.sequence.max(old.sequence);
         for (at, peer) in self.peers.iter_mut().enumerate() {

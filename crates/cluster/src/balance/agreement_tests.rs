@@ -1,4 +1,4 @@
-//! Two or three balancers in virtual time, with messages that take time and are lost.
+//! Two or three balancers in virtual time, whose messages take time and get lost.
 
 use super::message::Message;
 use super::*;
@@ -14,7 +14,7 @@ const SETTINGS: Settings = Settings {
 struct Box {
     pool: Pool,
     agreement: Agreement,
-    /// Messages on their way to it: when they arrive, and from whom.
+    /// Messages on their way to it: time of arrival, sender and content.
     coming: Vec<(u64, usize, Message)>,
 }
 
@@ -50,7 +50,7 @@ impl Net {
         }
     }
 
-    /// One millisecond.
+    /// Advances by one millisecond.
     fn step(&mut self) {
         self.now += MS;
         let now = self.now;
@@ -141,7 +141,7 @@ fn operator_change_at_one_balancer_is_made_by_all_and_tables_end_equal() {
     assert!(net.buckets_of("r1", 65536).len() > 40_000);
 }
 
-/// One direction of a flow enters by each balancer; a direction may be silent for longer than `idle`.
+/// Flows whose directions enter by different balancers; a direction may be silent for longer than `idle`.
 #[test]
 fn directions_of_a_flow_meet_while_buckets_move() {
     for seed in 0..3 {
@@ -179,7 +179,7 @@ fn directions_of_a_flow_meet_while_buckets_move() {
     }
 }
 
-/// The same without messages: so the test above can fail.
+/// The same without messages, which shows that the test above can fail.
 #[test]
 fn balancers_that_cannot_hear_each_other_decide_alone() {
     let mut net = Net::new(&[1, 1], 9);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a back end is watched.
+/// Parameters of watching a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Nanoseconds between probes.
@@ -23,7 +23,7 @@ const DOUBLINGS_MAX: u32 = 6;
 /// Why a back end is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// No probe came back.
+    /// Probes are not answered.
     Silent,
     /// Too many of the last probes did not come back.
     Lossy,
@@ -61,7 +61,7 @@ pub struct Watch {
     misses: u32,
     /// Probes in a row that came back.
     streak: u32,
-    /// When the last probe that may still be answered was sent.
+    /// Time of the last probe that may still be answered.
     sent_at: u64,
     /// Failures that count together.
     failures: u32,
@@ -113,7 +113,7 @@ impl Watch {
         self.sent
     }
 
-    /// Goes on where another watch is, by its own settings.
+    /// Continues another watch, with its own settings.
     pub fn follow(&mut self, old: &Watch) {
         let settings = self.settings;
         *self = old.clone();
@@ -131,8 +131,8 @@ impl Watch {
         self.settings.answers << doublings
     }
 
-    /// Judges what came back, and gives the number of the next probe. To be called once for each interval: a balancer that
-    /// was late has sent fewer probes, so that its own delay is not held against the back end.
+    /// Judges the answers, and returns the number of the next probe. Call it once per interval: a balancer that was
+    /// late has sent fewer probes, so its own delay is not held against the back end.
     pub fn probe(&mut self, now: u64) -> (u64, Option<Change>) {
         let change = self.judge(now);
         if self.sent > 0 && self.answered & 1 == 0 {

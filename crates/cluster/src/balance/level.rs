@@ -1,16 +1,16 @@
-//! Which buckets move from back ends with much load to those with little.
+//! Levelling of load: moves buckets from back ends with much load to those with little.
 
 use super::rendezvous::{Candidate, NOBODY};
 
-/// Loads that differ less than this from what is fair, in percent, move nothing.
+/// Deviation from the fair load, in percent, below which nothing moves.
 const TOLERANCE_PERCENT: u128 = 5;
 
 /// Buckets from one that may move to the next: a prime, so that all come, and neighbours do not come together.
 const STRIDE: usize = 40507;
 
-/// Gives buckets of back ends with more than their fair load to those with less. `loads` is what each back end has had of
-/// late, in any unit; `start` is the bucket to begin with, so that not always the same ones move. Half of what is too much moves,
-/// as nobody knows which flows will come. Returns how many buckets have another target.
+/// Gives buckets of back ends with more than their fair load to those with less. `loads` is the recent load of each
+/// back end, in any unit. `start` is the bucket to begin with, so that not always the same ones move. Half of the
+/// excess moves, as future flows are unknown. Returns the number of buckets with another target.
 pub(super) fn level(
     targets: &mut [u16],
     candidates: &[Option<Candidate>],
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// With flows whose load is skewed, the load of all comes near to what is fair, and then nothing moves.
+    /// With flows of skewed load, the load of all back ends gets close to the fair one, and then nothing moves.
     #[test]
     fn steady_load_is_levelled() {
         let loads_of: Vec<u64> = (0..4096_u64)

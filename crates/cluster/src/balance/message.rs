@@ -32,7 +32,7 @@ pub struct Setting {
     pub stamp: u32,
     /// True if the back end is drained.
     pub is_drained: bool,
-    /// Its weight.
+    /// Weight of the back end.
     pub weight: u16,
     /// Milliseconds after which its buckets move though they are not idle; none: as the file says.
     pub within_ms: Option<u32>,
@@ -76,7 +76,7 @@ pub enum Body {
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Greater than that of every earlier message of the sender.
+    /// Number of the message; greater than that of every earlier message of the sender.
     pub sequence: u64,
     /// Digest of the parts of the file that all balancers must have in common.
     pub version: u64,

@@ -1,4 +1,4 @@
-//! How many boxes a multistage router needs (the paper's Fig. 7).
+//! Number of boxes of a multistage router (the paper's Fig. 7).
 
 /// Demand, and capacity of one box of each kind. Rates are packets per second.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Back ends, what is to become of them, and the tables that follow from that.
+//! Back ends, their wanted states, and the tables that follow from these.
 
 use super::level::level;
 use super::message::{Setting, TableState};
@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A back end as it is described.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name, from which its buckets follow.
+    /// Name, from which its buckets follow.
     pub name: String,
-    /// Its share in relation to that of others.
+    /// Weight relative to that of others.
     pub weight: u16,
 }
 
@@ -46,24 +46,24 @@ pub enum Intent {
 /// A back end as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// As it was described, with the weight that it has now.
+    /// Description, with the present weight.
     pub member: Member,
     /// Administrative state.
     pub intent: Intent,
     /// True if it forwards, as far as is known.
     pub up: bool,
-    /// Since when, in nanoseconds.
+    /// Start of the state, in nanoseconds.
     pub since: u64,
-    /// Buckets of the first table that it owns, and those of them that leave.
+    /// Numbers of buckets in the first table: those it owns, and those of them that leave.
     pub buckets: (usize, usize),
 }
 
-/// How a change of buckets ended.
+/// End of a change of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All buckets have been idle.
     Idle,
-    /// The deadline has come for so many buckets.
+    /// The deadline has come for this number of buckets.
     Forced(usize),
 }
 
@@ -99,11 +99,11 @@ struct Wanted {
 struct Inside {
     members: Vec<One>,
     wanted: Vec<Wanted>,
-    /// When buckets that still move do so at any rate; none: nothing moves.
+    /// Time at which the remaining buckets move in any case; `None` if nothing moves.
     deadline: Option<u64>,
     /// A deadline that was asked for, counted from the next sweep.
     allowed: Option<u64>,
-    /// When load is levelled next, and the bucket at which it begins.
+    /// Time of the next levelling, and the bucket at which it begins.
     level: (u64, usize),
 }
 
@@ -111,13 +111,13 @@ struct Inside {
 pub struct Pool {
     settings: Settings,
     classes: Vec<Class>,
-    /// The table of all packets without a class, then those of the classes.
+    /// Table of packets without a class, then those of the classes.
     tables: Vec<Table>,
     /// Round-robin order by table: each back end as often as its weight says.
     turns: Vec<Box<[AtomicU16; TURNS]>>,
     /// Back ends that speak for the router, the first choice first.
     speakers: Vec<u16>,
-    /// The one of them that does, or [`NOBODY`].
+    /// The back end that does, or [`NOBODY`].
     speaker: AtomicU16,
     /// A bit for each back end that is up.
     up: Box<[AtomicU64]>,
@@ -125,7 +125,7 @@ pub struct Pool {
     loads: Option<Box<[AtomicU64]>>,
     /// See [`Settings::idle`]; while the pool settles, no silence is long enough.
     idle: AtomicU64,
-    /// When the pool has settled; [`NEVER`] before the first sweep.
+    /// Time at which the pool has settled; [`NEVER`] before the first sweep.
     settled_at: AtomicU64,
     inside: Mutex<Inside>,
 }
@@ -216,7 +216,7 @@ impl Pool {
         pool
     }
 
-    /// Has buckets follow load: in each second some of them leave back ends with much load for others, when they are idle.
+    /// Makes buckets follow load: in each second, some idle buckets leave back ends with much load for others.
     pub fn level_load(&mut self) {
         let count = self.inside().members.len();
         self.loads = Some((0..count).map(|_| AtomicU64::new(0)).collect());
@@ -257,7 +257,7 @@ impl Pool {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The owner of a bucket in the table of a class (0: of packets without one), or [`NOBODY`].
+    /// Owner of a bucket in the table of a class (0: packets without one), or [`NOBODY`].
     #[inline]
     pub fn owner(&self, class: u8, bucket: u16, now: u64) -> u16 {
         let idle = self.idle.load(Relaxed);
@@ -336,7 +336,8 @@ impl Pool {
         tables.map(|table| table.force(|owner| owner == of)).sum()
     }
 
-    /// Uses a back end or drains it. Buckets that are not idle move after `deadline` nanoseconds; none: as the settings say.
+    /// Uses a back end or drains it. Buckets that are not idle move after `deadline` nanoseconds; none: as the settings
+    /// say.
     pub fn intend(&self, of: u16, intent: Intent, deadline: Option<u64>) {
         let mut inside = self.inside();
         if let Some(one) = inside.members.get_mut(usize::from(of)) {
@@ -449,8 +450,8 @@ impl Pool {
         self.speaker.store(best.unwrap_or(NOBODY), Relaxed);
     }
 
-    /// Moves buckets that have been idle, and at the deadline all. To be called several times in each [`Settings::idle`].
-    /// Says how a change ended.
+    /// Moves buckets that have been idle, and at the deadline all. To be called several times in each
+    /// [`Settings::idle`]. Says how a change ended.
     pub fn sweep(&self, now: u64) -> Option<Ended> {
         if self.settled_at.load(Relaxed) == NEVER {
             let at = now.saturating_add(self.settings.settle);
@@ -484,8 +485,8 @@ impl Pool {
         Some(ended)
     }
 
-    /// Has some buckets leave back ends with much load. Those that could not move since the last time stay where they are,
-    /// as their flows talk. While buckets move by plan, nothing is levelled.
+    /// Makes some buckets leave back ends with much load. Buckets that could not move since the last time stay, as
+    /// their flows are active. While buckets move by plan, nothing is levelled.
     fn level(&self, inside: &mut Inside, now: u64) {
         let Some(loads) = &self.loads else {
             return;
@@ -511,8 +512,8 @@ impl Pool {
         }
     }
 
-    /// Goes on where another pool is: back ends of the same name keep their health and what the operator wants, and
-    /// buckets stay where they are until they are idle. Weights and back ends are those of the new description.
+    /// Continues another pool: back ends of the same name keep their health and the operator's wishes, and buckets stay
+    /// until they are idle. Weights and back ends are those of the new description.
     pub fn follow(&mut self, old: &Pool) {
         self.settled_at = AtomicU64::new(old.settled_at.load(Relaxed));
         self.idle = AtomicU64::new(match old.idle.load(Relaxed) {
@@ -573,8 +574,8 @@ impl Pool {
     }
 }
 
-/// Back ends that may own buckets of a class: its back ends that are used and up; if there are none, all that are; if there are
-/// none, those that are up.
+/// Back ends that may own buckets of a class: its used back ends that are up; without any, all used ones that are up;
+/// without any, all that are up.
 fn candidates(members: &[One], class: Option<&Class>) -> Vec<Option<Candidate>> {
     let found = |fits: &dyn Fn(u16, &One) -> bool| -> Option<Vec<Option<Candidate>>> {
         let each = (0..).zip(members);

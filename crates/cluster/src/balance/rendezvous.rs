@@ -1,22 +1,22 @@
 //! Weighted rendezvous hashing in integers.
 //!
-//! Each candidate has a cost for each bucket, `-log2(u) / weight`, where `u` is a hash of both in (0, 1); the least cost
-//! wins. A candidate that leaves gives up its own buckets only, and a new one takes its share evenly from all. Logarithms
-//! are fixed-point numbers from a table that integers make, so that every program computes the same.
+//! Each candidate has a cost for each bucket, `-log2(u) / weight`, where `u` is a hash of both in (0, 1); the least
+//! cost wins. A candidate that leaves gives up its own buckets only, and a new one takes its share evenly from all.
+//! Logarithms are fixed-point numbers from a table that integers make, so that every program computes the same.
 
 /// Buckets of a table.
 pub const BUCKETS: usize = 1 << 16;
-/// Owner of a bucket that nobody can own.
+/// Owner of a bucket without candidates.
 pub const NOBODY: u16 = u16::MAX;
 /// Greatest weight: costs times weights stay below 2^64.
 pub const WEIGHT_MAX: u16 = 10_000;
 
-/// One that can own buckets.
+/// A possible owner of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Key of its name; see [`key`].
     pub key: u64,
-    /// Its share in relation to that of others, 1 to [`WEIGHT_MAX`].
+    /// Weight relative to that of others, 1 to [`WEIGHT_MAX`].
     pub weight: u16,
 }
 
@@ -120,8 +120,8 @@ pub fn owners(candidates: &[Option<Candidate>]) -> Vec<u16> {
     (0..BUCKETS).map(|at| best(candidates, at)).collect()
 }
 
-/// Changes `owners` to those of other candidates, of which only those at the places `changed` differ from before. The
-/// result is that of [`owners`]; it is found without asking all candidates about each bucket.
+/// Changes `owners` to those of other candidates, which differ from the old ones only at the places `changed`. The
+/// result is that of [`owners`], without a comparison of all candidates for each bucket.
 pub fn retarget(owners: &mut [u16], candidates: &[Option<Candidate>], changed: &[u16]) {
     let at = |place: u16| candidates.get(usize::from(place)).copied().flatten();
     for (bucket, owner) in owners.iter_mut().enumerate() {

@@ -79,7 +79,7 @@ impl Table {
             return owner;
         }
         let moved = entry(target, target);
-        // Somebody else may have changed its mind about the bucket.
+        // Another worker may have moved the bucket meanwhile.
         match self.entries[bucket].compare_exchange(known, moved, Relaxed, Relaxed) {
             Ok(_) => target,
             Err(other) => halves(other).0,
@@ -155,7 +155,8 @@ impl Table {
         self.held[bucket / 64].load(Relaxed) >> (bucket % 64) & 1 != 0
     }
 
-    /// Of 64 buckets, says which may not move though they are idle, and moves others at once, by their bits.
+    /// Marks, for a word of 64 buckets, those that must not move even if idle (`held`), and moves others at once
+    /// (`moved`).
     pub fn hold(&self, word: usize, held: u64, moved: u64) {
         self.held[word].store(held, Relaxed);
         if moved == 0 {
@@ -183,7 +184,7 @@ impl Table {
         (owner != target, owner != target && !is_idle)
     }
 
-    /// Buckets of each of so many owners, and those of them that move away.
+    /// For each of `owners` owners, its number of buckets, and of those that move away.
     pub fn count(&self, owners: usize) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); owners];
         for bucket in 0..BUCKETS {

@@ -174,7 +174,7 @@ fn a_crash_moves_its_buckets_at_once_and_no_others() {
     assert_eq!(share(&after, 0), 0);
     assert_eq!(pool.speaker(), 1);
     assert!(!pool.up(0) && pool.up(1));
-    // What came back gets its buckets when they are idle.
+    // A back end that came back gets its buckets when they are idle.
     assert_eq!(pool.set_up(0, true, 2 * MS), 0);
     assert_eq!(pool.owners(0), after);
     rest(&pool, &mut (2 * MS));
@@ -217,7 +217,7 @@ fn the_first_packet_after_silence_is_the_first_at_the_new_owner() {
         .position(|owner| *owner == 0)
         .expect("its share") as u16;
     pool.intend(0, Intent::Drained, None);
-    // Nobody sweeps.
+    // Without sweeps.
     let ask = |ms: u64| pool.owner(0, bucket, ms * MS);
     assert_eq!(
         [ask(0), ask(90), ask(180), ask(281), ask(282)],

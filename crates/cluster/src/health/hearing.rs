@@ -239,7 +239,7 @@ impl Hearing {
         if beat.probe {
             self.probed = now + 2 * config.interval;
         }
-        // Who echoes both has heard this very life: it is no heartbeat that somebody has kept.
+        // A peer that echoes both has heard this very life: the heartbeat is no replay.
         let known = (beat.echo.incarnation, beat.echo.life) == me;
         if known {
             self.agreed = Some(beat.life);

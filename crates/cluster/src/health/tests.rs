@@ -90,7 +90,7 @@ fn trial(map: Map, fault: Fault, at: At, seed: u64) -> u64 {
     };
     let begin = lab.now;
     break_it(&mut lab, fault, at);
-    // Who hangs cannot know.
+    // A node that hangs cannot know.
     let knows = |node| !(matches!(fault, Fault::Kill | Fault::Hang) && at == At::Node(node));
     let used = |lab: &Lab| {
         let users = (0..lab.nodes()).filter(|&node| knows(node));
@@ -106,7 +106,7 @@ fn trial(map: Map, fault: Fault, at: At, seed: u64) -> u64 {
     let found = lab.now - begin;
     lab.run(500 * MS - found);
     assert!(!used(&lab), "{fault:?} {at:?} {seed}: it flaps");
-    // Who hung hears all at once when it wakes, and learns then that others went round it.
+    // A node that hung hears everything at once when it wakes, and learns then that others went round it.
     let others = lab.lost.iter().filter(|(_, node, _)| knows(*node));
     for (time, node, link) in others {
         assert!(

@@ -303,12 +303,12 @@ impl Watch {
 
     /// A node hears a heartbeat.
     pub(super) fn heard(&mut self, now: u64, beat: &Beat) {
-        // Who does not know of a link yet has no port for it.
+        // A node that does not know of a link yet has no port for it.
         if beat.own >= self.cabling[usize::from(beat.to)].of(beat.to).len() {
             return;
         }
         let node = &mut self.nodes[usize::from(beat.to)];
-        // What is refused would be counted on a real server; here nobody forges.
+        // A real server would count refusals; here nobody forges.
         let _ = node.heard(beat.own, &beat.bytes, now);
     }
 
@@ -360,7 +360,7 @@ impl Watch {
     /// A packet comes to a place.
     pub(super) fn passes(&mut self, now: u64, packet: &Packet, at: Place) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
-            // Who goes through a node passes its links, too.
+            // A packet through a node passes its links, too.
             let once = matches!(failure.what, Broken::Node(_)) == matches!(at, Place::Node(_));
             if now < failure.from && once && failure.what.is_at(at) {
                 *noticed.passed.of(failure.what, packet) += 1;

@@ -246,7 +246,7 @@ fn only_what_was_sent_to_what_broke_before_all_knew_is_lost() {
             let ends = used(noticed.passed.ends, lasts + noticed.back.unwrap());
             assert!(users.ends as f64 <= at_most(ends), "{case}");
             assert!(fault.0 == "node" || users.ends == 0, "{case}");
-            // What is in a slow node when the last of its links goes has no way left.
+            // Packets in a slow node when the last of its links goes have no way left.
             assert!(
                 fault != ("link", Fault::Slow) || users.through == 0,
                 "{case}"

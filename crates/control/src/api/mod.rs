@@ -127,7 +127,7 @@ impl Api {
                     let api = self.clone();
                     tokio::spawn(async move {
                         let answered = api.connection(stream, false);
-                        // Who is late is left alone.
+                        // A slow client is abandoned.
                         let _ = tokio::time::timeout(FETCH_TIME, answered).await;
                         drop(place);
                     });
@@ -156,7 +156,7 @@ impl Api {
 
     /// A place for one more client.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         Arc::clone(&self.clients).acquire_owned().await.ok()
     }
 
@@ -183,7 +183,7 @@ impl Api {
         if self.metrics_only && wanted != Request::Metrics {
             return Err(Refusal::new(403, "only /metrics is served here"));
         }
-        // What is the process's.
+        // Requests to the process itself.
         match (&name, &wanted) {
             (None, Request::Metrics) => return self.work(|p| Ok(text(p.metrics()?))).await,
             (None, Request::Info) => return self.work(|p| json(&p.info())).await,
@@ -201,7 +201,7 @@ impl Api {
                     drop(room);
                     reply
                 };
-                // One at a time can go on, and those who wait for it keep nobody else from anything.
+                // One reload runs at a time, and those that wait for it block nothing else.
                 return self.within(&self.reloading, run).await;
             }
             (Some(name), Request::Stop) => {
@@ -283,7 +283,7 @@ impl Api {
     ) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
         let too_large = || Refusal::new(413, format!("at most {} MiB are taken", BODY_MAX >> 20));
         let body = request.into_body();
-        // Who announces too much need not send it.
+        // A client that announces too large a body need not send it.
         if body.size_hint().lower() > BODY_MAX as u64 {
             return Err(too_large());
         }

@@ -93,7 +93,7 @@ impl State {
                 }
             }
         }
-        // What is left is looked at again after a while.
+        // The remaining buckets are looked at again after a while.
         self.following.look(&router.plan(), router.now());
     }
 }

@@ -30,8 +30,8 @@ impl Keeper {
                 left = left.min(router.balance.step_if_due(&router.router));
             }
             std::thread::sleep(PAUSE);
-            // Who has rung meanwhile has woken this thread perhaps when it waited for something else. Who rings from
-            // here on keeps it from waiting.
+            // A ring until now may have woken this thread while it waited for something else. A ring from here on
+            // prevents its wait.
             if !all.iter().any(|router| router.balance.is_rung()) {
                 drop(all);
                 std::thread::park_timeout(left.saturating_sub(PAUSE));

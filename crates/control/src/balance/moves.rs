@@ -273,7 +273,7 @@ impl State {
     fn exchange(&self, heavy: usize, light: usize, gap: u64, wanted: f64) -> Option<(Load, Load)> {
         let mut best: Option<(f64, Load, Load)> = None;
         for &there in &self.loaded[heavy] {
-            // What is left over is nearest to what is wanted beside this point.
+            // The best candidates are on both sides of this point.
             let at = self.loaded[light].partition_point(|b| b.0 as f64 <= there.0 as f64 - wanted);
             for &back in self.loaded[light][at.saturating_sub(1)..].iter().take(2) {
                 let gained = there.0.saturating_sub(back.0);

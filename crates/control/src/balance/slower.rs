@@ -86,7 +86,7 @@ impl Slower {
         }
         self.shares.resize(found.works.len(), 1.0);
         self.shares[behind] *= CUT;
-        // Whoever gets most is as fast as can be.
+        // The worker with the greatest share runs at full speed.
         let pairs = self.shares.iter().zip(found.works);
         let most = pairs.filter_map(|(share, works)| works.then_some(*share));
         let most = most.fold(0.0, f64::max);

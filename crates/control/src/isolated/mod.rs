@@ -92,7 +92,7 @@ impl Claim {
         let all = all.recursive(true).mode(0o711);
         all.create(base).map_err(failed)?;
         loop {
-            // Who can open it could lock it, and keep the next process from starting.
+            // A user who can open the file could lock it, and keep the next process from starting.
             let mut file = OpenOptions::new();
             let file = file.write(true).create(true).truncate(false).mode(0o600);
             let file = file.open(&path).map_err(failed)?;
@@ -108,7 +108,7 @@ impl Claim {
                 }
                 Err(e) => return Err(failed(e.into())),
             }
-            // Who had it until now has removed it.
+            // The former owner may have removed the file.
             let ours = file.metadata().map_err(failed)?.ino();
             if path.metadata().is_ok_and(|there| there.ino() == ours) {
                 return Ok(Claim {

@@ -213,7 +213,7 @@ impl Follower {
             }
         }
         if bad {
-            // What it has changed is not known; the kernel may go on to say such things.
+            // The effect of the message is not known, and the kernel may send more of the kind.
             self.all_at.get_or_insert(Instant::now() + UNREAD);
             self.state.counts.synced.set(0);
         }

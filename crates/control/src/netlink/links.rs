@@ -323,7 +323,7 @@ mod tests {
         links.take(Change::New, &link(5, b"eth0"));
         links.take(Change::New, &link(6, b"eth1"));
         let macs = || interfaces.each_ref().map(|i| i.mac().map(|mac| mac.0[5]));
-        // The kernel's word comes before that of who follows the name.
+        // The kernel's message comes before that of the thread that follows the name.
         links.take(Change::New, &link(5, b"wan"));
         assert_eq!(macs(), [None, Some(6)]);
         assert!(!links.is_outdated(&kernel));

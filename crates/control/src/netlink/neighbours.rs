@@ -38,7 +38,7 @@ impl Neighbours {
         };
         match state {
             State::Gone | State::Failed => {
-                // What nobody has known, nobody need forget; but who waits hears that there is nobody.
+                // An unknown neighbour need not be removed; but packets that wait for it are told that there is none.
                 let known = self.known.remove(&place).is_some();
                 if !known && state == State::Gone {
                     return;

@@ -209,7 +209,7 @@ mod tests {
                 watched.wake();
             }
         }
-        // It ends while it waits, and then nothing says any more.
+        // The thread ends while it waits, and sends nothing more.
         drop(watched);
         hear.iter().for_each(drop);
     }

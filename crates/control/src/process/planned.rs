@@ -70,7 +70,7 @@ pub fn plan_all(
         ..
     } = planner;
     if !all.is_empty() {
-        // Those of the command line are for all graphs: some may lack one.
+        // Definitions of the command line are for all graphs: some may lack one.
         let given = file.source.definitions.iter().map(|(name, _)| name);
         let unknown = given.filter(|name| !variables.contains(*name));
         mistakes.extend(unknown.map(|name| unknown_variable(name, &variables, true)));
@@ -151,7 +151,7 @@ impl Planner<'_> {
         {
             self.note(section, Diagnostic::error("router-netns", why));
         }
-        // Those of the command line are for all graphs.
+        // Definitions of the command line are for all graphs.
         let known = &compiled.router.variables;
         let definitions = &mut section.source.definitions;
         definitions.retain(|(name, _)| known.contains(name));

@@ -263,7 +263,7 @@ impl Process {
             return Ok(lost);
         }
         if let Some(joints) = self.common.ports.joints() {
-            // What comes again is as it was.
+            // Restored parts are as they were.
             joints.prepare(&joints.together());
         }
         let undone = done.into_iter().rev().map(|step| self.undo(step));

@@ -132,7 +132,7 @@ mod tests {
         .collect();
         let bytes = write_copies(&files);
         assert_eq!(read_copies(&bytes), Some(files));
-        // What is cut is of no use, or has whole files only.
+        // A truncated text is refused, or has whole files only.
         for len in 0..bytes.len() {
             let _ = read_copies(&bytes[..len]);
         }

@@ -179,10 +179,10 @@ fn an_old_entry_is_asked_for_while_it_is_used_and_forgotten_while_it_is_not() {
 #[test]
 fn neighbours_are_learnt_from_what_they_say() {
     let mut bench = bench("");
-    // Nobody asked: not taken (it could fill the table).
+    // An unsolicited reply is not taken (it could fill the table).
     bench.push_at("q", 1, &[reply(A, "10.0.0.2")]);
     assert_eq!(bench.read("q.entries"), "0");
-    // Nor what is said to others, or from off the link.
+    // Nor are requests to others, or from off the link.
     let to_other = arp_request(A, "10.0.0.2", "10.0.0.77");
     let off_link = arp_request(A, "10.0.1.2", "10.0.0.1");
     bench.push_at("q", 1, &[to_other, off_link]);

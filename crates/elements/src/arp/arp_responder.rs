@@ -121,7 +121,7 @@ impl Element for ArpResponder {
         let mut head = Ether::new_unchecked(head);
         head.set_dst(asker);
         head.set_src(mac);
-        // What padded the request, and what was noted of it, is not the reply's; but for the VLAN.
+        // The reply keeps neither the padding nor the annotations of the request, except for the VLAN.
         packet.truncate(ether::LEN + arp::LEN);
         let tci = packet.vlan_tci();
         let cold = packet.cold_mut();

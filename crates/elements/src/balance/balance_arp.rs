@@ -11,20 +11,21 @@
 //! out[1] -> [1] arp; arp[1] -> back; arp[2] -> Discard;
 //! ```
 //!
-//! Inputs and outputs are the front ports in the order of BalanceOut, then the back port. The last output gets replies of
-//! back ends to BalanceHealth.
+//! Inputs and outputs are the front ports in the order of BalanceOut, then the back port. The last output gets replies
+//! of back ends to BalanceHealth.
 //!
 //! - Outside asks for an address of the router: it is told the router's Ethernet address on this port.
-//! - A back end asks for a next hop: if the next hop was heard in the last half minute, the back end is told at once. Else
-//!   the request leaves by the front port of that network, as one of the router itself, and the reply is passed on to the
-//!   back ends that have asked. If the Ethernet address of a next hop changes, all back ends are told, at most once in a
-//!   second for each next hop.
+//! - A back end asks for a next hop: if the next hop was heard in the last half minute, the back end is told at once.
+//!   Else the request leaves by the front port of that network, as one of the router itself, and the reply is passed on
+//!   to the back ends that have asked. If the Ethernet address of a next hop changes, all back ends are told, at most
+//!   once in a second for each next hop.
 //! - A back end asks for the balancer's address behind: it is told.
 //!
 //! Everything else is dropped by name: `malformed`, `spoofed` (from outside, in the name of a back end or of the
-//! balancer), `conflict` (somebody outside has an address of the router), `other_address` (nobody here has it), `learned`
-//! (a reply that tells nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back end asks
-//! for or announces an address of the router), `not_here` (no front port has this network), `full` (too many next hops).
+//! balancer), `conflict` (somebody outside has an address of the router), `other_address` (nobody here has it),
+//! `learned` (a reply that tells nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back
+//! end asks for or announces an address of the router), `not_here` (no front port has this network), `full` (too many
+//! next hops).
 //!
 //! Arguments:
 //!
@@ -96,7 +97,7 @@ impl Message {
     }
 }
 
-/// A frame with a message.
+/// Frame that carries a message.
 fn frame(
     op: u16,
     dst: EtherAddr,
@@ -252,7 +253,8 @@ impl BalanceArp {
         self.answer(packet, front, own, message, cx);
     }
 
-    /// Takes note of a next hop, and tells back ends that wait for it, or all if it is another now. True if it told one.
+    /// Records the Ethernet address of a next hop. If it is new, tells all back ends; else those that wait. Returns
+    /// true if it told one.
     fn learn(&mut self, address: Ipv4Addr, ether: EtherAddr, front: usize, cx: &mut Cx) -> bool {
         let own = self.config.fronts[front]
             .own_for(address)

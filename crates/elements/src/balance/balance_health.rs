@@ -21,10 +21,10 @@
 //!   is waited for 5 s after the start. INTERVAL is the least time between packets both ways; MISSES is the multiplier.
 //!
 //! A back end is down after MISSES probes in a row did not come back (`silent`), or 12 of the last 32 (`lossy`). It is
-//! up again after ANSWERS probes in a row came back. If it fails again within a minute, twice as many must come back, up
-//! to 64 times as many. At the start all back ends are up. Probes have the class CS6, and the second input of ToDevice
-//! sends them before all that waits. If the balancer itself was late, it has sent fewer probes, so this is not counted
-//! against back ends.
+//! up again after ANSWERS probes in a row came back. If it fails again within a minute, twice as many must come back,
+//! up to 64 times as many. At the start all back ends are up. Probes have the class CS6, and the second input of
+//! ToDevice sends them before all that waits. If the balancer itself was late, it has sent fewer probes, so this is not
+//! counted against back ends.
 //!
 //! Each change is a line of the log and of the pool's `journal`.
 //!
@@ -467,7 +467,7 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(10);
 
-    /// Goes through so many intervals, in which back ends answer as `answers` says.
+    /// Runs `intervals` intervals, in which back ends answer as `answers` says.
     fn run(bench: &mut Bench, intervals: usize, answers: impl Fn(u8) -> bool) {
         for _ in 0..intervals {
             bench.advance(STEP);

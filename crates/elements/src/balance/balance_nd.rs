@@ -15,19 +15,19 @@
 //! router's addresses, and one link-local address, LINK_LOCAL.
 //!
 //! - A host outside solicits an address of the router: it is told the router's Ethernet address on this port.
-//! - A back end solicits a next hop: if the next hop was heard in the last half minute, the back end is told at once. Else the
-//!   solicitation leaves by the front port of that network (for link-local next hops: by all) as one of the router
-//!   itself, and the answer is passed on to the back ends that have asked. If the Ethernet address of a next hop changes,
-//!   all back ends are told, at most once in a second for each next hop.
-//! - A router advertisement of the back end that speaks leaves by all front ports, with the router's Ethernet addresses in it.
-//!   A router solicitation goes to the back end that speaks.
+//! - A back end solicits a next hop: if the next hop was heard in the last half minute, the back end is told at once.
+//!   Else the solicitation leaves by the front port of that network (for link-local next hops: by all) as one of the
+//!   router itself, and the answer is passed on to the back ends that have asked. If the Ethernet address of a next hop
+//!   changes, all back ends are told, at most once in a second for each next hop.
+//! - A router advertisement of the back end that speaks leaves by all front ports, with the router's Ethernet addresses
+//!   in it. A router solicitation goes to the back end that speaks.
 //!
 //! Everything else is dropped by name: `malformed` (no message of neighbour discovery, or one that no link can have
 //! brought: RFC 4861, 6.1 and 7.1), `spoofed` (from outside, in the name of a back end or of the balancer), `conflict`
-//! (somebody outside has an address of the router), `other_address` (nobody here has it), `learned` (an answer that tells
-//! nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back end speaks of an address of the
-//! router), `not_here` (no front port has this network), `full` (too many next hops), `unwanted` (advertisements and
-//! redirects of other routers). A message that was answered or passed on in other words ends here as `answered`.
+//! (somebody outside has an address of the router), `other_address` (nobody here has it), `learned` (an answer that
+//! tells nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back end speaks of an address
+//! of the router), `not_here` (no front port has this network), `full` (too many next hops), `unwanted` (advertisements
+//! and redirects of other routers). A message that was answered or passed on in other words ends here as `answered`.
 //!
 //! Arguments:
 //!
@@ -216,7 +216,7 @@ impl BalanceNd {
         }
     }
 
-    /// Takes note of a next hop on a front port's link, and tells back ends that wait for it.
+    /// Records the Ethernet address of a next hop on a front port's link, and tells the back ends that wait for it.
     fn learn(&mut self, address: Ipv6Addr, ether: EtherAddr, front: usize, cx: &mut Cx) {
         let port = &self.config.fronts[front];
         if !addr::is_link_local6(address) && !port.reaches(address) {
@@ -232,7 +232,8 @@ impl BalanceNd {
         }
     }
 
-    /// Answers a solicitation: `ether` has the target. Its sender may have no address yet (RFC 4862, 5.4).
+    /// Answers a solicitation: the target has the Ethernet address `ether`. The sender may have no address yet (RFC
+    /// 4862, 5.4).
     fn answer(
         &mut self,
         output: usize,
@@ -290,7 +291,7 @@ impl BalanceNd {
         }
     }
 
-    /// A back end looks for a next hop.
+    /// Handles the solicitation of a back end that looks for a next hop.
     fn solicited(&mut self, backend: u16, packet: Packet, message: Message, cx: &mut Cx) {
         let (fronts, now, target) = (self.config.fronts.len(), cx.now(), message.target);
         if let Some(ether) = self.outside.fresh(target, now) {
@@ -318,7 +319,7 @@ impl BalanceNd {
         cx.drop(packet, ANSWERED);
     }
 
-    /// Passes a router advertisement on: by each front port with the Ethernet address of that port.
+    /// Sends a router advertisement by each front port, with the Ethernet address of that port in it.
     fn advertise(&mut self, packet: Packet, cx: &mut Cx) {
         let config = Arc::clone(&self.config);
         for (at, front) in config.fronts.iter().enumerate() {

@@ -18,15 +18,15 @@
 //! With POOL, frames for groups leave only if they come from the back end that speaks for the router. Others may run
 //! the same routing daemons and be ready to take its place: their hellos are dropped (`not_speaker`).
 //!
-//! The table has room for CAPACITY stations in sets of four. A station that was silent for TIMEOUT is forgotten. If its set
-//! is full, a new station takes the place of one that was silent for TIMEOUT, or else of one that no back end has sent to.
-//! If there is none, it is not learnt (BalanceIn's `not_learnt`), and frames to it are copied.
+//! The table has room for CAPACITY stations in sets of four. A station that was silent for TIMEOUT is forgotten. If its
+//! set is full, a new station takes the place of one that was silent for TIMEOUT, or else of one that no back end has
+//! sent to. If there is none, it is not learnt (BalanceIn's `not_learnt`), and frames to it are copied.
 //!
 //! Keyword arguments:
 //!
 //! - `FRONT`: the router's Ethernet address on each front port.
-//! - `BACK`: the balancer's Ethernet addresses on its back ports, and those of other stations behind it. A switch may flood
-//!   frames for these: they leave by the last output.
+//! - `BACK`: the balancer's Ethernet addresses on its back ports, and those of other stations behind it. A switch may
+//!   flood frames for these: they leave by the last output.
 //! - `POOL`: the BalancePool that knows the back ends. Default: frames for groups leave whoever sends them.
 //! - `TIMEOUT`: default 300 s.
 //! - `CAPACITY`: default 4096.
@@ -48,7 +48,7 @@ const SHORT: u8 = 0;
 const NO_FRONT: u8 = 1;
 const NOT_SPEAKER: u8 = 2;
 
-/// State of the way back that BalanceIn adds to.
+/// State of BalanceOut that BalanceIn adds stations to.
 pub(crate) struct Out {
     fronts: Vec<EtherAddr>,
     backs: Vec<EtherAddr>,
@@ -76,7 +76,7 @@ struct Back {
     shared: Option<Arc<Shared>>,
     /// Front ports that are connected.
     fronts: usize,
-    /// True if there is an output for what is the balancer's own.
+    /// True if there is an output for frames to the balancer itself.
     has_rest: bool,
     ways: Ways,
     /// Copies of the batch's packets, by front port.
@@ -85,7 +85,7 @@ struct Back {
     no_buffer: u64,
 }
 
-/// The Ethernet addresses of a list; mistakes are recorded.
+/// Parses a list of Ethernet addresses; mistakes are recorded.
 fn list(args: &mut Args, name: &'static str, doc: &'static str) -> Vec<EtherAddr> {
     let text: Option<String> = args.key_maybe(name, doc);
     let mut all = Vec::new();
@@ -204,7 +204,7 @@ impl Element for BalanceOut {
     ];
 }
 
-/// Stations that have been heard lately, by the newest of their times.
+/// Stations heard within the timeout before the newest of them, a line for each.
 fn show(out: &Out) -> String {
     let newest = out.stations.newest();
     let mut text = String::new();

@@ -10,15 +10,15 @@
 //! in[1] -> Discard;
 //! ```
 //!
-//! Flows may enter by one balancer in one direction and by another in the other direction. While buckets move by plan, a
-//! bucket moves only if it is idle at all balancers, and follows one that has moved elsewhere. What an operator does at one
-//! balancer (`drain`, `use`, `weight` of BalancePool) all do.
+//! Flows may enter by one balancer in one direction and by another in the other direction. While buckets move by plan,
+//! a bucket moves only if it is idle at all balancers, and follows one that has moved elsewhere. What an operator does
+//! at one balancer (`drain`, `use`, `weight` of BalancePool) all do.
 //!
 //! Messages are UDP packets to port 50785 with a TTL of 255, each with a greater number than the one before. A message
 //! counts if both addresses are a peer's, which no packet from outside has (see BalanceIn's `spoofed` and `inside`).
 //! Between messages are 100 ms while nothing moves and 20 ms while buckets move. A peer that was silent for 350 ms, or
-//! whose back ends, weights, OWNS, SPEAKER, CLASSES, ALGORITHM, KEY or SEED differ, has no say: then each decides alone.
-//! BalancePool's journal tells of both.
+//! whose back ends, weights, OWNS, SPEAKER, CLASSES, ALGORITHM, KEY or SEED differ, has no say: then each decides
+//! alone. BalancePool's journal tells of both.
 //!
 //! All packets end here, as `heard`, or under the reason why they are not: `malformed`, `stranger` (of no peer),
 //! `old` (another one that was sent later came before), `format` (of another release).
@@ -70,7 +70,7 @@ pub(super) struct BalancePeer {
     config: Arc<Config>,
     shared: Arc<Shared>,
     agreement: Agreement,
-    /// What the journal was told last.
+    /// Relations last reported to the journal.
     relations: Vec<Relation>,
     /// Nanoseconds on the router's clock at the last tick.
     now: u64,

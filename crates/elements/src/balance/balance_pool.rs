@@ -30,14 +30,14 @@
 //!   - `least-loaded` does, too. In each second some buckets leave the back ends that were sent more bytes than their
 //!     weights say, for those with less; a bucket with packets stays. Balancers do not agree about the buckets then.
 //!   - `round-robin` takes the back ends in turn, packet by packet.
-//! - `KEY`: packets with the same key have the same back end: `flow` (addresses, ports, protocol), `symmetric` (the same
-//!   for both directions of a flow), or `outside` (the address of the host outside, for back ends that translate
+//! - `KEY`: packets with the same key have the same back end: `flow` (addresses, ports, protocol), `symmetric` (the
+//!   same for both directions of a flow), or `outside` (the address of the host outside, for back ends that translate
 //!   addresses). Default `symmetric`. Fragments and ICMP errors go where their flow goes.
 //! - `SEED`: another number gives flows other buckets. All balancers need the same. Default 0.
 //! - `OWN`: addresses of the router itself.
 //! - `SPEAKER`: names of back ends that speak for the router, the first choice first. Default: the first back end.
-//! - `OWNS`: names of back ends, each followed by networks. Packets to these always go to this back end, and are dropped
-//!   if it is down (BalanceIn's `owner_down`).
+//! - `OWNS`: names of back ends, each followed by networks. Packets to these always go to this back end, and are
+//!   dropped if it is down (BalanceIn's `owner_down`).
 //! - `INSIDE`: networks behind the balancer. Packets to them are dropped (BalanceIn's `inside`).
 //! - `CLASSES`: DSCPs and the back ends that get packets with them, such as `46+34=r1+r2`. If all of them are down, the
 //!   others get these packets. `pcp5` stands for a VLAN priority, 0 to 7: frames with it have to go through a BalanceIn of
@@ -50,7 +50,7 @@ use super::shared::Shared;
 use crate::prelude::*;
 use std::time::Duration;
 
-/// Between two looks at buckets that move.
+/// Time between two searches for buckets that move.
 const SWEEP: Duration = Duration::from_millis(20);
 
 pub(super) struct BalancePool(Arc<Shared>);

@@ -1,4 +1,4 @@
-//! Next hops outside: the Ethernet address of each, and the back ends that wait to be told of it.
+//! Next hops outside: the Ethernet address of each, and the back ends that wait for it.
 
 use crate::prelude::*;
 use std::collections::HashMap;
@@ -9,11 +9,11 @@ use wire::EtherAddr;
 
 /// Time for which a back end waits for an answer.
 const WAITS: Duration = Duration::from_secs(5);
-/// Between two messages to all back ends about one next hop.
+/// Time between two messages to all back ends about one next hop.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// Time after which a next hop that was not heard makes place for another.
+/// Time after which a next hop that was not heard makes room for another.
 const OLD: Duration = Duration::from_secs(60);
-/// Between two searches of a full table.
+/// Time between two searches of a full table.
 const SEARCH: Duration = Duration::from_secs(1);
 /// Ticks of the table of stations for which a next hop needs not be asked again.
 pub(super) const FRESH: u32 = 30;
@@ -22,9 +22,9 @@ struct Hop {
     ether: Option<EtherAddr>,
     front: usize,
     heard: Time,
-    /// Back ends that have asked, and when.
+    /// Back ends that have asked, each with the time.
     asked: Vec<(u16, Time)>,
-    /// When all were told.
+    /// Time of the last message to all back ends.
     told: Option<Time>,
 }
 
@@ -44,7 +44,7 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         }
     }
 
-    /// Goes on with what another table knows. Back ends may have other numbers.
+    /// Takes over the next hops of another table. Back ends may have other numbers.
     pub(super) fn follow(&mut self, old: Hops<A>) {
         self.known = old.known;
         self.known.values_mut().for_each(|hop| hop.asked.clear());
@@ -55,7 +55,8 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         self.known.get(&address)?.ether
     }
 
-    /// Takes note of a next hop. Returns the back ends to tell: those that wait, or all of so many if it is another now.
+    /// Records a next hop. Returns the back ends to tell: those that wait, or all of `backends` if the address has
+    /// changed.
     pub(super) fn learn(
         &mut self,
         address: A,
@@ -79,7 +80,7 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         to
     }
 
-    /// Notes that a back end waits. False if there is no room.
+    /// Notes that a back end waits. Returns false if there is no room.
     pub(super) fn wait(&mut self, address: A, front: usize, backend: u16, now: Time) -> bool {
         if !self.known.contains_key(&address) && !self.has_room(now) {
             return false;
@@ -101,7 +102,7 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         })
     }
 
-    /// True if one more next hop can be known; old ones make place.
+    /// True if one more next hop can be known; old ones make room.
     fn has_room(&mut self, now: Time) -> bool {
         if self.known.len() >= self.capacity && now >= self.search_at {
             self.search_at = now + SEARCH;

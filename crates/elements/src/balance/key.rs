@@ -1,4 +1,4 @@
-//! The bucket of a packet: what of a packet decides about its back end.
+//! The bucket of a packet: the header fields that choose its back end.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use wire::{Ipv4, ext, ipv4, ipv6, proto};
 pub(super) enum Key {
     /// Addresses, ports and protocol.
     Flow,
-    /// The same for both directions.
+    /// The same fields, alike for both directions.
     #[default]
     Symmetric,
     /// The address of the host outside.
@@ -26,7 +26,7 @@ pub(super) struct Sorter {
     fragments: Fragments,
 }
 
-/// An address that flows are made of.
+/// An address of either IP version.
 trait Address: Copy + Ord {
     const NONE: Self;
     /// An end of a flow, for comparison with the other.
@@ -96,7 +96,8 @@ impl Sorter {
         (A::hash(&flow, self.seed) >> 16) as u16
     }
 
-    /// The bucket of an IPv4 packet; none if it is no packet. `from_outside` says that it came by a port outside.
+    /// The bucket of an IPv4 packet; none if the packet is malformed. `from_outside` is true if it came by a front
+    /// port.
     #[inline]
     pub(super) fn bucket4(&self, packet: &[u8], from_outside: bool, now: u64) -> Option<u16> {
         let plain = self.plain4(packet.first_chunk()?, from_outside);
@@ -152,7 +153,7 @@ impl Sorter {
         Some(self.piece(piece, flow, first, from_outside, now))
     }
 
-    /// The bucket of an IPv6 packet; none if it is no packet.
+    /// The bucket of an IPv6 packet; none if the packet is malformed.
     #[inline]
     pub(super) fn bucket6(&self, packet: &[u8], from_outside: bool, now: u64) -> Option<u16> {
         let head: &[u8; ipv6::LEN] = packet.first_chunk()?;
@@ -188,8 +189,8 @@ impl Sorter {
         Some(self.piece(piece, flow, first, from_outside, now))
     }
 
-    /// The bucket of a fragment: that of the flow, which the first fragment tells. One that comes before the first goes by
-    /// its addresses.
+    /// The bucket of a fragment: that of its flow, which the first fragment tells. A fragment that arrives before the
+    /// first is sorted by its addresses.
     fn piece<A: Address>(
         &self,
         piece: Flow<A>,
@@ -223,7 +224,7 @@ fn flow6(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
     }
 }
 
-/// The packet that an ICMP error quotes, if the message is an error.
+/// The packet that an ICMP error quotes; none if the message is no error.
 fn quoted<'a>(message: &'a [u8], errors: &[u8]) -> Option<&'a [u8]> {
     errors
         .contains(message.first()?)
@@ -231,7 +232,7 @@ fn quoted<'a>(message: &'a [u8], errors: &[u8]) -> Option<&'a [u8]> {
         .flatten()
 }
 
-/// A flow with the ports that stand at `at`.
+/// Adds the ports at the offset `at` to a flow.
 fn with_ports<A>(flow: Flow<A>, packet: &[u8], at: usize) -> Flow<A> {
     let has_ports = matches!(
         flow.protocol,
@@ -247,13 +248,13 @@ fn with_ports<A>(flow: Flow<A>, packet: &[u8], at: usize) -> Flow<A> {
     }
 }
 
-/// Buckets of datagrams that come in pieces, which workers share.
+/// Buckets of fragmented datagrams, which workers share.
 #[derive(Default)]
 struct Fragments(Box<[AtomicU64]>);
 
 /// Datagrams that are remembered.
 const DATAGRAMS: usize = 4096;
-/// Bits of a time in nanoseconds that a tick has not: a tick is 1.07 seconds.
+/// Bits by which a time in nanoseconds is shifted to get a tick: a tick is 1.07 seconds.
 const TICK_BITS: u32 = 30;
 /// Ticks for which a datagram is remembered. Hosts wait half a minute for its pieces (RFC 1122, 3.3.2).
 const REMEMBERED: u16 = 30;

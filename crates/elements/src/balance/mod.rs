@@ -46,7 +46,8 @@ pub const CLASSES: &[Class] = &[
 /// Front ports of a balancer, at most.
 const FRONTS_MAX: usize = 64;
 
-/// True if an IPv6 packet is one of neighbour discovery, which never has extension headers from an honest host (RFC 6980).
+/// True if an IPv6 packet is one of neighbour discovery, which never has extension headers from an honest host (RFC
+/// 6980).
 #[inline]
 fn is_discovery(packet: &[u8]) -> bool {
     packet.get(6) == Some(&proto::ICMP6) && matches!(packet.get(40), Some(133..=137))

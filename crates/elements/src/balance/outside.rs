@@ -26,13 +26,14 @@ impl<A: Copy + Eq + Hash + Ord + Display> Outside<A> {
         }
     }
 
-    /// True if the Ethernet address is a back end's or the balancer's own. A message from outside in its name is forged.
+    /// True if the Ethernet address is a back end's or the balancer's own. A message from outside with this sender is
+    /// forged.
     pub(super) fn is_inside(&self, ether: EtherAddr) -> bool {
         let out = self.out.as_ref();
         self.shared.at(ether).is_some() || out.is_some_and(|out| out.is_own(ether))
     }
 
-    /// Learns at which front port a station is.
+    /// Records the front port of a station.
     pub(super) fn hear(&self, ether: EtherAddr, front: usize, now: Time) {
         if let Some(out) = &self.out {
             out.stations.learn(ether, front as u8, tick(now.0));
@@ -46,8 +47,8 @@ impl<A: Copy + Eq + Hash + Ord + Display> Outside<A> {
         (age <= FRESH).then_some(ether)
     }
 
-    /// Learns the Ethernet address of a next hop. Returns the Ethernet addresses of the back ends to tell: those that wait,
-    /// or all if it has changed.
+    /// Records the Ethernet address of a next hop. Returns the Ethernet addresses of the back ends to tell: those that
+    /// wait, or all if it has changed.
     pub(super) fn learn(
         &mut self,
         address: A,

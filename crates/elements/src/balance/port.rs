@@ -9,7 +9,7 @@ use wire::{EtherAddr, Prefix4, Prefix6};
 pub(super) trait Network: Copy {
     /// An address of this version.
     type Address: Copy + PartialEq;
-    /// An interface address as an argument has it.
+    /// Example of an interface address, for error messages.
     const EXAMPLE: &'static str;
 
     /// Parses an address with the length of its network.
@@ -62,7 +62,7 @@ impl<N: Network> Default for Port<N> {
 }
 
 impl<N: Network> Port<N> {
-    /// The front ports: all arguments that are left.
+    /// Parses all remaining arguments as front ports.
     pub(super) fn fronts(args: &mut Args) -> Vec<Port<N>> {
         let fronts = args.rest("FRONT", "ETHER IP/LENGTH...", "a front port");
         let parse = |arg: &Arg| Port::parse(args, "FRONT", &arg.unquoted());

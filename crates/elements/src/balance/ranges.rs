@@ -1,4 +1,4 @@
-//! Ranges of addresses that somebody owns.
+//! Ranges of addresses with their owners.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ impl<A> Default for Ranges<A> {
 }
 
 impl<A: Copy + Ord> Ranges<A> {
-    /// Ranges with their owners. The error is two that overlap, by their places.
+    /// Ranges with their owners. The error is the indices of two that overlap.
     pub(super) fn new(ranges: &[(A, A, u16)]) -> Result<Ranges<A>, (usize, usize)> {
         let mut order: Vec<usize> = (0..ranges.len()).collect();
         order.sort_by_key(|&at| ranges[at].0);
@@ -61,7 +61,7 @@ impl Default for Ranges4 {
 }
 
 impl Ranges4 {
-    /// As [`Ranges::new`].
+    /// See [`Ranges::new`].
     pub(super) fn new(ranges: &[(u32, u32, u16)]) -> Result<Ranges4, (usize, usize)> {
         let mut blocks = [0; BLOCKS / 64];
         for (first, last, _) in ranges {

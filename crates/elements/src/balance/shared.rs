@@ -50,9 +50,9 @@ pub(crate) struct Shared {
     pub(super) sorter: Sorter,
     pub(super) owners4: Ranges4,
     pub(super) owners6: Ranges<u128>,
-    /// By DSCP.
+    /// Class of each DSCP.
     pub(super) class_of: [u8; 64],
-    /// Digest of what the files of all balancers have in common.
+    /// Digest of the parts that the files of all balancers have in common.
     pub(super) version: u64,
     journal: Mutex<VecDeque<String>>,
     /// Nanoseconds since 1970, and on the router's clock, at the last sweep.
@@ -72,7 +72,7 @@ const SETTINGS: Settings = Settings {
     settle: 5_000_000_000,
 };
 
-/// How a back end is watched, with a probe in each interval of so many nanoseconds.
+/// Health settings of a back end, with a probe in each interval, given in nanoseconds.
 pub(super) fn watched(interval: u64, misses: u32, answers: u32) -> HealthSettings {
     HealthSettings {
         interval,
@@ -373,7 +373,7 @@ impl Shared {
         }
     }
 
-    /// Goes on where another balancer is whose configuration is replaced.
+    /// Continues the state of the balancer whose configuration is replaced.
     pub(super) fn follow(&mut self, old: &Shared) {
         self.pool.follow(&old.pool);
         let lines = old.journal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -406,7 +406,7 @@ impl Shared {
         }
     }
 
-    /// Writes a line of the journal.
+    /// Adds a line to the journal.
     pub(super) fn note(&self, wall: u64, line: &str) {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if journal.len() == KEPT {
@@ -445,7 +445,7 @@ impl Shared {
         text
     }
 
-    /// Samples about each back end, as /metrics takes them from elements.
+    /// Samples of each back end for /metrics.
     pub(super) fn metrics(&self) -> String {
         let mut text = String::new();
         for (at, (of, state)) in (0..).zip(self.backends.iter().zip(self.pool.states())) {
@@ -488,7 +488,7 @@ impl Shared {
         })
     }
 
-    /// `NAME [TIME]`: a back end, and the time in which its buckets must have moved.
+    /// Parses `NAME [TIME]`: a back end, and the time within which its buckets must have moved.
     fn named_with_time(&self, value: &str) -> Result<(u16, Option<u64>), String> {
         let mut words = value.split_whitespace();
         let of = self.named(words.next().unwrap_or_default())?;

@@ -6,19 +6,19 @@ use wire::EtherAddr;
 
 /// Stations of a set; a station is in the set that its address chooses.
 const WAYS: usize = 4;
-/// Bits of an entry that are not the address: the front port, counted from 1, and [`USED`].
+/// Low bits of an entry that hold no address: the front port, counted from 1, and [`USED`].
 const LOW: u32 = 16;
-/// Packets have been sent to the station.
+/// Set if packets have been sent to the station.
 const USED: u64 = 1 << 15;
 const FRONT: u64 = USED - 1;
-/// Bits of a time in nanoseconds that a tick has not: a tick is 1.07 seconds.
+/// Bits by which a time in nanoseconds is shifted to get a tick: a tick is 1.07 seconds.
 const TICK_BITS: u32 = 30;
 const NANOSECONDS: u64 = 1 << TICK_BITS;
 
 #[derive(Default)]
 struct Set {
     entries: [AtomicU64; WAYS],
-    /// Tick at which each was heard last.
+    /// For each station, the tick at which it was heard last.
     heard: [AtomicU32; WAYS],
 }
 
@@ -48,7 +48,7 @@ pub(super) fn tick(now: u64) -> u32 {
 }
 
 impl Stations {
-    /// Room for about so many stations, which are forgotten after a silence in nanoseconds.
+    /// A table with room for about `capacity` stations, which are forgotten after `timeout` nanoseconds of silence.
     pub(super) fn new(capacity: usize, timeout: u64) -> Stations {
         let sets = capacity.div_ceil(WAYS).next_power_of_two();
         Stations {
@@ -72,7 +72,7 @@ impl Stations {
         })
     }
 
-    /// The front port of a station that was heard lately, which now is in use.
+    /// The front port of a station that was heard lately. The station now counts as in use.
     #[inline]
     pub(super) fn front(&self, station: u64, now: u32) -> Option<u8> {
         let set = self.set(station);
@@ -95,8 +95,8 @@ impl Stations {
         Some(now.wrapping_sub(set.heard[way].load(Relaxed)))
     }
 
-    /// Takes note of a station at a front port. Where there is no room, one that has been silent for too long makes place,
-    /// or the one of those that nobody has sent to which was silent longest.
+    /// Records a station at a front port. In a full set it takes the place of a station that was silent for too long.
+    /// If there is none, it takes the place of the one that was silent longest among those without packets.
     pub(super) fn learn(&self, station: EtherAddr, front: u8, now: u32) -> Learnt {
         let station = station.to_u64();
         let set = self.set(station);
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(table.front(0, 0), None);
     }
 
-    /// Whoever floods the table with addresses takes no place of a station that is in use.
+    /// A flood of addresses takes no place of a station that is in use.
     #[test]
     fn a_flood_of_addresses_displaces_nobody_that_is_in_use() {
         let table = Stations::new(256, 300 * TICKS);

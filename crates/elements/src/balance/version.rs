@@ -3,7 +3,7 @@
 use super::shared::Backend;
 use cluster::balance::key;
 
-/// The parts.
+/// Parts of a file that all balancers have in common.
 pub(super) struct Common<'a> {
     pub(super) backends: &'a [Backend],
     /// SPEAKER, OWNS and CLASSES.
@@ -12,7 +12,7 @@ pub(super) struct Common<'a> {
     pub(super) choices: [&'a str; 3],
 }
 
-/// The version. Neither the order of back ends nor the balancer's own ports and addresses count.
+/// Computes the version. Neither the order of back ends nor the balancer's own ports and addresses count.
 pub(super) fn of(parts: &Common<'_>) -> u64 {
     let mut lines: Vec<String> = parts
         .backends

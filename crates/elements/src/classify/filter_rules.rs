@@ -108,7 +108,7 @@ impl Lane {
     #[inline]
     fn hit(&self, slot: usize) {
         if let Some(count) = self.0.get(slot) {
-            // Nobody else writes: no need to lock the bus.
+            // There is one writer: no need to lock the bus.
             count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
         }
     }
@@ -400,7 +400,7 @@ impl FilterRules {
         let (last, old) = (old.slots, old.lock());
         let mut state = self.lock();
         if state.configured == old.configured && state.rules.len() + MORE >= old.rules.len() {
-            // What was changed while running stays changed as long as the rules that are written do not change.
+            // Changes at run time stay as long as the configured rules do not change.
             let rules: Vec<_> = old
                 .rules
                 .iter()

@@ -328,7 +328,7 @@ mod tests {
                 let word = u16::from_be_bytes([header[2], header[3]]);
                 fragmented = Some(word);
                 if word >= 8 {
-                    // A piece of a piece is not looked at by anybody.
+                    // A fragment of a fragment is not examined further.
                     return (next != proto::FRAGMENT).then_some((next, packet.len(), true, true));
                 }
             }

@@ -72,7 +72,7 @@ impl Input {
         if self.ended {
             return;
         }
-        // What was taken goes when it is more than what is left: each byte is moved once at most.
+        // Bytes taken are removed when they are more than the rest, so each byte is moved at most once.
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.seen -= self.start;

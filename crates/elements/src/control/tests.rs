@@ -67,7 +67,7 @@ fn the_pieces_in_which_input_comes_change_nothing() {
 
 #[test]
 fn input_is_looked_at_once() {
-    // If each line moved what is behind it, or each piece were looked at with all before it, this would take minutes.
+    // This would take minutes if each line moved the bytes behind it, or each piece were compared with all before it.
     let mut input = Input::default();
     let lines = vec![b'\n'; 12 << 20];
     input.add(&lines);
@@ -259,13 +259,13 @@ fn silent_clients_do_not_hold_their_places_for_ever() {
     let mut clients: Vec<TcpStream> = (0..32).map(|_| connect()).collect();
     turns(&mut bench, 64);
     bench.advance(std::time::Duration::from_secs(59));
-    // Nobody has been silent for long yet.
+    // No client has been silent for long yet.
     let mut said = String::new();
     let mut more = connect();
     turns(&mut bench, 64);
     more.read_to_string(&mut said).expect("text");
     assert!(said.ends_with("500 Too many connections\r\n"), "{said}");
-    // Who talks keeps its place, the longest silent one loses it.
+    // A client that speaks keeps its place; the longest silent one loses it.
     for client in clients.iter_mut().skip(1) {
         assert!(ask(&mut bench, client).contains("200"));
     }

@@ -63,7 +63,7 @@ impl Pace {
         }
         let since = *self.since.get_or_insert(now);
         if fate.lost * 4 > came && now >= since + SURE {
-            // So long that what comes then is what was taken now.
+            // The pause is so long that as many packets come then as were taken now.
             let taken = came.saturating_sub(fate.lost).max(1);
             let factor = (came as f64 / taken as f64).min(2.0);
             self.rest = self.rest.max(FIRST).mul_f64(factor).min(LONGEST);

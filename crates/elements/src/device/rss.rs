@@ -403,7 +403,7 @@ mod tests {
         rss.table.give(&[0, 1, 2], 1);
         assert_eq!(rss.astray(&both()).len(), 2);
         assert_eq!(rss.astray(&all), []);
-        // Nobody polls queue 0 for now: whoever takes it over delivers what waits there, and then its buckets may
+        // Queue 0 is not polled for now: the worker that takes it over delivers its packets, and then its buckets may
         // follow.
         let one = BTreeMap::from([(1, vec![1])]);
         assert_eq!(rss.astray(&one), []);
@@ -426,7 +426,7 @@ mod tests {
         let changed = key.replace(&HashKey(wire::rss::MICROSOFT));
         changed.expect("nobody needs it");
         assert_eq!(rss.astray(&both()), []);
-        // Who has looked before does not change the key either.
+        // A worker that has looked before does not change the key either.
         let done = rss.redirect(&astray, both());
         done.expect("the port does all");
         assert_eq!(rss.lock().key, Some(wire::rss::SYMMETRIC));

@@ -326,7 +326,7 @@ impl RxQueues for Queues {
 
     fn release(&mut self, queue: usize, to: usize) {
         self.queues.retain(|owned| owned.number != queue);
-        // Who only looks out for it has nothing to give.
+        // A worker that only waits for the queue has nothing to give.
         let mut owners = self.owners.lock();
         if owners.get(&queue) == Some(&self.worker) {
             owners.insert(queue, to);

@@ -191,7 +191,7 @@ fn encapsulate(
     let to_sender = |c: &&Connection| c.to.element == sender;
     let used = router.connections.iter().filter(to_sender);
     let mut inputs: BTreeSet<usize> = used.map(|c| c.to.port).collect();
-    // Who is not connected is told so by its first input.
+    // An unconnected element gets its error for its first input.
     inputs.insert(0);
     for input in inputs {
         // The second input has a tag of its own, as it goes its own way.

@@ -155,6 +155,6 @@ impl Output {
 
 /// Says something on the standard error stream, a line for itself.
 pub(crate) fn complain(text: &str) {
-    // Nobody may be listening any more; work goes on all the same.
+    // The reader may have gone; work continues all the same.
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -63,7 +63,7 @@ impl Talk {
                     complain(&reason(&e));
                 }
             }
-            // Nobody may be listening any more; packets pass all the same.
+            // The reader may have gone; packets pass all the same.
             None => {
                 let _ = std::io::stderr().write_all(&self.line);
             }

@@ -9,7 +9,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
+//! - `VERBOSE`: true if every bad packet is reported on the standard error stream. Default false; Click's
 //!   driver then reports the first.
 //! - `DETAILS`: accepted for compatibility with Click: faults are always counted by kind.
 

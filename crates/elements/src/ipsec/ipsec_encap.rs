@@ -286,7 +286,7 @@ fn frame_tunnel<'p>(
         }
     };
     let data = packet.data_mut();
-    // Who can see packets sees the sequence number, too: it does as well as an identification.
+    // An observer of packets sees the sequence number, too, so it serves as the identification.
     outer.write(tunnel, data, tos, fragment, number as u16);
     sa.frame(&mut data[before..], len, next, number, jobs);
     Ok(verdict)
@@ -296,7 +296,8 @@ fn frame_tunnel<'p>(
 #[cold]
 fn too_long_for_path(sa: &Sa, packet: &mut Packet, next: u8) -> Verdict {
     let longest = u32::try_from(sa.longest_inside()).unwrap_or(u32::MAX);
-    // Of IPv6 every path carries so much (RFC 8200, 5): the sealed packet is lost, and nobody could do with less.
+    // Every path carries this many bytes of IPv6 (RFC 8200, 5): the sealed packet is lost, and no sender can make
+    // shorter ones.
     let least = if next == proto::IPV6 {
         ipv6::MIN_MTU as u32
     } else {

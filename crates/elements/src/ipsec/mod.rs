@@ -136,7 +136,7 @@ fn at_network(packet: &mut Packet) -> bool {
 /// Sends a batch's packets where verdicts, given in order, say.
 #[inline]
 fn sort(batch: &mut Batch, verdicts: &[Verdict], cx: &mut Cx) {
-    // Mostly they all go on, and none need be looked at.
+    // Usually all packets pass, and none need be examined.
     if verdicts.iter().any(|verdict| *verdict != Verdict::ON) {
         let mut verdicts = verdicts.iter().copied();
         cx.sort(batch, |_, _| verdicts.next().unwrap_or(Verdict::ON));

@@ -126,7 +126,7 @@ fn all_suites_carry_both_families_in_both_modes_over_both() {
                 // Once, and not again.
                 bench.push("got4", &on4);
                 bench.push("got6", &on6);
-                // What has left the window looks like what is still to come, where numbers have 64 bits.
+                // With 64-bit numbers, those that have left the window look like future ones.
                 let refused = bench.drops("d", "replayed") + bench.drops("d", "forged");
                 assert_eq!(refused, all as u64);
             }
@@ -439,7 +439,7 @@ fn what_is_not_from_the_peer_is_dropped_by_name() {
     bench.push("got4", &flipped);
     let refused = bench.drops("d", "forged") - before + bench.drops("d", "replayed");
     assert_eq!(refused, flipped.len() as u64);
-    // SPIs that nobody has, and those that nobody may have.
+    // SPIs without an association, and reserved ones.
     let spi = |spi: u32| {
         let mut wrong = whole.clone();
         wrong[20..24].copy_from_slice(&spi.to_be_bytes());
@@ -534,7 +534,7 @@ fn senders_are_told_what_the_path_of_a_tunnel_carries() {
                 bench.push("in4", &[df(1400)]);
                 let sealed = bench.take(outer);
                 assert!(sealed[0].len() > 1400, "{suite} {tunnel} {words}");
-                // It does not fit the link: nobody else is told, and the next is refused.
+                // The packet does not fit the link: no message is sent, and the next one is refused.
                 bench.push(long, &sealed);
                 assert!(bench.take("other").is_empty());
                 assert_eq!(
@@ -588,7 +588,7 @@ fn icmp_errors_about_sealed_packets_tell_the_mtu_of_their_path() {
     let mut forged = sealed.clone();
     forged[23] ^= 1; // another SPI
     let other_end = [&sealed[..19], &[7], &sealed[20..]].concat();
-    // What nobody has to believe; all passes, to who else wants to know.
+    // Messages that need not be believed; all pass on to other elements.
     let wrong = [
         about(3, 4, 1300, &forged[..28]),
         about(3, 4, 1300, &other_end[..28]),

@@ -236,7 +236,7 @@ impl Element for ControlPlanePolicer {
 
     fn inherit(config: &mut Config, old: &Config) {
         for (limit, old) in config.limits.iter_mut().zip(&old.limits) {
-            // What was taken stays taken, and what was changed by hand stays so.
+            // Tokens taken stay taken, and rates changed by hand stay so.
             if limit.configured == old.configured {
                 *limit = Arc::clone(old);
             }
@@ -386,14 +386,14 @@ mod tests {
         let group = routes.add_group(&[hop]).expect("an id");
         let prefix = crate::linux::Prefix::new([10, 7, 0, 0], 16);
         routes.apply(&[(prefix, Some(group))]).expect("room");
-        // What the kernel is to forward by the tunnel; what has no route is no tunnel's.
+        // Packets that the kernel is to forward by the tunnel; those without a route belong to no tunnel.
         let to = |dst| ip4().dst(dst).udp(1, 2).bytes();
         bench.push("c", &[to("10.7.0.1"), to("10.8.0.1")]);
         assert_eq!(
             (bench.take("out").len(), bench.drops("p", "exception")),
             (1, 1)
         );
-        // What comes through tunnels.
+        // Packets that come through tunnels.
         bench.push("in", &[ip4().proto(47).ether(MAC, MAC).bytes()]);
         bench.push(
             "in",

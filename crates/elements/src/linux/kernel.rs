@@ -52,7 +52,7 @@ impl Kernel {
     pub fn use_labels(&self) -> &Arc<LabelRoutes> {
         self.used.store(true, Ordering::Release);
         self.labels.get_or_init(|| {
-            // Who follows the kernel looks what there is now.
+            // The thread that follows the kernel looks at the present state.
             self.generation.fetch_add(1, Ordering::AcqRel);
             Arc::default()
         })

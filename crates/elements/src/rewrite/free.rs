@@ -343,7 +343,7 @@ mod tests {
                 );
             }
             assert!(world.looks < 3 * 20_000, "{}", world.looks);
-            // What was kept goes with the flows.
+            // Sets of values go with the flows.
             for value in live {
                 world.end(&place, value);
             }

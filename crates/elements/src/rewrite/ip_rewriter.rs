@@ -46,7 +46,7 @@
 //!   the table is full, a new flow replaces the mapping that expires first among those whose guarantee is over; if
 //!   there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar click` there is
 //!   no bound, as in Click.
-//! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
+//! - `DST_ANNO`: true if the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
 //!   replies.
 //!

@@ -89,7 +89,7 @@ impl Joined {
         };
         let home = Home {
             bucket_of: self.bucket_of.as_deref(),
-            // Where nobody has sorted it is not known what stands there.
+            // Without a sorter, the annotation has no meaning.
             bucket: self.bucket_of.as_ref().map_or(0, |_| bucket),
         };
         let flow = (key, self.kind);

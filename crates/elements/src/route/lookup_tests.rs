@@ -530,7 +530,7 @@ fn no_more_routes_come_than_the_router_may_have() {
             "1",
             "none of it was carried out"
         );
-        // What is there stays when there may be fewer, also over a reload.
+        // Existing routes stay when the bound is lowered, also over a reload.
         bench.router_wide::<RouteBound>().set(Some(2));
         let changed = text(class, "10.0.0.0/8 0, 10.1.0.0/16 2");
         bench.reload(&changed).expect("it is right");

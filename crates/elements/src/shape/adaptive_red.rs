@@ -19,7 +19,7 @@
 //! - `QUEUES`: names of queues to measure, instead of the nearest ones.
 //! - `STABILITY`: weight of each packet's queue length in the average is 2^-STABILITY; 0 = no average. Default
 //!   4.
-//! - `GENTLE`: whether the probability increases gradually to 1 at twice the upper threshold. Default true.
+//! - `GENTLE`: true if the probability increases gradually to 1 at twice the upper threshold. Default true.
 
 use super::red::{Kind, Red};
 use crate::manual::manual;

@@ -53,7 +53,7 @@ impl Element for DelayUnqueue {
         cx.keep_spare(out);
         match last {
             Next::Early => Did::Sleep,
-            // What came with the last packet needs another look: no timer is set for it.
+            // A packet that came with the last one needs another look: no timer is set for it.
             _ if moved => Did::Work,
             _ => cx.rest(0),
         }

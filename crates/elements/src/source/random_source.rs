@@ -15,8 +15,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `TIMESTAMP`: whether packets get the time at which they are made as their timestamp. Default true.
-//! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
+//! - `TIMESTAMP`: true if packets get the time at which they are made as their timestamp. Default true.
+//! - `STOP`: true to stop the router when `LIMIT` is reached. Default false.
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 

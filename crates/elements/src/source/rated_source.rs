@@ -18,7 +18,7 @@
 //!
 //! - `LENGTH`: if given, packets are this long; `DATA` is repeated or cut.
 //! - `BANDWIDTH`: sets `RATE` so that packets of `LENGTH` have this bandwidth.
-//! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
+//! - `STOP`: true to stop the router when `LIMIT` is reached. Default false.
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
@@ -189,7 +189,7 @@ impl Element for RatedSource {
             let now = cx.now().0;
             supply::set(e, value, cx, |e, active| {
                 e.supply.active = active;
-                // What came up while it rested does not count.
+                // Tokens gained during the rest do not count.
                 e.tokens.refill(now);
                 e.tokens.set(e.at_start());
             })

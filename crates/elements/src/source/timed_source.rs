@@ -13,7 +13,7 @@
 //!
 //! - `LIMIT`: number of packets; negative = no limit, the default.
 //! - `HEADROOM`: accepted, and without effect: packets always have the usual headroom.
-//! - `STOP`: whether to stop the router one interval after the last of `LIMIT` packets. Default false.
+//! - `STOP`: true to stop the router one interval after the last of `LIMIT` packets. Default false.
 //! - `END_CALL`: handler that is written then, instead of `STOP`.
 
 use super::every::Every;

@@ -16,7 +16,7 @@
 //! - `START_AFTER`, `END_AFTER`: the same, counted from the first packet's timestamp.
 //! - `START_DELAY`, `END_DELAY`: the same, counted from the start of the router.
 //! - `INTERVAL`: length of the window, instead of an end.
-//! - `STOP`: whether the first packet after the window stops the router. Default false.
+//! - `STOP`: true if the first packet after the window stops the router. Default false.
 //! - `END_CALL`: a handler that this packet writes, instead of `STOP`; `$t` in the value is the packet's
 //!   timestamp. If the call extends the window, the packet passes.
 

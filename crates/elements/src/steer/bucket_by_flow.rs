@@ -191,7 +191,7 @@ impl Config {
         writer.retire();
         let done = writer.add(&rules);
         drop(writer);
-        // What is gone is gone, also if there was no room for the rest.
+        // Removed rules are gone even if there was no room for the rest.
         let changed = self.changed(gone.iter().chain(rules.iter().map(|rule| &rule.0)));
         done.map(|()| changed)
     }

@@ -26,7 +26,7 @@
 //!
 //! - `KEY`: `symmetric`, `microsoft` or 80 hexadecimal digits. Default symmetric.
 //! - `BUCKETS`: a power of two up to 4096. Default 256.
-//! - `INNER`: whether the inner headers of tunnels are hashed. Default true.
+//! - `INNER`: true if the inner headers of tunnels are hashed. Default true.
 //! - `PORT`: the port from which packets come. If the port hashes with the same key, and `INNER` is false, the
 //!   element uses the port's hash.
 

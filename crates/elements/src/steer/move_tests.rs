@@ -319,7 +319,7 @@ impl Ask for AtRandom {
         let mut all = self.0.borrow_mut();
         all.asked += 1;
         all.go_on();
-        // What was asked before comes first.
+        // Earlier requests come first.
         all.run_long_asks(worker, |begun| !begun);
         Ok(what(&mut all.graphs[worker]))
     }

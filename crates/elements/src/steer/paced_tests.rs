@@ -172,7 +172,7 @@ fn start(plan: &Arc<Plan>, ports: &Arc<Paced>) -> Router {
 /// Stops the ports' packets, and waits until all have left.
 fn drain(router: &Router, ports: &Paced) {
     ports.ends.store(true, Relaxed);
-    // Whoever is asked has ended its turn, and gives no more.
+    // A worker that answers has ended its turn, and gives no more.
     until("the last packet to leave", || router.held() == Ok(0));
 }
 

@@ -406,7 +406,7 @@ mod tests {
         let old = all.get("p");
         old.come_from(&source);
         old.go_to(&port, both.clone(), &both.by_bucket(), false);
-        // Nobody holds it any more, and a worker is about to drop it.
+        // There is no owner any more, and a worker is about to drop it.
         all.0
             .lock()
             .expect("nobody panics")

@@ -383,7 +383,7 @@ impl Steer {
         let clean = self.bare && !cx.watched();
         batch.split(cx, part, |mut packet, _, cx| {
             if clean {
-                // Whoever begins to look now must not see what others have left in the buffers.
+                // An element that begins to read annotations must not see old contents of the buffers.
                 *packet.anno_mut() = Anno::EMPTY;
             }
             match owners[usize::from(packet.bucket())] {

@@ -124,7 +124,7 @@ fn neighbours_are_followed_and_asked_for_as_ever() {
     bench.push_at("arp0", 1, &[reply(8)]);
     bench.push("t", &[&frame]);
     assert_eq!(bench.take("out0"), [to(8, &packet)]);
-    // What is used when it has aged is asked for again, and used meanwhile.
+    // An address that is used when it has aged is asked for again, and used meanwhile.
     bench.advance(Duration::from_secs(62));
     assert!(bench.take("asks").is_empty());
     bench.push("t", &[&frame]);

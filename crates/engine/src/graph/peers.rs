@@ -172,7 +172,7 @@ impl JobCx<'_> {
             } else {
                 Err(AskError::Refused(REPLACED.to_owned()))
             };
-            // Who called may have given up.
+            // The caller may have given up.
             let _ = call.answer.send(answer);
         }
         any

@@ -26,14 +26,14 @@ pub trait Root: Send + Sync {
     fn print(&self, text: &str) {
         use std::io::Write;
         let mut out = std::io::stdout();
-        // Nobody may be listening any more.
+        // The reader may have gone.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     /// Writes a line for people.
     fn say(&self, line: &str) {
         use std::io::Write;
-        // Nobody may be listening any more.
+        // The reader may have gone.
         let _ = writeln!(std::io::stderr(), "{line}");
     }
 }

@@ -104,7 +104,7 @@ impl Graph {
         worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
         self.look_what_is_held();
         if let [only] = &*self.core.tasks {
-            // With a bound, what is held is looked at before each burst.
+            // With a bound, held packets are counted before each burst.
             let bounded = self.core.holds_most.is_some();
             let rounds = if bounded { 1 } else { rounds };
             self.core.more = rounds.saturating_sub(1);

@@ -66,7 +66,7 @@ impl Graph {
                 if let Some(text) = core.texts.remove(&was) {
                     next.core.texts.insert(index, text);
                 }
-                // It goes on, unless it never began.
+                // The task continues, unless it never began.
                 if !never_began.contains(&was) {
                     goes_on.insert(index);
                 }

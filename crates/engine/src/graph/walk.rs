@@ -168,7 +168,7 @@ fn run_loop(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) 
     }
     core.running -= 1;
     if core.weight > 0 {
-        // Nobody can tell which of them spent how much.
+        // The share of each element is not known.
         let each = core.spent(before) / placed.all().count() as u64;
         for node in placed.all() {
             core.stats[node].cycles += each;

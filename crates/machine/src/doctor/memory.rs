@@ -27,7 +27,7 @@ impl Machine {
                 .parse()
                 .ok()?;
             let number = |file: &str| self.files.number(&format!("{folder}/{name}/{file}"));
-            // Promised to somebody who has not touched them yet. Nodes do not tell.
+            // Pages reserved by programs that have not touched them yet. Nodes do not report them.
             let promised = number("resv_hugepages").unwrap_or(0);
             Some(Pages {
                 bytes: kib << 10,

@@ -72,7 +72,7 @@ impl Packet {
         impl Drop for Back<'_> {
             #[inline(always)]
             fn drop(&mut self) {
-                // Nobody but `1` owns the buffer: what `0` says may have been given up for another.
+                // `1` is the only owner of the buffer: `work` may have released the one that `0` names.
                 self.0.mbuf = self.1.mbuf;
             }
         }
@@ -220,7 +220,7 @@ impl Packet {
     pub fn realign(&mut self, headroom: usize) -> bool {
         let (from, len, own) = (self.headroom(), self.len(), self.own_before());
         let m = self.mbuf_mut();
-        // What is asked for may be any number: nothing is added to it.
+        // The request may be any number, so nothing is added to it.
         if headroom > usize::from(m.buf_len) - len {
             return false;
         }

@@ -149,7 +149,7 @@ impl Partition<'_> {
     pub fn run(&mut self, mut step: impl FnMut(&mut Packet) -> Option<Verdict>) -> Option<Verdict> {
         loop {
             let end = self.end;
-            // Should `step` panic, nobody has these any more.
+            // If `step` panics, these packets are leaked.
             let mut slot = std::mem::replace(&mut self.next, end);
             let cursors = &raw mut *self.sides.cursors;
             let mut said = None;

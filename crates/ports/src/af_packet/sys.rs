@@ -172,7 +172,7 @@ impl Intake {
             names: Box::new(names),
             controls: Box::new([Control([0; 64]); BURST]),
             vnets: Box::new([[0; VNET_LEN]; BURST]),
-            // Not zeros: those the system gives when they are looked at, by page faults of the worker that does.
+            // The memory is written with ones: for zeros, the system would map pages only by later faults of a worker.
             overflow: vec![!0; OVERFLOW * BURST].into_boxed_slice(),
             parts: Box::new(parts),
             messages: Box::new(messages),

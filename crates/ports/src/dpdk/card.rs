@@ -250,7 +250,7 @@ impl Card {
             refused("the key", why)
         })?;
         *lock(&self.key) = Some(*key);
-        // Who finds it changed finds the key, too.
+        // A worker that sees the new count also sees the new key.
         self.key_changes.fetch_add(1, Release);
         Ok(())
     }

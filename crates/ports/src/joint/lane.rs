@@ -232,7 +232,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // What waits is for who is gone.
+        // The waiting packets are for a receiver that is gone.
         for lane in &self.0 {
             if lane.open.fetch_sub(1, AcqRel) == 1
                 && let Some(mut head) = lane.head.take()

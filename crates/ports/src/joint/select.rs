@@ -223,7 +223,7 @@ impl Segment {
             }
             _ => return None,
         };
-        // What is told more exactly goes first.
+        // More specific rules go first.
         let ways = [(Some(to), key), (Some(to), None), (None, key), (None, None)];
         let mut tunnels = ways.iter().map(|&(to, key)| Tunnel { kind, to, key });
         tunnels.find_map(|tunnel| self.tunnels.get(&tunnel).copied())

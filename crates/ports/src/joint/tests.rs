@@ -122,7 +122,7 @@ fn a_link_hands_over_the_same_buffers_and_has_a_bound_for_loops() {
         assert!(batch.is_empty() || batch.iter().next().map(|p| p.data().as_ptr()) == place);
     }
     assert_eq!(count(&red_port, "loop") + count(&blue_port, "loop"), 1);
-    // It takes no more than it holds, and what waits for who is gone is gone.
+    // A share holds no more than its limit, and packets for a closed port are lost.
     let many: Vec<_> = (0..20).map(|n| frame(HERE, &[], n)).collect();
     assert_eq!(send(&mut red, &many), 16);
     drop((blue_rx, blue, blue_port));
@@ -193,7 +193,7 @@ fn a_port_is_told_apart_and_tags_are_the_routers_no_concern() {
     let to_all = frame([0xff; 6], &[200, 7], 9);
     send(&mut all, &[to_all.clone(), frame([0xff; 6], &[100], 8)]);
     assert_eq!((take(&mut red_rx).len(), take(&mut blue_rx).len()), (1, 1));
-    // What they send has the tags that it would have come with.
+    // Packets that they send get the tags with which they would have arrived.
     send(&mut red, &[frame(HERE, &[], 5)]);
     send(&mut blue, &[frame(HERE, &[], 6)]);
     let sent = take(&mut all_rx);
@@ -349,7 +349,7 @@ fn a_router_that_has_a_port_for_itself_polls_and_sends_by_itself_until_another_o
     assert_eq!(send(&mut tx, &frames[..1]), 1);
     assert_eq!(sent.try_recv().as_ref(), Ok(&frames[0]));
     assert!(take(&mut gather).is_empty());
-    // Somebody else has a part of it now: all is told apart again.
+    // Another router has a share now, so all frames are classified again.
     joints.commit(&port(vec![red(), share("blue", &[7], By::Rest)]));
     assert!(take(&mut rx).is_empty());
     assert_eq!(own.rx[0].receive(&mut batch, 2), 2);
@@ -415,7 +415,7 @@ fn what_waits_for_a_port_that_closes_is_gone_and_so_is_the_port_when_it_is_descr
     };
     let (shared, its) = all(&joints);
     drop((gather, split, again, whole, red_rx, red, red_port));
-    // As of somebody who sends while the port closes.
+    // A router may send while the port closes.
     its.ask_to_send(0);
     drop(its);
     joints.commit(&Together::default());

@@ -198,7 +198,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
         let (mut waiter, _waker) = Waiter::new().unwrap();
         waiter.add(rx.wait_fd().unwrap()).unwrap();
         for round in 0..2000 {
-            // What came before it was to be woken counts, too.
+            // Packets that came before the wake-up was asked for count, too.
             if round % 2 == 0 {
                 send(&ends[from], &frames(round, 1));
             }

@@ -296,7 +296,7 @@ fn an_interface_that_goes_and_comes_back_is_taken_up_again() {
     let mut bridge = net.bridge("r0", "r1", 2);
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
     ip(&format!("-n {}r link set r1 down", net.tag));
-    // What is over before the port has looked at its interface again is not said.
+    // A change that is over before the port looks at its interface again is not reported.
     bridge.wait("event r1: the link is down");
     ip(&format!("-n {}r link set r1 up", net.tag));
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);

@@ -199,7 +199,7 @@ impl Routers {
             progress,
             account: self.order.open(share),
             rounds: 1,
-            // What its packets take nobody knows yet.
+            // The cost of its packets is not known yet.
             most: 1,
             last: (0, false),
             busy: 0,
@@ -304,8 +304,8 @@ impl Routers {
                     local.busy += time;
                     worked = true;
                 }
-                // What polls a shared port goes on until it has seen all that waits there, for about as long as others
-                // have in a turn: what is for them must not be lost in the port behind what is not.
+                // The router that polls a shared port continues until it has seen all waiting packets, for about as
+                // long as the turns of others. Packets of others must not be lost in the port behind its own.
                 let ahead = local.account.share.is_ahead();
                 again = moved && ahead && !stops && end.since(before).as_nanos() < u128::from(TURN);
                 is_over = moved && !ahead;
@@ -340,7 +340,7 @@ impl Routers {
         let local = &mut self.running[at];
         let mut moved = local.turn_beside(now);
         if !moved && self.resting.begin(local, now) {
-            // For what came just before nobody would have woken it.
+            // No wake-up would come for packets that arrived just before.
             moved = local.turn(now, local.last);
             if moved {
                 self.resting.end(local);

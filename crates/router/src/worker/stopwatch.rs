@@ -59,7 +59,7 @@ impl Stopwatch {
         let mail = mail.map_or(0, |since| now.0.saturating_sub(since.0));
         let (run, control) = match (self.usage, usage) {
             _ if turn < LONG => (turn, mail),
-            // What is not known to be others' doing is its own.
+            // Time that is not known to be others' counts as its own.
             (None, _) | (_, None) => (turn, turn),
             (Some(was), Some(is)) if was.rests != is.rests => (turn, turn),
             (Some(was), Some(is)) => {

@@ -124,7 +124,7 @@ impl Builder {
         let groups = sort(entries, way, &regions);
         let mut children = vec![None; count];
         for (mut list, members) in groups {
-            // Those of several children are built once, of what is known for all of them.
+            // A subtree of several children is built once, from what is known for all of them.
             let region = match members.as_slice() {
                 [one] => &regions[*one],
                 _ => region,

@@ -121,7 +121,7 @@ impl<const N: usize> Routes<N> {
         self.len -= 1;
         let Kept { cover, id, .. } = self.runs[run].remove(at);
         self.change_cover(Place(run, at), prefix, prefix.length(), cover);
-        // What has become small goes to the run before it.
+        // A run that has become small is appended to the run before it.
         let before = run
             .checked_sub(1)
             .map_or(RUN, |before| self.runs[before].len());

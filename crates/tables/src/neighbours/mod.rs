@@ -355,7 +355,7 @@ impl<K: Key> Neighbours<K> {
                     continue;
                 };
                 if !matches!(change, Change::Keep) {
-                    // Whoever changed it meanwhile knows better; the next round sees.
+                    // A concurrent change is more recent; the next round sees it.
                     let Some(mut locked) = bucket.lock() else {
                         continue;
                     };

@@ -24,7 +24,7 @@ impl<T: Zeroable> Pages<T> {
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0)?;
         let start = system::map(bytes)?.cast();
         let pages = Pages { start, len };
-        // Where the kernel gives huge pages to all who do not object, a small table would take one.
+        // If the kernel gives huge pages by default, a small table would take one.
         pages.advise(false);
         Some(pages)
     }

@@ -451,7 +451,7 @@ impl<T> Shares<T> {
             let more = inner.lists.first() != NONE;
             let (state, due) = pay(&mut inner.link, &self.ceilings.all, now, bytes, more);
             if node == 0 {
-                // Nobody lists it, and it waits without a bin.
+                // The node is in no list, and waits without a bin.
                 inner.link.state = if more { State::Listed } else { State::Idle };
                 return;
             }

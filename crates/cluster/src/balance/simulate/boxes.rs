@@ -13,7 +13,7 @@ pub(super) struct Health {
     /// Failures of each kind that last.
     faults: [u32; Fault::ALL.len()],
     hung_until: u64,
-    /// When the box lost last what it held.
+    /// Time at which the box last lost its content.
     crashed_at: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Health {
             .is_some_and(|at| (from..until).contains(&at))
     }
 
-    /// Until when a box that hangs does nothing.
+    /// End of the time in which a hanging box does nothing.
     pub(super) fn hung_until(&self) -> u64 {
         self.hung_until
     }
@@ -80,13 +80,14 @@ impl Worker {
         }
     }
 
-    /// When a packet leaves, or nothing if the queue is full. What waits while the box hangs is handled after it.
+    /// Time at which a packet leaves; `None` if the queue is full. Packets that wait while the box hangs are handled
+    /// after that.
     pub(super) fn serve(&mut self, now: u64) -> Option<u64> {
         self.work.busy = self.work.busy.max(self.health.hung_until);
         self.work.serve(now, self.cost(), false)
     }
 
-    /// As `serve`, before all that waits.
+    /// Like `serve`, before all waiting packets.
     pub(super) fn serve_first(&mut self, now: u64) -> u64 {
         match self.health.hung_until > now {
             true => self.health.hung_until,
@@ -101,7 +102,7 @@ pub(super) struct Balancer {
     pub(super) pool: Pool,
     pub(super) watches: Vec<Watch>,
     pub(super) backs: Vec<Server>,
-    /// By front port: true if the host there has been heard.
+    /// For each front port, true if the host there has been heard.
     pub(super) heard: Vec<bool>,
     /// Packets that were sent in turn.
     pub(super) count: u32,
@@ -193,7 +194,7 @@ impl Switch {
         *self.known(address) = Some(port);
     }
 
-    /// Ports to which a frame is sent: one, or all others if nobody has heard of the address. Never the one by which it came.
+    /// Ports to which a frame is sent: one, or all others if the address is unknown. Never the one by which it came.
     pub(super) fn ports(&mut self, to: Address, from: Port) -> Vec<Port> {
         match *self.known(to) {
             Some(port) if port == from => Vec::new(),

@@ -1,4 +1,4 @@
-//! Description of what is simulated: boxes, rates, changes and failures.
+//! Description of a simulation: boxes, rates, changes and failures.
 
 use crate::balance::{HealthSettings, Settings, WEIGHT_MAX};
 use crate::simulate::{Matrix, chance::Chance};
@@ -15,21 +15,21 @@ pub enum Target {
     Switch,
 }
 
-/// How a box fails.
+/// Kind of failure of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The box loses all that it holds and all that comes, then starts anew.
+    /// The box loses its content and all that comes, then starts anew.
     Crash,
-    /// The box does nothing, and goes on later with what its queue could hold.
+    /// The box does nothing, and continues later with the content of its queue.
     Hang,
-    /// What the back end sends is lost, what is sent to it arrives.
+    /// Packets from the back end are lost; packets to it arrive.
     OneWay,
     /// The box needs four times as long for a packet.
     Slow,
 }
 
 impl Fault {
-    /// All of them, with their names.
+    /// All faults, with their names.
     pub const ALL: [(Fault, &'static str); 4] = [
         (Fault::Crash, "crash"),
         (Fault::Hang, "hang"),
@@ -37,7 +37,7 @@ impl Fault {
         (Fault::Slow, "slow"),
     ];
 
-    /// Its name.
+    /// Name of the fault.
     pub fn name(self) -> &'static str {
         let named = Fault::ALL.iter().find(|(fault, _)| *fault == self);
         named.map_or("", |(_, name)| name)
@@ -49,11 +49,11 @@ impl Fault {
 pub struct Failure {
     /// The box.
     pub what: Target,
-    /// How it fails.
+    /// Kind of failure.
     pub how: Fault,
     /// From when, in nanoseconds from the start of the run.
     pub from: u64,
-    /// Until when.
+    /// End of the failure.
     pub until: u64,
 }
 
@@ -75,11 +75,11 @@ pub struct Change {
     pub of: u16,
     /// The change.
     pub order: Order,
-    /// When, in nanoseconds from the start of the run.
+    /// Time of the change, in nanoseconds from the start of the run.
     pub at: u64,
 }
 
-/// As the command line takes it: `r3`, `b0`, `switch`.
+/// Writes the target as the command line takes it: `r3`, `b0`, `switch`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -90,7 +90,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// As the command line takes it, in milliseconds: `r3:hang@100-200`.
+/// Writes the failure as the command line takes it, in milliseconds: `r3:hang@100-200`.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let [from, until] = [self.from, self.until].map(|ns| ns as f64 / 1e6);
@@ -125,9 +125,9 @@ pub struct Config {
     pub in_turn: bool,
     /// Idle time, deadline and settling time of the balancers.
     pub settings: Settings,
-    /// How back ends are watched.
+    /// Parameters of watching back ends.
     pub health: HealthSettings,
-    /// What hosts send to which others.
+    /// Traffic between hosts.
     pub matrix: Matrix,
     /// Packets per second that each host sends, besides its answers.
     pub rate: f64,
@@ -141,11 +141,11 @@ pub struct Config {
     pub time: u64,
     /// Nanoseconds before these.
     pub warmup: u64,
-    /// All chance follows from it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// What fails.
+    /// Failures.
     pub failures: Vec<Failure>,
-    /// What is changed by plan.
+    /// Planned changes.
     pub changes: Vec<Change>,
 }
 
@@ -191,13 +191,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// When hosts cease to send.
+    /// Time at which hosts stop sending.
     pub fn end(&self) -> u64 {
         self.warmup + self.time
     }
 
-    /// Adds so many random events of all kinds, spread over the time. Failures last up to 100 ms; a change by plan is undone
-    /// after as long.
+    /// Adds `events` random events of all kinds, spread over the time. Failures last up to 100 ms; a planned change is
+    /// undone after as long.
     pub fn add_random(&mut self, events: u32) {
         const LONGEST: u64 = 100_000_000;
         let mut chance = Chance::new(self.seed ^ 0x6261_6c61_6e63_6572);

@@ -1,8 +1,8 @@
 //! A multistage router in virtual time: the pools, tables and watches of real balancers, and models of boxes and hosts.
 //!
-//! Boxes serve packets at a rate, in order of arrival, from a queue of bounded delay. A packet is an event at each box behind the
-//! switch. Frames have addresses: the switch learns them and floods what it does not know, as does a balancer on the way
-//! back. All follows from the seed.
+//! Boxes serve packets at a rate, in order of arrival, from a queue of bounded delay. A packet is an event at each box
+//! behind the switch. Frames have addresses: the switch learns them and floods what it does not know, as does a
+//! balancer on the way back. All follows from the seed.
 
 use super::{BUCKETS, Intent, NOBODY};
 use crate::simulate::chance::Chance;
@@ -24,7 +24,7 @@ mod tests;
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
-    /// Its number among all packets; a copy has that of its original.
+    /// Number among all packets; a copy has that of its original.
     number: u32,
     flow: u32,
     /// True if it goes from the flow's second host to the first.
@@ -64,12 +64,12 @@ enum Event {
     Mend(u32),
 }
 
-/// What hosts have to say to each other.
+/// Traffic between two hosts.
 #[derive(Debug)]
 struct Flow {
     hosts: [u32; 2],
     bucket: u16,
-    /// By direction: number of the next packet, the order of packets that arrived, and the back end of the last.
+    /// By direction: number of the next packet, order of arrived packets, and back end of the last.
     next: [u32; 2],
     order: [tally::Flow; 2],
     backend: [u16; 2],
@@ -82,21 +82,21 @@ struct Host {
     port: Server,
     /// Hosts that it sends to, and the part of its packets up to and with each.
     row: Vec<(u32, f64)>,
-    /// Its flows.
+    /// Flows of the host.
     flows: Vec<u32>,
 }
 
 /// A failure of a back end whose losses are counted.
 #[derive(Debug)]
 struct Open {
-    /// Its place among the report's losses.
+    /// Index among the report's losses.
     loss: usize,
     of: u16,
     from: u64,
     until: u64,
     /// Packets that hosts had sent before it.
     sent: u64,
-    /// By balancer: true if it has taken the back end out, or does not work.
+    /// For each balancer, true if it has taken the back end out, or does not work.
     noticed: Vec<bool>,
 }
 
@@ -258,7 +258,7 @@ impl Simulation {
         self.into_report()
     }
 
-    /// What happened.
+    /// Report of the run.
     pub fn into_report(mut self) -> Report {
         let first = self.balancers.first().map(|one| one.pool.owners(0));
         let mut all = self.balancers.iter();

@@ -1,4 +1,4 @@
-//! What a run says.
+//! Report of a run.
 
 use super::config::Failure;
 use crate::simulate::tally::{Histogram, Reordering};
@@ -24,14 +24,14 @@ pub enum Drop {
     Cable,
     /// The queue of a front port was full.
     FrontPortFull,
-    /// A copy for somebody else, which the box or host ignored.
+    /// A copy for another station, which the box or host ignored.
     Other,
     /// The switch had no other port for the frame.
     NoPort,
 }
 
 impl Drop {
-    /// All of them, with their names.
+    /// All reasons, with their names.
     pub const ALL: [(Drop, &'static str); 11] = [
         (Drop::BalancerDown, "balancer_down"),
         (Drop::BalancerFull, "balancer_full"),
@@ -47,7 +47,7 @@ impl Drop {
     ];
 }
 
-/// What a failure of a back end did.
+/// Effect of a back end's failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
     /// The failure.
@@ -69,7 +69,7 @@ impl Loss {
     }
 }
 
-/// What a run says.
+/// Report of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Nanoseconds that were measured.
@@ -82,7 +82,7 @@ pub struct Report {
     pub copies: u64,
     /// Packets that came to their host a second time.
     pub doubled: u64,
-    /// By [`Drop`].
+    /// Drops by [`Drop`].
     pub drops: [u64; Drop::ALL.len()],
     /// Packets sent in the time that was measured.
     pub offered: u64,

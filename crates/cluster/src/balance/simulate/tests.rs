@@ -1,4 +1,4 @@
-//! What must hold of any multistage router, in virtual time.
+//! Laws of every multistage router, in virtual time.
 
 use super::*;
 use crate::balance::{HealthSettings, Settings};
@@ -6,7 +6,7 @@ use crate::simulate::Matrix;
 
 const MS: u64 = 1_000_000;
 
-/// Two balancers, four back ends, and hosts that answer, far below what the boxes can carry.
+/// Two balancers, four back ends, and hosts that answer, far below the capacity of the boxes.
 fn quiet(time_ms: u64, seed: u64) -> Config {
     Config {
         fronts: 4,

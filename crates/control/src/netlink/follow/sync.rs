@@ -168,7 +168,7 @@ impl Follower {
         if !again {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // That all of them have missed the same route is not likely, and it is looked at again.
+        // It is not likely that all dumps have missed the same route, and a later dump checks.
         self.recheck_at = Some(Instant::now() + RECHECK);
         Ok(())
     }

@@ -172,7 +172,7 @@ fn labels_follow_their_routes_and_links() {
         table(&[link(UP), pop], &mut follower),
         with((0, gateway, eth0))
     );
-    // What is not told when all is told has gone.
+    // Routes that a full dump does not contain are gone.
     follower
         .state
         .model

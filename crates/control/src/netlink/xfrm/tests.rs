@@ -335,7 +335,7 @@ fn the_kernel_is_told_what_passes_and_which_limits_are_reached() {
     assert!(sa.take(1, 1, NOW).is_err());
     let told = bed.told();
     assert_eq!((told.len(), told[1].0, told[1].1[224]), (2, EXPIRE, 1));
-    // What is told is what the kernel tells then: it is gone.
+    // The kernel is told the same as it tells then: the association is gone.
     let mut room = [0; 512];
     let mut writer = Writer::new(&mut room);
     let dst = "192.0.2.2".parse().expect("an address");

@@ -191,7 +191,7 @@ fn rewriting_there_and_back_gives_the_same_packet() {
     ];
     let mut rng = testkit::Rng::seed(3);
     for rewriter in rewriters {
-        // What comes out is mirrored by hand and sent back.
+        // Packets that come out are mirrored by hand and sent back.
         let mut b = bench(&format!("rw :: {rewriter}"), 1, 2);
         for _ in 0..200 {
             let (src, dst) = (rng.u32() | 1, rng.u32() | 1);

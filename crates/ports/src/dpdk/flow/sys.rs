@@ -21,7 +21,7 @@ struct Room([u8; ROOM]);
 
 const ROOM: usize = 64;
 
-// What is copied into an item is a part of it, and no item is larger than its room.
+// Bytes copied into an item fit its type, and no item is larger than its room.
 const _: () = {
     assert!(HEADER <= ROOM);
     assert!(size_of::<c::rte_flow_item_eth>() <= ROOM);

@@ -50,7 +50,7 @@ impl Card {
     fn call(&self, what: String) {
         lock(&self.calls).push(what);
         if let Some(leave) = &self.leave {
-            // Who no longer gives leave lets all calls pass.
+            // Once no more calls are allowed one by one, all pass.
             let _ = lock(leave).recv();
         }
     }
@@ -205,7 +205,7 @@ fn who_has_waited_for_room_comes_before_who_is_new() {
         let had: Vec<u32> = lock(&card.rules).keys().copied().collect();
         assert_eq!(had, [new - 3, new - 2]);
     }
-    // What is new and refused takes no turn from those that wait.
+    // New rules that are refused take no turn from those that wait.
     let new = (20..30).map(|n| (rule(n), Some(1)));
     let one = std::iter::once((rule(7), None));
     rules.direct(&Vec::from_iter(one.chain(new)), false);
@@ -253,7 +253,7 @@ fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() 
     assert_eq!((stuck.held, stuck.refused), (1, 2));
     assert_eq!(stuck.why.as_deref(), Some("it is busy"));
     assert_eq!(*lock(&card.rules), BTreeMap::from([(1, 0), (2, 0), (3, 0)]));
-    // What it has is what is wanted.
+    // The driver has the wanted rule.
     rules.direct(&[(rule(2), Some(0))], false);
     assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 1));
     rules.direct(&[(rule(2), None)], false);

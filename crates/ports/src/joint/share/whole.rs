@@ -84,7 +84,7 @@ impl Apart {
     #[cold]
     fn take_up(&mut self, told: Arc<Told>, worker: usize) {
         self.told = told;
-        // Whoever stays keeps its end of the ring; the others give it back.
+        // A router that stays keeps its end of the ring; the others give it back.
         let had = std::mem::take(&mut self.routers).into_iter();
         let mut had: FxHashMap<_, _> = had.map(|way| (Arc::as_ptr(&way.share), way.to)).collect();
         let way = |(share, of): &(Arc<Share>, ShareOf)| Way {
@@ -358,7 +358,7 @@ impl RxQueue for Gather {
             && let Some((worker, mut turn)) = self.turns.pop_front()
         {
             if self.turns.is_empty() {
-                // Nobody waits for it to end.
+                // The end of this turn is not waited for.
                 n += turn.head.pop_each(max - n, |packet| into.push(packet));
             }
             while n < max
@@ -391,7 +391,7 @@ impl RxQueue for Gather {
 impl Drop for Gather {
     fn drop(&mut self) {
         self.port.gathering.fetch_sub(1, AcqRel);
-        // What waits, heard of or not, is for a port that is gone; whoever opens it next begins anew.
+        // Waiting packets, reported or not, are for a port that is gone; the next opener begins anew.
         self.hear();
         while let Some((worker, mut turn)) = self.turns.pop_front() {
             turn.head.pop_each(usize::MAX, drop);

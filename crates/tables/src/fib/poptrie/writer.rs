@@ -289,7 +289,7 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
     }
 
     fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
-        // Nor are all words of `top` looked at for a few.
+        // For a few changes, reading all words of `top` would not pay either.
         if changed.len() < (1 << Self::TOP_BITS) / 2048 + routes.len() / FEW {
             return changed
                 .iter()

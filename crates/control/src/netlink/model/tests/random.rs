@@ -210,7 +210,7 @@ fn what_happens_during_a_sync_is_not_lost() {
                         plain: true,
                     }
                     .happen(&mut other);
-                    // What is silent, or told by other messages, is not meant here.
+                    // Silent changes, and those told by other messages, are not meant here.
                     if other.kernel.links != before.links || !tells_all {
                         other.kernel = before;
                     }
