@@ -1,5 +1,5 @@
-//! Tells `manual!()` what stands before the paths that the compiler calls the sources by: they begin at the root of the
-//! workspace that is built, or at the root of the file system if this crate lies outside of that workspace.
+//! Gives `manual!()` the directory of the source paths: the compiler names sources from the root of the workspace, or
+//! from the root of the file system if this crate lies outside of it.
 
 fn main() {
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");

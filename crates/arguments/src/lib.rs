@@ -545,7 +545,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Records what the configuration has to say, or a mistake that it names itself.
+    /// Records a diagnostic of the configuration with a text of its own.
     pub fn say(&mut self, severity: Severity, message: impl AsRef<str>) {
         let said = Diagnostic {
             severity,

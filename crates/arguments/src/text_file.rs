@@ -64,7 +64,7 @@ thread_local! {
     static RECORD: RefCell<Option<Copies>> = RefCell::default();
 }
 
-/// Does a job, and gives what it has read by this module on this thread.
+/// Runs a job, and returns the files that it has read by this module on this thread.
 pub fn recorded<R>(job: impl FnOnce() -> R) -> (R, Copies) {
     record();
     (job(), take_record())
@@ -132,7 +132,7 @@ impl Seen {
         }
     }
 
-    /// True if the file has another content by now.
+    /// True if the file has changed since.
     pub fn has_changed(&self) -> bool {
         Seen::now(&self.path) != *self
     }

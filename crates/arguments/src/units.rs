@@ -36,7 +36,7 @@ pub fn parse<T: FromArg>(value: &str) -> Result<T, String> {
     T::from_arg(value.trim(), &names_of_call()).map_err(|wrong| format!("the value {wrong}"))
 }
 
-/// Sets what a handler sets, from its text. A wrong value changes nothing.
+/// Parses a handler's text and assigns it. A wrong value changes nothing.
 pub fn assign<T: FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
     *setting = parse(value)?;
     Ok(())
@@ -233,7 +233,7 @@ impl FromArg for Capacity {
     }
 }
 
-/// Bytes of the longest packet: a number, or `DEVICE:mtu` for what the device takes now.
+/// Bytes of the longest packet: a number, or `DEVICE:mtu` for the device's present MTU.
 #[derive(Clone, Copy, Debug)]
 pub struct Mtu {
     /// From the network header on.

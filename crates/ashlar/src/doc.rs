@@ -1,5 +1,5 @@
-//! Reference pages of element classes, as Markdown: from the manual in the source, and from what
-//! the class says of itself.
+//! Reference pages of element classes, as Markdown: from the manual in the source, and from the class's own
+//! description.
 
 use engine::element::{Class, Copies, Facts, Flow, Ports};
 use std::fmt::Write;

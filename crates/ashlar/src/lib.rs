@@ -1,4 +1,4 @@
-//! The program, for everyone who adds element classes to it: docs/extending.md. `cli` is the command line; each
+//! The program, for crates that add element classes to it: docs/extending.md. `cli` is the command line; each
 //! subcommand is a file of `cmd`.
 
 mod cli;

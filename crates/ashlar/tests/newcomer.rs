@@ -142,7 +142,7 @@ fn remedies(file: &str, workers: &str) -> Vec<String> {
         .collect()
 }
 
-/// Does what a remedy says: what stands in backquotes goes to the place, or to the end if it is a statement.
+/// Follows a remedy: the text in backquotes goes to the place, or to the end if it is a statement.
 fn obey(text: &str, remedy: &str) -> String {
     let mut quoted = remedy.split('`').skip(1).step_by(2);
     let mut first = quoted

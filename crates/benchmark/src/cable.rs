@@ -1,5 +1,5 @@
-//! A stand on ports of this machine: what it offers goes through real cables to a router that runs on its own
-//! ports, and comes back by another.
+//! A stand on ports of this machine: its packets go through real cables to a router that runs on its own ports, and
+//! come back by another.
 
 use crate::offer::Source;
 use crate::stand::{End, Sink, Stand};

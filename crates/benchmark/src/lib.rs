@@ -33,8 +33,7 @@ pub struct Found {
     pub fails: Option<Measured>,
 }
 
-/// Searches the greatest load at which no more is lost than each goal allows; `tell` gets every trial and the bounds of
-/// the first goal.
+/// Searches the greatest load whose losses each goal allows; `tell` gets every trial and the bounds of the first goal.
 pub fn throughput(
     bed: &mut dyn Bed,
     settings: Settings,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 /// Number of packets that wait in a source's ring until it is polled.
 pub const RING: u64 = 1024;
 
-/// The time of a bench: the machine's, or one that who measures sets.
+/// The time of a bench: the machine's, or one that the benchmark sets.
 pub enum Now {
     /// The machine's clock.
     Real(Clock),
@@ -33,7 +33,7 @@ impl Now {
     }
 }
 
-/// The packets that are due, as who measures sets it and sources follow it.
+/// The packets that are due: the benchmark sets them, and sources follow.
 #[derive(Default)]
 pub struct Offer {
     trial: AtomicU32,

@@ -79,7 +79,7 @@ impl Search {
         search
     }
 
-    /// The trial to run next; `None` if all is known that was asked, or no more may be tried.
+    /// The trial to run next; `None` if all goals are known, or no more trials may run.
     pub fn next_trial(&mut self) -> Option<Trial> {
         if self.settings.goals.is_empty() {
             return None;

@@ -8,7 +8,7 @@ pub const MARK: usize = 16;
 /// Bytes of a frame that are never in memory: its CRC. Lengths of frames count it, as in RFC 2544.
 pub const CRC: usize = 4;
 const MAGIC: u32 = 0xa5_7e_b3_c1;
-/// RFC 863: who receives it throws it away.
+/// RFC 863: receivers discard all packets to it.
 const DISCARD: u16 = 9;
 
 /// Addresses to choose from.

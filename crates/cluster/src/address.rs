@@ -140,7 +140,7 @@ pub fn allowance(links: u8) -> u8 {
     (links.saturating_add(DETOUR) - 1).min(HOPS_MAX)
 }
 
-/// Writes the way: the links that are left, and who is still to be visited.
+/// Writes the way: the number of remaining links, and the node to visit next.
 #[inline]
 pub fn set_way(bytes: &mut [u8; LEN], hops: u8, via: NodeId) {
     bytes[0] = bytes[0] & !(HOPS_MAX << 2) | (hops & HOPS_MAX) << 2;

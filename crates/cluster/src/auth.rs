@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Bytes of the code that proves who wrote a frame or a heartbeat.
+/// Length of the code that authenticates a frame or a heartbeat.
 pub const CODE: usize = 16;
 /// An authentication code.
 pub type Code = [u8; CODE];

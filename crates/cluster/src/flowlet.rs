@@ -104,8 +104,8 @@ fn counted(flows: usize, nodes: usize) -> usize {
 pub struct Place(usize, usize);
 
 impl Flowlets {
-    /// A table for about `flows` flows, rounded up to a power of two; with 0 it keeps none. Flows keep their path while
-    /// no more than `delta` nanoseconds pass between packets.
+    /// A table for about `flows` flows, rounded up to a power of two; with 0 it keeps none. A flow keeps its path while
+    /// at most `delta` nanoseconds pass between packets.
     pub fn new(flows: usize, delta: u64) -> Flowlets {
         Flowlets {
             sets: vec![EMPTY; sets(flows)].into(),
@@ -115,7 +115,7 @@ impl Flowlets {
         }
     }
 
-    /// From now on ways are counted, if there are flows and no more nodes than can be.
+    /// Starts to count ways, if there are flows and the number of nodes is within the limit.
     pub fn count(&mut self, nodes: usize) {
         let mut ways = Counts::new(counted(self.sets.len(), nodes));
         let flows = self.sets.iter().flat_map(|set| set.0.iter());
@@ -162,7 +162,7 @@ impl Flowlets {
         }
     }
 
-    /// Counts flows of a set no more that have ended. Else new ones would all go to a node that has come back.
+    /// Stops counting flows of a set that have ended. Otherwise new ones would all go to a node that has come back.
     #[inline]
     fn forget(&mut self, at: usize, now: u64) {
         let flows = self.sets.get_mut(at).into_iter().flat_map(|set| &mut set.0);

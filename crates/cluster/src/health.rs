@@ -309,8 +309,8 @@ impl Health {
         self.hearings.get(own).map_or(0, |hearing| hearing.newest)
     }
 
-    /// Compares what the peer says with what has come: the newest number that was taken of that lane, and how many
-    /// frames of the link were refused. A link whose frames do not come is not used.
+    /// Compares the peer's counts with those received here: the newest number of that lane, and the number of refused
+    /// frames of the link. A link whose frames do not arrive is not used.
     pub fn compare(&mut self, own: usize, come: (u64, u64), now: u64) {
         if let Some(hearing) = self.hearings.get_mut(own)
             && hearing.progress.is_stuck(hearing.newest, come, now)

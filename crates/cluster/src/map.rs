@@ -105,8 +105,8 @@ impl Map {
         }
     }
 
-    /// The rate of a link that does not say: what a full mesh needs, 2AB/S between nodes of the rates A and B out of S
-    /// in all, which is 2R/N between N equal nodes. None where one of them only carries others' packets.
+    /// The default rate of a link: that for a full mesh, 2AB/S between nodes of the rates A and B out of S in all,
+    /// which is 2R/N between N equal nodes. None if one of them only carries others' packets.
     pub fn usual_rate(&self, ends: [NodeId; 2]) -> Option<f64> {
         let [a, b] = ends.map(|end| Some(self.nodes.get(usize::from(end))?.rate));
         let rate = 2.0 * a? * b? / self.rate();
@@ -142,7 +142,7 @@ impl Links {
         self.0.get(link).is_some_and(|&up| up)
     }
 
-    /// Says whether a link is up. Returns whether that is new.
+    /// Sets a link up or down. Returns true if that is new.
     pub fn set(&mut self, link: usize, up: bool) -> bool {
         match self.0.get_mut(link) {
             Some(now) if *now != up => {

@@ -185,7 +185,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Gives out what has waited long enough.
+    /// Emits packets that have waited long enough.
     pub fn tick(&mut self, now: u64, out: &mut impl FnMut(T)) {
         while let Some(&(deadline, slot, life, at)) = self.waits.front() {
             let entry = &self.slots[slot as usize];

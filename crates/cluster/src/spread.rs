@@ -227,7 +227,8 @@ impl Spread {
         choice
     }
 
-    /// Notes what the node carried for others by an own link since the last call: it gives way to that.
+    /// Notes the bytes that the node carried for others by an own link since the last call: its own packets yield to
+    /// these.
     pub fn carried(&mut self, now: u64, link: u16, bytes: u32) {
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
             let depth = out.depth;

@@ -32,7 +32,7 @@ pub struct Spec {
 
 /// Records that wait for the control side, all workers together.
 const ROOM: usize = 4096;
-/// Interval at which the client is told of losses, and its connection is checked.
+/// Interval at which losses are reported to the client, and its connection is checked.
 const STEP: Duration = Duration::from_millis(200);
 /// Bytes after which a piece goes to the client even if more records wait.
 const PIECE: usize = 64 * 1024;
@@ -138,8 +138,8 @@ impl Capture {
         Ok(lost.iter().sum())
     }
 
-    /// Sends the capture to a client until it goes, the count is reached, or nothing can come any
-    /// more. It blocks.
+    /// Sends the capture to a client until it disconnects, the count is reached, or no more packets can come. It
+    /// blocks.
     pub fn run(mut self, to: &Sender<Bytes>) {
         let mut piece = pcapng::section();
         for tag in 0..self.names.len() as u32 {
@@ -257,7 +257,7 @@ fn check_filter(expression: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A filter for one tap. What asks for Ethernet's fields matches no packet without them.
+/// A filter for one tap. An expression with Ethernet's fields matches no packet without them.
 fn filter(expression: &str) -> Result<Filter, Failure> {
     if expression.is_empty() {
         return Ok(Box::new(|_, _| true));

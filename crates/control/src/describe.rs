@@ -12,7 +12,7 @@ use std::fmt;
 pub struct Description {
     /// Devices to open.
     pub devices: Vec<Device>,
-    /// Workers and what they run.
+    /// Workers and the elements that they run.
     pub workers: Vec<Worker>,
     /// Edges at which packets change worker.
     pub crossings: Vec<Crossing>,

@@ -105,8 +105,8 @@ pub enum Found {
     Other,
 }
 
-/// Takes the first block off `bytes`, if all of it is there: what it is, and how long. `Err` if
-/// these are no blocks as this module writes them.
+/// Removes the first block from `bytes`, if all of it is there: its content, and its length. `Err` if these are no
+/// blocks as this module writes them.
 pub fn take(bytes: &[u8]) -> Result<Option<(Found, usize)>, String> {
     let number = |bytes: &[u8], at: usize| -> Option<u32> {
         let four = bytes.get(at..at + 4)?;

@@ -44,7 +44,7 @@ pub struct Control {
     pub(crate) policed: Policed,
     /// MTUs of the ports at the last look.
     pub(crate) mtus: Mutex<BTreeMap<String, usize>>,
-    /// Held while a configuration is being replaced: one at a time. Who only reads does not wait for it.
+    /// Held while a configuration is being replaced: one at a time. Readers do not wait for it.
     changing: Mutex<()>,
     pub(crate) reloads: AtomicU64,
     tap_interfaces: Mutex<TapInterfaces>,
@@ -171,7 +171,7 @@ impl Control {
         }
     }
 
-    /// Takes the router down on all workers, and closes its ports. Who asks it then gets no answer.
+    /// Removes the router from all workers, and closes its ports. Later requests to it get no answer.
     pub(crate) fn take_down(&self) {
         self.router.take_down();
         self.leave_kernel();
@@ -199,7 +199,7 @@ impl Control {
         *self.share.lock().unwrap_or_else(PoisonError::into_inner) = share;
     }
 
-    /// Follows the kernel of the router's namespace if a plan forwards by its routes; whether that begins now. The
+    /// Follows the kernel of the router's namespace if a plan uses its routes; returns true if that begins now. The
     /// error is a sentence.
     pub(crate) fn follow_kernel(&self, plan: &Plan) -> Result<bool, String> {
         let routes = self.follow_routes(plan)?;
@@ -241,7 +241,7 @@ impl Control {
         Ok(false)
     }
 
-    /// Follows no kernel any more.
+    /// Stops following a kernel.
     pub(crate) fn leave_kernel(&self) {
         let mut xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
         let left = xfrm.take();
@@ -331,8 +331,8 @@ impl Control {
             .clone()
     }
 
-    /// The configuration that the router was started with, or that the file of its process names: what a reload without
-    /// a file, SIGHUP and a restart read.
+    /// The configuration that the router was started with, or that the file of its process names: a reload without a
+    /// file, SIGHUP and a restart read it.
     pub fn own(&self) -> Source {
         lock(&self.own).clone()
     }
@@ -506,7 +506,7 @@ impl Control {
         Ok(books::balance(&plan, self.view(&plan, &answers)))
     }
 
-    /// True if the service is at its end: what waits gives up.
+    /// True if the service is ending: waiting requests give up.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }

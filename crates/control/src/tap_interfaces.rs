@@ -49,8 +49,7 @@ impl Look {
     }
 }
 
-/// The port behind a TAP interface, and whether it is the interface's own. A VLAN (`eth0.100`) looks like the port that
-/// has it.
+/// The port behind a TAP interface, and true if it is the interface's own. A VLAN (`eth0.100`) looks like its port.
 fn port_of(ports: &Directory, device: &str) -> Option<(OpenPort, bool)> {
     let own = ports.get(device).map(|port| (port, true));
     let of_vlan = || {
@@ -63,7 +62,7 @@ fn port_of(ports: &Directory, device: &str) -> Option<(OpenPort, bool)> {
 }
 
 impl TapInterfaces {
-    /// Makes the TAP interface of every device look like the device; whether the kernel knows any by
+    /// Gives the TAP interface of every device the properties of the device. Returns true if the kernel knows one by
     /// another name than before.
     pub(crate) fn follow(&mut self, ports: &Directory, kernel: &Kernel) -> bool {
         let generation = kernel.generation();
@@ -108,7 +107,7 @@ impl TapInterfaces {
         kernel.generation() != generation
     }
 
-    /// The service manager keeps no queue of theirs any more.
+    /// Makes the service manager drop the queues of all TAP interfaces.
     pub(crate) fn forget(&self, ports: &Directory) {
         let kept = self.open.keys().map(|name| ports.kept_as(name));
         kept.for_each(|name| service::forget(&name));
@@ -233,7 +232,7 @@ fn settle<T: Copy>(
     said(tap, &format!("take over the {what} of its device"), shown);
 }
 
-/// Says what a TAP interface cannot do.
+/// Logs that a TAP interface cannot do something.
 fn said(tap: &Tap, what: &str, done: io::Result<()>) {
     if let Err(e) = done {
         warn!(interface = tap.name(), "it cannot {what}: {e}");

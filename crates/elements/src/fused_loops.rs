@@ -101,7 +101,7 @@ pub const FUSED_LOOPS: &[FusedLoop] = fused_loops! {
 mod tests {
     use std::path::Path;
 
-    /// A fused loop calls `step`: what a class does in `process` would be left out there without a word.
+    /// A fused loop calls `step`, so it would silently skip code of a class in `process`.
     #[test]
     fn no_class_of_a_fused_loop_handles_batches_by_a_way_of_its_own() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

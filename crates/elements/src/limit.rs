@@ -104,7 +104,7 @@ impl Limit {
         format!("{per_second} {burst} {whose}")
     }
 
-    /// Changes the limit, of all who share it: `RATE [BURST]`.
+    /// Changes the limit, for all elements that share it: `RATE [BURST]`.
     pub(crate) fn set(&self, value: &str) -> Result<String, String> {
         let words: Vec<&str> = value.split_whitespace().collect();
         let burst_now = self.bucket.setting.snapshot().0.1;

@@ -126,7 +126,7 @@ impl<K: Key> Link<K> {
         Neighbours::<K>::bytes_for(self.bounds.entries)
     }
 
-    /// Tells the time to those who have no clock.
+    /// Sets the time for users without a clock.
     pub(crate) fn tell(&self, now: Time) {
         self.now.fetch_max(now.0, Relaxed);
     }
@@ -136,7 +136,7 @@ impl<K: Key> Link<K> {
         Time(self.now.load(Relaxed))
     }
 
-    /// Tells the time, and forgets what has been there too long by then.
+    /// Sets the time, and removes entries that are too old by then.
     pub(crate) fn catch_up(&self, now: Time) {
         self.tell(now);
         let table = self.table();
@@ -154,7 +154,7 @@ impl<K: Key> Link<K> {
         news.map(|_| ())
     }
 
-    /// True if an answer of some age is of no use any more.
+    /// True if an answer of some age is useless.
     pub(crate) fn outlived(&self, age: Duration) -> bool {
         self.bounds.asks_on() && age.as_nanos() >= u128::from(self.bounds.timing.idle)
     }
@@ -234,7 +234,7 @@ impl<K: Key> Link<K> {
     }
 }
 
-/// An element's place on a link: for others who write frames to its neighbours, those whose addresses are sure.
+/// An element's place on a link, for elements that write frames to its neighbours: those whose addresses are sure.
 pub(crate) struct Face<K> {
     link: Arc<Link<K>>,
     ether: EtherAddr,
@@ -524,7 +524,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Asks again, gives up, ages the table. Returns when to call it next.
+    /// Repeats queries, ends them, and ages the table. Returns the time of the next call.
     pub(crate) fn tick(&mut self, now: Time, out: &mut impl FnMut(Event<K>)) -> Option<Time> {
         self.catch_up(out);
         if now >= self.ask_at && !self.waiting.queues.is_empty() {

@@ -43,7 +43,7 @@ pub enum Clock {
     Real(quanta::Clock),
     /// The machine's clock by the system's account, perhaps made faster or slower.
     Warped(Warp),
-    /// A clock that only who has it moves; its clones show the same time.
+    /// A clock that only its owner moves; its clones show the same time.
     Virtual(Arc<AtomicU64>),
 }
 

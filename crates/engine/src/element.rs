@@ -75,8 +75,8 @@ pub trait Element: Sized + 'static {
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;
 
-    /// Looks at one packet and says where it goes. Packets that it emits itself may overtake packets before this
-    /// one that leave by verdicts other than [`Verdict::ON`]: those leave together.
+    /// Handles one packet and returns its output. Packets that it emits itself may overtake earlier packets that leave
+    /// by verdicts other than [`Verdict::ON`], as those leave together.
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let _ = (packet, cx);
@@ -91,8 +91,8 @@ pub trait Element: Sized + 'static {
         cx.sort(batch, |packet, cx| self.step(packet, cx));
     }
 
-    /// Appends up to `max` packets for pull output `output`. The default pulls from input 0 and
-    /// processes what comes.
+    /// Appends up to `max` packets for pull output `output`. The default pulls from input 0 and processes those
+    /// packets.
     #[inline]
     fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let _ = output;

@@ -136,7 +136,7 @@ pub(crate) struct Core {
     driver: Option<usize>,
     /// True if sources are paused, so that packets under way can arrive before a hot swap.
     paused: bool,
-    /// Packets that elements may hold, and whether they do.
+    /// Packets that elements may hold, and a flag that is true while they hold as many.
     holds_most: Option<usize>,
     full: bool,
     /// Number of back-pressures that elements have begun and not ended: the total, and by node.
@@ -426,7 +426,7 @@ impl Graph {
             .map_or(0, |element| element.held())
     }
 
-    /// Descriptors that tell of work, and whether some task must be polled all the same.
+    /// Descriptors that become readable when there is work. True if some task must be polled all the same.
     pub fn wait_fds(&self) -> (Vec<std::os::fd::RawFd>, bool) {
         let mut fds = Vec::new();
         let mut poll = false;

@@ -56,8 +56,7 @@ pub struct HandlerInfo {
     pub doc: &'static str,
     /// Kind of handler.
     pub access: Access,
-    /// True if only elements of the router may use it: it reaches beyond the router, so that no one
-    /// who reaches the router from outside may.
+    /// True if only elements of the router may use it. It acts beyond the router, so clients from outside must not.
     pub inner: bool,
     /// True if the written value is also an argument of the configuration string, which `config` then shows.
     pub argument: bool,

@@ -50,8 +50,8 @@ pub struct Notifies {
     /// True if its elements say when packets may be pulled from them, by `Cx::wake_pullers`, and when
     /// not, by `Cx::note_empty`. At the start there are none.
     pub packets: bool,
-    /// True if they say when they take no more packets, by `Cx::note_full`, and when they do again, by
-    /// `Cx::wake_pushers`. At the start they do.
+    /// True if the ports report that they have no more room, by `Cx::note_full`, and that they have room again, by
+    /// `Cx::wake_pushers`. At the start they have room.
     pub room: bool,
 }
 

@@ -89,7 +89,7 @@ impl<'p> Outputs<'p> {
     }
 }
 
-/// A class whose handlers name outputs by devices, for those who ask from outside the graph.
+/// A class whose handlers name outputs by devices, for clients outside the graph.
 pub trait ByDevice: Element {
     /// Answers a handler; `None` if it is like other handlers.
     fn control(config: &Self::Config, handler: &str, value: &str, outputs: &Outputs) -> Answer;

@@ -2,7 +2,7 @@
 
 use crate::class::AnyConfig;
 
-/// Cores and devices of one element. The default asks for nothing.
+/// Cores and devices of one element. The default requires nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Workers on which the element's task runs; `None` = chosen by the plan.
@@ -31,7 +31,7 @@ pub struct Device {
     pub descriptors: usize,
     /// True if frames for other stations are wanted.
     pub promiscuous: bool,
-    /// True if it notes on packets what its configuration asks for, such as the time.
+    /// True if it sets annotations that its configuration requires, such as the time.
     pub notes: bool,
 }
 

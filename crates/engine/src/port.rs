@@ -340,7 +340,7 @@ pub trait PortDirectory: Send + Sync {
     /// Names of open ports.
     fn names(&self) -> Vec<String>;
 
-    /// Closes a port that no configuration names any more, once its queues are back in their slots.
+    /// Closes a port that no configuration names, once its queues are back in their slots.
     fn close(&self, name: &str);
 }
 

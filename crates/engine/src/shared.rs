@@ -26,7 +26,7 @@ impl Shared {
         made
     }
 
-    /// Forgets state that no element holds any more.
+    /// Removes state that no element holds.
     pub(crate) fn sweep(&self) {
         self.0
             .borrow_mut()

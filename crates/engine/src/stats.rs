@@ -13,7 +13,8 @@ pub struct NodeStats {
     pub cut: u64,
     /// Batches in which they came.
     pub batches: u64,
-    /// Cycles spent in the element itself (with what it pulls from), estimated from a sample of its runs.
+    /// Cycles spent in the element itself (and in the elements that it pulls from), estimated from a sample of its
+    /// runs.
     pub cycles: u64,
     /// Packets that left, by output.
     pub sent: Vec<u64>,

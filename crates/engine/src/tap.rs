@@ -59,8 +59,8 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// Decides which packets are copied; it runs on the worker. It is told whether the bytes start with
-/// an IP header.
+/// Decides which packets are copied; it runs on the worker. Its second argument is true if the bytes start with an IP
+/// header.
 pub type Filter = Box<dyn FnMut(&[u8], bool) -> bool + Send>;
 
 struct Capture {

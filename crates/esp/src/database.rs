@@ -294,8 +294,8 @@ impl Database {
         });
     }
 
-    /// Removes the associations of a direction and an SPI; false if there is none. Their keys are wiped when no worker
-    /// uses them any more.
+    /// Removes the associations of a direction and an SPI; false if there is none. Their keys are wiped when the last
+    /// worker has released them.
     pub fn remove(&self, direction: Direction, spi: u32) -> bool {
         let mut was = false;
         self.tables.update(|tables| {

@@ -36,7 +36,7 @@ impl PathMtu {
         }
     }
 
-    /// Forgets what was learnt too long ago.
+    /// Forgets an MTU that was learnt too long ago.
     pub(crate) fn forget(&self, now: u64) {
         if now.saturating_sub(self.learnt.load(Relaxed)) > AGE {
             self.mtu.store(0, Relaxed);

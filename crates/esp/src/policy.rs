@@ -47,8 +47,8 @@ pub struct Policy {
     pub action: Action,
 }
 
-/// Words of the key: addresses of IPv6 (of IPv4 the first word of each), protocol, ports, and whether there are ports
-/// ([`NO_PORTS`], [`PORTS`] or [`HIDDEN`]).
+/// Words of the key: addresses of IPv6 (of IPv4 the first word of each), protocol, ports, and a word that says if there
+/// are ports ([`NO_PORTS`], [`PORTS`] or [`HIDDEN`]).
 const SRC: u8 = 0;
 const DST: u8 = 4;
 const PROTOCOL: u8 = 8;
@@ -77,7 +77,7 @@ struct Compiled {
     rules: Vec<Rule>,
     /// Action of each rule.
     actions: Vec<Action>,
-    /// True if any looks at more than addresses.
+    /// True if any policy depends on more than addresses.
     looks_deeper: bool,
 }
 

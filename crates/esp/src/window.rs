@@ -49,8 +49,8 @@ impl Window {
         });
     }
 
-    /// Takes up what another one has seen. To be called before packets come here; there they may still come, so what
-    /// that one sees meanwhile is not known here.
+    /// Copies the state of another window. Call it before packets come here. Packets that still come to the other one
+    /// are not known here.
     pub fn go_on(&self, old: &Window) {
         if self.size != old.size {
             return self.begin_after(old.top());
@@ -127,8 +127,8 @@ impl Window {
         one[0]
     }
 
-    /// Marks the numbers of authentic packets, in order, and refuses those that [`take`](Self::take) would not; one may
-    /// be refused twice. What has no number is passed over. Neighbours that follow each other are marked at once.
+    /// Marks the numbers of authentic packets, in order, and refuses those that [`take`](Self::take) would refuse; one
+    /// may be refused twice. Packets without a number are skipped. Consecutive neighbours are marked at once.
     #[inline]
     pub fn take_all<T>(
         &self,

@@ -11,7 +11,7 @@ use crate::template::Define;
 use std::ops::Range;
 
 impl Builder<'_, '_> {
-    /// Reads a text and remembers what it could not read.
+    /// Parses a text and keeps the parts that it could not parse.
     pub(crate) fn read(&mut self, file: FileId) -> Vec<Statement> {
         let tree = parse_text(file, self.map.shared_text(file));
         self.map.set_directives(file, tree.directives);

@@ -22,7 +22,7 @@ const WIRES_MAX: usize = 1 << 19;
 const DEPTH_MAX: usize = 200;
 /// Maximum length of all names of elements together, in bytes.
 const NAME_BYTES_MAX: usize = 16 << 20;
-/// Mistakes after which compound elements are not compared with their uses any more.
+/// Number of mistakes after which compound elements are not compared with their uses.
 const ERRORS_MAX: usize = 1000;
 
 /// A compound element that is to be opened.
@@ -54,7 +54,7 @@ struct Expander<'a> {
     pending: VecDeque<Pending<'a>>,
     diagnostics: Vec<Diagnostic>,
     full: bool,
-    /// Mistakes found before. What stands around one may lack ports because of it.
+    /// Earlier mistakes. Items around one may lack ports because of it.
     errors: &'a [Span],
 }
 
@@ -318,7 +318,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// The definition that a use of a class takes; None if none fits, which is told.
+    /// The definition that fits a use of a class; if none fits, records the mistake and returns None.
     fn choose(&mut self, pending: &Pending<'a>, arguments: &[Config]) -> Option<Choice> {
         let mut class = pending.class;
         let (mut tried, mut misfits) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The parser's part for what stands between arrows, and its words for what it did not expect.
+//! The parser's part for the items between arrows, and its texts for unexpected tokens.
 
 use crate::ast::{ClassExpr, Item, Ports, What};
 use crate::diagnostic::Diagnostic;

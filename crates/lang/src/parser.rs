@@ -57,7 +57,7 @@ pub(crate) struct Parser {
     pub(crate) listed: usize,
 }
 
-/// The statement cannot be read further; its mistake is told.
+/// The rest of the statement cannot be parsed; its mistake is recorded.
 pub(crate) struct Broken;
 
 pub(crate) type Parsed<T> = Result<T, Broken>;
@@ -206,7 +206,7 @@ impl Parser {
         }
     }
 
-    /// Notes what the unread text declares, so that uses of it are no further mistakes.
+    /// Records the names that the skipped text declares, so that their uses are no further mistakes.
     fn remember_lost(&mut self, unread: Span) {
         let text: Arc<str> = self.text(unread).into();
         let mut lexer = Lexer::new(unread.file, text);

@@ -44,7 +44,7 @@ struct Reader<'a> {
     /// End of the line of `at`, if known, and true if the line mentions a key.
     line_end: Option<usize>,
     speaks_of_key: bool,
-    /// True if what comes is the value of a key, or one of a list.
+    /// True if the next text is the value of a key, or one of a list.
     behind: bool,
     /// True if it is one whatever it looks like.
     always: bool,

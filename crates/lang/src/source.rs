@@ -117,7 +117,7 @@ impl SourceMap {
         SourceMap::default()
     }
 
-    /// Adds a text. What goes past [`TEXT_BYTES_MAX`] is cut off.
+    /// Adds a text. It is cut off at [`TEXT_BYTES_MAX`].
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
         let (name, mut text): (String, String) = (name.into(), text.into());
         if text.len() > TEXT_BYTES_MAX {

@@ -61,7 +61,7 @@ pub(crate) struct Variables<'a> {
     bytes: usize,
     bytes_max: usize,
     depth: usize,
-    /// A text was too long, which is told once.
+    /// True if a text was too long, which is reported once.
     pub(crate) full: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The IOMMU, and who has a device.
+//! The IOMMU, and the programs that have a device.
 
 use crate::{Device, Machine};
 use std::io;
@@ -28,8 +28,8 @@ impl Machine {
         !self.files.exists("sys/module/vfio") || self.files.exists(NOIOMMU)
     }
 
-    /// True if interrupts can be forged: where they cannot be remapped, a device can send any interrupt, and vfio
-    /// refuses devices unless it is told that this is all right.
+    /// True if interrupts can be forged: if they cannot be remapped, a device can send any interrupt, and vfio refuses
+    /// devices unless it is configured to accept this.
     pub(crate) fn refuses_for_interrupts(&self) -> bool {
         let interrupts = self.files.read("proc/interrupts").unwrap_or_default();
         let remapped = interrupts.contains("IR-") || !interrupts.contains("IO-APIC");

@@ -18,8 +18,9 @@ impl Packet {
         self.data_mut().get_mut(offset..).unwrap_or(&mut [])
     }
 
-    /// The first `N` bytes of [`network`](Self::network), if the annotation is set and all are there. Without headroom
-    /// one that is not set cannot be told from one of the start, which is what it then means to `network`, too.
+    /// The first `N` bytes of [`network`](Self::network), if the annotation is set and all are there. In a packet
+    /// without headroom, an unset annotation looks like one that marks the start of the data; `network` has the same
+    /// limit.
     #[inline]
     pub fn network_head<const N: usize>(&self) -> Option<&[u8; N]> {
         let at = self.network_place();
@@ -115,8 +116,8 @@ impl Packet {
         (m.hash[1] as usize % BUCKETS_MAX) as u16
     }
 
-    /// Sorts the packet into a bucket; of one that is not below [`BUCKETS_MAX`], into what remains when it is divided
-    /// by this. It writes to the header's first cache line only.
+    /// Sorts the packet into a bucket; a number from [`BUCKETS_MAX`] on counts modulo this. It writes to the header's
+    /// first cache line only.
     #[inline]
     pub fn set_bucket(&mut self, bucket: u16) {
         let m = self.mbuf_mut();

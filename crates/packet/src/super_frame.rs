@@ -142,8 +142,8 @@ impl Packet {
         self.len().saturating_sub(usize::from(self.anno().tail))
     }
 
-    /// Appends the segments of a super-frame, with its annotations. False if buffers have run out, or the super-frame
-    /// is not sound any more; then it has appended those before.
+    /// Appends the segments of a super-frame, with its annotations. Returns false if buffers have run out or the
+    /// super-frame is malformed; the segments before that are appended.
     fn cut(&self, into: &mut Batch) -> bool {
         let Some(shape) = Shape::of(self) else {
             return false;

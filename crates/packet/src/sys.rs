@@ -75,8 +75,7 @@ pub(super) const RX_RSS_HASH: u64 = 1 << 1;
 pub(super) const FLOW_HASH: u64 = 1 << 40;
 /// The one before: `vlan_tci` holds a tag that an element has stored.
 pub(super) const VLAN_TCI: u64 = 1 << 39;
-/// The one before: the second word of `hash`, where devices write what a filter of theirs has found, holds a
-/// bucket.
+/// Flag of mbufs: the second word of `hash`, where devices write the results of their filters, holds a bucket.
 pub(super) const BUCKET: u64 = 1 << 38;
 
 /// One cache line, the unit in which the heap pool allocates.
@@ -240,8 +239,8 @@ impl Batch {
         }
     }
 
-    /// Counts the bytes of packets that have just come from a device. Returns whether each of them fills one
-    /// buffer only: a longer frame cannot be looked at as a whole, and is not counted right.
+    /// Counts the bytes of packets that have just come from a device. Returns true if each of them fills one buffer
+    /// only: a longer frame cannot be read as a whole, and is counted wrong.
     #[inline]
     pub fn count_arrived(&mut self) -> bool {
         // Packets of one buffer are short enough for this sum.

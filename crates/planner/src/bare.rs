@@ -82,7 +82,7 @@ fn handled(plan: &Plan) -> Vec<bool> {
 }
 
 /// Calls `step` for all edges until nothing changes (a fixed point): again for the edges of each changed element.
-/// `step` returns whether it changed the element before the edge, and the one behind.
+/// `step` returns two flags: true if it changed the element before the edge, and the one behind.
 fn until_still(
     elements: usize,
     edges: &PlanEdges,

@@ -335,7 +335,7 @@ fn run_passes(plan: &mut Plan) {
     passes.iter().for_each(|pass| (pass.0)(plan));
 }
 
-/// Handlers that elements will write must be there. What the router as a whole offers is not known here.
+/// Checks that handlers that elements will write exist. Handlers of the router as a whole are not known here.
 fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<Diagnostic>) {
     let each = calls
         .iter()

@@ -7,8 +7,8 @@ use lang::{Diagnostic, Router};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Reserves what all elements say that they take, and gives it back. What a plan before this one has, it
-/// has already; what this one's configurations have made by now counts again, which errs on the safe side.
+/// Checks that the memory of all elements can be had: reserves it and gives it back. Memory of the previous plan is
+/// there already. Memory that this plan's configurations have allocated counts again, which errs on the safe side.
 pub(super) fn check(
     plan: &Plan,
     router: &Router,

@@ -1,4 +1,4 @@
-//! Names that stand for addresses, and whether they still do.
+//! Names that stand for addresses, and checks that they still do.
 
 use super::{Options, Registry};
 use arguments::{Kind, Names};

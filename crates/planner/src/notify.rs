@@ -3,7 +3,7 @@
 use engine::plan::Plan;
 use engine::search::{DOWN, UP, signals};
 
-/// Finds every port's signal, and who listens to which notifier. Needs the workers of all elements.
+/// Finds the signal of every port, and the listeners of each notifier. Needs the workers of all elements.
 pub(super) fn connect(plan: &mut Plan) {
     let (up, down) = (signals(plan, &UP), signals(plan, &DOWN));
     for (i, (signals, rooms)) in up.into_iter().zip(down).enumerate() {

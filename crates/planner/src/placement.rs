@@ -417,7 +417,7 @@ fn spread(
     }
 }
 
-/// Adds workers to others; whether some were new.
+/// Adds workers to others; returns true if some were new.
 fn add(to: &mut Workers, more: &Workers) -> bool {
     let before = to.len();
     to.extend(more);

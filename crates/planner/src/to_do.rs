@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// A queue of elements, in which each stands once at most. What walks over all edges until nothing changes any more
-/// needs as many rounds as a chain is long; this needs as many steps as there are changes.
+/// A queue of elements, each at most once in it. A walk over all edges until nothing changes needs as many rounds as a
+/// chain is long; this needs as many steps as there are changes.
 pub(super) struct ToDo {
     queue: VecDeque<usize>,
     waits: Vec<bool>,

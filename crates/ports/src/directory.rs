@@ -103,7 +103,7 @@ impl Directory {
         self
     }
 
-    /// Takes up TAP interfaces by their open queues, under the interfaces' names: queues that the previous process
+    /// Takes over TAP interfaces by their open queues, under the interfaces' names: queues that the previous process
     /// passed on.
     pub fn with_queues(mut self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
         self.inherited = Arc::new(Mutex::new(inherited));
@@ -137,7 +137,8 @@ impl Directory {
         }
     }
 
-    /// True if the names of open ports mean what they meant: a port of this router alone, or a part of one.
+    /// True if the names of open ports have the same meaning as when they were opened: a port of this router alone, or
+    /// a part of a shared one.
     pub fn means_the_same(&self) -> bool {
         let joined = lock(&self.joined).clone();
         let is_joint = |name: &String| !matches!(self.joint(name), Ok(None));
@@ -232,7 +233,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives up a port's claim, if no other port is for the same device.
+    /// Releases a port's claim, if no other port is for the same device.
     fn give_device_back(&self, name: &str) {
         let Some(device) = self.linux_interface(name) else {
             return;

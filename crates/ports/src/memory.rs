@@ -161,7 +161,7 @@ impl Memory {
         self.collect()
     }
 
-    /// Waits until no injected frame waits any more; false if the time is over.
+    /// Waits until all injected frames are received; false if the time is over.
     pub fn wait_received(&self, limit: Duration) -> bool {
         self.wait(limit, |state| state.rx.iter().all(VecDeque::is_empty))
     }
@@ -184,7 +184,7 @@ impl Memory {
         self.lock().up = up;
     }
 
-    /// Says that no frame will be injected any more.
+    /// Marks the end: no more frames will be injected.
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -236,7 +236,7 @@ impl Rx {
         self.memory.lock().has_super_frames
     }
 
-    /// Frames that wait, as packets on which `note` notes what a port knows.
+    /// Waiting frames, as packets; `note` sets the annotations that a port knows.
     fn take(&self, into: &mut Batch, max: usize, note: fn(&mut Packet)) -> usize {
         let mut state = self.memory.lock();
         let mut n = 0;
@@ -304,7 +304,7 @@ impl RxQueue for Rx {
         self.take(into, max, note)
     }
 
-    /// With wrong annotations on purpose: who looks at them all the same does so in every test.
+    /// Sets wrong annotations on purpose: an element that reads them in spite of its declaration does so in every test.
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
         let came = self.receive(into, max);

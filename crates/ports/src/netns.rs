@@ -91,7 +91,7 @@ impl Namespace {
         }
     }
 
-    /// Runs `job` in the namespace, on its thread, one at a time, and gives what it gives.
+    /// Runs `job` in the namespace, on its thread, one at a time, and returns its result.
     pub fn within<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         let job = move || {

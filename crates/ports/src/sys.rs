@@ -149,7 +149,7 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     owned(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })
 }
 
-/// Asks for frames to all groups, or if wanted to all stations, as long as the socket lives, or no longer (`on`). A
+/// Subscribes a socket to frames for all groups, or with `all_stations` for all stations, or ends this (`on` false). A
 /// router is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
 pub(crate) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool, on: bool) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid packet_mreq.

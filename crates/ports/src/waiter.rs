@@ -64,7 +64,7 @@ impl Waiter {
         sys::epoll_add(&self.set, fd)
     }
 
-    /// Waits for `fd` no more. Call it before the queue goes to another worker.
+    /// Stops waiting for `fd`. Call it before the queue goes to another worker.
     pub fn remove(&self, fd: RawFd) {
         sys::epoll_remove(&self.set, fd);
     }

@@ -75,7 +75,7 @@ fn null_forwards(directory: &Directory) {
     assert_eq!(directory.names(), Vec::<String>::new());
 }
 
-/// net_null has an indirection table, by which it does nothing; whether a card follows it is not tried here.
+/// net_null has an indirection table, which it does not use; this test does not show that a card follows it.
 fn null_takes_key_and_table(directory: &Directory) {
     let name = "net_null2";
     let port = directory.open(name, &request(2)).unwrap().port;

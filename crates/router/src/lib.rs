@@ -196,7 +196,7 @@ impl Router {
             .any(|e| e.runs == Runs::AsTask && e.inputs.is_empty())
     }
 
-    /// Waits until all is over or the time has passed; returns whether it is over.
+    /// Waits until the router has ended or the time has passed; returns true if it has ended.
     pub fn wait_ended(&self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
         loop {
@@ -253,9 +253,9 @@ impl Router {
             .leave(worker, move |routers| _ = routers.within(number, message))
     }
 
-    /// Runs `what` on these workers, all at the same time and there between batches until it has an answer, and returns
-    /// the answers in their order. It is given an `S` for what it is to remember on a worker. It may take `time_limit`,
-    /// and the time that an answer may take beside.
+    /// Runs `what` on these workers, all at the same time, between batches, until each has an answer. Returns the
+    /// answers in their order. `what` keeps its intermediate results on a worker in an `S`. All together may take
+    /// `time_limit`, and the time that an answer may take beside.
     pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -547,8 +547,8 @@ impl Router {
         }
     }
 
-    /// Makes the workers move no more packets. They still answer, so that final counts can be read.
-    /// [`stop`](Self::stop) ends them.
+    /// Makes the workers stop moving packets. They still answer, so that final counts can be read. [`stop`](Self::stop)
+    /// ends them.
     pub fn halt(&self) -> Result<(), AskError> {
         self.ask_all(LocalRouter::halt).map(|_| ())
     }

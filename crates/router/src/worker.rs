@@ -200,7 +200,7 @@ impl LocalRouter {
         }
     }
 
-    /// Does what there is to do between batches; whether something stays to be done.
+    /// Does the pending work between batches; returns true if some is left.
     #[cold]
     #[inline(never)]
     fn run_long_asks(&mut self) -> bool {
@@ -247,7 +247,7 @@ impl LocalRouter {
         worked
     }
 
-    /// A turn beside other routers, after [`last`](Self::last). Returns whether there was work.
+    /// Runs a turn beside other routers, after [`last`](Self::last). Returns true if there was work.
     #[inline]
     fn turn_beside(&mut self, now: Time) -> bool {
         // A port sends and receives for all others, and each call of the kernel costs less for each packet if there are
@@ -337,7 +337,7 @@ impl Worker {
         (worker, mailbox, times)
     }
 
-    /// Runs until it is told to quit.
+    /// Runs until it gets the message to quit.
     pub fn run(mut self, reader: Reader) {
         let clock = Clock::real();
         let mut routers = Routers::new(reader, self.number, Arc::clone(&self.wakers));

@@ -286,7 +286,7 @@ impl Around {
         each.fold(Held::default(), Held::with)
     }
 
-    /// Waits until no worker holds any packet, as long as the table's limit. What they have held.
+    /// Waits until no worker holds any packet, at most for the table's limit. Returns the numbers of packets held.
     fn await_held(&self, ask: &impl Ask) -> Result<Held, AskError> {
         let (around, limit) = (self.clone(), self.table.limit());
         let held = ask.until(

@@ -105,11 +105,11 @@ pub trait KeepsFlows: Element {
         false
     }
 
-    /// Gives up the state of the flows of a bucket, which another worker is to own. No packet of the bucket is held
-    /// here, and none comes before the state is where they go.
+    /// Removes and returns the state of the flows of a bucket, which another worker is to own. No packet of the bucket
+    /// is here, and none comes before the state has arrived there.
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>>;
 
-    /// Takes over what another copy gave up.
+    /// Adds the state that another copy has given up.
     fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, cx: &mut Cx);
 }
 
@@ -157,7 +157,7 @@ pub trait RxQueues {
     /// Polls a queue: takes it up as soon as its owner has released it, and no longer holds it.
     fn poll(&mut self, queue: usize);
 
-    /// Polls a queue no more, until [`poll`](Self::poll) or [`release`](Self::release). Packets wait in the port.
+    /// Stops polling a queue, until [`poll`](Self::poll) or [`release`](Self::release). Packets wait in the port.
     fn hold(&mut self, queue: usize);
 
     /// Gives a queue to worker `to`, or no longer waits for a queue that `to` owns.

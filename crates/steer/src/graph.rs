@@ -1,4 +1,4 @@
-//! A graph as who moves what workers own needs it.
+//! The interface to a graph for moving the things that workers own.
 
 use super::extensions::{KeepsFlowsOfClass, ReceivesOfClass, SteersOfClass};
 use super::{RxQueues, Steering};
@@ -6,7 +6,7 @@ use engine::graph::Graph;
 use engine::graph::StorageOfClass;
 use std::any::Any;
 
-/// State of a bucket: the element, the bucket, what the element gave.
+/// State of a bucket: the element, the bucket, the element's state.
 pub(crate) type Shard = (usize, u16, Box<dyn Any + Send>);
 
 /// Works on this worker's copy of an element that steers; `None` if there is none.

@@ -23,9 +23,9 @@ use sync::steps::Steps;
 
 /// Runs something on workers, between batches.
 pub trait Ask {
-    /// Runs `what` on these workers, there again and again until it has an answer, and gives the answers in their
-    /// order. It remembers in an `S` what it has found on a worker. All together may take `time_limit`, and the time
-    /// that an answer may take beside.
+    /// Runs `what` on these workers repeatedly until each has an answer, and returns the answers in their order. It
+    /// keeps its intermediate results on a worker in an `S`. All together may take `time_limit`, and the time that an
+    /// answer may take beside.
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -48,7 +48,7 @@ pub(crate) trait Change: Send + Sync + 'static {
     /// A worker's memory from one try to the next.
     type Memory: Default + 'static;
 
-    /// Does what a worker can do now of a step. Whether it has taken the step.
+    /// Does the part of a step that a worker can do now. Returns true if the step is complete.
     fn take(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory) -> bool;
 
     /// Continues on a worker that has not taken a step within its time.
@@ -106,7 +106,7 @@ pub(crate) struct HandOver<C: Change> {
     steps: Vec<Step<C::Step>>,
     taken: Steps,
     fate: Mutex<Fate>,
-    /// Workers need do no more for it.
+    /// True if workers need to do nothing more for it.
     over: AtomicBool,
 }
 

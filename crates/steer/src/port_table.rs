@@ -1,4 +1,4 @@
-//! A port's own indirection table, as who steers by buckets sees it.
+//! A port's own indirection table, as seen by elements that steer by buckets.
 
 use super::Table;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub trait PortTable: Send + Sync {
     /// A sentence with the reason; then nothing has changed.
     fn redirect(&self, buckets: &[Astray]) -> Result<(), String>;
 
-    /// True if the port has done what it was told.
+    /// True if the port has made all changes.
     fn is_done(&self) -> bool;
 
-    /// Tells the port again what it was told last: it may have room now for rules that it has refused.
+    /// Repeats the last settings to the port: it may have room now for rules that it has refused.
     fn tell_again(&self) -> Result<(), String>;
 }
 

@@ -99,7 +99,7 @@ struct Queue {
     queue: usize,
     from: usize,
     to: usize,
-    /// Elements that steer what it brings.
+    /// Elements that steer the packets of this queue.
     steers: Vec<usize>,
     late: AtomicBool,
 }
@@ -109,7 +109,7 @@ enum Part {
     /// The old owner has the queue in its hands: it may have been given it a moment ago.
     Own,
     LookOut,
-    /// The old owner holds the queue, until what it has sent to others has arrived.
+    /// The old owner holds the queue, until the packets that it has sent to others have arrived.
     Hold,
     Release,
 }

@@ -185,7 +185,7 @@ impl Table {
         self.doorbell.get_or_init(doorbell);
     }
 
-    /// Rings the doorbell. The listener makes many calls cost no more than one.
+    /// Rings the doorbell. The listener merges many rings into one action.
     #[cold]
     fn ring_doorbell(&self) {
         if let Some(doorbell) = self.doorbell.get() {
@@ -240,7 +240,7 @@ impl Table {
         }
     }
 
-    /// Notes whether some workers rest that could work.
+    /// Notes if some workers rest that could work.
     pub fn set_rest(&self, rest: bool) {
         self.rest.store(rest, Relaxed);
     }

@@ -23,7 +23,7 @@ struct Sleeper {
 /// rests by the same rule: [`rest`](Wakers::rest), then one more look.
 pub struct Wakers {
     sleepers: Arc<[Sleeper]>,
-    /// The router, and whether it rests, by worker; no worker where these are not a router's.
+    /// Number of the router. The flags are true on workers where it rests; there are none if these belong to no router.
     router: u64,
     rests: Box<[AtomicBool]>,
     /// Requests to stop the router that the worker that decides has not heard of.

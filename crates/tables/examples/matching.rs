@@ -1,5 +1,5 @@
 //! Exact match of flows in slots of at most k (QS1, QS2): refusals and memory beside theory, the time of a look-up
-//! whose chain is full, and what a lock of a flow's record costs. `cargo run --release -p tables --example matching`
+//! whose chain is full, and the cost of a lock of a flow's record. `cargo run --release -p tables --example matching`
 //! prints one JSON object.
 #![allow(clippy::print_stdout)]
 

@@ -78,7 +78,7 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// The slot of a key. The seed keeps its choice from who can choose keys.
+    /// The slot of a key. A secret seed keeps senders from choosing keys of one slot.
     #[inline]
     fn slot(&self, key: &Key) -> usize {
         let mix = |state: u64, word: &u64| {
@@ -269,7 +269,7 @@ impl ExactWriter {
         std::mem::take(&mut self.gone)
     }
 
-    /// Gives back what no reader can be on any more.
+    /// Frees entries that no reader can reach.
     pub fn release(&mut self, limbo: Vec<u32>) {
         self.free.extend(limbo);
     }

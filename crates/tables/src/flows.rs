@@ -346,7 +346,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             .expect("a flow's number is used while it lives")
     }
 
-    /// Removes a flow, and tells what it was.
+    /// Removes a flow, and passes its keys and value to `gone`.
     fn let_go(&mut self, flow: Flow, gone: &mut impl FnMut([K; 2], V)) {
         let keys = *self.keys(flow);
         gone(keys, self.remove(flow));

@@ -138,7 +138,7 @@ impl Link {
         u128::from(wanted.burst) + u128::from(wanted.hops - 1) * u128::from(wanted.packet)
     }
 
-    /// Admits a flow if the link has enough rate left; `reserved` is what others have, in bytes a second.
+    /// Admits a flow if the link has enough rate left; other flows have reserved `reserved` bytes a second.
     ///
     /// # Errors
     /// The request is invalid, asks for too short a delay, or needs more than is left.

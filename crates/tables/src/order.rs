@@ -13,7 +13,7 @@ pub use many::{Choice, Chooser, Many};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Bins that a word of a bitmap tells of.
+/// Number of bins in a word of a bitmap.
 const WORD: usize = 64;
 /// No entry.
 const NONE: u32 = u32::MAX;

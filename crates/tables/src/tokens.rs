@@ -69,7 +69,7 @@ impl Tokens {
         self.level = self.full.min(u128::from(tokens) * self.token);
     }
 
-    /// Adds what has come by `now` (ns).
+    /// Adds the tokens earned until `now` (ns).
     #[inline]
     pub fn refill(&mut self, now: u64) {
         let now = now / NS_PER_TICK;

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-/// Fails unless the process runs as root. A test that calls this has `needs_root` in its path, so that who lacks the
-/// rights can leave it out, and libtest counts it as left out.
+/// Fails unless the process runs as root. A test that calls this has `needs_root` in its path, so that a user without
+/// the rights can leave it out, and libtest counts it as left out.
 pub fn root() {
     assert!(
         rustix::process::geteuid().is_root(),

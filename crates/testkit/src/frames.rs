@@ -7,7 +7,7 @@ use wire::{EtherAddr, arp, ether, icmp6, nd};
 
 use crate::packets::{Build, address, ip6};
 
-/// A broadcast frame in which `sender` asks who has `target`.
+/// A broadcast ARP request of `sender` for `target`.
 pub fn arp_request(
     sender: impl Display,
     sender_ip: impl Display,

@@ -59,7 +59,7 @@ impl Entry {
         Some(Entry::of(be32(bytes, 0)))
     }
 
-    /// Writes the entry at `at`; says whether there was room.
+    /// Writes the entry at `at`; returns true if there was room.
     #[inline]
     pub fn write(self, bytes: &mut [u8], at: usize) -> bool {
         let room = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<LEN>);

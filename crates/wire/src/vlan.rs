@@ -107,7 +107,7 @@ pub const fn tci(priority: u8, drop_eligible: bool, id: u16) -> u16 {
     (priority as u16 & 7) << 13 | (drop_eligible as u16) << 12 | (id & 0xfff)
 }
 
-/// Tags a frame that starts at byte 4 of `frame`, whose first four bytes are free; says whether it fitted.
+/// Tags a frame that starts at byte 4 of `frame`, whose first four bytes are free; returns true if it fitted.
 #[inline]
 pub fn push(frame: &mut [u8], ethertype: u16, tci: u16) -> bool {
     let Some(head) = frame.first_chunk_mut::<16>() else {

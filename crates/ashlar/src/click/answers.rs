@@ -5,8 +5,8 @@ use engine::graph::Graph;
 use engine::handler::Use;
 use engine::plan::Plan;
 
-/// Reads the handlers and gives the text that Click would print; mistakes are said on standard
-/// error. Returns the text and whether all was well.
+/// Reads the handlers and returns the text that Click would print, and true if there was no mistake; mistakes go to
+/// standard error.
 pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
     let plan = std::sync::Arc::clone(graph.plan());
     let mut paths = Vec::new();

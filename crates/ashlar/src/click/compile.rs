@@ -43,8 +43,8 @@ pub(super) struct Text<'a> {
 }
 
 impl Compiler {
-    /// Reads, plans and initializes a configuration; `running` is what it will replace. The error is
-    /// what Click would print.
+    /// Parses, plans and initializes a configuration; `running` is the one that it will replace. The error is Click's
+    /// text.
     pub(super) fn compile(
         &self,
         source: &Text,
@@ -113,7 +113,7 @@ impl Compiler {
         })
     }
 
-    /// The plan that runs, with another configuration string for one element, and what it says then.
+    /// The running plan with another configuration string for one element, and its messages.
     pub(super) fn reconfigure(
         &self,
         router: &lang::Router,

@@ -385,7 +385,7 @@ impl Reader {
     }
 }
 
-/// A long option by its name or a beginning that fits one only, and whether it is meant or denied.
+/// A long option by its name or an unambiguous beginning; false if it is negated.
 fn find_long(name: &str) -> Result<(&'static Known, bool), String> {
     if let Some(exact) = KNOWN.iter().find(|k| k.long == name) {
         return Ok((exact, true));

@@ -49,7 +49,7 @@ pub(super) fn run(
     }
 }
 
-/// Hands signals on. Returns whether one of them ends the driver.
+/// Passes signals on. Returns true if one of them ends the driver.
 fn heed(graph: &mut Graph, signals: &mut Signals) -> bool {
     let mut ends = false;
     if signals.any() {

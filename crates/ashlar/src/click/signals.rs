@@ -1,4 +1,4 @@
-//! Signals: those that elements want, else what the driver does with them.
+//! Signals: those that elements handle, else the driver's reactions.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_default};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Caught {
     /// True if the signal has come.
     came: Arc<AtomicBool>,
-    /// True if no element wants the signal any more: it then acts as on other programs.
+    /// True if no element handles the signal: it then acts as on other programs.
     deadly: Arc<AtomicBool>,
 }
 

@@ -128,7 +128,8 @@ fn plan_boxes(asked: &BalancerPlan) -> Done {
     } = plan(&demand)?;
     if asked.json {
         return print_json(&json!({
-            "balancers": balancers, "backends": backends, "cables": cables, "switches": switches, "packets_per_second": carried,
+            "balancers": balancers, "backends": backends, "cables": cables, "switches": switches,
+            "packets_per_second": carried,
         }));
     }
     print(&format!(

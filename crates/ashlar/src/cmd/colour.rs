@@ -16,7 +16,7 @@ pub(crate) fn of(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// With the words coloured that say what a diagnostic is: `FILE:1:7: error: ...`.
+/// Colours the word that tells the kind of a diagnostic: `FILE:1:7: error: ...`.
 fn coloured(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

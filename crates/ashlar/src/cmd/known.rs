@@ -1,5 +1,5 @@
-//! Words that a command line may have because a router runs: its elements and their handlers. Who completes a word must
-//! not be told of mistakes, so there are none if no router answers.
+//! Words that a command line may have because a router runs: its elements and their handlers. A user who completes a
+//! word must not see errors, so there are no words if no router answers.
 
 use super::client;
 use crate::cli::Target;

@@ -1,4 +1,4 @@
-//! `ashlar ports prepare`: what the kernel must leave to a router, done before the router starts.
+//! `ashlar ports prepare`: makes the kernel leave interfaces alone before the router starts.
 
 use super::doctor::{interfaces, is_there};
 use super::{Done, complain, print};

@@ -100,7 +100,7 @@ fn talk(editor: &mut Editor<Words, rustyline::history::FileHistory>) -> Done {
 }
 
 impl Words {
-    /// Does what a line says; false ends the shell.
+    /// Runs a line; false ends the shell.
     fn line(&mut self, line: &str) -> Result<bool, String> {
         if let Some(before) = line.strip_suffix('?') {
             let known: Vec<_> = self.may_follow(before).collect();

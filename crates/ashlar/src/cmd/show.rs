@@ -39,7 +39,7 @@ pub(crate) fn show(show: &Show) -> Done {
     }
 }
 
-/// Lists the routers of a process that runs several; whether it does.
+/// Lists the routers of a process that runs several; returns true if it does.
 fn routers(client: &Client, json: bool) -> Result<bool, String> {
     let routers: Vec<Router> = client.get_json("/v1/routers")?;
     if routers.len() < 2 {
@@ -82,12 +82,12 @@ fn routers(client: &Client, json: bool) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Says what a router's share is a part of.
+/// Names the group of a router's share.
 pub(crate) fn of_group(tickets: Option<u32>) -> String {
     tickets.map_or(String::new(), |n| format!(" in a group of {n}"))
 }
 
-/// Says what a router may have at most.
+/// Lists the limits of a router.
 pub(crate) fn bounds(buffers: Option<u32>, routes: Option<u32>) -> String {
     let all = [(buffers, "buffers"), (routes, "routes")].into_iter();
     let each = all.filter_map(|(most, what)| Some(format!(", {} {what} at most", most?)));

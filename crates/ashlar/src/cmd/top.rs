@@ -33,7 +33,7 @@ pub(crate) fn top(top: &Top) -> Done {
     })
 }
 
-/// Shows again and again what has changed at a path of the API, and in what time.
+/// Shows the changes at a path of the API repeatedly, with the time that they took.
 fn watch<T>(
     top: &Top,
     client: &Client,

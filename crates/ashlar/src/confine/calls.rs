@@ -79,7 +79,7 @@ const FAMILIES: [i32; 5] = [
     libc::AF_NETLINK,
     libc::AF_PACKET,
 ];
-/// Protocols of netlink that a router needs: routes, IPsec, and who has a socket.
+/// Protocols of netlink that a router needs: routes, IPsec, and users of sockets.
 const NETLINKS: [i32; 3] = [
     libc::NETLINK_ROUTE,
     libc::NETLINK_XFRM,
@@ -90,7 +90,7 @@ const NETLINKS: [i32; 3] = [
 const X32: i64 = 0x4000_0000;
 const X32_OWN: std::ops::RangeInclusive<i64> = 512..=547;
 
-/// A condition on an argument of 32 bits; the kernel reads no more of it.
+/// A condition on an argument of 32 bits; the kernel reads only these.
 fn word(argument: u8, operator: SeccompCmpOp, value: i32) -> Condition {
     SeccompCondition::new(
         argument,

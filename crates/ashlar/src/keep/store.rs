@@ -18,10 +18,10 @@ use std::process::Command;
 
 /// Descriptors held at most, of all names: one message may bring as many.
 const MOST: usize = 253;
-/// Messages that are read between two looks at signals and at the program.
+/// Messages that are read between two checks of signals and of the program.
 const MESSAGES_MAX: usize = 64;
 
-/// A socket for messages, and what they have brought.
+/// A socket for messages, and the descriptors that they have brought.
 pub(super) struct Store {
     path: PathBuf,
     /// A folder that goes with it.
@@ -184,7 +184,7 @@ fn temporary(within: &Path) -> Result<PathBuf, String> {
 }
 
 impl Held {
-    /// Does what a message asks for: one assignment a line.
+    /// Obeys a message: one assignment a line.
     fn obey(&mut self, message: &str, descriptors: Vec<OwnedFd>) {
         let says = |word: &str| message.lines().any(|line| line == word);
         let name = message
@@ -207,8 +207,8 @@ impl Held {
     }
 }
 
-/// True if the name is valid for systemd (sd_pid_notify_with_fds(3)). Names reach a program by its environment, which
-/// excludes zero bytes: with one it could not be started any more.
+/// True if the name is valid for systemd (sd_pid_notify_with_fds(3)). Names reach a program by its environment, so a
+/// zero byte in one would keep it from starting.
 fn is_name(name: &str) -> bool {
     let fits = |b: u8| (b' '..=b'~').contains(&b) && b != b':';
     !name.is_empty() && name.len() <= 255 && name.bytes().all(fits)

@@ -53,7 +53,7 @@ impl Watchdog {
             .map(|step| if left.is_zero() { step } else { left })
     }
 
-    /// Looks, if it is time to; whether the program hangs.
+    /// Checks the program, if it is time to; returns true if it hangs.
     pub(super) fn barks(&mut self) -> bool {
         let (Some(step), now) = (self.step(), Instant::now()) else {
             return false;

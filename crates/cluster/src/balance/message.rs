@@ -7,9 +7,9 @@ use super::BUCKETS;
 
 /// Longest message in bytes.
 pub const LEN_MAX: usize = HEADER + BUCKETS_LEN;
-/// Buckets that one message tells of.
+/// Number of buckets in one message.
 pub const CHUNK: usize = 4096;
-/// Messages that tell of all buckets of a table.
+/// Number of messages for all buckets of a table.
 pub const CHUNKS: usize = BUCKETS / CHUNK;
 /// Words of 64 buckets in a chunk.
 pub const WORDS: usize = CHUNK / 64;
@@ -20,7 +20,7 @@ const HEADER: usize = 24;
 const MEMBER: usize = 20;
 const TABLE: usize = 9;
 const BUCKETS_LEN: usize = 8 + 2 * WORDS * 8;
-/// Back ends that one message tells of, at most.
+/// Greatest number of back ends in one message.
 pub const MEMBERS_MAX: usize = 50;
 /// Tables of a balancer, at most.
 pub const TABLES_MAX: usize = 16;

@@ -317,8 +317,8 @@ impl Pool {
         wanted.map(|of| of.targets.clone()).unwrap_or_default()
     }
 
-    /// Says whether a back end forwards. The buckets of one that does not move at once; one that does again gets its
-    /// buckets as after a planned change. Returns how many buckets moved at once.
+    /// Sets the state of a back end: up if it forwards. The buckets of one that went down move at once. One that came
+    /// up gets its buckets as after a planned change. Returns the number of buckets that moved at once.
     pub fn set_up(&self, of: u16, up: bool, now: u64) -> usize {
         let mut inside = self.inside();
         let Some(one) = inside.members.get_mut(usize::from(of)) else {
@@ -357,7 +357,7 @@ impl Pool {
         }
     }
 
-    /// Takes over what an operator set at another balancer for the back end with this key, if it is newer. Returns the
+    /// Adopts an operator's setting at another balancer for the back end with this key, if it is newer. Returns the
     /// back end's number if it is.
     pub fn learn(&self, of: u64, new: Setting) -> Option<u16> {
         let mut inside = self.inside();
@@ -387,7 +387,7 @@ impl Pool {
             .collect()
     }
 
-    /// The tables as they shall be, and whether buckets move.
+    /// The tables as planned; of each, also true if buckets move.
     pub fn tables(&self) -> Vec<TableState> {
         let inside = self.inside();
         let is_moving = inside.deadline.is_some() || inside.allowed.is_some();
@@ -433,7 +433,7 @@ impl Pool {
         self.publish(inside);
     }
 
-    /// Tells workers who is up, who speaks, and whose turn it is.
+    /// Publishes to workers the states of back ends, the speaker, and the turns.
     fn publish(&self, inside: &Inside) {
         for (turns, of) in self.turns.iter().zip(&inside.wanted) {
             take_turns(&turns[..], &of.candidates);

@@ -91,7 +91,7 @@ impl Table {
         halves(self.entries[bucket].load(Relaxed))
     }
 
-    /// Says who shall own each bucket. Buckets without an owner have the new one at once.
+    /// Sets the planned owner of each bucket. Buckets without an owner move to it at once.
     pub fn set_targets(&self, targets: &[u16]) {
         for ((slot, seen), &target) in self.entries.iter().zip(&self.seen).zip(targets) {
             let change = |known| {

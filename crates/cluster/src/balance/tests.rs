@@ -128,7 +128,7 @@ fn the_order_in_which_back_ends_are_listed_does_not_matter() {
     assert!(one.iter().zip(&other).all(|(a, b)| *a == 3 - *b));
 }
 
-/// Targets depend on the present alone: whatever has happened, they are what a fresh table would have.
+/// Targets depend on the present alone: after any history they equal those of a fresh table.
 #[test]
 fn tables_of_two_balancers_are_equal_after_any_history() {
     let mut chance = Chance::new(2);

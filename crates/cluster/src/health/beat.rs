@@ -25,7 +25,7 @@ use crate::auth::{CODE, Code, Ends, Key, Keys, Life};
 pub const ETHERTYPE: u16 = 0x88b6;
 /// Bytes of a record.
 const RECORD: usize = 18;
-/// Records of a heartbeat, at most: who has no key must not have much to compute.
+/// Greatest number of records in a heartbeat: a sender without a key must not cause much computation.
 pub const RECORDS_MAX: usize = 128;
 
 const FORMAT: u8 = 2;
@@ -156,7 +156,7 @@ impl Beat {
         bytes.extend_from_slice(&code);
     }
 
-    /// Reads a heartbeat and its records, if it is of this cluster and from one who has a key.
+    /// Parses a heartbeat and its records, if it is of this cluster and its sender has a key.
     pub fn parse<'a>(
         bytes: &'a [u8],
         cookie: u8,

@@ -285,7 +285,7 @@ impl Hearing {
         }
     }
 
-    /// Handles a new life of the peer: earlier knowledge counts no more.
+    /// Handles a restart of the peer: earlier knowledge is invalid.
     fn greet(&mut self, beat: &Beat, config: &Config, now: u64) {
         if self.hears {
             self.fail(Cause::Restarted, config, now);

@@ -18,7 +18,7 @@ const PATIENCE: u64 = 1_000_000_000;
 /// Knowledge about a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// The newest number that was taken, and what the peer had sent and this node had refused when it was.
+    /// The newest number that was accepted, with the number of frames sent by the peer and refused here at that time.
     taken: u64,
     sent: u64,
     refused: u64,

@@ -160,7 +160,7 @@ fn ends(map: &Map) -> Vec<u64> {
     parts.collect()
 }
 
-/// Distances over the links that are up, shared by all who know the same links.
+/// Distances over the links that are up, shared by all nodes with the same knowledge of links.
 #[derive(Debug)]
 pub struct Reach {
     fabric: Arc<Fabric>,

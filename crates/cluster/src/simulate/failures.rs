@@ -141,7 +141,7 @@ pub struct Users {
 /// Effect of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
-    /// Nanoseconds until no other node used the broken links any more.
+    /// Nanoseconds until all other nodes had stopped using the broken links.
     pub gone: Option<u64>,
     /// Nanoseconds until all used them again.
     pub back: Option<u64>,
@@ -204,7 +204,7 @@ impl Watch {
         Some(watch)
     }
 
-    /// Takes in the nodes of a map that were not there before. Who joins others uses what it has seen up.
+    /// Adds the nodes of a map that were not there before. A joining node uses only links that it has seen up.
     pub(super) fn join(&mut self, map: &Map, now: u64, started: bool) -> Option<()> {
         let cabling = Arc::new(Cabling::new(map).ok()?);
         for node in self.nodes.len()..map.nodes.len() {
@@ -220,7 +220,7 @@ impl Watch {
         Some(())
     }
 
-    /// A node takes up a map with more nodes and links.
+    /// Switches a node to a map with more nodes and links.
     pub(super) fn adopt(&mut self, map: &Map, node: NodeId, now: u64) -> Option<()> {
         let at = usize::from(node);
         let known = self.cabling[at].nodes();
@@ -275,7 +275,7 @@ impl Watch {
             .map(|failure| failure.until)
     }
 
-    /// A node looks at the time. Heartbeats leave by `links`, as packets do.
+    /// Runs a node's timers. Heartbeats leave by `links`, as packets do.
     pub(super) fn tick(
         &mut self,
         now: u64,
@@ -340,7 +340,7 @@ impl Watch {
         Some(ways)
     }
 
-    /// Counts links that a node uses no more although nothing broke them.
+    /// Counts links that a node stopped using although nothing broke them.
     fn look_for_alarms(&mut self, now: u64, map: &Map, node: usize) {
         let links = self.nodes[node].links();
         let before = std::mem::replace(&mut self.used[node], links.clone());

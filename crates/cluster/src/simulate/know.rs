@@ -8,13 +8,13 @@ use crate::address::NodeId;
 use crate::map::{Fabric, Reach, Ways};
 use crate::spread::Spread;
 
-/// Nanoseconds from one server that takes up a new map to the next.
+/// Nanoseconds between the switches of two servers to a new map.
 const STEP: u64 = 5_000_000;
 /// Nanoseconds from the last adoption until the matrix covers all servers: links are up by then.
 const SETTLE: u64 = 200_000_000;
 
 impl Simulation {
-    /// A node looks at the time, and sends heartbeats that are due.
+    /// Runs a node's timers, and sends heartbeats that are due.
     pub(super) fn look(&mut self, node: NodeId) {
         let (now, end) = (self.now, self.end());
         let Some(watch) = &mut self.watch else {
@@ -52,7 +52,7 @@ impl Simulation {
         self.follow(beat.to);
     }
 
-    /// A node's ways follow what it knows of links.
+    /// Computes a node's ways from its knowledge of links.
     fn follow(&mut self, node: NodeId) {
         let Some(watch) = &mut self.watch else {
             return;
@@ -67,7 +67,7 @@ impl Simulation {
         }
     }
 
-    /// New servers start; the others take up the new map one after another, as they would by `ashlar cluster reload`.
+    /// Starts the new servers; the others switch to the new map one after another, as with `ashlar cluster reload`.
     pub(super) fn grow(&mut self, step: usize) {
         let (now, map) = (self.now, self.config.growth[step].map.clone());
         let old = self.nodes.len();
@@ -108,7 +108,7 @@ impl Simulation {
         Ways::new(&Reach::new(&self.fabric, &links), node)
     }
 
-    /// A node takes up the newest map.
+    /// Switches a node to the newest map.
     pub(super) fn adopt(&mut self, node: NodeId) {
         let now = self.now;
         if let Some(watch) = &mut self.watch {

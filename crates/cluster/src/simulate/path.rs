@@ -180,7 +180,7 @@ impl Simulation {
         self.plan_tick(node);
     }
 
-    /// A node's resequencer looks whether packets have waited long enough.
+    /// Makes a node's resequencer release packets that have waited long enough.
     pub(super) fn tick(&mut self, node: NodeId) {
         // On the clock of packets that have been processed.
         let now = self.now + self.config.latency;

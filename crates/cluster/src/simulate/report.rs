@@ -153,7 +153,7 @@ impl Report {
         }
     }
 
-    /// The matrix asks outputs for so much, in parts of their rate.
+    /// Notes the load that the matrix offers to outputs, in parts of their rate.
     pub(super) fn ask(&mut self, asked: &[f64]) {
         for (known, asked) in self.asked.iter_mut().zip(asked) {
             *known = known.max(*asked);

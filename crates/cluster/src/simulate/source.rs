@@ -90,7 +90,7 @@ pub(super) struct Source {
     per_byte: f64,
     kind: Kind,
     chance: Chance,
-    /// True if it sends no more.
+    /// True if it has stopped sending.
     stopped: bool,
     /// Packets sent.
     sent: u32,

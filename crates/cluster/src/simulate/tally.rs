@@ -53,8 +53,9 @@ pub(crate) struct Flow {
     next: u32,
     /// Packets that left.
     left: u32,
-    /// True if the last that left was late, and whether any was.
+    /// True if the last packet that left was late.
     late: bool,
+    /// True if any packet was late.
     any: bool,
 }
 

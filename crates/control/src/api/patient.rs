@@ -1,4 +1,4 @@
-//! A connection whose other end has to take what it is sent.
+//! A connection that survives a slow client: the client must read the answers within a time.
 
 use super::PATIENCE;
 use std::io::{self, ErrorKind, IoSlice};

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A request that makes sense. What it names may still not exist.
+/// A valid request. The objects that it names may still not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// `GET /v1/info`: about the process, or the router.

@@ -1,10 +1,10 @@
-//! Workers ring when a ring or a queue fills, so that the balancer looks at once.
+//! Wake-ups of the balancer: workers ring when a ring or a queue fills, so that it checks the load at once.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-/// A doorbell. It wakes the thread that first asked whether it was rung. To ring it takes no lock.
+/// A doorbell. It wakes the thread that first checked it. Ringing takes no lock.
 #[derive(Default)]
 pub(super) struct Doorbell {
     rung: AtomicBool,

@@ -13,7 +13,7 @@ use tracing::warn;
 
 /// Time without a change before ports follow.
 const QUIET: Duration = Duration::from_millis(500);
-/// Time until a port that did not follow is told again.
+/// Time after which the settings of a port that did not follow are repeated.
 const AGAIN: Duration = Duration::from_secs(10);
 /// A port follows after this time, though there is no quiet.
 const PATIENCE: Duration = Duration::from_secs(5);

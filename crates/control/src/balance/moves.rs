@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use steer::HELD_MAX;
 
-/// A bucket: who has it, and what it brought in the last interval.
+/// A bucket: its owner, and its load in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Worker that owns the bucket.
@@ -72,7 +72,7 @@ pub enum Why {
     Chance,
     /// This worker differs most, by this share of the mean.
     Uneven(usize, f64),
-    /// This worker is not to work any more.
+    /// This worker is to have no buckets.
     Leaves(usize),
 }
 
@@ -83,7 +83,7 @@ pub struct Proposal {
     pub moves: Vec<Move>,
     /// Load of every worker now.
     pub before: Vec<u64>,
-    /// Load of every worker after the moves, if the buckets bring what they brought.
+    /// Load of every worker after the moves, if the buckets keep their load.
     pub after: Vec<u64>,
     /// Buckets that bring more than a worker's fair share, the heaviest first: a bucket is never split.
     pub above: Vec<usize>,
@@ -91,8 +91,8 @@ pub struct Proposal {
     pub why: Why,
 }
 
-/// Says what should move. `base` is what each worker has to do apart from buckets, in the same unit, and
-/// `works` who shall have buckets; both have an entry for each worker.
+/// Proposes moves. `base` is each worker's load apart from buckets, in the same unit, and `works` is true for workers
+/// that shall have buckets; both have an entry for each worker.
 pub fn propose(buckets: &[Bucket], base: &[u64], works: &[bool], limits: Limits) -> Proposal {
     let mut state = State::new(buckets, base, works);
     let before = state.loads.clone();

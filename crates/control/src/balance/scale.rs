@@ -2,8 +2,8 @@
 
 /// More workers come when those at work are busy by more than this share.
 const HIGH: f64 = 0.6;
-/// Workers go when those that stay are busy by less than this share. It is smaller than `HIGH`: who has just gone does
-/// not come back at once.
+/// Greatest load of the remaining workers at which a worker is released. It is smaller than `HIGH`, so that a released
+/// worker does not come back at once.
 const LOW: f64 = 0.4;
 /// Share of busy time of one worker at which all workers are activated: its true load is unknown.
 const FULL: f64 = 0.9;

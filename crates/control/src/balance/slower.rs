@@ -9,7 +9,7 @@
 const BRIM: f64 = 0.9;
 /// Share of busy time below which a worker has time.
 const BUSY: f64 = 0.85;
-/// Looks since something has moved that say what it was good for.
+/// Number of checks after a move that show its effect.
 const LOOKS: u32 = 2;
 /// Looks until it is tried again after moves did not help.
 const PAUSE: u32 = 20;

@@ -208,7 +208,7 @@ impl Description {
         })
     }
 
-    /// External ports, the gateways that routes name, and servers: what a table tells apart.
+    /// Number of destinations that a table distinguishes: external ports, the gateways of routes, and servers.
     pub fn destinations(&self) -> usize {
         let ports: usize = self.servers.iter().map(|server| server.ports.len()).sum();
         let routes = self.routes.iter();
@@ -244,8 +244,8 @@ impl Description {
         links.filter_map(move |link| Some((link, link.end(server)?)))
     }
 
-    /// Bits per second that a server's links carry together, and what they may be asked for: every load that the
-    /// external ports admit passes if each node can send all it gets to the others, and again as much for them
+    /// Bits per second that a server's links carry together, and the load that they must carry: every load that the
+    /// external ports admit passes if each node can send all that it receives to the others, and again as much for them
     /// (RouteBricks, 3.2): 2R (N-1)/N between equal servers.
     pub fn inside(&self, server: usize) -> (u64, u64) {
         let links = self.links_of(server).map(|(link, _)| link.rate);

@@ -64,7 +64,7 @@ pub struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Looks at a server, by its number. The error is a sentence.
+    /// Reads a server's state, by its number. The error is a sentence.
     pub fn begin(of: &Description, server: usize, client: Client) -> Result<Look<'_>, String> {
         let stats: Stats = client.get_json("/v1/stats")?;
         let mut look = Look {

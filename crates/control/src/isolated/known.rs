@@ -11,7 +11,7 @@ const ROOM: usize = 64 << 10;
 /// Bytes of an answer for each copy of an element, and for each port.
 const COPY: usize = 2 << 10;
 const PORT: usize = 32 << 10;
-/// Bytes of a number and what stands around it.
+/// Bytes of a number and its surroundings.
 const NUMBER: usize = 24;
 /// Counters of a port, and characters of their names and of other words.
 const COUNTERS: usize = 256;

@@ -25,7 +25,7 @@ use sync::part;
 use tracing::warn;
 use wire::netlink::{Message, RTM_DELLINK, RTM_DELNEIGH, RTM_NEWLINK, RTM_NEWNEIGH, messages};
 
-/// Bytes of messages that are taken up before the image is told.
+/// Bytes of messages that are handled before the image is updated.
 const BATCH: usize = 256 << 10;
 /// Delay before a repeated dump, so that one answer serves for several reasons.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -157,7 +157,7 @@ impl Follower {
         self.fpm.iter().flat_map(Fpm::fds)
     }
 
-    /// Takes up what a routing daemon says; whether there was something, so that there may be more.
+    /// Handles messages of a routing daemon; returns true if there was one, as there may be more.
     fn hear_daemon(&mut self) -> bool {
         let fpm = self.fpm.as_mut();
         let heard = fpm.is_some_and(|fpm| fpm.turn(&mut self.state.model, &self.state.counts));
@@ -175,7 +175,7 @@ impl Follower {
         self.served = 0;
     }
 
-    /// Hears what has come, until nothing is left or so much is kept; whether there may be more.
+    /// Receives messages until none is left or `most` bytes are kept; returns true if there may be more.
     fn hear(&mut self, changes: &Changes, most: usize) -> io::Result<bool> {
         loop {
             match changes.receive(&mut self.heard, most) {

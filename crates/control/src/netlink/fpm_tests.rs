@@ -267,7 +267,7 @@ fn us() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// A listener that knows these users, what it does, and how one connects to it.
+/// A listener that admits these users, with its model and counts, and a function that connects to it.
 fn listening(users: Vec<u32>) -> (Fpm, Model, Counts, impl Fn() -> TcpStream) {
     let listen = Listen {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),

@@ -1,4 +1,4 @@
-//! Links: what the kernel says of them, and which of them the configuration names.
+//! Links: their state by the kernel, and those that the configuration names.
 
 use elements::linux::{Interface, Kernel};
 use std::collections::HashMap;
@@ -179,7 +179,7 @@ impl Links {
         gone
     }
 
-    /// The interface that goes by a link.
+    /// The interface whose packets use a link.
     pub(super) fn interface(&self, index: u32) -> Option<&Arc<Interface>> {
         self.known.get(&index)?.interface.as_ref()
     }

@@ -59,7 +59,7 @@ pub trait Image<const N: usize> {
     /// Other members for groups: all their prefixes follow, together. What cannot be is an error; the rest
     /// takes effect.
     fn change_groups(&self, changes: &[(GroupId, &[Member])]) -> Result<(), GroupError>;
-    /// The end of a group that no prefix uses any more.
+    /// Removes a group that no prefix uses.
     fn remove_group(&self, id: GroupId);
     /// Sets prefixes, or removes them (`None`), published together. If there is no room, the changes remain staged, and
     /// the next call publishes the rest.
@@ -321,14 +321,14 @@ impl Model {
         self.follow_world();
     }
 
-    /// A setting: whether routes by way of a link (or of all: `NETCONF_ALL`) rest while it has no carrier.
+    /// A setting: true if routes by way of a link (or of all: `NETCONF_ALL`) are unused while it has no carrier.
     pub fn ignore_linkdown(&mut self, is4: bool, index: u32, ignores: bool) {
         if self.world.set_ignoring(is4, index, ignores) {
             self.follow_world();
         }
     }
 
-    /// The kernel has learnt about MPLS: what it has said before is not all.
+    /// The kernel has loaded MPLS: its earlier messages are not complete.
     pub fn doubt_labels(&mut self) {
         self.doubt.labels = true;
     }
@@ -342,7 +342,7 @@ impl Model {
         }
     }
 
-    /// Whatever goes by an object that has gone is gone; groups must be looked at again.
+    /// Removes the ways by objects that have gone, and checks groups again.
     fn follow_world(&mut self) {
         for object in self.world.take_gone() {
             self.v4.object_gone(object);
@@ -403,8 +403,7 @@ impl Model {
         }
     }
 
-    /// Gives up doubts that the messages since have removed. Call it when the kernel has said all it had to
-    /// say, before asking.
+    /// Clears doubts that later messages have removed. Call it after the kernel's pending messages, before a dump.
     pub fn reconsider(&mut self) {
         self.leaving &= self.v6.has_lost(&self.world);
     }
@@ -455,7 +454,7 @@ impl Model {
         self.world.objects_len()
     }
 
-    /// Counts of what was left out or did not fit.
+    /// Counts of routes that were left out or did not fit.
     pub fn counts(&self) -> Counts {
         Counts {
             no_group: self.v4.no_group() + self.v6.no_group(),

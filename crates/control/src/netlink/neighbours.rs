@@ -1,4 +1,4 @@
-//! Neighbours: what the kernel says of them, told to the interfaces.
+//! Neighbours: the kernel's messages about them, passed to the interfaces.
 
 use super::links::Links;
 use elements::linux::Neighbour as State;

@@ -1,4 +1,4 @@
-//! Tells whether an address is one of the machine's own, so that each of its users can send from it.
+//! True if an address is one of the machine's own, so that each of its users can send from it.
 
 use rustix::net::sockopt::{self, Timeout};
 use std::io::{self, ErrorKind};

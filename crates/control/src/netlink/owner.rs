@@ -134,7 +134,7 @@ impl End {
     }
 }
 
-/// The user that an answer tells of, if it is about the connection that was asked about and that is open.
+/// The user that an answer names, if it is about the requested connection and this is open.
 fn read(answer: &[u8], asked: &End) -> io::Result<Option<u32>> {
     let short = || io::Error::from(ErrorKind::InvalidData);
     let four = |at: usize| answer.get(at..at + 4).and_then(|b| b.try_into().ok());

@@ -39,7 +39,7 @@ fn open(protocol: isize) -> io::Result<netlink_sys::Socket> {
     Ok(socket)
 }
 
-/// Appends what the next receive brings.
+/// Appends the next received messages.
 fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -> io::Result<()> {
     let flags = (flags | RecvFlags::TRUNC).bits() as i32;
     loop {
@@ -110,11 +110,11 @@ impl Changes {
     }
 }
 
-/// Asks, and asks for things to be done.
+/// Requests of information and of changes.
 pub(super) struct Requests {
     socket: netlink_sys::Socket,
     sequence: u32,
-    /// True if the kernel vouches for what it has told so far.
+    /// True if the kernel guarantees that its messages so far are complete.
     whole: bool,
     /// Number of refused requests that has not been read yet.
     refused: u64,
@@ -199,8 +199,8 @@ impl Requests {
         Ok(None)
     }
 
-    /// Tells the kernel which neighbours (number of the interface, address) are in use, so that it asks for
-    /// them. Only refusals are answered: [`refusals`](Self::refusals).
+    /// Names to the kernel the neighbours (number of the interface, address) that are in use, so that it probes them.
+    /// Only refusals are answered: [`refusals`](Self::refusals).
     pub(super) fn use_neighbours(&mut self, those: &[(u32, IpAddr)]) -> io::Result<()> {
         for some in those.chunks(REQUESTS / 64) {
             let mut writer = Writer::new(&mut *self.unsent);
@@ -224,7 +224,7 @@ impl Requests {
         self.socket.send(messages, 0).map(|_| ())
     }
 
-    /// Reads what the kernel says to requests that need no answer: how many it has refused since the last call.
+    /// Reads answers to requests that need none: returns the number of refusals since the last call.
     pub(super) fn refusals(&mut self) -> u64 {
         self.drain();
         std::mem::take(&mut self.refused)

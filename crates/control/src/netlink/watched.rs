@@ -23,7 +23,7 @@ pub(super) struct Watched {
 /// Requests to the thread, and its waiting.
 pub(super) struct Post {
     stop: AtomicBool,
-    /// Counts what the thread does; one that hangs does nothing.
+    /// Counts the steps of the thread; if it hangs, the count stands still.
     steps: AtomicU64,
     /// Wakes the thread.
     poke: OwnedFd,
@@ -112,7 +112,7 @@ impl Post {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Waits for one of the descriptors, for a poke, or so long.
+    /// Waits for one of the descriptors, for a poke, or for a time.
     pub(super) fn wait(&self, fds: &[PollFd<'_>], at_most: Option<Duration>) {
         let mut all: Vec<PollFd<'_>> = fds.to_vec();
         all.push(PollFd::new(&self.poke, PollFlags::IN));

@@ -338,13 +338,13 @@ impl Drop for Change<'_> {
 enum Step {
     /// A router was taken down.
     Removed(Arc<Control>),
-    /// A router has another configuration or share; what it had.
+    /// A router has another configuration or share; its old ones.
     Reloaded(Arc<Control>, Box<Source>, Share),
     /// A router was started.
     Added(String),
 }
 
-/// True if a router that goes has the name, or a port, of one that is planned.
+/// True if a router that is removed has the name, or a port, of a planned one.
 fn is_in_the_way(router: &Control, planned: &[Planned]) -> bool {
     let netns = router.ports.namespace().map(|n| n.name().to_owned());
     let plan = router.router.plan();

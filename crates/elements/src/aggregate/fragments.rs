@@ -138,7 +138,7 @@ impl Fragments {
     }
 }
 
-/// Gives the packets at the front of a queue that need not wait; whether that were all.
+/// Takes the packets at the front of a queue that need not wait; returns true if those were all.
 fn go_on(
     queue: &mut VecDeque<Held>,
     ports: &Ports,

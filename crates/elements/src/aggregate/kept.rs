@@ -24,7 +24,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         }
     }
 
-    /// Changes how many keys there may be; `gone` is told of those that are too many.
+    /// Changes the capacity; `gone` gets the keys beyond it.
     pub(super) fn set_capacity(&mut self, capacity: usize, mut gone: impl FnMut(K, V)) {
         let before = self.len();
         let capacity = capacity.max(1);

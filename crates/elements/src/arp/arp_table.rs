@@ -16,8 +16,8 @@
 //! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
 //! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
 //!   its own. Default 0.
-//! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one in so many is dropped. Default 2.
-//! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
+//! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one of this number is dropped. Default 2.
+//! - `TIMEOUT`: time for which an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 
 use super::table::{self, Manner};
 use crate::neighbour::Link;

@@ -1,4 +1,4 @@
-//! The argument by which an element is told its own address on a link.
+//! The argument for an element's own address on a link.
 
 use arguments::units::FromArg;
 use arguments::{Kind, Names};

@@ -8,7 +8,7 @@
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: where the header begins. Default 0.
+//! - `OFFSET`: offset of the header in the packet. Default 0.
 //! - `LENGTH`: bytes of the header; the network header annotation is set to the place behind it. 0 = leave that
 //!   annotation as it is. Default 0.
 

@@ -24,7 +24,7 @@ pub(crate) struct Color {
 }
 
 impl Color {
-    /// Asks for COLOR and ANNO.
+    /// Parses COLOR and ANNO.
     pub(super) fn argument(args: &mut Args, doc: &'static str) -> Color {
         Color {
             color: args.required("COLOR", doc),
@@ -39,7 +39,7 @@ impl Color {
     }
 }
 
-/// Asks for ANNO.
+/// Parses ANNO.
 pub(super) fn anno(args: &mut Args) -> Anno<1> {
     args.optional("ANNO", Anno::PAINT, "the annotation that holds the paint")
 }

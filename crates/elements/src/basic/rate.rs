@@ -44,7 +44,7 @@ impl Rate {
         here.average * (1e9 / STEP as f64)
     }
 
-    /// The job of a handler that gives the rate, `times` so much.
+    /// The job of a handler that returns the rate, multiplied by `times`.
     pub(crate) fn read(self, times: f64) -> Job {
         Box::new(move |cx| {
             let text = format!("{:.3}", self.per_second(cx.now()) * times);

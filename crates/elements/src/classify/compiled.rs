@@ -47,7 +47,7 @@ struct Trees {
     places: Vec<Place>,
     /// Places of the words that need reads of their own.
     others: Vec<Place>,
-    /// The field of the fragment offset and its bits; none if no rule asks for it.
+    /// The field of the fragment offset and its bits; none if no rule uses it.
     fragment: (usize, u32),
     whole: Tree,
     other: Tree,
@@ -320,8 +320,7 @@ fn read(places: &[Place], words: &[[u8; 4]], header_words: usize, key: &mut Key)
     true
 }
 
-/// The words that rules look at, and whether they begin with the usual ones, because rules look at most of
-/// these.
+/// The words that rules use, and true if they begin with the usual ones, because rules use most of these.
 fn words_of(alternatives: &[(Outcome, Terms)]) -> (Vec<Word>, bool) {
     let mut named: Vec<Word> = Vec::new();
     for term in alternatives.iter().flat_map(|(_, t)| t) {

@@ -85,7 +85,7 @@ pub(super) fn view(packet: &[u8]) -> View<'_> {
     }
 }
 
-/// True if fragments of a packet were cut again, which no host does: what the pieces carry could not be told from one.
+/// True if fragments of a packet were cut again, which no host does: the pieces could not be told from one.
 fn fragmented_again(packet: &[u8], mut at: usize) -> bool {
     let mut len = ext::FRAGMENT_LEN;
     for _ in 0..ext::MAX_HEADERS {

@@ -41,7 +41,7 @@ pub(super) fn parse(words: &[String]) -> Result<Expr<Within>, (String, &'static 
 const FORM: &str = "a clause is OFFSET/VALUE or OFFSET/VALUE%MASK, as in 12/0800: \
                     the offset decimal, the others an even number of hex digits or `?`";
 
-/// The bytes that one clause asks for.
+/// Parses the bytes that one clause compares.
 fn parse_clause(clause: &str) -> Result<Expr<Within>, (String, &'static str)> {
     let wrong = |what: &str| (format!("in `{clause}` {what}"), FORM);
     let (offset, value) = clause

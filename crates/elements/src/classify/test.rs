@@ -85,7 +85,7 @@ fn cover(lo: u32, hi: u32) -> Vec<(u32, u32)> {
     blocks
 }
 
-/// Tests that ask whether a word's bits lie in a range.
+/// Tests that a word's bits lie in a range.
 pub(super) fn lower(within: &Within) -> Expr<Test> {
     let Within {
         word,

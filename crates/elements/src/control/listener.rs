@@ -57,7 +57,7 @@ impl Listener {
         }
     }
 
-    /// A new connection, if one waits, and who it is.
+    /// A new connection, if one waits, and the client's name.
     pub(super) fn accept(&self) -> Option<(Stream, String)> {
         match self {
             Listener::Tcp(socket) => {

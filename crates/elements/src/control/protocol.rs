@@ -37,7 +37,7 @@ pub(super) struct Input {
     after_return: bool,
     /// A command whose data follow.
     begun: Option<Begun>,
-    /// True if further input is not understood any more.
+    /// True if further input is ignored.
     ended: bool,
     /// The client has not been told so.
     farewell: bool,
@@ -67,7 +67,7 @@ struct Line {
 }
 
 impl Input {
-    /// Adds what has come.
+    /// Adds received bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         if self.ended {
             return;
@@ -89,7 +89,7 @@ impl Input {
         };
     }
 
-    /// True if there is more than what has been found to be no whole command.
+    /// True if there is input beyond an incomplete command.
     pub(super) fn has_more(&self) -> bool {
         self.farewell || self.seen < self.bytes.len() && self.begun.is_none()
     }
@@ -174,8 +174,8 @@ impl Input {
         }
     }
 
-    /// The connection ends if so much has come without an end: what follows is the rest of it, and no command. A
-    /// browser could have one carried out else, behind an address that is longer than a line.
+    /// Ends the connection if a command is too long: the text behind it is its rest, and no command. Otherwise a
+    /// browser could get one executed, behind an address that is longer than a line.
     fn too_long(&mut self, most: usize) -> Option<Command> {
         (self.len() > most).then(|| {
             self.end();

@@ -1,4 +1,4 @@
-//! One client of a control socket: what it asks, and what is answered.
+//! One client of a control socket: its commands, and the answers.
 
 use super::listener::Stream;
 use super::protocol::{self, Command, Input};
@@ -13,7 +13,7 @@ use std::time::Duration;
 const READ_MAX: usize = 64 << 10;
 /// Commands of a client that run at a time.
 const COMMANDS_MAX: usize = 32;
-/// A client that takes nothing of an answer for so long is gone.
+/// Time after which a client that reads nothing of an answer is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Permissions of a control socket.
@@ -34,8 +34,8 @@ pub(super) struct Session {
     output: Vec<u8>,
     /// Bytes of the output that have been sent.
     sent: usize,
-    /// Commands wait: for others to have their turn, until the client takes answers, or until the driver has done what
-    /// the last one asked for.
+    /// True if commands wait: for others to have their turn, until the client reads answers, or until the driver has
+    /// done the last one.
     waits: bool,
     /// The client has said all, or is gone.
     ended: bool,
@@ -89,8 +89,8 @@ impl Session {
         self.waits && self.output.is_empty()
     }
 
-    /// Takes part in a look at all sockets. Returns whether there may be commands to run. Nothing is read while answers
-    /// or commands wait: so a client that does not read is not heard, and keeps no more here than one answer.
+    /// Takes part in a check of all sockets. Returns true if there may be commands to run. Nothing is read while
+    /// answers or commands wait. So a client that does not read is not heard, and no more than one answer is kept here.
     pub(super) fn turn(&mut self, now: Time) -> bool {
         self.send(now);
         if self.has_output() {
@@ -105,7 +105,7 @@ impl Session {
         self.waits
     }
 
-    /// Reads what has come, up to a bound. Returns whether something has.
+    /// Reads received bytes, up to a bound. Returns true if there were some.
     fn receive(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let mut count = 0;

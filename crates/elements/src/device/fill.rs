@@ -14,7 +14,7 @@ const QUARTER: u32 = 1;
 /// overloaded.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Looks at the queues of one worker.
+/// Fill levels of the queues of one worker.
 #[derive(Default)]
 pub(super) struct Fill {
     next: Time,

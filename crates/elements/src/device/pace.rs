@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The first rest.
 const FIRST: Duration = Duration::from_micros(20);
-/// The longest rest: so long a packet that goes elsewhere may have to wait.
+/// The longest rest: for this time a packet of another port may have to wait.
 const LONGEST: Duration = Duration::from_millis(10);
 /// Time for which all packets must have been for full outputs before the port rests.
 const SURE: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! The RX queues of a port, each owned by one worker, which can give it to another one.
 //!
-//! A queue that changes its owner goes by its slot, so nothing that waits in it is lost. Order is the affair of who
-//! moves it ([`steer::move_queue`]).
+//! A queue changes its owner through its slot, so waiting packets are not lost. The caller of [`steer::move_queue`]
+//! keeps the order.
 
 use engine::element::Init;
 use engine::packet::{Batch, Packet};
@@ -84,7 +84,7 @@ enum State {
 }
 
 impl Owned {
-    /// Takes the queue from who had it before, if it is there.
+    /// Takes the queue from its former owner, if it is there.
     #[cold]
     fn take(&mut self, wakers: &Arc<Wakers>, worker: usize) {
         self.queue = self.slot.take();
@@ -289,7 +289,7 @@ impl Queues {
         self.queues.iter_mut().find(|owned| owned.number == number)
     }
 
-    /// Descriptors that tell of packets.
+    /// Descriptors that become readable when packets wait.
     pub(super) fn wait_fds(&self, fds: &mut Vec<RawFd>) {
         let polled = self.queues.iter().filter(|q| q.state != State::Held);
         fds.extend(polled.filter_map(|q| q.queue.as_ref()?.wait_fd()));

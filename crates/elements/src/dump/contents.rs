@@ -56,7 +56,7 @@ impl Contents {
         }
     }
 
-    /// Shows bytes in groups, on one line; `gap`: whether there is one before the first group, too.
+    /// Shows bytes in groups, on one line; `gap` is true if there is one before the first group, too.
     pub(super) fn push(self, bytes: &[u8], gap: bool, out: &mut Vec<u8>) {
         for (i, byte) in bytes.iter().enumerate() {
             if i % self.group() == 0 && (gap || i > 0) {

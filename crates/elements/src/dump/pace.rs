@@ -15,7 +15,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Forgets what it knows: the next packet is the first again.
+    /// Starts again: the next packet is the first.
     pub(super) fn reset(&mut self) {
         self.offset = None;
     }

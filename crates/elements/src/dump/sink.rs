@@ -7,7 +7,7 @@ use engine::port::Slot;
 /// A file that packets are written to.
 pub(super) struct Sink {
     name: String,
-    /// `None` after the first error, which is told.
+    /// `None` after the first error, which is logged.
     output: Option<Output>,
     pulls: bool,
     passes: bool,

@@ -9,7 +9,7 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address.
-//! - `OFFSET`: where to write it: bytes from the start, or `src` or `dst` for the addresses of an Ethernet
+//! - `OFFSET`: place to write it: bytes from the start, or `src` or `dst` for the addresses of an Ethernet
 //!   header.
 
 use super::offset::Offset;

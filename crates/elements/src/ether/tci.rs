@@ -71,7 +71,7 @@ impl FromArg for Tci {
     }
 }
 
-/// Asks for VLAN_TCI, VLAN_PCP and VLAN_ID.
+/// Parses VLAN_TCI, VLAN_PCP and VLAN_ID.
 pub(super) fn arguments(args: &mut Args) -> Tci {
     let tci = args.maybe::<Tci>("VLAN_TCI", "the whole tag, or ANNO");
     let pcp: u8 = args.optional("VLAN_PCP", 0, "priority, 0 to 7");

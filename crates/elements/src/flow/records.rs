@@ -300,7 +300,7 @@ impl Records {
         Ok(number)
     }
 
-    /// Changes what a flow was promised.
+    /// Changes a flow's wish and grant.
     pub(super) fn change(&self, writer: &mut Writer, number: u32, flow: Known) {
         self.record(number).set(&flow.wish, flow.grant);
         writer.known.insert(number, flow);
@@ -327,8 +327,8 @@ impl Records {
         Some(flow)
     }
 
-    /// Looks at up to `max` flows: starts their leases, and removes those whose lease is over or that were idle for
-    /// `idle`. Returns those that went.
+    /// Checks up to `max` flows: starts their leases, and removes those whose lease is over or that were idle for
+    /// `idle`. Returns the removed ones.
     pub(super) fn expire(&self, now: u64, idle: Option<u64>, max: usize) -> Vec<Known> {
         let Some(mut writer) = self.try_lock() else {
             return Vec::new(); // the next time
@@ -375,7 +375,7 @@ impl Writer {
         }
     }
 
-    /// Uses again what no worker can be looking at any more.
+    /// Frees records that no worker can reach.
     fn settle(&mut self) {
         while let Some((epoch, ..)) = self.limbo.front()
             && domain().passed(*epoch)

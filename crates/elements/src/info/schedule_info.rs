@@ -24,7 +24,7 @@ const TICKETS_MAX: f64 = 32768.0;
 
 pub(super) struct ScheduleInfo(Arc<Tasks>);
 
-/// An element, its tickets, and whether it was named itself, not the compound element that it is in.
+/// An element, its tickets, and true if the element itself was named, not the compound element that it is in.
 type Tasks = Vec<(String, u64, bool)>;
 
 /// Shares from all elements of the class: by compound element (with a slash behind its name), then by name in it.

@@ -9,7 +9,7 @@
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: where the header begins. Default 0.
+//! - `OFFSET`: offset of the header in the packet. Default 0.
 
 use crate::prelude::*;
 

@@ -14,10 +14,9 @@ pub(crate) fn day_ms(timestamp: u64) -> u32 {
     (timestamp / 1_000_000 % 86_400_000) as u32
 }
 
-/// Writes this router's address and the time into the record route and timestamp options of
-/// `header`, and says whether anything changed; the checksum is left to the caller. `mine` are all of
-/// the router's addresses, `me` the one to record. The error is the offset of a bad byte, and leaves
-/// options before it changed.
+/// Writes this router's address and the time into the record route and timestamp options of `header`. Returns true if
+/// anything changed; the checksum is left to the caller. `mine` are all of the router's addresses, `me` the one to
+/// record. The error is the offset of a bad byte, and leaves options before it changed.
 pub(crate) fn record(
     header: &mut [u8],
     me: Ipv4Addr,

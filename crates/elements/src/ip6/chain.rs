@@ -61,7 +61,7 @@ fn follow(packet: &[u8], link: Link) -> Option<Link> {
     })
 }
 
-/// The upper layer's header: what the chain leads to. `None` in later fragments and broken chains.
+/// The upper layer's header, at the end of the chain. `None` in later fragments and broken chains.
 pub(super) fn upper(packet: &[u8]) -> Option<Link> {
     let walk = ext::walk(packet).ok()?;
     let last = links(packet).last()?;

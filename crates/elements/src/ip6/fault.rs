@@ -18,7 +18,7 @@ pub(super) struct Fault {
     pub(super) always: bool,
 }
 
-/// Notes `bad` on the packet and says whether its source is to be told.
+/// Notes `bad` on the packet. Returns true if its source is to get an error message.
 pub(super) fn note(packet: &mut Packet, bad: BadExt) -> bool {
     let [a, b, c, d] = (bad.pointer as u32).to_be_bytes();
     let always = bad.report == Report::Always;

@@ -26,7 +26,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `TIMEOUT`: how long a packet may wait for its fragments. Default 60s.
+//! - `TIMEOUT`: time for which a packet waits for its fragments. Default 60s.
 //! - `DATAGRAMS`: incomplete packets, on each worker. Default 64.
 
 use super::pieces::{Added, Body, Piece, bad_fragment};

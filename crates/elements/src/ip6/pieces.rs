@@ -114,7 +114,7 @@ pub(super) struct Body {
     units: usize,
     /// Length, once the last piece has come.
     len: Option<usize>,
-    /// True if a piece had met congestion, and whether one could not be marked.
+    /// True if a piece had met congestion; true if one could not be marked.
     ecn: (bool, bool),
 }
 

@@ -320,7 +320,7 @@ fn spi(packet: &mut Packet) -> Result<Option<(Before, u32)>, u8> {
     Ok(Some((before, spi)))
 }
 
-/// Makes a packet ready to be opened by an association; what it was, if the kernel must see it.
+/// Prepares a packet to be opened by an association; returns its former shape, if the kernel must see it.
 #[inline]
 fn admit<'p>(
     sa: &'p Sa,
@@ -397,7 +397,7 @@ fn has_moved(sa: &Sa, data: &[u8], before: &Before) -> bool {
         || sa.outer().tunnel().is_some_and(is_elsewhere)
 }
 
-/// Makes a packet what it was when it came.
+/// Restores a packet's form on arrival.
 fn restore(packet: &mut Packet, moved: &Moved, header_len: usize) -> Result<(), u8> {
     let front = packet.headroom().saturating_sub(moved.headroom);
     packet.push(front).ok_or(MALFORMED)?;

@@ -189,8 +189,7 @@ fn is_same(one: &Found, other: &Found) -> bool {
     }
 }
 
-/// Says for each packet by which association it is sealed, or what becomes of it. What a link has added behind it is
-/// taken off.
+/// Finds for each packet the association that seals it, or its fate. Padding of the link behind it is removed.
 #[inline]
 fn look_up<'t>(
     database: &Database,

@@ -47,7 +47,7 @@ impl<'a> Words<'a> {
         number(word).ok_or_else(|| format!("`{what}` must be a number, not {}", quoted(word)))
     }
 
-    /// A key. What it is not said: it may be a key in spite of a mistake.
+    /// A key. Error messages do not show it: it may be a key in spite of a mistake.
     fn key(&mut self, what: &str) -> Result<Vec<u8>, String> {
         let word = self.next(&format!("the value of `{what}`"))?;
         let wrong = || format!("{what} must be hexadecimal digits, two for each byte");

@@ -77,7 +77,7 @@ fn six(len: usize) -> Vec<u8> {
         .bytes()
 }
 
-/// Seals packets and takes what comes of it.
+/// Seals packets, and returns the packets that leave.
 fn sealed(bench: &mut Bench, fours: &[Vec<u8>], sixes: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     bench.push("in4", fours);
     bench.push("in6", sixes);

@@ -85,7 +85,7 @@ impl<const N: usize> Routes<N> {
         result
     }
 
-    /// Ends a group that no route uses any more. Its id is used again when no worker can carry it.
+    /// Removes a group that no route uses. Its id is used again when no worker can carry it.
     pub fn remove_group(&self, id: GroupId) {
         let mut writer = self.0.lock();
         let told = if writer.more.full { Err(Full) } else { Ok(()) };

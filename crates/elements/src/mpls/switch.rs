@@ -153,7 +153,7 @@ impl Switch {
         Err(Stop::BadStack)
     }
 
-    /// Does to the packet's labels what the hop says; false if there is no room.
+    /// Changes the packet's labels as the hop requires; false if there is no room.
     #[inline]
     fn relabel(&self, packet: &mut Packet, found: &Found) -> bool {
         let (hop, last, life) = (found.hop, found.last, found.life);

@@ -84,8 +84,8 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    /// Gives up packets of the neighbours whose packets began to wait first, until no more than `keep` are
-    /// left; never the one that has just come for `newest`.
+    /// Drops packets of the neighbours whose packets began to wait first, until at most `keep` are left; never the last
+    /// one for `newest`.
     fn make_room(&mut self, newest: K, keep: usize, full: &mut impl FnMut(Packet)) {
         let mut at = 0;
         while self.packets > keep

@@ -17,7 +17,7 @@ struct Rings {
     levels: Vec<Level>,
 }
 
-/// Packets that a queue of some capacity can come to hold: no more than there are buffers for.
+/// Greatest number of packets in a queue of some capacity: no more than there are buffers for.
 pub(super) fn held_at_most(capacity: usize) -> usize {
     capacity.min(pool::limits().1 + pool::LARGE_MAX)
 }
@@ -144,7 +144,7 @@ impl Far {
         }
     }
 
-    /// Takes up to `max` packets from the rings and from our own, a turn from each.
+    /// Takes up to `max` packets from the rings and from the local queue, a turn from each.
     pub(super) fn pull(&mut self, max: usize, local: &mut VecDeque<Packet>, into: &mut Batch) {
         let mut left = max;
         let mut empty = 0;

@@ -3,7 +3,7 @@
 /// Notifications of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notes {
-    /// Nothing: who pulls from it polls it.
+    /// Nothing: a pulling element polls it.
     None,
     /// Waiting packets.
     Packets,

@@ -15,7 +15,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `TIMEOUT`: how long an unused mapping lasts. Default 5min.
+//! - `TIMEOUT`: lifetime of an unused mapping. Default 5min.
 //! - `GUARANTEE`, `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for IPRewriter.
 
 use super::handlers::{handlers, table};

@@ -33,15 +33,15 @@
 //!
 //! Keyword arguments:
 //!
-//! - `TCP_TIMEOUT`, `TCP_NODATA_TIMEOUT`, `TCP_DONE_TIMEOUT`: how long an unused mapping of a TCP connection
-//!   lasts: one that has carried data in both directions (24h), one that has not (5min), and one that has ended
+//! - `TCP_TIMEOUT`, `TCP_NODATA_TIMEOUT`, `TCP_DONE_TIMEOUT`: lifetime of an unused mapping of a TCP
+//!   connection: one that has carried data in both directions (24h), one that has not (5min), and one that has ended
 //!   with RST or with FIN from both sides (4min).
 //! - `UDP_TIMEOUT`, `UDP_STREAMING_TIMEOUT`: the same for UDP (5min), and for flows with three or more
 //!   packets, in both directions (as `UDP_TIMEOUT`).
-//! - `TCP_GUARANTEE`, `UDP_GUARANTEE`, or `GUARANTEE` for both: for how long after each packet a mapping cannot
+//! - `TCP_GUARANTEE`, `UDP_GUARANTEE`, or `GUARANTEE` for both: time after each packet in which a mapping cannot
 //!   be replaced by that of another flow. Default 5s.
-//! - `REAP_INTERVAL`: how often expired mappings are removed. Default 10s, 15min with `ashlar click`. A mapping that
-//!   has expired has no effect before that, but tables and counts still show it.
+//! - `REAP_INTERVAL`: time between two removals of expired mappings. Default 10s, 15min with `ashlar click`. A mapping
+//!   that has expired has no effect before that, but tables and counts still show it.
 //! - `MAPPING_CAPACITY`: most mappings at a time, or the name of another rewriter with which the capacity is shared. If
 //!   the table is full, a new flow replaces the mapping that expires first among those whose guarantee is over; if
 //!   there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar click` there is

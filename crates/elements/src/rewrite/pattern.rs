@@ -1,4 +1,4 @@
-//! Patterns: what a new mapping makes of a flow.
+//! Patterns: the rewritten form that a new mapping gives a flow.
 
 use super::free::{Free, Place, Range, Value};
 use super::key::{Key, Kind};

@@ -17,7 +17,7 @@ use wire::{FlowKey, proto};
 /// Specification of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Spec {
-    /// Drops what has no mapping.
+    /// Drops packets without a mapping.
     Drop,
     /// Lets it pass by an output.
     Pass(u8),

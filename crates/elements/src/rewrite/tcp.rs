@@ -19,7 +19,7 @@ pub(super) mod class {
     pub(in super::super) const CONNECTED: usize = 1;
     /// TCP that has ended.
     pub(in super::super) const DONE: usize = 2;
-    /// UDP, and what has no connections.
+    /// UDP, and protocols without connections.
     pub(in super::super) const PLAIN: usize = 3;
     /// UDP in both directions, at least three packets.
     pub(in super::super) const STREAMING: usize = 4;
@@ -98,7 +98,7 @@ impl Shifts {
         step.map_or(self.before, |s| s.1)
     }
 
-    /// Forgets all steps once the sender is far beyond them: what comes from it now counts from the last one on.
+    /// Forgets all steps once the sender is far beyond them: its numbers count from the last one on.
     pub(super) fn age(&mut self, number: u32) {
         if let Some(&(from, shift)) = self.steps.last()
             && reached(number, from.wrapping_add(FAR))

@@ -25,7 +25,7 @@ pub(crate) struct Writer<const N: usize, W, S: Structure<N> = Fib<N>> {
     /// Further state beside routes and groups.
     pub(crate) more: W,
     retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
-    /// Ids that no route has any more, but that readers may still find: there was no room to tell them.
+    /// Ids that no route has, but that readers may still find: there was no room to announce them.
     untold: Vec<GroupId>,
 }
 
@@ -75,7 +75,7 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
         self.groups.members(id).map(|(member, _)| member).collect()
     }
 
-    /// Uses again what no worker can be looking at any more.
+    /// Frees ids that no worker can reach.
     pub(crate) fn settle(&mut self) {
         while let Some((epoch, ..)) = self.retired.front()
             && domain().passed(*epoch)

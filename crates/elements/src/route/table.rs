@@ -190,8 +190,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         prefixes.find_map(|prefix| Some((prefix, writer.hops(writer.rib.get(&prefix)?))))
     }
 
-    /// The next hops of the group that `look` finds. Who asks need not be a reader of the domain, so
-    /// nothing is used again meanwhile: control waits.
+    /// The next hops of the group that `look` finds. The caller need not be a reader of the domain: control waits, so
+    /// that nothing is used again meanwhile.
     pub(super) fn hops(
         &self,
         look: impl FnOnce(&S) -> Result<u16, String>,
@@ -201,7 +201,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
     }
 
-    /// A line for each group in use: its id, its routes, its next hops and whether they are up.
+    /// A line for each group in use: its id, its routes, its next hops and their states.
     pub(super) fn show_groups(&self) -> String {
         let writer = self.lock();
         let mut users: BTreeMap<GroupId, usize> = BTreeMap::new();
@@ -219,7 +219,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         users.into_iter().map(line).collect()
     }
 
-    /// Takes over the routes of an old table, except where the two configurations differ: there the new one decides.
+    /// Takes over the routes of an old table. Where the two configurations differ, the new one decides.
     pub(super) fn inherit(&self, old: &Table<N, S>) {
         let old = old.lock();
         let writer = self.lock();

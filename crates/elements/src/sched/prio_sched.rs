@@ -37,8 +37,8 @@ impl Element for PrioSched {
     }
 }
 
-/// Pulls up to `max` packets, from an input only what the ones before it do not give. Inputs that are
-/// not `worth` it are not asked.
+/// Pulls up to `max` packets, from an input only those that the ones before it lack. Inputs that are not `worth` it are
+/// skipped.
 pub(super) fn pull_in_order(
     inputs: usize,
     max: usize,

@@ -59,7 +59,7 @@ impl Tickets {
 
 pub(super) struct StrideSched {
     tickets: Tickets,
-    /// Sorted by pass; of equal ones, who was asked last is first, as in Click.
+    /// Sorted by pass; of equal ones, the one that was asked last is first, as in Click.
     clients: Vec<Client>,
     /// Clients that were asked for the packet that is looked for.
     asked: Vec<Client>,
@@ -73,7 +73,7 @@ fn input_of(name: &str) -> Option<usize> {
 }
 
 impl StrideSched {
-    /// Asks one input after the other for a packet; whether one gave it.
+    /// Pulls a packet from the first input that has one, in order; returns true if there was one.
     fn pull_one(&mut self, into: &mut Batch, cx: &mut Cx) -> bool {
         let mut found = false;
         while !found && !self.clients.is_empty() {

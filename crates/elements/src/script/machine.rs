@@ -81,7 +81,7 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// `$args`.
     pub(crate) args: String,
-    /// `$write`: whether it was written.
+    /// `$write`: true if it was written.
     pub(crate) write: bool,
     /// `$input`: where a packet came in.
     pub(crate) input: Option<usize>,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A world that keeps what it is told.
+/// A world that records its calls.
 #[derive(Default)]
 struct World {
     out: String,
@@ -126,7 +126,7 @@ fn world() -> World {
     world
 }
 
-/// Runs a script to where it stops; what it printed.
+/// Runs a script until it stops; returns its output.
 fn printed(instructions: &[&str]) -> String {
     let (mut world, script) = (world(), machine(instructions));
     script.init(&mut world);

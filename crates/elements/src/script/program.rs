@@ -44,7 +44,7 @@ pub(crate) enum Insn {
     Error(Text),
 }
 
-/// A text, and whether a layer of quotes is removed after substitution.
+/// A text, and a flag: true if a layer of quotes is removed after substitution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) raw: String,
@@ -149,7 +149,7 @@ impl Program {
         })
     }
 
-    /// The error is what the instruction needs.
+    /// Parses an instruction. The error says which arguments it needs.
     fn instruction(&mut self, text: &str) -> Result<Insn, String> {
         let (name, rest) = first_word(text);
         let needs = |what: &str| format!("'{name}' needs {what}");

@@ -42,7 +42,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `TYPE`: what starts the script. `ACTIVE`, the default without ports: the router's start. `PASSIVE`: the
+//! - `TYPE`: event that starts the script. `ACTIVE`, the default without ports: the router's start. `PASSIVE`: the
 //!   handler `run`. `PACKET`, the default with ports: a packet, which leaves by the output that the script
 //!   returns (default 0), or is dropped. `PROXY`: a call of any handler of the element. `DRIVER`: the router's
 //!   start; the script decides when the router ends, see DriverManager. `SIGNAL` with names or numbers: a

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use testkit::Bench;
 
-/// Runs a router on both walkers for so long; what it printed, which is the same.
+/// Runs a router on both walkers for a time; returns the output, which must be the same.
 fn printed(text: &str, time: Duration) -> String {
     let run = |mut bench: Bench| {
         bench.run();

@@ -69,7 +69,7 @@ impl Delay {
         usize::from(self.held.is_some())
     }
 
-    /// Takes over the packet that another one held.
+    /// Takes over the packet held by another one.
     pub(super) fn take(&mut self, old: Delay) {
         self.held = old.held;
     }

@@ -50,7 +50,7 @@ impl LinkUnqueue {
         Duration::from_nanos(if ns < 1000 { ns } else { ns - ns % 1000 })
     }
 
-    /// Takes packets onto the link as long as it is free; what to do when there are no more.
+    /// Takes packets onto the link as long as it is free; returns the next action when there are no more.
     fn fill(&mut self, cx: &mut Cx) -> Did {
         while self.free <= cx.now() {
             let mut batch = cx.spare();

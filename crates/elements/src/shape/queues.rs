@@ -1,4 +1,4 @@
-//! The queues whose lengths an element of active queue management looks at.
+//! The queues whose lengths an element of active queue management reads.
 
 use crate::prelude::*;
 

@@ -33,7 +33,7 @@ impl Unit for Octets {
     const BYTES: bool = true;
 }
 
-/// Packets or bytes a second; of bytes also whether they are shown as such.
+/// Packets or bytes a second; a rate in bytes keeps the unit in which it is shown.
 pub(crate) type PerSecond = Bandwidth;
 
 /// A rate as configurations write it.

@@ -40,7 +40,7 @@ pub(crate) struct Shaper<K: Kind = ByPackets> {
 }
 
 impl<K: Kind> Shaper<K> {
-    /// Tells those who pull when to come again.
+    /// Tells pulling elements when to come again.
     fn wait(&self, cx: &mut Cx) {
         if self.excess {
             return;

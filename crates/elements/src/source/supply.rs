@@ -15,7 +15,7 @@ pub(crate) struct Supply {
     /// Packets made.
     pub(super) count: u64,
     end: End,
-    /// True if the end of the packets has been told; those who pull may come again.
+    /// True if the end of the packets has been announced; pulling elements may come again.
     ended: bool,
 }
 
@@ -37,7 +37,7 @@ impl Supply {
         left(self.limit, self.count)
     }
 
-    /// True if the limit is reached; that is told once, with what follows from it.
+    /// True if the limit is reached; this is announced once, with its effects.
     pub(super) fn over(&mut self, cx: &mut Cx) -> bool {
         let over = self.left() == 0;
         if over && !self.ended {

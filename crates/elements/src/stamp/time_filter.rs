@@ -32,7 +32,7 @@ pub(super) struct Config {
     end: End,
 }
 
-/// The window, and whether the end was told.
+/// The window, and true if its end was announced.
 struct State {
     window: Window,
     told: bool,
@@ -40,7 +40,7 @@ struct State {
 
 pub(super) struct TimeFilter {
     config: Arc<Config>,
-    /// The job that makes the call looks at it again afterwards.
+    /// State shared with the job that makes the call: the job reads it again afterwards.
     state: Rc<RefCell<State>>,
 }
 

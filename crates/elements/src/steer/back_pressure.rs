@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// Maximum time that sources rest in one crowd, in all.
 const MOST: Duration = Duration::from_millis(100);
-/// A crowd is over when no ring has been nearly full for so long.
+/// Time without a nearly full ring after which a crowd is over.
 const OVER: Duration = Duration::from_secs(1);
-/// Maximum interval at which a resting worker looks at its rings.
+/// Maximum interval at which a resting worker checks its rings.
 pub(super) const LOOK: Duration = Duration::from_micros(100);
 
 /// True if sources rest.
@@ -28,7 +28,7 @@ pub(super) struct BackPressure {
 }
 
 impl BackPressure {
-    /// A ring is nearly full: whether sources are to rest from now on.
+    /// Handles a nearly full ring: returns true if sources are to rest from now on.
     pub(super) fn begins(&mut self, now: Time) -> bool {
         if now.since(self.crowded) >= OVER {
             self.rested = Duration::ZERO;

@@ -88,7 +88,7 @@ impl Key {
     }
 }
 
-/// A multiplication: keys are the only thing hashed, and who can send them could flood the bucket anyway.
+/// A multiplication: only keys are hashed, and a sender of keys could flood the bucket anyway.
 #[derive(Default)]
 struct Mix(u64);
 

@@ -17,12 +17,12 @@ const TEXT: &str =
     "Idle -> by :: ByFlow; i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by -> s :: Steer(8)
     -> order :: InOrder -> Queue -> Unqueue(BURST 3) -> out :: Collect";
 
-/// Control gives up at some point of a move.
+/// A control thread that stops at some point of a move.
 struct Fails<'a> {
     router: &'a AtRandom,
-    /// Number of workers' looks at their requests after which it fails.
+    /// Number of workers' checks of requests after which it fails.
     after: usize,
-    /// A worker that is told nothing before that.
+    /// A worker that gets no request before that.
     deaf: Option<usize>,
     failed: Cell<bool>,
 }

@@ -57,7 +57,7 @@ impl HeldPackets {
         }
     }
 
-    /// Releases buckets, now or when nothing waits any more.
+    /// Releases buckets, now or when no packets wait.
     pub(super) fn release(&mut self, buckets: &[u16], to: usize, owners: &mut [u16]) {
         if self.waiting.is_empty() {
             return mark(owners, buckets, to as u16);
@@ -65,7 +65,7 @@ impl HeldPackets {
         self.releasing = Some((buckets.to_vec(), to));
     }
 
-    /// Lets packets go that wait for an owner that is known by now. Returns whether one has gone.
+    /// Sends packets that wait for an owner that is known by now. Returns true if one was sent.
     pub(super) fn send_on(&mut self, owners: &mut [u16], ends: &mut Ends, cx: &mut Cx) -> bool {
         let Some((buckets, to)) = self.releasing.take() else {
             return false;

@@ -61,7 +61,7 @@ impl Element for ByFlow {
     }
 }
 
-/// Counts the packets of each flow, where they are to come in order, and notes what goes wrong.
+/// Counts the packets of each flow, where they must come in order, and notes errors.
 struct InOrder {
     flows: Shards<HashMap<u8, u32>>,
     wrong: Arc<AtomicU64>,

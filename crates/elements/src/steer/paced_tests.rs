@@ -1,5 +1,5 @@
 //! Buckets and queues move on a router with threads, between a port that gives packets as they are due and one that
-//! looks whether they come in order.
+//! checks their order.
 
 use super::move_tests::{BUCKETS, FLOWS, packet, patient, plan, plan_after, read, table, wrong};
 use crate::prelude::*;
@@ -37,7 +37,7 @@ struct Paced {
 
 /// Nanoseconds between packets, by each queue.
 const PACE: u64 = 100_000;
-/// Packets on their way at most, and a burst of each queue: a Queue holds 1000, and drops what comes while the worker
+/// Packets on their way at most, and a burst of each queue: a Queue holds 1000, and drops further ones while the worker
 /// that empties it does not run.
 const UNDERWAY: u64 = 500;
 /// Buckets that change their worker.

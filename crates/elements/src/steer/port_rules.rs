@@ -94,7 +94,7 @@ impl ByPort {
     }
 }
 
-/// The rules of a port: where they come from, and who does them.
+/// The rules of a port: their sources, and the part (port or worker) that applies them.
 #[derive(Default)]
 pub(crate) struct PortRules(Mutex<State>);
 
@@ -173,8 +173,8 @@ impl PortRules {
         }
     }
 
-    /// The port is this one. It is told all rules, with these queues by bucket, if it was another, or has other queues,
-    /// or `again` asks for it. Returns whether it does rules.
+    /// Sets the port. It gets all rules, with these queues by bucket, if it is a new one, has other queues, or if
+    /// `again` is true. Returns true if it applies rules.
     pub(crate) fn go_to(
         &self,
         port: &Arc<dyn Port>,
@@ -256,7 +256,7 @@ mod tests {
     use engine::port::{PortCounter, PortInfo};
     use steer::Tables;
 
-    /// A port that keeps what it is told.
+    /// A port that stores its rules.
     #[derive(Default)]
     struct Card {
         rules: Mutex<HashMap<Match, u16>>,

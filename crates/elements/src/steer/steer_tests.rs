@@ -207,7 +207,7 @@ fn reload(graph: Graph, text: &str) -> Graph {
     graph.swap(&next, &site)
 }
 
-/// Packets that the source has made once it makes no more.
+/// Packets that the source has made in all, after its end.
 fn made(graph: &mut Graph) -> u64 {
     (0..200).for_each(|_| _ = graph.turn());
     let src = graph.plan().find("src").expect("it is there");

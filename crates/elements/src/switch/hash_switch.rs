@@ -10,7 +10,7 @@
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: where the bytes begin.
+//! - `OFFSET`: offset of the bytes in the packet.
 //! - `LENGTH`: number of bytes.
 
 use crate::prelude::*;

@@ -216,7 +216,7 @@ fn bad_frames_are_dropped_by_name() {
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// A node of a cluster with a key that knows so many own links.
+/// A node of a cluster with a key that has `own` own links.
 fn keyed(node: &str, (nodes, links): (&str, &str), own: usize, more: &str) -> String {
     let each = |link| {
         format!("t[{link}] -> Discard; Idle -> [{link}]t; hb[{link}] -> beat{link} :: Collect;")

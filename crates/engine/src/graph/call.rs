@@ -195,7 +195,7 @@ pub fn not_found(plan: &Plan, within: &str, path: &str, wanted: Use, wrong: AskE
     }
 }
 
-/// The graph as seen from outside any element: what a job works on.
+/// The graph as seen from outside any element, for jobs.
 pub struct JobCx<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) core: &'a mut Core,
@@ -326,8 +326,7 @@ impl JobCx<'_> {
         self.reach(path, argument, Use::Read)
     }
 
-    /// Writes `element.handler`, or a handler of the router, on all copies of the element. What it
-    /// answers is mostly empty.
+    /// Writes `element.handler`, or a handler of the router, on all copies of the element. The answer is mostly empty.
     pub fn write(&mut self, path: &str, value: &str) -> Result<String, AskError> {
         self.reach(path, value, Use::Write)
     }
@@ -518,7 +517,7 @@ impl Cx<'_> {
         self.core.deferred.push((self.this, Box::new(job)));
     }
 
-    /// Leaves a write of a handler for when no element is running; what goes wrong is said.
+    /// Writes a handler later, when no element is running; errors are logged.
     pub fn defer_write(&mut self, call: &HandlerCall) {
         let call = call.clone();
         self.defer(move |cx| {

@@ -49,8 +49,7 @@ impl Graph {
         })
     }
 
-    /// Tells the elements that want to hear of it that a signal has come. Returns whether there was
-    /// one.
+    /// Reports a signal to the elements that wait for it. Returns true if there is one.
     pub fn signal(&mut self, number: i32) -> bool {
         let wants = |(_, signals): &(usize, Vec<i32>)| signals.contains(&number);
         let nodes: Vec<usize> = self.listeners().filter(wants).map(|(n, _)| n).collect();

@@ -157,7 +157,7 @@ impl JobCx<'_> {
         }
     }
 
-    /// Answers the calls of other workers. Returns whether there were some.
+    /// Answers the calls of other workers. Returns true if there were some.
     pub(crate) fn serve(&mut self) -> bool {
         let mut any = false;
         while let Some(call) = self.core.inbox.as_ref().and_then(Inbox::next) {

@@ -58,7 +58,7 @@ impl JobCx<'_> {
         Ok(String::new())
     }
 
-    /// Notes in the configuration string what a handler has changed, which is an argument of its name.
+    /// Records a handler's change in the configuration string, as the argument with the handler's name.
     pub(super) fn note_argument(&mut self, node: usize, handler: &str, value: &str) {
         let plan = Arc::clone(&self.core.plan);
         let element = &plan.elements[node];

@@ -130,7 +130,7 @@ impl Graph {
         worked
     }
 
-    /// Answers the calls of other workers. Returns whether there were some.
+    /// Answers the calls of other workers. Returns true if there were some.
     #[inline]
     pub fn serve(&mut self) -> bool {
         self.is_called() && self.job(|cx| cx.serve())
@@ -155,7 +155,7 @@ impl Graph {
         self.look_what_is_held();
     }
 
-    /// Looks whether elements hold as many packets as they may.
+    /// Checks if elements hold as many packets as they may.
     #[inline]
     fn look_what_is_held(&mut self) {
         if let Some(most) = self.core.holds_most {
@@ -188,7 +188,7 @@ impl Graph {
         self.run_timers() | worked
     }
 
-    /// Runs the timers that are due. Returns whether there was one.
+    /// Runs the timers that are due. Returns true if there was one.
     pub fn run_timers(&mut self) -> bool {
         let mut any = false;
         self.start();

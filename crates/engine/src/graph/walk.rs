@@ -269,8 +269,8 @@ impl Core {
         }
     }
 
-    /// True if the fused loop that begins at a node may be run: no packets wait further down that came before,
-    /// packets are not watched on every edge, and who counts them need not be told sooner.
+    /// True if the fused loop that begins at a node may run: no earlier packets wait further down, no capture watches
+    /// every edge, and its counting elements may count later.
     #[inline]
     fn may_run_loop(&self, node: usize, nodes: &Nodes) -> bool {
         let Some(at) = &self.loops[node] else {

@@ -1,4 +1,4 @@
-//! The form in which Click tells of mistakes.
+//! Output of diagnostics in Click's form.
 
 use super::{Diagnostic, Severity};
 use crate::source::{SourceMap, Span};

@@ -285,8 +285,8 @@ impl Packet {
         }
     }
 
-    /// Moves what no longer needs a large buffer to a usual one with full headroom, if there is one: large
-    /// ones are few, and the longest packets leave no headroom in them.
+    /// Moves a packet that no longer needs a large buffer to a usual one with full headroom, if there is one: large
+    /// buffers are few, and the longest packets leave no headroom in them.
     #[inline]
     pub fn leave_large(&mut self) {
         let is_large = usize::from(self.mbuf().buf_len) >= pool::LARGE_BYTES;

@@ -20,7 +20,7 @@ const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: c_int = 0x4000;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 
-/// A socket for receiving: not bound yet. Gives the socket and whether its buffer holds `bytes`.
+/// Opens a socket for receiving, not bound yet. Returns the socket, and true if its buffer holds `bytes`.
 pub(super) fn rx_socket(bytes: usize) -> io::Result<(OwnedFd, bool)> {
     let socket = packet_socket()?;
     let fd = socket.as_raw_fd();
@@ -49,7 +49,7 @@ pub(super) fn tx_socket(bypass_qdisc: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Ties a socket to an interface; `receives` says whether frames of all protocols are wanted.
+/// Ties a socket to an interface; it gets frames of all protocols if `receives` is true.
 pub(super) fn bind(socket: &OwnedFd, index: c_int, receives: bool) -> io::Result<()> {
     let protocol = if receives {
         (libc::ETH_P_ALL as u16).to_be()

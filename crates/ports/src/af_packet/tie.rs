@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Binding of the sockets to an interface; the watcher renews it.
 pub(super) struct Tie {
     shared: Arc<Shared>,
-    /// Index of the interface that the sockets are tied to, and whether they hear other stations.
+    /// Index of the interface that the sockets are tied to; true if they get frames for other stations.
     bound: Option<(i32, bool)>,
     napi: Option<Napi>,
     /// Index of the interface whose receive work was seen to, once it was up.

@@ -32,7 +32,7 @@ pub(super) const TX_ERRORS: usize = 2;
 
 /// Frames whose bytes are fetched ahead.
 const AHEAD: u32 = 4;
-/// Calls for one batch that may bring nothing, before what the device has no room for is left to the watcher.
+/// Unsuccessful calls for one batch, after which the watcher sends the rest when the device has room.
 const TRIES: usize = 64;
 /// Shortest frame: its header (IEEE 802.3 without the padding).
 const SHORTEST: usize = 14;

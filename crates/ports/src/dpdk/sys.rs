@@ -296,7 +296,7 @@ impl Device {
         }
     }
 
-    /// Stops the device and makes EAL forget it. No queue of it may be used any more.
+    /// Stops the device and removes it from EAL. No queue of it may be used after that.
     pub(super) fn remove(self, facts: &Facts) {
         // SAFETY: the caller holds the last handle; `device` belongs to this port.
         unsafe {
@@ -409,7 +409,7 @@ impl Device {
         names.iter().map(text).collect()
     }
 
-    /// The counters of these names, in their order; none if the driver has other ones by now.
+    /// The counters of these names, in their order; none if the driver has other counters now.
     pub(super) fn own_counters(self, names: &[&'static str]) -> Vec<(&'static str, u64)> {
         // SAFETY: all-zero bytes are valid; DPDK fills up to as many as there is room for.
         let values = unsafe {

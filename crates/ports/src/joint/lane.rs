@@ -34,7 +34,7 @@ pub(super) struct Ringer {
 }
 
 impl Ringer {
-    /// Wakes who waits, after a full fence behind what it waits for.
+    /// Wakes a sleeping waiter, after a full fence behind the change that it waits for.
     #[inline]
     pub(super) fn ring(&mut self, bell: &Bell) {
         let changes = bell.changes.load(Acquire);

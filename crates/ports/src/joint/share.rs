@@ -28,7 +28,7 @@ use whole::{Apart, Gather, Split, Whole};
 use wire::ether;
 use wire::vlan::{self, Tag};
 
-/// Packets that wait to be sent, for each router and worker: what a router brings in a turn.
+/// Packets that wait to be sent, for each router and worker: those of one turn of a router.
 const SENT: usize = 512;
 /// Bytes that a router of one ticket sends in a turn: a large frame.
 const QUANTUM: i64 = 1514;
@@ -394,7 +394,7 @@ impl Shared {
         })
     }
 
-    /// Says who gets what from now on.
+    /// Sets the parts of all routers from now on.
     pub(super) fn tell(&self, device: &str, shares: &[(Arc<Share>, ShareOf)]) {
         device.clone_into(&mut lock(&self.device_name));
         let least = shares.iter().map(|(_, of)| of.tickets).min();

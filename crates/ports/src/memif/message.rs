@@ -29,7 +29,7 @@ pub(crate) enum Message {
         /// The longest ring, as a logarithm.
         ring_size: u8,
     },
-    /// Interface of the server that the client asks for.
+    /// The client requests an interface of the server.
     Init {
         /// The version.
         version: u16,

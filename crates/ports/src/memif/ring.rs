@@ -175,8 +175,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Writes what a new ring begins with, where an older one may have been. `gives`: the other end sends, and gets all
-    /// buffers.
+    /// Writes the first content of a new ring, where an older one may have been. `gives`: the other end sends, and gets
+    /// all buffers.
     pub(super) fn set_up(&self, gives: bool) {
         self.here().short(self.at + TAIL).store(0, Relaxed);
         for slot in 0..self.size {

@@ -17,11 +17,10 @@ pub(super) fn nudge(socket: &OwnedFd) {
     };
 }
 
-/// Messages that are taken out at once. Who sends has no need to send more while it is not heard, and could send for
-/// ever.
+/// Messages read at once. A sender needs no more while it is not heard, and could send for ever.
 const MESSAGES: usize = 4;
 
-/// Takes out what has been sent, a few messages at most; it never waits.
+/// Reads pending messages, a few at most; it never waits.
 pub(super) fn drain(socket: &OwnedFd) {
     let mut bytes = [0u8; 64];
     for _ in 0..MESSAGES {

@@ -133,7 +133,7 @@ impl Bridge {
         }
     }
 
-    /// Ends the bridge; gives what it printed.
+    /// Ends the bridge; returns its output.
     fn end(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
         let lines = (&mut self.output).lines().map(Result::unwrap).collect();

@@ -15,7 +15,7 @@ use std::time::Duration;
 const EMPTY_TURNS: u32 = 64;
 /// Interval at which a worker that is awake looks at one of the resting routers with descriptors.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
-/// A router that rests is looked at all the same after so much time.
+/// Time after which a resting router is polled in any case.
 const REST: Duration = Duration::from_millis(100);
 
 /// A router's rest.
@@ -65,7 +65,7 @@ impl Resting {
             .extend(routers.enumerate().map(|(at, router)| (router, at)));
     }
 
-    /// A router that has been woken, or for which a time has come that was noted: its place, and whether it was woken.
+    /// A router that has been woken, or whose noted time has come: its place, and true if it was woken.
     #[inline]
     pub(super) fn next(&mut self, now: Time) -> Option<(usize, bool)> {
         if self.wakers.any_woken(self.worker) {
@@ -87,7 +87,7 @@ impl Resting {
         None
     }
 
-    /// A noted time has come. Returns whether the router is to rest no more.
+    /// Handles a noted time. Returns true if the router is to rest no longer.
     pub(super) fn is_over(&mut self, local: &mut LocalRouter, now: Time) -> bool {
         local.noted = None;
         let Some(rest) = &local.rest else {

@@ -19,7 +19,7 @@ pub struct Routers {
     running: Vec<LocalRouter>,
     /// Routers that only answer.
     halted: Vec<LocalRouter>,
-    /// The worker's reader; while [`lent`](Self::lent), what the graph had that has it.
+    /// The worker's reader. While [`lent`](Self::lent), the graph has it, and this is the graph's former one.
     reader: Reader,
     /// True if a single router runs and has the reader.
     lent: bool,
@@ -38,7 +38,7 @@ pub struct Routers {
 
 /// Events for which a sleeping worker waits.
 pub(super) struct Waits {
-    /// Descriptors that tell of work.
+    /// Descriptors that become readable when there is work.
     pub(super) fds: Vec<RawFd>,
     /// True if a task must be polled all the same.
     pub(super) must_poll: bool,
@@ -234,7 +234,7 @@ impl Routers {
         self.running.iter_mut().chain(&mut self.halted)
     }
 
-    /// Runs `work` on what the worker has of a router; `None` if it has nothing of it. Within messages and
+    /// Runs `work` on the worker's part of a router; `None` if it has no part. Within messages and
     /// [`change`](Self::change) only.
     pub fn within<R>(
         &mut self,
@@ -333,7 +333,7 @@ impl Routers {
         worked
     }
 
-    /// A turn of one router. Returns whether something moved, and whether it has stopped.
+    /// Runs a turn of one router. Returns two flags: true if something moved, and true if it has stopped.
     #[inline]
     fn run(&mut self, at: usize, now: Time) -> (bool, bool) {
         self.swap_reader(at);
@@ -464,7 +464,7 @@ impl Routers {
         }
     }
 
-    /// Does what halted routers have to do; whether something stays to be done.
+    /// Does the pending work of halted routers; returns true if some is left.
     pub(super) fn run_long_asks_of_halted(&mut self) -> bool {
         let mut left = false;
         for at in 0..self.halted.len() {

@@ -23,7 +23,7 @@ pub struct Share {
     pub priority: u8,
     /// Group whose share is divided by its members' tickets.
     pub group: Option<Group>,
-    /// Packets that it may hold: while it does, its sources bring no more. `None` = no bound.
+    /// Packets that it may hold: while it holds as many, its sources pause. `None` = no bound.
     pub buffers: Option<u32>,
 }
 
@@ -76,7 +76,7 @@ impl Share {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) share: Share,
-    /// Time over tickets: who has the least runs first.
+    /// Time over tickets: the router with the least runs first.
     pass: u128,
     /// Last run, counted in runs: of two routers with the same pass, the one that ran earlier goes first.
     ran: u64,
@@ -121,7 +121,7 @@ impl Order {
         account.share = share;
     }
 
-    /// A router is no more on this worker.
+    /// Removes a router from this worker.
     pub(super) fn close(&mut self, account: &mut Account) {
         self.count(account, false);
     }

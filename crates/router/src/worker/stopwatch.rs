@@ -97,7 +97,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A system that says what it is told to.
+    /// A system that returns prepared values.
     struct Told(Cell<Option<Usage>>);
 
     impl Waiter for Told {
@@ -110,7 +110,7 @@ mod tests {
     /// Answer of the system: nanoseconds on the core, rests, page faults.
     type Said = (u64, u64, u64);
 
-    /// Turns that end at these times, with what the system says then: the longest turn, run, wait and control.
+    /// Turns that end at these times, with the system's values then: the longest turn, run, wait and control.
     fn after(turns: &[(u64, Said)]) -> [u64; 4] {
         measured(turns.iter().map(|&(end, said)| (end, 0, said)))
     }

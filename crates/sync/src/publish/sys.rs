@@ -136,7 +136,7 @@ impl Domain {
         limbo.push_back((epoch, Box::new(free)));
     }
 
-    /// Frees what no reader can reach any more; returns how much still waits. For writers.
+    /// Frees all tables that no reader can reach; returns the number of those that still wait. For writers.
     pub fn reclaim(&self) -> usize {
         let oldest = self.oldest();
         loop {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::sample::{Random, parse_routes, routes4};
 use tables::fib::{Prefix, Rib4, Route, Structure};
 
-/// A prefix and what it gets; none: its route is removed.
+/// A prefix with its new next hop; with none, its route is removed.
 pub(crate) type Change = (Prefix<4>, Option<NonZeroU16>);
 
 /// Changes that lead back to where they began, so that they can be made over and over.
@@ -121,7 +121,7 @@ fn table(routes: &[Route<4>]) -> Rib4 {
     rib
 }
 
-/// Makes a change; returns whether it was one.
+/// Makes a change; returns true if the route differed before.
 fn apply(rib: &mut Rib4, (prefix, id): &Change) -> bool {
     let before = rib.get(prefix);
     match id {

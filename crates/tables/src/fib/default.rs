@@ -25,7 +25,7 @@ impl DefaultRoute {
         }
     }
 
-    /// The id that `find` finds, or else the default. What it loads must be loaded with acquire.
+    /// The id that `find` returns, or else the default. `find` must load with acquire.
     #[inline(always)]
     pub(super) fn or(&self, mut find: impl FnMut() -> u16) -> u16 {
         let mut before = self.0.load(Ordering::Acquire);

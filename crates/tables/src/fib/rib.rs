@@ -228,7 +228,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         self.writer.take_limbo()
     }
 
-    /// Gives back what no reader can be looking at any more.
+    /// Frees groups that no reader can reach.
     pub fn release(&mut self, limbo: Limbo) {
         self.writer.release(limbo);
     }

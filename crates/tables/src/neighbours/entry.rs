@@ -221,7 +221,7 @@ impl Timing {
         }
     }
 
-    /// True if an entry was confirmed so long ago that it is of no use any more.
+    /// True if the confirmation of an entry is too old for any use.
     fn outlived(&self, entry: &Neighbour, now: u64) -> bool {
         entry.state != State::Permanent && now >= entry.confirmed.saturating_add(self.idle)
     }

@@ -148,7 +148,7 @@ impl Locked<'_> {
         (0..WAYS).filter(|slot| self.get(*slot).is_some()).count()
     }
 
-    /// Writes an entry; returns whether the slot was empty.
+    /// Writes an entry; returns true if the slot was empty.
     pub(super) fn put(&mut self, slot: usize, key: Words, neighbour: &Neighbour) -> bool {
         let vacant = self.get(slot).is_none();
         let store = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);

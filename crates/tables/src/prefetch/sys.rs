@@ -1,13 +1,13 @@
 //! Memory that is needed soon comes into the cache while the processor works on.
 #![allow(unsafe_code)]
 
-/// Asks for the cache line in which `place` begins; changes nothing else.
+/// Prefetches the cache line in which `place` begins; changes nothing else.
 #[inline(always)]
 pub(crate) fn line<T>(place: &T) {
     ask((&raw const *place).cast());
 }
 
-/// Asks for all cache lines of a value; changes nothing else.
+/// Prefetches all cache lines of a value; changes nothing else.
 #[inline(always)]
 pub fn whole<T>(value: &T) {
     const LINE: usize = 64;

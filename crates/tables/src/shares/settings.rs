@@ -21,7 +21,7 @@ pub const CAPACITY_MAX: usize = 1 << 28;
 /// Settings of the whole hierarchy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Bytes a second of the link, if it is not the one that asks who keeps to them.
+    /// Rate of the link in bytes a second; none if the link itself pulls packets at its rate.
     pub link: Option<u64>,
     /// Bytes of the longest packet.
     pub mtu: u32,

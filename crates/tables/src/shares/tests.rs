@@ -81,7 +81,7 @@ impl Tree {
     }
 }
 
-/// Divides by weights among those that each take so much at most.
+/// Divides an amount by weights; each part has a maximum.
 fn divide(mut left: f64, of: &[(f64, f64)]) -> Vec<f64> {
     let mut gets = vec![0.0; of.len()];
     let mut open: Vec<usize> = (0..of.len()).filter(|&i| of[i].1 > 0.0).collect();

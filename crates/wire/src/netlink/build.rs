@@ -20,7 +20,7 @@ const SCOPE_LINK: u8 = 253;
 /// Scope of a route to be removed: any.
 const SCOPE_ANY: u8 = 255;
 
-/// The buffer has no room for the message; it holds what it held before.
+/// The buffer has no room for the message; its content has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -115,7 +115,7 @@ impl<'a> Writer<'a> {
         self.len == 0
     }
 
-    /// Forgets what has been written.
+    /// Removes all messages.
     pub fn clear(&mut self) {
         self.len = 0;
     }

@@ -40,7 +40,7 @@ pub const NEWAE: u16 = 0x1e;
 pub const MIGRATE: u16 = 0x21;
 /// Type: what becomes of packets that no policy speaks of has changed.
 pub const SETDEFAULT: u16 = 0x27;
-/// Type: asks for that.
+/// Type: asks for the default action.
 pub const GETDEFAULT: u16 = 0x28;
 
 pub(super) const XFRMA_ALG_AUTH: u16 = 1;

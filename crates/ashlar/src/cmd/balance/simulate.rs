@@ -279,9 +279,11 @@ fn to_json(config: &Config, report: &Report) -> Value {
         "doubled": report.doubled, "lost": report.lost(), "books_balance": report.balances(),
         "drops": dropped.collect::<serde_json::Map<_, _>>(),
         "reordering": {
-            "flows": order.flows, "reordered_flows": order.reordered_flows, "packets": order.packets, "late": order.late,
+            "flows": order.flows, "reordered_flows": order.reordered_flows, "packets": order.packets,
+            "late": order.late,
         },
-        "apart": report.apart, "forced_buckets": report.forced, "latency_ns": latency.into_iter().collect::<serde_json::Map<_, _>>(),
+        "apart": report.apart, "forced_buckets": report.forced,
+        "latency_ns": latency.into_iter().collect::<serde_json::Map<_, _>>(),
         "failures": losses.collect::<Vec<_>>(), "false_alarms": report.false_alarms, "tables_equal": report.agreed,
     })
 }

@@ -67,7 +67,7 @@ pub(super) fn check_file(
     }
 }
 
-/// A server's links, what they carry, and what its own ports may ask of them.
+/// A server's links, their rates, and the load that its own ports may put on them.
 fn links(of: &Description, server: usize) -> String {
     let links = lang::count(of.links_of(server).count(), "internal link");
     match of.inside(server) {

@@ -1,4 +1,4 @@
-//! The boxes: what they hold, and how they fail.
+//! The boxes: their content, and their failures.
 
 use super::config::{Config, Fault};
 use crate::balance::{Member, Pool, Watch};

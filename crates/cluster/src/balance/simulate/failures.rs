@@ -28,7 +28,7 @@ impl Simulation {
         self.notice(at, |open| open.of == of);
     }
 
-    /// A balancer does not send to back ends any more that fail.
+    /// Makes a balancer stop sending to failed back ends.
     pub(super) fn notice(&mut self, at: u16, fits: impl Fn(&Open) -> bool) {
         for open in self.open.iter_mut().filter(|open| fits(open)) {
             open.noticed[usize::from(at)] = true;

@@ -20,7 +20,7 @@ pub enum Drop {
     BackendDown,
     /// The back end's queue was full.
     BackendFull,
-    /// The back end's cable lost what it sent.
+    /// Lost on the back end's cable.
     Cable,
     /// The queue of a front port was full.
     FrontPortFull,

@@ -71,7 +71,7 @@ pub(super) struct Lab {
     pub(super) tolerant: bool,
     /// True if some node's links have changed.
     changed: bool,
-    /// Links that some node took out of use: when, who, which.
+    /// Links that some node took out of use: time, node, link.
     pub(super) lost: Vec<(u64, usize, usize)>,
 }
 
@@ -182,7 +182,7 @@ impl Lab {
         self.run_while(time, |_| true);
     }
 
-    /// Runs for a time, or until `go`, which looks at what nodes know of links, says no. Returns whether it did.
+    /// Runs for a time, or until `go` returns false; `go` sees each node's knowledge of links. Returns true if it did.
     pub(super) fn run_while(&mut self, time: u64, go: impl Fn(&Lab) -> bool) -> bool {
         let end = self.now + time;
         self.changed = true;
@@ -258,7 +258,7 @@ impl Lab {
         self.plan(node);
     }
 
-    /// Notes what a node took out of use.
+    /// Notes links that a node took out of use.
     fn note(&mut self, node: usize) {
         let Some(health) = &mut self.nodes[node].health else {
             return;

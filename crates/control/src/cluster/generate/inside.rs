@@ -213,7 +213,7 @@ fn rate(bits: u64) -> String {
 }
 
 /// Keyword for the receive queues of a cable. Ports spread frames over queues by IP addresses, and find none behind a
-/// tag's ethertype: all tagged frames come by one queue. So each cable asks for one, and cables are shared out over
+/// tag's ethertype: all tagged frames come by one queue. So each cable has one queue, and cables are shared out over
 /// workers. The queues of shared memory are the sender's, one for each of its workers.
 fn queues(of: &Description, device: &str) -> &'static str {
     match of.tag() > 0 && !is_memory(device) {

@@ -237,7 +237,7 @@ impl<'a> Table<'a> {
         };
     }
 
-    /// Routes with what they are about.
+    /// Routes, each with its prefix.
     fn lines(&self) -> Vec<(String, String)> {
         let mut lines = Vec::new();
         let connected = self.of.connected();

@@ -136,7 +136,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Asks for all of a kind. What changes meanwhile is taken up behind it.
+    /// Requests a dump of a kind. Changes that come meanwhile are handled after it.
     fn dump(
         &mut self,
         sockets: &mut Sockets,

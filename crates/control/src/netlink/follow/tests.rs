@@ -120,7 +120,7 @@ fn by_link(swaps: bool) -> Vec<u8> {
     all
 }
 
-/// A message about whether link 5 takes labels.
+/// A message that link 5 does or does not accept labels.
 fn input(takes: u8) -> Vec<u8> {
     let mut message = vec![36, 0, 0, 0, RTM_NEWNETCONF as u8, 0, 0, 0];
     message.extend([0; 8]);

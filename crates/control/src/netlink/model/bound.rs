@@ -1,6 +1,6 @@
 //! Bound on a number of objects.
 
-/// A bound, and what it has left out.
+/// A limit, and the number of routes beyond it.
 #[derive(Debug)]
 pub(super) struct Bound {
     most: usize,
@@ -31,7 +31,7 @@ impl Bound {
         count < self.most
     }
 
-    /// Leaves one out; whether it can be asked for again.
+    /// Counts a route that is left out; returns true if it can be requested again.
     pub(super) fn leave_out(&mut self, again: bool) {
         self.left_out += 1;
         self.lacks |= again;

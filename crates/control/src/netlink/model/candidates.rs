@@ -234,7 +234,7 @@ impl Candidates<'_> {
     }
 }
 
-/// True if two ways differ in nothing but whether hops are alive.
+/// True if two ways are equal except for the state of their hops.
 fn alike(one: &Way, other: &Way) -> bool {
     match (one, other) {
         (Way::Hops(_, one), Way::Hops(_, other)) => {

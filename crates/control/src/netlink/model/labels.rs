@@ -1,4 +1,4 @@
-//! Labels: what the routes of MPLS say. A label has one route, and a message about it says all of it.
+//! Labels, from the routes of MPLS. A label has one route, and a message about it is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

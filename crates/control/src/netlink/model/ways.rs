@@ -61,7 +61,7 @@ struct Kept {
     users: u32,
     group: Option<GroupId>,
     members: Box<[Member]>,
-    /// True if no route can use the way any more, and those that did are gone.
+    /// True if no route can use the way, and those that did are gone.
     condemned: bool,
     /// The image had no group for it.
     refused: bool,
@@ -174,7 +174,7 @@ impl Ways {
         })
     }
 
-    /// Lets the image be asked again for what it refused; says whether there was any.
+    /// Lets refused changes be tried again in the image; returns true if there were some.
     pub(super) fn forget_refusals(&mut self) -> bool {
         let mut any = false;
         for kept in &mut self.kept {
@@ -255,7 +255,7 @@ impl Ways {
         kept.group
     }
 
-    /// Ends what no route takes, after the image has been told so.
+    /// Removes ways without routes, after the image has been updated.
     pub(super) fn collect<const N: usize>(&mut self, image: &impl Image<N>) {
         for id in std::mem::take(&mut self.idle) {
             let kept = &mut self.kept[id as usize];

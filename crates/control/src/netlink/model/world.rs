@@ -90,7 +90,7 @@ enum Health {
 #[derive(Debug, Default)]
 pub(super) struct World {
     links: HashMap<u32, Link>,
-    /// Links whose routes rest while they have no carrier; whether it holds for IPv4.
+    /// Links whose routes are unused while they have no carrier; the flag is true for IPv4.
     ignoring: HashSet<(bool, u32)>,
     /// Objects, each with the number of the last sync that has seen it.
     objects: HashMap<ObjectId, (Object, u32)>,
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// Sets whether routes by way of a link rest while it has no carrier; whether that is new.
+    /// Sets if routes by way of a link are unused while it has no carrier; returns true if that is new.
     pub(super) fn set_ignoring(&mut self, is4: bool, index: u32, ignores: bool) -> bool {
         match ignores {
             true => self.ignoring.insert((is4, index)),
@@ -224,7 +224,7 @@ impl World {
         any
     }
 
-    /// The kernel has removed its objects on this link; whether there was any.
+    /// Removes the objects on this link, as the kernel does; returns true if there were some.
     pub(super) fn lose_objects(&mut self, index: u32) -> bool {
         self.remove_where(|id, object, _| {
             id.0 == KERNEL && matches!(object, Object::One(hop) if hop.interface == index)
@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    /// Forgets daemons' objects that no route uses: however often daemons connect, there are no more than their routes
+    /// Removes daemons' objects that no route uses. However often daemons connect, there are no more than their routes
     /// need.
     fn keep(&mut self, mut used: HashSet<ObjectId>) {
         let groups: Vec<ObjectId> = used.iter().copied().collect();
@@ -306,7 +306,7 @@ impl World {
         best == Some(Health::Asleep)
     }
 
-    /// The number of the configuration's interface that goes by a link.
+    /// The number of the configuration's interface whose packets use a link.
     pub(super) fn number(&self, index: u32) -> Option<u16> {
         self.links.get(&index).and_then(|link| link.number)
     }

@@ -11,7 +11,7 @@ use wire::netlink::{Full, Writer};
 
 /// Sequence number of 32 bits from which on an association should be renewed.
 const LATE: u64 = 0xf000_0000;
-/// SPI, whether it seals, and the rest that tells it from others.
+/// SPI, direction (true if it seals), and the remaining fields of its identity.
 type Key = (u32, bool, Id);
 
 /// Time at which an association went, and the association.
@@ -66,7 +66,7 @@ impl Associations {
         Some(known.sa)
     }
 
-    /// Forgets those that have been gone for so long.
+    /// Removes associations that have been gone for `kept`.
     pub(super) fn forget(&mut self, now: u64, kept: u64) {
         self.gone.retain(|_, list| {
             list.retain(|(since, _)| now.saturating_sub(*since) < kept);
@@ -122,7 +122,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Writes what the kernel does not know of it yet.
+    /// Writes the counts that the kernel does not have yet.
     pub(super) fn tell(
         &mut self,
         id: &Id,

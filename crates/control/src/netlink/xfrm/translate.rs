@@ -205,7 +205,7 @@ pub fn association(
     Ok((spec, keys))
 }
 
-/// A policy, and whether it is exactly what the kernel has said; if not, it drops what the kernel's may speak of.
+/// A policy, and true if it is exactly the kernel's; if not, it drops all packets that the kernel's may match.
 pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy::Policy, bool)> {
     if policy.direction > DIR_FWD || policy.is_selective {
         return None;
@@ -267,7 +267,7 @@ fn hosts(selector: &Selector) -> Option<(IpAddr, IpAddr)> {
     host(selector.src).zip(host(selector.dst))
 }
 
-/// The association that a policy asks for, if it is one that can be had.
+/// The association that a policy requires, if it is a possible one.
 pub fn wanted(policy: &Policy<'_>) -> Option<Template> {
     let mut templates = policy.templates;
     let first = templates.next()?;

@@ -1,4 +1,4 @@
-//! From a record to a packet: headers with what the record says and defaults for the rest.
+//! From a record to a packet: headers with the values of the record, and defaults for the rest.
 
 use super::names;
 use super::record::{IcmpCode, Record};

@@ -92,7 +92,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Brings the next line or record into `line`; says whether it is text. `None` at the end.
+    /// Reads the next line or record into `line`; returns true if it is text. `None` at the end.
     fn fetch(&mut self, complain: &mut dyn FnMut(u64, &str)) -> Option<bool> {
         self.line.clear();
         self.lines += 1;

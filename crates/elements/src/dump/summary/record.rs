@@ -5,7 +5,7 @@ use crate::icmp::names as icmp;
 use std::net::Ipv4Addr;
 use wire::EtherAddr;
 
-/// The values of a line; what it leaves open is `None`.
+/// The values of a line; missing ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::dump) struct Record {
     pub(super) timestamp: Option<i64>,

@@ -37,8 +37,8 @@ enum Transport<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Looks at a packet whose network header annotation is set. `count_extra`: whether the
-    /// EXTRA_LENGTH annotation counts.
+    /// View of a packet whose network header annotation is set. `count_extra` is true if the EXTRA_LENGTH annotation
+    /// counts.
     pub(in crate::dump) fn new(packet: &'a Packet, count_extra: bool) -> View<'a> {
         let extra = if count_extra {
             packet.cold().extra_length() as usize

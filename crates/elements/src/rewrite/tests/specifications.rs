@@ -1,4 +1,4 @@
-//! Input specifications: patterns, mappers, and what has no mapping.
+//! Input specifications: patterns, mappers, and packets without a mapping.
 
 use crate::rewrite::testing::{bench, config, packet, send};
 use testkit::ip4;

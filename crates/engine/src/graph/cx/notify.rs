@@ -64,7 +64,7 @@ impl Cx<'_> {
 }
 
 impl Core {
-    /// A notifier becomes active: wakes those who pull, and notifiers on the way to them.
+    /// Marks a notifier as active: wakes the elements that pull from it, and the notifiers on the way to them.
     fn note_packets(&mut self, node: usize) {
         self.notes.packets[node] = true;
         for i in 0..self.plan.elements[node].listeners.len() {

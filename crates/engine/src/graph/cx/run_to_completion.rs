@@ -85,7 +85,7 @@ impl Cx<'_> {
         self.this = source;
     }
 
-    /// Puts an element back, and counts what it was handed.
+    /// Puts an element back, and counts the packets that it received.
     #[inline(always)]
     fn put_back(&mut self, next: Option<Next>, output: usize) {
         let Some(next) = next else {

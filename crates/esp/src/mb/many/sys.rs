@@ -136,7 +136,7 @@ struct Codes {
     given: [u8; CODE],
 }
 
-/// A worker's manager of many packets at once. What it knows of keys is wiped with it.
+/// A worker's manager of many packets at once. Its copies of keys are wiped when it is dropped.
 pub(crate) struct Manager {
     /// The library's, in which it points to itself: so it stays where it is.
     memory: Locked<[Line]>,
@@ -312,7 +312,7 @@ impl Manager {
     }
 }
 
-/// Packets leave as they came if the library has not done what it was made for: nothing may go on then.
+/// Panics if the library has not processed all jobs: the packets would leave as they came.
 #[inline]
 fn all_done(n: usize, done: Option<u32>) {
     assert_eq!(
@@ -335,7 +335,7 @@ fn of_kind<'j, 'p>(kind: usize, jobs: &'j mut [Job<'p>]) -> impl Iterator<Item =
         .filter(move |job| job.sa.together().is_some_and(|keys| keys.kind == kind))
 }
 
-/// Packets of a kind, with their keys and a place for each in what the library is given.
+/// Packets of a kind, with their keys, and a place for each in the library's list of jobs.
 #[inline]
 fn places<'j, 'p>(
     kind: usize,

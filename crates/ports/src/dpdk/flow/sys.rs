@@ -121,7 +121,7 @@ pub(super) fn takes(device: Device, pattern: &Pattern, queue: u16) -> bool {
     validate(device, &pattern.items, pattern.rank, queue) == 0
 }
 
-/// Gives a rule to the driver; the error is what it says.
+/// Adds a rule in the driver; the error is the driver's text.
 pub(super) fn create(device: Device, pattern: &Pattern, queue: u16) -> Result<Handle, String> {
     let rank = pattern.rank;
     with_rule(&pattern.items, rank, queue, |attr, pattern, actions| {
@@ -135,7 +135,7 @@ pub(super) fn create(device: Device, pattern: &Pattern, queue: u16) -> Result<Ha
     })
 }
 
-/// Takes a rule from the driver; the error is the rule, which it still has, and what it says.
+/// Removes a rule from the driver; the error is the rule, which is still there, and the driver's text.
 pub(super) fn destroy(device: Device, rule: Handle) -> Result<(), (Handle, String)> {
     // SAFETY: all-zero bytes are valid; the rule is one that this driver has given, and is not used again unless the
     // driver has kept it.

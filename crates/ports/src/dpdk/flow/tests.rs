@@ -16,7 +16,7 @@ fn rule(n: u32) -> Match {
     }))
 }
 
-/// A driver with room for some rules, which keeps what it is told, and waits for leave to be called if that is given.
+/// A driver with room for some rules, which stores them. It waits for permission before each call, if `leave` is given.
 struct Card {
     room: usize,
     /// True if the card cannot remove rules.

@@ -1,4 +1,5 @@
-//! The ports of the port's own router: what has come is told apart, and what routers send is gathered.
+//! The ports of the port's own router: received packets are divided among routers, and packets that routers send are
+//! gathered.
 
 use super::*;
 use rustc_hash::FxHashMap;
@@ -33,7 +34,7 @@ impl Port for Whole {
     }
 }
 
-/// Tells apart what has come from the device, on one worker.
+/// Divides received packets of the device among routers, on one worker.
 pub(super) struct Split {
     pub(super) port: Arc<Shared>,
     pub(super) worker: usize,
@@ -71,7 +72,7 @@ pub(super) struct Way {
 }
 
 impl Apart {
-    /// Hears who gets what, if that has changed.
+    /// Updates the parts of routers, if they have changed.
     #[inline]
     pub(super) fn hear(&mut self, port: &Shared, worker: usize) {
         let changes = port.changes.load(Acquire);
@@ -101,7 +102,7 @@ impl Apart {
 }
 
 impl Shared {
-    /// Forgets routers that are gone. Who is telling packets apart at this moment does so itself.
+    /// Removes routers that are gone. A worker that divides packets at this moment does so itself.
     pub(super) fn hear_all(&self) {
         for (worker, apart) in self.apart.iter().enumerate() {
             if let Ok(mut apart) = apart.try_lock()
@@ -114,7 +115,7 @@ impl Shared {
 }
 
 impl Way {
-    /// Gives the router the next `n` packets, as many as it may have. Returns whether it has got any.
+    /// Gives the router the next `n` packets, as many as it may have. Returns true if it has got any.
     #[inline]
     fn give(&mut self, n: usize, packets: &mut std::vec::Drain<Packet>, of: Now) -> bool {
         if self.interval.is_some() {
@@ -142,7 +143,7 @@ impl Way {
         given > 0
     }
 
-    /// Gives the router a packet, which is made if it may have it. Returns whether it has it.
+    /// Gives the router a packet, which is made only if it may have it. Returns true if it has it.
     fn give_one(&mut self, packet: impl FnOnce() -> Option<Packet>, of: Now) -> bool {
         let refused = self.refuses(of).or_else(|| {
             // Without memory for a copy it is as if there were no room.
@@ -277,7 +278,7 @@ impl Drop for Split {
 pub(super) struct Turn {
     share: Arc<Share>,
     head: Head<Packet>,
-    /// Bytes that it may send yet in its turn; what it has sent too much counts for the next one.
+    /// Bytes that it may still send in its turn; excess bytes count for the next turn.
     credit: i64,
 }
 

@@ -11,7 +11,7 @@ use wire::netlink::{Event, RouteKind, TABLE_MAIN, messages};
 use super::super::{Flushed, Image, Link, Model, Part, Source};
 use super::simulated::{SimMember, SimRoute, SimTable, SimTarget, Simulated, as_told};
 
-/// An image that checks what it is told.
+/// An image that checks each change.
 #[derive(Default)]
 pub(super) struct Checked<const N: usize> {
     pub(super) groups: RefCell<BTreeMap<GroupId, Vec<Member>>>,
@@ -81,7 +81,7 @@ impl<const N: usize> Checked<N> {
     }
 }
 
-/// A kernel, the model of it, and what the model has made.
+/// A kernel, the model of it, and the images that the model updates.
 #[derive(Default)]
 pub(super) struct Bench {
     pub(super) kernel: Simulated,
@@ -143,7 +143,7 @@ impl Bench {
         model.flush(&self.v4, &self.v6).unwrap()
     }
 
-    /// Everything is told again; `meanwhile` happens during that.
+    /// Sends everything again; `meanwhile` happens during that.
     pub(super) fn sync(&mut self, meanwhile: impl FnOnce(&mut Simulated)) -> Flushed {
         let before = self.kernel.dump();
         self.kernel.said.clear();

@@ -1,5 +1,5 @@
-//! A Linux kernel's routing state as simply as it can be written, for tests: it says what the kernel says,
-//! and keeps silent where the kernel does.
+//! A Linux kernel's routing state as simply as it can be written, for tests: it sends the kernel's messages, and none
+//! where the kernel sends none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -158,7 +158,7 @@ impl Simulated {
         }
     }
 
-    /// `ip route append`, `prepend` or `replace`; says whether it was obeyed.
+    /// `ip route append`, `prepend` or `replace`; returns true if the kernel accepts it.
     pub(super) fn add(&mut self, verb: Verb, route: SimRoute) -> bool {
         let rank = |r: &SimRoute| r.same_rank(&route);
         if route.joins() && verb != Verb::Replace {
@@ -281,7 +281,7 @@ impl Simulated {
         }
     }
 
-    /// `ip link set up` or `down`, or a cable pulled; the link itself is told by the caller.
+    /// `ip link set up` or `down`, or a pulled cable; the caller sends the message about the link itself.
     pub(super) fn set_link(&mut self, index: u32, link: Link) {
         let was = self.links.insert(index, link);
         let lost = was.is_some_and(|l| l.carrier) && !link.carrier;
@@ -314,8 +314,7 @@ impl Simulated {
             .retain(|r| !r.is4() || r.hops().is_empty() || !all_on(r));
     }
 
-    /// Everything, as dumps say it and in their order: objects, routes of IPv4, routes of IPv6. Each with what
-    /// it is about.
+    /// All messages of dumps, in their order: objects, routes of IPv4, routes of IPv6. Each has its destination.
     pub(super) fn dump(&self) -> [Vec<(Dst, Vec<u8>)>; 3] {
         let mut copy = self.clone();
         let mut said = |say: &dyn Fn(&mut Simulated)| {
