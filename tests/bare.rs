@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use testkit::ip4;
 
-const BARE: &str = "in :: FromDevice(DEV0) -> c :: Counter -> k :: Classifier(12/0800, -) -> out :: ToDevice(DEV1, QUEUE 3);
+const BARE: &str = "in :: FromDevice(DEV0) -> c :: Counter -> k :: Classifier(12/0800, -) \
+    -> out :: ToDevice(DEV1, QUEUE 3);
     k[1] -> Discard;";
 
 fn plan(text: &str, previous: Option<&Plan>, ports: &InMemory) -> Arc<Plan> {

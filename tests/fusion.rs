@@ -18,9 +18,11 @@ use testkit::{Rng, ip4, ip6};
 /// Ports for what is usual and unusual: a chain for IPv4 and one for IPv6, each with all its side exits.
 const ROUTES: &str = "
     FromDevice(DEV0) -> kind :: Classifier(12/0806, 12/0800, 12/86dd, -);
-    kind[1] -> strip4 :: Strip(14) -> check4 :: CheckIPHeader(INTERFACES 10.0.1.1/24) -> rt4 :: RadixIPLookup(10.0.0.0/8 1, 10.9.0.0/16 0, 20.0.0.0/8 192.0.2.1 2);
+    kind[1] -> strip4 :: Strip(14) -> check4 :: CheckIPHeader(INTERFACES 10.0.1.1/24) \
+        -> rt4 :: RadixIPLookup(10.0.0.0/8 1, 10.9.0.0/16 0, 20.0.0.0/8 192.0.2.1 2);
     rt4[0] -> here :: Counter -> Discard;
-    rt4[1] -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> count :: Counter -> out :: ToDevice(DEV1);
+    rt4[1] -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) \
+        -> count :: Counter -> out :: ToDevice(DEV1);
     rt4[2] -> other :: DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:3) -> Counter -> out;
     check4[1] -> bad :: Counter -> Discard;
     ttl[1] -> expired :: Counter -> ttl2 :: Discard;
@@ -366,7 +368,8 @@ fn counters_between_the_elements_of_a_fused_loop_count_what_they_do_apart() {
 fn a_counter_between_elements_of_a_fused_loop_calls_before_its_packet_moves_on() {
     let text = |call: &str| {
         format!(
-            "FromDevice(DEV0) -> kind :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> count :: Counter({call})
+            "FromDevice(DEV0) -> kind :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader \
+             -> ttl :: DecIPTTL -> count :: Counter({call})
                 -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out :: ToDevice(DEV1);
             kind[1] -> Discard;
             s :: Script(TYPE PASSIVE, write encap.dst 2:0:0:0:0:3, write count.reset_counts);"
@@ -388,7 +391,8 @@ const CALLS: &str = "
         -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
         -> count :: Counter(COUNT_CALL 40 s.run) -> out :: ToDevice(DEV1);
     kind[1] -> Discard;
-    s :: Script(TYPE PASSIVE, init y 0, set y $(add $y 1), write ttl.active $(mod $y 2), write rt.set 10.9.0.0/16 192.0.2.1 0,
+    s :: Script(TYPE PASSIVE, init y 0, set y $(add $y 1), write ttl.active $(mod $y 2), \
+        write rt.set 10.9.0.0/16 192.0.2.1 0,
         write encap.dst 2:0:0:0:0:$y, write count.reset_counts);";
 
 #[test]

@@ -231,7 +231,8 @@ fn keys_change_under_traffic_without_loss() {
     let new = |way: &str, from: u8, to: u8| {
         let key = "5e".repeat(36);
         format!(
-            "sa {way} spi 0x1002 reqid 1 suite chacha20poly1305 tunnel 192.0.2.{from} 192.0.2.{to} window 1024 ENC_KEY {key}"
+            "sa {way} spi 0x1002 reqid 1 suite chacha20poly1305 tunnel 192.0.2.{from} 192.0.2.{to} window 1024 \
+                ENC_KEY {key}"
         )
     };
     let mut between = Vec::new();

@@ -255,7 +255,8 @@ fn one_ends_and_the_others_go_on() {
 fn more_routers_than_published_tables_have_readers() {
     let workers = process(2);
     let count = engine::publish::READERS_MAX + 2;
-    let text = "FromDevice(mem:a) -> Strip(14) -> CheckIPHeader -> r :: RadixIPLookup(10.0.0.0/8 0) -> Unstrip(14) -> ToDevice(mem:b)";
+    let text = "FromDevice(mem:a) -> Strip(14) -> CheckIPHeader -> r :: RadixIPLookup(10.0.0.0/8 0) -> Unstrip(14) -> \
+        ToDevice(mem:b)";
     let routers: Vec<_> = (0..count)
         .map(|_| add(&workers, text, Share::default()))
         .collect();
@@ -275,7 +276,8 @@ fn more_routers_than_published_tables_have_readers() {
 #[test]
 fn a_router_holds_no_more_packets_than_it_may_and_loses_none_of_them() {
     const BURST: u64 = 8;
-    let text = "FromDevice(mem:a, BURST 8) -> q :: Queue(1000) -> u :: Unqueue(ACTIVE false) -> c :: Counter -> Discard";
+    let text = "FromDevice(mem:a, BURST 8) -> q :: Queue(1000) -> u :: Unqueue(ACTIVE false) -> c :: Counter -> \
+        Discard";
     for beside in [false, true] {
         for (most, at_most) in [(Some(20), 20 + BURST - 1), (None, 200)] {
             let workers = process(1);

@@ -255,7 +255,7 @@ fn what_would_follow_is_said_beforehand() {
     });
     balance.step(&stand.router);
     let shown = balance.show();
-    let would = "f: the port would give to queue 1 what comes by queue 0: buckets 0 2";
+    let would = "f: the port would move packets from queue 0 to queue 1: buckets 0 2";
     assert!(shown.contains(would), "{shown}");
     assert_eq!(stand.ports.card().spreading()[..3], [0, 1, 0]);
     balance.set(&stand.router, "now").expect("it can be told");

@@ -146,8 +146,8 @@ fn a_neighbours_route_flaps_are_not_noticed() {
     let process = Process::new(&port(vec![share("red", 100), share("blue", 200)]));
     let (_port, ports) = process.add("wan", PORT, AHEAD);
     let (red, _) = process.add("red", BACK, 0);
-    let text = "FromDevice(wan) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(0/0 0, 10.9.0.0/16 1) -> c :: Counter \
-         -> Discard; rt[1] -> Discard";
+    let text = "FromDevice(wan) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(0/0 0, 10.9.0.0/16 1) -> c :: \
+         Counter -> Discard; rt[1] -> Discard";
     let (blue, _) = process.add("blue", text, 0);
     red_among_blue(&ports.memory("x"), 100, 50, |round| {
         for n in 0..20 {

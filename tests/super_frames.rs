@@ -186,7 +186,8 @@ fn other_classes_get_segments() {
     ];
     for (way, frames) in ways {
         let text = format!(
-            "FromDevice(eth0, PROMISC true) -> Null -> s :: PaintSwitch -> {way} -> ToDevice(eth1); s[1] -> ToDevice(eth0);"
+            "FromDevice(eth0, PROMISC true) -> Null -> s :: PaintSwitch -> {way} -> ToDevice(eth1); s[1] -> \
+                ToDevice(eth0);"
         );
         let mut router = router(&text, true);
         let wanted = cut_on_arrival(&text, &frame, SEGMENT);

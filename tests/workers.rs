@@ -143,10 +143,13 @@ fn a_sleeping_router_wakes_for_every_packet_and_every_message() {
 
 #[test]
 fn a_hundred_reloads_under_traffic_lose_nothing() {
-    let base = "FromDevice(mem:a) -> c :: Counter -> q :: Queue(150000) -> u :: Unqueue(CORES 1) -> out :: ToDevice(mem:b)";
-    let painted = "FromDevice(mem:a, BURST 7) -> Paint(1) -> c :: Counter -> q :: Queue(160000) -> u :: Unqueue(CORES 1) -> out :: ToDevice(mem:b)";
+    let base = "FromDevice(mem:a) -> c :: Counter -> q :: Queue(150000) -> u :: Unqueue(CORES 1) -> out :: \
+        ToDevice(mem:b)";
+    let painted = "FromDevice(mem:a, BURST 7) -> Paint(1) -> c :: Counter -> q :: Queue(160000) -> u :: Unqueue(CORES \
+        1) -> out :: ToDevice(mem:b)";
     let straight = "FromDevice(mem:a) -> c :: Counter -> out :: ToDevice(mem:b, BURST 5)";
-    let more = "FromDevice(mem:a) -> c :: Counter -> q :: Queue(150000) -> u :: Unqueue(CORES 0) -> out :: ToDevice(mem:b); FromDevice(mem:x) -> Discard";
+    let more = "FromDevice(mem:a) -> c :: Counter -> q :: Queue(150000) -> u :: Unqueue(CORES 0) -> out :: \
+        ToDevice(mem:b); FromDevice(mem:x) -> Discard";
     let (router, ports) = start(base, 2);
     let (a, b) = (ports.memory("a"), ports.memory("b"));
     let paced = std::thread::spawn({

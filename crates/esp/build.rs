@@ -26,7 +26,8 @@ fn main() {
         .generate();
     let Ok(bindings) = bindings else {
         println!(
-            "cargo::warning=intel-ipsec-mb is not installed (Debian: apt install libipsec-mb-dev): IPsec takes twice the time without it"
+            "cargo::warning=intel-ipsec-mb is not installed (Debian: apt install libipsec-mb-dev): IPsec takes twice \
+                the time without it"
         );
         return;
     };

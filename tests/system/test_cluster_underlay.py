@@ -110,7 +110,7 @@ def test_flows_have_source_ports_of_their_own(bed):
     source = bytes(map(int, host("b", 4).split(".")))
 
     def carried(frames):
-        """What has come to a; the answers of its host go the other way."""
+        """Frames that have come to a; the answers of its host go the other way."""
         return [f.data for f in frames if f.outgoing and source in f.data[42:]]
 
     data = carried(tap.collect(lambda all_: len(carried(all_)) >= 28, "packets of most flows"))
@@ -185,7 +185,7 @@ def test_a_file_that_numbers_links_anew_is_refused(bed):
     try:
         bed.file.write_text("[[link]]".join([first, last, *middle]) + "[[route]]" + routes)
         refused = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file), ok=(1,))
-        assert "link `a-b` would have another number" in refused.err, str(refused)
+        assert "link `a-b` would change its number" in refused.err, str(refused)
     finally:
         bed.file.write_text(text)
     done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))

@@ -195,7 +195,7 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
     path.unlink()
     with listening(path, number_of(OTHER)):
         refused = bed.lab.run(ASHLAR, "show", "--router", "red", "--socket", str(bed.router.socket), ok=None)
-        assert refused.status and "somebody else is at its socket" in refused.err, refused.err
+        assert refused.status and "another program listens at its socket" in refused.err, refused.err
     answered(blue.host, FAR)
     os.kill(processes(bed.lab)["confine"][0], signal.SIGKILL)
     red.works()
@@ -220,7 +220,7 @@ def listening(path: Path, user: int) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def answering(listener: socket.socket, sentence: bytes) -> Iterator[None]:
-    """All who connect get the same answer."""
+    """Gives the same answer to all clients that connect."""
     done = threading.Event()
 
     def answer() -> None:

@@ -74,7 +74,7 @@ class Bed:
         self.process.wait_for(" start ")
 
     def address(self) -> None:
-        """As the machine's own configuration would."""
+        """Sets addresses, as the machine's own configuration would."""
         self.daemons.sysctl(net__ipv4__ip_forward=1)
         for number in range(2):
             self.daemons.ip(f"address add 10.0.{number + 1}.1/24 dev lan{number}")
@@ -234,7 +234,7 @@ def test_a_namespace_that_is_made_anew_is_found_by_the_next_router(bed):
     until(bed.crosses, "a packet")
     name = bed.daemons.name
     bed.lab.run("ip", "netns", "delete", name)
-    bed.process.wait_for("it was deleted: the router stays")
+    bed.process.wait_for("it was deleted, and the router stays")
     assert bed.crosses()
     first = bed.child()
     bed.lab.run("ip", "netns", "add", name)

@@ -1,4 +1,4 @@
-//! Rates between two looks at a router's counts, as a table.
+//! Rates between two readings of a router's counts, as a table.
 
 use control::view::{CopyStats, DeviceUse, Element, ElementStats, Router, Stats};
 use elements::device::vlan::{self, Way};
@@ -136,7 +136,7 @@ fn per(part: u64, whole: u64) -> String {
     }
 }
 
-/// Packets that a copy handled: what left it and what it dropped, or what ended in it.
+/// Packets that a copy handled: those that left it and those that it dropped, or those that ended in it.
 fn handled(copy: &CopyStats) -> u64 {
     let gone = copy.sent.iter().sum::<u64>() + copy.drops.iter().sum::<u64>();
     let sent = copy
@@ -310,8 +310,8 @@ impl Rates<'_> {
             return String::new();
         }
         format!(
-            "worker {worker} receives {} of the packets, the others idle: a port puts all packets of a flow into one queue. Give \
-             it more queues, or spread flows by `FromDevice(..., CLASSIFY ...)` (docs/queues.md)\n\n",
+            "worker {worker} receives {} of the packets, the others idle: a port puts all packets of a flow into one \
+             queue. Give it more queues, or spread flows by `FromDevice(..., CLASSIFY ...)` (docs/queues.md)\n\n",
             share(*most as f64, all as f64)
         )
     }
@@ -348,7 +348,8 @@ impl Rates<'_> {
         }
         let _ = writeln!(
             out,
-            "steering: {} packets/s, {} cycles a packet, {} of all cycles; {} buckets/s moved, {} since the start, {} followed by ports\n",
+            "steering: {} packets/s, {} cycles a packet, {} of all cycles; {} buckets/s moved, {} since the start, {} \
+                followed by ports\n",
             short(packets as f64 / self.seconds),
             per(cycles, packets),
             share(cycles as f64, all as f64),

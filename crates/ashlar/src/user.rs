@@ -38,7 +38,8 @@ pub(crate) fn become_for_good(
 ) -> Result<(), String> {
     let wrong = |e: io::Error| {
         format!(
-            "cannot give rights up to another user: {e}; run as root, or as that user with CAP_NET_ADMIN and CAP_NET_RAW"
+            "cannot give rights up to another user: {e}; run as root, or as that user with CAP_NET_ADMIN and \
+                CAP_NET_RAW"
         )
     };
     let before = || Ok(set_keep_capabilities(true)?);

@@ -34,7 +34,8 @@ fn ipsec_is_shown_without_keys() {
 }
 
 /// Packets of no flow, past a table with room for guarantees.
-const FLOWS: &str = "RatedSource(x, 100) -> UDPIPEncap(10.0.0.1, 1, 10.1.0.1, 9) -> flows :: FlowTable(LINK 100Mbps, BIN 0)
+const FLOWS: &str = "RatedSource(x, 100) \
+    -> UDPIPEncap(10.0.0.1, 1, 10.1.0.1, 9) -> flows :: FlowTable(LINK 100Mbps, BIN 0)
     -> Discard;";
 
 #[test]

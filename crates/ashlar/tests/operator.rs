@@ -30,7 +30,7 @@ fn routes_are_written_and_shown_with_interfaces() {
             routes.lines().any(|known| known == line),
             "{line}:\n{routes}"
         );
-        // What is shown can be written.
+        // Every shown line can be written.
         router.tell(&["set", "rt.set", line]);
     }
     assert_eq!(router.tell(&["show", "rt.routes"]), routes);
@@ -189,10 +189,7 @@ fn what_was_set_is_kept_if_it_is_saved() {
         rt[0] -> Unstrip(14) -> Queue -> ToDevice(mem:0); rt[1] -> Unstrip(14) -> ToDevice(mem:1);";
     let router = Running::start(&folder, text, &[]);
     let told = router.tell(&["save"]);
-    assert!(
-        told.starts_with("all is as the configuration says"),
-        "{told}"
-    );
+    assert!(told.starts_with("everything is as configured"), "{told}");
     router.tell(&["set", "rt.add", "203.0.113.0/24 via 10.0.2.254 dev mem:1"]);
     router.tell(&[
         "set",
@@ -235,7 +232,8 @@ fn what_was_set_is_kept_if_it_is_saved() {
 #[test]
 fn what_prints_prints_json_and_counts_alike() {
     let folder = Folder::new();
-    let text = "FromDevice(pace:20k/null:64, PROMISCUOUS true) -> c :: Counter -> Queue(50) -> Unqueue -> Discard; k :: Idle -> q :: Queue(7) -> Discard;";
+    let text = "FromDevice(pace:20k/null:64, PROMISCUOUS true) -> c :: Counter -> Queue(50) -> Unqueue -> Discard; k \
+        :: Idle -> q :: Queue(7) -> Discard;";
     let router = Running::start(&folder, text, &[]);
     let json = |words: &[&str]| -> serde_json::Value {
         let said = router.tell(words);
@@ -354,7 +352,7 @@ fn rules_of_a_firewall_are_seen_and_changed_by_number_and_by_name() {
     assert!(wrong.contains("unknown word `tpc`"), "{wrong}");
     let wrong = complained(&router.ask(&["set", "fw.remove", "wbe"]), 1);
     assert!(wrong.contains("did you mean `web`?"), "{wrong}");
-    // What is saved is there after a restart.
+    // Saved settings are there after a restart.
     assert!(router.tell(&["save"]).starts_with("3 changes in "));
     drop(router);
     let router = Running::start(&folder, &rules_of(&folder), &[]);
@@ -427,7 +425,7 @@ fn settings_are_kept_and_what_cannot_be_is_named() {
     let told = router.tell(&["save"]);
     assert!(told.starts_with("2 changes in "), "{told}");
     assert!(
-        told.contains("not kept: what was set by rt.next_hop_down;"),
+        told.contains("not kept: the setting of rt.next_hop_down;"),
         "{told}"
     );
     assert!(!told.contains("q.reset"), "{told}");

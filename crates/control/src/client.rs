@@ -66,7 +66,7 @@ impl Client {
         self.call(Method::PUT, target, value)
     }
 
-    /// Asks for an action; the answer.
+    /// Requests an action; returns the answer.
     pub fn post(&self, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
         self.call(Method::POST, target, value)
     }
@@ -164,7 +164,7 @@ impl Client {
         let stream = tokio::net::UnixStream::connect(&self.socket).await;
         let stream = stream.map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => {
-                format!("no router answers at {shown}: nobody listens there")
+                format!("no router answers at {shown}: no program listens there")
             }
             _ => format!("no router answers at {shown}: {}", plain(&e)),
         })?;

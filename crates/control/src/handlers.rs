@@ -16,11 +16,11 @@ pub const GLOBAL: [(&str, &str); 6] = [
     ),
     (
         "netlink",
-        "what the kernel has said of links, neighbours and routes, in counts",
+        "counts of the kernel's messages about links, neighbours and routes",
     ),
     (
         "balance",
-        "how load is spread over workers, what would move and why; to be set: on, even, off, now, share 10%, \
+        "load of the workers, proposed moves and their reasons; to be set: on, even, off, now, share 10%, \
             interval 100ms, workers 2, workers auto",
     ),
 ];

@@ -68,7 +68,7 @@ pub fn write(lines: &str) {
 /// code may catch a panic and continue, and none can: the process ends before the stack is unwound.
 pub fn end_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
-        // Not the lines of the log: who panics may have them.
+        // The lines of the log may be locked by the thread that panics.
         let say = |text: String| {
             let until = Instant::now() + LAST_PATIENCE;
             let _ = put(io::stderr().as_fd(), text.as_bytes(), until);
@@ -113,10 +113,10 @@ impl Lines {
         self.lost = if done { 0 } else { self.lost + 1 };
     }
 
-    /// Says that lines were lost, if some were; whether that has gone well.
+    /// Reports lost lines, if there are some; returns true if that has gone well.
     fn tell_lost(&self, to: BorrowedFd, until: Instant) -> bool {
         let mut text = String::new();
-        let said = "lines of the log are lost: nobody has read them";
+        let said = "lines of the log are lost, as they were not read in time";
         // A string takes what is written to it.
         let _ = match (self.lost, JSON.load(Ordering::Relaxed)) {
             (0, _) => return true,
@@ -132,7 +132,7 @@ impl Lines {
     }
 }
 
-/// Writes without waiting longer than until then; whether all was written.
+/// Writes until a time at most; returns true if all was written.
 fn put(to: BorrowedFd, mut bytes: &[u8], until: Instant) -> bool {
     while !bytes.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
@@ -171,7 +171,7 @@ mod tests {
             lines.write(writer.as_fd(), &line);
         }
         assert_eq!(lines.lost, 1000);
-        // Somebody reads on.
+        // The reader continues.
         reader.read_exact(&mut vec![0; 16 << 10]).expect("bytes");
         lines.write(writer.as_fd(), b"last\n");
         assert_eq!(lines.lost, 0);

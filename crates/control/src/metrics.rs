@@ -128,7 +128,7 @@ impl Text {
     fn of_router(&mut self, info: &Info, stats: &Stats) {
         self.counter(
             "ashlar_reloads_total",
-            "Configurations taken up since the start.",
+            "Configurations applied since the start.",
         )
         .sample(&[], info.reloads);
         elements(self, stats);
@@ -368,7 +368,7 @@ fn ports(text: &mut Text, stats: &Stats) {
     for p in &stats.ports {
         family.sample(&[("port", &p.name)], p.mtu);
     }
-    let help = "What only the port knows, by name; most are packets that it lost.";
+    let help = "Counters of the port itself, by name; most are packets that it lost.";
     let mut family = text.counter("ashlar_port_events_total", help);
     for p in &stats.ports {
         for c in &p.counters {

@@ -1,5 +1,4 @@
-//! Tells of frames for the kernel that a ControlPlanePolicer has dropped: who wonders why a tunnel or a routing
-//! protocol is slow looks into the log first.
+//! Logs drops of a ControlPlanePolicer, so that a reader of the log finds why a tunnel or a routing protocol is slow.
 
 use crate::process::Process;
 use crate::state::Control;
@@ -23,7 +22,7 @@ struct Class {
     told: Option<Instant>,
 }
 
-/// Looks at the policers of all routers.
+/// Checks the policers of all routers.
 pub(crate) fn look(process: &Process) {
     for router in process.routers() {
         router.look_at_policers(process.label(&router));
@@ -47,7 +46,8 @@ impl Control {
                         to_do = format!(
                             "if it is no attack: `ashlar set {name}.rate \"{class} RATE\"`, then `ashlar save`"
                         ),
-                        "{name} has dropped {more} frames for the kernel of the class `{class}`, which came faster than its rate"
+                        "{name} has dropped {more} frames for the kernel of the class `{class}`, which came faster \
+                            than its rate"
                     );
                 }
             }

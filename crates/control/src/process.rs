@@ -69,7 +69,7 @@ pub struct Process {
     file: Option<Mutex<File>>,
     /// The file with which the process was started.
     own: Option<File>,
-    /// Held while that is taken up: one at a time. Who only reads does not wait for it.
+    /// Held during a change of the file: one at a time. Readers do not wait for it.
     changing: Mutex<()>,
     reloads: AtomicU64,
     pub(crate) stop: tokio::sync::Notify,
@@ -143,7 +143,7 @@ impl Process {
         control.map_err(|why| format!("router {}: {why}", section.name))
     }
 
-    /// Starts the process of a router, if it has one, or has it take up what has changed. The error is a sentence.
+    /// Starts the process of a router, if it has one, or makes it apply changes. The error is a sentence.
     pub fn follow_isolated(&self, planned: &Planned) -> Result<(), String> {
         let isolated = planned.isolated.as_ref();
         isolated.map_or(Ok(()), |(isolated, _)| self.isolated.follow(isolated))
@@ -409,7 +409,7 @@ impl Process {
             }
             (None, _) if described => Err(Failure::new(
                 409,
-                "one router of a Click file runs here: to have routers of such a file, start `ashlar run` with it",
+                "this process runs one router of a Click file: for several routers, start `ashlar run` with their file",
             )),
             (_, router) => self.router(router)?.reload(asked),
         }

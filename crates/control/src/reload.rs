@@ -41,8 +41,8 @@ impl Control {
         reply
     }
 
-    /// Takes up the configuration that runs once more if ports have other addresses or MTUs than its elements
-    /// know (`eth0:eth`, `eth0:mtu`). Asked every now and then, it needs no event to be seen.
+    /// Applies the running configuration again if ports have other addresses or MTUs than its elements know
+    /// (`eth0:eth`, `eth0:mtu`). It is called regularly and needs no event.
     pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
         let _change = self.change();
         let plan = self.router.plan();
@@ -66,8 +66,8 @@ impl Control {
         followed
     }
 
-    /// Warns of ports that take shorter packets by now than the configuration lets through. Start and reload have
-    /// warned of those that did then.
+    /// Warns of ports whose MTU is now smaller than the packets of the configuration. Start and reload have warned of
+    /// those that were too small then.
     fn warn_of_mtus(&self, plan: &Plan) {
         let mut known = self.mtus.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shorter = BTreeSet::new();
@@ -116,8 +116,8 @@ impl Control {
         })
     }
 
-    /// Takes up a configuration that is known to be right, and a share; the settings that it has thrown away. The error
-    /// is a sentence.
+    /// Applies a checked configuration and a share; returns the settings that it has discarded. The error is a
+    /// sentence.
     pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<Vec<String>, String> {
         let why = |text: &str| format!("router {}: {text}", self.name());
         let _change = self.change();
@@ -131,9 +131,9 @@ impl Control {
         Ok(reply.lost)
     }
 
-    /// Takes a configuration up, or says what would change. Who calls it [keeps](Control::change) the one that runs.
-    /// Definitions that were `given` with it must have their variables; of earlier ones it is a warning if the text has
-    /// lost them.
+    /// Applies a configuration, or returns the changes that it would make. The caller [locks](Control::change) the
+    /// running one. Definitions that were `given` with it must have their variables; for earlier ones a missing
+    /// variable is a warning.
     fn replace(
         &self,
         source: Source,
@@ -278,7 +278,7 @@ fn keeps_numbers(running: &Source, source: &Source) -> Result<(), Failure> {
         Some(what) => Err(Failure::new(
             409,
             format!(
-                "{what} would have another number, or its number another: frames on their way would be misread. Append \
+                "{what} would change its number, or lose it to another: frames on their way would be misread. Append \
                  what is new at the end and leave what has gone in the file, or start all servers anew"
             ),
         )),

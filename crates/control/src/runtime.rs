@@ -45,7 +45,7 @@ pub struct Serve {
     pub metrics: Option<TcpListener>,
 }
 
-/// Listens for those who fetch metrics over TCP. The error is a sentence.
+/// Listens for clients of /metrics over TCP. The error is a sentence.
 pub fn metrics_listener(at: SocketAddr) -> Result<TcpListener, String> {
     let listener = TcpListener::bind(at);
     listener
@@ -53,8 +53,8 @@ pub fn metrics_listener(at: SocketAddr) -> Result<TcpListener, String> {
         .map_err(|e| format!("cannot serve metrics at {at}: {e}"))
 }
 
-/// The control thread's own: what it waits with, and the signals that it obeys. From when this is made none of them
-/// ends the process out of order: what comes before the router is served counts then.
+/// The control thread's runtime and its signals. From its creation on, no signal ends the process at once: signals
+/// before the router is served count then.
 pub struct Runtime {
     runtime: tokio::runtime::Runtime,
     signals: Signals,
@@ -214,7 +214,7 @@ fn tell_alive(process: &Process) {
         (Err(e), _) => e.to_string(),
         (Ok(()), some) => format!("the netlink thread of {} does nothing", some.join(", ")),
     };
-    error!("the service manager's watchdog is not told that all is well: {wrong}");
+    error!("the service manager's watchdog gets no sign of life: {wrong}");
 }
 
 /// Updates elements whose ports have changed address.
@@ -238,7 +238,7 @@ fn follow_devices(process: &Process) {
     process.isolated.follow_links(ports);
 }
 
-/// Routers whose namespace has no name any more, so that this is said once.
+/// Routers whose namespace has lost its name, so that each is reported once.
 #[derive(Default)]
 struct NamespaceWatch(BTreeSet<String>);
 
@@ -276,7 +276,7 @@ impl NamespaceWatch {
                 warn!(
                     router = process.label(router),
                     namespace = name,
-                    "it was deleted: the router stays in what is left of it"
+                    "it was deleted, and the router stays in it"
                 );
             }
         }

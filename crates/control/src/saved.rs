@@ -183,7 +183,7 @@ impl Control {
             return;
         }
         let is_kept = is_setting(&plan, element, handler) && !value.contains('\n');
-        // Who writes nothing, as to `reset`, has something done and sets nothing.
+        // An empty value, as for `reset`, makes the element act and sets nothing.
         if is_kept || !value.trim().is_empty() {
             self.settings.put(Setting {
                 element: name.to_owned(),
@@ -203,7 +203,7 @@ impl Control {
         let text = match text {
             Ok(text) => text,
             Err(wrong) if wrong.kind() == ErrorKind::NotFound => return,
-            Err(wrong) => return warn!(file = shown, %wrong, "what was saved cannot be read"),
+            Err(wrong) => return warn!(file = shown, %wrong, "saved settings cannot be read"),
         };
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let lines: Vec<(&str, &str)> = lines.filter_map(|l| l.split_once(' ')).collect();
@@ -212,7 +212,7 @@ impl Control {
         for lines in lines.chunk_by(|a, b| element(a.0) == element(b.0)) {
             count += self.restore_element(&shown, lines);
         }
-        info!(file = shown, lines = count, "what was saved counts again");
+        info!(file = shown, lines = count, "saved settings are used again");
     }
 
     /// Restores the settings of one element; returns the number of valid lines.
@@ -233,7 +233,8 @@ impl Control {
             warn!(
                 file,
                 to_do = "`ashlar set` what is still wanted, then `ashlar save`, which also forgets the rest",
-                "{}: its configuration has changed since these settings were saved, so it decides, and they do not count: {}",
+                "{}: its configuration has changed since these settings were saved, so it decides, and they do not \
+                    count: {}",
                 element.name,
                 all.join("; ")
             );
@@ -243,7 +244,7 @@ impl Control {
         for same in rest.chunk_by(|a, b| a.0 == b.0) {
             let path = same[0].0;
             let handler = path.rsplit_once('.').map_or(path, |(_, handler)| handler);
-            // What is in the file may come from a router that was isolated, and is not trusted.
+            // The file may come from a router that was isolated, and is not trusted.
             let may = handler == "ctrl"
                 || handlers::is_balance(self, path)
                 || element.is_some_and(|element| is_setting(&plan, element, handler));
@@ -256,7 +257,8 @@ impl Control {
                 count += each.len();
                 continue;
             };
-            // What was saved of this very configuration is one change, in which lines count the rules before them.
+            // The settings saved for this very configuration are one change, in which lines refer to the rules before
+            // them.
             if print.is_some() {
                 let all = lang::count(each.len(), "line");
                 warn!(

@@ -120,7 +120,7 @@ fn make_folder(folder: &Path) -> Result<(), String> {
     let ours = about.uid() == rustix::process::geteuid().as_raw();
     if folder == self::folder() && !(ours && about.is_dir()) {
         return Err(format!(
-            "{} belongs to somebody else: give --socket",
+            "{} belongs to another user: give --socket",
             folder.display()
         ));
     }

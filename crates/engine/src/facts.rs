@@ -88,8 +88,8 @@ impl Facts {
         self.without(known).named().map(move |(fact, what)| {
             let remedy = match fact {
                 Facts::ETHER => {
-                    "put `EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)` before it, with your addresses (0x86dd for IPv6), or \
-                     do not strip the header before"
+                    "put `EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)` before it, with your addresses (0x86dd for \
+                     IPv6), or do not strip the header before"
                         .to_owned()
                 }
                 Facts::NETWORK => {

@@ -22,9 +22,9 @@ use std::array::from_fn;
 /// A class that may be part of a fused loop. The loop does not call [`Element::process`], so [`Element::step`] must do
 /// all the work.
 pub trait Fuse: Element {
-    /// The fast path: says of common packets where they go, or `None`, with the packet as it was, to have
-    /// [`slow`](Self::slow) look at it. It is made anew after each slow step, and should hold by itself what it reads
-    /// of the element, so that this stays in registers.
+    /// The fast path: returns the outputs of common packets; for others `None`, with the packet unchanged, so that
+    /// [`slow`](Self::slow) handles it. It is made anew after each slow step. It should copy the values that it reads
+    /// of the element, so that they stay in registers.
     #[inline]
     fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let _ = cx;
@@ -119,7 +119,7 @@ pub trait Counts: Element {
     /// At least one packet has passed; `bytes` is the sum of all lengths.
     fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx);
 
-    /// True if it is enough that it is told of packets when a fused loop has run; else no loop goes past it.
+    /// True if the element may count packets after a fused loop has run; otherwise no loop includes it.
     fn counts_later(&self) -> bool {
         true
     }
@@ -227,7 +227,8 @@ macro_rules! stages {
                     batch.iter().for_each($name.prefetch()); // nobody else shows it packets
                 })+
                 if const { before(Self::SPLIT + Self::WHOLE as usize, $n) } {
-                    stages!(@loop $n, Self::SPLIT + Self::WHOLE as usize, $n; batch cx nodes on left counts bytes; $($name $element $at),+);
+                    stages!(@loop $n, Self::SPLIT + Self::WHOLE as usize, $n;
+                        batch cx nodes on left counts bytes; $($name $element $at),+);
                 }
                 note(at, came, &left, cx);
                 $(cx.nodes[nodes[$at]] = held.$at;)+
@@ -238,7 +239,10 @@ macro_rules! stages {
         }
     };
     // Elements from one place up to another as one loop.
-    (@loop $n:literal, $from:expr, $to:expr; $batch:ident $cx:ident $nodes:ident $on:ident $left:ident $counts:ident $bytes:ident; $($name:ident $element:ident $at:tt),+) => {
+    (@loop $n:literal, $from:expr, $to:expr;
+        $batch:ident $cx:ident $nodes:ident $on:ident $left:ident $counts:ident $bytes:ident;
+        $($name:ident $element:ident $at:tt),+
+    ) => {
         let mut leavers = std::mem::take(&mut $cx.core.leavers);
         let packets = $batch.iter_mut().into_slice();
         let (len, mut next) = (packets.len(), 0);

@@ -114,9 +114,7 @@ impl Sa {
             return Err(format!("the window must be at most {}", crate::window::MAX));
         }
         if spec.esn && spec.window == 0 && spec.direction == Direction::In {
-            return Err(
-                "extended sequence numbers need a window, by which they are told".to_owned(),
-            );
+            return Err("extended sequence numbers need a window".to_owned());
         }
         if spec.pad > 0 && spec.tunnel.is_none() {
             // Nothing inside would say where the payload ends.
@@ -170,7 +168,7 @@ impl Sa {
         &self.spec
     }
 
-    /// True if it is what a specification and keys say.
+    /// True if the association has this specification and these keys.
     pub fn is(&self, spec: &Spec, keys: &Keys) -> bool {
         self.spec == *spec && self.fingerprint == fingerprint(keys)
     }
@@ -215,7 +213,7 @@ impl Sa {
         shared.packets.load(Relaxed) + sealed
     }
 
-    /// The last sequence number that was given out, or the greatest that has come.
+    /// The last sequence number that was assigned, or the greatest that has been received.
     pub fn number(&self) -> u64 {
         match self.spec.direction {
             Direction::Out => self.shared.next.load(Relaxed) - 1,
@@ -458,9 +456,8 @@ impl Sa {
         });
     }
 
-    /// Looks whether a packet may be opened in place by [`Ciphers::open`](crate::Ciphers::open): it goes from its
-    /// header to its end. If so, it is added to the others. What it held is not inside of it any more if there is a
-    /// fault.
+    /// Checks if a packet may be opened in place by [`Ciphers::open`](crate::Ciphers::open): it reaches from its header
+    /// to its end. If so, it is added to the others. On a fault, its former content is lost.
     #[inline(always)] // as in `frame`
     pub fn admit<'p>(&'p self, packet: &'p mut [u8], jobs: &mut Vec<Job<'p>>) -> Result<(), Fault> {
         let text_end = packet.len().saturating_sub(self.icv);

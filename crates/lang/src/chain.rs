@@ -60,7 +60,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// `a, b :: Class` declares both; what has no class is an anonymous element.
+    /// `a, b :: Class` declares both; an item without a class is an anonymous element.
     fn declarations(&mut self, items: &[Item]) {
         let mut names = Vec::new();
         for item in items {
@@ -184,7 +184,8 @@ impl Builder<'_, '_> {
             Diagnostic::error("missing-element", format!("a connection {what} without an element"))
                 .at(item.span)
                 .click(format!("syntax error near {found}"))
-                .help(format!("put an element {place} the arrow; only inside `{{ ... }}` and `( ... )` it may be left out")),
+                .help(format!("put an element {place} the arrow; only inside `{{ ... }}` and `( ... )` it may be left \
+                    out")),
         );
         let node = self.tunnel("", item.span);
         self.template().nodes[node].what = NodeKind::Broken;

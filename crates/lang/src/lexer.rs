@@ -260,7 +260,7 @@ impl Lexer {
         };
         if len < rest.len() {
             let guess = self.span(self.at..self.at);
-            error = error.note_at(guess, "reading goes on as if it ended here");
+            error = error.note_at(guess, "read on as if it ended here");
         }
         self.diagnostics.push(error);
         self.span(start..start + len)

@@ -139,7 +139,10 @@ impl Builder<'_, '_> {
                 self.report(
                     Diagnostic::error("pseudo-element", format!("`{name}` means nothing here"))
                         .at(ident.span)
-                        .help("`input` and `output` are the ports of a compound element `{ ... }` or a group `( ... )`"),
+                        .help(
+                            "`input` and `output` are the ports of a compound element `{ ... }` or \
+                             a group `( ... )`",
+                        ),
                 );
                 return self.node(name.to_owned(), NodeKind::Broken, ident.span, ident.span);
             }

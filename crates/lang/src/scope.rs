@@ -1,4 +1,4 @@
-//! Trees to templates: who is meant by each name.
+//! Trees to templates: finds the definition of each name.
 
 use crate::ast::{ClassExpr, Compound, Definition, Ident, Statement, What};
 use crate::diagnostic::Diagnostic;
@@ -211,7 +211,8 @@ impl<'a, 'l> Builder<'a, 'l> {
                 self.report(
                     Diagnostic::error("nothing-to-extend", "`...` needs a class to extend")
                         .at(span)
-                        .help("it stands in `elementclass NAME { ... || ... }`; a compound element without a name extends nothing"),
+                        .help("it stands in `elementclass NAME { ... || ... }`; a compound element without a name \
+                            extends nothing"),
                 );
                 None
             }

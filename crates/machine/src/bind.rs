@@ -87,7 +87,7 @@ impl Machine {
         Ok(said)
     }
 
-    /// Gives a device back to Linux's own driver; says what has been done.
+    /// Returns a device to Linux's own driver; returns a report.
     ///
     /// # Errors
     /// A sentence: there is no such card, or a program has it.
@@ -122,7 +122,7 @@ impl Machine {
             let name = &interface.name;
             if interface.default_route {
                 return Err(format!(
-                    "the default route leads through {name}: whoever is logged in by it would be cut off; --force does it"
+                    "the default route leads through {name}: logins through it would be cut off; --force does it anyway"
                 ));
             }
             if let Some(member) = &interface.member {

@@ -126,7 +126,8 @@ mod tests {
         let fake = Fake::new();
         fake.write(
             "usr/share/misc/pci.ids",
-            "# a list\n8086  Intel Corporation\n\t10d3  82574L Gigabit Network Connection\n\t\t8086 a01f  a board\n9999  Last\n",
+            "# a list\n8086  Intel Corporation\n\t10d3  82574L Gigabit Network Connection\n\t\t8086 a01f  a \
+                board\n9999  Last\n",
         );
         fake.card("0000:03:00.0", 0x8086, 0x10d3, Some("e1000e"));
         fake.interface("eth0", Some("0000:03:00.0"));

@@ -40,7 +40,8 @@ impl TooLong<'_> {
         } = self;
         let name = &plan.elements[self.element].name;
         let text = format!(
-            "{name} lets packets of {longest} bytes through, and {device} takes {mtu}: longer ones are lost, and nobody is told"
+            "{name} lets packets of {longest} bytes through, and {device} takes {mtu}: longer ones are lost, and \
+                their sender is not told"
         );
         (text, format!("write `{device}:mtu` in place of {longest}"))
     }
@@ -76,7 +77,7 @@ pub fn too_long<'p>(plan: &'p Plan, mtu: impl Fn(&str) -> Option<usize>) -> Vec<
     found
 }
 
-/// The elements before another one that say how long its packets are, with what they say.
+/// The elements before another one that limit the length of its packets, with their limits.
 fn limits_before(plan: &Plan, element: usize) -> Vec<(usize, usize)> {
     let (mut limits, mut seen) = (Vec::new(), HashSet::new());
     let mut to_do = VecDeque::from([element]);

@@ -13,7 +13,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process;
 
-/// The right to receive what comes to an interface (capabilities(7)).
+/// The right to receive frames of an interface (capabilities(7)).
 const CAP_NET_RAW: u64 = 1 << 13;
 
 /// Held as long as the device is open.
@@ -55,8 +55,8 @@ pub(crate) fn device(device: &str) -> Result<Claimed, String> {
                     holder.words()
                 )),
                 _ => Ok(Claimed::Spoilt(format!(
-                    "{device}: a program that has no right to open it has claimed it; another router on it would not be \
-                     noticed"
+                    "{device}: a program that has no right to open it has claimed it; another router on it would not \
+                     be noticed"
                 ))),
             };
         }

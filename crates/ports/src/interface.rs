@@ -19,7 +19,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Looks at an interface.
+    /// Reads the properties of an interface.
     ///
     /// # Errors
     /// There is no such interface, or it carries no Ethernet frames.
@@ -62,8 +62,8 @@ impl Facts {
         })
     }
 
-    /// True if the peer may be a system on this machine, which leaves checksums to a card that there is none of. A
-    /// virtio card is told not to when an XDP program comes.
+    /// True if the peer may be a system on this machine, which sends unfinished checksums as if there were a card. A
+    /// virtio card stops that when an XDP program comes.
     pub(crate) fn leaves_checksums(&self) -> bool {
         const DRIVERS: [&str; 5] = ["veth", "tun", "vmxnet3", "xen-netfront", "hv_netvsc"];
         let driver = self.driver.as_deref();
@@ -87,7 +87,8 @@ impl Facts {
         }
         if self.is_addressed() {
             return Err(format!(
-                "it has addresses, and the router may have the same; af_xdp:{name} leaves these to the kernel and is faster"
+                "it has addresses, and the router may have the same; af_xdp:{name} leaves these to the kernel and is \
+                    faster"
             ));
         }
         let (rx, tx) = self.channels;
@@ -99,7 +100,8 @@ impl Facts {
         }
         if stacked(name) {
             return Err(
-                "other interfaces of the kernel (VLAN, bridge, bond, macvlan) are on it, which AF_XDP would keep frames from"
+                "other interfaces of the kernel (VLAN, bridge, bond, macvlan) are on it, which AF_XDP would keep \
+                    frames from"
                     .into(),
             );
         }

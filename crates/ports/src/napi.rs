@@ -22,7 +22,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Files of an interface's folder in /sys with what they are set to, where they hold 0.
+/// Files of an interface's folder in /sys, with the values to set where they hold 0.
 type Settings = &'static [(&'static str, &'static str)];
 
 /// Interrupts stay off while polls come at least that often, 200 us, and for two such times more.
@@ -152,7 +152,8 @@ fn set(changed: &mut Before, name: &str, folder: &Path, by: By) -> Result<(), St
 fn give_napi(name: &str) -> Result<bool, String> {
     let refused = |e| {
         format!(
-            "overload may leave workers no time, since GRO of {name} cannot be set ({e}): run `ethtool -K {name} gro on`"
+            "overload may leave workers no time, since GRO of {name} cannot be set ({e}): run `ethtool -K {name} gro \
+                on`"
         )
     };
     let socket = sys::control_socket().map_err(refused)?;
@@ -178,8 +179,8 @@ fn folder(name: &str) -> Result<PathBuf, String> {
     match same {
         true => Ok(folder),
         false => Err(format!(
-            "overload may leave workers no time, since /sys does not show {name}: start the program by `ip netns exec`, which mounts \
-             /sys of the network namespace"
+            "overload may leave workers no time, since /sys does not show {name}: start the program by `ip netns \
+             exec`, which mounts /sys of the network namespace"
         )),
     }
 }

@@ -80,8 +80,8 @@ impl Vhost {
                     removed.map_err(|e| format!("{path} is left over and cannot be removed: {e}"))
                 }
                 Ok(_) => Err(format!(
-                    "another program listens at {path}: end it, or name another place; with client=1 the router connects \
-                     to a virtual machine that listens"
+                    "another program listens at {path}: end it, or name another place; with client=1 the router \
+                     connects to a virtual machine that listens"
                 )),
                 Err(e) => Err(format!("{path}: {e}")),
             },

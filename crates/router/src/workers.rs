@@ -45,7 +45,7 @@ impl Workers {
         let mut wakes = Vec::new();
         for _ in 0..count {
             let (waiter, wake) =
-                make_waiter().map_err(|e| format!("cannot make what a worker sleeps on: {e}"))?;
+                make_waiter().map_err(|e| format!("cannot make a worker's waiter: {e}"))?;
             waiters.push(waiter);
             wakes.push(wake);
         }
@@ -124,7 +124,7 @@ impl Workers {
             let (to, answer) = sync_channel(1);
             let ask = Arc::clone(&ask);
             self.leave(worker, move |routers| {
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 let _ = to.send(ask(routers));
             })?;
             Ok((worker, answer))

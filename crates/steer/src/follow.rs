@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 /// Time that a device may need to deliver packets that it sorted by its old table.
 const INSIDE: Duration = Duration::from_micros(100);
-/// Time between two questions whether a port has done what it was told.
+/// Time between two questions to a port about a change.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// Result of following.
@@ -87,7 +87,7 @@ pub fn follow(
     let table = port.table().ok_or_else(none)?;
     let around = Around::find(plan, table.name()).ok_or_else(none)?;
     if !port.is_done() {
-        let why = "the port has still to do what it was told before: try again";
+        let why = "the port is still busy with earlier requests: try again";
         return Err(AskError::Refused(why.to_owned()));
     }
     around.settle(ask)?;
@@ -172,7 +172,7 @@ impl Entries {
                 Ends::OrLate(time_limit),
             ),
             step(Part::Release, vec![owner], Ends::Moved),
-            // What is left after that goes first all the same.
+            // Packets that are left after that still go first.
             step(Part::Gone, vec![owner], Ends::OrLate(limit)),
         ];
         let parties = std::iter::once(owner).chain(workers).collect();
@@ -201,7 +201,7 @@ impl Entries {
         self.keep(graph, true);
     }
 
-    /// Keeps what comes by the new queues, or lets it go on. Who has no copy any more keeps nothing.
+    /// Keeps packets of the new queues, or (`on` false) releases them. A worker without a copy keeps nothing.
     fn keep(&self, graph: &mut Graph, on: bool) {
         queues(graph, self.node, |queues| {
             self.to.iter().for_each(|&queue| queues.keep(queue, on));
@@ -221,7 +221,7 @@ impl Entries {
         }
         let me = graph.worker();
         if memory.sent.is_none() {
-            // Who has no copy any more, or no such queue, has nothing to deliver.
+            // A worker without a copy, or without such a queue, has nothing to deliver.
             let drained = queues(graph, self.node, |queues| {
                 if !std::mem::replace(&mut memory.marked, true) {
                     let ours = self.queues.iter().filter(|queue| queue.1 == me);

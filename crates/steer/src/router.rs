@@ -96,8 +96,8 @@ fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
                 None => format!("on worker {owner}"),
             };
             return Err(format!(
-                "`{}` keeps flows {how} now, and would lose them: CLASSIFY, its KEY and BUCKETS, and CORES cannot change \
-                before it by reload, the router must be started anew",
+                "`{}` keeps flows {how} now, and would lose them: CLASSIFY, its KEY and BUCKETS, and CORES cannot \
+                change before it by reload, the router must be started anew",
                 now.name
             ));
         }
@@ -177,7 +177,7 @@ fn own(router: &Router, receiver: &str, value: &str) -> Result<String, AskError>
     }
 }
 
-/// The port follows in order, and is then told what it has refused before.
+/// Makes the port follow the present owners, then offers it the rules that it has refused.
 fn follow_all(router: &Router, receiver: &str) -> Result<String, AskError> {
     let _change = router.change();
     let plan = router.plan();

@@ -50,7 +50,8 @@ const TABLES: [(&str, usize, u64, bool); 6] = [
 
 fn router(table: &str) -> String {
     format!(
-        "in :: MarkIPHeader -> flows :: FlowTable({table}) -> q :: DeadlineQueue(8, WIDTH 1ms) -> Unqueue -> out :: Collect;
+        "in :: MarkIPHeader -> flows :: FlowTable({table}) -> q :: DeadlineQueue(8, WIDTH 1ms) \
+         -> Unqueue -> out :: Collect;
          flows[1] -> other :: Collect; flows[2] -> excess :: Collect;"
     )
 }

@@ -12,7 +12,8 @@ use testkit::{ip4, ip6};
 
 const ROUTER: &str = "
     t :: IPsecTable(
-        sa in spi 0x1001 reqid 1 suite aes128gcm16 esn tunnel 192.0.2.1 192.0.2.2 ENC_KEY 0000000000000000000000000000000000000000,
+        sa in spi 0x1001 reqid 1 suite aes128gcm16 esn tunnel 192.0.2.1 192.0.2.2 \
+            ENC_KEY 0000000000000000000000000000000000000000,
         sa in spi 0x1002 reqid 1 suite null-sha1 udp 1 2 AUTH_KEY 0000000000000000000000000000000000000000,
         sa out spi 0x1003 reqid 1 suite aes128-sha256 udp 1 2
             ENC_KEY 00000000000000000000000000000000

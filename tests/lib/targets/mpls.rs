@@ -20,7 +20,8 @@ const ROUTER: &str = "
     p[1] -> ICMP6Error(2001:db8::9, timeexceeded, MPLS true, RATE 0) -> errors6;
     p[2] -> Discard;
 ";
-const ENTRIES: &str = "0 pop 1, 2 pop 1, 16 swap 17 10.0.0.2 0, 17 swap 300/200/100 10.0.0.2 0, 18 pop 1, 19 pop 10.0.0.2 0,
+const ENTRIES: &str = "0 pop 1, 2 pop 1, 16 swap 17 10.0.0.2 0, 17 swap 300/200/100 10.0.0.2 0, \
+    18 pop 1, 19 pop 10.0.0.2 0,
     20 swap 16 10.0.0.2 0 | swap 17 fe80::1 0 | pop 1";
 
 /// Feeds a router.

@@ -7,7 +7,7 @@ use engine::handler::Use;
 use engine::plan::Plan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A handler: what it is, and what reading and writing it does.
+/// A handler: its name, and the functions that read and write it.
 pub(crate) struct Global {
     pub(crate) name: &'static str,
     /// Description for the page that lists the handlers, which a test generates.
@@ -75,7 +75,7 @@ pub(crate) const HANDLERS: &[Global] = &[
     ),
     read(
         "requirements",
-        "what the configuration requires, one a line",
+        "requirements of the configuration, one per line",
         |click, _| click.state().requirements.clone(),
     ),
     read(
@@ -105,7 +105,7 @@ pub(crate) const HANDLERS: &[Global] = &[
     },
     write(
         HOTCONFIG,
-        "a new configuration, to be taken up at once (with -R)",
+        "a new configuration, applied at once (with -R)",
         |click, value, o| {
             let running = Arc::clone(o.plan());
             click.hotconfig(value, &running)?;

@@ -75,7 +75,7 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
     }))
 }
 
-/// Ports, memory and modules that a configuration asks for.
+/// Ports, memory and modules that a configuration needs.
 #[derive(Default)]
 struct Asks {
     /// Names of ports.
@@ -133,8 +133,8 @@ fn asks_of_all(
     }
     if parsed.description.is_some() {
         return Err(format!(
-            "{file} describes a cluster: `ashlar ports` on each server shows what that has, and `ashlar doctor` \
-             without a file what its cards lack"
+            "{file} describes a cluster: `ashlar ports` on each server shows its interfaces, and `ashlar doctor` \
+             without a file shows what its cards lack"
         ));
     }
     let joints = Joints::new(1);
@@ -281,7 +281,8 @@ fn text(found: &[Finding], fixed: bool) -> String {
         }
     }
     if fixable && !fixed {
-        text += "\n`ashlar doctor --fix` runs the commands that are not marked \"by hand\", and says how to undo them\n";
+        text += "\n`ashlar doctor --fix` runs the commands that are not marked \"by hand\", and says how to undo \
+            them\n";
     }
     text
 }

@@ -270,8 +270,8 @@ fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
     };
     if let Some(from) = run.fpm_from.filter(|from| from.is_loopback()) {
         return Err(format!(
-            "--fpm-from {from} would let every user of this machine set routes: leave it out for a daemon on this machine, and \
-             name its user by --fpm-user"
+            "--fpm-from {from} would let every user of this machine set routes: leave it out for a daemon on this \
+             machine, and name its user by --fpm-user"
         ));
     }
     Ok(Listen {
@@ -284,8 +284,8 @@ fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
     })
 }
 
-/// Gives up what the process does not need once it has read its configuration. The threads in routers'
-/// namespaces open ports there, so they keep what this one keeps.
+/// Drops the rights that the process does not need once it has read its configuration. The threads in routers'
+/// namespaces open ports there, so they keep the rights that this one keeps.
 fn become_user(user: &User, ports: &[&Directory]) -> Done {
     user::become_for_good(user, |job| {
         let mut namespaces = ports.iter().filter_map(|ports| ports.namespace());

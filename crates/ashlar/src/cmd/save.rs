@@ -26,7 +26,7 @@ pub(crate) fn save(asked: &Save) -> Done {
         None => {
             let info: Info = client.get_json("/v1/info")?;
             info.saved.ok_or(
-                "the configuration came from standard input, so no start would find what is saved: say --to FILE",
+                "the configuration came from standard input, so a start would not find saved settings: give --to FILE",
             )?
         }
     };
@@ -39,7 +39,7 @@ pub(crate) fn save(asked: &Save) -> Done {
     let mut said = match lines {
         0 => {
             let all = match not_kept.is_empty() {
-                true => "all is as the configuration says: ",
+                true => "everything is as configured: ",
                 false => "",
             };
             let what = if gone { ", which is removed" } else { "" };
@@ -53,13 +53,13 @@ pub(crate) fn save(asked: &Save) -> Done {
     for path in not_kept {
         let _ = writeln!(
             said,
-            "not kept: what was set by {path}; write it into the configuration, or set it again after a start"
+            "not kept: the setting of {path}; write it into the configuration, or set it again after a start"
         );
     }
     print(&said)
 }
 
-/// Writes the file, or removes it if nothing is to be kept; whether it is gone thereby.
+/// Writes the file, or removes it if nothing is to be kept; returns true if it was removed.
 fn write(file: &Path, text: &[u8], lines: usize) -> Result<bool, String> {
     if lines == 0 {
         return Ok(std::fs::remove_file(file).is_ok());

@@ -52,18 +52,18 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
 
 /// Runs the program, and gives its status when it has ended.
 pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
-    // Whoever has started us may have files and devices open that say nothing of close-on-exec.
+    // The parent may have files and devices open without close-on-exec.
     sys::close_all_but_standard().map_err(failed("close what was inherited"))?;
     let user = User::named(&asked.user)?;
     if user.id == 0 {
         return Err("root cannot be confined: name another --user".to_owned());
     }
-    // Whoever has started us may be gone before we are told.
+    // The parent may end before its death signal is set.
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|e| failed("be ended")(e.into()))?;
     if getppid() != parent {
-        return Err("who has started it has ended".to_owned());
+        return Err("its parent process has ended".to_owned());
     }
     let signals = Signals::block().map_err(failed("wait for signals"))?;
     if let Some(group) = &asked.cgroup {
@@ -128,7 +128,7 @@ fn be_first(
         .map_err(|e| failed("be ended")(e.into()))?;
     // The kernel sends this signal only for a parent that ends later, not for one that has ended already.
     if sys::is_closed(alive) {
-        return Err("who has started it has ended".to_owned());
+        return Err("its parent process has ended".to_owned());
     }
     own_view_of_files(asked).map_err(failed("have its own view of files"))?;
     if let Some(cores) = &asked.cores {

@@ -144,7 +144,8 @@ fn element(out: &mut String, drawing: &Drawing, layout: &Layout, n: usize, node:
         ),
         false => write!(
             out,
-            "<text x=\"{x:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text><text x=\"{x:.1}\" y=\"{:.1}\">{class}</text>",
+            "<text x=\"{x:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text><text x=\"{x:.1}\" \
+                y=\"{:.1}\">{class}</text>",
             place.y - 3.0,
             escape(&node.name),
             place.y + 10.0

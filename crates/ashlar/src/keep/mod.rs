@@ -84,7 +84,7 @@ impl Keeper {
         program.args(&command[1..]);
         self.store.tell(&mut program);
         self.watchdog.tell(&mut program);
-        // Who asked for a start before gets this one.
+        // An earlier request for a start is fulfilled by this one.
         self.signals.restart.store(false, Ordering::Relaxed);
         let child = sys::spawn(&mut program, &self.store.descriptors()).map_err(said)?;
         self.store.listen_to(child);
@@ -190,7 +190,7 @@ impl Signals {
 
 fn words(status: WaitStatus) -> String {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(0), _) => "it has ended as it was told to".to_owned(),
+        (Some(0), _) => "it has ended on request".to_owned(),
         (Some(code), _) => format!("it has ended with status {code}"),
         (_, Some(signal)) => format!("it was ended by signal {signal}"),
         _ => "it has ended".to_owned(),

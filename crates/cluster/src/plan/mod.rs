@@ -114,11 +114,13 @@ impl fmt::Display for Refused {
             Refused::Senseless(what) => write!(f, "{what} must be greater than 0"),
             Refused::Slow { needs } => write!(
                 f,
-                "a server cannot process even one port, which takes {:.1} Gbit/s: plan with a lower rate or faster servers",
+                "a server cannot process even one port, which takes {:.1} Gbit/s: plan with a lower rate or faster \
+                    servers",
                 needs / 1e9
             ),
             Refused::Slots => f.write_str(
-                "the slots of a server do not hold its external ports and one internal card: give it more slots, or cards with more ports",
+                "the slots of a server do not hold its external ports and one internal card: give it more slots, or \
+                    cards with more ports",
             ),
             Refused::FanOut => f.write_str(
                 "a server's internal ports reach fewer than two others at the rate that links need: give it more slots",

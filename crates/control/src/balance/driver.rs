@@ -1,4 +1,4 @@
-//! Looks at a running router's load, and moves buckets and queues as the pure functions say.
+//! Reads a running router's load, and moves buckets and queues as the pure functions decide.
 
 use super::doorbell::Doorbell;
 use super::follow::Following;
@@ -33,7 +33,7 @@ const RING_CROWDED: f64 = 0.5;
 const WHOLE: f64 = 0.5;
 /// Precision for a slower worker: its buckets move until its load differs from its share by at most half of this.
 const EXACT: f64 = 0.02;
-/// Loads that chance may explain are added up for so long at most.
+/// Longest time for which loads within chance are added up.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Something that was moved, or could not be.
@@ -149,7 +149,7 @@ impl Balance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a setting ([`Settings::set`]), or with `now` moves what the last look proposed. The error is a
+    /// Changes a setting ([`Settings::set`]), or with `now` makes the moves that were proposed last. The error is a
     /// sentence.
     pub fn set(&self, router: &impl Workers, text: &str) -> Result<(), String> {
         let mut state = self.lock();
@@ -255,7 +255,7 @@ impl State {
         let acts = self.settings.mode != Mode::Off;
         let large = large(&loads, &works);
         if is_new && acts && self.compare(&works, &large) {
-            // What is too much for a worker is known now, and not only that it has more than others.
+            // The load that is too much for a worker is known now, not only that it has more than others.
             self.looks = self.propose_all(&tables, loads, &works, share.min(EXACT));
         }
         self.works = workers;
@@ -286,7 +286,7 @@ impl State {
         each.collect()
     }
 
-    /// Sees whether workers that have as much as others do less; whether one is to have less from now on.
+    /// Finds a worker that is overloaded while others have time. Returns true if it is to have less from now on.
     fn compare(&mut self, works: &[bool], large: &[bool]) -> bool {
         let found = Found {
             busy: &self.busy,
@@ -301,13 +301,13 @@ impl State {
         };
         let percent = share * 100.0;
         let text = format!(
-            "worker {worker} is behind, others have time: it gets {percent:.0}% of what these get"
+            "worker {worker} is overloaded while others have time: it gets {percent:.0}% of their share"
         );
         self.say(self.now, text);
         true
     }
 
-    /// Does what the last look proposed.
+    /// Makes the moves that were proposed last.
     fn act(&mut self, router: &impl Workers) {
         let looks = std::mem::take(&mut self.looks);
         for look in &looks {
@@ -336,7 +336,7 @@ impl State {
                     .map(|(n, b)| (n.saturating_sub(*b) as f64 / time).min(1.0))
                     .collect();
             }
-            // Somebody has rung: whoever took a full burst was busy all this time.
+            // The doorbell has rung: a worker with full bursts was busy all this time.
             Some(_) => return self.crowd(tables),
         }
         self.pulses = Some((now, pulses));
@@ -434,7 +434,7 @@ impl State {
         loads[at].iter().for_each(|b| buckets[b.worker] += 1);
         let seen = self.seen.get(table.name());
         let mut proposal = propose(&loads[at], &base, &works, Limits::of(share));
-        // Nobody has these packets.
+        // These packets do not exist.
         for loads in [&mut proposal.before, &mut proposal.after] {
             let pairs = loads.iter_mut().zip(&less);
             pairs.for_each(|(load, less)| *load = load.saturating_sub(*less));
@@ -460,8 +460,8 @@ impl State {
         for (to, moves) in by_target {
             let mut moves = &moves[..];
             while !moves.is_empty() {
-                // What comes for buckets that move must wait: some at a time, such that it fits where it waits. When
-                // it does not, all traffic waits.
+                // Packets for buckets that move must wait. Some buckets move at a time, so that their packets fit into
+                // the room for them; otherwise all traffic waits.
                 let rates = moves.iter().map(|m| m.load as f64 / seconds);
                 let least = (table.buckets() / PARTS).max(1);
                 let n = at_a_time(rates, self.wait * 2, least).min(moves.len());

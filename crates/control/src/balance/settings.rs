@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Automatic actions of the balancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing: it only says what it would do.
+    /// Moves nothing, but shows the moves that it would make.
     Off,
     /// Evens out the load of all workers.
     Even,
@@ -70,7 +70,8 @@ impl Settings {
             }
             _ => {
                 return Err(format!(
-                    "`{text}` is not known: say on, even, off, now, share 10%, interval 100ms, workers 2 or workers auto"
+                    "`{text}` is not known: say on, even, off, now, share 10%, interval 100ms, workers 2 or workers \
+                        auto"
                 ));
             }
         }

@@ -42,7 +42,7 @@ impl Balance {
                 let (element, buckets) = (&lost.element, ranges(&buckets));
                 let _ = writeln!(
                     text,
-                    "{element}: the port would give to queue {to} what comes by queue {from}: buckets {buckets}"
+                    "{element}: the port would move packets from queue {from} to queue {to}: buckets {buckets}"
                 );
             }
         }

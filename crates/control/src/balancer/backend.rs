@@ -3,7 +3,7 @@
 use super::description::{Description, Inside};
 use std::fmt::Write;
 
-/// An interface with what it needs.
+/// An interface and its required settings.
 struct Interface {
     name: String,
     /// The interface that carries it and its VLAN.
@@ -85,7 +85,8 @@ pub fn script(of: &Description, number: usize) -> String {
         "# Back end {} of the balancer {}: a stock Linux box. Its port to the switch is {}.\n\
          # Run this as root. Routes and filters are yours: give all back ends the same.\n\
          set -e\n\n\
-         # The port has the address that the file says. No back end asks whether another has the router's addresses: all have.\n",
+         # The port has the address that the file says. No back end asks whether another has the router's addresses: \
+         all have.\n",
         own.name, of.name, own.device
     );
     let Needs {
@@ -118,7 +119,8 @@ pub fn script(of: &Description, number: usize) -> String {
             );
         }
     }
-    out.push_str("\n# It forwards, tells no host of a shorter way, and answers ARP for the port's own addresses only.\n");
+    out.push_str("\n# It forwards, tells no host of a shorter way, and answers ARP for the port's own addresses \
+        only.\n");
     for (name, value) in settings {
         let _ = writeln!(out, "sysctl -qw {name}={value}");
     }
@@ -134,7 +136,8 @@ pub fn script(of: &Description, number: usize) -> String {
     out
 }
 
-/// A shell script that says what on a box differs from what the back end needs, a line each. It changes nothing.
+/// A shell script that prints the differences between a box and the back end's requirements, a line each. It changes
+/// nothing.
 pub fn check(of: &Description, number: usize) -> String {
     let Some(own) = of.backends.get(number) else {
         return String::new();
@@ -148,7 +151,8 @@ pub fn check(of: &Description, number: usize) -> String {
            [ \"$now\" = \"$2\" ] || differs \"$1 has the Ethernet address ${{now:-of no interface}}, not $2\"\n  \
            ip link show dev \"$1\" up 2>/dev/null | grep -q . || differs \"$1 is not up\"\n\
          }}\n\
-         address() {{ ip -o address show dev \"$1\" 2>/dev/null | grep -qF \" $2 \" || differs \"$1 lacks $2 ($3)\"; }}\n\
+         address() {{ ip -o address show dev \"$1\" 2>/dev/null | grep -qF \" $2 \" || differs \"$1 lacks $2 ($3)\"; \
+         }}\n\
          setting() {{\n  \
            now=$(sysctl -n \"$1\" 2>/dev/null)\n  \
            [ \"$now\" = \"$2\" ] || differs \"$1 is ${{now:-missing}}, not $2\"\n\

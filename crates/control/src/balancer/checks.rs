@@ -110,7 +110,7 @@ fn port(r: &mut Reader, of: &Description, port: &Port, (number, span): (usize, S
                 port.name, other.name
             );
             let help =
-                "each network is behind one front port: the balancer asks there who has an address";
+                "each network is behind one front port: the balancer resolves addresses there";
             r.wrong("balancer-port", span, wrong, help);
         }
     }

@@ -107,7 +107,8 @@ mod tests {
     fn what_is_appended_or_goes_from_the_end_moves_nothing() {
         let old = numbers(TWO);
         let more = TWO.to_owned()
-            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \"y\"]\n";
+            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \
+                \"y\"]\n";
         assert_eq!(numbers(&more).moved(&old), None);
         assert_eq!(old.moved(&numbers(&more)), None);
         let gateway = TWO.replace("\"fe80::9\"]", "\"fe80::9\", \"10.0.1.9\"]");
@@ -144,7 +145,8 @@ mod tests {
     #[test]
     fn a_link_before_others_is_named() {
         let three = TWO.to_owned()
-            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \"y\"]\n";
+            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \
+                \"y\"]\n";
         let between = "[[link]]\nbetween = [\"b\", \"a\"]";
         let first =
             "[[link]]\nbetween = [\"c\", \"b\"]\nrate = \"1Gbps\"\ndevices = [\"z\", \"z\"]\n";

@@ -44,7 +44,7 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut [Section], fo
                 "router `{}` has a definition of `{VARIABLE}` already",
                 router.name
             );
-            let help = "leave it out of `definitions`: this section says what it is";
+            let help = "leave it out of `definitions`: this section defines it";
             r.wrong("ipsec-definition", place, wrong, help);
         } else if uses == [false; 2] && !source.text.is_empty() {
             let wrong = format!(
@@ -91,7 +91,7 @@ fn find<'s>(
     routers.get_mut(at?)
 }
 
-/// The router that a section names, and what the IPsecTable is to be given.
+/// The router that a section names, and the text for the IPsecTable.
 fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, String) {
     let place = fields.span;
     let before = r.mistakes.len();
@@ -109,13 +109,13 @@ fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, 
     fields.end(r);
     let is_kernels = kernel.is_some_and(|(is, _)| is);
     if let Some((_, place)) = kernel.filter(|(is, _)| *is && (has_sa || has_policy)) {
-        let wrong = "the kernel says what is protected, and so does this file".to_owned();
+        let wrong = "both the kernel and this file define which packets are protected".to_owned();
         let help = "leave `kernel` out, or [[ipsec.sa]] and [[ipsec.policy]]";
         r.wrong("ipsec-kernel", place, wrong, help);
     }
     if !is_kernels && !has_policy {
         let wrong = "[ipsec] has no policies, so no packet would leave".to_owned();
-        let help = "write kernel = true, and Linux says what is protected; or [[ipsec.policy]] for each kind of packets";
+        let help = "write kernel = true to use Linux's policies, or [[ipsec.policy]] for each kind of packets";
         r.wrong("ipsec-policy", place, wrong, help);
     }
     // Where something is wrong, the association may be the one that is missing.
@@ -127,7 +127,8 @@ fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, 
         let wrong = format!(
             "a policy protects by {number}, and there is no outbound association with this `reqid`"
         );
-        let help = "packets of the policy would be dropped: add [[ipsec.sa]] with direction = \"out\", or correct the number";
+        let help = "packets of the policy would be dropped: add [[ipsec.sa]] with direction = \"out\", or correct the \
+            number";
         let mistake = lang::Diagnostic::warning("ipsec-protect", wrong);
         r.mistakes.push(mistake.at(place).help(help));
     }
@@ -299,7 +300,7 @@ fn policy(line: &mut Words<'_, '_>) {
         "write protect = 1, the `reqid` of associations; or action = \"bypass\" or \"discard\"";
     match action {
         None if !protects => {
-            let wrong = "[[ipsec.policy]] does not say what becomes of the packets".to_owned();
+            let wrong = "[[ipsec.policy]] has no action for its packets".to_owned();
             line.r.wrong("file-missing", place, wrong, help);
         }
         None => {}

@@ -5,7 +5,7 @@ use crate::isolated::Isolation;
 use lang::Span;
 use std::ops::RangeInclusive;
 
-/// MiB that an isolated router may have, and what it has if nothing is said.
+/// MiB that an isolated router may have, and the default.
 const MEMORY: RangeInclusive<u32> = 64..=1 << 20;
 const MEMORY_USUAL: u32 = 1024;
 
@@ -73,7 +73,8 @@ pub(super) fn read(r: &mut Reader, fields: &mut Fields) -> Kind {
                 return Kind::Machine(sockets);
             }
             let wrong = "a virtual machine needs a folder for the sockets of its cards".to_owned();
-            let help = "write sockets = \"/run/vm1\", and make the folder: for each share and link the card's socket is there";
+            let help = "write sockets = \"/run/vm1\", and make the folder: for each share and link the card's socket \
+                is there";
             r.wrong("router-isolation", kind.span, wrong, help);
             Kind::Machine(Word {
                 text: "/".to_owned(),
@@ -99,7 +100,8 @@ fn process(
 ) -> Option<Isolation> {
     let Some(user) = user else {
         let wrong = "a router that is a process of its own needs a user".to_owned();
-        let help = "write user = \"...\", and make the user with `useradd --system`: it has its rights, and nobody else's";
+        let help = "write user = \"...\", and make the user with `useradd --system`: the router has only this user's \
+            rights";
         r.wrong("router-isolation", place, wrong, help);
         return None;
     };

@@ -108,7 +108,8 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
             }
             (false, false) => {
                 let wrong = "this file describes nothing".to_owned();
-                let help = "add [[router]] with a name and a graph for each router of a process, or [balancer], or [cluster]";
+                let help = "add [[router]] with a name and a graph for each router of a process, or [balancer], or \
+                    [cluster]";
                 let mut reader = reader;
                 reader.wrong("file-missing", top.span, wrong, help);
                 Sections::none(reader)

@@ -105,8 +105,8 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
         Some("inline") => IN_LINE,
         Some(other) => {
             let wrong = format!("there is no scheme `{other}`");
-            let help = "write \"queues\": routers get their shares however much comes for others; or \"inline\": packets \
-                        are worked on in the order in which they come";
+            let help = "write \"queues\": routers get their shares however much comes for others; or \"inline\": \
+                        packets are worked on in the order in which they come";
             r.wrong("port-scheme", scheme.as_ref()?.span, wrong, help);
             AHEAD
         }
@@ -148,7 +148,11 @@ type Seen = BTreeMap<String, Span>;
 
 fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> Option<ShareOf> {
     let place = fields.span;
-    let router = fields.needed(r, "router", "write router = \"...\": whose share this is");
+    let router = fields.needed(
+        r,
+        "router",
+        "write router = \"...\", the router that gets this share",
+    );
     let vlan = vlans(r, &mut fields);
     let mac = fields.value::<EtherAddr>(r, "mac");
     let label = fields.value::<u32>(r, "mpls");

@@ -94,8 +94,7 @@ fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
                 "the isolated routers `{}` and `{}` have the same user `{}`",
                 other.name, section.name, isolation.user
             );
-            let help =
-                "name a user for each: what belongs to a user belongs to all of its processes";
+            let help = "name a user for each: processes of one user can control each other";
             reader.wrong("router-isolation", section.place, wrong, help);
         }
         // Of two isolated ones the later is told.
@@ -250,8 +249,8 @@ fn section(
     })
 }
 
-/// Makes the graphs of virtual machines' gates: from what they share, and their links, to cards of theirs with the same
-/// names.
+/// Makes the graphs of virtual machines' gates: from their shares of the port, and their links, to cards of theirs with
+/// the same names.
 pub(super) fn make_gates(r: &mut Reader, routers: &mut [Section], together: &Together) {
     for router in routers {
         let Some(sockets) = &router.machine else {
@@ -401,8 +400,8 @@ pub fn twice_used(routers: &[(&Section, &Plan, &Directory)]) -> Vec<Diagnostic> 
                     "router `{}` uses the port {}, and so does router `{other}`",
                     section.name, device.name
                 );
-                let help = "give each ports of its own, by `definitions` if the graph is the same; or share the port among \
-                            them: [[port]]";
+                let help = "give each ports of its own, by `definitions` if the graph is the same; or share the port \
+                            among them: [[port]]";
                 let mistake = Diagnostic::error("router-port", wrong);
                 mistakes.push(mistake.at(section.place).help(help));
             }

@@ -359,7 +359,7 @@ dst = "0.0.0.0/0"
 action = "bypass"
 "#;
 
-/// A folder with what the text above names.
+/// A folder with the files that the text above names.
 fn with_keys(test: &str) -> Folder {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new(test);
@@ -394,9 +394,10 @@ fn ipsec_of_a_file_is_what_the_table_of_its_router_is_given() {
         (
             "IPSEC",
             &*format!(
-                "sa out spi 4097 reqid 1 suite aes128gcm16 tunnel 192.0.2.1 192.0.2.2 udp 4500 4501 KEY_FILE {at}/out.key \
-                 hard_packets 1000, \
-                 sa in spi 8193 reqid 1 suite aes128-sha256 tunnel 192.0.2.2 192.0.2.1 KEY_FILE {at}/in.key esn ecn no window 1024, \
+                "sa out spi 4097 reqid 1 suite aes128gcm16 tunnel 192.0.2.1 192.0.2.2 udp 4500 4501 KEY_FILE \
+                 {at}/out.key hard_packets 1000, \
+                 sa in spi 8193 reqid 1 suite aes128-sha256 tunnel 192.0.2.2 192.0.2.1 KEY_FILE {at}/in.key esn ecn \
+                 no window 1024, \
                  policy out src 10.1.0.0/16 dst 10.2.0.0/16 proto udp dport 1000-2000 protect 1, \
                  policy out src 0.0.0.0/0 dst 0.0.0.0/0 bypass"
             )
@@ -487,7 +488,7 @@ fn all_mistakes_of_ipsec_are_told_at_once() {
         (
             "[ipsec]",
             "[ipsec]\nkernel = true",
-            "6: the kernel says what is protected, and so does this file",
+            "6: both the kernel and this file define which packets are protected",
         ),
         (
             "[ipsec]",

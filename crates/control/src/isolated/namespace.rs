@@ -44,7 +44,8 @@ impl Owned {
         let own = id(&own).map_err(failed)?;
         if id(&users).map_err(failed)? == own {
             return Err(format!(
-                "network namespace {shown} belongs to the machine: rights in it would count in all others. Make one for the router's user: `ip netns delete NAME`, `ashlar netns NAME --user USER`"
+                "network namespace {shown} belongs to the machine: rights in it would count in all others. Make one \
+                    for the router's user: `ip netns delete NAME`, `ashlar netns NAME --user USER`"
             ));
         }
         let parent = sys::parent(users.as_fd()).map_err(failed)?;

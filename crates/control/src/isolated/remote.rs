@@ -54,9 +54,9 @@ impl Place {
     /// Sends a request; the answer, whose head has come.
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let stream = UnixStream::connect(&self.socket).await.map_err(failed)?;
-        // The folder is its user's, who may have put somebody else's socket there.
+        // The folder belongs to the user, who may have put another program's socket there.
         if stream.peer_cred().map_err(failed)?.uid() != self.user {
-            return Err(failed("somebody else is at its socket"));
+            return Err(failed("another program listens at its socket"));
         }
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(failed)?;
@@ -101,7 +101,7 @@ impl Place {
         };
         tokio::spawn(async move {
             let mut body = Limited::new(answer.into_body(), most);
-            // Who asked may have left.
+            // The client may have left.
             while let Ok(Some(Ok(frame))) = tokio::time::timeout(patience, body.frame()).await {
                 if let Ok(data) = frame.into_data()
                     && to.send(data).await.is_err()
@@ -143,7 +143,7 @@ pub(crate) async fn whole(
     let mut all = Vec::new();
     while let Some(piece) = pieces.recv().await {
         if all.len() + piece.len() > most {
-            return Err(failed(format!("it says more than {most} bytes")));
+            return Err(failed(format!("its answer is longer than {most} bytes")));
         }
         all.extend_from_slice(&piece);
     }

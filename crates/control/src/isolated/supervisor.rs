@@ -1,4 +1,4 @@
-//! A thread that has an isolated router's process run, until it is told otherwise.
+//! A thread that keeps an isolated router's process running, until it is stopped.
 
 use super::gate::{Isolated, program};
 use super::group::Group;
@@ -194,11 +194,11 @@ impl Life {
         self.saved = Some(now);
         if let Err(why) = self.isolated.bring_saved() {
             let router = &self.isolated.name;
-            warn!(router, "what was saved does not count: {why}");
+            warn!(router, "saved settings are not used: {why}");
         }
     }
 
-    /// Passes the log on until the process has ended; whether it was told to.
+    /// Passes the log on until the process has ended; returns true if it was stopped on request.
     fn watch(&mut self, child: &mut Child) -> io::Result<bool> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let process = pidfd_open(pid.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
@@ -284,7 +284,7 @@ impl Log {
         (self.bytes >= BYTES).then(|| SECOND.saturating_sub(spent))
     }
 
-    /// Passes on what there is; false if there will be no more.
+    /// Passes on the text that is there; false if there will be no more.
     fn pass_on(&mut self, from: Option<&mut ChildStderr>) -> bool {
         let mut bytes = [0; 4096];
         let read = from.map_or(Ok(0), |from| from.read(&mut bytes));

@@ -39,7 +39,7 @@ macro_rules! counts {
 }
 
 counts! { Counts:
-    "gauge" synced: "1 while all that the kernel says is known";
+    "gauge" synced: "1 while the kernel's state is completely known";
     "gauge" routes4: "IPv4 prefixes with a route";
     "gauge" routes6: "IPv6 prefixes with a route";
     "gauge" labels: "MPLS labels with a route";
@@ -47,7 +47,7 @@ counts! { Counts:
     "gauge" links: "interfaces in the namespace";
     "gauge" links_used: "interfaces that the configuration names";
     "gauge" neighbours: "neighbours with an Ethernet address";
-    "gauge" model_bytes: "memory of the kernel's routes as they were told";
+    "gauge" model_bytes: "memory of the model of the kernel's routes";
     "counter" messages: "messages heard";
     "gauge" rules: "rules of `ip rule` that are not followed, or missing: local comes first, then main";
     "counter" bad_messages: "messages that could not be read, and were left out";
@@ -60,7 +60,8 @@ counts! { Counts:
     "counter" asks_refused: "questions that the kernel refused";
     "counter" full: "times that a table of routes was full";
     "counter" other_table: "messages about routes of tables that are not followed";
-    "counter" route_mtu: "messages about routes with an MTU of their own, by which packets are forwarded as long as the interface takes them";
+    "counter" route_mtu: "messages about routes with an MTU of their own, by which packets are forwarded as long as \
+        the interface takes them";
     "counter" selective: "messages about routes for some sources or traffic classes only";
     "counter" no_group: "times that a way of routes found no group, so that the kernel forwards";
     "counter" no_room: "times that a route did not fit";
@@ -69,23 +70,24 @@ counts! { Counts:
     "counter" fpm_connections: "times that a routing daemon has connected by FPM";
     "counter" fpm_messages: "messages heard by FPM";
     "counter" fpm_refused: "connections by FPM that were refused, because another one lives";
-    "counter" fpm_denied: "connections by FPM that were refused, because of whose they are";
-    "counter" fpm_bad: "connections by FPM that were closed for what they said";
+    "counter" fpm_denied: "connections by FPM refused because of their owner";
+    "counter" fpm_bad: "connections by FPM closed for invalid messages";
 }
 
 counts! { XfrmCounts:
-    "gauge" xfrm_sas: "associations of IPsec that are used as the kernel says";
-    "gauge" xfrm_policies: "policies of IPsec that the kernel has told";
+    "gauge" xfrm_sas: "associations of the kernel's IPsec in use";
+    "gauge" xfrm_policies: "policies of the kernel's IPsec";
     "counter" xfrm_messages: "messages heard about IPsec";
     "counter" xfrm_bad_messages: "messages about IPsec that could not be read";
     "counter" xfrm_lost: "times that messages about IPsec were lost, because they came faster than they were read";
     "counter" xfrm_resyncs: "times that the kernel was asked for all associations and policies";
     "gauge" xfrm_unresolved: "associations of which no end is an address of the namespace";
     "counter" xfrm_unsupported: "associations that cannot be used: other algorithms, protocols or modes";
-    "gauge" xfrm_selective: "policies and associations that are for marked packets or XFRM interfaces, and are not used";
-    "gauge" xfrm_strict: "policies that cannot be kept as they are; what they may speak of is dropped";
-    "counter" xfrm_told: "times that the kernel was told what has passed an association";
-    "counter" xfrm_expired: "times that the kernel was told that an association has reached a limit";
-    "counter" xfrm_acquired: "times that the kernel was told that an association is needed";
-    "counter" xfrm_refused: "times that the kernel refused what it was told, mostly of an association that had just gone";
+    "gauge" xfrm_selective: "policies and associations that are for marked packets or XFRM interfaces, and are not \
+        used";
+    "gauge" xfrm_strict: "policies that cannot be represented; packets that may match them are dropped";
+    "counter" xfrm_told: "reports to the kernel about the traffic of an association";
+    "counter" xfrm_expired: "reports to the kernel that an association has reached a limit";
+    "counter" xfrm_acquired: "reports to the kernel that an association is needed";
+    "counter" xfrm_refused: "reports that the kernel refused, mostly about an association that had just gone";
 }

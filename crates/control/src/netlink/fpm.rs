@@ -46,18 +46,18 @@ const HEADER: usize = 4;
 const BUFFER: usize = 4 << 16;
 /// Silence after which a daemon is taken to have told everything.
 const QUIET: Duration = Duration::from_secs(1);
-/// Even if it is never quiet, all has been said so long after the time for which routes are kept.
+/// Longest time after the keeping time of routes until the daemon counts as complete, even if it never pauses.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Buffers that are read before something else gets its turn.
 const TURN: usize = 4;
 /// Delay after a connection could not be accepted, as with too many open files.
 const RETRY: Duration = Duration::from_secs(1);
-/// A daemon on another machine that says nothing for so long is asked whether it is there, so often.
+/// Time of silence after which a daemon on another machine is probed, and interval of the probes.
 const IDLE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 5;
 /// Connections that are taken up before something else gets its turn.
 const MEETINGS: usize = 16;
-/// Lines of the log at once; then one in so long.
+/// Lines of the log at once; then one per interval.
 const LINES: u32 = 20;
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -223,7 +223,7 @@ impl Session {
         self.syncing.then(|| quiet.min(kept + PATIENCE))
     }
 
-    /// Time passes. Whether it is now that the daemon has told all: what it has not named goes.
+    /// Handles the time. Returns true if the daemon now counts as complete: routes that it has not named are removed.
     pub fn tick(&mut self, model: &mut Model, now: Instant) -> bool {
         let told = self.due().is_some_and(|due| due <= now);
         if told {
@@ -313,22 +313,22 @@ impl Fpm {
         })
     }
 
-    /// True if who has connected may speak; the error is why not.
+    /// True if the client may act as the daemon; the error is the reason why not.
     fn admit(&self, stream: &TcpStream, theirs: SocketAddr) -> Result<(), String> {
         let ours = stream.local_addr();
         let owner = ours.and_then(|ours| self.owners.of(ours, theirs));
         match owner {
             Ok(Other::Users(user)) if self.listen.users.contains(&user) => Ok(()),
             Ok(Other::Users(user)) => Err(format!(
-                "it is user {user}'s: name the user as whom zebra runs by --fpm-user"
+                "it belongs to user {user}: name zebra's user by --fpm-user"
             )),
-            Ok(Other::Closed) => Err("it has ended before one could see whose it is".to_owned()),
+            Ok(Other::Closed) => Err("it ended before its owner could be determined".to_owned()),
             Ok(Other::Elsewhere) if self.listen.from == Some(theirs.ip().to_canonical()) => Ok(()),
             Ok(Other::Elsewhere) => Err(
                 "it comes from elsewhere: name the machine on which zebra runs by --fpm-from"
                     .to_owned(),
             ),
-            Err(e) => Err(format!("the kernel does not say whose it is ({e})")),
+            Err(e) => Err(format!("the kernel does not tell its owner ({e})")),
         }
     }
 
@@ -346,11 +346,11 @@ impl Fpm {
         [told, self.rest_until].into_iter().flatten().min()
     }
 
-    /// Takes up what has come; whether there was something, so that there may be more.
+    /// Handles received messages; returns true if there were some, as there may be more.
     pub(super) fn turn(&mut self, model: &mut Model, counts: &Counts) -> bool {
         let now = Instant::now();
         let heard = self.hear(model, counts, now);
-        // Who has ended has been heard to: what it said comes first.
+        // Messages of an ended connection were received before its end is handled.
         if !heard && self.rest_until.is_none_or(|until| until <= now) {
             self.rest_until = None;
             return self.meet(counts, now);
@@ -358,7 +358,7 @@ impl Fpm {
         heard
     }
 
-    /// Takes up connections; whether one is the daemon's from now on.
+    /// Accepts connections; returns true if one is the daemon's from now on.
     fn meet(&mut self, counts: &Counts, now: Instant) -> bool {
         for _ in 0..MEETINGS {
             let (stream, address) = match self.listener.accept() {
@@ -368,7 +368,7 @@ impl Fpm {
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(why) => {
                     if self.lines.one(now) {
-                        warn!("fpm: a connection cannot be taken up now ({why})");
+                        warn!("fpm: a connection cannot be accepted now ({why})");
                     }
                     self.rest_until = Some(now + RETRY);
                     return false;
@@ -402,7 +402,7 @@ impl Fpm {
         false
     }
 
-    /// Takes up what the daemon says; whether there was something.
+    /// Handles the daemon's messages; returns true if there were some.
     fn hear(&mut self, model: &mut Model, counts: &Counts, now: Instant) -> bool {
         let Some((stream, address, session)) = &mut self.peer else {
             return false;
@@ -414,7 +414,7 @@ impl Fpm {
                 Ok(false) => break,
                 Err(why) => {
                     if self.lines.one(now) {
-                        warn!(%address, "fpm: the connection has ended ({why}): forwarding goes on by its routes");
+                        warn!(%address, "fpm: the connection has ended ({why}): forwarding continues by its routes");
                     }
                     counts.fpm_connected.set(0);
                     self.peer = None;
@@ -440,7 +440,7 @@ fn watch(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads once; whether there may be more.
+/// Reads once; returns true if there may be more.
 fn listen(
     stream: &mut TcpStream,
     session: &mut Session,

@@ -1,4 +1,4 @@
-//! `ip rule`: who chooses the table of routes otherwise than a kernel does by itself is warned, since workers
+//! `ip rule`: logs a warning if rules choose the table of routes in another way than a kernel's defaults, since workers
 //! look into the tables `local` and `main`, in this order, whatever the rules say.
 
 use std::collections::HashSet;
@@ -48,11 +48,11 @@ impl Rules {
         if differ > self.warned {
             warn!(
                 rules = differ,
-                "`ip rule` says otherwise than a kernel by itself: packets are forwarded by the tables local and main \
+                "`ip rule` differs from a kernel's initial rules: packets are forwarded by the tables local and main \
                  all the same; move those routes to main, or leave the interfaces to the kernel"
             );
         } else if differ == 0 && self.warned > 0 {
-            info!("`ip rule` says no more than a kernel by itself");
+            info!("`ip rule` has a kernel's initial rules only");
         }
         self.warned = differ;
         differ

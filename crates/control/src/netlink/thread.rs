@@ -51,7 +51,7 @@ impl Netlink {
         if kernel.routes4().is_err() || kernel.routes6().is_err() {
             return Err("there is no memory for the kernel's routes".to_owned());
         }
-        let failed = |e: io::Error| format!("cannot follow what the kernel says of routes: {e}");
+        let failed = |e: io::Error| format!("cannot follow the kernel's routes: {e}");
         let place = Place {
             namespace,
             room: room_or(ROOM),
@@ -140,7 +140,7 @@ impl Follow for Following {
     }
 
     fn lost(&mut self, why: &io::Error) {
-        warn!("the kernel cannot be followed ({why}): forwarding goes on by what is known");
+        warn!("the kernel cannot be followed ({why}): forwarding continues by the known state");
         self.counts.synced.set(0);
     }
 

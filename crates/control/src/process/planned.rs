@@ -32,7 +32,7 @@ impl Planned {
     }
 }
 
-/// Plans all routers of a file for so many workers. `ports` opens a router's directory; an error from it is a mistake
+/// Plans all routers of a file for `workers` workers. `ports` opens a router's directory; an error from it is a mistake
 /// of the file. So are ports that two routers use.
 pub fn plan_all(
     parsed: &mut Parsed,
@@ -171,7 +171,7 @@ impl Planner<'_> {
 
     /// Records a mistake of an isolated router.
     fn note(&mut self, section: &Section, mistake: Diagnostic) {
-        let help = "docs/routers.md, \"Isolated routers\", tells what such a router needs";
+        let help = "docs/routers.md, \"Isolated routers\", lists the requirements of such a router";
         self.mistakes.push(mistake.at(section.place).help(help));
     }
 }

@@ -10,12 +10,12 @@
 //!
 //! Keyword arguments:
 //!
-//! - `BYTES`: whether bytes are counted. Default false.
-//! - `IP_BYTES`: whether to count bytes only from the network header on. Default false.
-//! - `MULTIPACKET`: whether a packet that stands for several (EXTRA_PACKETS annotation) is counted as so many.
+//! - `BYTES`: true if bytes are counted. Default false.
+//! - `IP_BYTES`: true to count bytes only from the network header on. Default false.
+//! - `MULTIPACKET`: true if a packet that stands for several (EXTRA_PACKETS annotation) is counted as so many.
 //!   Default true.
-//! - `EXTRA_LENGTH`: whether to count bytes that were not captured (EXTRA_LENGTH annotation). Default true.
-//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: what to do when there are N aggregates: stop the
+//! - `EXTRA_LENGTH`: true to count bytes that were not captured (EXTRA_LENGTH annotation). Default true.
+//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: action when there are N aggregates: stop the
 //!   router, freeze, or write a handler (`N HANDLER VALUE`). Only one of them may be given.
 //! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same when the sum of all counts reaches a number.
 //! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. Packets of further aggregates are
@@ -75,7 +75,7 @@ impl Mark {
         let mark = Mark {
             stop: args.key_maybe(stop, "number at which the router stops"),
             freeze: args.key_maybe(freeze, "number at which it freezes"),
-            call: Call::argument(args, call, "what is written at a number"),
+            call: Call::argument(args, call, "handler that is written at a number"),
         };
         let calls = !mark.call.show().is_empty();
         let given = [mark.stop.is_some(), mark.freeze.is_some(), calls];
@@ -124,7 +124,7 @@ impl AggregateCounter {
         len as u64 + u64::from(extra)
     }
 
-    /// Counts a packet; whether it was counted.
+    /// Counts a packet; returns true if it was counted.
     fn count(&mut self, packet: &Packet, frozen: bool, cx: &mut Cx) -> bool {
         if !self.active {
             return false;
@@ -209,10 +209,10 @@ impl Element for AggregateCounter {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            bytes: args.key("BYTES", false, "whether bytes are counted"),
-            ip_bytes: args.key("IP_BYTES", false, "whether link headers do not count"),
-            multipacket: args.key("MULTIPACKET", true, "whether a packet counts as several"),
-            extra_length: args.key("EXTRA_LENGTH", true, "whether to count missing bytes"),
+            bytes: args.key("BYTES", false, "true if bytes are counted"),
+            ip_bytes: args.key("IP_BYTES", false, "true if link headers do not count"),
+            multipacket: args.key("MULTIPACKET", true, "true if a packet counts as several"),
+            extra_length: args.key("EXTRA_LENGTH", true, "true to count missing bytes"),
             aggregates: Mark::configure(
                 args,
                 ["AGGREGATE_STOP", "AGGREGATE_FREEZE", "AGGREGATE_CALL"],
@@ -272,13 +272,13 @@ impl Element for AggregateCounter {
             "the same, aggregates as addresses",
             |e, name, _| e.write_file(name, Format::Ip),
         ),
-        Handler::text("freeze", "whether it is frozen", |e, _| {
+        Handler::text("freeze", "true if it is frozen", |e, _| {
             Ok(e.frozen.to_string())
         }),
         Handler::set("freeze", "freezes or unfreezes it", |e, value, _| {
             assign(&mut e.frozen, value)
         }),
-        Handler::text("active", "whether it counts", |e, _| {
+        Handler::text("active", "true if it counts", |e, _| {
             Ok(e.active.to_string())
         }),
         Handler::set("active", "counts, or not", |e, value, _| {
@@ -300,7 +300,7 @@ impl Element for AggregateCounter {
         }),
         Handler::set(
             "counts_pdf",
-            "counts how often each count occurs",
+            "counts how many aggregates have each count",
             |e, _, _| {
                 e.fold();
                 Ok(())

@@ -23,8 +23,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `INCREMENTAL`: whether the field's bits are appended to the packet's AGGREGATE annotation. Default false.
-//! - `UNSHIFT_IP_ADDR`: whether the bits taken from an address keep their position in it. Default false.
+//! - `INCREMENTAL`: true if the field's bits are appended to the packet's AGGREGATE annotation. Default false.
+//! - `UNSHIFT_IP_ADDR`: true if the bits taken from an address keep their position in it. Default false.
 
 use super::field::{Base, Field};
 use crate::prelude::*;
@@ -50,8 +50,8 @@ impl Element for AggregateIp {
 
     fn configure(args: &mut Args) -> AggregateIp {
         let field: Field = args.required("FIELD", "the field, of at most 32 bits");
-        let incremental = args.key("INCREMENTAL", false, "whether the field is appended");
-        let unshift = args.key("UNSHIFT_IP_ADDR", false, "whether bits keep their position");
+        let incremental = args.key("INCREMENTAL", false, "true if the field is appended");
+        let unshift = args.key("UNSHIFT_IP_ADDR", false, "true if bits keep their position");
         if incremental && unshift {
             args.error_in_whole(
                 "INCREMENTAL and UNSHIFT_IP_ADDR are mutually exclusive",

@@ -14,7 +14,7 @@
 //!
 //! - `TIMEOUT`: time without packets, by their timestamps, after which a pair is forgotten; it then gets a new
 //!   number. Default: never.
-//! - `REAP`: how often forgotten pairs are removed. Default 20 minutes.
+//! - `REAP`: time between two removals of forgotten pairs. Default 20 minutes.
 //! - `CAPACITY`: pairs at a time. Default 1048576; with `ashlar click` 16777216. For a further pair, the one that was
 //!   idle longest is forgotten; the handler `evicted` counts those.
 
@@ -98,7 +98,7 @@ impl Element for AggregateIpAddrPair {
         Config {
             timeout: timeout.map(|t| t.0).filter(|t| *t > 0),
             reap: args
-                .key("REAP", reap, "how often forgotten pairs are removed")
+                .key("REAP", reap, "time between two removals of forgotten pairs")
                 .0,
             capacity: super::capacity(args),
         }

@@ -20,12 +20,12 @@
 //! - `TCP_TIMEOUT`: time without packets after which a TCP flow ends. Default 24 hours.
 //! - `TCP_DONE_TIMEOUT`: the same for TCP flows with a FIN from both sides. Default 30 seconds.
 //! - `UDP_TIMEOUT`: the same for UDP flows. Default 1 minute.
-//! - `FRAGMENT_TIMEOUT`: how long fragments wait. Default 30 seconds.
-//! - `REAP`: how often flows that have ended are removed. Default 20 minutes.
+//! - `FRAGMENT_TIMEOUT`: time for which fragments wait. Default 30 seconds.
+//! - `REAP`: time between two removals of flows that have ended. Default 20 minutes.
 //! - `CAPACITY`: flows at a time. Default 1048576; with `ashlar click` 16777216. For a further flow, the one that was
 //!   idle longest ends; the handler `evicted` counts those.
-//! - `ICMP`: whether an ICMP error belongs to the flow that it is about, with paint 2 or 3. Default false.
-//! - `FRAGMENTS`: whether fragments wait. Default true where packets are pushed.
+//! - `ICMP`: true if an ICMP error belongs to the flow that it is about, with paint 2 or 3. Default false.
+//! - `FRAGMENTS`: true if fragments wait. Default true where packets are pushed.
 
 use super::fragments::{Fragments, Ready};
 use super::kept::Kept;
@@ -93,7 +93,7 @@ struct Seen {
     flags: u8,
 }
 
-/// Looks at an IPv4 packet, which may be cut off behind its ports.
+/// Parses an IPv4 packet, which may be cut off behind its ports.
 fn look(bytes: &[u8]) -> Option<Seen> {
     let ip = super::header_of(bytes)?;
     let body = bytes.get(ip.header_len().max(wire::ipv4::MIN_LEN)..)?;
@@ -127,7 +127,7 @@ fn inner(bytes: &[u8]) -> Option<&[u8]> {
     body.get(8..).filter(|_| about)
 }
 
-/// A flow's key, and whether the source is its lower end.
+/// A flow's key, and true if the source is its lower end.
 fn key(seen: &Seen, [sport, dport]: [u16; 2]) -> (Key, bool) {
     let (src, dst) = ((seen.src, sport), (seen.dst, dport));
     if src <= dst {
@@ -205,7 +205,7 @@ impl AggregateIpFlows {
         Some(())
     }
 
-    /// Sends on what need not wait any more.
+    /// Sends packets that need not wait.
     fn release(&mut self, cx: &mut Cx) {
         let mut ready = std::mem::take(&mut self.ready);
         for (mut packet, ports) in ready.drain(..) {
@@ -357,8 +357,8 @@ impl Element for AggregateIpFlows {
             "when one ends that both sides ended",
         );
         let udp = span("UDP_TIMEOUT", 60, "when a UDP flow ends");
-        let fragment = span("FRAGMENT_TIMEOUT", 30, "how long fragments wait");
-        let reap = span("REAP", 1200, "how often ended flows are removed");
+        let fragment = span("FRAGMENT_TIMEOUT", 30, "time for which fragments wait");
+        let reap = span("REAP", 1200, "time between two removals of ended flows");
         let _: Option<String> = args.key_maybe("SOURCE", "accepted for compatibility with Click");
         Config {
             traceinfo: args.key_maybe("TRACEINFO", "XML file for a summary of each flow"),
@@ -367,8 +367,8 @@ impl Element for AggregateIpFlows {
             udp,
             fragment,
             reap,
-            icmp: args.key("ICMP", false, "whether ICMP errors belong to flows"),
-            fragments: args.key_maybe("FRAGMENTS", "whether fragments wait"),
+            icmp: args.key("ICMP", false, "true if ICMP errors belong to flows"),
+            fragments: args.key_maybe("FRAGMENTS", "true if fragments wait"),
             capacity: super::capacity(args),
             opened: Slot::default(),
         }

@@ -14,7 +14,7 @@
 //!
 //! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. The packet
 //!   of an aggregate leaves when that element says that the aggregate has ended.
-//! - `STOP_AFTER_CLEAR`: whether `clear` stops the router. Default false.
+//! - `STOP_AFTER_CLEAR`: true if `clear` stops the router. Default false.
 //! - `CAPACITY`: aggregates at a time, each of which keeps a packet. Default 65536; with `ashlar click` 16777216. For a
 //!   further aggregate, the one that was idle longest ends: its packet leaves by output 0, and the handler `evicted`
 //!   counts it.
@@ -97,7 +97,7 @@ impl Element for AggregateLast {
             stop: args.key(
                 "STOP_AFTER_CLEAR",
                 false,
-                "whether `clear` stops the router",
+                "true if `clear` stops the router",
             ),
             capacity: super::capacity(args),
         }

@@ -6,7 +6,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `IP`: whether the length is that from the network header on. Packets without a network header then leave
+//! - `IP`: true if the length is that from the network header on. Packets without a network header then leave
 //!   by output 1, or are dropped (`not_ip`). Default false.
 
 use crate::prelude::*;
@@ -29,7 +29,7 @@ impl Element for AggregateLength {
 
     fn configure(args: &mut Args) -> AggregateLength {
         AggregateLength {
-            ip: args.key("IP", false, "whether the link header does not count"),
+            ip: args.key("IP", false, "true if the link header does not count"),
         }
     }
 

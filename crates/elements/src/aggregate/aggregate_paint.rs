@@ -6,11 +6,11 @@
 //!
 //! Arguments:
 //!
-//! - `BITS`: how many low bits of the paint to use. Default 8.
+//! - `BITS`: number of low bits of the paint to use. Default 8.
 //!
 //! Keyword arguments:
 //!
-//! - `INCREMENTAL`: whether these bits are appended to the packet's AGGREGATE annotation. Default false.
+//! - `INCREMENTAL`: true if these bits are appended to the packet's AGGREGATE annotation. Default false.
 
 use crate::prelude::*;
 
@@ -35,7 +35,7 @@ impl Element for AggregatePaint {
         }
         AggregatePaint {
             bits: bits.clamp(1, 8),
-            incremental: args.key("INCREMENTAL", false, "whether bits are added"),
+            incremental: args.key("INCREMENTAL", false, "true if bits are added"),
         }
     }
 

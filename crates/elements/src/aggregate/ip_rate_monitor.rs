@@ -19,7 +19,7 @@
 //! - `THRESH`: rate above which a network is split into its subnets.
 //! - `MEMORY`: most memory, in KiB, at least 100; 0 is without limit. Default 65536, that is 64 MiB; with `ashlar
 //!   click` 0, as in Click.
-//! - `ANNO`: whether packets get the rates of the smallest measured network around their address, as
+//! - `ANNO`: true if packets get the rates of the smallest measured network around their address, as
 //!   annotations FWD_RATE and REV_RATE. Default true.
 //!
 //! There is one copy, which sees the traffic of all workers.
@@ -146,7 +146,7 @@ impl Measured {
         (self.since, self.unsplit) = (now, 0);
     }
 
-    /// A line for each network that has a rate: prefix, what goes to it, what comes from it.
+    /// A line for each network that has a rate: prefix, rate to it, rate from it.
     fn look(&self, now: Time) -> String {
         let hundredths = now.since(self.since).as_millis() / 10;
         let mut text = format!("{hundredths}\n");
@@ -212,7 +212,7 @@ impl Element for IPRateMonitor {
         let ratio: f64 = args.required("RATIO", "share of the packets that are counted");
         let thresh = args.required("THRESH", "rate above which a network is split");
         let memory = args.maybe("MEMORY", "most memory, in KiB; 0 is without limit");
-        let anno = args.optional("ANNO", true, "whether packets carry the rates");
+        let anno = args.optional("ANNO", true, "true if packets carry the rates");
         if !matches!(kind.as_str(), "PACKETS" | "BYTES" | "") {
             args.error_in_whole(
                 format!("TYPE must be PACKETS or BYTES, not `{kind}`"),

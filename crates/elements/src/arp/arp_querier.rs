@@ -45,7 +45,7 @@
 //! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 //! - `POLL_TIMEOUT`: age at which an entry in use is queried again; 0 = never. Default 1 minute.
 //! - `BROADCAST`: another IP address that means all stations.
-//! - `BROADCAST_POLL`: whether queries by `POLL_TIMEOUT` are broadcast instead of sent to the neighbour alone.
+//! - `BROADCAST_POLL`: true if queries by `POLL_TIMEOUT` are broadcast instead of sent to the neighbour alone.
 //!   Default false.
 
 use super::arp_table::{self, ArpTable};
@@ -397,7 +397,7 @@ impl Element for ArpQuerier {
         };
         let bounds = table::bounds(args, manner, poll);
         let broadcast = args.key_maybe("BROADCAST", "address of all stations");
-        let broadcast_poll = args.key("BROADCAST_POLL", false, "whether to ask again by broadcast");
+        let broadcast_poll = args.key("BROADCAST_POLL", false, "true to ask again by broadcast");
         if ether.or(us.ether).is_none() {
             args.error_in_whole(
                 "our Ethernet address is missing",
@@ -515,7 +515,7 @@ impl Element for ArpQuerier {
         ),
         Handler::text(
             "stats",
-            "packets dropped and queries sent, in words",
+            "packets dropped and queries sent, as text",
             |e, _| {
                 let Sender { drops, queries, .. } = e.sender;
                 Ok(format!(

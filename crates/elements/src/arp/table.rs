@@ -14,8 +14,8 @@ const MILLISECOND: u64 = 1_000_000;
 /// Manner of asking for neighbours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Asks for every packet, ten times within a second and then every two seconds; packets wait as long as the table
-    /// keeps the entry.
+    /// Queries for every packet, ten times within a second and then every two seconds; packets wait as long as the
+    /// table keeps the entry.
     OnAndOn,
     /// Three times, once per second; then the neighbour is unreachable (RFC 1122, 2.3.2.1).
     ThreeTimes,
@@ -33,12 +33,12 @@ pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds 
     let slim: usize = args.key(
         "CAPACITY_SLIM_FACTOR",
         2,
-        "one in so many is dropped to make room",
+        "to make room, one of this number of packets is dropped",
     );
     let timeout = args.key(
         "TIMEOUT",
         Duration::from_secs(300),
-        "how long an entry is kept",
+        "time for which an entry is kept",
     );
     if entries > ENTRIES_MAX {
         args.error_in_whole(
@@ -80,7 +80,7 @@ pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds 
     }
 }
 
-/// A line per neighbour: address, whether it is known, Ethernet address, age in seconds.
+/// A line per neighbour: address, state (known or not), Ethernet address, age in seconds.
 pub(super) fn show(link: &Link<u32>) -> String {
     let mut entries = link.entries();
     entries.sort_unstable_by_key(|(ip, ..)| std::cmp::Reverse(*ip));

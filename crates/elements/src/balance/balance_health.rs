@@ -245,8 +245,8 @@ impl Element for BalanceHealth {
         ),
         Handler::text(
             "backends",
-            "a line per back end: name, up or down and why, probes of the last 32 that did not come back, how long the last \
-             one took",
+            "a line per back end: name, up or down and why, probes of the last 32 that did not come back, how long the \
+             last one took",
             |e, _| Ok(e.show()),
         ),
     ];

@@ -23,8 +23,8 @@
 //! Arguments:
 //!
 //! - `POOL`: the BalancePool.
-//! - `ETHER`: the router's address on this port; frames for others are dropped. Default: all frames are taken, as behind
-//!   a graph that has looked at them already.
+//! - `ETHER`: the router's address on this port; frames for others are dropped. Default: all frames are taken, as
+//!   behind a graph that has looked at them already.
 //!
 //! Keyword arguments:
 //!
@@ -95,9 +95,9 @@ struct Look {
     outside: bool,
     /// Number of back ports, 1 at least.
     backs: u16,
-    /// True if there is an output for what is no IP.
+    /// True if there is an output for frames that carry no IP.
     has_rest: bool,
-    /// Packets that were sent in turn.
+    /// Packets sent in turn.
     count: u32,
     /// Back port of the next of them.
     back: u8,
@@ -155,7 +155,7 @@ impl Element for BalanceIn {
                 0..=super::FRONTS_MAX as u8 - 1,
                 "the output of OUT that leads to this port",
             ),
-            outside: args.key("OUTSIDE", false, "whether hosts outside are on this port"),
+            outside: args.key("OUTSIDE", false, "true if hosts outside are on this port"),
         }
     }
 

@@ -125,7 +125,7 @@ impl Element for BalanceOut {
         let timeout = args.key(
             "TIMEOUT",
             Duration::from_secs(300),
-            "how long a silent station is known",
+            "time for which a silent station is known",
         );
         let capacity = args.capacity("CAPACITY", 4096, "stations in the table");
         if fronts.len() > FRONTS_MAX {

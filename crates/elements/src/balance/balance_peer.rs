@@ -282,7 +282,8 @@ impl BalancePeer {
                 Relation::Silent => format!("balancer {name} silent: buckets move without it"),
                 Relation::Agrees => format!("balancer {name} heard"),
                 Relation::OtherFile(version) => format!(
-                    "balancer {name} has another file (version {version:016x}, here {own:016x}): give both the same back ends"
+                    "balancer {name} has another file (version {version:016x}, here {own:016x}): give both the same \
+                        back ends"
                 ),
             };
             self.shared.note(cx.timestamp(), &line);

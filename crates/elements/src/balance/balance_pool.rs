@@ -88,8 +88,8 @@ impl Element for BalancePool {
     const HANDLERS: &'static [Handler<BalancePool>] = &[
         Handler::shared(
             "backends",
-            "a line per back end: name, Ethernet address, state, weight, buckets, buckets that will leave it, since when \
-             it is up or down; and whether it speaks for the router",
+            "a line per back end: name, Ethernet address, state, weight, buckets, buckets that will leave it, since \
+             when it is up or down; and whether it speaks for the router",
             |shared: &Shared, _| Ok(shared.show()),
         ),
         Handler::shared(

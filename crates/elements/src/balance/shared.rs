@@ -118,11 +118,12 @@ impl Shared {
 
     /// Reads the arguments of a BalancePool; mistakes are recorded.
     pub(super) fn parse(args: &mut Args) -> Shared {
-        let algorithm: String = args.key("ALGORITHM", "flows".to_owned(), "how packets are spread");
+        let algorithm: String =
+            args.key("ALGORITHM", "flows".to_owned(), "method to spread packets");
         let key: String = args.key(
             "KEY",
             "symmetric".to_owned(),
-            "what packets of one back end have in common",
+            "fields that packets of one back end have in common",
         );
         let seed = args.key("SEED", 0u32, "another number, other buckets");
         let own: Option<String> = args.key_maybe("OWN", "addresses of the router");

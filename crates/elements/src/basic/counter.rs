@@ -129,11 +129,15 @@ impl Element for Counter {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            count: Call::argument(args, "COUNT_CALL", "what is written at a count of packets"),
+            count: Call::argument(
+                args,
+                "COUNT_CALL",
+                "handler that is written at a count of packets",
+            ),
             bytes: Call::argument(
                 args,
                 "BYTE_COUNT_CALL",
-                "what is written at a count of bytes",
+                "handler that is written at a count of bytes",
             ),
         }
     }

@@ -13,7 +13,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ZERO`: whether new bytes are set to zero. Otherwise they have whatever values the buffer held. Default
+//! - `ZERO`: true if new bytes are set to zero. Otherwise they have whatever values the buffer held. Default
 //!   true.
 
 use crate::prelude::*;
@@ -38,7 +38,7 @@ impl Element for Pad {
     fn configure(args: &mut Args) -> Pad {
         Pad {
             length: args.maybe("LENGTH", "least length"),
-            zero: args.key("ZERO", true, "whether new bytes are zero"),
+            zero: args.key("ZERO", true, "true if new bytes are zero"),
         }
     }
 

@@ -35,7 +35,7 @@ impl Element for PaintTee {
     type Config = Color;
 
     fn configure(args: &mut Args) -> Color {
-        Color::argument(args, "the paint of which copies are made")
+        Color::argument(args, "paint of the packets that are copied")
     }
 
     fn carries_super_frames(_: &Self::Config) -> bool {
@@ -60,7 +60,7 @@ impl Element for PaintTee {
     }
 
     const HANDLERS: &'static [Handler<PaintTee>] = &[
-        Handler::show("color", "the paint of which copies are made", |e| {
+        Handler::show("color", "paint of the packets that are copied", |e| {
             &e.color.color
         }),
         Handler::assign("color", "changes the paint", |e| &mut e.color.color),

@@ -95,7 +95,8 @@ mod tests {
             let mut packet = Packet::from_bytes(&[0xaa; 2000]).expect("it fits");
             assert!(packet.push(100).map(|front| front.fill(0xaa)).is_some());
         };
-        let text = "r :: Resize(100, 100) -> out :: Collect; s :: Resize(HEAD -2) -> Resize(100, 9) -> Resize(4) -> out";
+        let text = "r :: Resize(100, 100) -> out :: Collect; s :: Resize(HEAD -2) -> Resize(100, 9) -> Resize(4) -> \
+            out";
         let mut bench = Bench::new(crate::CLASSES, text);
         let expected =
             |zeros: usize, behind: usize| [&vec![0; zeros][..], b"abcd", &vec![0; behind]].concat();

@@ -10,7 +10,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `EXTRA_LENGTH`: whether to add the number of bytes cut off to the EXTRA_LENGTH annotation. Default true.
+//! - `EXTRA_LENGTH`: true to add the number of bytes cut off to the EXTRA_LENGTH annotation. Default true.
 
 use crate::prelude::*;
 
@@ -31,7 +31,11 @@ impl Element for Truncate {
     fn configure(args: &mut Args) -> Truncate {
         Truncate {
             length: args.required("LENGTH", "greatest length"),
-            extra_length: args.key("EXTRA_LENGTH", true, "whether to note what is cut off"),
+            extra_length: args.key(
+                "EXTRA_LENGTH",
+                true,
+                "true to note the length that is cut off",
+            ),
         }
     }
 

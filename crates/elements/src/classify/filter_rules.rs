@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Rules that may be added while running to those that were configured.
 const MORE: usize = 1024;
 /// Syntax of a rule, for errors.
-const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is `allow`, `deny`, `drop` or an output from 0 to \
-    254";
+const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is `allow`, `deny`, `drop` or an output \
+    from 0 to 254";
 
 /// A rule as it is written.
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ pub(super) struct FilterRules {
 struct State {
     configured: Vec<String>,
     rules: Vec<(Line, usize)>,
-    /// Slots without a rule; the one that was freed first is used first, when no packet meets its old rule any more.
+    /// Slots without a rule. The one that was freed first is used first, as no worker sees its old rule by then.
     free: VecDeque<usize>,
     lanes: Vec<Arc<Lane>>,
     /// Sum of a slot's counts when its rule got it, or at `reset`.
@@ -281,7 +281,7 @@ impl FilterRules {
         (0..self.slots + 2).for_each(|slot| state.forget(slot));
     }
 
-    /// Carries out lines, all or none. What it answers is a warning or nothing. The error names the line.
+    /// Executes lines, all or none. The answer is a warning or empty. The error names the line.
     pub(super) fn change(&self, text: &str) -> Result<String, (usize, String)> {
         let mut state = self.lock();
         // Where a rule has no slot yet, it gets one when all is known to be right.
@@ -367,7 +367,8 @@ impl FilterRules {
                 rules.insert(at, (rule, NEW));
                 if let Some(all) = before {
                     return Ok(format!(
-                        "no packet comes to rule {at}, because rule {all} takes all: `add before {all} RULE` puts it in front"
+                        "no packet comes to rule {at}, because rule {all} takes all: `add before {all} RULE` puts it \
+                            in front"
                     ));
                 }
             }

@@ -158,7 +158,7 @@ impl<K: Kind> Element for Filter<K> {
     const HANDLERS: &'static [Handler<Filter<K>>] = &[
         Handler::shared(
             "rules",
-            "the rules, with how many packets each has decided",
+            "the rules, each with the number of packets that it decided",
             |rules: &FilterRules, _| Ok(rules.show()),
         ),
         Handler::shared(
@@ -432,7 +432,8 @@ mod tests {
         );
         assert_eq!((bench.take("a").len(), bench.take("b").len()), (2, 2));
         // Only what differs is told; nothing is left of one line if the next is wrong.
-        let changes = "remove 1\nremove 0\nadd before 0 seven: allow src 10.0.0.7\nadd before 1 ssh: deny src 10.0.0.9\n";
+        let changes = "remove 1\nremove 0\nadd before 0 seven: allow src 10.0.0.7\nadd before 1 ssh: deny src \
+            10.0.0.9\n";
         assert_eq!(bench.read("f.changes"), changes);
         let wrong = bench
             .try_write("f.ctrl", "remove ssh\nremove shs")

@@ -220,7 +220,8 @@ impl<'a> Parser<'a> {
                     return Err("packets are of IPv6 here: write `ip6` in place of `ip`".to_owned());
                 }
                 "ether" if self.family == Family::V6 => {
-                    return Err("Ethernet addresses are not looked at in IPv6 packets: put a Classifier before".to_owned());
+                    let wrong = "Ethernet addresses are not looked at in IPv6 packets: put a Classifier before";
+                    return Err(wrong.to_owned());
                 }
                 "transp" if head.proto.is_none() && !head.transp => head.transp = true,
                 "ether" if head.kind.is_none() => {

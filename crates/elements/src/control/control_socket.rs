@@ -25,16 +25,16 @@
 //! - `TYPE`: `TCP` or `UNIX`.
 //! - `PORT`: the TCP port; with `PORT+` one of the following ports if that one is in use. For `UNIX`, the
 //!   socket's file.
-//! - `READONLY`: whether handlers may only be read. Default false.
+//! - `READONLY`: true if handlers may only be read. Default false.
 //! - `ADDRESS`: the address of this host at which it listens for TCP connections. Default 127.0.0.1: only programs on
 //!   this host can connect. This differs from Click, which listens at all addresses: who can connect can change the
 //!   router.
 //! - `LOCALHOST`: Click's way to say it: false = `ADDRESS 0.0.0.0`, all addresses. Default true.
 //! - `PROXY`: an element that answers for all others: its handler `E.H` is used when a client asks for `E.H`.
-//! - `VERBOSE`: whether it logs clients that connect and disconnect. Default false.
-//! - `RETRIES`: how often to try again, once a second, if the socket cannot be opened; after that the router
+//! - `VERBOSE`: true if it logs clients that connect and disconnect. Default false.
+//! - `RETRIES`: number of further tries, one per second, if the socket cannot be opened; after that the router
 //!   stops. Default 0: a socket that cannot be opened is an error of the configuration.
-//! - `RETRY_WARNINGS`: whether to log each failure. Default true.
+//! - `RETRY_WARNINGS`: true to log each failure. Default true.
 
 use super::listener::{Address, Listener};
 use super::session::{Rules, Session, answer};
@@ -49,10 +49,10 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Runs between two looks at the sockets while the router is busy: looking costs system calls.
+/// Runs between two checks of the sockets while the router is busy: checks cost system calls.
 const LOOK: u32 = 32;
 const RETRY: Duration = Duration::from_secs(1);
-/// A client that is silent for so long loses its place to one that comes.
+/// Time of silence after which a client may be replaced by a new one.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Clients at a time.
 const CLIENTS_MAX: usize = 32;
@@ -93,7 +93,7 @@ impl Config {
 }
 
 impl ControlSocket {
-    /// Lets clients in, some at a time. Returns whether there was one.
+    /// Accepts clients, some at a time. Returns true if there was one.
     fn accept(&mut self, now: Time) -> bool {
         let mut any = false;
         for _ in 0..CLIENTS_MAX {
@@ -117,7 +117,7 @@ impl ControlSocket {
         any
     }
 
-    /// Disconnects the client that has been silent longest, if that is long. Returns whether there was one.
+    /// Disconnects the client that has been silent longest, if that is long enough. Returns true if there was one.
     fn make_place(&mut self, now: Time) -> bool {
         let silent = self.sessions.iter().enumerate();
         let silent = silent.map(|(at, session)| (session.borrow().silence(now), at));
@@ -191,12 +191,12 @@ impl Element for ControlSocket {
         Config {
             address,
             rules: Rules {
-                read_only: args.key("READONLY", false, "whether handlers may only be read"),
+                read_only: args.key("READONLY", false, "true if handlers may only be read"),
                 proxy: args.key("PROXY", String::new(), "an element that answers for all"),
             },
-            verbose: args.key("VERBOSE", false, "whether to log connections"),
+            verbose: args.key("VERBOSE", false, "true to log connections"),
             retries: args.key("RETRIES", 0, "times to try again, once a second"),
-            warnings: args.key("RETRY_WARNINGS", true, "whether to log each failure"),
+            warnings: args.key("RETRY_WARNINGS", true, "true to log each failure"),
             listener: Slot::new(None),
             port: Arc::default(),
             inherited: false,
@@ -323,7 +323,7 @@ impl Resources for ControlSocket {
 impl External for ControlSocket {
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
         fds.extend(self.listener.as_ref().map(Listener::fd));
-        // What a client says while it does not read its answers need not wake anybody.
+        // Input of a client that does not read its answers need not wake a worker.
         let heard = self.sessions.iter().map(|s| s.borrow());
         fds.extend(heard.filter(|s| !s.has_output()).map(|s| s.fd()));
     }

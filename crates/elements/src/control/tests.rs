@@ -55,7 +55,8 @@ fn data_may_come_in_pieces_and_hold_line_ends() {
 
 #[test]
 fn the_pieces_in_which_input_comes_change_nothing() {
-    let input = "read a\r\n\r\rWRITEDATA b 4\r\nx\r\n\ncheckread c\rwriteuntil d E\r\n1\r2\n\r\nE \r\nwriteuntil e\r\nf\r\n\r\nget g\n";
+    let input = "read a\r\n\r\rWRITEDATA b 4\r\nx\r\n\ncheckread c\rwriteuntil d E\r\n1\r2\n\r\nE \r\nwriteuntil \
+        e\r\nf\r\n\r\nget g\n";
     let whole = commands(&[input]);
     assert_eq!(whole.len(), 6);
     for size in 1..input.len() {

@@ -17,14 +17,14 @@
 //!
 //! - `DEVICE`: the port: a Linux interface, a PCI address, `pcap:FILE`, `tap:NAME`, `memif:...`, `vhost:...`,
 //!   `ring:NAME`, `null:LENGTH` or a DPDK device.
-//! - `PROMISC`: whether to receive frames for other stations, too. Default false.
+//! - `PROMISC`: true to receive frames for other stations, too. Default false.
 //!
 //! Keyword arguments:
 //!
 //! - `CORES`: workers that receive, such as `0-3`.
 //! - `QUEUES`: receive queues to open: at least one for each worker that receives, at most as many as the
 //!   device has. Default is one for each worker that receives.
-//! - `CLASSIFY`: how to spread packets over the workers, whatever the port can do: `hash`, `address`, `flow`,
+//! - `CLASSIFY`: method to spread packets over the workers, whatever the port can do: `hash`, `address`, `flow`,
 //!   `prefix` or `program`, followed by its arguments. `WORKERS` among them names the workers that get packets;
 //!   default is all. It stands for a BucketBy element and a Steer behind this element; see docs/queues.md. The
 //!   port itself also does what it can of this, so that fewer packets change worker (see the handler `rss`).
@@ -32,12 +32,12 @@
 //! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 if no
 //!   element behind reads annotations (`ashlar plan` says so). Beside other routers it is fewer if packets take long.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
-//! - `TIMESTAMP`: whether packets get the time at which they are taken from the port as their timestamp.
+//! - `TIMESTAMP`: true if packets get the time at which they are taken from the port as their timestamp.
 //!   Default false, but true in `ashlar click`.
-//! - `YIELD`: whether to poll the port less often while many of its packets are lost at full outputs and none
+//! - `YIELD`: true to poll the port less often while many of its packets are lost at full outputs and none
 //!   go elsewhere (VR7). The excess is then lost in the port. Default true, but false in `ashlar click`.
 //!
-//! - `FORCE_IP`: whether only IPv4 packets pass, with their header marked; others are dropped (`not_ip`). Default
+//! - `FORCE_IP`: true if only IPv4 packets pass, with their header marked; others are dropped (`not_ip`). Default
 //!   false.
 //! - `PROTOCOL`: the only Ethertype that passes, with `METHOD LINUX`; others are dropped (`other_protocol`). Default 0:
 //!   all pass.
@@ -124,7 +124,7 @@ impl Style for Click {
 
     fn configure(args: &mut Args) -> Config {
         let device: String = args.required("DEVICE", "the port");
-        let doc = "whether to receive frames for other stations";
+        let doc = "true to receive frames for other stations";
         let promiscuous = args.optional("PROMISC", false, doc);
         args.maybe::<u32>("SNAPLEN", "accepted, and without effect");
         let only = of_click(args);
@@ -141,8 +141,8 @@ impl Style for Click {
             ),
             rss,
             promiscuous,
-            timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
-            yields: args.key("YIELD", true, "whether to poll less while outputs overflow"),
+            timestamp: args.key_maybe("TIMESTAMP", "true if packets get the time"),
+            yields: args.key("YIELD", true, "true to poll less while outputs overflow"),
             owners: Arc::default(),
             only,
         }
@@ -155,7 +155,7 @@ fn of_click(args: &mut Args) -> Option<Only> {
     args.key_maybe::<u32>("HEADROOM", "accepted, and without effect");
     args.key_maybe::<String>("ENCAP", "accepted, and without effect");
     let sniffer = args.key("SNIFFER", true, "the kernel sees the packets too");
-    let force_ip = args.key("FORCE_IP", false, "whether only IPv4 packets pass");
+    let force_ip = args.key("FORCE_IP", false, "true if only IPv4 packets pass");
     let outbound = args.key("OUTBOUND", false, "must be false");
     let protocol = args.key("PROTOCOL", 0u16, "the only Ethertype that passes");
     let filter: Option<String> = args.key_maybe("BPF_FILTER", "must be empty");
@@ -317,7 +317,7 @@ impl<S: Style> Element for FromDevice<S> {
             "packets that the kernel lost; ?? as that is not known here",
             |_, _| Ok("??".into()),
         ),
-        Handler::text("encap", "what packets start with: ETHER", |_, _| {
+        Handler::text("encap", "first header of packets: ETHER", |_, _| {
             Ok("ETHER".into())
         }),
         Handler::shared(

@@ -12,14 +12,14 @@
 //!
 //! Keyword arguments:
 //!
-//! - `PROMISC`: whether to receive frames for other stations, too. Default true, as in Click.
+//! - `PROMISC`: true to receive frames for other stations, too. Default true, as in Click.
 //! - `BURST`: packets taken at a time. Default 64, or 32 if no element behind reads annotations (`ashlar plan`
 //!   says so).
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `CORES`: workers that receive; see FromDevice.
 //! - `VERBOSE`, `NUMA`, `MAXTHREADS`, `THREADOFFSET`, `MAC`, `MTU`: accepted for compatibility with Click and
 //!   FastClick, and without effect.
-//! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
+//! - `CLASSIFY`: method to spread packets over the workers; see FromDevice.
 
 use super::from_device::{Config, FromDevice, Style};
 use super::rss::Rss;
@@ -64,11 +64,7 @@ impl Style for Dpdk {
                 0,
                 "descriptors per queue; 0 = the driver's default",
             ),
-            promiscuous: args.key(
-                "PROMISC",
-                true,
-                "whether to receive frames for other stations",
-            ),
+            promiscuous: args.key("PROMISC", true, "true to receive frames for other stations"),
             rss,
             timestamp: Some(false),
             yields: true,

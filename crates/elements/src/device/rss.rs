@@ -52,7 +52,7 @@ impl Copies {
 impl Rss {
     /// Reads CLASSIFY. Its mistakes are reported where its elements are inserted.
     pub(super) fn configure(args: &mut Args, device: &str) -> Option<Arc<Rss>> {
-        let doc = "how to spread packets over workers, such as hash";
+        let doc = "method to spread packets over workers, such as hash";
         let text: String = args.key_maybe("CLASSIFY", doc)?;
         let asked = Classify::of_port(&text)?;
         let (buckets, fits) = (asked.buckets, 1..=engine::packet::BUCKETS_MAX);
@@ -93,8 +93,9 @@ impl Rss {
         }
     }
 
-    /// A copy of the receiver is made; `queues` says which queues have workers by now. A port that is new, or has other
-    /// queues now, is told at once, as far as is known; another one stays as it is until it is told to follow.
+    /// Registers a copy of the receiver; `queues` are those that have workers now. A port that is new, or has other
+    /// queues now, gets all settings at once, as far as they are known. Another one keeps its settings until it is to
+    /// follow.
     pub(super) fn add_copy(
         self: &Arc<Self>,
         port: &Arc<dyn Port>,
@@ -119,7 +120,7 @@ impl Rss {
         let _ = self.tell(false);
     }
 
-    /// Tells the port again what it was told last: it may have room now for rules that it has refused.
+    /// Repeats the last settings to the port: it may have room now for rules that it has refused.
     pub(super) fn tell_again(&self) -> Result<(), String> {
         self.tell(true)
     }
@@ -167,7 +168,8 @@ impl Rss {
         &self.table
     }
 
-    /// Buckets that come by a queue of another worker than their owner, which has a queue; `queues` says who has which.
+    /// Buckets that come by a queue of another worker than their owner, which has a queue; `queues` gives the queues of
+    /// each worker.
     pub(super) fn astray(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Vec<Astray> {
         let copies = self.lock();
         let (owners, buckets) = (self.table.owners(), self.table.buckets());
@@ -301,7 +303,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// A port that keeps what it is told.
+    /// A port that stores its settings.
     #[derive(Default)]
     struct Told(Mutex<Vec<u16>>);
 

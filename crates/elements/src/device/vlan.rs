@@ -56,7 +56,7 @@ pub enum Way<'a> {
     Out(&'a str),
 }
 
-/// The element, if there is one, that puts an outer tag on what a sender gets.
+/// The element, if there is one, that puts an outer tag on a sender's packets.
 pub fn outer_of(sender: &str) -> String {
     format!("{sender}{OUTER_ENCAP}")
 }
@@ -303,7 +303,8 @@ mod tests {
     #[test]
     fn sub_interfaces_share_one_receiver_and_tag_what_they_send() {
         let text = rewritten(
-            "a :: FromDevice(eth0.10, BURST 8) -> x :: ToDevice(eth1.7); b :: FromDevice(eth0.20) -> y :: ToDevice(eth1)",
+            "a :: FromDevice(eth0.10, BURST 8) -> x :: ToDevice(eth1.7); b :: FromDevice(eth0.20) -> y :: \
+                ToDevice(eth1)",
         );
         for part in [
             "FromDevice(eth0, BURST 8)",

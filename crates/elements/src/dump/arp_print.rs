@@ -10,12 +10,12 @@
 //!
 //! Arguments:
 //!
-//! - `LABEL`: what the line starts with.
+//! - `LABEL`: beginning of the line.
 //!
 //! Keyword arguments:
 //!
-//! - `TIMESTAMP`: whether the packet's timestamp is shown. Default true.
-//! - `ETHER`: whether the frame's Ethernet addresses are shown. Default false.
+//! - `TIMESTAMP`: true if the packet's timestamp is shown. Default true.
+//! - `ETHER`: true if the frame's Ethernet addresses are shown. Default false.
 //! - `OUTFILE`: a file to write to.
 //! - `ACTIVE`: if false, writes nothing. Default true.
 
@@ -59,7 +59,7 @@ impl Style for ArpPrint {
 
     fn configure(args: &mut Args) -> ArpPrint {
         ArpPrint {
-            ether: args.key("ETHER", false, "whether Ethernet addresses are shown"),
+            ether: args.key("ETHER", false, "true if Ethernet addresses are shown"),
         }
     }
 

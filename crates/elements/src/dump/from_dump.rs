@@ -14,17 +14,17 @@
 //!
 //! Keyword arguments:
 //!
-//! - `STOP`: whether to stop the router at the end of the file or window. Default false.
-//! - `TIMING`: whether packets keep the delays between their timestamps. Default false.
+//! - `STOP`: true to stop the router at the end of the file or window. Default false.
+//! - `TIMING`: true if packets keep the delays between their timestamps. Default false.
 //! - `SAMPLE`: probability with which a packet is emitted. Default 1.
-//! - `FORCE_IP`: whether to emit only IPv4 packets, with their network header annotation set; others leave by
+//! - `FORCE_IP`: true to emit only IPv4 packets, with their network header annotation set; others leave by
 //!   output 1. Default false.
-//! - `START`, `START_AFTER`: where to start: at a time, or so long after the first timestamp.
-//! - `END`, `END_AFTER`, `INTERVAL`: where to end: at a time, so long after the first timestamp, or so long
+//! - `START`, `START_AFTER`: start, as a timestamp, or as a time after the first timestamp.
+//! - `END`, `END_AFTER`, `INTERVAL`: end, as a timestamp, as a time after the first timestamp, or as a time
 //!   after the first emitted packet.
 //! - `END_CALL`: handler that is written at the end, in place of `active false`.
 //! - `ACTIVE`: if false, emits nothing until the handler `active` is written. Default true.
-//! - `FILEPOS`: where to start: offset of a packet's record in the uncompressed file.
+//! - `FILEPOS`: start, as the offset of a packet's record in the uncompressed file.
 //! - `MMAP`: accepted for compatibility with Click.
 
 use super::file::{Input, complain};
@@ -135,7 +135,7 @@ impl FromDump {
         }
     }
 
-    /// With `FORCE_IP`, marks the IP header; what has none leaves by output 1.
+    /// With `FORCE_IP`, marks the IP header; a packet without one leaves by output 1.
     fn mark_ip(&self, mut packet: Packet, cx: &mut Cx) -> Option<Packet> {
         if !self.config.force_ip {
             return Some(packet);
@@ -214,7 +214,7 @@ impl Element for FromDump {
             filename,
             end,
             manner: Manner::parse(args),
-            force_ip: args.key("FORCE_IP", false, "whether to emit only IPv4 packets"),
+            force_ip: args.key("FORCE_IP", false, "true to emit only IPv4 packets"),
             window: Window::configure(args, false),
             filepos: args.key_maybe("FILEPOS", "byte at which to start"),
             opened: Slot::default(),
@@ -273,7 +273,7 @@ impl Element for FromDump {
         playback::set_active(),
         Handler::text(
             "encap",
-            "what packets start with, as ToDump names it",
+            "first header of packets, by the names of ToDump",
             |e, _| Ok(e.encap.name()),
         ),
         Handler::text("filename", "the file", |e, _| Ok(e.config.filename.clone())),

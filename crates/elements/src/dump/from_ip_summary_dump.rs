@@ -18,18 +18,18 @@
 //!
 //! Keyword arguments:
 //!
-//! - `STOP`: whether to stop the router at the end of the dump. Default false.
-//! - `TIMING`: whether packets keep the delays between their timestamps. Default false.
+//! - `STOP`: true to stop the router at the end of the dump. Default false.
+//! - `TIMING`: true if packets keep the delays between their timestamps. Default false.
 //! - `ACTIVE`: if false, makes no packets until the handler `active` is written. Default true.
 //! - `ZERO`: accepted for compatibility with Click; fields that are not set are always zero.
-//! - `CHECKSUM`: whether packets have correct checksums and all their bytes. Default false.
+//! - `CHECKSUM`: true if packets have correct checksums and all their bytes. Default false.
 //! - `PROTO`: protocol of packets for which the dump has none, by number or name. Default 6, TCP.
-//! - `MULTIPACKET`: whether a line that counts several packets makes that many packets. Default false.
+//! - `MULTIPACKET`: true if a line that counts several packets makes that many packets. Default false.
 //! - `SAMPLE`: probability with which a packet is emitted. Default 1.
 //! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: columns of the dump, until a `!data` line
 //!   names others; see ToIPSummaryDump.
 //! - `FLOWID`, `DEFAULT_FLOWID`: default addresses and ports: source, port, destination, port, and perhaps protocol.
-//! - `ALLOW_NONEXISTENT`: whether a file that is missing or empty is a dump without packets.
+//! - `ALLOW_NONEXISTENT`: true if a file that is missing or empty is a dump without packets.
 //! - `DATA`: the dump itself, in place of a file.
 //!
 //! The handlers `filesize` and `filepos` count bytes of the dump.
@@ -237,14 +237,14 @@ impl Element for FromIpSummaryDump {
         } else {
             args.required("FILENAME", "the dump; - is the standard input")
         };
-        let stop = args.key("STOP", false, "whether to stop the router at the end");
+        let stop = args.key("STOP", false, "true to stop the router at the end");
         let manner = Manner::parse(args);
         let _: bool = args.key("ZERO", true, "accepted: unset fields are always zero");
-        let checksum = args.key("CHECKSUM", false, "whether checksums are right");
+        let checksum = args.key("CHECKSUM", false, "true if checksums are right");
         let protocol = args
             .key("PROTO", Protocol(wire::proto::TCP), "default protocol")
             .0;
-        let multipacket = args.key("MULTIPACKET", false, "whether a line gives its count");
+        let multipacket = args.key("MULTIPACKET", false, "true if a line gives its count");
         let fields: Option<Columns> = older(
             args,
             ["FIELDS", "CONTENTS", "DEFAULT_FIELDS", "DEFAULT_CONTENTS"],
@@ -277,7 +277,7 @@ impl Element for FromIpSummaryDump {
             allow_nonexistent: args.key(
                 "ALLOW_NONEXISTENT",
                 false,
-                "whether a missing file is an empty one",
+                "true if a missing file is an empty one",
             ),
             stop,
             manner,
@@ -335,7 +335,7 @@ impl Element for FromIpSummaryDump {
         playback::sampling_prob(),
         playback::active(),
         playback::set_active(),
-        Handler::text("encap", "what packets start with: IP", |_, _| {
+        Handler::text("encap", "first header of packets: IP", |_, _| {
             Ok("IP".into())
         }),
         playback::filesize(),

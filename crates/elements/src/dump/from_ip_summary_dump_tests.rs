@@ -184,7 +184,8 @@ fn binary_dumps_are_read_as_text_dumps_are() {
         "timestamp ip_src dport tcp_opt payload_len count link eth_src ip_fragoff tcp_flags";
     let lines = "1.000002 1.0.0.1 80 mss1400 9 2 3 00-00-00-00-00-07 0! SA\n";
     let text = format!(
-        "FromIPSummaryDump(DATA \"!data {fields}\n{lines}\") -> to :: ToIPSummaryDump({}, FIELDS {fields}, BINARY true)",
+        "FromIPSummaryDump(DATA \"!data {fields}\n{lines}\") -> to :: ToIPSummaryDump({}, FIELDS {fields}, BINARY \
+            true)",
         file.display()
     );
     let mut bench = Bench::strict(crate::CLASSES, &text);

@@ -10,17 +10,17 @@
 //!
 //! Arguments:
 //!
-//! - `LABEL`: what the line starts with.
+//! - `LABEL`: beginning of the line.
 //!
 //! Keyword arguments:
 //!
-//! - `CONTENTS`: whether the packet's bytes follow: `HEX`, `ASCII` or `NONE`. Default NONE.
+//! - `CONTENTS`: form of the packet's bytes: `HEX`, `ASCII` or `NONE`. Default NONE.
 //! - `PAYLOAD`: the same for the bytes behind the transport header.
 //! - `MAXLENGTH`: most bytes shown by `CONTENTS` and `PAYLOAD`; negative = all. Default 1500.
-//! - `ID`, `TTL`, `TOS`, `LENGTH`: whether these fields of the header are shown. Default false.
-//! - `TIMESTAMP`: whether the packet's timestamp is shown. Default true.
-//! - `AGGREGATE`, `PAINT`: whether these annotations are shown. Default false.
-//! - `SWAP`: whether ICMP identifiers are in network order. Default true.
+//! - `ID`, `TTL`, `TOS`, `LENGTH`: true to show these fields of the header. Default false.
+//! - `TIMESTAMP`: true if the packet's timestamp is shown. Default true.
+//! - `AGGREGATE`, `PAINT`: true to show these annotations. Default false.
+//! - `SWAP`: true if ICMP identifiers are in network order. Default true.
 //! - `OUTFILE`: a file to write to.
 //! - `ACTIVE`: if false, writes nothing. Default true.
 
@@ -245,8 +245,16 @@ impl Style for IpPrint {
     const TO_FILE: bool = true;
 
     fn configure(args: &mut Args) -> IpPrint {
-        let contents = args.key("CONTENTS", Contents::None, "whether bytes follow");
-        let payload = args.key("PAYLOAD", Contents::None, "whether the payload follows");
+        let contents = args.key(
+            "CONTENTS",
+            Contents::None,
+            "form of the bytes: HEX, ASCII or NONE",
+        );
+        let payload = args.key(
+            "PAYLOAD",
+            Contents::None,
+            "form of the payload: HEX, ASCII or NONE",
+        );
         if contents != Contents::None && payload != Contents::None {
             args.error_in_whole(
                 "specify at most one of PAYLOAD and CONTENTS",
@@ -257,13 +265,13 @@ impl Style for IpPrint {
             contents,
             payload,
             length_max: max_length(args, 1500),
-            id: args.key("ID", false, "whether the identification is shown"),
-            ttl: args.key("TTL", false, "whether the time to live is shown"),
-            tos: args.key("TOS", false, "whether the type of service is shown"),
-            length: args.key("LENGTH", false, "whether the length is shown"),
-            aggregate: args.key("AGGREGATE", false, "whether the aggregate is shown"),
-            paint: args.key("PAINT", false, "whether the paint is shown"),
-            network_order: args.key("SWAP", true, "whether ICMP's numbers are in network order"),
+            id: args.key("ID", false, "true if the identification is shown"),
+            ttl: args.key("TTL", false, "true if the time to live is shown"),
+            tos: args.key("TOS", false, "true if the type of service is shown"),
+            length: args.key("LENGTH", false, "true if the length is shown"),
+            aggregate: args.key("AGGREGATE", false, "true if the aggregate is shown"),
+            paint: args.key("PAINT", false, "true if the paint is shown"),
+            network_order: args.key("SWAP", true, "true if ICMP's numbers are in network order"),
         }
     }
 

@@ -26,7 +26,7 @@ impl Manner {
     /// Reads them.
     pub(super) fn parse(args: &mut Args) -> Manner {
         Manner {
-            timing: args.key("TIMING", false, "whether packets keep their delays"),
+            timing: args.key("TIMING", false, "true if packets keep their delays"),
             sample: Sample::parse(args),
             active: args.key("ACTIVE", true, "if false, emits nothing"),
         }
@@ -107,7 +107,7 @@ pub(super) fn start(e: &impl Plays, cx: &mut Cx) {
     }
 }
 
-/// Gives up to `max` packets.
+/// Appends up to `max` packets.
 pub(super) fn pull(e: &mut impl Plays, max: usize, into: &mut Batch, cx: &mut Cx) {
     if !e.playback().active {
         return cx.note_empty();
@@ -158,7 +158,7 @@ pub(super) const fn sampling_prob<E: Plays>() -> Handler<E> {
 }
 
 pub(super) const fn active<E: Plays>() -> Handler<E> {
-    Handler::text("active", "whether it makes packets", |e, _| {
+    Handler::text("active", "true if it makes packets", |e, _| {
         Ok(e.playback().active.to_string())
     })
 }

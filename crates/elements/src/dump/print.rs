@@ -9,15 +9,15 @@
 //!
 //! Arguments:
 //!
-//! - `LABEL`: what the line starts with.
+//! - `LABEL`: beginning of the line.
 //! - `MAXLENGTH`: bytes shown; negative = all. Default 24.
 //!
 //! Keyword arguments:
 //!
-//! - `CONTENTS`: how bytes are shown: `HEX`, `ASCII` or `NONE`. Default HEX.
-//! - `TIMESTAMP`: whether the packet's timestamp is shown. Default false.
-//! - `PRINTANNO`: whether the 48 bytes of Click's annotations are shown. Default false.
-//! - `HEADROOM`: whether free bytes before and behind the data are shown. Default false.
+//! - `CONTENTS`: format of bytes: `HEX`, `ASCII` or `NONE`. Default HEX.
+//! - `TIMESTAMP`: true if the packet's timestamp is shown. Default false.
+//! - `PRINTANNO`: true if the 48 bytes of Click's annotations are shown. Default false.
+//! - `HEADROOM`: true if free bytes before and behind the data are shown. Default false.
 //! - `ACTIVE`: if false, writes nothing. Default true.
 
 use super::contents::Contents;
@@ -43,9 +43,9 @@ impl Style for Print {
         let length: i64 = args.optional("MAXLENGTH", 24, "bytes shown; negative = all");
         Print {
             length_max: usize::try_from(length).unwrap_or(usize::MAX),
-            contents: args.key("CONTENTS", Contents::Hex, "how bytes are shown"),
-            annotations: args.key("PRINTANNO", false, "whether annotations are shown"),
-            headroom: args.key("HEADROOM", false, "whether free bytes are shown"),
+            contents: args.key("CONTENTS", Contents::Hex, "format of bytes"),
+            annotations: args.key("PRINTANNO", false, "true if annotations are shown"),
+            headroom: args.key("HEADROOM", false, "true if free bytes are shown"),
         }
     }
 

@@ -46,9 +46,9 @@ impl<S: Style> Element for Printer<S> {
 
     fn configure(args: &mut Args) -> Config<S> {
         Config {
-            label: args.optional("LABEL", String::new(), "what the line starts with"),
+            label: args.optional("LABEL", String::new(), "beginning of the line"),
             style: S::configure(args),
-            timestamp: args.key("TIMESTAMP", S::TIMESTAMP, "whether the timestamp is shown"),
+            timestamp: args.key("TIMESTAMP", S::TIMESTAMP, "true if the timestamp is shown"),
             active: args.key("ACTIVE", true, "if false, says nothing"),
             target: match S::TO_FILE {
                 true => Target::configure(args),
@@ -86,7 +86,7 @@ impl<S: Style> Element for Printer<S> {
     }
 
     const HANDLERS: &'static [Handler<Printer<S>>] = &[
-        Handler::show("active", "whether it writes", |e| &e.active),
+        Handler::show("active", "true if it writes", |e| &e.active),
         Handler::assign("active", "see ACTIVE", |e| &mut e.active),
     ];
 }

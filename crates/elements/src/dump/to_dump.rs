@@ -14,12 +14,12 @@
 //! Keyword arguments:
 //!
 //! - `SNAPLEN`: most bytes written of a packet; 0 = all. Default 2000.
-//! - `ENCAP`: what packets start with: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `SLL`, `AIRONET`, `HDLC`,
+//! - `ENCAP`: first header of packets: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `SLL`, `AIRONET`, `HDLC`,
 //!   `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM` or `NULL`. Default ETHER.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the type, instead of `ENCAP`.
-//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation is added to a packet's length. Default true.
-//! - `UNBUFFERED`: whether each batch is written to the file at once. Default false.
-//! - `NANO`: whether timestamps have nanoseconds instead of microseconds. Default false.
+//! - `EXTRA_LENGTH`: true if the EXTRA_LENGTH annotation is added to a packet's length. Default true.
+//! - `UNBUFFERED`: true if each batch is written to the file at once. Default false.
+//! - `NANO`: true if timestamps have nanoseconds instead of microseconds. Default false.
 
 use super::file::Output;
 use super::link::Encap;
@@ -138,7 +138,7 @@ impl Element for ToDump {
     fn configure(args: &mut Args) -> Config {
         let filename = args.required("FILENAME", "the file; - is the standard output");
         let snap = args.optional("SNAPLEN", 2000, "most bytes of a packet; 0 = all");
-        let encap: Option<String> = args.maybe("ENCAP", "what packets start with");
+        let encap: Option<String> = args.maybe("ENCAP", "first header of packets");
         let from: Option<String> =
             args.key_maybe("USE_ENCAP_FROM", "elements whose `encap` says it");
         if encap.is_some() && from.is_some() {
@@ -157,9 +157,9 @@ impl Element for ToDump {
             snap: if snap == 0 { usize::MAX } else { snap },
             encap: found.unwrap_or(Encap::ETHER),
             encap_from: words.split_whitespace().map(str::to_owned).collect(),
-            extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
-            unbuffered: args.key("UNBUFFERED", false, "whether each batch is written at once"),
-            nano: args.key("NANO", false, "whether times have nanoseconds"),
+            extra_length: args.key("EXTRA_LENGTH", true, "true if EXTRA_LENGTH counts"),
+            unbuffered: args.key("UNBUFFERED", false, "true if each batch is written at once"),
+            nano: args.key("NANO", false, "true if times have nanoseconds"),
             opened: Slot::default(),
         }
     }
@@ -222,16 +222,12 @@ impl Element for ToDump {
             Ok(())
         }),
         Handler::text("filename", "the file", |e, _| Ok(e.config.filename.clone())),
-        Handler::set(
-            "encap",
-            "what packets start with; before the first one",
-            |e, value, _| {
-                let encap = Encap::find(value.trim());
-                e.begin(encap.ok_or_else(|| "bad encapsulation type".to_owned())?);
-                e.hand_over();
-                Ok(())
-            },
-        ),
+        Handler::set("encap", "first header of packets", |e, value, _| {
+            let encap = Encap::find(value.trim());
+            e.begin(encap.ok_or_else(|| "bad encapsulation type".to_owned())?);
+            e.hand_over();
+            Ok(())
+        }),
         sink::flush(),
     ];
 }

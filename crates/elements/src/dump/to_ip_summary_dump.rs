@@ -27,14 +27,14 @@
 //! Keyword arguments:
 //!
 //! - `FIELDS`, `CONTENTS`: names of fields, separated by spaces. Default `ip_src ip_dst`.
-//! - `HEADER`: whether to write lines that start with `!` and describe the dump. Default true.
-//! - `VERBOSE`: whether these lines name the host and the time. Default false.
+//! - `HEADER`: true to write lines that start with `!` and describe the dump. Default true.
+//! - `VERBOSE`: true if these lines name the host and the time. Default false.
 //! - `BANNER`: text for a `!creator` line.
-//! - `BINARY`: whether to write packets as binary records. Default false.
-//! - `MULTIPACKET`: whether a packet that stands for several is written as so many. Default false.
-//! - `BAD_PACKETS`: whether to write a `!bad` line for a packet with bad headers. Default false.
-//! - `CAREFUL_TRUNC`: whether to write a `!bad` line for a packet with missing bytes. Default true.
-//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation is added to a packet's length. Default true.
+//! - `BINARY`: true to write packets as binary records. Default false.
+//! - `MULTIPACKET`: true if a packet that stands for several is written as so many. Default false.
+//! - `BAD_PACKETS`: true to write a `!bad` line for a packet with bad headers. Default false.
+//! - `CAREFUL_TRUNC`: true to write a `!bad` line for a packet with missing bytes. Default true.
+//! - `EXTRA_LENGTH`: true if the EXTRA_LENGTH annotation is added to a packet's length. Default true.
 
 use super::date;
 use super::file::{Output, reason};
@@ -181,7 +181,7 @@ impl Element for ToIpSummaryDump {
         let contents = args.key_maybe("CONTENTS", "the older name of FIELDS");
         let fields = fields.or(contents).map(|list| list.0);
         let fields = fields.unwrap_or("ip_src ip_dst".to_owned());
-        let binary = args.key("BINARY", false, "whether packets are binary records");
+        let binary = args.key("BINARY", false, "true if packets are binary records");
         let mut found = Vec::new();
         for name in columns(&fields) {
             let (wrong, help) = match Field::find(&name) {
@@ -203,18 +203,18 @@ impl Element for ToIpSummaryDump {
         if found.is_empty() {
             args.error_in_whole("no contents specified", "name fields in FIELDS");
         }
-        let multipacket = args.key("MULTIPACKET", false, "whether each packet has its line");
+        let multipacket = args.key("MULTIPACKET", false, "true if each packet has its line");
         Config {
             filename,
             multipacket: multipacket && !found.contains(&Field::Count),
             fields: found,
-            header: args.key("HEADER", true, "whether to write lines about the dump"),
-            verbose: args.key("VERBOSE", false, "whether these name host and time"),
+            header: args.key("HEADER", true, "true to write lines about the dump"),
+            verbose: args.key("VERBOSE", false, "true if these name host and time"),
             banner: args.key("BANNER", String::new(), "text for a !creator line"),
             binary,
-            bad_packets: args.key("BAD_PACKETS", false, "whether to report bad headers"),
-            careful_trunc: args.key("CAREFUL_TRUNC", true, "whether to report missing bytes"),
-            extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
+            bad_packets: args.key("BAD_PACKETS", false, "true to report bad headers"),
+            careful_trunc: args.key("CAREFUL_TRUNC", true, "true to report missing bytes"),
+            extra_length: args.key("EXTRA_LENGTH", true, "true if EXTRA_LENGTH counts"),
             opened: Slot::default(),
         }
     }

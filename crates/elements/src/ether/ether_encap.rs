@@ -65,7 +65,7 @@ impl Element for EtherEncap {
 
     fn configure(args: &mut Args) -> Fields {
         Fields {
-            ethertype: args.required("ETHERTYPE", "what follows the header"),
+            ethertype: args.required("ETHERTYPE", "protocol behind the header"),
             src: args.required("SRC", "the source address"),
             dst: args.required("DST", "the destination address"),
         }

@@ -120,7 +120,11 @@ impl Element for EtherSwitch {
     fn configure(args: &mut Args) -> Config {
         let default = Duration::from_secs(300);
         Config {
-            timeout: args.key("TIMEOUT", default, "how long a silent station is known"),
+            timeout: args.key(
+                "TIMEOUT",
+                default,
+                "time for which a silent station is known",
+            ),
             capacity: args.capacity("CAPACITY", 65536, "stations in the table"),
         }
     }

@@ -48,7 +48,7 @@ impl Element for EtherVlanEncap {
 
     fn configure(args: &mut Args) -> EtherVlanEncap {
         EtherVlanEncap {
-            ethertype: args.required("ETHERTYPE", "what follows the header"),
+            ethertype: args.required("ETHERTYPE", "protocol behind the header"),
             src: args.required("SRC", "the source address"),
             dst: args.required("DST", "the destination address"),
             tci: arguments(args),

@@ -12,9 +12,9 @@
 //! Arguments:
 //!
 //! - `ETHER`: the station's address.
-//! - `DROP_OWN`: whether to refuse frames that come from this address. Default false.
-//! - `DROP_OTHER`: whether to refuse frames to other stations. Default true.
-//! - `OFFSET`: where the Ethernet header starts, in bytes. Default 0.
+//! - `DROP_OWN`: true to refuse frames that come from this address. Default false.
+//! - `DROP_OTHER`: true to refuse frames to other stations. Default true.
+//! - `OFFSET`: offset of the Ethernet header, in bytes. Default 0.
 
 use super::priority::take_priority_tag;
 use crate::prelude::*;
@@ -58,8 +58,12 @@ impl Element for HostEtherFilter {
         HostEtherFilter {
             ether,
             station: destination(&ether::header(ether, EtherAddr::ZERO, 0)),
-            drop_own: args.optional("DROP_OWN", false, "whether to refuse what it sent itself"),
-            drop_other: args.optional("DROP_OTHER", true, "whether to refuse what is for others"),
+            drop_own: args.optional(
+                "DROP_OWN",
+                false,
+                "true to refuse packets that it sent itself",
+            ),
+            drop_other: args.optional("DROP_OTHER", true, "true to refuse packets for others"),
             keeps_priority: false,
             offset: args.key("OFFSET", 0, "where the header starts"),
         }

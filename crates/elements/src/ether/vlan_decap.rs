@@ -6,7 +6,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ANNO`: whether to set the VLAN_TCI annotation: to the tag, or to 0 if there is none. Default true.
+//! - `ANNO`: true to set the VLAN_TCI annotation: to the tag, or to 0 if there is none. Default true.
 //! - `ETHERTYPE`: the tag's Ethertype. Default 0x8100; 0x88a8 for 802.1ad.
 
 use crate::prelude::*;
@@ -30,7 +30,7 @@ impl Element for VlanDecap {
     fn configure(args: &mut Args) -> VlanDecap {
         let ethertype: u16 = args.key("ETHERTYPE", ether::VLAN, "the tag's Ethertype");
         VlanDecap {
-            anno: args.key("ANNO", true, "whether to note the tag"),
+            anno: args.key("ANNO", true, "true to note the tag"),
             ethertype: ethertype.to_be_bytes(),
         }
     }

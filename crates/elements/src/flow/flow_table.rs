@@ -42,13 +42,13 @@
 //! - `BUCKETS`: number of buckets, made a power of two. Default four times `CAPACITY`: fewer
 //!   than one flow in 10,000 is refused.
 //! - `LINK`: bandwidth of the link behind each output. Without it no flow gets a guarantee.
-//! - `RESERVABLE`: how much of each link may be reserved. Default: all of it. Less, if others reserve the rest.
+//! - `RESERVABLE`: part of each link that may be reserved. Default: all of it. Give less if others reserve the rest.
 //! - `MTU`: longest packet of any flow. Default 1500.
 //! - `OVERHEAD`: bytes that the link adds to each packet, which then count wherever bytes do. Default 0; 38 for an IP
 //!   packet on Ethernet, with preamble and gap.
 //! - `BIN`: the `WIDTH` of the DeadlineQueue behind, 0 if that is exact. Default 1ms.
-//! - `POLICE`: whether packets beyond a flow's bucket are taken out. Default true.
-//! - `IDLE`: how long a flow may be idle. Default: for ever.
+//! - `POLICE`: true if packets beyond a flow's bucket are taken out. Default true.
+//! - `IDLE`: time after which an idle flow has ended. Default: never.
 //! - `EXCESS`: output for packets beyond their flow's bucket.
 //! - `OTHER`: output for packets of no flow. Default 0.
 
@@ -81,7 +81,7 @@ struct Refused {
 
 pub(super) struct Config {
     shape: Shape,
-    /// Records, made on first use: a configuration that is only checked, or that takes over a running one's flows,
+    /// Records, made on first use. A configuration that is only checked, or that takes over a running one's flows,
     /// needs none.
     records: OnceLock<Arc<Records>>,
     link: Option<Link>,
@@ -115,7 +115,7 @@ impl Config {
         }
     }
 
-    /// Gives back what a flow had reserved.
+    /// Returns the rate that a flow had reserved.
     fn unreserve(&self, flow: &Known) {
         if let Some(grant) = flow.grant
             && let Some(sum) = self.reserved().get_mut(&flow.wish.port)
@@ -124,7 +124,7 @@ impl Config {
         }
     }
 
-    /// True if a flow could be taken, and what it would get, if `instead` of a flow that has so much reserved.
+    /// Checks if a flow can be admitted in place of a flow that has reserved `instead`. Returns its grant.
     fn admit(&self, wish: &Wish, instead: u64) -> Result<Option<Grant>, String> {
         let outputs = self.outputs.load(Relaxed);
         if outputs > 0 && usize::from(wish.port) >= outputs {
@@ -138,7 +138,8 @@ impl Config {
             return Ok(None);
         };
         let Some(link) = &self.link else {
-            return Err("no guarantee can be given without knowing the link: write LINK, such as LINK 100Mbps".to_owned());
+            let wrong = "no guarantee can be given without knowing the link: write LINK, such as LINK 100Mbps";
+            return Err(wrong.to_owned());
         };
         let reserved = self.reserved().get(&wish.port).copied().unwrap_or(0);
         let taken = reserved
@@ -158,7 +159,7 @@ impl Config {
         Ok((id, Wish::parse(rest, mtu)?))
     }
 
-    /// Sets a flow up, or anew; what it was before, and what it gets.
+    /// Adds or changes a flow; returns its former state and its grant.
     fn set_up(
         &self,
         writer: &mut Writer,
@@ -320,7 +321,7 @@ impl Element for FlowTable {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let by = args.key("BY", By::Match, "what tells flows apart");
+        let by = args.key("BY", By::Match, "fields that identify a flow");
         let Capacity(capacity) = args.key("CAPACITY", Capacity(4096), "most flows");
         let k = args.key("K", 4, "most flows of a bucket");
         let buckets = args.key(
@@ -331,7 +332,7 @@ impl Element for FlowTable {
         let rate: Option<Bandwidth> =
             args.key_maybe("LINK", "bandwidth of the link behind each output");
         let reservable: Option<Bandwidth> =
-            args.key_maybe("RESERVABLE", "how much of each link may be reserved");
+            args.key_maybe("RESERVABLE", "part of each link that may be reserved");
         let mtu: u64 = args.key_in("MTU", 1500, 64..=65_535, "longest packet of any flow");
         let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
         let bin = args.key(
@@ -342,9 +343,10 @@ impl Element for FlowTable {
         let police = args.key(
             "POLICE",
             true,
-            "whether packets beyond a flow's bucket are taken out",
+            "true if packets beyond a flow's bucket are taken out",
         );
-        let idle: Option<Duration> = args.key_maybe("IDLE", "how long a flow may be idle");
+        let idle: Option<Duration> =
+            args.key_maybe("IDLE", "time after which an idle flow has ended");
         let excess = args.key_maybe("EXCESS", "output for packets beyond their flow's bucket");
         let other = args.key("OTHER", 0, "output for packets of no flow");
         if k == 0 || capacity == 0 {
@@ -466,7 +468,7 @@ impl Element for FlowTable {
     const HANDLERS: &'static [Handler<FlowTable>] = &[
         Handler::action(
             "add",
-            "sets flows up, one a line, all or none: see above; answers with what is reserved and the bound",
+            "sets flows up, one a line, all or none: see above; answers with the reservation and the bound",
             |c: &Config, text| c.add(text),
         ),
         Handler::action(
@@ -476,7 +478,7 @@ impl Element for FlowTable {
         ),
         Handler::shared(
             "admit",
-            "as `add` for one flow, but only says what would be answered",
+            "answers as `add` would for one flow, and sets nothing up",
             |c: &Config, text| {
                 let (_, wish) = c.parse(text)?;
                 Ok(show_grant(c.admit(&wish, 0)?))
@@ -492,7 +494,7 @@ impl Element for FlowTable {
         }),
         Handler::shared(
             "reserved",
-            "an output per line, and what is reserved of its link",
+            "an output per line, with the reserved rate of its link",
             |c: &Config, _| {
                 let reserved = c.reserved();
                 let lines = reserved

@@ -105,11 +105,11 @@ impl By {
     pub(super) fn parse<'w>(self, words: &'w [&'w str]) -> Result<(Id, &'w [&'w str]), String> {
         if let Some(most) = self.tag_max() {
             let [tag, rest @ ..] = words else {
-                return Err(format!("a flow is told by a number up to {most}"));
+                return Err(format!("a flow is given by a number up to {most}"));
             };
             let number = tag.parse().ok().filter(|&tag: &u32| tag <= most);
             let number = number
-                .ok_or_else(|| format!("a flow is told by a number up to {most}, not `{tag}`"))?;
+                .ok_or_else(|| format!("a flow is given by a number up to {most}, not `{tag}`"))?;
             return Ok((Id::Tag(number), rest));
         }
         let form = "a flow is written SADDR SPORT DADDR DPORT PROTOCOL, such as 10.0.0.1 1000 10.0.0.2 53 udp";

@@ -15,8 +15,8 @@ pub(super) struct Wish {
     pub(super) lease: Option<Duration>,
 }
 
-const FORM: &str = "behind a flow come [PORT n] [RATE bandwidth BURST bytes [PACKET bytes] [DELAY time] [RESERVE bandwidth] [HOPS n]] \
-     [LEASE time]";
+const FORM: &str = "behind a flow come [PORT n] [RATE bandwidth BURST bytes [PACKET bytes] [DELAY time] [RESERVE \
+     bandwidth] [HOPS n]] [LEASE time]";
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -41,16 +41,16 @@
 //! - `BADADDRS`: further source and destination addresses about which no message is made.
 //! - `MTU`: the longest message. Default 576 (4.3.2.3).
 //! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191): bytes, or `eth0:mtu` for that of the port eth0.
-//! - `ANNO`: whether the MTU to report is that of the packet's annotation, as IPsecEncap notes it. Default false.
+//! - `ANNO`: true if the MTU to report is that of the packet's annotation, as IPsecEncap notes it. Default false.
 //! - `RATE`, `BURST`: a limit for this element alone, over all workers: messages per second (0 = no limit) and
 //!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
 //!   elements (RFC 1812, 4.3.2.8): 1000 per second and 50 at once, unless the `rate` handler of one of them
 //!   changes it. As many at once again are for hosts that are told at most an eighth of that, so that one host that makes
 //!   many errors does not keep errors from others. In `ashlar click` there is no limit without these arguments.
 //! - `TTL`: time to live of messages. Default 64.
-//! - `MPLS`: whether what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
+//! - `MPLS`: true if what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
 //!   message then quotes as well (RFC 4950). Default false.
-//! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: whether FixIPSrc is to set the source. Default true.
+//! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: true if FixIPSrc is to set the source. Default true.
 
 use super::names;
 use crate::ip4::{self, Addresses, Interfaces, PARAMETER, Reversed, SOURCE_ROUTED};
@@ -141,10 +141,10 @@ impl Element for ICMPError {
         let fix_src = args.key(
             "USE_FIX_ANNO",
             true,
-            "whether FixIPSrc is to set the source",
+            "true if FixIPSrc is to set the source",
         );
         let fix_src = args.key("SET_FIX_ANNO", fix_src, "another name of USE_FIX_ANNO");
-        let mpls = args.key("MPLS", false, "whether labels stand before the IP header");
+        let mpls = args.key("MPLS", false, "true if labels stand before the IP header");
         let src = args.required("SRC", "source address, if no FixIPSrc follows");
         let (kind, code) = names::kind_and_code(args, false);
         Config {
@@ -158,7 +158,7 @@ impl Element for ICMPError {
             by_anno: args.key(
                 "ANNO",
                 false,
-                "whether the MTU is that of the packet's annotation",
+                "true if the MTU is that of the packet's annotation",
             ),
             ttl,
             fix_src,
@@ -202,7 +202,7 @@ impl Element for ICMPError {
     const HANDLERS: &'static [Handler<ICMPError>] = &[
         Handler::shared(
             "rate",
-            "the limit: messages per second, at once, and whether the router's or its own",
+            "the limit: messages per second, messages at once, and if it is the router's or its own",
             |config: &Config, _| Ok(config.limit.show()),
         ),
         Handler::action(

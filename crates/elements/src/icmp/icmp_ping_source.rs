@@ -21,11 +21,11 @@
 //! - `IDENTIFIER`: the identifier of the requests. By default one that others cannot guess, so that they cannot forge
 //!   replies; with `ashlar click` it is 0, as in Click.
 //! - `LIMIT`: number of requests; negative = no limit, the default.
-//! - `STOP`: whether to stop the router at the limit. Default false.
+//! - `STOP`: true to stop the router at the limit. Default false.
 //! - `DATA`: data of the requests. Default is none.
-//! - `ACTIVE`: whether requests are made. Default true.
-//! - `MIRROR`: whether a reply becomes the next request, even beyond `LIMIT`. Default false.
-//! - `VERBOSE`: whether replies are reported. Default true.
+//! - `ACTIVE`: true if requests are made. Default true.
+//! - `MIRROR`: true if a reply becomes the next request, even beyond `LIMIT`. Default false.
+//! - `VERBOSE`: true if replies are reported. Default true.
 
 use super::encap::Message;
 use super::trips::{Trips, milliseconds, seconds};
@@ -105,7 +105,7 @@ impl ICMPPingSource {
         }
     }
 
-    /// Counts a reply to one of the requests; whether the packet is one.
+    /// Counts a reply to one of the requests; `None` if the packet is no reply.
     fn reply(&mut self, packet: &Packet, cx: &Cx) -> Option<()> {
         let bytes = packet.data().get(packet.network_offset()..)?;
         let ip = Ipv4::new_checked(bytes).ok()?;
@@ -180,13 +180,13 @@ impl Element for ICMPPingSource {
                 identifier: identifier.unwrap_or(0),
             },
             limit: args.key("LIMIT", -1, "number of requests; negative = no limit"),
-            stop: args.key("STOP", false, "whether to stop the router at the limit"),
+            stop: args.key("STOP", false, "true to stop the router at the limit"),
             data: args
-                .key("DATA", Bytes(Vec::new()), "what the requests carry")
+                .key("DATA", Bytes(Vec::new()), "body of the requests")
                 .0,
-            active: args.key("ACTIVE", true, "whether requests are made"),
-            mirror: args.key("MIRROR", false, "whether replies become the next requests"),
-            verbose: args.key("VERBOSE", true, "whether replies are reported"),
+            active: args.key("ACTIVE", true, "true if requests are made"),
+            mirror: args.key("MIRROR", false, "true if replies become the next requests"),
+            verbose: args.key("VERBOSE", true, "true if replies are reported"),
         }
     }
 
@@ -375,7 +375,7 @@ mod tests {
             );
             assert_eq!(bench.read("p.rtt_avg"), "0.030000");
             assert_eq!(bench.drops("p", "answered"), 2 * round);
-            // What was answered is not answered again.
+            // An answered request is not answered again.
             let again = testkit::ip4().src("10.0.0.2").icmp_echo_reply(0, 1);
             bench.push("c", &[again.bytes()]);
             assert_eq!(bench.drops("p", "other"), round);

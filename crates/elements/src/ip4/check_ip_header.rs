@@ -20,8 +20,8 @@
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: where the header begins. Default 0. For old Click configurations: a list of addresses here means
-//!   `BADSRC` with 0.0.0.0 and 255.255.255.255 added; the offset may follow.
+//! - `OFFSET`: offset of the header in the packet. Default 0. For old Click configurations: a list of addresses here
+//!   means `BADSRC` with 0.0.0.0 and 255.255.255.255 added; the offset may follow.
 //!
 //! Keyword arguments:
 //!
@@ -29,8 +29,8 @@
 //!   255.255.255.255 become bad sources; the addresses themselves become good destinations.
 //! - `BADSRC`: further bad sources.
 //! - `GOODDST`: packets to these destinations are not checked against the list of bad sources.
-//! - `CHECKSUM`: whether to verify checksums. Default true.
-//! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
+//! - `CHECKSUM`: true to verify checksums. Default true.
+//! - `VERBOSE`: true if every bad packet is reported on the standard error stream. Default false; Click's
 //!   driver then reports the first.
 //! - `DETAILS`: accepted for compatibility with Click: faults are always counted by kind.
 
@@ -124,7 +124,7 @@ impl FromArg for First {
 }
 
 impl Config {
-    /// Reads the arguments of a class that is told where the header begins.
+    /// Parses the arguments of a class whose header offset is an argument.
     pub(super) fn behind_offset(args: &mut Args, checksum: bool) -> Config {
         let mut config = Config::at_start(args, checksum, None);
         match args.optional("OFFSET", First::Offset(0), "where the header begins") {
@@ -148,7 +148,7 @@ impl Config {
             "GOODDST",
             "destinations for which the list of bad sources does not count",
         );
-        let checksum = args.key("CHECKSUM", checksum, "whether to verify checksums");
+        let checksum = args.key("CHECKSUM", checksum, "true to verify checksums");
         let verbose = faults::verbose(args);
         let addresses = interfaces.is_some() || bad.is_some() || good.is_some();
         let mut bad_sources = Listed::default();

@@ -1,4 +1,4 @@
-//! Counts of bad packets by fault, and what is said about them.
+//! Counts of bad packets by fault, and their log messages.
 
 use crate::dump::file::complain;
 use crate::prelude::*;
@@ -38,7 +38,7 @@ pub(crate) fn verbose(args: &mut Args) -> bool {
         false,
         "accepted: faults are always counted by kind",
     );
-    args.key("VERBOSE", false, "whether every bad packet is reported")
+    args.key("VERBOSE", false, "true if every bad packet is reported")
 }
 
 impl<const N: usize> Faults<N> {
@@ -85,7 +85,7 @@ impl<const N: usize> Faults<N> {
         self.counts.iter().sum()
     }
 
-    /// A line per fault: how often, and what it is called.
+    /// A line per fault: its count and its name.
     pub(crate) fn details(&self) -> String {
         let Wording { faults, lines, .. } = self.wording;
         let count = |line: &str| -> u64 {

@@ -19,11 +19,11 @@
 //!
 //! - `TTL`: time to live. Default 250.
 //! - `DSCP`: differentiated services code point, 0 to 63. Default 0.
-//! - `ECT`: whether the transport supports explicit congestion notification: true or 1 for ECT(1), 2 for
+//! - `ECT`: support of explicit congestion notification by the transport: true or 1 for ECT(1), 2 for
 //!   ECT(0). Default false.
-//! - `CE`: whether to set "congestion experienced". Default false.
+//! - `CE`: true to set "congestion experienced". Default false.
 //! - `TOS`: the whole type of service byte, instead of the three arguments before.
-//! - `DF`: whether routers must not fragment. Default false.
+//! - `DF`: true if routers must not fragment. Default false.
 
 use super::encap::{Headed, Header, Idents, Order, read_dst, read_src, write_dst, write_src};
 use super::protocol::Protocol;
@@ -67,8 +67,8 @@ impl FromArg for Ect {
 
 fn type_of_service(args: &mut Args) -> u8 {
     let dscp: Option<u8> = args.key_maybe("DSCP", "code point, 0 to 63");
-    let ect: Option<Ect> = args.key_maybe("ECT", "whether the transport knows ECN");
-    let ce: Option<bool> = args.key_maybe("CE", "whether congestion was experienced");
+    let ect: Option<Ect> = args.key_maybe("ECT", "true if the transport knows ECN");
+    let ce: Option<bool> = args.key_maybe("CE", "true if congestion was experienced");
     let tos: Option<u8> = args.key_maybe("TOS", "the whole byte");
     let parts = dscp.is_some() || ect.as_ref().is_some_and(|e| e.0 != 0) || ce == Some(true);
     if let Some(tos) = tos {
@@ -110,7 +110,7 @@ impl Element for IPEncap {
         let header = Header {
             tos: type_of_service(args),
             ttl: args.key("TTL", 250, "time to live"),
-            dont_fragment: args.key("DF", false, "whether routers must not fragment"),
+            dont_fragment: args.key("DF", false, "true if routers must not fragment"),
             ..Header::new(src, dst, protocol.0)
         };
         Config {

@@ -20,10 +20,10 @@
 //!
 //! - `HONOR_DF`: if false, packets with DF set are fragmented, too. Default true.
 //! - `INTERFACE`: an interface of the kernel (see LinuxInput); its current MTU is used instead of `MTU`.
-//! - `ANNO`: whether a lesser MTU that an annotation of the packet has counts, as IPsecEncap notes it. Default false.
+//! - `ANNO`: true if a lesser MTU that an annotation of the packet has counts, as IPsecEncap notes it. Default false.
 //! - `HEADROOM`: bytes of headroom before each fragment, at most 65535. Default is that of a new packet. A fragment
 //!   that does not fit into a buffer with this headroom is dropped (`no_buffer`).
-//! - `VERBOSE`: whether every long packet with DF set is reported on the standard error stream. Default false;
+//! - `VERBOSE`: true if every long packet with DF set is reported on the standard error stream. Default false;
 //!   `ashlar click` then reports the first five.
 
 use crate::dump::file::complain;
@@ -85,13 +85,13 @@ impl Element for IPFragmenter {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let verbose = args.key("VERBOSE", false, "whether all packets with DF are reported");
+        let verbose = args.key("VERBOSE", false, "true if all packets with DF are reported");
         let headroom: Option<u16> = args.key_maybe("HEADROOM", "headroom of fragments");
         let honor_df = args.key("HONOR_DF", true, "if false, DF is ignored");
         let by_anno = args.key(
             "ANNO",
             false,
-            "whether a lesser MTU of the packet's annotation counts",
+            "true if a lesser MTU of the packet's annotation counts",
         );
         let interface: Option<String> = args.key_maybe("INTERFACE", "interface whose MTU is used");
         let interface = interface.map(|name| crate::linux::interface(args, &name));

@@ -22,7 +22,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `SOURCE_ROUTES`: whether source-routed packets are forwarded. Default true, as RFC 1812, 5.3.13.4,
+//! - `SOURCE_ROUTES`: true if source-routed packets are forwarded. Default true, as RFC 1812, 5.3.13.4,
 //!   requires; RFC 7126, 4.3 and 4.4, advises false.
 
 use crate::ip4::{Addresses, PARAMETER, SOURCE_ROUTED, day_ms, options, record};
@@ -60,7 +60,7 @@ impl Element for IPGWOptions {
         let source_routes = args.key(
             "SOURCE_ROUTES",
             true,
-            "whether source-routed packets are forwarded",
+            "true if source-routed packets are forwarded",
         );
         Config {
             me: args.required("MYADDR", "address of the interface by which packets leave"),

@@ -10,7 +10,7 @@
 //!
 //! Arguments:
 //!
-//! - `DST_ANNO`: whether to set the destination annotation. Default true.
+//! - `DST_ANNO`: true to set the destination annotation. Default true.
 
 use crate::prelude::*;
 use wire::{proto, tcp, udp};
@@ -32,11 +32,7 @@ impl Element for IPMirror {
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
-        args.optional(
-            "DST_ANNO",
-            true,
-            "whether to set the destination annotation",
-        )
+        args.optional("DST_ANNO", true, "true to set the destination annotation")
     }
 
     fn new(annotate: &Arc<bool>, _: &Init) -> IPMirror {

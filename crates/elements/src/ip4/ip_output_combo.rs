@@ -68,7 +68,7 @@ impl Element for IPOutputCombo {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            color: args.required("COLOR", "the paint of which copies are made"),
+            color: args.required("COLOR", "paint of the packets that are copied"),
             address: args.required("IPADDR", "address of the interface"),
             mtu: args
                 .required::<Mtu>("MTU", "bytes of the longest packet")

@@ -25,7 +25,7 @@
 //!   quarters are left. Default 262144. `ashlar click` counts the bytes of the packets instead of the buffers.
 //! - `MAX_MTU_ANNO`: number of the first of two annotation bytes, which get the length of the longest fragment
 //!   of a reassembled packet, in host byte order. Default is none.
-//! - `TIMEOUT`: how long a packet may wait after its first fragment has come. Default 60s (RFC 1122, 3.3.2), in
+//! - `TIMEOUT`: time for which a packet waits after its first fragment has come. Default 60s (RFC 1122, 3.3.2), in
 //!   `ashlar click` 30s.
 
 use super::pending::{Added, Fragment, Key, Table};
@@ -85,7 +85,10 @@ impl Element for IPReassembler {
                 "MAX_MTU_ANNO",
                 "two bytes of annotations for the longest fragment",
             ),
-            timeout: args.key_maybe("TIMEOUT", "how long a packet may take. Default 60s"),
+            timeout: args.key_maybe(
+                "TIMEOUT",
+                "time for which the fragments of a packet wait. Default 60s",
+            ),
         }
     }
 

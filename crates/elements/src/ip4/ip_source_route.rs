@@ -24,7 +24,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ALLOW`: whether to forward source-routed packets. Default true; see IPGWOptions.
+//! - `ALLOW`: true to forward source-routed packets. Default true; see IPGWOptions.
 
 use crate::ip4::{Interfaces, PARAMETER, SOURCE_ROUTED, options};
 use crate::prelude::*;
@@ -88,7 +88,7 @@ impl Element for IPSourceRoute {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            allow: args.key("ALLOW", true, "whether source routes are honoured"),
+            allow: args.key("ALLOW", true, "true if source routes are honoured"),
             interfaces: args.required("INTERFACES", "the router's addresses, with prefix lengths"),
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! Arguments:
 //!
-//! - `FORCE`: whether to mark such packets, too. Default false.
+//! - `FORCE`: true to mark such packets, too. Default false.
 
 use super::ecn::CE;
 use crate::prelude::*;
@@ -32,7 +32,7 @@ impl Element for MarkIPCE {
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
-        args.optional("FORCE", false, "whether to mark all packets")
+        args.optional("FORCE", false, "true to mark all packets")
     }
 
     fn new(force: &Arc<bool>, _: &Init) -> MarkIPCE {

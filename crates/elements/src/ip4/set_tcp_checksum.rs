@@ -9,7 +9,7 @@
 //!
 //! Arguments:
 //!
-//! - `FIXOFF`: whether to reduce a header length that is too large, instead of dropping the packet. Default
+//! - `FIXOFF`: true to reduce a header length that is too large, instead of dropping the packet. Default
 //!   false.
 
 use crate::prelude::*;
@@ -49,7 +49,7 @@ impl Element for SetTCPChecksum {
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
-        args.optional("FIXOFF", false, "whether to shorten header lengths")
+        args.optional("FIXOFF", false, "true to shorten header lengths")
     }
 
     fn new(fix_offset: &Arc<bool>, _: &Init) -> SetTCPChecksum {

@@ -24,7 +24,7 @@ use wire::{Ipv4, Tcp, checksum, ext, ipv4, ipv6, proto, tcp};
 const SYN: u8 = 0x02;
 const FLAGS_AT: usize = 13;
 const CHECKSUM_AT: usize = 16;
-/// RFC 791 asks for 68; less has no room for headers.
+/// RFC 791 requires 68; less than this has no room for headers.
 const MTU_MIN: usize = 88;
 
 pub(super) struct SetTCPMSS {
@@ -224,7 +224,8 @@ mod tests {
     fn no_bytes_make_it_panic() {
         let mut bench = Bench::new(
             crate::CLASSES,
-            "c :: MarkIPHeader -> m :: SetTCPMSS(1400) -> a :: Collect; d :: MarkIP6Header -> [1] m; m[1] -> b :: Collect",
+            "c :: MarkIPHeader -> m :: SetTCPMSS(1400) -> a :: Collect; d :: MarkIP6Header -> [1] m; m[1] -> b :: \
+                Collect",
         );
         let mut rng = testkit::Rng::seed(3);
         for packet in [

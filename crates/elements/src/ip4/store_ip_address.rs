@@ -12,7 +12,7 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address; may be left out.
-//! - `OFFSET`: where to write it: bytes from the start, or `src` or `dst`.
+//! - `OFFSET`: place to write it: bytes from the start, or `src` or `dst`.
 
 use crate::prelude::*;
 use arguments::Names;
@@ -210,7 +210,8 @@ mod tests {
 
     #[test]
     fn without_an_annotation_nothing_changes_and_without_room_it_leaves() {
-        let text = "s :: StoreIPAddress(2) -> out :: Collect; t :: StoreIPAddress(0.0.0.0, 2) -> out2 :: Collect; t[1] -> bad :: Collect";
+        let text = "s :: StoreIPAddress(2) -> out :: Collect; t :: StoreIPAddress(0.0.0.0, 2) -> out2 :: Collect; \
+            t[1] -> bad :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("s", &[b"abcdef"]);
         assert_eq!(bench.take("out"), [b"abcdef"]);

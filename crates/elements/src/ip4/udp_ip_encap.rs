@@ -14,11 +14,11 @@
 //!   network cards with several queues, can then tell the flows of a tunnel apart by their ports.
 //! - `DST`, `DPORT`: destination address and port; `DST_ANNO` takes the address from each packet's
 //!   annotation. A port is a number or a name, see PortInfo.
-//! - `CHECKSUM`: whether to compute the UDP checksum. Default true.
+//! - `CHECKSUM`: true to compute the UDP checksum. Default true.
 //!
 //! Keyword arguments:
 //!
-//! - `DF`: whether routers must not fragment. Default false.
+//! - `DF`: true if routers must not fragment. Default false.
 
 use super::encap::{Headed, Header, Idents, Order, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
@@ -131,10 +131,10 @@ impl Element for UDPIPEncap {
             checksum: args.optional(
                 "CHECKSUM",
                 !args.as_click,
-                "whether to compute the UDP checksum",
+                "true to compute the UDP checksum",
             ),
         };
-        config.header.dont_fragment = args.key("DF", false, "whether routers must not fragment");
+        config.header.dont_fragment = args.key("DF", false, "true if routers must not fragment");
         (config, Arc::default())
     }
 

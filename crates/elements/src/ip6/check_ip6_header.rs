@@ -126,7 +126,7 @@ impl Element for CheckIP6Header {
 
     const HANDLERS: &'static [Handler<CheckIP6Header>] = &[Handler::sum(
         "drops",
-        "packets refused, whether dropped or sent by output 1",
+        "packets refused: dropped, or sent by output 1",
         |e| e.refused,
     )];
 }

@@ -30,9 +30,9 @@
 //! - `POINTER`: offset of the fault, for a Parameter Problem with a code. Default 0.
 //! - `BADADDRS`: further sources that are not answered, such as anycast addresses and the router's
 //!   own on other interfaces, as one argument.
-//! - `MPLS`: whether what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
+//! - `MPLS`: true if what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
 //!   answer then quotes as well (RFC 4950). Default false.
-//! - `USE_FIX_ANNO`: whether FixIP6Src may later set the source address to that of the interface by which the
+//! - `USE_FIX_ANNO`: true if FixIP6Src may later set the source address to that of the interface by which the
 //!   answer leaves. It never does for packets to one of `SRC`. Default true.
 //! - `RATE`, `BURST`: a limit for this element alone, over all workers: answers per second (0 = no limit) and
 //!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
@@ -257,7 +257,7 @@ impl Element for ICMP6Error {
         let by_anno = args.key(
             "ANNO",
             false,
-            "whether the MTU is that of the packet's annotation",
+            "true if the MTU is that of the packet's annotation",
         );
         let pointer: Option<u32> = args.key_maybe("POINTER", "offset of the fault");
         if code
@@ -288,9 +288,9 @@ impl Element for ICMP6Error {
             fix: args.key(
                 "USE_FIX_ANNO",
                 true,
-                "whether FixIP6Src may change the source",
+                "true if FixIP6Src may change the source",
             ),
-            mpls: args.key("MPLS", false, "whether labels stand before the IP header"),
+            mpls: args.key("MPLS", false, "true if labels stand before the IP header"),
             limit: Limit::of_errors(args),
             as_click: args.as_click,
         }
@@ -335,7 +335,7 @@ impl Element for ICMP6Error {
         Handler::sum("count", "answers sent", |e| e.count),
         Handler::shared(
             "rate",
-            "the limit: messages per second, at once, and whether the router's or its own",
+            "the limit: messages per second, messages at once, and if it is the router's or its own",
             |config: &Config, _| Ok(config.limit.show()),
         ),
         Handler::action(

@@ -25,7 +25,7 @@
 //! - `ANYCAST`: addresses of the router with the lengths of their prefixes, as one argument. It answers for the
 //!   subnet-router anycast address of each prefix too (RFC 4291, 2.6.1), with the Ethernet address of the first
 //!   entry and without the override flag (7.2.7).
-//! - `ROUTER`: whether the answers have the router flag. Default true.
+//! - `ROUTER`: true if the answers have the router flag. Default true.
 
 use super::addresses::Addresses6;
 use super::nd::{self, Received};
@@ -162,7 +162,7 @@ impl Element for IP6NDAdvertiser {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let router = args.key("ROUTER", true, "whether answers say that this is a router");
+        let router = args.key("ROUTER", true, "true if answers say that this is a router");
         let subnets = args.key_maybe("ANYCAST", "addresses with the lengths of their prefixes");
         let mut entries = Vec::new();
         let each = args.rest(

@@ -33,10 +33,10 @@
 //!   Default 1000.
 //! - `WAITING`: packets that wait, over all workers. Default 2048.
 //! - `WAITING_EACH`: packets that wait for one neighbour, on one worker. Default 64, as for ARP.
-//! - `REACHABLE`: how long a confirmation is valid. Default 30s.
+//! - `REACHABLE`: time for which a confirmation is valid. Default 30s.
 //! - `RETRY`: time between solicitations. Default 1s.
 //! - `TRIES`: solicitations before a neighbour counts as unreachable. Default 3.
-//! - `IDLE`: how long an unused neighbour is remembered. Default 20 min.
+//! - `IDLE`: time for which an unused neighbour is remembered. Default 20 min.
 
 use super::nd::{self, Received};
 use super::network;
@@ -139,7 +139,7 @@ struct Hands<'a, 'b> {
 }
 
 impl Face {
-    /// Does what a resolver asks for.
+    /// Does a resolver's event.
     fn act(self, event: Event<Key6>, counts: &mut Counts, cx: &mut Cx) {
         match event {
             Event::Ready(mac, mut packet) => {
@@ -290,12 +290,16 @@ fn timing(args: &mut Args) -> Timing {
     let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
     let seconds = Duration::from_secs;
     Timing {
-        reachable: nanos(args.key("REACHABLE", seconds(30), "how long a confirmation holds")),
+        reachable: nanos(args.key(
+            "REACHABLE",
+            seconds(30),
+            "time for which a confirmation is valid",
+        )),
         retry: nanos(args.key("RETRY", seconds(1), "time between solicitations")),
         idle: nanos(args.key(
             "IDLE",
             seconds(1200),
-            "how long an unused one is remembered",
+            "time for which an unused one is remembered",
         )),
         tries: args.key("TRIES", 3, "solicitations before giving up"),
         ..Timing::default()

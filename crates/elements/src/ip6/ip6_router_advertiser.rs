@@ -24,14 +24,14 @@
 //! Keyword arguments:
 //!
 //! - `INTERVAL`: longest time between advertisements, 4s to 1800s. Default 600s.
-//! - `LIFETIME`: for how long hosts use this router as a default router; 0, or INTERVAL to 9000s. Default
+//! - `LIFETIME`: time for which hosts use this router as a default router; 0, or INTERVAL to 9000s. Default
 //!   1800s.
 //! - `HOPS`: hop limit for hosts; 0 = not sent. Default 64.
 //! - `MTU`: MTU of the link; 0 = not sent. Default 0.
-//! - `VALID`: for how long prefixes are valid. Default 30 days.
-//! - `PREFERRED`: for how long addresses made from it are preferred. Default 7 days.
-//! - `MANAGED`: whether DHCPv6 gives addresses. Default false.
-//! - `OTHER`: whether DHCPv6 gives other information. Default false.
+//! - `VALID`: time for which prefixes are valid. Default 30 days.
+//! - `PREFERRED`: time for which addresses made from them are preferred. Default 7 days.
+//! - `MANAGED`: true if DHCPv6 gives addresses. Default false.
+//! - `OTHER`: true if DHCPv6 gives other information. Default false.
 
 use super::nd;
 use crate::prelude::*;
@@ -87,8 +87,8 @@ fn seconds(of: Duration) -> u32 {
 /// The fixed part of the message, the sender's address and the MTU (RFC 4861, 4.2 and 4.6).
 fn header(args: &mut Args, ether: EtherAddr, lifetime: Duration) -> Vec<u8> {
     let hops: u8 = args.key("HOPS", 64, "hop limit for hosts; 0 = not sent");
-    let managed = args.key("MANAGED", false, "whether DHCPv6 gives addresses");
-    let other = args.key("OTHER", false, "whether DHCPv6 gives other information");
+    let managed = args.key("MANAGED", false, "true if DHCPv6 gives addresses");
+    let other = args.key("OTHER", false, "true if DHCPv6 gives other information");
     let mtu: u32 = args.key("MTU", 0, "MTU of the link; 0 = not sent");
     let flags = u8::from(managed) << 7 | u8::from(other) << 6;
     let mut all = vec![wire::nd::ROUTER_ADVERT, 0, 0, 0, hops, flags];
@@ -192,8 +192,12 @@ impl Element for IP6RouterAdvertiser {
                 "0 says that this is no default router (RFC 4861, 6.2.1)",
             );
         }
-        let valid = args.key("VALID", 30 * DAY, "how long a prefix is valid");
-        let preferred = args.key("PREFERRED", 7 * DAY, "how long its addresses are preferred");
+        let valid = args.key("VALID", 30 * DAY, "time for which a prefix is valid");
+        let preferred = args.key(
+            "PREFERRED",
+            7 * DAY,
+            "time for which its addresses are preferred",
+        );
         let mut message = header(args, ether, lifetime);
         for arg in args.rest("PREFIX", "IPv6 prefixes", "prefixes of the link") {
             let prefix = args.value::<Prefix6>("PREFIX", &arg.unquoted(), &arg);

@@ -66,8 +66,8 @@ pub(super) fn own_keys<'s>(
     let counts = sa.seals_by_count();
     match others.find(|other| counts && other.seals_by_count() && sa.has_keys_of(other)) {
         Some(other) if other.spec().spi != sa.spec().spi => Err(format!(
-            "the outbound association {:#x} has the same key: their initialisation vectors would meet, which gives packets and \
-             keys away; give each a key of its own",
+            "the outbound association {:#x} has the same key: their initialisation vectors would meet, which gives \
+             packets and keys away; give each a key of its own",
             other.spec().spi
         )),
         _ => Ok(()),

@@ -51,7 +51,7 @@
 //! - `policy DIRECTION src PREFIX dst PREFIX`, and further words:
 //!   - `proto PROTOCOL`: a number or a name; `sport N[-N]`, `dport N[-N]`: ports. Fragments but the first have no
 //!     ports: put IPReassembler before where policies ask for them.
-//!   - `protect NUMBER`, `bypass` or `discard`: what becomes of the packets.
+//!   - `protect NUMBER`, `bypass` or `discard`: action for the packets.
 //!
 //! Keyword arguments:
 //!
@@ -80,7 +80,7 @@ pub(super) struct Config {
     given: Given,
     /// Database from before a reload.
     old: Option<Arc<Database>>,
-    /// Directions and SPIs of the text before a reload, which go if the text does not say them any more.
+    /// Directions and SPIs of the text before a reload, which are removed if the text no longer has them.
     forgotten: Vec<(Direction, u32)>,
     database: OnceLock<Arc<Database>>,
     /// The kernel fills the table.
@@ -129,7 +129,7 @@ impl Config {
     fn own(&self) -> Result<&Arc<Database>, String> {
         match self.is_kernels {
             true => Err(
-                "the kernel says what is here: use `ip xfrm` in the router's namespace".to_owned(),
+                "the kernel fills this table: use `ip xfrm` in the router's namespace".to_owned(),
             ),
             false => self.now(),
         }
@@ -153,8 +153,9 @@ fn trust_clock(shown: Option<u64>) -> Result<(), String> {
     match shown {
         Some(shown) if shown >= CLOCK_MIN => Ok(()),
         _ => Err(format!(
-            "the machine's clock shows {} s since 1970, which is before 2026: outbound associations of GCM, GMAC and ChaCha20 \
-             count initialisation vectors up from it, and one that comes twice gives packets and keys away; set the clock, \
+            "the machine's clock shows {} s since 1970, which is before 2026: outbound associations of GCM, GMAC and \
+             ChaCha20 count initialisation vectors up from it, and one that comes twice gives packets and keys away; \
+             set the clock, \
              or start the router after it is set",
             shown.unwrap_or_default() / 1_000_000_000
         )),
@@ -260,7 +261,7 @@ impl Element for IPsecTable {
             old: None,
             forgotten: Vec::new(),
             database: OnceLock::new(),
-            is_kernels: args.key("KERNEL", false, "whether the kernel fills the table"),
+            is_kernels: args.key("KERNEL", false, "true if the kernel fills the table"),
         };
         if config.is_kernels {
             let table = args.router_wide::<KernelTable>();
@@ -276,7 +277,7 @@ impl Element for IPsecTable {
             if config.is_kernels {
                 args.error(
                     &arg,
-                    "with `KERNEL true` there are no lines: the kernel says what is here",
+                    "with `KERNEL true` there are no lines: the kernel fills the table",
                 );
                 continue;
             }
@@ -313,7 +314,7 @@ impl Element for IPsecTable {
     const HANDLERS: &'static [Handler<IPsecTable>] = &[
         Handler::shared(
             "sas",
-            "a line per association: what it is, without its keys; its numbers and counts",
+            "a line per association: its parameters without keys, its numbers and counts",
             sas,
         ),
         Handler::shared("policies", "a line per policy, in order", policies),
@@ -336,14 +337,14 @@ impl Element for IPsecTable {
             config.own()?.clear();
             Ok(String::new())
         }),
-        Handler::shared(
-            "count",
-            "how many associations there are",
-            |config: &Config, _| Ok(config.now()?.snapshot().all().len().to_string()),
-        ),
-        Handler::shared("library", "who does the ciphers", |_: &Config, _| {
-            Ok(esp::library().to_owned())
+        Handler::shared("count", "number of associations", |config: &Config, _| {
+            Ok(config.now()?.snapshot().all().len().to_string())
         }),
+        Handler::shared(
+            "library",
+            "library that does the encryption",
+            |_: &Config, _| Ok(esp::library().to_owned()),
+        ),
         Handler::shared(
             "unlocked",
             "keys in memory that may be swapped, as the system would not lock it (RLIMIT_MEMLOCK)",

@@ -26,8 +26,8 @@ pub(super) fn read(path: &Path, suite: Suite) -> Result<Keys, String> {
     }
     if about.mode() & 0o077 != 0 {
         return Err(format!(
-            "others may read or change the key file `{name}` (mode {:03o}): `chmod 600 {name}`, and take a new key if it was \
-             open for long",
+            "others may read or change the key file `{name}` (mode {:03o}): `chmod 600 {name}`, and take a new key if \
+             it was open for long",
             about.mode() & 0o777
         ));
     }

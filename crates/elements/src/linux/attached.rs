@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn interfaces_are_those_of_the_ports_behind_the_outputs() {
-        let ports = "rt[0], rt[1] -> Discard; rt[3] -> Port(lan) -> Discard; rt[2] -> Counter -> p :: Port(wan) -> Discard;";
+        let ports = "rt[0], rt[1] -> Discard; rt[3] -> Port(lan) -> Discard; rt[2] -> Counter -> p :: Port(wan) -> \
+            Discard;";
         assert_eq!(names(&format!("; {ports}")), "wan, lan");
         assert_eq!(names(&format!("(a, b); {ports}")), "a, b");
         // Behind a gap nothing can be said; what is not there the lookup misses itself.

@@ -75,7 +75,7 @@ impl Element for LinuxInput {
     const HANDLERS: &'static [Handler<LinuxInput>] = &[
         Handler::shared(
             "up",
-            "whether the interface is up",
+            "true if the interface is up",
             |i: &Arc<Interface>, _| Ok(i.is_up().to_string()),
         ),
         Handler::shared(
@@ -144,7 +144,7 @@ impl LinuxInput {
     fn is_other(&mut self, mac: EtherAddr) -> bool {
         let changes = self.interface.others_changes();
         if changes != self.others_changes {
-            // What has changed meanwhile is heard of the next time.
+            // A concurrent change is seen the next time.
             self.others_changes = changes;
             self.others = self.interface.others();
         }

@@ -43,7 +43,7 @@ impl Element for LinuxMPLSInput {
         let allow = args.key(
             "ALLOW",
             false,
-            "whether packets pass whatever the kernel says",
+            "true if packets pass whatever the kernel says",
         );
         (interface, allow)
     }
@@ -62,7 +62,7 @@ impl Element for LinuxMPLSInput {
 
     const HANDLERS: &'static [Handler<LinuxMPLSInput>] = &[Handler::shared(
         "allowed",
-        "whether packets pass now",
+        "true if packets pass now",
         |(interface, allow): &(Arc<Interface>, bool), _| {
             Ok((*allow || interface.takes_labels()).to_string())
         },

@@ -274,7 +274,8 @@ impl Element for MplsLookup {
                 Err(wrong) => args.error_with_help(
                     arg,
                     wrong,
-                    "write LABEL pop [GATEWAY] PORT or LABEL swap LABELS [GATEWAY] PORT; more next hops may follow behind `|`",
+                    "write LABEL pop [GATEWAY] PORT or LABEL swap LABELS [GATEWAY] PORT; more next hops may follow \
+                        behind `|`",
                 ),
             }
         }

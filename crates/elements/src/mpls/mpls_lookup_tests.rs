@@ -249,8 +249,10 @@ fn what_is_read_in_brief_says_the_same_as_the_whole_entry() {
         .flat_map(|m| hops.map(|hop| (m, hop)))
     {
         let text = format!(
-            "brief :: MPLSLookup(100 {hop}, MODE {mode}, EXPIRED 1) -> MPLSEtherEncap(2:0:0:0:0:1, 2:0:0:0:0:2) -> a :: Collect;
-             whole :: MPLSLookup(100 {hop} | {hop}, MODE {mode}, EXPIRED 1) -> MPLSEtherEncap(2:0:0:0:0:1, 2:0:0:0:0:2) -> b :: Collect;
+            "brief :: MPLSLookup(100 {hop}, MODE {mode}, EXPIRED 1) \
+                 -> MPLSEtherEncap(2:0:0:0:0:1, 2:0:0:0:0:2) -> a :: Collect;
+             whole :: MPLSLookup(100 {hop} | {hop}, MODE {mode}, EXPIRED 1) \
+                 -> MPLSEtherEncap(2:0:0:0:0:1, 2:0:0:0:0:2) -> b :: Collect;
              brief[1] -> c :: Collect; whole[1] -> d :: Collect"
         );
         let mut random = Rng::seed(8);

@@ -28,8 +28,8 @@
 //!
 //! - `BINS`: number of bins, made a power of two, 64 to 1048576. Default 1024.
 //! - `WIDTH`: time of a bin. Default 1ms.
-//! - `EXACT`: whether the order is exact. Default false.
-//! - `DROP_LATE`: whether late packets are dropped. Default false.
+//! - `EXACT`: true if the order is exact. Default false.
+//! - `DROP_LATE`: true if late packets are dropped. Default false.
 //! - `SLACK`: a packet is late so long after its deadline. Default: `WIDTH`, or 0 with `EXACT`; the time of a packet on
 //!   the link should be added, for what is being sent is not interrupted.
 
@@ -200,10 +200,10 @@ impl Element for DeadlineQueue {
         let capacity = args.optional("CAPACITY", Capacity(1000), "packets").0;
         let bins: usize = args.key("BINS", 1024, "number of bins");
         let width = args.key("WIDTH", Duration::from_millis(1), "time of a bin");
-        let exact = args.key("EXACT", false, "whether the order is exact");
-        let drop_late = args.key("DROP_LATE", false, "whether late packets are dropped");
+        let exact = args.key("EXACT", false, "true if the order is exact");
+        let drop_late = args.key("DROP_LATE", false, "true if late packets are dropped");
         let slack: Option<Duration> =
-            args.key_maybe("SLACK", "how long after its deadline a packet is late");
+            args.key_maybe("SLACK", "time after its deadline at which a packet is late");
         if !(64..=BINS_MAX).contains(&bins) {
             args.error_in_whole(
                 format!("BINS must be between 64 and {BINS_MAX}, not {bins}"),

@@ -42,13 +42,13 @@
 //!
 //! - `LINK`: bandwidth of the link. Default: as fast as packets are pulled.
 //! - `TREE`: file of statements.
-//! - `BY`: what tells subscribers: `dst` or `src`, an address of the packet; `anno`, the annotation AGGREGATE; `vlan`,
-//!   the VLAN identifier of the annotation. Default dst.
+//! - `BY`: field that identifies a subscriber: `dst` or `src`, an address of the packet; `anno`, the annotation
+//!   AGGREGATE; `vlan`, the VLAN identifier of the annotation. Default dst.
 //! - `CAPACITY`: packets of all queues. Default 65536.
 //! - `LIMIT`: packets of a queue. Default 1000.
-//! - `TARGET`: how long packets may wait; 0 is without CoDel. Default 5ms. It should be more than a packet takes at the
-//!   rate of a queue.
-//! - `INTERVAL`: for how long they may wait longer. Default 100ms.
+//! - `TARGET`: longest time that packets wait; 0 turns CoDel off. Default 5ms. It should be more than a packet takes at
+//!   the rate of a queue.
+//! - `INTERVAL`: time for which they may wait longer than TARGET. Default 100ms.
 //! - `BURST`: what a node did not send in this time it may send above its ceiling; at least what it sends in a turn,
 //!   which is a packet for the one with the least rate. Default 2ms.
 //! - `MTU`: longest packet. Default 1500.
@@ -181,7 +181,8 @@ impl ShareQueue {
         };
         shares.set(subscriber, share).map_err(|uneven| match uneven {
             Uneven::Subscribers(group) => format!(
-                "the rate must be between {}, the least of the group when it was configured, and {RATIO_MAX} times that",
+                "the rate must be between {}, the least of the group when it was configured, and {RATIO_MAX} times \
+                    that",
                 Bandwidth::of(shares.least(group)).show()
             ),
             uneven => self.config.why(uneven),
@@ -254,23 +255,23 @@ impl Element for ShareQueue {
     fn configure(args: &mut Args) -> Config {
         let link: Option<Bandwidth> = args.key_maybe("LINK", "bandwidth of the link");
         let file: Option<String> = args.key_maybe("TREE", "file of statements");
-        let by = args.key("BY", By::Dst, "what tells subscribers");
+        let by = args.key("BY", By::Dst, "field that identifies a subscriber");
         let Capacity(capacity) = args.key("CAPACITY", Capacity(1 << 16), "packets of all queues");
         let limit: u32 = args.key("LIMIT", 1000, "packets of a queue");
         let target = args.key(
             "TARGET",
             Duration::from_millis(5),
-            "how long packets may wait",
+            "longest time that packets wait",
         );
         let interval = args.key(
             "INTERVAL",
             Duration::from_millis(100),
-            "for how long they may wait longer",
+            "time for which they may wait longer than TARGET",
         );
         let burst = args.key(
             "BURST",
             Duration::from_millis(2),
-            "what was not sent in this time may be sent above a ceiling",
+            "time whose unused bandwidth may be sent later, above the ceiling",
         );
         let mtu: u32 = args.key_in("MTU", 1500, 64..=65_535, "longest packet");
         let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
@@ -428,7 +429,8 @@ impl Element for ShareQueue {
         }),
         Handler::text(
             "counts",
-            "`[GROUP | SUBSCRIBER [CLASS]]`: packets and bytes sent, packets held and dropped there; without a word, of all; of a group, bytes",
+            "`[GROUP | SUBSCRIBER [CLASS]]`: packets and bytes sent, packets held and dropped there; without a word, \
+                of all; of a group, bytes",
             |e, text| e.node(text),
         ),
         Handler::set(

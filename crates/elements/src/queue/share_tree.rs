@@ -79,8 +79,8 @@ impl Block {
     fn parse(text: &str) -> Result<Block, String> {
         let wrong = || {
             format!(
-                "`{text}` is no pattern: write ADDR, ADDR/LENGTH or ADDR/LENGTH/SIZE, where each block of SIZE bits of the \
-                 address is a subscriber"
+                "`{text}` is no pattern: write ADDR, ADDR/LENGTH or ADDR/LENGTH/SIZE, where each block of SIZE bits of \
+                 the address is a subscriber"
             )
         };
         let mut parts = text.split('/');
@@ -303,7 +303,7 @@ impl Tree {
         }
         let first = self.subscribers.len();
         let number = match patterns {
-            [] => return Err("no pattern tells the subscribers".to_owned()),
+            [] => return Err("no pattern names the subscribers".to_owned()),
             ["-"] if self.rest.is_some() => return Err("there are two patterns `-`".to_owned()),
             ["-"] => {
                 self.rest = Some(first);
@@ -379,7 +379,8 @@ impl Tree {
     pub(super) fn finish(&mut self, link: Option<u64>) -> Vec<(String, &'static str)> {
         let mut wrong = Vec::new();
         if self.subscribers.is_empty() {
-            let help = "write `group all RATE 1Gbps` and `subscribers all 10.0.0.0/24 RATE 1Mbps`, or TREE and a file of such lines";
+            let help = "write `group all RATE 1Gbps` and `subscribers all 10.0.0.0/24 RATE 1Mbps`, or TREE and a file \
+                of such lines";
             wrong.push(("there is no subscriber".to_owned(), help));
         }
         for (name, share) in &self.groups {
@@ -479,7 +480,7 @@ impl Tree {
         Some(subscriber as usize)
     }
 
-    /// The subscriber that is told so: by an address, a number, or `-` for the one of all other packets.
+    /// The subscriber with this name: an address, a number, or `-` for the one of all other packets.
     pub(super) fn find(&self, text: &str) -> Result<usize, String> {
         let found = match text {
             "-" => self.rest,

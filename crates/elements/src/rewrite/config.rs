@@ -84,24 +84,23 @@ impl Config {
             kind,
             specs: Vec::new(),
             times,
-            reap: args.key_maybe("REAP_INTERVAL", "how often expired mappings are removed"),
+            reap: args.key_maybe(
+                "REAP_INTERVAL",
+                "time between two removals of expired mappings",
+            ),
             capacity,
             owner,
             dst_anno: args.key(
                 "DST_ANNO",
                 true,
-                "whether the destination annotation follows the destination address",
+                "true if the destination annotation follows the destination address",
             ),
             reply_anno: args.key_maybe(
                 "REPLY_ANNO",
                 "annotation of a flow's first packet that is copied to replies",
             ),
         };
-        let specs = args.rest(
-            "INPUTSPEC",
-            "what to do with new flows",
-            "one for each input",
-        );
+        let specs = args.rest("INPUTSPEC", "treatment of new flows", "one for each input");
         for (input, arg) in specs.iter().enumerate() {
             let spec = spec::parse(arg, input, args);
             config.specs.push(spec.unwrap_or_else(|wrong| {
@@ -149,7 +148,7 @@ impl Config {
 fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
     let secs = Duration::from_secs;
     let mut time = |name, default, doc| args.key(name, default, doc);
-    let held = "how long after each packet a mapping is kept";
+    let held = "time for which a mapping is kept after its last packet";
     let guarantee = time("GUARANTEE", secs(5), held);
     let (mut tcp, mut plain) = ([Duration::ZERO; 4], [Duration::ZERO; 3]);
     if matches!(kind, Kind::Ip | Kind::Tcp) {
@@ -173,7 +172,7 @@ fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
         ];
     }
     if kind != Kind::Tcp {
-        let idle = "how long an unused mapping lasts";
+        let idle = "lifetime of an unused mapping";
         let timeout = match kind {
             Kind::Ip => time("UDP_TIMEOUT", secs(5 * MINUTE), idle),
             Kind::Udp => {

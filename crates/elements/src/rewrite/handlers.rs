@@ -28,7 +28,7 @@ macro_rules! handlers {
             Handler::set("capacity", "changes the capacity", |e, value, cx| {
                 e.set_capacity(value, cx)
             }),
-            Handler::text("patterns", "what happens to new flows, one input a line, with the number of mappings", |e, _| {
+            Handler::text("patterns", "treatment of new flows, a line per input, with the number of mappings", |e, _| {
                 Ok(e.patterns())
             }),
             Handler::set("clear", "forgets all mappings of this rewriter", |e, _, _| {
@@ -46,11 +46,11 @@ pub(super) const fn table<F: Family, const PROTO: u8>(name: &'static str) -> Han
     Handler::text(name, "mappings, both directions", |e, _| Ok(e.table(PROTO)))
 }
 
-/// A handler that says what a flow of one protocol becomes, or of any for 0.
+/// A handler that shows the rewritten form of a flow of one protocol, or of any for 0.
 pub(super) const fn lookup<F: Family, const PROTO: u8>(name: &'static str) -> Handler<Rewriter<F>> {
     Handler::text(
         name,
-        "what a flow SADDR SPORT DADDR DPORT becomes",
+        "the rewritten form of a flow SADDR SPORT DADDR DPORT",
         |e, flow| e.lookup(flow, PROTO),
     )
 }

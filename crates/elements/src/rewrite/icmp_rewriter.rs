@@ -20,7 +20,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
+//! - `DST_ANNO`: true if the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: the annotation of the rewriters' `REPLY_ANNO`, to be set on errors, too.
 //!
 //! Three kinds of errors need this element: those that come in from outside, those that come from inside, and those
@@ -84,7 +84,7 @@ impl Element for ICMPRewriter {
             dst_anno: args.key(
                 "DST_ANNO",
                 true,
-                "whether the destination annotation follows the destination address",
+                "true if the destination annotation follows the destination address",
             ),
             reply_anno: args.key_maybe("REPLY_ANNO", "the annotation that replies are given"),
         };

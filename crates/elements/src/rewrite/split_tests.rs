@@ -25,7 +25,8 @@ fn text(nat: &str, key: &str) -> String {
     let port = |n: u8| {
         format!(
             "InfiniteSource(LIMIT 0, CORES 0-1) -> EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2)
-                -> b{n} :: BucketByHash(KEY {key}) -> Steer(TABLE t) -> Strip(14) -> CheckIPHeader -> c{n} :: FlowCounter -> [{n}]nat;"
+                -> b{n} :: BucketByHash(KEY {key}) -> Steer(TABLE t) -> Strip(14) \
+                 -> CheckIPHeader -> c{n} :: FlowCounter -> [{n}]nat;"
         )
     };
     let (inside, outside) = (port(0), port(1));

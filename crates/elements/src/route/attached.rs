@@ -84,7 +84,8 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
                     format!("no output leads to `{missed}`, so its networks have no route");
                 errors.push(say(
                     Diagnostic::warning("attached", message),
-                    format!("connect an output to `{missed}`, with nothing in between that has several outputs; or write the routes"),
+                    format!("connect an output to `{missed}`, with nothing in between that has several outputs; or \
+                        write the routes"),
                 ));
             }
         }

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use tables::fib::{Prefix, Structure};
 use tables::groups::Member;
 
-const FORM: &str = "a route is written `PREFIX [via GATEWAY] [dev INTERFACE] [weight N] [| ...]`, or as in Click `PREFIX \
-    [GATEWAY] OUTPUT`";
+const FORM: &str = "a route is written `PREFIX [via GATEWAY] [dev INTERFACE] [weight N] [| ...]`, or as in Click \
+    `PREFIX [GATEWAY] OUTPUT`";
 
 impl<K: Kind<N>, const N: usize> ByDevice for Lookup<K, N> {
     fn control(
@@ -100,7 +100,7 @@ fn words_of(hops: &[Member], outputs: &Outputs) -> String {
     each.collect::<Vec<_>>().join(" | ")
 }
 
-/// Carries out lines of `ctrl` in either form. What it answers is a warning, or nothing. The error names the line.
+/// Executes lines of `ctrl` in either form. The answer is a warning, or empty. The error names the line.
 fn change<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     text: &str,
@@ -239,6 +239,6 @@ fn lost<const N: usize, S: Structure<N>>(
     })?;
     let text = no_network(gateway, output, outputs);
     Some(format!(
-        "warning: {text}: packets go there only if somebody answers for it\n"
+        "warning: {text}: packets go there only if a host answers for it\n"
     ))
 }

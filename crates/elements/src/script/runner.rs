@@ -36,7 +36,7 @@ pub(crate) struct Config {
 impl Config {
     /// Parses instructions and `TYPE`.
     pub(crate) fn parse(args: &mut Args, default: Option<Type>) -> Config {
-        let kind: Option<String> = args.key_maybe("TYPE", "what starts the script");
+        let kind: Option<String> = args.key_maybe("TYPE", "event that starts the script");
         let kind = kind.map(|text| {
             parse_type(&text).unwrap_or_else(|wrong| {
                 args.error_in_whole(
@@ -46,7 +46,11 @@ impl Config {
                 Type::Passive
             })
         });
-        let instructions = args.rest("INSTRUCTION", "an instruction", "what the script does");
+        let instructions = args.rest(
+            "INSTRUCTION",
+            "an instruction",
+            "instructions of the script",
+        );
         let (program, wrong) = Program::parse(instructions.iter().map(|a| &a.raw));
         for (at, mistake) in wrong {
             args.error_with_help(&instructions[at], mistake.message, mistake.help);
@@ -396,7 +400,11 @@ pub(crate) trait Scripted: Element {
 }
 
 macro_rules! table {
-    ($(read $read:literal $read_doc:literal;)* $(inner $inner:literal $inner_doc:literal;)* $(write $write:literal $write_doc:literal;)*) => {
+    (
+        $(read $read:literal $read_doc:literal;)*
+        $(inner $inner:literal $inner_doc:literal;)*
+        $(write $write:literal $write_doc:literal;)*
+    ) => {
         /// The handlers of every script.
         pub(crate) const fn handlers<E: Scripted>() -> [Handler<E>; COUNT] {
             [
@@ -420,8 +428,8 @@ table! {
     read "shift" "takes the first word off a variable (`args`) and gives it";
     read "now" "the time in seconds since 1970";
     read "random" "a random number: below `N`, or from `N1` to `N2`";
-    read "readable" "whether all these handlers can be read";
-    read "writable" "whether all these handlers can be written";
+    read "readable" "true if all these handlers can be read";
+    read "writable" "true if all these handlers can be written";
     read "add" "the sum of numbers";
     read "sub" "the first number less the others";
     read "mul" "the product of numbers";
@@ -433,21 +441,21 @@ table! {
     read "max" "the greatest of numbers";
     read "neg" "a number with the other sign";
     read "abs" "a number without its sign";
-    read "eq" "whether two numbers or texts are equal";
-    read "ne" "whether two numbers or texts differ";
-    read "lt" "whether the first is less than the second";
-    read "gt" "whether the first is greater than the second";
-    read "le" "whether the first is not greater than the second";
-    read "ge" "whether the first is not less than the second";
+    read "eq" "true if two numbers or texts are equal";
+    read "ne" "true if two numbers or texts differ";
+    read "lt" "true if the first is less than the second";
+    read "gt" "true if the first is greater than the second";
+    read "le" "true if the first is not greater than the second";
+    read "ge" "true if the first is not less than the second";
     read "not" "the opposite of a truth value";
-    read "and" "whether all are true";
-    read "or" "whether one is true";
-    read "nand" "whether not all are true";
-    read "nor" "whether none is true";
+    read "and" "true if all are true";
+    read "or" "true if one is true";
+    read "nand" "true if not all are true";
+    read "nor" "true if none is true";
     read "if" "the second word if the first is true, else the third";
-    read "in" "whether the first word is among the others";
+    read "in" "true if the first word is among the others";
     read "sprintf" "words formatted as by C's printf";
-    read "length" "how many bytes the text has";
+    read "length" "length of the text in bytes";
     read "unquote" "the text without a layer of quotes";
     read "htons" "16 bits from the host's byte order to the network's";
     read "htonl" "32 bits from the host's byte order to the network's";
@@ -457,7 +465,7 @@ table! {
     inner "catq" "the text of a file, in quotes; not from outside the router";
     inner "kill" "sends a signal to processes; not from outside the router";
     write "run" "runs the script";
-    write "step" "continues after so many (default 1) instructions that wait";
+    write "step" "continues the script over this number of instructions that wait (default 1)";
     write "goto" "continues at a label";
     write "set" "sets a variable to a value";
     write "shift" "takes the first word off a variable";

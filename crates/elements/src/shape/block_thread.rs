@@ -28,7 +28,7 @@ impl Element for BlockThread {
 
     const HANDLERS: &'static [Handler<BlockThread>] = &[Handler::set(
         "block",
-        "does nothing for so many seconds",
+        "blocks the thread for this number of seconds",
         |_, value, cx| {
             let time: std::time::Duration = units::parse(value)?;
             cx.block(time.min(LONGEST));

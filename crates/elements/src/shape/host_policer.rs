@@ -265,7 +265,7 @@ impl<F: Family> Element for HostPolicer<F> {
         let dst = args.key(
             "DST",
             false,
-            "whether the hosts are those that packets go to",
+            "true if the hosts are those that packets go to",
         );
         let bits = "bits of an address that make a host";
         let bits = args.key_in("PREFIX", F::BITS, 1..=F::BITS, bits);

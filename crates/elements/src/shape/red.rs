@@ -159,8 +159,11 @@ impl<K: Kind> Element for Red<K> {
             (target / 2, target.saturating_add(target / 2))
         } else {
             (
-                args.required("MIN_THRESH", "no packet is marked up to so many"),
-                args.required("MAX_THRESH", "packets are marked with MAX_P at so many"),
+                args.required("MIN_THRESH", "queue length up to which no packet is marked"),
+                args.required(
+                    "MAX_THRESH",
+                    "queue length at which packets are marked with probability MAX_P",
+                ),
             )
         };
         let max_p = args.required_in("MAX_P", 0.0..=1.0, "probability at MAX_THRESH");
@@ -180,7 +183,7 @@ impl<K: Kind> Element for Red<K> {
             gentle: args.key(
                 "GENTLE",
                 true,
-                "whether the probability grows gradually above MAX_THRESH",
+                "true if the probability grows gradually above MAX_THRESH",
             ),
         }
     }

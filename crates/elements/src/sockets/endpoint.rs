@@ -53,7 +53,7 @@ pub(super) struct Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         for file in &self.files {
-            // Who has removed the file before has done what is to be done.
+            // If the file was removed before, there is nothing to do.
             let _ = std::fs::remove_file(file);
         }
     }
@@ -87,7 +87,7 @@ impl Role {
         };
         match wire {
             Ok(wire) => Ok(Bound { wire, files }),
-            // What has been bound before the failure is taken back.
+            // Sockets bound before the failure are closed.
             Err(why) => {
                 files
                     .iter()
@@ -138,7 +138,7 @@ impl Role {
             Ok(socket)
         };
         let what = format!("listen at {}", self.address);
-        let remedy = "name an address of this host that nobody uses, or say CLIENT true to connect \
+        let remedy = "name an unused address of this host, or say CLIENT true to connect \
                       to it";
         let socket = cannot(open(), what, remedy)?;
         Ok(match self.stream {
@@ -151,7 +151,7 @@ impl Role {
         let socket = cannot(self.socket(), "open a socket", "see `ulimit -n`")?;
         if let Some(local) = &self.local {
             let bound = self.bind(&socket, local, files);
-            let remedy = "name a local address of this host that nobody uses";
+            let remedy = "name an unused local address of this host";
             cannot(bound, format!("send from {local}"), remedy)?;
         }
         let link = || {

@@ -30,7 +30,7 @@ impl Settings {
         let settings = Settings {
             snaplen: args.key("SNAPLEN", 2048, "longest packet that is received"),
             headroom: args.key("HEADROOM", 28, "least bytes kept free before a packet"),
-            timestamp: args.key("TIMESTAMP", true, "whether packets get a timestamp"),
+            timestamp: args.key("TIMESTAMP", true, "true if packets get a timestamp"),
             send_buffer: args.key_maybe("SNDBUF", "bytes of the socket's send buffer"),
             receive_buffer: args.key_maybe("RCVBUF", "bytes of the socket's receive buffer"),
         };
@@ -120,7 +120,7 @@ impl Exchange {
         }
     }
 
-    /// True if what comes from the link is asked for.
+    /// True if packets from the link are wanted.
     pub(super) fn receives(&self) -> bool {
         self.receives
     }
@@ -153,7 +153,7 @@ impl Exchange {
         if worked { Did::Work } else { Did::Nothing }
     }
 
-    /// Sends until the link takes no more. Returns whether a packet went.
+    /// Sends until the link takes no more. Returns true if a packet was sent.
     fn flush(&mut self, link: &mut impl Link, cx: &mut Cx) -> bool {
         if self.waiting.is_empty() {
             return false;
@@ -179,7 +179,7 @@ impl Exchange {
         self.waiting.len() < before
     }
 
-    /// Receives up to a burst. Returns whether a packet came.
+    /// Receives up to a burst. Returns true if a packet came.
     fn receive(&mut self, link: &mut impl Link, cx: &mut Cx) -> bool {
         let mut batch = cx.spare();
         let before = self.received;

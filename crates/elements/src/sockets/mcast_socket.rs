@@ -25,10 +25,10 @@
 //!
 //! Keyword arguments:
 //!
-//! - `LOOP`: whether this host gets copies of what is sent (IP_MULTICAST_LOOP). Default true.
+//! - `LOOP`: true if this host gets copies of sent packets (IP_MULTICAST_LOOP). Default true.
 //! - `SNAPLEN`: longest packet that is received; longer ones are cut. Default 2048.
 //! - `SNDBUF`, `RCVBUF`: bytes of the sockets' buffers. Default is the system's.
-//! - `TIMESTAMP`: whether received packets get the time as their timestamp. Default true.
+//! - `TIMESTAMP`: true if received packets get the time as their timestamp. Default true.
 //! - `HEADROOM`: least bytes kept free before a received packet. Default 28.
 
 use super::cannot;
@@ -58,7 +58,7 @@ struct Where {
 
 pub(crate) struct Config {
     place: Where,
-    /// Opened before the start; over a hot swap it stays with who has the same arguments.
+    /// Opened before the start; over a hot swap it stays with the element that has the same arguments.
     sockets: Arc<OnceLock<Sockets>>,
 }
 
@@ -81,13 +81,13 @@ struct Group(Arc<OnceLock<Sockets>>);
 impl Where {
     fn open(&self) -> Result<Sockets, String> {
         let group = self.group;
-        let receive = format!("receive what is sent to {group}");
+        let receive = format!("receive packets to {group}");
         let receiver = cannot(self.receiver(), receive, INTERFACE)?;
         let send = format!("send from {} to {group}", self.source);
         let sender = cannot(
             self.sender(),
             send,
-            "make SOURCEIP an address of this host, and SOURCEPORT one that nobody uses",
+            "make SOURCEIP an address of this host, and SOURCEPORT a port that no program uses",
         )?;
         let own = sender.local_addr().ok();
         Ok(Sockets {
@@ -105,7 +105,7 @@ impl Where {
         socket.set_reuse_address(true)?;
         socket.bind(&self.group.into())?;
         socket.join_multicast_v4(self.group.ip(), self.source.ip())?;
-        // Not what comes by interfaces on which only others have joined.
+        // Packets of interfaces that only other programs have joined are excluded.
         socket.set_multicast_all_v4(false)?;
         socket.set_nonblocking(true)?;
         Ok(socket.into())
@@ -175,7 +175,7 @@ impl Element for McastSocket {
                 back: args.key(
                     "LOOP",
                     true,
-                    "whether this host gets copies of what is sent",
+                    "true if this host gets copies of sent packets",
                 ),
                 settings: Settings::parse(args),
             },

@@ -24,15 +24,15 @@
 //!
 //! Keyword arguments:
 //!
-//! - `CLIENT`: whether this element is a client. Default false, but true without outputs.
-//! - `NODELAY`: whether TCP sends small packets at once. Default true.
+//! - `CLIENT`: true if this element is a client. Default false, but true without outputs.
+//! - `NODELAY`: true if TCP sends small packets at once. Default true.
 //! - `SNAPLEN`: longest packet that is received; longer datagrams are cut. Default 2048.
 //! - `SNDBUF`, `RCVBUF`: bytes of the socket's buffers. Default is the system's.
-//! - `TIMESTAMP`: whether received packets get the time as their timestamp. Default true.
+//! - `TIMESTAMP`: true if received packets get the time as their timestamp. Default true.
 //! - `HEADROOM`: least bytes kept free before a received packet. Default 28.
 //! - `ALLOW`, `DENY`: tables of routes such as RadixIPLookup, for servers of TCP and UDP. An address with a
 //!   route in the first may send; of the others, one with a route in the second may not.
-//! - `VERBOSE`: whether to log connections that open and close. Default false.
+//! - `VERBOSE`: true to log connections that open and close. Default false.
 //! - `PROPER`: accepted for compatibility with Click.
 
 use super::endpoint::{Address, Bound, Role, Wire};
@@ -52,7 +52,7 @@ pub(crate) struct Config {
     role: Role,
     lists: Lists,
     verbose: bool,
-    /// Opened before the start; over a hot swap it stays with who has the same arguments.
+    /// Opened before the start; over a hot swap it stays with the element that has the same arguments.
     bound: Arc<OnceLock<Bound>>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Socket {
     exchange: Exchange,
 }
 
-/// The socket, and who is at the other end.
+/// The socket, and the address of the other end.
 struct Line {
     name: String,
     config: Arc<Config>,
@@ -247,7 +247,7 @@ impl Element for Socket {
 
     fn configure(args: &mut Args) -> Config {
         let (stream, address, local) = addresses(args);
-        let client: Option<bool> = args.key_maybe("CLIENT", "whether this is a client");
+        let client: Option<bool> = args.key_maybe("CLIENT", "true if this is a client");
         let client = client.unwrap_or(local.is_some() || args.outputs() == 0);
         Config {
             role: Role {
@@ -255,13 +255,13 @@ impl Element for Socket {
                 client,
                 address,
                 local,
-                nodelay: args.key("NODELAY", true, "whether TCP sends small packets at once"),
+                nodelay: args.key("NODELAY", true, "true if TCP sends small packets at once"),
                 settings: Settings::parse(args),
             },
             lists: Lists::parse(args),
             verbose: {
                 let _: bool = args.key("PROPER", false, "accepted for compatibility with Click");
-                args.key("VERBOSE", false, "whether to log connections")
+                args.key("VERBOSE", false, "true to log connections")
             },
             bound: Arc::default(),
         }

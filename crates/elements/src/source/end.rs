@@ -13,7 +13,7 @@ pub(crate) struct End {
 impl End {
     /// Reads them; at most one of them may be given.
     pub(crate) fn parse(args: &mut Args) -> End {
-        let stop = args.key("STOP", false, "whether to stop the router at the end");
+        let stop = args.key("STOP", false, "true to stop the router at the end");
         let call: Option<HandlerCall> =
             args.key_maybe("END_CALL", "handler that is written at the end");
         if let Some(call) = &call {

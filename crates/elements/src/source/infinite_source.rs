@@ -17,8 +17,8 @@
 //! Keyword arguments:
 //!
 //! - `LENGTH`: if given, packets are this long; `DATA` is repeated or cut.
-//! - `TIMESTAMP`: whether packets get the time at which they are made as their timestamp. Default true.
-//! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
+//! - `TIMESTAMP`: true if packets get the time at which they are made as their timestamp. Default true.
+//! - `STOP`: true to stop the router when `LIMIT` is reached. Default false.
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
@@ -164,7 +164,7 @@ impl<K: Kind> Element for InfiniteSource<K> {
         Config {
             supply: Supply::new(args, given.template, given.limit, given.active),
             burst: given.burst,
-            timestamp: args.key("TIMESTAMP", true, "whether packets get a timestamp"),
+            timestamp: args.key("TIMESTAMP", true, "true if packets get a timestamp"),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
     }

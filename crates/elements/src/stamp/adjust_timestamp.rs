@@ -10,8 +10,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `FIRST`: whether the FIRST_TIMESTAMP annotation is changed instead. Default false.
-//! - `ALL`: whether timestamps that are not set (zero) are changed too. Default false.
+//! - `FIRST`: true if the FIRST_TIMESTAMP annotation is changed instead. Default false.
+//! - `ALL`: true if timestamps that are not set (zero) are changed too. Default false.
 
 use crate::dump::when::{self, Span};
 use crate::prelude::*;
@@ -33,9 +33,9 @@ impl Element for AdjustTimestamp {
 
     fn configure(args: &mut Args) -> AdjustTimestamp {
         AdjustTimestamp {
-            by: args.required("TIME", "what is added"),
-            first: args.key("FIRST", false, "whether FIRST_TIMESTAMP is changed instead"),
-            all: args.key("ALL", false, "whether zero is changed too"),
+            by: args.required("TIME", "time that is added"),
+            first: args.key("FIRST", false, "true if FIRST_TIMESTAMP is changed instead"),
+            all: args.key("ALL", false, "true if zero is changed too"),
         }
     }
 

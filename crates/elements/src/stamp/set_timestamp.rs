@@ -10,7 +10,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `FIRST`: whether the FIRST_TIMESTAMP annotation is set instead. Default false.
+//! - `FIRST`: true if the FIRST_TIMESTAMP annotation is set instead. Default false.
 
 use crate::dump::when::Moment;
 use crate::prelude::*;
@@ -32,7 +32,7 @@ impl Element for SetTimestamp {
     fn configure(args: &mut Args) -> SetTimestamp {
         SetTimestamp {
             time: args.maybe("TIMESTAMP", "the time; without it, the time now"),
-            first: args.key("FIRST", false, "whether FIRST_TIMESTAMP is set instead"),
+            first: args.key("FIRST", false, "true if FIRST_TIMESTAMP is set instead"),
         }
     }
 

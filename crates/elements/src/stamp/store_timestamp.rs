@@ -9,8 +9,8 @@
 //!
 //! Keyword arguments, of which one is given:
 //!
-//! - `OFFSET`: where the timestamp is stored; a packet that is too short is lengthened.
-//! - `TAIL`: whether the timestamp is appended to the packet. Default false.
+//! - `OFFSET`: offset at which the timestamp is stored; a packet that is too short is lengthened.
+//! - `TAIL`: true if the timestamp is appended to the packet. Default false.
 
 use crate::prelude::*;
 
@@ -45,7 +45,7 @@ impl Element for StoreTimestamp {
 
     fn configure(args: &mut Args) -> StoreTimestamp {
         let offset: Option<u16> = args.key_maybe("OFFSET", "where the timestamp is stored");
-        let tail = args.key("TAIL", false, "whether to append the timestamp");
+        let tail = args.key("TAIL", false, "true to append the timestamp");
         if offset.is_some() == tail {
             args.error_in_whole("supply exactly one of OFFSET and TAIL", "give one of them");
         }

@@ -6,7 +6,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `SIMPLE`: whether packets come in the order of their timestamps, which saves a comparison. Default false.
+//! - `SIMPLE`: true if packets come in the order of their timestamps, which saves a comparison. Default false.
 
 use crate::dump::when::show;
 use crate::prelude::*;
@@ -34,7 +34,7 @@ impl Element for TimeRange {
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
-        args.key("SIMPLE", false, "whether timestamps come in order")
+        args.key("SIMPLE", false, "true if timestamps come in order")
     }
 
     fn new(simple: &Arc<bool>, _: &Init) -> TimeRange {
@@ -72,7 +72,7 @@ impl Element for TimeRange {
             let (first, last) = e.ends();
             Ok(show(last.wrapping_sub(first)))
         }),
-        Handler::set("reset", "forgets what it has seen", |e, _, _| {
+        Handler::set("reset", "forgets all that it has seen", |e, _, _| {
             e.range = None;
             Ok(())
         }),

@@ -11,7 +11,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `STOP`: whether to stop the router when there are no packets and no input can get more. Default false.
+//! - `STOP`: true to stop the router when there are no packets and no input can get more. Default false.
 //! - `BUFFER`: packets of each input that are held, and from which the earliest is chosen. Default 1.
 
 use crate::prelude::*;
@@ -104,7 +104,7 @@ impl Element for TimeSortedSched {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let stop = args.key("STOP", false, "whether the router stops at the end of all");
+        let stop = args.key("STOP", false, "true if the router stops at the end of all");
         let doc = "packets of an input that may wait here";
         let Capacity(buffer) = args.key_in("BUFFER", Capacity(1), Capacity(1)..=Capacity::MAX, doc);
         Config { stop, buffer }
@@ -159,7 +159,7 @@ impl Element for TimeSortedSched {
 
     const HANDLERS: &'static [Handler<TimeSortedSched>] = &[Handler::show(
         "well_ordered",
-        "whether packets have left in the order of their timestamps",
+        "true if packets have left in the order of their timestamps",
         |e| &e.well_ordered,
     )];
 }
@@ -168,7 +168,7 @@ impl Element for TimeSortedSched {
 mod tests {
     use testkit::Bench;
 
-    /// Merges two dumps; gives the timestamps and whether they are in order.
+    /// Merges two dumps; returns the timestamps, and whether they are in order.
     fn merge(options: &str, a: &str, b: &str) -> (Vec<u64>, String) {
         let dump = |times: &str| format!("!data timestamp\n{}\n", times.replace(' ', "\n"));
         let text = format!(

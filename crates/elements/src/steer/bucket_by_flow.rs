@@ -324,7 +324,7 @@ impl Element for BucketByFlow {
         }),
         Handler::action(
             "key",
-            "changes the key of all elements that share it, as that of BucketByHash",
+            "changes the key of all elements that share it, like the handler of BucketByHash",
             |c: &Config, value| c.hashing.set_key(value),
         ),
     ];

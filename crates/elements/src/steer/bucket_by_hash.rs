@@ -201,7 +201,8 @@ impl Element for BucketByHash {
         }),
         Handler::action(
             "key",
-            "changes the key of all elements that share it: flows get other buckets at once; refused while an element such as IPRewriter keeps flows by them",
+            "changes the key of all elements that share it: flows get other buckets at once; refused while an element \
+                such as IPRewriter keeps flows by them",
             |config: &Config, value| config.hashing.set_key(value),
         ),
         Handler::shared("buckets", "number of buckets", |config: &Config, _| {

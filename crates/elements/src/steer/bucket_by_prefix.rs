@@ -19,7 +19,7 @@
 //! Keyword arguments:
 //!
 //! - `DEFAULT`: the bucket of packets that match no prefix. Default 0.
-//! - `SOURCE`: whether to use source addresses instead of destinations. Default false.
+//! - `SOURCE`: true to use source addresses instead of destinations. Default false.
 //! - `PORT`: the port from which packets come. If its driver supports rules, it gets these.
 
 use super::place;
@@ -289,7 +289,7 @@ impl Element for BucketByPrefix {
 
     fn configure(args: &mut Args) -> Config {
         let default: u16 = args.key("DEFAULT", 0, "the bucket of packets that match no prefix");
-        let is_source = args.key("SOURCE", false, "whether to use source addresses");
+        let is_source = args.key("SOURCE", false, "true to use source addresses");
         let port = PortRules::configure(args);
         let given = args.rest("PREFIX", "a prefix, and =BUCKET", "a part of the addresses");
         let mut rules = Vec::new();

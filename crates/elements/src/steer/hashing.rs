@@ -9,7 +9,7 @@ use steer::Sorter;
 use wire::rss::Toeplitz;
 use wire::{FlowKey, tunnel};
 
-/// Key, number of buckets, and whether inner headers count.
+/// Key, number of buckets, and true if inner headers count.
 pub(super) struct Hashing {
     pub(super) key: Arc<Shared>,
     /// A power of two.
@@ -22,7 +22,7 @@ impl Hashing {
     pub(super) fn configure(args: &mut Args) -> Hashing {
         let key = args.key("KEY", HashKey::stand_in(), "the key of the hash");
         let buckets = args.key("BUCKETS", 256, "buckets, a power of two");
-        let inner = args.key("INNER", true, "whether to hash inner headers of tunnels");
+        let inner = args.key("INNER", true, "true to hash inner headers of tunnels");
         let is_fit = buckets > 0 && buckets <= BUCKETS_MAX && usize::is_power_of_two(buckets);
         if !is_fit {
             args.error_in_whole(
@@ -69,7 +69,7 @@ impl Hashing {
         HashKey(*self.key.table.snapshot().key()).to_string()
     }
 
-    /// Changes the key of all who share it.
+    /// Changes the key of all elements that share it.
     pub(super) fn set_key(&self, value: &str) -> Result<String, String> {
         self.key.replace(&arguments::units::parse(value)?)?;
         Ok(String::new())
@@ -93,7 +93,7 @@ impl Sorter for ByHash {
     }
 
     fn kind(&self) -> usize {
-        // Who shares a key has the same number of buckets.
+        // Elements that share a key have the same number of buckets.
         Arc::as_ptr(&self.key) as usize
     }
 }

@@ -203,7 +203,7 @@ impl Element for Steer {
         ),
         Handler::shared(
             "limit",
-            "how long a move waits for earlier packets to leave the old owner",
+            "longest time that a move waits for earlier packets to leave the old owner",
             |c: &Config, _| Ok(arguments::units::FromArg::show(&c.table.limit())),
         ),
         Handler::action("limit", "changes it; at first 50ms", |c: &Config, value| {

@@ -12,7 +12,7 @@
 //!
 //! Arguments:
 //!
-//! - `ACTIVE`: whether packets take the detour. Default false.
+//! - `ACTIVE`: true if packets take the detour. Default false.
 //!
 //! Keyword arguments:
 //!
@@ -38,7 +38,7 @@ impl Element for Bypass {
 
     fn configure(args: &mut Args) -> bool {
         args.key("INLINE", false, "accepted, and without effect");
-        args.optional("ACTIVE", false, "whether packets make the detour")
+        args.optional("ACTIVE", false, "true if packets make the detour")
     }
 
     fn new(active: &Arc<bool>, _: &Init) -> Bypass {

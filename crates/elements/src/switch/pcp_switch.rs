@@ -26,8 +26,8 @@ const NO_OUTPUT: u8 = 0;
 /// The two addresses before a tag.
 const ADDRESSES: usize = 12;
 /// IEEE 802.1Q-2018, table 8-5: traffic classes of the priorities 0 to 7, 0 the lowest, for 1 to 8 classes. Taken from
-/// those who quote it, not from the standard: NXP's GenAVB/TSN stack (qos.c, `Table 8-5, no SR Class`) and, by traffic
-/// types, Linux' net/core/ieee8021q_helpers.c agree.
+/// sources that quote it, not from the standard: NXP's GenAVB/TSN stack (qos.c, `Table 8-5, no SR Class`) and, by
+/// traffic types, Linux' net/core/ieee8021q_helpers.c agree.
 const RECOMMENDED: [[u8; 8]; 8] = [
     [0, 0, 0, 0, 0, 0, 0, 0],
     [0, 0, 0, 0, 1, 1, 1, 1],
@@ -78,7 +78,7 @@ impl Element for PcpSwitch {
         });
         let doc = "priority of frames without a tag, 0 to 7";
         let untagged = args.key_in("UNTAGGED", 0, 0..=7, doc);
-        let anno = args.key("ANNO", false, "whether to use the VLAN_TCI annotation");
+        let anno = args.key("ANNO", false, "true to use the VLAN_TCI annotation");
         Config {
             map,
             untagged,

@@ -60,8 +60,8 @@ macro_rules! handlers {
     ($($pair:literal $name:literal,)*) => {
         &[
             $(
-                Handler::text($name, "whether packets pass here", |e, _| e.active.show($pair)),
-                Handler::set($name, "whether packets pass here", |e, value, _| {
+                Handler::text($name, "true if packets pass here", |e, _| e.active.show($pair)),
+                Handler::set($name, "true if packets pass here", |e, value, _| {
                     e.active.set($pair, value)
                 }),
             )*

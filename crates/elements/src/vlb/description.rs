@@ -58,7 +58,7 @@ impl Description {
         let delta = args.key(
             "DELTA",
             Duration::from_nanos(usual.delta),
-            "how long a flow keeps its path",
+            "idle time for which a flow keeps its path",
         );
         let flows = args.key(
             "FLOWS",
@@ -68,9 +68,9 @@ impl Description {
         let burst = args.key(
             "BURST",
             Duration::from_nanos(usual.burst.into()),
-            "how long rates may be saved up",
+            "time for which unused rates are saved up",
         );
-        let resequence = args.key_maybe("RESEQUENCE", "how long packets may wait for others");
+        let resequence = args.key_maybe("RESEQUENCE", "longest time that packets wait for others");
         let too_much = [
             (
                 flows > FLOWS_MAX,
@@ -85,7 +85,7 @@ impl Description {
             (
                 resequence > Some(RESEQUENCE_MAX),
                 "RESEQUENCE is more than a minute".to_owned(),
-                "let it be what ways differ in delay, such as 2ms",
+                "write the difference in delay between paths, such as 2ms",
             ),
         ];
         for (_, wrong, help) in too_much.into_iter().filter(|(is, ..)| *is) {
@@ -126,8 +126,8 @@ impl Description {
         if self.keys.is_none() {
             args.error_in_whole(
                 "KEY is no key",
-                "write 32 hexadecimal digits, the same for each node of the cluster; and behind a space another key that \
-                 is accepted, while the cluster changes its key",
+                "write 32 hexadecimal digits, the same for each node of the cluster; and behind a space another key \
+                 that is accepted, while the cluster changes its key",
             );
         }
     }

@@ -239,8 +239,8 @@ impl Element for VlbHeartbeat {
         Handler::sum("count", "heartbeats sent", |e| e.sent),
         Handler::text(
             "links",
-            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, round-trip time, \
-             since how many seconds it is used or not",
+            "a line per own link: number, peer, used or not, reason, missing heartbeats, round-trip time, \
+             seconds in this state",
             |e, _| Ok(e.show()),
         ),
         Handler::text(
@@ -261,7 +261,7 @@ impl Resources for VlbHeartbeat {
     }
 }
 
-/// Tells the node what the ends of its links have agreed on.
+/// Gives the node the agreed states of its links.
 fn agree(node: &Node, health: &Health) {
     for own in 0..node.own_links() {
         if let Some(peer) = health.agreed(own) {

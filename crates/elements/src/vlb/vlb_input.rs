@@ -145,7 +145,7 @@ impl Element for VlbInput {
                 Ok(to) if to.node == described.node => args.error_with_help(
                     &arg,
                     format!("`{}` is this node itself", arg.raw),
-                    "send what leaves here to the output port without VLBInput",
+                    "send packets that leave here to the output port without VLBInput",
                 ),
                 Ok(to) => destinations.push(to),
             }
@@ -215,7 +215,7 @@ impl Element for VlbInput {
             && self.node.settings == old.node.settings
         {
             self.spread = old.spread;
-            // What was used of the rates a moment ago does not matter any more when the next packet comes.
+            // Recent use of the rates does not matter any more when the next packet comes.
             self.spread.adapt(&self.node.ways().snapshot(), 0);
         }
     }

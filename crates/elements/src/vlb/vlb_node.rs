@@ -38,7 +38,7 @@
 //!   key, and those that come twice, are dropped (see VLBTransit). It needs a VLBHeartbeat, by which the ends of
 //!   each link agree on keys for frames. Two keys with a space between: frames are sent with the first one and
 //!   accepted with both, while a cluster changes its key. Handlers do not show it. Default: none.
-//! - `BURST`: for how long an unused rate may be saved up, at most a second. Default 2 ms.
+//! - `BURST`: time for which an unused rate is saved up, at most a second. Default 2 ms.
 
 use super::description::Description;
 use crate::prelude::*;
@@ -319,7 +319,8 @@ impl Node {
         Ok(())
     }
 
-    /// Takes over the live links, and what came by them. If links are watched, new ones are down until a peer is heard.
+    /// Takes over the live links, and the counts of their frames. If links are watched, new ones are down until a peer
+    /// is heard.
     fn follow(&mut self, old: &Node) {
         self.follow_cables(old);
         let watched = old.watched.load(Ordering::Relaxed);
@@ -332,7 +333,7 @@ impl Node {
         self.publish(links);
     }
 
-    /// Takes over the node's links: with their lives, numbers and received frames. They may have changed places, and
+    /// Takes over the node's links, with their lives, numbers and received frames. They may have changed places, and
     /// the key may be another.
     fn follow_cables(&mut self, old: &Node) {
         let were = old.sessions.snapshot();
@@ -383,7 +384,10 @@ impl Element for VlbNode {
         };
         let lives = draw(links).unwrap_or_else(|why| {
             let wrong = format!("the kernel gives no random numbers: {why}");
-            args.error_in_whole(wrong, "KEY needs them: leave it out, or mend the kernel");
+            args.error_in_whole(
+                wrong,
+                "KEY needs them: leave it out, or run a kernel that gives random numbers",
+            );
             Vec::new()
         });
         Node::new(described, lives)

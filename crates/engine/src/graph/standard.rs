@@ -28,7 +28,7 @@ pub const COMMON: [HandlerInfo; 7] = [
     ),
     read_only(
         "handlers",
-        "its handlers, and whether they may be read or written",
+        "its handlers, each with r if it can be read and w if it can be written",
     ),
     read_only("packets", "packets that came in, or were pulled from it"),
     read_only("named_drops", "packets dropped, by name"),
@@ -36,7 +36,7 @@ pub const COMMON: [HandlerInfo; 7] = [
 
 /// Further handlers of elements with a task.
 pub const TASK: [HandlerInfo; 4] = [
-    read_only("scheduled", "whether its task is ready to run"),
+    read_only("scheduled", "true if its task is ready to run"),
     read_only("tickets", "its task's share of the worker's time"),
     HandlerInfo {
         name: "tickets",
@@ -57,8 +57,8 @@ const RECONFIGURE: [HandlerInfo; 1] = [HandlerInfo {
     argument: false,
 }];
 
-/// True if an element may have another configuration while the router runs. Those without ports tell of others,
-/// or drive the router; those with a device or a descriptor of the system would lose it.
+/// True if an element can be reconfigured while the router runs. Elements without ports describe others or drive the
+/// router; elements with a device or a descriptor of the system would lose it.
 pub(super) fn may_be_reconfigured(plan: &Plan, element: &PlanElement) -> bool {
     let class = element.class;
     let has_ports = !(element.inputs.is_empty() && element.outputs.is_empty());
@@ -85,7 +85,7 @@ pub fn list(plan: &Plan, element: &PlanElement) -> Vec<HandlerInfo> {
     all.filter(|h| !replaced(h)).collect()
 }
 
-/// True if the handler tells of a task, which every worker must be asked for.
+/// True if the handler belongs to a task, so that every worker must be asked.
 pub fn is_of_task(name: &str) -> bool {
     TASK.iter().any(|h| h.name == name)
 }

@@ -69,7 +69,7 @@ impl Machine {
     fn iommu(&self, about: &str, found: &mut Vec<Finding>) {
         if self.is_noiommu() {
             let what = "vfio gives cards to programs without an IOMMU";
-            let why = "such a program can have the card read and write all memory of this machine";
+            let why = "with the card, such a program can read and write all memory of this machine";
             found.push(Finding::new(Level::Note, about, what, why));
             return;
         }
@@ -77,7 +77,8 @@ impl Machine {
             let what = "this machine has no IOMMU, or it is off";
             let why = "vfio lets a card reach only the program's memory, and needs the IOMMU for it (DPDK then says \
                        \"failed to select IOMMU type\"): switch VT-d or AMD-Vi on in the firmware, and boot with \
-                       `intel_iommu=on iommu=pt` (AMD: `iommu=pt`); where there is none, as in most virtual machines, there \
+                       `intel_iommu=on iommu=pt` (AMD: `iommu=pt`); where there is none, as in most virtual machines, \
+                       there \
                        are ways without it, and a program with the card can then reach all memory";
             let command = match self.knows_noiommu() {
                 true => "modprobe vfio && echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode".to_owned(),
@@ -97,8 +98,8 @@ impl Machine {
         }
         if self.refuses_for_interrupts() {
             let what = "this machine cannot remap interrupts";
-            let why = "a card could send any interrupt, so vfio refuses it (DPDK then says \"failed to select IOMMU type\" or \
-                       \"Operation not permitted\"), unless it is told to trust the programs that have cards";
+            let why = "a card could send any interrupt, so vfio refuses it (DPDK then says \"failed to select IOMMU \
+                       type\" or \"Operation not permitted\"), unless it is told to trust the programs that have cards";
             let command =
                 "echo Y > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts";
             found.push(Finding::new(Level::Error, about, what, why).mend(Mend::by_hand(command)));

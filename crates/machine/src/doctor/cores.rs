@@ -1,4 +1,4 @@
-//! Processors: who else runs on them, and how fast they are.
+//! Processors: their other users, and their speed.
 
 use super::{Finding, Level, Mend};
 use crate::Machine;
@@ -37,8 +37,8 @@ impl Machine {
             .unwrap_or_default();
         if isolated.is_empty() && cores.len() > 2 {
             let what = "no processor is kept for workers";
-            let why = "other programs and interrupts make packets wait now and then, for milliseconds; boot with isolcpus, \
-                       nohz_full and rcu_nocbs, and name the same processors by `ashlar run --cores`";
+            let why = "other programs and interrupts make packets wait now and then, for milliseconds; boot with \
+                       isolcpus, nohz_full and rcu_nocbs, and name the same processors by `ashlar run --cores`";
             let last = cores.len() - 1;
             let kept = format!("2-{last}");
             let words = format!(

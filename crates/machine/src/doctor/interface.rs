@@ -1,4 +1,4 @@
-//! Linux interfaces: what the kernel does beside, and what spoils frames.
+//! Linux interfaces: offloads of the kernel, and settings that change frames.
 
 use super::{Finding, Level, Mend, Wanted, word};
 use crate::{Interface, Machine};
@@ -99,7 +99,7 @@ impl Machine {
                 ),
                 true => (
                     Level::Note,
-                    "packets to them, and who asks for them, go to the kernel, and none to the router; if the router is to own \
+                    "packets and requests for them go to the kernel, and none to the router; if the router is to own \
                      them, remove them",
                 ),
             };
@@ -120,16 +120,16 @@ fn offloads(interface: &Interface, found: &mut Vec<Finding>) {
         let what = format!(
             "{name} is a veth, whose peer may leave checksums unfinished and send packets of up to 64 KiB"
         );
-        let why = "AF_XDP cannot tell unfinished checksums from finished ones, so TCP does not cross; name the interface \
-                   without af_xdp:, or switch this off at the peer";
+        let why = "AF_XDP cannot tell unfinished checksums from finished ones, so TCP does not cross; name the \
+                   interface without af_xdp:, or switch this off at the peer";
         let mend = Mend::by_hand("ethtool -K PEER tx off tso off gso off txvlan off");
         found.push(Finding::new(Level::Warning, name, what, why).mend(mend));
     }
     if interface.xdp == crate::Xdp::Generic {
         let driver = interface.driver.as_deref().unwrap_or("its driver");
         let what = format!("{driver} knows no XDP, as far as is known");
-        let why = "the kernel then copies every frame before XDP, which is slower than AF_PACKET; name the interface without \
-                   af_xdp:";
+        let why = "the kernel then copies every frame before XDP, which is slower than AF_PACKET; name the interface \
+                   without af_xdp:";
         found.push(Finding::new(Level::Note, name, what, why));
     }
 }

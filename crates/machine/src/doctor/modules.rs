@@ -20,7 +20,8 @@ impl Machine {
         let ipsec = ["xfrm_user", "esp4", "esp6"];
         let mpls = ["mpls_router", "mpls_iptunnel"];
         if wanted.ipsec {
-            let why = "the router takes IPsec's associations and policies from the kernel, which needs this to have any";
+            let why = "the router takes IPsec's associations and policies from the kernel, which needs this to have \
+                any";
             self.parts("IPsec", &ipsec, why, found);
         }
         if wanted.mpls {

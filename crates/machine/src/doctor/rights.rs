@@ -56,7 +56,7 @@ impl Machine {
                 limit >> 20,
                 need >> 20
             );
-            let why = "memory that cards and AF_XDP reach is locked; DPDK says \"Cannot allocate memory\" where it may not be";
+            let why = "cards and AF_XDP need locked memory; DPDK says \"Cannot allocate memory\" where it may not be";
             let mend =
                 Mend::by_hand("ulimit -l unlimited    # with systemd: LimitMEMLOCK=infinity");
             found.push(Finding::new(Level::Error, "limits", what, why).mend(mend));

@@ -240,15 +240,15 @@ pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
     };
     if facts.leaves_checksums() {
         info.remarks.push(format!(
-            "frames of {name} may carry unfinished checksums, and VLAN tags beside, which AF_XDP does not see; switch this off at its \
-             peer with `ethtool -K PEER tx off txvlan off`, or name {name} without af_xdp:"
+            "frames of {name} may carry unfinished checksums, and VLAN tags beside, which AF_XDP does not see; switch \
+             this off at its peer with `ethtool -K PEER tx off txvlan off`, or name {name} without af_xdp:"
         ));
     }
     if facts.is_addressed() {
         let addresses: Vec<String> = facts.addresses.iter().map(ToString::to_string).collect();
         info.remarks.push(format!(
-            "{name} leaves to the kernel what is for {}: give the router other addresses, or run `ip address flush dev {name}` if \
-             the router is to own them",
+            "{name} leaves packets for {} to the kernel: give the router other addresses, or run `ip address flush dev \
+             {name}` if the router is to own them",
             addresses.join(", ")
         ));
     }

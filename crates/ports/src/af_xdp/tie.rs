@@ -27,7 +27,7 @@ pub(super) struct Tie {
     /// For the interface of this index. Kept while sockets cannot be bound, since each change of it is an event.
     plain: Option<(i32, Plain)>,
     napi: Option<Napi>,
-    /// Index of the interface whose receive work was seen to, once it was up, and who does it.
+    /// Index of the interface whose receive work was arranged, once it was up, and the one who does this work.
     arranged: Option<(i32, By)>,
 }
 
@@ -62,7 +62,7 @@ impl Tie {
     /// Ties sockets to the interface, if they are not.
     pub(super) fn follow(&mut self, now: Option<&Interface>) -> io::Result<()> {
         let Some(now) = now else {
-            // What is tied ends with the interface. If it has another name only, it is taken up again by the old one.
+            // The sockets end with the interface. If it was only renamed, it is used again under its old name.
             return Ok(());
         };
         let name = Arc::clone(&self.shared.interface);
@@ -131,8 +131,8 @@ impl Tie {
             match Plain::of(name) {
                 Ok(plain) => self.plain = Some((index, plain)),
                 Err(e) => remarks.push(format!(
-                    "VLAN tags may be missing from what {name} receives, since its driver takes them out and does not let that be \
-                     switched off ({e}): name {name} without af_xdp: if there are VLANs"
+                    "VLAN tags may be missing from frames of {name}, since its driver takes them out and does not let \
+                     that be switched off ({e}): name {name} without af_xdp: if there are VLANs"
                 )),
             }
         }
@@ -142,8 +142,8 @@ impl Tie {
         let (attached, by_driver) = self.attach(index)?;
         if !by_driver {
             remarks.push(format!(
-                "the driver of {name} runs no XDP program here, so the kernel copies each frame before: name {name} without \
-                 af_xdp:, which may be faster"
+                "the driver of {name} runs no XDP program here, so the kernel copies each frame before: name {name} \
+                 without af_xdp:, which may be faster"
             ));
         }
         let hears = match shared.rx.is_empty() {
@@ -261,8 +261,8 @@ impl Tie {
         if let Some(intake) = ends.intake {
             if let Err(e) = xdp::poll_by_worker(&ends.socket.fd) {
                 self.remark(format!(
-                    "overload may leave workers no time, since they may not do the kernel's receive work ({e}): run as root, or \
-                     give the program CAP_NET_ADMIN"
+                    "overload may leave workers no time, since they may not do the kernel's receive work ({e}): run as \
+                     root, or give the program CAP_NET_ADMIN"
                 ));
             }
             shared.rx[queue % shared.rx.len()].add(intake);
@@ -294,21 +294,23 @@ impl Tie {
 pub(super) fn explain(name: &str, e: &io::Error) -> String {
     match e.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => format!(
-            "no permission to open af_xdp:{name}: run as root or give the program CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
+            "no permission to open af_xdp:{name}: run as root or give the program CAP_NET_RAW, CAP_NET_ADMIN and \
+                CAP_BPF"
         ),
         Some(libc::EBUSY) => format!(
-            "another program has {name} by AF_XDP, or has attached an XDP program to it: end that one, or run `ip link set dev \
-             {name} xdp off`"
+            "another program has {name} by AF_XDP, or has attached an XDP program to it: end that one, or run `ip link \
+             set dev {name} xdp off`"
         ),
         Some(libc::ENOBUFS) => format!(
-            "af_xdp:{name} needs more memory than this user may lock: run `ulimit -l unlimited`, or give the program CAP_IPC_LOCK"
+            "af_xdp:{name} needs more memory than this user may lock: run `ulimit -l unlimited`, or give the program \
+                CAP_IPC_LOCK"
         ),
         Some(libc::EAFNOSUPPORT) => {
             format!("this kernel has no AF_XDP: name {name} without af_xdp:")
         }
         _ => format!(
-            "{name} cannot be opened by AF_XDP ({e}): its MTU may be too large for XDP programs, or its driver merges packets \
-             (`ethtool -K {name} lro off`); without af_xdp: it is opened by AF_PACKET"
+            "{name} cannot be opened by AF_XDP ({e}): its MTU may be too large for XDP programs, or its driver merges \
+             packets (`ethtool -K {name} lro off`); without af_xdp: it is opened by AF_PACKET"
         ),
     }
 }

@@ -199,11 +199,13 @@ fn attach(devargs: &str) -> Result<(Device, Facts), String> {
     let refused = [
         (
             "memif",
-            "DPDK's memif believes all that its peer writes: write memif:role=...,socket=PATH,id=N instead, which does not",
+            "DPDK's memif believes all that its peer writes: write memif:role=...,socket=PATH,id=N instead, which \
+                does not",
         ),
         (
             "af_xdp",
-            "DPDK's AF_XDP takes all frames away from the kernel: write af_xdp:INTERFACE instead, which leaves the kernel its own",
+            "DPDK's AF_XDP takes all frames away from the kernel: write af_xdp:INTERFACE instead, which leaves the \
+                kernel its own",
         ),
     ];
     for (driver, why) in refused {

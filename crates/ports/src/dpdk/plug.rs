@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Between two looks for a card that is away.
 const LOOK: Duration = Duration::from_secs(1);
-/// Longest pause between looks at a card that cannot be used; each pause is twice the one before.
+/// Longest pause between two checks of a card that cannot be used; each pause is twice the one before.
 const MAX_LOOK: Duration = Duration::from_secs(64);
 
 /// Descriptors that wake the thread of a card, by the card's address.
@@ -133,7 +133,7 @@ impl Watch {
         (self.said, self.wait) = (String::new(), LOOK);
         match self.card.leave() {
             true => self.say(
-                "is unplugged: what is to be sent there is dropped as tx_link_down until it is back",
+                "is unplugged: packets to it are dropped as tx_link_down until it is back",
             ),
             false => self.say(
                 "is to be unplugged, and stays until the router ends: this kernel has no membarrier",

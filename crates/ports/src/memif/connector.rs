@@ -149,7 +149,7 @@ impl Connector {
                     false => PAUSE,
                 };
             }
-            // Who listens waits for clients anyway.
+            // A listener waits for clients anyway.
             let waits = self.listener.is_none();
             let pause = if waits { pause } else { Duration::ZERO };
             if let [true] = system::poll([self.stop.as_raw_fd()], pause) {
@@ -182,7 +182,7 @@ impl Connector {
                 (Some(user), Ok((_, found))) if found != user => {
                     format!("user {found} listens at {path}, not user {user}; it tries again")
                 }
-                (Some(_), Err(e)) => format!("who listens at {path} cannot be told: {e}"),
+                (Some(_), Err(e)) => format!("the owner of {path} cannot be determined: {e}"),
                 _ => return Some(socket),
             },
         };
@@ -250,7 +250,7 @@ impl Connector {
                 match talk.hear(Duration::ZERO) {
                     // Nothing is left to be said.
                     Heard::Message(..) => {
-                        break "the other end goes on talking, and is disconnected".into();
+                        break "the other end keeps sending, and is disconnected".into();
                     }
                     Heard::End(why) => break why,
                     Heard::Nothing => {}

@@ -82,7 +82,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Says something, with a descriptor. What the other end does not take at once is an end of the connection.
+    /// Sends a message, with a descriptor. If the other end does not take it at once, the connection ends.
     pub(super) fn say(&self, message: &Message, file: Option<BorrowedFd>) -> Result<(), String> {
         let bytes = message.bytes();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -120,7 +120,7 @@ impl Talk<'_> {
     fn acknowledged(&self, end: Instant) -> Result<(), String> {
         match self.next(end)? {
             (Message::Ack, _) => Ok(()),
-            _ => Err("the other end says something else than that it has understood".into()),
+            _ => Err("the other end did not acknowledge a message".into()),
         }
     }
 }
@@ -137,7 +137,7 @@ pub(super) struct Queues {
 /// so each new region might be one more that is never free again.
 #[derive(Default)]
 pub(super) struct Made {
-    /// The user who has seen it.
+    /// User of the program that has seen it.
     user: Option<u32>,
     regions: Vec<Arc<[Region]>>,
 }
@@ -189,8 +189,8 @@ pub(super) fn client(
     if !(versions.0..=versions.1).contains(&VERSION) {
         return Err("the other end does not speak memif 2.0".into());
     }
-    // A port has a ring each way, whether it is used or not: others expect it. Each queue of the server has one to send
-    // by, as far as this port is to have so many: each takes memory, and is looked at in each turn.
+    // A port has a ring each way, used or not, as other programs expect it. Each queue of the server has one to send
+    // by, as far as this port wants so many: each ring takes memory, and is polled in each turn.
     let [last_to_client, last_to_server] = [last_rings.0, last_rings.1].map(usize::from);
     let most = match words.rings {
         0 => queues.rx.max(1),
@@ -278,7 +278,7 @@ pub(super) fn client(
             rings.rx.iter().for_each(Ring::begin);
             Ok(rings)
         }
-        _ => Err("the other end says something else than that it is connected".into()),
+        _ => Err("the other end did not confirm the connection".into()),
     }
 }
 
@@ -374,7 +374,7 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
                 });
             }
             (Message::Connect, _) => break,
-            _ => return Err("it says what does not belong here".into()),
+            _ => return Err("it sent a message that is not allowed here".into()),
         }
         talk.say(&Message::Ack, None)?;
     }

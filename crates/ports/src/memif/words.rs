@@ -116,7 +116,8 @@ pub(super) fn read(text: &str) -> Result<Words, String> {
     }
     if !words.socket.is_absolute() || words.socket.as_os_str().len() > PATH_MAX {
         return Err(format!(
-            "memif:{text}: the socket's path must be absolute, such as socket=/run/a.sock, and of at most {PATH_MAX} bytes"
+            "memif:{text}: the socket's path must be absolute, such as socket=/run/a.sock, and of at most {PATH_MAX} \
+                bytes"
         ));
     }
     words.mac = mac.unwrap_or_else(|| address_of(text));
@@ -139,7 +140,11 @@ mod tests {
 
     #[test]
     fn words_say_what_a_port_is() {
-        let words = read("role=server,id=3,socket=/run/a.sock,secret=abc,bsize=4096,rsize=9,mac=02:00:00:00:00:07,socket-abstract=no").unwrap();
+        let words = read(
+            "role=server,id=3,socket=/run/a.sock,secret=abc,bsize=4096,rsize=9,\
+                          mac=02:00:00:00:00:07,socket-abstract=no",
+        )
+        .unwrap();
         assert!(words.is_server);
         assert_eq!((words.id, words.buffer, words.ring), (3, 4096, 9));
         assert_eq!(&words.secret[..4], b"abc\0");

@@ -47,7 +47,7 @@ impl Region {
     /// # Errors
     /// A sentence: it could be taken away, and to look at it would end this program.
     pub(crate) fn of_peer(file: OwnedFd, bytes: u64) -> Result<Region, String> {
-        let failed = |e: rustix::io::Errno| format!("its memory cannot be looked at: {e}");
+        let failed = |e: rustix::io::Errno| format!("its memory cannot be inspected: {e}");
         // Only memory has seals.
         let seals = fcntl_get_seals(&file).map_err(|_| "its memory is no memfd")?;
         if !seals.contains(SealFlags::SHRINK) {
@@ -59,7 +59,9 @@ impl Region {
         }
         let has = fstat(&file).map_err(failed)?.st_size as u64;
         if bytes == 0 || bytes > has {
-            return Err(format!("its memory has {has} bytes, and it says {bytes}"));
+            return Err(format!(
+                "its memory has {has} bytes, not the announced {bytes}"
+            ));
         }
         Region::map(&file, 0, bytes as usize)
             .map_err(|e| format!("its memory cannot be mapped: {e}"))

@@ -10,7 +10,13 @@ use cluster::simulate::Matrix;
 #[derive(Args, Debug)]
 pub(crate) struct SimulateBalancer {
     /// Number of front ports, each with a host
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=4096))]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u32).range(2..=4096)
+    )]
     pub(crate) fronts: u32,
     /// Number of balancers, over which front ports are spread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -19,7 +25,13 @@ pub(crate) struct SimulateBalancer {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) backends: u16,
     /// Weight of each back end; with this option there are as many back ends as weights
-    #[arg(long, value_name = "W,W...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=WEIGHT_MAX as i64), conflicts_with = "backends")]
+    #[arg(
+        long,
+        value_name = "W,W...",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=WEIGHT_MAX as i64),
+        conflicts_with = "backends"
+    )]
     pub(crate) weights: Vec<u16>,
     /// Packets per second that each host sends
     #[arg(long, short, value_name = "PPS", default_value = "100k", value_parser = packets)]
@@ -157,7 +169,8 @@ fn failure(text: &str) -> Result<Failure, String> {
             until,
         })
     };
-    parse().ok_or_else(|| "write r1:hang@20-60, b0@20-60 or switch@20-60: back ends crash, hang, are slow or one-way, balancers crash, hang or are slow, the switch crashes".to_owned())
+    parse().ok_or_else(|| "write r1:hang@20-60, b0@20-60 or switch@20-60: back ends crash, hang, are slow or one-way, \
+        balancers crash, hang or are slow, the switch crashes".to_owned())
 }
 
 fn drained(text: &str) -> Result<(u16, u64, u64), String> {

@@ -8,7 +8,13 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(crate) struct Simulate {
     /// Servers, each with an external port, in a full mesh with links of 2R/N
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=2048))]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u16).range(2..=2048)
+    )]
     pub(crate) ports: u16,
     /// Instead, a k-ary n-fly of K^N servers, each with an external port
     #[arg(long, value_name = "K,N", value_parser = fly, conflicts_with = "ports")]

@@ -141,8 +141,8 @@ fn server(file: &File, name: &str) -> Result<Source, String> {
 fn workers(name: &str, server: &Server, asked: &Workers) -> Result<u8, String> {
     match (server.workers, asked.workers) {
         (Some(said), Some(asked)) if said != asked => Err(format!(
-            "--workers is {asked}, and {name} says `workers = {said}` for server `{}`: leave --workers out, or change the \
-             file on all servers",
+            "--workers is {asked}, and {name} says `workers = {said}` for server `{}`: leave --workers out, or change \
+             the file on all servers",
             server.name
         )),
         (Some(said), _) => Ok(said),

@@ -41,7 +41,7 @@ pub(super) fn text(asked: &Simulate, of: &Of, report: &Report) -> String {
     out + &results(report)
 }
 
-/// A line of the text: its name, and what it says.
+/// A line of the text: name and value.
 type Row = (String, String);
 
 fn row(name: &str, value: String) -> Row {
@@ -218,7 +218,9 @@ pub(super) fn to_json(asked: &Simulate, of: &Of, report: &Report) -> Value {
         "pair_least": report.pair_least,
         "pair_fairness": report.pair_fairness,
         "input_fairness": report.input_fairness,
-        "links": {"mean": links.mean, "p50": links.p50, "p99": links.p99, "max": links.most, "excess_bytes": links.excess},
+        "links": {
+            "mean": links.mean, "p50": links.p50, "p99": links.p99, "max": links.most, "excess_bytes": links.excess,
+        },
         "c": {"mean": report.c_mean, "max": report.c_most},
         "hops": report.hops[..=last],
         "fairness": report.fairness,

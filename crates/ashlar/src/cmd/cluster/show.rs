@@ -102,7 +102,7 @@ fn json(name: &str, seen: &Result<Seen, String>) -> Value {
         .iter()
         .map(|(what, n)| (what.to_string(), (*n).into()))
         .collect();
-    let drop = |(element, name, packets): &(String, String, u64)| json!({"element": element, "name": name, "packets": packets});
+    let drop = |of: &(String, String, u64)| json!({"element": of.0, "name": of.1, "packets": of.2});
     json!({
         "server": name,
         "uptime": seen.uptime.as_secs_f64(),

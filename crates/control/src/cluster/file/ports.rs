@@ -99,8 +99,9 @@ impl Reading {
             self.reader.wrong("cluster-address", word.span, wrong, help);
         }
         if length == if address.is_ipv4() { 32 } else { 128 } {
-            let wrong = format!("nobody but the router is in {address}/{length}");
-            let help = "write the prefix length of the network on this port's link, such as 10.0.1.1/24 or fd00:1::1/64";
+            let wrong = format!("only the router itself is in {address}/{length}");
+            let help = "write the prefix length of the network on this port's link, such as 10.0.1.1/24 or \
+                fd00:1::1/64";
             self.reader.wrong("cluster-address", word.span, wrong, help);
         }
         let connected = Connected {

@@ -280,7 +280,7 @@ fn addresses_that_nobody_can_answer_for_or_that_are_the_routers_own_are_mistakes
     ] {
         let said = mistakes(&TWO.replace(usual, alone));
         assert!(
-            said.len() == 1 && said[0].ends_with(&format!("nobody but the router is in {alone}")),
+            said.len() == 1 && said[0].ends_with(&format!("only the router itself is in {alone}")),
             "{said:#?}"
         );
     }

@@ -170,7 +170,8 @@ fn a_packets_input_node_knows_where_it_leaves() {
 fn servers_that_only_carry_others_packets_need_no_tables() {
     let three = TWO.replace(
         "[[link]]\nbetween = [\"b\", \"a\"]",
-        "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \"y\"]\n[[link]]\nrate = \"1Gbps\"\nbetween = [\"c\", \"a\"]",
+        "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \
+            \"y\"]\n[[link]]\nrate = \"1Gbps\"\nbetween = [\"c\", \"a\"]",
     );
     let of = description(&three);
     let c = text(&of, 2);
@@ -203,8 +204,8 @@ fn a_server_has_no_ways_for_packets_that_cannot_come_in_there() {
 #[test]
 fn names_that_are_alike_when_put_together_stay_apart() {
     let two = TWO.replace("name = \"wan\"\n", "");
-    let more = "[[server]]\nname = \"a_b\"\n[[server.port]]\nname = \"c\"\ndevice = \"eth0\"\naddresses = [\"10.0.3.1/24\"]\n\
-        [[link]]\nbetween = [\"a_b\", \"b\"]\ndevices = [\"x\", \"to-a_b\"]\n\
+    let more = "[[server]]\nname = \"a_b\"\n[[server.port]]\nname = \"c\"\ndevice = \"eth0\"\naddresses = \
+        [\"10.0.3.1/24\"]\n[[link]]\nbetween = [\"a_b\", \"b\"]\ndevices = [\"x\", \"to-a_b\"]\n\
         [[link]]\nbetween = [\"a_b\", \"a\"]\ndevices = [\"y\", \"to-a_b\"]\n";
     let alike = two
         .replace("[[route]]", &format!("{more}[[route]]"))
@@ -277,7 +278,8 @@ fn links_over_an_ip_network_have_headers_and_take_frames_of_their_peers_only() {
         (
             "vxlan",
             [
-                "link0 :: Counter -> VXLANEncap(1) -> UDPIPEncap(192.0.2.1, FLOW, 192.0.2.2, 4789, false, DF true) -> under;",
+                "link0 :: Counter -> VXLANEncap(1) -> UDPIPEncap(192.0.2.1, FLOW, 192.0.2.2, 4789, false, DF true) -> \
+                    under;",
                 "src host 192.0.2.2 and dst udp port 4789);",
                 "from[0] -> Strip(28) -> VXLANDecap(1) -> [0] transit;",
             ],

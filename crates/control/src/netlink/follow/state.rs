@@ -25,7 +25,7 @@ pub(super) struct State {
     pub(super) rules: Rules,
     /// True if the kernel has MPLS.
     pub(super) has_mpls: bool,
-    /// True if the image's labels are in step, but for what has changed since.
+    /// True if the image's labels are complete, except for changes that are still to come.
     knows_labels: bool,
     /// Neighbours that the kernel has places for, of the family with fewer.
     pub(super) places: Option<u32>,
@@ -64,12 +64,12 @@ impl State {
         }
     }
 
-    /// Takes up how many routes there may be.
+    /// Applies the limit for routes.
     pub(super) fn follow_bound(&mut self) {
         self.model.set_most(self.bound.get());
     }
 
-    /// Takes a message up; whether it could be read.
+    /// Handles a message; returns true if it could be parsed.
     pub(super) fn take(&mut self, message: &Message<'_>) -> bool {
         self.counts.messages.add(1);
         let event = match message.event() {
@@ -183,7 +183,8 @@ impl State {
         if self.model.counts().route_mtu > 0 && !std::mem::replace(&mut self.said_mtu, true) {
             warn!(
                 to_do = "set the MTU of the interface, or put an IPFragmenter on the way of these packets",
-                "a route has an MTU of its own: forwarded packets do not heed it (`route_mtu` of `ashlar show netlink` counts)"
+                "a route has an MTU of its own: forwarded packets do not heed it (`route_mtu` of `ashlar show \
+                    netlink` counts)"
             );
         }
     }
@@ -196,8 +197,8 @@ impl State {
             let most = self.bound.get();
             warn!(
                 most,
-                "the router has as many routes as it may have (`routes`): others are left out, and packets to them take the \
-                 way of a shorter prefix, or go to the kernel"
+                "the router has as many routes as it may have (`routes`): others are left out, and packets to them \
+                 take the way of a shorter prefix, or go to the kernel"
             );
         }
         self.left_out = (now, now > before || said && !self.model.has_room());

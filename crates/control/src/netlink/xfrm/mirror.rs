@@ -14,10 +14,10 @@ use tracing::warn;
 use wire::netlink::xfrm::{self, DELSA, Event, Id, POLICY, Template};
 use wire::netlink::{Message, Writer};
 
-/// Numbers that are left out where another sender with the same keys may still be at work: more than a core seals until
-/// it looks at the table again.
+/// Numbers that are skipped when another sender with the same keys may still be at work: more than a core seals until
+/// it reads the table again.
 const STILL: u64 = 1 << 16;
-/// Numbers that are left out after a restart: more than leave a port between two times that the kernel is told them.
+/// Numbers that are skipped after a restart: more than a port sends between two reports to the kernel.
 const RESTART: u64 = 1 << 26;
 /// Nanoseconds for which a removed association is kept, in case the same comes again with other addresses.
 const KEPT: u64 = 2_000_000_000;
@@ -28,7 +28,7 @@ const FADES: u64 = 1_000_000_000;
 /// Interval of reports to the kernel that an association is missing, in nanoseconds.
 const ASK_AGAIN: u64 = 1_000_000_000;
 
-/// A policy that asks for an association, to be said again.
+/// A policy that requires an association, to be announced again.
 struct Asker {
     raw: [u8; POLICY],
     templates: Vec<u8>,
@@ -97,7 +97,7 @@ impl Mirror {
         !self.unresolved.is_empty()
     }
 
-    /// Takes up what all are told. `own` says whether an address is one of the namespace; `now`: nanoseconds since the
+    /// Handles a message to all listeners. `own` is true for addresses of the namespace; `now`: nanoseconds since the
     /// Unix epoch.
     pub fn take(&mut self, message: &Message<'_>, own: &mut dyn FnMut(IpAddr) -> bool, now: u64) {
         self.counts.xfrm_messages.add(1);
@@ -138,7 +138,7 @@ impl Mirror {
         self.selective = 0;
     }
 
-    /// Takes up an association of a dump, which has the youngest first: `made` gets it.
+    /// Handles an association of a dump, which has the youngest first; adds it to `made`.
     pub fn dumped_sa(
         &mut self,
         message: &Message<'_>,
@@ -153,13 +153,13 @@ impl Mirror {
         }
     }
 
-    /// A dump has ended early: what it has told is there.
+    /// Handles the early end of a dump: the associations so far are kept.
     pub fn keep_sas(&mut self, made: &[Arc<Sa>]) {
         self.database.add_beside(made.iter().rev());
         self.count();
     }
 
-    /// A dump has ended: what it has not told is gone.
+    /// Handles the end of a dump: associations that were not in it are removed.
     pub fn end_sas(&mut self, made: &[Arc<Sa>], now: u64) {
         // The last to be added is used.
         self.database.add_beside(made.iter().rev());
@@ -177,7 +177,7 @@ impl Mirror {
         self.askers.clear();
     }
 
-    /// Takes up a policy of a dump, which has the youngest first, or the answer about the rest.
+    /// Handles a policy of a dump, which has the youngest first, or the default action.
     pub fn dumped_policy(&mut self, message: &Message<'_>) {
         match xfrm::event(message, true) {
             Ok(Event::Policy(said)) => {
@@ -188,7 +188,7 @@ impl Mirror {
                 if !exact {
                     self.strict += 1;
                     self.say(format!(
-                        "a policy of the kernel cannot be kept as it is ({}): what it may speak of is dropped",
+                        "a policy of the kernel cannot be represented ({}): packets that may match it are dropped",
                         shown(&said.selector)
                     ));
                 }
@@ -228,7 +228,7 @@ impl Mirror {
         let [inward, forward, out] = self.defaults;
         let mut list: Vec<_> = Vec::with_capacity(self.told.len() + 4);
         for (_, policy) in self.told.drain(..) {
-            // What is for this machine and what it forwards are mostly chosen alike.
+            // Policies for local and for forwarded packets are mostly the same.
             if list.last() != Some(&policy) {
                 list.push(policy);
             }
@@ -253,7 +253,7 @@ impl Mirror {
         self.count();
     }
 
-    /// New associations because of one that the kernel has told.
+    /// Makes associations for one that the kernel has announced.
     fn sa(
         &mut self,
         said: &xfrm::Sa<'_>,
@@ -320,7 +320,8 @@ impl Mirror {
         let made = Sa::new(spec, keys, self.made).and_then(|sa| {
             if sa.seals_by_count() && self.made < esp::CLOCK_MIN {
                 return Err(
-                    "the machine's clock shows a time before 2026, and initialisation vectors count up from it: set the clock"
+                    "the machine's clock shows a time before 2026, and initialisation vectors count up from it: set \
+                        the clock"
                         .to_owned(),
                 );
             }
@@ -385,7 +386,7 @@ impl Mirror {
         self.database.remove_these(&gone);
     }
 
-    /// Writes what the kernel is to be told, as much as has room; whether that was all.
+    /// Writes messages for the kernel, as many as there is room for; returns true if those were all.
     pub fn tell(&mut self, writer: &mut Writer<'_>, now: u64) -> bool {
         self.known.forget(now, KEPT);
         let over = |fading: &mut (u64, Arc<Sa>)| fading.0 <= now;

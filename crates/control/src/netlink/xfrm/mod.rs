@@ -158,7 +158,7 @@ impl Follow for Following {
     }
 
     fn lost(&mut self, why: &io::Error) {
-        warn!("the kernel's IPsec cannot be followed ({why}): packets go on by what is known");
+        warn!("the kernel's IPsec cannot be followed ({why}): packets pass by the known state");
     }
 
     fn found(&mut self) {

@@ -79,7 +79,8 @@ fn a_port_serves_many_destinations_and_a_range_that_is_used_up_fails() {
 fn a_port_that_comes_free_is_found_where_all_others_are_in_use() {
     for order in ["", "?", "#"] {
         let text = format!(
-            "rw :: UDPRewriter(pattern 1.0.0.1 1024-1123{order} - - 0 1, drop, TIMEOUT 10, GUARANTEE 1, REAP_INTERVAL 1)"
+            "rw :: UDPRewriter(pattern 1.0.0.1 1024-1123{order} - - 0 1, drop, TIMEOUT 10, GUARANTEE 1, REAP_INTERVAL \
+                1)"
         );
         let mut b = bench(&text, 2, 2);
         let line =
