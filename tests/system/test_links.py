@@ -79,7 +79,7 @@ def test_a_link_that_becomes_narrower_is_told_to_senders(network):
 
 @pytest.mark.parametrize("kind", ["af_packet", "af_xdp"])
 def test_packets_that_a_port_refuses_are_not_counted_as_sent(lab, kind):
-    """They are longer than its MTU, or its link is down."""
+    """The packets are longer than its MTU, or its link is down."""
     network = Network(lab)
     router, space, file = network.router, network.router_space, lab.folder / "refused.click"
     space.ip("link set eth1 mtu 1300")

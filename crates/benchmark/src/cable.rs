@@ -32,7 +32,7 @@ struct Hand {
     came: Batch,
     /// Packets for which the port had no room yet.
     waiting: Batch,
-    /// What the port will never send; it counts these frames.
+    /// Frames that the port will never send; it counts them.
     refused: Batch,
 }
 

@@ -13,8 +13,8 @@
 //! time are not held against them.
 //!
 //! A peer that was late, because it shares its processor, may be late again. The times at which it sent show how late,
-//! whatever the link did. For [`Config::settle`] its silence and its round trips may then be longer. A peer is never dead
-//! before `dead`, and always after five times `dead`.
+//! whatever the link did. For [`Config::settle`] its silence and its round trips may then be longer. A peer is never
+//! dead before `dead`, and always after five times `dead`.
 //!
 //! Where frames of packets have codes, heartbeats also exchange the [lives](Life) of a link's ends, from which the keys
 //! of those frames are derived. A life is agreed on when the peer has told its own in answer to this node's. A replayed
@@ -193,7 +193,7 @@ pub struct Health {
     /// Time of the last look, and end of the time in which heartbeats may be late by this node's own fault.
     looked: u64,
     blind: u64,
-    /// How late this node was of late.
+    /// Recent delays of this node.
     late: Lateness,
     records: Vec<Record>,
     bytes: Vec<u8>,

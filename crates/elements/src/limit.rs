@@ -18,7 +18,8 @@ type Setting = (u64, u64);
 struct Bucket {
     bucket: FairBucket,
     setting: Published<(Setting, FairRate)>,
-    /// True if hosts that are told little have a burst for themselves: who makes many errors must not hide those of others.
+    /// True if hosts that are told little have a burst for themselves: who makes many errors must not hide those of
+    /// others.
     is_fair: bool,
 }
 

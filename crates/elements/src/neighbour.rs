@@ -60,8 +60,8 @@ pub(crate) struct Bounds {
     pub(crate) asks: (u64, u64),
 }
 
-/// Reads `QUERY_RATE`. A packet to each address of a network must not become a query for each to all stations there (RFC
-/// 6583).
+/// Reads `QUERY_RATE`. A packet to each address of a network must not become a query for each to all stations there
+/// (RFC 6583).
 pub(crate) fn asks(args: &mut Args) -> (u64, u64) {
     let usual = if args.as_click { 0 } else { 1000 };
     let doc = "new neighbours asked for per second; 0 = no limit";

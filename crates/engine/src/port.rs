@@ -79,11 +79,11 @@ pub trait TxQueue: Send {
 /// Fate of a frame that was offered to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was sent.
+    /// The frame was sent.
     Sent,
-    /// It will never be sent.
+    /// The frame will never be sent.
     Refused,
-    /// There is no room for it now.
+    /// There is no room for the frame now.
     Stays,
 }
 

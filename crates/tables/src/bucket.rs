@@ -128,11 +128,11 @@ impl SharedBucket {
 /// Rates of a [`FairBucket`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairRate {
-    /// What all sources together may take.
+    /// Rate of all sources together.
     all: Rate,
-    /// What anybody may take of it.
+    /// Part of it that any source may take.
     anybody: Rate,
-    /// What each source may take of the rest.
+    /// Part of the rest that each source may take.
     each: Rate,
 }
 
@@ -158,8 +158,8 @@ const SHARE: u64 = 8;
 /// Buckets that sources are spread over.
 const SOURCES: usize = 256;
 
-/// A bucket that several workers share, and of which no source keeps the others out: a source may take all that others do
-/// not want, but not what is reserved for those that want little.
+/// A bucket that several workers share, and of which no source keeps the others out: a source may take all that others
+/// do not want, but not what is reserved for those that want little.
 #[derive(Debug)]
 pub struct FairBucket {
     all: SharedBucket,
@@ -178,7 +178,8 @@ impl FairBucket {
         }
     }
 
-    /// Takes a unit for a source, if it is there at `now` (ns), at a rate that may have changed since the bucket was made.
+    /// Takes a unit for a source, if it is there at `now` (ns), at a rate that may have changed since the bucket was
+    /// made.
     #[inline]
     pub fn take_at(&self, source: u64, rate: &FairRate, now: u64) -> bool {
         self.all.take_at(&rate.anybody, now, 1)

@@ -86,7 +86,7 @@ pub(super) struct Hearing {
     at: u64,
     /// Silence since then in which this node did not listen.
     excused: u64,
-    /// How late the peer was of late, in nanoseconds.
+    /// Recent delays of the peer, in nanoseconds.
     late: Lateness,
     /// The newest heartbeats, the last one lowest: 1 is a missing one.
     missing: u64,
@@ -172,7 +172,7 @@ impl Hearing {
         config.patience() + self.late.worst()
     }
 
-    /// How late the peer was of late, in nanoseconds.
+    /// Longest recent delay of the peer, in nanoseconds.
     pub(super) fn lateness(&self) -> u64 {
         self.late.worst()
     }

@@ -383,13 +383,15 @@ fn vlans(out: &mut String, of: &Description) {
             out,
             "// Front port {number}: {}, VLAN {vlan} inside\n\
              front{number} :: ToDevice({own});\nvlan{number} :: ToDevice({device}.{vlan});\n\
-             FromDevice({device}.{vlan}){master} -> out{number} :: BalanceOut(FRONT {ether}, BACK {backs}, POOL {POOL}) -> front{number};\n\
+             FromDevice({device}.{vlan}){master} -> out{number} :: BalanceOut(FRONT {ether}, BACK {backs}, POOL \
+             {POOL}) -> front{number};\n\
              arp{number} :: BalanceARP({POOL}, out{number}, {}, BACK {device}:eth{});\n\
              out{number}[1] -> rest{number} :: Classifier(12/0806, 12/86dd, -) -> [1] arp{number};\n\
              rest{number}[2] -> Discard;\n\
              arp{number}[0] -> front{number};\narp{number}[1] -> vlan{number};\narp{number}[2] -> Discard;\n\
              {}{} -> in{number} :: BalanceIn({POOL}, {}) -> vlan{number};\n\
-             in{number}[1] -> other{number} :: Classifier(12/0806, 12/86dd, -) -> arp{number};\nother{number}[2] -> Discard;",
+             in{number}[1] -> other{number} :: Classifier(12/0806, 12/86dd, -) -> arp{number};\nother{number}[2] -> \
+             Discard;",
             port.name,
             arp_port(port),
             proxy([port]),

@@ -41,7 +41,8 @@
 //!   its own. Default 0.
 //! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one in so many is dropped. Default 2.
 //! - `QUERY_RATE`: neighbours that are not in the table and are asked for, per second, a fifth of them at once; 0 = no
-//!   limit. Packets for more are dropped (`rate_limited`), first those of hosts that ask for many (RFC 6583). Default 1000.
+//!   limit. Packets for more are dropped (`rate_limited`), first those of hosts that ask for many (RFC 6583). Default
+//!   1000.
 //! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 //! - `POLL_TIMEOUT`: age at which an entry in use is queried again; 0 = never. Default 1 minute.
 //! - `BROADCAST`: another IP address that means all stations.

@@ -10,15 +10,16 @@
 //! health -> [1] back;
 //! ```
 //!
-//! In each INTERVAL it sends a probe to each back end. A probe is a packet of BFD echo to the balancer itself (RFC 9747).
-//! A back end forwards it as any other packet. It needs to know nothing of this, and what is tested is that it
+//! In each INTERVAL it sends a probe to each back end. A probe is a packet of BFD echo to the balancer itself (RFC
+//! 9747). A back end forwards it as any other packet. It needs to know nothing of this, and what is tested is that it
 //! forwards. Other kinds show less:
 //!
 //! - `KIND arp`: an ARP request for the back end's address. The box is there.
 //! - `KIND icmp`: an echo request (ping) to it. Its kernel answers.
-//! - `KIND bfd`: a session of BFD with a daemon of the back end (RFC 5881), such as FRR's bfdd. An interval in which the
-//!   daemon had to send a packet and none came counts as a probe that did not come back. A session that has never been up
-//!   is waited for 5 s after the start. INTERVAL is the least time between packets both ways; MISSES is the multiplier.
+//! - `KIND bfd`: a session of BFD with a daemon of the back end (RFC 5881), such as FRR's bfdd. An interval in which
+//!   the daemon had to send a packet and none came counts as a probe that did not come back. A session that has never
+//!   been up is waited for 5 s after the start. INTERVAL is the least time between packets both ways; MISSES is the
+//!   multiplier.
 //!
 //! A back end is down after MISSES probes in a row did not come back (`silent`), or 12 of the last 32 (`lossy`). It is
 //! up again after ANSWERS probes in a row came back. If it fails again within a minute, twice as many must come back,
@@ -28,9 +29,9 @@
 //!
 //! Each change is a line of the log and of the pool's `journal`.
 //!
-//! The inputs take the probes that come back, replies of ARP and ICMP, and packets of BFD. All end here as `heard`, or under the reason why they
-//! are no probes: `malformed`, `forged` (of somebody else), `ttl` (not forwarded exactly once), `unknown` (no such back
-//! end).
+//! The inputs take the probes that come back, replies of ARP and ICMP, and packets of BFD. All end here as `heard`, or
+//! under the reason why they are no probes: `malformed`, `forged` (of somebody else), `ttl` (not forwarded exactly
+//! once), `unknown` (no such back end).
 //!
 //! Arguments:
 //!
@@ -92,10 +93,10 @@ pub(super) struct BalanceHealth {
     watches: Vec<(String, Watch)>,
     /// Sessions of BFD, in the order of the back ends.
     sessions: Vec<bfd::Session>,
-    /// When each session was judged last, in nanoseconds.
+    /// Time at which each session was judged last, in nanoseconds.
     judged: Vec<u64>,
     started: u64,
-    /// How often each back end went up or down.
+    /// Number of times that each back end went up or down.
     changes: Vec<u64>,
     sent: u64,
 }

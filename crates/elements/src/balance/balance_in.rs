@@ -30,8 +30,8 @@
 //!
 //! - `OUT`: the BalanceOut on the way back.
 //! - `FRONT`: the output of OUT that leads to this port. Default 0.
-//! - `CLASS`: the class of all packets that come here, by its place in CLASSES of the pool from 1 on, such as for frames of a VLAN
-//!   priority that PCPSwitch sends here. Default: by the DSCP.
+//! - `CLASS`: the class of all packets that come here, by its place in CLASSES of the pool from 1 on, such as for
+//!   frames of a VLAN priority that PCPSwitch sends here. Default: by the DSCP.
 //! - `OUTSIDE`: true if hosts outside are on this port, for `KEY outside`. Default false.
 
 use super::balance_out::Out;

@@ -40,8 +40,8 @@
 //!   dropped if it is down (BalanceIn's `owner_down`).
 //! - `INSIDE`: networks behind the balancer. Packets to them are dropped (BalanceIn's `inside`).
 //! - `CLASSES`: DSCPs and the back ends that get packets with them, such as `46+34=r1+r2`. If all of them are down, the
-//!   others get these packets. `pcp5` stands for a VLAN priority, 0 to 7: frames with it have to go through a BalanceIn of
-//!   this class (CLASS), as a frame's tag is gone there.
+//!   others get these packets. `pcp5` stands for a VLAN priority, 0 to 7: frames with it have to go through a BalanceIn
+//!   of this class (CLASS), as a frame's tag is gone there.
 //! - `IDLE`: default 100 ms.
 //! - `DEADLINE`: default 30 s.
 //! - `SETTLE`: for this time after the start no bucket moves but away from a back end that goes down. Default 5 s.

@@ -9,9 +9,9 @@
 //! RouteBricks leaves open). Every worker from which packets reach ToDevice has a transmit queue of its own.
 //! With a pull input, ToDevice pulls packets as fast as the port takes them.
 //!
-//! Packets that the port will never send are dropped as `refused`: longer than its MTU allows, while its link is down, or
-//! refused by the kernel. The port's counters say which (`tx_too_long`, `tx_link_down`, `tx_errors`; `ashlar top`). A card
-//! that DPDK drives tells only its counters.
+//! Packets that the port will never send are dropped as `refused`: longer than its MTU allows, while its link is down,
+//! or refused by the kernel. The port's counters say which (`tx_too_long`, `tx_link_down`, `tx_errors`; `ashlar top`).
+//! A card that DPDK drives tells only its counters.
 //!
 //! Packets of the second input go before all that wait, have a queue of their own, and do not wait for
 //! `TIMEOUT`. This input is for a few packets that must not be lost or delayed by the many others, such as

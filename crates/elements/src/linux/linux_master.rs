@@ -4,14 +4,15 @@
 //! FromDevice(null:64) -> LinuxMaster(lan, null:64, 00:00:5e:00:01:01) -> Discard;
 //! ```
 //!
-//! VRRP's daemons have an interface with the virtual router's Ethernet address upon the port's control-plane interface, and
-//! set it down while another router is the master. Packets are dropped then (`standby`), and also while the control-plane
-//! interface is down, or if the router follows no kernel.
+//! VRRP's daemons have an interface with the virtual router's Ethernet address upon the port's control-plane interface,
+//! and set it down while another router is the master. Packets are dropped then (`standby`), and also while the
+//! control-plane interface is down, or if the router follows no kernel.
 //!
 //! Arguments:
 //!
 //! - `NAME`: name of the port's control-plane interface in the router's namespace.
-//! - `DEVICE`: the port, as in FromDevice; its link state is copied to the interface, so that a daemon hears of a cut cable.
+//! - `DEVICE`: the port, as in FromDevice; its link state is copied to the interface, so that a daemon hears of a cut
+//!   cable.
 //! - `ETHER`: the Ethernet address.
 
 use super::interface::Interface;

@@ -14,15 +14,15 @@
 //! (see VLBNode). Connect it to the second input of ToDevice, where heartbeats go before packets, so that a
 //! full link does not lose them.
 //!
-//! A link is up if each end hears the other well. An end does not hear the other well if it hears nothing for
-//! DEAD, if more than LOSS of the last heartbeats are missing, or if the round-trip time is three times in a
-//! row longer than both SLOW and four times the best one of the node's links (if all links have full queues,
-//! that is no failure). With VLBNode's KEY a link is also down if for a second all frames were refused that the
-//! peer says it has sent (`stuck`). All nodes tell each other what they hear, and VLBInput and VLBTransit avoid
-//! links that are down. A link comes back after several good heartbeats in a row; after twice as many each time that it
-//! fails soon again. If the node itself was late, it does not count this against others. A peer that was late in sending
-//! within the last ten seconds may be silent for DEAD and twice its lateness, at most five times DEAD. At the start no link
-//! is up. When the configuration is replaced, links that are up stay up.
+//! A link is up if each end hears the other well. An end does not hear the other well if it hears nothing for DEAD, if
+//! more than LOSS of the last heartbeats are missing, or if the round-trip time is three times in a row longer than
+//! both SLOW and four times the best one of the node's links (if all links have full queues, that is no failure). With
+//! VLBNode's KEY a link is also down if for a second all frames were refused that the peer says it has sent (`stuck`).
+//! All nodes tell each other what they hear, and VLBInput and VLBTransit avoid links that are down. A link comes back
+//! after several good heartbeats in a row; after twice as many each time that it fails soon again. If the node itself
+//! was late, it does not count this against others. A peer that was late in sending within the last ten seconds may be
+//! silent for DEAD and twice its lateness, at most five times DEAD. At the start no link is up. When the configuration
+//! is replaced, links that are up stay up.
 //!
 //! Every packet of the input ends here: as `heard`, or under the reason why it is not a heartbeat for this
 //! link: `malformed`, `foreign` (from another cluster), `forged` (without the cluster's key), `misplaced` (from

@@ -223,8 +223,8 @@ fn a_flood_of_destinations_takes_bounded_memory_and_books_balance() {
         let lost =
             ["waiting_full", "table_full", "rate_limited"].map(|name| bench.drops("nd", name));
         assert_eq!(lost.iter().sum::<u64>() as i64 + held, 3000);
-        // 200 at once and 1,000 a second, and a bit for one who asks for little. Nor is one asked for anew whose place in
-        // the table a later one has taken.
+        // 200 at once and 1,000 a second, and a bit for one who asks for little. Nor is one asked for anew whose place
+        // in the table a later one has taken.
         assert!(asked <= 600, "{asked}");
         // Those who are there are still found.
         seconds(bench, 10);
