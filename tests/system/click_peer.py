@@ -1039,7 +1039,7 @@ UNORDERED = {"table", "tcp_table", "udp_table", "mappings", "tcp_mappings", "udp
 
 
 def answers(text):
-    """What a run prints, without what may differ: white space at ends of lines, the order of tables, seconds left."""
+    """Output of a run, without the parts that may differ: white space at ends of lines, the order of tables, seconds left."""
     out, name = [], ""
     for section in re.split(r"^(@\w+)$", text, flags=re.MULTILINE):
         if section.startswith("@") and "\n" not in section:

@@ -63,7 +63,7 @@ def run(program, name, folder):
 
 
 def said(lines):
-    """What packets and scripts print, without warnings and what is drawn."""
+    """Output of packets and scripts, without warnings, and with names for random values."""
     for line in lines:
         if "warning: " in line or line.startswith(("While ", "/")) or ".click:" in line:
             continue

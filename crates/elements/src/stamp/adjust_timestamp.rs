@@ -53,7 +53,7 @@ impl Element for AdjustTimestamp {
     }
 
     const HANDLERS: &'static [Handler<AdjustTimestamp>] = &[
-        Handler::text("time", "what is added", |e, _| Ok(e.by.as_interval())),
+        Handler::text("time", "time that is added", |e, _| Ok(e.by.as_interval())),
         Handler::set("time", "see TIME", |e, value, _| {
             e.by = when::parse(value)?;
             Ok(())

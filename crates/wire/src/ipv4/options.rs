@@ -116,7 +116,7 @@ pub fn slot_addr(header: &[u8], slot: usize) -> Ipv4Addr {
     Ipv4Addr::from(array(header, slot))
 }
 
-/// Where a source route ends that has addresses left; `None` if the header's destination is where the packet's way ends.
+/// End of a source route that has addresses left; `None` if the packet's way ends at the header's destination.
 pub fn final_dst(header: &[u8]) -> Option<Ipv4Addr> {
     let mut sound = Options::new(header).map_while(Result::ok);
     sound.find_map(|item| match item.option {
