@@ -76,7 +76,7 @@ pub(super) struct BalanceIn {
     annotates: Box<[bool]>,
 }
 
-/// How most packets find their back end.
+/// Short path by which most packets find their back end.
 enum Choice {
     InTurn,
     ByFlow,
@@ -415,7 +415,7 @@ impl Look {
         Ok((shared.pool.owner(class, bucket, now), self.back_of(bucket)))
     }
 
-    /// As [`four`](Self::four), for all other frames.
+    /// Like [`four`](Self::four), for all other frames.
     fn other(
         &mut self,
         head: &Head,

@@ -79,7 +79,8 @@ impl Head {
     }
 }
 
-/// Gives the packets of a batch the annotations of frames that have just come, where elements behind an output need some.
+/// Gives the packets of a batch the annotations of frames that have just come, where elements behind an output need
+/// some.
 #[inline]
 fn arrived(annotates: &[bool], output: usize, batch: &mut Batch, cx: &Cx) {
     if annotates.get(output) == Some(&true) && !cx.watched() {
