@@ -22,6 +22,7 @@ from speakers import SpeakerBed, converge  # noqa: E402
 
 def detection(bed: SpeakerBed, name: str) -> float:
     """Milliseconds from the moment when a back end stops to forward until its buckets have moved."""
+    all_up(bed)
     before = len(bed.journal())
     at = time.time()
     bed.boxes[name].sysctl(net__ipv4__ip_forward=0)
@@ -43,6 +44,11 @@ class Bound:
     name: str
     value: float
     good: bool
+
+
+def all_up(bed: SpeakerBed) -> None:
+    """Waits for boxes that were taken for down: a busy machine is late for their probes."""
+    until(lambda: all(bed.state(name) == "up" for name in bed.names), "all boxes to be up", timeout=60)
 
 
 def demonstrate(bed: SpeakerBed, asked: argparse.Namespace) -> list[Bound]:
@@ -71,6 +77,7 @@ def demonstrate(bed: SpeakerBed, asked: argparse.Namespace) -> list[Bound]:
 
     print("planned changes under load: drained, used again, removed from the table", flush=True)
     bed.load(500, 0.5)
+    all_up(bed)
     sessions = bed.sessions()
     before = {name: bed.buckets(name) for name in bed.names}
     note("share-error-percent", max(abs(3 * count / 65536 - 1) for count in before.values()) * 100,
