@@ -288,6 +288,31 @@ fn rules_that_are_not_followed_are_counted() {
 }
 
 #[test]
+fn interfaces_from_which_the_kernel_forwards_nothing_are_counted() {
+    let mut bed = Bed::new("forwarding");
+    let set = |bed: &Bed, v4: u8, v6: u8| {
+        bed.exec(&format!(
+            "sysctl -qw net.ipv4.ip_forward={v4} net.ipv6.conf.all.forwarding={v6}"
+        ));
+    };
+    set(&bed, 1, 1);
+    bed.follow();
+    until("the first answers", || bed.count("synced") == 1);
+    assert_eq!(bed.count("not_forwarding"), 0);
+    let links = bed.count("links_used");
+    set(&bed, 0, 1);
+    until("IPv4 of all", || bed.count("not_forwarding") == links);
+    set(&bed, 1, 0);
+    until("IPv6 of all", || bed.count("not_forwarding") == links);
+    bed.exec("sysctl -qw net.ipv4.conf.v0.forwarding=0");
+    until("IPv4 of one more", || {
+        bed.count("not_forwarding") == links + 1
+    });
+    set(&bed, 1, 1);
+    until("none", || bed.count("not_forwarding") == 0);
+}
+
+#[test]
 fn routes_without_carrier_rest_if_the_kernel_ignores_them() {
     let mut bed = Bed::new("linkdown");
     bed.exec("sysctl -qw net.ipv4.conf.v0.ignore_routes_with_linkdown=1");

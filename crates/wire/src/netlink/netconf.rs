@@ -8,6 +8,7 @@ use super::attr::Attributes;
 pub const NETCONF_ALL: u32 = u32::MAX;
 
 const NETCONFA_IFINDEX: u16 = 1;
+const NETCONFA_FORWARDING: u16 = 2;
 const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
 const NETCONFA_INPUT: u16 = 7;
 
@@ -18,6 +19,8 @@ pub struct Netconf {
     pub family: u8,
     /// The interface's number, or [`NETCONF_ALL`].
     pub interface: u32,
+    /// True if the kernel forwards packets from it, if the message says.
+    pub forwards: Option<bool>,
     /// True if routes by way of it are not used while it has no carrier, if the message says.
     pub ignores_linkdown: Option<bool>,
     /// For MPLS: true if labelled packets are accepted from the interface; `None` if the message does not tell.
@@ -31,6 +34,7 @@ impl Netconf {
         let mut netconf = Netconf {
             family: head[0],
             interface: 0,
+            forwards: None,
             ignores_linkdown: None,
             input: None,
         };
@@ -38,6 +42,7 @@ impl Netconf {
             let attribute = attribute?;
             match attribute.kind {
                 NETCONFA_IFINDEX => netconf.interface = attribute.u32()?,
+                NETCONFA_FORWARDING => netconf.forwards = Some(attribute.u32()? != 0),
                 NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN => {
                     netconf.ignores_linkdown = Some(attribute.u32()? != 0);
                 }

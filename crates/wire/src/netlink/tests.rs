@@ -460,7 +460,7 @@ fn tables_of_neighbours_have_room() {
 }
 
 #[test]
-fn what_becomes_of_routes_without_carrier_is_told() {
+fn settings_of_interfaces_are_read() {
     for (hex, interface, ignores_linkdown) in [
         (NETCONF, 3, Some(true)),
         (NETCONF_OF_ALL, NETCONF_ALL, Some(false)),
@@ -468,6 +468,7 @@ fn what_becomes_of_routes_without_carrier_is_told() {
         let netconf = Netconf {
             family: AF_INET,
             interface,
+            forwards: Some(false),
             ignores_linkdown,
             input: None,
         };

@@ -35,8 +35,10 @@ pub(super) struct State {
     full: bool,
     /// Number of routes left out beyond the bound, and true if that was reported.
     left_out: (u64, bool),
-    /// True if it was said that a route's MTU is not heeded.
-    said_mtu: bool,
+    /// Counts of what is ignored that were reported, each once.
+    said: HashSet<&'static str>,
+    /// Interfaces from which the kernel forwards nothing, by family.
+    not_forwarding: HashSet<(u8, u32)>,
 }
 
 impl State {
@@ -60,7 +62,8 @@ impl State {
             unread: HashSet::new(),
             full: false,
             left_out: (0, false),
-            said_mtu: false,
+            said: HashSet::new(),
+            not_forwarding: HashSet::new(),
         }
     }
 
@@ -128,6 +131,16 @@ impl State {
                 self.model.doubt_labels();
             }
         }
+        let forwards = match change {
+            Change::New => netconf.forwards,
+            Change::Gone => Some(true),
+        };
+        let of = (netconf.family, netconf.interface);
+        match (forwards, netconf.family) {
+            (Some(false), AF_INET | AF_INET6) => drop(self.not_forwarding.insert(of)),
+            (Some(true), _) => drop(self.not_forwarding.remove(&of)),
+            _ => {}
+        }
         if let (Some(ignores), AF_INET | AF_INET6) = (ignores, netconf.family) {
             let is4 = netconf.family == AF_INET;
             self.model.ignore_linkdown(is4, netconf.interface, ignores);
@@ -180,12 +193,36 @@ impl State {
         }
         self.count();
         self.say_left_out();
-        if self.model.counts().route_mtu > 0 && !std::mem::replace(&mut self.said_mtu, true) {
-            warn!(
-                to_do = "set the MTU of the interface, or put an IPFragmenter on the way of these packets",
-                "a route has an MTU of its own: forwarded packets do not heed it (`route_mtu` of `ashlar show \
-                    netlink` counts)"
-            );
+        self.say_ignored();
+    }
+
+    /// Says what is ignored of routes, each kind once.
+    fn say_ignored(&mut self) {
+        let counts = self.model.counts();
+        let kinds = [
+            (
+                "route_mtu",
+                counts.route_mtu,
+                "a route has an MTU of its own: forwarded packets do not heed it",
+                "set the MTU of the interface, or put an IPFragmenter on the way of these packets",
+            ),
+            (
+                "other_table",
+                counts.other_table,
+                "there is a route in another table than `main`: no packet is forwarded by it",
+                "have the daemon put it into table `main`, or give each VRF a router of its own (docs/routers.md)",
+            ),
+            (
+                "selective",
+                counts.selective,
+                "there is a route for some sources or traffic classes only: no packet is forwarded by it",
+                "tell such packets apart in the configuration, for example with IPClassifier",
+            ),
+        ];
+        for (count, seen, what, to_do) in kinds {
+            if seen > 0 && self.said.insert(count) {
+                warn!(to_do, "{what} (`{count}` of `ashlar show netlink` counts)");
+            }
         }
     }
 
@@ -219,6 +256,9 @@ impl State {
         counts.model_bytes.set(self.model.memory_bytes());
         counts.other_table.set(left_out.other_table as usize);
         counts.route_mtu.set(left_out.route_mtu as usize);
+        let not_forwarding = self.not_forwarding.iter();
+        let ours = not_forwarding.filter(|(_, index)| self.links.interface(*index).is_some());
+        counts.not_forwarding.set(ours.count());
         counts.selective.set(left_out.selective as usize);
         counts.no_group.set(left_out.no_group as usize);
         counts.no_room.set(left_out.no_room as usize);
