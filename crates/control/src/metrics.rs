@@ -482,6 +482,19 @@ fn workers(text: &mut Text, stats: &Stats) {
             family.sample(&[("worker", &worker.to_string())], get(w));
         }
     }
+    let help = "Turns in which something moved, by the time that the worker had its core (le), as of a histogram.";
+    let mut family = text.counter("ashlar_worker_run_seconds_bucket", help);
+    for (worker, w) in stats.workers.iter().enumerate() {
+        let mut total = 0;
+        for (place, turns) in w.runs.iter().enumerate() {
+            total += turns;
+            let le = match place + 1 == w.runs.len() {
+                true => "+Inf".to_owned(),
+                false => seconds(1_000 << place).to_string(),
+            };
+            family.sample(&[("worker", &worker.to_string()), ("le", &le)], total);
+        }
+    }
 }
 
 #[cfg(test)]

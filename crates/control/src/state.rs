@@ -457,6 +457,7 @@ impl Control {
                 asleep_ns: get(&times.asleep),
                 sleeps: get(&times.sleeps),
                 longest: longest(times, |n| n.load(Ordering::Acquire)),
+                runs: times.runs.iter().map(get).collect(),
                 held: answer.held.iter().sum::<usize>() as u64,
                 buffers: answer.buffers as i64,
             }

@@ -102,7 +102,13 @@ pub struct WorkerTimes {
     /// Longest part of a turn that control took: the messages; what a turn with a page fault ran; all of a turn in
     /// which the worker gave up its core. As `longest_turn`.
     pub longest_control: AtomicU64,
+    /// Turns in which something moved, by the time that the worker ran: element `i` counts those of less than 2 to the
+    /// power of `i` microseconds and of no element before, the last one all others.
+    pub runs: [AtomicU64; RUNS],
 }
+
+/// Elements of [`WorkerTimes::runs`]: up to 16 ms, and all others.
+pub const RUNS: usize = 16;
 
 /// Progress of a router on one worker, readable by control without a request.
 #[derive(Debug, Default)]
@@ -365,6 +371,7 @@ impl Worker {
             let turn = watch.turn(now, &*self.waiter, &self.times);
             if moved {
                 add(&self.times.busy, turn);
+                add(&self.times.runs[length(watch.run())], 1);
             }
             let worked = routers.turn(&clock, now, (turn, moved));
             add(&self.times.turns, 1);
@@ -482,6 +489,12 @@ fn next_most(most: u32, round: u64, moved: bool) -> u32 {
 }
 
 /// Adds to a counter with a single writer, so a load and a store suffice.
+/// Element of [`WorkerTimes::runs`] for so many nanoseconds.
+fn length(run: u64) -> usize {
+    let bits = u64::BITS - (run / 1_000).leading_zeros();
+    (bits as usize).min(RUNS - 1)
+}
+
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }

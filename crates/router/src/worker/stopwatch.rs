@@ -14,6 +14,8 @@ const APART: u64 = 1_000_000;
 pub(crate) struct Stopwatch {
     /// End of the last turn.
     last: Time,
+    /// Nanoseconds of the last turn in which the worker had its core.
+    run: u64,
     /// Start of handling messages, which ends this turn.
     mail: Option<Time>,
     /// Time of the last question to the system, and its answer.
@@ -26,6 +28,7 @@ impl Stopwatch {
     pub(crate) fn start(now: Time, waiter: &dyn Waiter) -> Stopwatch {
         Stopwatch {
             last: now,
+            run: 0,
             mail: None,
             asked: now,
             usage: waiter.usage(),
@@ -42,6 +45,7 @@ impl Stopwatch {
     pub(crate) fn turn(&mut self, now: Time, waiter: &dyn Waiter, times: &WorkerTimes) -> u64 {
         let turn = now.0.saturating_sub(self.last.0);
         let age = now.0.saturating_sub(self.asked.0);
+        self.run = turn;
         if turn >= LONG || age >= APART || self.mail.is_some() {
             self.look_into(turn, now, waiter, times);
         } else if turn > times.longest_run.load(Ordering::Relaxed) {
@@ -50,6 +54,12 @@ impl Stopwatch {
         }
         self.last = now;
         turn
+    }
+
+    /// Nanoseconds of the last turn in which the worker had its core. Turns below 250 us count whole.
+    #[inline]
+    pub(crate) fn run(&self) -> u64 {
+        self.run
     }
 
     #[cold]
@@ -71,6 +81,7 @@ impl Stopwatch {
                 (run, if faulted { run } else { mail.min(run) })
             }
         };
+        self.run = run;
         // The whole first, so that who reads it last finds no part that is longer.
         raise(&times.longest_turn, turn);
         raise(&times.longest_run, run);
@@ -125,7 +136,8 @@ mod tests {
                 watch.mail(Time(end - mail));
             }
             told.0.set(Some(Usage { ran, rests, faults }));
-            watch.turn(Time(end), &told, &times);
+            let turn = watch.turn(Time(end), &told, &times);
+            assert!(watch.run() <= turn);
         }
         [
             &times.longest_turn,
@@ -134,6 +146,23 @@ mod tests {
             &times.longest_control,
         ]
         .map(|n| n.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn turns_are_counted_by_their_length() {
+        for (run, place) in [
+            (0, 0),
+            (999, 0),
+            (1_000, 1),
+            (3_999, 2),
+            (4_000, 3),
+            (MS, 10),
+            (16 * MS, 14),
+            (17 * MS, 15),
+            (u64::MAX, 15),
+        ] {
+            assert_eq!(crate::worker::length(run), place, "{run}");
+        }
     }
 
     #[test]
