@@ -51,6 +51,8 @@ test: deps deps-test unit check loom system
 # The program that tests run. To compile it with all optimisations takes longer than they would save.
 TESTED = $(CURDIR)/target/debug/ashlar
 
+# Who starts programs otherwise: machine::program itself, `ashlar keep`, which hands descriptors on, and `ashlar confine`, which becomes the program.
+STARTERS = machine/src/program\.rs|ashlar/src/keep/mod\.rs|ashlar/src/confine/mod\.rs
 check:
 	scripts/words
 	$(CARGO) fmt --all --check
@@ -68,6 +70,8 @@ TESTED = $(CURDIR)/target/debug/ashlar
 check:
 	@! grep -rnE '^\s*//[/!] (Whether|Of what|That which) ' crates tests examples fuzz --include=*.rs || \
 		{ echo 'error: begin with a noun or a verb; of a boolean say "True if ..."' >&2; exit 1; }
+	@! grep -rn 'Command::new(' crates --include=*.rs | grep -vE '/tests/|/examples/|tests?\.rs:|$(STARTERS)' || \
+		{ echo 'error: start programs by machine::program, so that they inherit no descriptor' >&2; exit 1; }
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
