@@ -59,7 +59,9 @@ class Api(http.client.HTTPConnection):
 
 
 class Bed:
-    """A router between a guest and a namespace."""
+    """A router between a guest and a namespace. `more` are further tables of its file."""
+
+    more = ""
 
     def __init__(self, lab: Lab):
         self.lab, self.control, self.vm = lab, lab.folder / "router.sock", lab.folder / "wan.sock"
@@ -67,11 +69,15 @@ class Bed:
         lab.link(self.host, "eth0", self.space, "v0")
         self.host.ip("address add 10.8.0.1/24 dev eth0")
         self.guests = 0
+        self.connect()
         self.start()
         self.boot()
 
+    def connect(self) -> None:
+        """Makes what `more` needs."""
+
     def start(self) -> None:
-        text = f"""
+        text = self.more + f"""
             [[router]]
             name = "vm"
             isolation = "machine"
