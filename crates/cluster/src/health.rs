@@ -389,7 +389,7 @@ impl Health {
         let others = self.hearings.iter().enumerate().filter(|(i, _)| *i != own);
         let up = others.filter(|(_, hearing)| hearing.up());
         let best = up.map(|(_, hearing)| hearing.delay).min();
-        let waits = self.late.worst() + self.hearings[own].lateness();
+        let waits = 2 * (self.late.worst() + self.hearings[own].lateness());
         best.map_or(u64::MAX, |delay| {
             self.config.slow.max(delay.saturating_mul(SLOWER)) + waits
         })
