@@ -50,11 +50,8 @@ class Card:
         if (self.folder / "driver").exists():
             write(self.folder / "driver/unbind", self.folder.name)
         write(self.folder / "enable", "1")
-        with open(self.folder / "config", "r+b", buffering=0) as config:
-            config.seek(4)
-            config.write(struct.pack("<H", 0x406))  # memory, bus master, no INTx
-            config.seek(0)
-            self.space = config.read(256)
+        self.command(0x406)  # memory, bus master, no interrupts
+        self.space = (self.folder / "config").read_bytes()[:256]
         at, self.bars = self.space[0x34], {}
         while at:
             if self.space[at] == 9:
@@ -65,6 +62,16 @@ class Card:
                 elif kind == 2:
                     self.notify, self.step = (self.bar(bar), offset), struct.unpack_from("<I", self.space, at + 16)[0]
             at = self.space[at + 1]
+
+    def command(self, value: int) -> None:
+        with open(self.folder / "config", "r+b", buffering=0) as config:
+            config.seek(4)
+            config.write(struct.pack("<H", value))
+
+    def end(self) -> None:
+        """Leaves the card as a driver expects it."""
+        self.put(0x14, "B", 0)
+        self.command(0x6)
 
     def bar(self, number: int) -> mmap.mmap:
         if number not in self.bars:
@@ -191,7 +198,7 @@ def main() -> None:
                 ring.index = 0
             card.begin({queue: ring.address for queue, ring in rings.items()}, features)
     print(f"rang {rung} times", flush=True)
-    card.put(0x14, "B", 0)
+    card.end()
     os._exit(0)
 
 

@@ -17,7 +17,7 @@ from streams import Streams
 from test_hostile_memif import percentile
 from test_vhost import SETUP, Bed
 
-SECONDS = 5
+SECONDS = 3
 OWN = "FromDevice(left, PROMISC true) -> ToDevice(right);\nFromDevice(right, PROMISC true) -> ToDevice(left);\n"
 KINDS = ["loop", "far", "short", "heads", "jump", "indirect", "random", "doorbells", "reset"]
 

@@ -1,8 +1,8 @@
 """A hostile peer of the shared memory by which an isolated router has its packets (hostile_memif.py), beside a router of the common
 process that shares its only worker: of the packets of hosts that this one forwards none is lost, whatever the peer does.
 
-Of all turns of the worker in which something moved, 99 of 100 take less than 1 ms, except where the peer takes pages out of the shared memory
-(punched). The time of other programs on its core does not count in. Prints these turns, and the longest in windows of 50 ms.
+Of all turns of the worker in which something moved, 99 of 100 take less than a millisecond; what other programs had of its core does not
+count in. Prints how long the turns took, and the longest in windows of 50 ms.
 """
 
 import contextlib
@@ -135,8 +135,7 @@ def test_a_hostile_peer_of_shared_memory_costs_its_neighbours_no_packet(bed, kin
     print(f"{kind}: {sum(runs)} turns; p50 below {percentile(runs, .5)} ms, p99 below {percentile(runs, .99)}, p99.99 below "
           f"{percentile(runs, .9999)}; by us: {runs}")
     assert streams.lost == 0, streams.report()
-    if kind != "punched":
-        assert percentile(runs, 0.99) < 1.024 + 1e-9, runs
+    assert percentile(runs, 0.99) < 1.1, runs
     happened = {
         "flood": lambda: bed.count("got.count") > 10_000,
         "punched": lambda: bed.count("got.count") > 1_000,
