@@ -813,7 +813,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
         ..Faulty::none(&stand)
     };
     let busy = steer::follow(&deaf, &stand.plan, "f", None).expect_err("the port is busy");
-    assert!(busy.to_string().contains("still to do"), "{busy}");
+    assert!(busy.to_string().contains("still busy"), "{busy}");
     assert_eq!(card.spreading(), before);
     // All goes on as it was: by the queues of before, across.
     let crossed = stand.crossed();

@@ -163,8 +163,7 @@ impl Element for IPFragmenter {
                 continue;
             }
             let mtu = mtu_of(&packet);
-            let fresh = cx.random() as u16;
-            match self.cut(&mut packet, (mtu, fresh), &mut rest) {
+            match self.cut(&mut packet, mtu, &mut rest, cx) {
                 Ok(()) => {
                     out.push(packet);
                     out.append(&mut rest);
@@ -226,8 +225,9 @@ impl IPFragmenter {
     fn cut(
         &mut self,
         packet: &mut Packet,
-        (mtu, fresh): (usize, u16),
+        mtu: usize,
         rest: &mut Batch,
+        cx: &mut Cx,
     ) -> Result<(), usize> {
         let before = packet.network_offset();
         let ip = super::header(packet).ok_or(NO_HEADER)?;
@@ -247,7 +247,9 @@ impl IPFragmenter {
         if word & DF != 0 && payload.len() > first_len {
             // Its identification may be that of others: it was not to be cut (RFC 6864, 4.1).
             word &= !DF;
-            super::header_mut(packet).ok_or(NO_HEADER)?.set_ident(fresh);
+            super::header_mut(packet)
+                .ok_or(NO_HEADER)?
+                .set_ident(cx.random() as u16);
         }
         let short = short_header(super::header(packet).ok_or(NO_HEADER)?.header());
         let more_len = (mtu - short.1) & !7;
