@@ -51,25 +51,11 @@ test: deps deps-test unit check loom system
 # The program that tests run. To compile it with all optimisations takes longer than they would save.
 TESTED = $(CURDIR)/target/debug/ashlar
 
-# Who starts programs otherwise: machine::program itself, `ashlar keep`, which hands descriptors on, and `ashlar confine`, which becomes the program.
+# Who starts programs otherwise: machine::program itself, `ashlar keep`, which hands descriptors on, and `ashlar confine`,
+# which becomes the program.
 STARTERS = machine/src/program\.rs|ashlar/src/keep/mod\.rs|ashlar/src/confine/mod\.rs
 check:
 	scripts/words
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(CRATES) --all-targets --locked -- -D warnings
-	$(CARGO) test $(CRATES) --lib --locked $(TEST) -- $(SKIPPED)
-
-# All tests. Those of network cards, of which there is a short part here, are skipped where QEMU cannot be installed.
-test: deps deps-test unit check loom system
-	-@scripts/deps cards
-	ASHLAR_BIN=$(TESTED) $(PYTHON) -m pytest -q tests/cards -m short -k e1000e
-
-# The program that tests run. To compile it with all optimisations takes longer than they would save.
-TESTED = $(CURDIR)/target/debug/ashlar
-
-check:
-	@! grep -rnE '^\s*//[/!] (Whether|Of what|That which) ' crates tests examples fuzz --include=*.rs || \
-		{ echo 'error: begin with a noun or a verb; of a boolean say "True if ..."' >&2; exit 1; }
 	@! grep -rn 'Command::new(' crates --include=*.rs | grep -vE '/tests/|/examples/|tests?\.rs:|$(STARTERS)' || \
 		{ echo 'error: start programs by machine::program, so that they inherit no descriptor' >&2; exit 1; }
 	$(CARGO) fmt --all --check

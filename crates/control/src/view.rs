@@ -240,8 +240,8 @@ pub struct WorkerStats {
     /// Longest turn.
     #[serde(flatten)]
     pub longest: Longest,
-    /// Turns in which something moved, by the time that the worker had its core: of less than 1 us, 2 us, 4 us and so on;
-    /// the last element counts all others.
+    /// Turns in which something moved, by the time that the worker had its core: of less than 1 us, 2 us, 4 us and so
+    /// on; the last element counts all others.
     #[serde(default)]
     pub runs: Vec<u64>,
     /// Packets that its elements hold.

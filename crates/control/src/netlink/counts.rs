@@ -50,7 +50,7 @@ counts! { Counts:
     "gauge" model_bytes: "memory of the model of the kernel's routes";
     "counter" messages: "messages heard";
     "gauge" rules: "rules of `ip rule` that are not followed, or missing: local comes first, then main";
-    "gauge" not_forwarding: "interfaces, by family, whose packets the kernel would not forward (`forwarding` is 0) though the router does";
+    "gauge" not_forwarding: "interfaces, by family, whose packets the kernel would not forward, though the router does";
     "counter" bad_messages: "messages that could not be read, and were left out";
     "counter" lost: "times that messages were lost, because they came faster than they were read";
     "counter" resyncs: "times that the kernel was asked for everything, or for all routes, again";
