@@ -141,7 +141,7 @@ with socket.create_connection(("127.0.0.1", 2620), 10) as peer:
 """
     nobody = ("setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", program)
     assert network.bed.daemons.run(*nobody).out == "b''\n"
-    network.bed.process.wait_for("fpm: a connection is refused: it is user 65534's")
+    network.bed.process.wait_for("fpm: a connection is refused: it belongs to user 65534")
     assert (network.count("fpm_denied"), network.count("fpm_connections")) == (1, 1)
     assert network.bed.table(4) == before
     network.frr.start()
