@@ -308,7 +308,7 @@ fn interfaces_from_which_the_kernel_forwards_nothing_are_counted() {
     until("IPv4 of one more", || {
         bed.count("not_forwarding") == links + 1
     });
-    // What is 1 for all already does not change that of one.
+    // Setting `all` to 1 again does not change the value of one interface.
     bed.exec("sysctl -qw net.ipv4.conf.v0.forwarding=1");
     set(&bed, 1, 1);
     until("none", || bed.count("not_forwarding") == 0);

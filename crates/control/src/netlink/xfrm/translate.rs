@@ -41,7 +41,7 @@ pub struct Numbers {
     all: HashMap<(u32, Ends), u32>,
     /// Ends whose number is the `reqid` itself.
     first: HashMap<u32, Ends>,
-    /// Of the numbers that are no `reqid`: how many existed at most at a time, and the free ones.
+    /// Numbers that are no `reqid`: the most that existed at a time, and the free ones.
     others: u32,
     free: Vec<u32>,
     /// Numbers asked for since the last [`forget`](Self::forget).
