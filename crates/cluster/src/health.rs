@@ -113,7 +113,7 @@ impl Config {
 pub enum Refused {
     /// Not a heartbeat, or one of a later format.
     Malformed,
-    /// Of another cluster.
+    /// Heartbeat of another cluster.
     Foreign,
     /// Signed with another key than the cluster's.
     Forged,

@@ -6,12 +6,12 @@
 //! (N-1)/(N-2) times 2R/N. Where nodes are several links apart, packets that would come back here go straight, too: see
 //! [`Ways::stop`].)
 //!
-//! That alone keeps the load of other nodes' packets below R/N per link, but quota, phase 1 and phase 2 could still
-//! meet on one link. So a node counts what it sent by each of its links, also for others. It avoids a link without
-//! tokens while another has some. Of the links with tokens, a flow takes one that few flows to its output node use:
-//! packets of several nodes to one output node add up on links of an intermediate node that none of them sees. A link
-//! deeper in debt loses some of its flows first, by their hash, and all of them only at the end, so that few flows are
-//! reordered. All this information is local.
+//! These shares alone keep the load of other nodes' packets below R/N per link, but quota, phase 1 and phase 2 could
+//! still meet on one link. So a node counts what it sent by each of its links, also for others. It avoids a link
+//! without tokens while another has some. Of the links with tokens, a flow takes one that few flows to its output node
+//! use: packets of several nodes to one output node add up on links of an intermediate node that none of them sees. A
+//! link deeper in debt loses some of its flows first, by their hash, and all of them only at the end, so that few flows
+//! are reordered. All this information is local.
 //!
 //! Elements and simulator call the same [`Spread::choose`].
 
@@ -85,9 +85,9 @@ pub struct Counts {
     pub straight: u64,
     /// To an intermediate node first.
     pub phase1: u64,
-    /// Of these, packets that kept their flow's path.
+    /// Packets to an intermediate node that kept their flow's path.
     pub kept: u64,
-    /// Of these, packets that left their flow's path, which was full or dead.
+    /// Packets to an intermediate node that left their flow's path, which was full or dead.
     pub moved: u64,
     /// Refused, as no way leads there.
     pub no_path: u64,

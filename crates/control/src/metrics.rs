@@ -1,56 +1,14 @@
 //! Counts as Prometheus text (exposition format 0.0.4).
 
+mod text;
+
+pub use text::Text;
+
 use crate::view::{CopyStats, ElementStats, Info, Stats};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// A counter of a metric: name, help, and where its value is.
 type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
-
-/// Counts as text, family by family: name, type and help once, then the samples of all routers.
-#[derive(Default)]
-pub struct Text {
-    /// Name, and text.
-    families: Vec<(String, String)>,
-    /// The router whose counts are added now, where a label is to tell routers apart.
-    router: Option<String>,
-}
-
-/// A family that samples are added to.
-struct Family<'a> {
-    out: &'a mut String,
-    name: &'a str,
-    router: Option<&'a str>,
-}
-
-impl Family<'_> {
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.out.push_str(self.name);
-        let router = self.router.map(|router| ("router", router));
-        let labels = labels.iter().copied().chain(router);
-        let mut start = '{';
-        for (name, value) in labels {
-            let _ = write!(self.out, "{start}{name}=\"{}\"", escape(value));
-            start = ',';
-        }
-        let end = if start == '{' { "" } else { "}" };
-        let _ = writeln!(self.out, "{end} {value}");
-    }
-}
-
-/// Escapes a label's value.
-fn escape(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for c in value.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// The labels of a copy of an element.
 fn labels<'a>(element: &'a ElementStats, worker: &'a str) -> [(&'static str, &'a str); 3] {
@@ -62,33 +20,6 @@ fn labels<'a>(element: &'a ElementStats, worker: &'a str) -> [(&'static str, &'a
 }
 
 impl Text {
-    fn family<'a>(&'a mut self, kind: &str, name: &'a str, help: &str) -> Family<'a> {
-        let known = self.families.iter().position(|(known, _)| known == name);
-        let at = known.unwrap_or_else(|| {
-            let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
-            self.families.push((name.to_owned(), head));
-            self.families.len() - 1
-        });
-        Family {
-            out: &mut self.families[at].1,
-            name,
-            router: self.router.as_deref(),
-        }
-    }
-
-    fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family("counter", name, help)
-    }
-
-    fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family("gauge", name, help)
-    }
-
-    /// Text of all families.
-    pub fn finish(self) -> String {
-        self.families.into_iter().map(|(_, text)| text).collect()
-    }
-
     /// Everything that is counted of a router that has the process for itself.
     pub fn router(&mut self, info: &Info, stats: &Stats) {
         self.build(info);
@@ -500,17 +431,6 @@ fn workers(text: &mut Text, stats: &Stats) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn label_values_are_escaped() {
-        let mut text = Text::default();
-        text.gauge("a", "b")
-            .sample(&[("x", "q\"\\\n"), ("y", "")], 1.5);
-        assert_eq!(
-            text.finish(),
-            "# HELP a b\n# TYPE a gauge\na{x=\"q\\\"\\\\\\n\",y=\"\"} 1.5\n"
-        );
-    }
 
     #[test]
     fn samples_of_elements_are_taken_if_they_are_well_formed() {

@@ -64,7 +64,7 @@ pub(crate) struct Flow {
 pub struct Reordering {
     /// Flows with at least two packets: the sequences in which order can be lost.
     pub flows: u64,
-    /// Of these, flows with reordered packets.
+    /// Flows among them with reordered packets.
     pub reordered_flows: u64,
     /// Packets.
     pub packets: u64,

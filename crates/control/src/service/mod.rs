@@ -1,8 +1,8 @@
 //! Messages to the service manager (systemd's protocol, sd_notify(3)), and descriptors that it keeps for us.
 //!
-//! It holds the queues of TAP interfaces while the process is replaced or killed: as long as one descriptor of a TAP's
-//! queue is open, the kernel and its daemons see no loss of carrier. `ashlar keep` speaks the same protocol where no
-//! systemd runs. Without either, all of this does nothing.
+//! The manager holds the queues of TAP interfaces while the process is replaced or killed: as long as one descriptor of
+//! a TAP's queue is open, the kernel and its daemons see no loss of carrier. `ashlar keep` speaks the same protocol
+//! where no systemd runs. Without either, all of this does nothing.
 
 mod last;
 mod sys;

@@ -168,7 +168,7 @@ impl Follower {
         if !again {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // It is not likely that all dumps have missed the same route, and a later dump checks.
+        // All dumps have hardly missed the same route, and a later dump checks.
         self.recheck_at = Some(Instant::now() + RECHECK);
         Ok(())
     }
