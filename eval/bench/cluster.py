@@ -38,7 +38,7 @@ def tagged(address, packet, flow, sequence):
 
 
 def leaving(n, dst):
-    """Of a frame that leaves at b: its addresses and where its packet goes. It comes from a, or has come by it; of two
+    """Addresses of a frame that leaves at b, and where its packet goes. The frame comes from a, or has come by it; of two
     packets one goes by a gateway, the other to a host on the link."""
     source = (0, 2, 3)[n * 7919 % 101 % 3]
     more = {"hops": 14 if source == 0 else 13, "source": source}

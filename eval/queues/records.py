@@ -49,7 +49,7 @@ class Records:
         return sum(self.due_of_flows()) - distinct, len(key) - distinct
 
     def missed(self):
-        """Of those lost: found the ring of the receiving port full."""
+        """Packets lost because the ring of the receiving port was full."""
         return int(self.offered[:, 1].sum())
 
     def deepest(self):

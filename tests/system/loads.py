@@ -123,7 +123,7 @@ class Pair:
 
 @dataclass
 class Counts:
-    """Of the servers' own counts: bytes of frames by internal link and direction, packets by the reason for their way,
+    """Counts of the servers themselves: bytes of frames by internal link and direction, packets by the reason for their way,
     packets dropped under a name, by the cables, too."""
 
     links: dict[tuple[str, str], int]
@@ -235,7 +235,7 @@ def jain(values: list[float]) -> float:
 
 
 def quantile(values: list[float], part: float) -> float:
-    """Of values in ascending order."""
+    """Quantile of values in ascending order."""
     return values[min(len(values) - 1, int(part * len(values)))] if values else float("nan")
 
 

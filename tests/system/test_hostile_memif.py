@@ -63,7 +63,7 @@ class Bed:
         return int(self.router.cli("show", "--router", "edge", path))
 
     def events(self, name: str) -> int:
-        """Of the links' ports in the common process."""
+        """Events of the links' ports in the common process."""
         lines = self.router.get("/metrics").decode().splitlines()
         return sum(int(line.split()[-1]) for line in lines if line.startswith("ashlar_port_events_total") and f'"{name}"' in line)
 

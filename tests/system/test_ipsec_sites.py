@@ -86,7 +86,7 @@ def test_keys_are_changed_by_reloads_and_no_packet_is_lost(lab, sites):
     keys = {first + n: key(lab.folder, first + n) for first in (TO_B, TO_A) for n in range(3)}
 
     def write(to_b: tuple[list[int], list[int]], to_a: tuple[list[int], list[int]]) -> None:
-        """Of each way: who seals by which numbers, who opens by which."""
+        """Writes for each way by which numbers each end seals and opens."""
         (a_seals, b_opens), (b_seals, a_opens) = ([[first + n for n in ends] for ends in way]
                                                   for first, way in ((TO_B, to_b), (TO_A, to_a)))
         a.describe(b, a_seals, a_opens, keys)

@@ -61,12 +61,12 @@ pub struct Address {
     pub cookie: u8,
 }
 
-/// Why addresses are none of an internal frame.
+/// Reason why addresses are none of an internal frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// Not of the form above.
+    /// Addresses of another form than above.
     Malformed,
-    /// Of another cluster.
+    /// Addresses of another cluster.
     Foreign,
 }
 

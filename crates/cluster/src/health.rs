@@ -108,7 +108,7 @@ impl Config {
     }
 }
 
-/// Why a heartbeat was refused.
+/// Reason why a heartbeat was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Not a heartbeat, or one of a later format.
@@ -154,7 +154,7 @@ pub struct LinkState {
     pub peer: NodeId,
     /// True if both ends say that it is up.
     pub used: bool,
-    /// Why this node says that it is not.
+    /// Reason why this node says that it is not.
     pub cause: Cause,
     /// Time since which this node has heard the peer well, or not.
     pub since: u64,

@@ -67,7 +67,7 @@ pub struct Choice {
     pub via: NodeId,
 }
 
-/// Why a packet has no way.
+/// Reason why a packet has no way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Living links do not lead to the output node.

@@ -62,7 +62,7 @@ pub struct Tag {
     pub ethertype: u16,
 }
 
-/// Why a frame has no good tag.
+/// Reason why a frame has no good tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// The frame has no tag.

@@ -19,7 +19,7 @@ pub enum Step {
     Heartbeat,
 }
 
-/// Why a frame goes nowhere.
+/// Reason why a frame goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The addresses are not of a cluster.

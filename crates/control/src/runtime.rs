@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
-/// Why a router's service ended.
+/// Reason why a router's service ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All sources have ended, or an element stopped the router.

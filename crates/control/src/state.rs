@@ -58,7 +58,7 @@ pub struct Control {
     started: Instant,
 }
 
-/// Why a request was not fulfilled: a status of HTTP and a sentence.
+/// Reason why a request was not fulfilled: a status of HTTP and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// 4xx: the request is wrong; 5xx: the router cannot answer.

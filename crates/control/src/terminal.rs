@@ -15,7 +15,7 @@ pub struct Pause {
     before: Option<Termios>,
 }
 
-/// Why a pause ended.
+/// Reason why a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The time is over.

@@ -4,7 +4,7 @@ use arguments::near::nearest;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-/// Why a file cannot be read.
+/// Reason why a file cannot be read.
 pub(crate) fn cannot_read(path: &Path, error: &Error) -> String {
     let name = path.display();
     let folder = match path.parent() {

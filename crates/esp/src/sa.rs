@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tables::prefetch;
 
-/// Why a packet is not sealed or opened.
+/// Reason why a packet is not sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The packet cannot belong to this association: it is too short, or its lengths or padding are wrong.

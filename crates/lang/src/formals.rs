@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, count, count_in_words};
 use crate::template::{Node, Template};
 use std::collections::HashMap;
 
-/// Why arguments do not fit parameters.
+/// Reason why arguments do not fit parameters.
 pub(crate) enum Misfit {
     /// Number of positional arguments given, and number taken.
     Few(usize, usize),

@@ -103,7 +103,7 @@ const SEGMENTS: usize = 1366;
 /// Maximum number of segments of a super-frame that is carried whole: it is cut in one turn.
 const SEGMENTS_WHOLE: usize = 128;
 
-/// Why a super-frame could not be cut.
+/// Reason why a super-frame could not be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CutError {
     /// A kind of offload that is not known here, or headers that do not fit it.

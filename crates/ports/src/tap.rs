@@ -288,7 +288,7 @@ pub(crate) fn open(
     Ok((tap, parts))
 }
 
-/// Why a step on the way to an interface failed.
+/// Reason why a step on the way to an interface failed.
 pub(crate) fn failed(kind: &str, name: &str, e: &io::Error) -> String {
     match e.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

@@ -18,7 +18,7 @@ pub struct Waiter {
 #[derive(Clone)]
 pub struct Waker(Arc<OwnedFd>);
 
-/// Why a wait ended.
+/// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// A descriptor is readable.

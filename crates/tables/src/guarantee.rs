@@ -68,7 +68,7 @@ impl Grant {
     }
 }
 
-/// Why a flow gets nothing.
+/// Reason why a flow gets nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request is invalid: it has no rate, a bucket smaller than a packet, or packets longer than the link's.

@@ -1,4 +1,4 @@
-//! Why a header was refused.
+//! Reason why a header was refused.
 
 use core::fmt;
 

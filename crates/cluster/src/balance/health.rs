@@ -20,7 +20,7 @@ const AGAIN: u64 = 60_000_000_000;
 /// Times that the answers which are asked for double.
 const DOUBLINGS_MAX: u32 = 6;
 
-/// Why a back end is not used.
+/// Reason why a back end is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Probes are not answered.
@@ -93,7 +93,7 @@ impl Watch {
         self.up
     }
 
-    /// Why the back end is down.
+    /// Reason why the back end is down.
     pub fn cause(&self) -> Option<Cause> {
         self.cause
     }

@@ -84,7 +84,7 @@ pub struct Message {
     pub body: Body,
 }
 
-/// Why bytes are no message.
+/// Reason why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// The bytes are none of a balancer, or too few or too many.

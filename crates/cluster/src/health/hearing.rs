@@ -6,7 +6,7 @@ use super::progress::Progress;
 use crate::auth::Life;
 use std::fmt;
 
-/// Why a link is not up.
+/// Reason why a link is not up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
     /// No fault.
@@ -124,7 +124,7 @@ impl Hearing {
         self.hears && self.heard
     }
 
-    /// Why it does not.
+    /// Reason why it does not.
     pub(super) fn cause(&self) -> Cause {
         match self.hears {
             true if self.heard => Cause::None,

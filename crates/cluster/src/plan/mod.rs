@@ -87,7 +87,7 @@ pub struct Plan {
     pub slots: (u32, u32),
 }
 
-/// Why nothing can be built.
+/// Reason why nothing can be built.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refused {
     /// A number is zero, negative or no number.

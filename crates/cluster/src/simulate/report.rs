@@ -77,7 +77,7 @@ pub struct Stage {
     pub from: u64,
     /// Bytes offered.
     pub offered: u64,
-    /// Of these, delivered.
+    /// Bytes delivered, of those offered.
     pub delivered: u64,
 }
 
@@ -91,9 +91,9 @@ pub struct Report {
     pub packets_in: u64,
     /// Packets that left during the whole run.
     pub packets_out: u64,
-    /// Bytes offered and delivered.
+    /// Bytes offered.
     pub offered: u64,
-    /// Of these, delivered.
+    /// Bytes delivered, of those offered.
     pub delivered: u64,
     /// Packets dropped.
     pub drops: Drops,

@@ -50,7 +50,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Why a request was refused: a status of HTTP and a sentence.
+/// Reason why a request was refused: a status of HTTP and a sentence.
 pub type Refusal = Failure;
 
 /// Largest value that a handler takes, in bytes: a million routes.

@@ -61,7 +61,7 @@ pub struct Move {
     pub load: u64,
 }
 
-/// Why buckets should move, or not.
+/// Reason why buckets should move, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
     /// There was no load.
@@ -87,7 +87,7 @@ pub struct Proposal {
     pub after: Vec<u64>,
     /// Buckets that bring more than a worker's fair share, the heaviest first: a bucket is never split.
     pub above: Vec<usize>,
-    /// Why.
+    /// Reason of the change.
     pub why: Why,
 }
 

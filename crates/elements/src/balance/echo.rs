@@ -48,7 +48,7 @@ impl Probe {
     }
 }
 
-/// Why a packet is no probe that came back.
+/// Reason why a packet is no probe that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     Malformed,

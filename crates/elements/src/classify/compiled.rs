@@ -21,7 +21,7 @@ const FEW: usize = 16;
 const WORDS: usize = FIELDS - 3;
 /// Words of an IPv4 header without options.
 pub(super) const HEADER: usize = 5;
-/// These and the ports.
+/// Words of such a header with the ports behind it.
 const USUAL: usize = HEADER + 1;
 /// Flags and fragment offset, and the bits of the offset.
 const FRAGMENT: (Word, u32) = (

@@ -157,7 +157,7 @@ impl Shape {
     }
 }
 
-/// Why there is no place for a flow.
+/// Reason why there is no place for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
     /// The table has as many flows as it may have.

@@ -219,7 +219,7 @@ fn host(packet: &Packet) -> u64 {
 }
 
 impl Config {
-    /// Why no message may be made about a packet.
+    /// Reason why no message may be made about a packet.
     fn forbidden(&self, packet: &Packet) -> Option<u8> {
         let Some(ip) = ip4::header(packet) else {
             return Some(NO_HEADER);

@@ -21,7 +21,7 @@
 //! discards the packet, or there is none), `no_sa` (the policy's association is not there), `expired` (it has reached a
 //! limit), `fragment` (transport mode takes whole packets only), `too_long` (for a buffer, or for IP), `path_mtu`.
 //!
-//! What is sealed is longer, by up to some 100 bytes. Each association of a tunnel has a path MTU, which IPsecMTU
+//! Sealing makes a packet longer, by up to some 100 bytes. Each association of a tunnel has a path MTU, which IPsecMTU
 //! learns (RFC 4301, 8.2.1). A packet that would be longer when it is sealed, and that nobody might fragment then,
 //! leaves by output 4 or 5, for IPv4 and IPv6, as it came; without such an output it is dropped (`path_mtu`). An
 //! annotation has the longest packet that would do:

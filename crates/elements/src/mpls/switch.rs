@@ -15,7 +15,7 @@ pub(crate) struct Switch {
     pub(crate) seed: u32,
 }
 
-/// Why a packet is not switched.
+/// Reason why a packet is not switched.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The time to live has expired.

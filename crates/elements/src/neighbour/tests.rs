@@ -189,7 +189,7 @@ fn a_source_that_scans_a_network_keeps_nobody_else_from_new_neighbours() {
     assert!((100..=140).contains(&(waits[0] + waits[1])), "{waits:?}");
     let asked = log.asked.len();
     assert!(asked <= 140, "nobody hears more than the rate: {asked}");
-    // What is known goes on.
+    // Packets to a known neighbour still go.
     r.heard(5, A, true, Time(1), &mut log.note());
     assert_eq!(r.find(5, || 1, Time(2), &mut log.note()), Found::Known(A));
 }

@@ -60,7 +60,7 @@ pub(super) struct FTPPortMapper {
     refused: [u64; REASONS.len()],
 }
 
-/// Why a PORT command is not followed.
+/// Reason why a PORT command is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
     Incomplete,

@@ -51,7 +51,7 @@ impl Which {
     }
 }
 
-/// Why commands were refused: which of them, and a sentence.
+/// Reason why commands were refused: which of them, and a sentence.
 pub(super) type Refused = (usize, String);
 
 impl<const N: usize, S: Structure<N>> Table<N, S> {

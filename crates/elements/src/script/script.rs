@@ -68,7 +68,7 @@ pub(crate) trait Kind: 'static {
     const MANUAL: &'static str;
     /// Ports of packets that a script handles.
     const PORTS: Ports;
-    /// Why packets are dropped.
+    /// Reason why packets are dropped.
     const DROPS: &'static [&'static str];
     /// Default of `TYPE`; `None` if it depends on the ports.
     const TYPE: Option<Type>;

@@ -6,8 +6,8 @@
 //!     -> Discard;
 //! ```
 //!
-//! It is HostPolicer for IPv6. A host may use all addresses of its network, so 64 bits of an address, or fewer, make
-//! what has a bucket.
+//! Works like HostPolicer, for IPv6. A host may use all addresses of its network, so each network of 64 bits, or
+//! fewer, has one bucket.
 //!
 //! Arguments:
 //!

@@ -213,7 +213,7 @@ impl PortRules {
         rules.into_iter().flatten().map(|rule| rule.1).collect()
     }
 
-    /// These rules have been added, changed or removed.
+    /// Takes note of rules that have been added, changed or removed.
     pub(super) fn changed(&self, rules: impl Iterator<Item = Match>) {
         let state = self.lock();
         if let (Some(port), Some(source)) = (state.able(), state.source()) {

@@ -177,7 +177,7 @@ pub fn find_from_outside<'a>(
     }
 }
 
-/// Why [`find`] found no such handler, in Click's words, with the element's full name.
+/// Reason why [`find`] found no such handler, in Click's words, with the element's full name.
 pub fn not_found(plan: &Plan, within: &str, path: &str, wanted: Use, wrong: AskError) -> String {
     let Some((element, handler)) = path.split_once('.') else {
         return match wanted {
@@ -500,7 +500,7 @@ impl JobCx<'_> {
         self.core.depth -= 1;
     }
 
-    /// Why an element is not in its place.
+    /// Reason why an element is not in its place.
     fn absent(&self, node: usize) -> AskError {
         let name = &self.core.plan.elements[node].name;
         AskError::Refused(if self.core.is_here(node) {

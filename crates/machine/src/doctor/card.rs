@@ -7,7 +7,7 @@ use crate::vfio::GROUPS;
 use crate::{Device, Machine};
 use std::io::ErrorKind;
 
-/// Why a program cannot open a card just now, with what mends it; `None` if nothing is known to be in the way.
+/// Reason why a program cannot open a card just now, with what mends it; `None` if nothing is known to be in the way.
 pub fn why_not(machine: &Machine, address: &str) -> Option<String> {
     let mut found = Vec::new();
     machine.card(address, &mut found);

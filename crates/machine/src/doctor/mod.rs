@@ -74,7 +74,7 @@ pub struct Finding {
     pub about: String,
     /// Description of the state.
     pub what: String,
-    /// Why it matters.
+    /// Reason why it matters.
     pub why: String,
     /// Remedy.
     pub mend: Option<Mend>,

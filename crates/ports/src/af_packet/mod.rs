@@ -70,7 +70,7 @@ struct Shared {
     interface: Arc<Watched>,
     buffer_bytes: usize,
     small_buffer: AtomicBool,
-    /// Why the kernel receives as it did before, if it does.
+    /// Reason why the kernel receives as it did before, if it does.
     remark: Mutex<Option<String>>,
     rx: Vec<Arc<Socket>>,
     tx: Vec<Arc<Socket>>,

@@ -20,7 +20,7 @@ pub(super) fn reason(code: c_int) -> String {
         .into_owned()
 }
 
-/// Why the last call of this thread failed that does not return a number.
+/// Reason why the last call of this thread failed that does not return a number.
 pub(super) fn last_reason() -> String {
     // SAFETY: reads this thread's error number.
     reason(unsafe { c::ashlar_errno() })

@@ -66,7 +66,7 @@ pub(crate) enum Message {
     Connected,
     /// End of the connection.
     Disconnect {
-        /// Why, for people.
+        /// Reason, for people.
         why: String,
     },
 }

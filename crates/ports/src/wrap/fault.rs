@@ -145,7 +145,7 @@ impl TxQueue for Tx {
         self.inner.transmit(&mut line, refused);
         self.rolled = line.len();
         batch.append(&mut line);
-        // What the dice have lost was sent, as far as the router can know.
+        // Packets lost at random were sent, as far as the router can know.
         asked.saturating_sub(batch.len() + refused.len() - refused_before)
     }
 }

@@ -4,7 +4,7 @@
 //! word as the number of a child, or compare a word with a threshold; its leaves list the few rules that
 //! are left, in order, each with only those tests that the way down has not answered.
 //!
-//! Why a tree over bits. Rules over IP headers are mostly prefixes, and bits far down in a prefix tell
+//! Reasons for a tree over bits. Rules over IP headers are mostly prefixes, and bits far down in a prefix tell
 //! rules apart better than the first ones, which many share: a cut may take any bits of a word, as a
 //! hash would, and the leaf's tests check the others (an idea of ByteCuts, Daly and Torng 2018). Ranges of
 //! ports are split at their ends (HyperSplit, Qi et al. 2009). The builder estimates for each way to go
@@ -55,11 +55,11 @@ pub type Rule = Vec<Test>;
 struct Node {
     /// The first child; of a leaf, its first check.
     next: u32,
-    /// Of a cut: number of the last child. Of a split: mask of the compared bits.
+    /// Number of the last child of a cut; mask of the bits that a split compares.
     mask: u32,
-    /// Of a cut: shift of its bits. Of a split: least value that goes to the second child.
+    /// Shift of the bits of a cut; least value that goes to the second child of a split.
     at: u32,
-    /// Of a cut: its field. Of a split: [`SPLIT`] and its field. Of a leaf: [`LEAF`].
+    /// Field of a cut; [`SPLIT`] and the field of a split; [`LEAF`] of a leaf.
     code: u8,
 }
 
@@ -71,7 +71,7 @@ const LEAF: u8 = 2 * SPLIT;
 struct Check {
     /// The bits that count, of two words in each half, the second in the upper half of that.
     mask: [u64; 2],
-    /// These bits' values. Of a range: the least value, and how many more.
+    /// Values of these bits; for a range, the least value and the number of further ones.
     value: [u64; 2],
     /// The number of the rule whose last test this is, or [`MORE`].
     rule: u32,

@@ -50,7 +50,7 @@ impl Member {
     }
 }
 
-/// Why a group cannot be.
+/// Reason why a group cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupError {
     /// The group has no members.

@@ -33,7 +33,7 @@ use slots::{Locked, Words};
 use sys::{Bucket, WAYS};
 pub use wire::EtherAddr;
 
-/// Why the table did not take a change.
+/// Reason why the table did not take a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// Both places are full of entries that must stay.

@@ -32,7 +32,7 @@ pub(super) struct Link {
     /// Index of its ceiling; 0 = none.
     pub(super) ceiling: u16,
     pub(super) state: State,
-    /// Of a queue: true if CoDel measures it.
+    /// True if CoDel measures the queue; false for other members.
     pub(super) watched: bool,
 }
 

@@ -72,7 +72,7 @@ pub enum Uneven {
     Queues,
 }
 
-/// Why a packet is not taken.
+/// Reason why a packet is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The queue has reached its limit.

@@ -63,11 +63,11 @@ pub struct NewRoute<'a> {
 pub enum Target<'a> {
     /// Nowhere: blackhole, unreachable, or whatever is there when a route is removed.
     None,
-    /// To these; several share the traffic by their weights.
+    /// Next hops; several share the traffic by their weights.
     Hops(&'a [NewHop]),
     /// The next-hop object with this number.
     Nexthop(u32),
-    /// These next-hop objects; only in a group.
+    /// Members of a group of next-hop objects; only in a group.
     Group(&'a [Member]),
 }
 

@@ -84,7 +84,7 @@ impl RouteKind {
 pub struct Route<'a> {
     /// [`AF_INET`], [`AF_INET6`] or [`AF_MPLS`]. Routes of other families (multicast) have no hops here.
     pub family: u8,
-    /// Of [`AF_MPLS`]: incoming label of the packets.
+    /// Incoming label of the packets, for [`AF_MPLS`].
     pub label: Option<u32>,
     /// The destination's address, as written; of another family than the first two, 0.0.0.0.
     pub dst: IpAddr,

@@ -3,7 +3,7 @@
 use super::config::Failure;
 use crate::simulate::tally::{Histogram, Reordering};
 
-/// Why a packet was dropped.
+/// Reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drop {
     /// The balancer was dead.

@@ -319,7 +319,7 @@ fn routes(of: &Description, places: &Places, r: &mut Reader) {
     }
 }
 
-/// Why no router forwards packets to such addresses.
+/// Reason why no router forwards packets to such addresses.
 fn never_forwarded(first: IpAddr, length: u8) -> Option<&'static str> {
     let group = "is for groups, and this router forwards to none";
     match first {

@@ -22,7 +22,7 @@ const PAD_MAX: u32 = 1400;
 /// The first number of those that are no `reqid`.
 const OTHERS: u32 = 1 << 31;
 
-/// Why an association is not used.
+/// Reason why an association is not used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The association is being negotiated.

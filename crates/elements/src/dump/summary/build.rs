@@ -61,7 +61,7 @@ impl Flow {
     }
 }
 
-/// Why a record gives no packet.
+/// Reason why a record gives no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dump) enum Fault {
     /// The packet is longer than a packet buffer.

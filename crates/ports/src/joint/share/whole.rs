@@ -160,7 +160,7 @@ impl Way {
         refused.is_none()
     }
 
-    /// Why the router gets no packet now.
+    /// Reason why the router gets no packet now.
     fn refuses(&mut self, of: Now) -> Option<usize> {
         if !self.to.lane.is_open() {
             return Some(NO_ROUTER);
