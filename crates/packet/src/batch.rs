@@ -1,6 +1,6 @@
 //! Batches: packets that travel together between elements.
 //!
-//! What moves packets without Rust's help (splitting, raw access for ports) is in `packet`.
+//! Code that moves packets without Rust's help (splitting, raw access for ports) is in `packet`.
 
 use crate::Packet;
 use std::cell::Cell;

@@ -28,7 +28,7 @@ pub(crate) enum ClusterCommand {
     Simulate(Simulate),
     /// Find all mistakes of a cluster's file, and show what each server would run
     ///
-    /// It opens no port and asks no server.
+    /// Opens no port and asks no server.
     Check(servers::Check),
     /// Print the configuration that a server runs
     Text(servers::Text),
@@ -38,7 +38,7 @@ pub(crate) enum ClusterCommand {
     Up(Box<servers::Up>),
     /// Show links, paths and drops of running servers
     ///
-    /// It fails if one of the servers does not answer.
+    /// Fails if one of the servers does not answer.
     Show(servers::Show),
     /// Make the servers use the changed file
     ///

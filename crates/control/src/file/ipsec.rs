@@ -1,7 +1,7 @@
 //! IPsec's associations and policies of a router: `[ipsec]`. Fields are described in docs/ipsec.md.
 //!
-//! They become the value of the variable `IPSEC` of the router's graph, which gives it to its IPsecTable. Keys stay in
-//! their files.
+//! Its lines become the value of the variable `IPSEC` of the router's graph, which gives it to its IPsecTable. Keys
+//! stay in their files.
 
 use super::reader::{Fields, Reader, Word};
 use super::routers::Section;

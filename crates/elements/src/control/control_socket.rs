@@ -5,7 +5,7 @@
 //! ControlSocket(UNIX, /tmp/ashlar-example.sock);
 //! ```
 //!
-//! It speaks version 1.3 of Click's protocol: lines of text, which `nc` can send. `READ c.count` answers `200
+//! Speaks version 1.3 of Click's protocol: lines of text, which `nc` can send. `READ c.count` answers `200
 //! Read handler 'c.count' OK`, then `DATA 1` and one byte; `WRITE c.reset` answers one line. The other commands
 //! are READDATA, READUNTIL, WRITEDATA, WRITEUNTIL, CHECKREAD, CHECKWRITE and QUIT. An element may be named by
 //! its number, from 1; a name without a dot is a handler of the router. Codes that start with 2 mean success.

@@ -7,7 +7,7 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! It works as KernelTun does, but IP packets have an Ethernet header. The kernel sends ARP requests for the
+//! Works as KernelTun does, but IP packets have an Ethernet header. The kernel sends ARP requests for the
 //! other addresses of the network, so the configuration must answer them. The kernel accepts only frames for
 //! the interface's own Ethernet address, which `ETHER` sets.
 //!

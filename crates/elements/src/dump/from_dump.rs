@@ -4,7 +4,7 @@
 //! FromDump(trace.pcap, STOP true, FORCE_IP true) -> ToIPSummaryDump(-);
 //! ```
 //!
-//! It reads pcap and pcapng files, also compressed with gzip or bzip2. The EXTRA_LENGTH annotation has the
+//! Reads pcap and pcapng files, also compressed with gzip or bzip2. The EXTRA_LENGTH annotation has the
 //! number of bytes of a frame that were not captured. To receive from a file as from a device, see FromDevice
 //! with a `pcap:` port.
 //!

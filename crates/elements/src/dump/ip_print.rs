@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9) -> IPPrint(out) -> Discard;
 //! ```
 //!
-//! It prints the packet from the network header annotation on. Packets pass unchanged. For TCP the line has the
+//! Prints the packet from the network header annotation on. Packets pass unchanged. For TCP the line has the
 //! flags, the first and last sequence number, and in parentheses three lengths: of the data, of the packet, and
 //! of the IP packet as its header says.
 //!

@@ -5,7 +5,7 @@
 //!     -> ToIPSummaryDump(-, FIELDS ip_src sport ip_dst dport ip_len);
 //! ```
 //!
-//! It describes the IPv4 packet at the network header annotation. A field that does not apply to a packet is
+//! Describes the IPv4 packet at the network header annotation. A field that does not apply to a packet is
 //! written as `-`. If output 0 is connected, packets pass; otherwise they end here. FromIPSummaryDump can read
 //! the dump.
 //!

@@ -1,6 +1,6 @@
 //! Checks IPv4 headers, and whether their addresses are allowed on a link.
 //!
-//! It makes the tests of RFC 1812, 5.2.2: length, version, checksum, header length, total length. It cuts off
+//! Makes the tests of RFC 1812, 5.2.2: length, version, checksum, header length, total length. It cuts off
 //! padding that the link layer added behind the packet, and sets the network header and destination address
 //! annotations.
 //!

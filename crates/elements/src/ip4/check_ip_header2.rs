@@ -4,7 +4,7 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader2 -> Discard;
 //! ```
 //!
-//! It is CheckIPHeader with another default: `CHECKSUM` is false. Other arguments, outputs and handlers are the
+//! Works like CheckIPHeader with another default: `CHECKSUM` is false. Other arguments, outputs and handlers are the
 //! same.
 
 use super::check_ip_header::{CheckIPHeader, Config};

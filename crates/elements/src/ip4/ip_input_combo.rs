@@ -4,7 +4,7 @@
 //! FromDevice(null:64) -> IPInputCombo(1, INTERFACES 10.0.0.1/24) -> Discard;
 //! ```
 //!
-//! It does what Paint, Strip(14) and CheckIPHeader do, one after the other. Bad packets leave by output 1,
+//! Does what Paint, Strip(14) and CheckIPHeader do, one after the other. Bad packets leave by output 1,
 //! without their Ethernet header, or are dropped under the name of their fault.
 //!
 //! Arguments:

@@ -6,7 +6,7 @@
 //! o[1] -> Discard; o[2] -> Discard; o[3] -> Discard; o[4] -> Discard;
 //! ```
 //!
-//! It does what DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL and CheckLength do, one after the
+//! Does what DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL and CheckLength do, one after the
 //! other. Packets that came as link-layer broadcasts are dropped (`broadcast`). Output 1 gets copies of packets
 //! with paint `COLOR`, output 2 packets with bad options, output 3 packets whose TTL has expired, output 4
 //! packets that are too long.

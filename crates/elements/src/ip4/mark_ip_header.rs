@@ -1,6 +1,6 @@
 //! Marks packets as IPv4 packets, without checking checksums or addresses.
 //!
-//! It sets the network header annotation and checks nothing: elements behind must check for themselves whether
+//! Sets the network header annotation and checks nothing: elements behind must check for themselves whether
 //! the header is whole. A packet that ends before the header is dropped (`too_short`).
 //!
 //! ```click

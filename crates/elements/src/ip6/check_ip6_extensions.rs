@@ -6,7 +6,7 @@
 //! x[1] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
 //! ```
 //!
-//! It follows the chain of at most eight headers (RFC 8200, 4) and sets the transport header annotation to its
+//! Follows the chain of at most eight headers (RFC 8200, 4) and sets the transport header annotation to its
 //! end. A packet with a fault that must be reported to the source leaves by output 1, with code and pointer set
 //! for ICMP6Error, or is dropped (`bad_extension`) if output 1 is not connected. A packet with a fault that
 //! must not be reported is dropped (`unreported`).

@@ -5,7 +5,7 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! It passes packets whose version and length are correct and whose addresses are allowed on a link. It sets
+//! Passes packets whose version and length are correct and whose addresses are allowed on a link. It sets
 //! the network header annotation and the destination annotation, and cuts off padding behind the packet. Other
 //! packets leave by output 1, or are dropped if output 1 is not connected.
 //!

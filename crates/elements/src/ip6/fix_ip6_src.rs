@@ -5,7 +5,7 @@
 //!   -> ICMP6Error(2001:db8::1, unreachable) -> FixIP6Src(2001:db8:1::1 fe80::1) -> Discard;
 //! ```
 //!
-//! It changes only packets with the FIX_IP_SRC annotation, which ICMP6Error sets. So the source of an error is
+//! Changes only packets with the FIX_IP_SRC annotation, which ICMP6Error sets. So the source of an error is
 //! the interface by which the error leaves towards the host, as traceroute expects. The address is the first
 //! one of `IP6` with the destination's scope. The ICMPv6 checksum is updated.
 //!

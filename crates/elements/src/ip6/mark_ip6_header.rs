@@ -4,7 +4,7 @@
 //! FromDevice(null:64) -> MarkIP6Header(14) -> Discard;
 //! ```
 //!
-//! It sets the network header annotation. A packet too short for a header is dropped (`too_short`); nothing
+//! Sets the network header annotation. A packet too short for a header is dropped (`too_short`); nothing
 //! else is checked. Use CheckIP6Header for packets from the network.
 //!
 //! Arguments:

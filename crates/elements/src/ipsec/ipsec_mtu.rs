@@ -18,7 +18,7 @@
 //! associations are dropped (`too_long`) after the link's MTU is noted; others pass. From then on IPsecEncap seals
 //! nothing that is longer.
 //!
-//! What was learnt is forgotten after ten minutes, as the path may have become wider.
+//! A learnt MTU is forgotten after ten minutes, as the path may have become wider.
 //!
 //! Keyword arguments:
 //!

@@ -8,7 +8,7 @@
 //! rt[3] -> Discard;   // by eth1
 //! ```
 //!
-//! It is LinuxIPLookup for IPv6. Output 0 gets packets to the router itself, to groups and to link-local
+//! Works like LinuxIPLookup for IPv6. Output 0 gets packets to the router itself, to groups and to link-local
 //! addresses. Output 1 gets packets that the kernel must handle (no route, `unreachable`, `prohibit`, other
 //! interfaces). The other outputs are those of the interfaces. Packets of `blackhole` routes are dropped
 //! (`blackhole`).

@@ -7,7 +7,7 @@
 //! nd[1] -> Discard;
 //! ```
 //!
-//! It is LinuxARP for IPv6: the kernel finds neighbours by Neighbour Discovery. Packets wait while their
+//! Works like LinuxARP for IPv6: the kernel finds neighbours by Neighbour Discovery. Packets wait while their
 //! neighbour is not known. If there is no answer, they leave by output 1 and get their hop limit back. Packets
 //! to groups go to the Ethernet group (RFC 2464, 7).
 //!

@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> q :: QuickNoteQueue(100) -> Discard;
 //! ```
 //!
-//! It is Queue, but a task that pulls from it sleeps as soon as it has taken the last packet. For a queue that
+//! Works like Queue, but a task that pulls from it sleeps as soon as it has taken the last packet. For a queue that
 //! stays empty this saves useless polls; for a queue that holds about one packet it means more sleeping and
 //! waking.
 //!

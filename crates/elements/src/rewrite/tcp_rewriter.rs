@@ -1,6 +1,6 @@
 //! Translates addresses and ports of TCP packets, and sequence numbers if another element asks for it.
 //!
-//! It works like IPRewriter, for TCP only; see there for the specifications. In addition, an element that
+//! Works like IPRewriter, for TCP only; see there for the specifications. In addition, an element that
 //! changes the length of a connection's data, such as FTPPortMapper, can make it shift later sequence numbers,
 //! and shift the acknowledgements of the other side back, also in SACK blocks (RFC 2018).
 //!

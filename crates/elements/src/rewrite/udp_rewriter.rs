@@ -1,6 +1,6 @@
 //! Translates addresses and ports of UDP packets.
 //!
-//! It works like IPRewriter; see there for the specifications. But it does not distinguish TCP from UDP: both
+//! Works like IPRewriter; see there for the specifications. But it does not distinguish TCP from UDP: both
 //! are rewritten, and a mapping is used for both. Most configurations send it only UDP.
 //!
 //! ```click

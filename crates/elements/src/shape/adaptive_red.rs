@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 30) -> AdaptiveRED(20, 0.02) -> Queue(200) -> Discard;
 //! ```
 //!
-//! It is RED with the thresholds 0.5 and 1.5 times `TARGET`. Every half second the probability at the upper
+//! Works like RED with the thresholds 0.5 and 1.5 times `TARGET`. Every half second the probability at the upper
 //! threshold is raised if the average is above the middle of the two, and lowered if it is below. S. Floyd, R.
 //! Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue
 //! Management", 2001.

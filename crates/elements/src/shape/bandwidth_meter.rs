@@ -5,7 +5,7 @@
 //! m[1] -> Discard;
 //! ```
 //!
-//! It is Meter for bytes instead of packets.
+//! Works like Meter for bytes instead of packets.
 //!
 //! Arguments:
 //!

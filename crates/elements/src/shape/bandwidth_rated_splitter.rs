@@ -5,7 +5,7 @@
 //! s[1] -> Discard;
 //! ```
 //!
-//! It is RatedSplitter for bytes instead of packets. A packet of any length passes as soon as there are tokens
+//! Works like RatedSplitter for bytes instead of packets. A packet of any length passes as soon as there are tokens
 //! for all earlier bytes.
 //!
 //! Arguments:

@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> Queue -> BandwidthRatedUnqueue(384kbps) -> Discard;
 //! ```
 //!
-//! It is RatedUnqueue for bytes instead of packets. A packet of any length passes as soon as there are tokens
+//! Works like RatedUnqueue for bytes instead of packets. A packet of any length passes as soon as there are tokens
 //! for all earlier bytes.
 //!
 //! Arguments:

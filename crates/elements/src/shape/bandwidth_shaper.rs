@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> BandwidthShaper(384kbps) -> Discard;
 //! ```
 //!
-//! It is Shaper for bytes instead of packets.
+//! Works like Shaper for bytes instead of packets.
 //!
 //! Arguments:
 //!

@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> Burster(0.1) -> Discard;
 //! ```
 //!
-//! It is TimedUnqueue with another default.
+//! Works like TimedUnqueue with another default.
 //!
 //! Arguments:
 //!

@@ -4,7 +4,7 @@
 //! RandomSource(64, LIMIT 10) -> Discard;
 //! ```
 //!
-//! It is InfiniteSource with random data. The bytes depend on the router's seed.
+//! Works like InfiniteSource with random data. The bytes depend on the router's seed.
 //!
 //! Arguments:
 //!

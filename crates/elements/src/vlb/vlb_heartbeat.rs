@@ -9,7 +9,7 @@
 //! hb -> [1] link;
 //! ```
 //!
-//! It sends a heartbeat on each link at every INTERVAL. The input takes the heartbeats of other nodes from the
+//! Sends a heartbeat on each link at every INTERVAL. The input takes the heartbeats of other nodes from the
 //! last output of VLBTransit, with the link's number as paint annotation. Output i is the node's own link i
 //! (see VLBNode). Connect it to the second input of ToDevice, where heartbeats go before packets, so that a
 //! full link does not lose them.

@@ -9,7 +9,7 @@
 //! t[2] -> Discard;
 //! ```
 //!
-//! It takes IPv4 packets from VLBTransit and removes their Ethernet header, which has the decisions of the
+//! Takes IPv4 packets from VLBTransit and removes their Ethernet header, which has the decisions of the
 //! input node. The destination annotation becomes the gateway's address, or the packet's own destination if
 //! there is no gateway, and the packet leaves by the output of its external port. The last output gets packets
 //! to this node itself. Nothing else is done here: the input node has checked the header and decremented the

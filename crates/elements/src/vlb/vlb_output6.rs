@@ -9,7 +9,7 @@
 //! t[2] -> Discard;
 //! ```
 //!
-//! It does for IPv6 what VLBOutput does for IPv4. It removes the Ethernet header, which has the decisions of
+//! Does for IPv6 what VLBOutput does for IPv4. It removes the Ethernet header, which has the decisions of
 //! the input node. The destination annotation becomes the gateway's address, or the packet's own destination if
 //! there is no gateway, and the packet leaves by the output of its external port. The last output gets packets
 //! to this node itself.

@@ -1,6 +1,6 @@
 //! DPDK's environment: started once per process, when the first DPDK port is named.
 //!
-//! It runs in memory (nothing is left in the file system), claims no PCI device by itself, starts
+//! Runs in memory (nothing is left in the file system), claims no PCI device by itself, starts
 //! no thread for packets, and is started on a thread of its own, because it ties the caller to a
 //! core. From then on all packets of the process come from one DPDK mempool.
 

@@ -7,7 +7,7 @@
 //! there. So let the one of the two that must not be stopped be the client, as the process of routers is
 //! (docs/routers.md). Only this user and root may connect to the socket of a server.
 //!
-//! It comes back: a client tries again until there is a server, and a server waits for the next client.
+//! A lost connection comes back: a client tries again until there is a server, and a server waits for the next client.
 
 mod connector;
 mod message;

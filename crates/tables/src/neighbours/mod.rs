@@ -2,9 +2,9 @@
 //! read and write without locks.
 //!
 //! An entry begins as [`State::Incomplete`], becomes [`State::Reachable`] by an answer, and [`State::Stale`] with time.
-//! It is asked for again ([`State::Probe`]) when a packet uses it then (RFC 4861, 7.3.2, without the Delay state: a
-//! router has no hints from above to wait for). The same serves ARP, where RFC 1122, 2.3.2.1 asks for a time-out and
-//! for at most one request per second and destination.
+//! A stale entry is asked for again ([`State::Probe`]) when a packet uses it then (RFC 4861, 7.3.2, without the Delay
+//! state: a router has no hints from above to wait for). The same serves ARP, where RFC 1122, 2.3.2.1 asks for a
+//! time-out and for at most one request per second and destination.
 //!
 //! The table sends nothing: [`Neighbours::ask`] returns what to send, to one caller at a time.
 //! [`Neighbours::generation`] changes whenever an address becomes known or changes; a holder of waiting packets looks
