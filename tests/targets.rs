@@ -69,6 +69,11 @@ fn message_of_another_balancer_is_refused_or_read_as_it_is_written() {
 }
 
 #[test]
+fn what_comes_where_probes_come_back_may_have_any_bytes() {
+    run("probes", 600, 100);
+}
+
+#[test]
 fn internal_links_may_bring_any_bytes() {
     run("cluster", 20_000, 5_000);
 }

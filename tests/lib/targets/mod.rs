@@ -22,6 +22,7 @@ pub mod node;
 pub mod offload;
 pub mod patterns;
 pub mod peers;
+pub mod probes;
 pub mod rewriters;
 pub mod routers;
 pub mod script;
@@ -126,6 +127,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "peers",
         run: peers::run,
+    },
+    Target {
+        name: "probes",
+        run: probes::run,
     },
     Target {
         name: "rewriters",

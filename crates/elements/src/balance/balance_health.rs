@@ -99,6 +99,8 @@ pub(super) struct BalanceHealth {
     /// Number of times that each back end went up or down.
     changes: Vec<u64>,
     sent: u64,
+    /// Draws how much earlier packets of BFD go out.
+    random: u64,
 }
 
 impl Element for BalanceHealth {
@@ -181,6 +183,7 @@ impl Element for BalanceHealth {
                 .collect(),
             shared,
             sent: 0,
+            random: config.nonce | 1,
         }
     }
 
@@ -207,7 +210,7 @@ impl Element for BalanceHealth {
                 cx.emit(0, packet);
             }
         }
-        cx.set_timer(now + self.config.interval);
+        cx.set_timer(self.next(now));
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
@@ -351,6 +354,18 @@ impl BalanceHealth {
         }
     }
 
+    /// Time of the next turn: after INTERVAL, or when a session of BFD has to send.
+    fn next(&self, now: Time) -> Time {
+        let interval = self.config.interval;
+        let due = match self.config.kind {
+            Kind::Bfd => self.sessions.iter().map(|one| one.due()).min(),
+            _ => None,
+        };
+        due.map_or(now + interval, |due| {
+            Time(due).clamp(now + interval / 2, now + interval)
+        })
+    }
+
     /// Sends what is due in a session of BFD, and judges what came since the last judgement.
     fn turn(&mut self, at: usize, cx: &mut Cx) {
         let now = cx.read_clock().0;
@@ -364,7 +379,7 @@ impl BalanceHealth {
             }
             self.tell(at, change, cx);
         }
-        if self.sessions[at].is_due(now) {
+        if self.sessions[at].due() <= now {
             self.control(at, false, cx);
         }
     }
@@ -381,7 +396,11 @@ impl BalanceHealth {
         };
         let settings = (at, self.config.interval, self.config.misses);
         let now = cx.read_clock().0;
-        let frame = self.sessions[at].frame(now, ends, settings, answers);
+        // Xorshift (G. Marsaglia, 2003).
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let frame = self.sessions[at].frame(now, ends, settings, (answers, self.random));
         if let Some(packet) = Packet::from_bytes(&frame) {
             self.sent += 1;
             cx.emit(0, packet);

@@ -119,8 +119,10 @@ pub(super) struct Session {
     polls: bool,
     /// Nanoseconds between packets of the other end, at most.
     pace: u64,
-    /// Time of the last packet that was sent, in nanoseconds.
-    sent_at: Option<u64>,
+    /// Nanoseconds between packets that the other end can take, at least; 0 if it wants none.
+    takes: u64,
+    /// Time at which the next packet is due, in nanoseconds.
+    due: u64,
 }
 
 /// Result of a packet that was heard.
@@ -142,7 +144,8 @@ impl Session {
             was_up: false,
             polls: false,
             pace: SLOW.as_nanos() as u64,
-            sent_at: None,
+            takes: 1000,
+            due: 0,
         }
     }
 
@@ -161,10 +164,23 @@ impl Session {
         (self.state, self.other, self.polls) = (State::Down, 0, false);
     }
 
-    /// True if a packet is due.
-    pub(super) fn is_due(&self, now: u64) -> bool {
-        let slow = SLOW.as_nanos() as u64 * 9 / 10;
-        self.state == State::Up || self.sent_at.is_none_or(|at| now.saturating_sub(at) >= slow)
+    /// Time at which the next packet is due, in nanoseconds.
+    pub(super) fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// Puts off the next packet. It comes up to a quarter earlier than the ends have agreed on, as `draw` says, so that
+    /// packets of many sessions do not fall into step (RFC 5880, 6.8.7).
+    fn wait(&mut self, now: u64, interval: Duration, draw: u64) {
+        let own = match self.state {
+            State::Up => interval,
+            _ => interval.max(SLOW),
+        };
+        let gap = self.takes.max(own.as_nanos() as u64);
+        self.due = match self.takes {
+            0 => u64::MAX,
+            _ => now.saturating_add(gap - draw % (gap / 4 + 1)),
+        };
     }
 
     /// Takes a packet of the other end. None if the packet is for another session.
@@ -173,6 +189,10 @@ impl Session {
             return None;
         }
         self.other = packet.own;
+        if self.takes == 0 {
+            self.due = 0;
+        }
+        self.takes = u64::from(packet.takes) * 1000;
         if packet.flags & FINAL != 0 {
             self.polls = false;
         }
@@ -186,7 +206,7 @@ impl Session {
         };
         if self.state == State::Up && was != State::Up {
             // Packets come faster from now on (RFC 5880, 6.8.3).
-            (self.polls, self.was_up) = (true, true);
+            (self.polls, self.was_up, self.due) = (true, true, 0);
         }
         let interval = interval.as_nanos() as u64;
         self.pace = interval.max(u64::from(packet.sends) * 1000);
@@ -196,15 +216,18 @@ impl Session {
         })
     }
 
-    /// The frame of a packet. `answers` is true if the other end has asked for it.
+    /// The frame of a packet. `answers` is true if the other end has asked for it; else the next packet is put off by
+    /// the random number `draw`.
     pub(super) fn frame(
         &mut self,
         now: u64,
         ends: Ends,
         (at, interval, multiplier): (usize, Duration, u32),
-        answers: bool,
+        (answers, draw): (bool, u64),
     ) -> Vec<u8> {
-        self.sent_at = Some(now);
+        if !answers {
+            self.wait(now, interval, draw);
+        }
         let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         let control = Control {
             state: self.state,
@@ -237,7 +260,7 @@ mod tests {
     };
 
     fn packet(of: &mut Session, answers: bool) -> Control {
-        let frame = of.frame(0, ENDS, (3, INTERVAL, 3), answers);
+        let frame = of.frame(0, ENDS, (3, INTERVAL, 3), (answers, 0));
         let (from, control) = read(&frame, ENDS.to.1).expect("a packet");
         assert_eq!(from, ENDS.from);
         control
@@ -293,10 +316,41 @@ mod tests {
     }
 
     #[test]
+    fn packets_go_out_as_the_other_end_can_take_them_and_up_to_a_quarter_earlier() {
+        let (mut a, mut b) = (Session::new(7), Session::new(9));
+        for _ in 0..2 {
+            b.hear(packet(&mut a, false), INTERVAL);
+            a.hear(packet(&mut b, false), INTERVAL);
+        }
+        assert_eq!(a.state, State::Up);
+        let gap = |a: &mut Session, draw| {
+            a.frame(1000, ENDS, (3, INTERVAL, 3), (false, draw));
+            a.due() - 1000
+        };
+        assert_eq!(gap(&mut a, 0), 10_000_000);
+        assert_eq!(gap(&mut a, 2_500_000), 7_500_000);
+        assert_eq!(gap(&mut a, 2_500_001), 10_000_000);
+        let mut slow = packet(&mut b, false);
+        slow.takes = 300_000;
+        a.hear(slow, INTERVAL);
+        assert_eq!(gap(&mut a, 0), 300_000_000);
+        // An answer does not put off what is due.
+        a.frame(5000, ENDS, (3, INTERVAL, 3), (true, 0));
+        assert_eq!(a.due(), 300_001_000);
+        slow.takes = 0;
+        a.hear(slow, INTERVAL);
+        a.frame(1000, ENDS, (3, INTERVAL, 3), (false, 0));
+        assert_eq!(a.due(), u64::MAX);
+        slow.takes = 1;
+        a.hear(slow, INTERVAL);
+        assert_eq!(a.due(), 0);
+    }
+
+    #[test]
     fn packets_that_the_rfc_discards_change_nothing() {
         let mut a = Session::new(7);
         let mut b = Session::new(9);
-        let frame = b.frame(0, ENDS, (0, INTERVAL, 3), false);
+        let frame = b.frame(0, ENDS, (0, INTERVAL, 3), (false, 0));
         let good = read(&frame, ENDS.to.1).expect("a packet").1.bytes();
         for (at, value) in [
             (0, 0x40), // version 2
