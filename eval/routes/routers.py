@@ -97,6 +97,10 @@ class Linux:
         """Counters of control's netlink thread."""
         return {}
 
+    def drops(self):
+        """Packets that were dropped, by place and name, in words."""
+        return ""
+
     def worker_times(self):
         """Microseconds of the worker's longest turn since the last call, and the longest parts of a turn in which it
         had its core (`run`), others had (`wait`), and control took (`control`); None if there is no worker."""
@@ -185,6 +189,13 @@ class Ashlar(Linux):
 
     def hop_of(self, address):
         return self.handler("rt4.lookup", address)
+
+    def drops(self):
+        stats = json.loads(self.ask("GET", "/v1/stats"))
+        named = [f"{element['name']}.{name} {count}" for element in stats["elements"] for copy in element["copies"]
+                 for name, count in zip(element["drop_names"], copy["drops"], strict=True) if count]
+        ports = [f"{port['name']} {counter['name']} {counter['value']}" for port in stats["ports"] for counter in port["counters"]]
+        return ", ".join(named + ports)
 
     def differences(self, addresses):
         kernel, found = netlink.Sender(self.space), []

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from net import Lab
+from streams import BEHIND
 from topology import CONFIGURATION, KIND, SERVER, Network
 from traffic import FAMILY, port, udp
 
@@ -57,8 +58,10 @@ def stream(network: Network, rate: float, seconds: float) -> Run:
     thread = threading.Thread(target=receive)
     thread.start()
     start = time.monotonic()
-    while (passed := time.monotonic() - start) < seconds:
-        due = int(passed * rate)
+    end = start + seconds
+    while (now := time.monotonic()) < end:
+        start = max(start, now - BEHIND - run.sent / rate)
+        due = int((now - start) * rate)
         while run.sent < due:
             try:
                 sender.send(struct.pack("!I", run.sent) + bytes(60))
