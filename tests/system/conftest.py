@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ashlar: needs Ashlar itself, not only some router")
     # pytest unwinds on Ctrl-C by itself; a SIGTERM must end as tidily.
     signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
-    config.addinivalue_line("markers", "alone: judges times of milliseconds, so nothing else may run")
+    config.addinivalue_line("markers", "alone: judges times of milliseconds, or takes all cores, so nothing else may run")
     config.addinivalue_line("markers", "long: a module that takes a minute or more, begun before the others")
     if KIND != "linux" and not os.access(ASHLAR, os.X_OK):
         pytest.exit(f"there is no {ASHLAR}: run `make build`, or set ASHLAR_BIN", returncode=2)

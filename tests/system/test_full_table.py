@@ -18,7 +18,9 @@ import phases  # noqa: E402
 import routers  # noqa: E402
 import tables  # noqa: E402
 
-pytestmark = [pytest.mark.skipif(not available() or os.cpu_count() < 2, reason="needs bird2 and two processors"), pytest.mark.long]
+# It takes both cores: what else runs then is late.
+pytestmark = [pytest.mark.skipif(not available() or os.cpu_count() < 2, reason="needs bird2 and two processors"), pytest.mark.long,
+              pytest.mark.alone]
 KIND = os.environ.get("ASHLAR_ROUTER", "ashlar")
 COUNTS = (60_000, 12_000)
 RATE = 1000  # probes per second
