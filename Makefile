@@ -66,7 +66,7 @@ SKIPPED = $(if $(wildcard $(or $(ASHLAR_SHARED),../shared)/data),,--skip shared_
 unit:
 	$(CARGO) test --workspace --locked -- $(SKIPPED)
 
-# Writes the pages anew that are generated from the sources: docs/elements.md, docs/click.md, the element in CONTRIBUTING.md.
+# Writes the pages anew that are generated from the sources: docs/elements/, docs/click.md, the element in CONTRIBUTING.md.
 docs:
 	ASHLAR_BLESS=1 $(CARGO) test -p ashlar --lib --locked docs
 

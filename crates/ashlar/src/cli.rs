@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// status is 0 if all is well or could only be better, 1 if something does not work as one would expect, 2 if
     /// something does not work at all.
     Doctor(Doctor),
-    /// Show the manual page of an element class, or list all classes
+    /// Show the manual page of an element class, find classes by words, or list all by topic
     Doc(Doc),
     /// Read handlers of a running router, or list its elements
     Show(Show),
@@ -511,9 +511,10 @@ pub(crate) enum GraphFormat {
 
 #[derive(Args, Debug)]
 pub(crate) struct Doc {
-    /// The class
-    pub(crate) class: Option<String>,
-    /// Print Markdown; without a class, the whole reference
+    /// A class; or words to search for, such as `firewall`, in names, topics and manual pages
+    #[arg(value_name = "CLASS | WORD")]
+    pub(crate) words: Vec<String>,
+    /// Print Markdown: the pages of all classes that are found
     #[arg(long)]
     pub(crate) markdown: bool,
     /// Print JSON

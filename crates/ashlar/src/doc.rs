@@ -4,27 +4,74 @@
 use engine::element::{Class, Copies, Facts, Flow, Ports};
 use std::fmt::Write;
 
-/// All classes, one per line.
+/// A topic: name, title, classes.
+pub(crate) type Topic<'a> = (&'a str, &'a str, Vec<&'a Class>);
+
+/// Classes by topic. Those of a program of one's own have its crate as a topic.
+pub(crate) fn topics<'a>(classes: &[&'a Class]) -> Vec<Topic<'a>> {
+    let mut topics: Vec<Topic> = elements::TOPICS
+        .iter()
+        .map(|&(name, title)| (name, title, Vec::new()))
+        .collect();
+    for class in classes {
+        let name = class.folder();
+        match topics.iter_mut().find(|topic| topic.0 == name) {
+            Some(topic) => topic.2.push(class),
+            None => topics.push((name, name, vec![class])),
+        }
+    }
+    topics.retain(|topic| !topic.2.is_empty());
+    topics
+}
+
+/// A line per class.
 pub(crate) fn list(classes: &[&Class]) -> String {
     let width = classes.iter().map(|c| c.name.len()).max().unwrap_or(0);
     let line = |c: &&Class| format!("{:width$}  {}\n", c.name, c.summary());
     classes.iter().map(line).collect()
 }
 
-/// The whole reference.
-pub(crate) fn reference(classes: &[&Class]) -> String {
-    let mut text = "# Element reference\n\n\
-        Made by `ashlar doc --markdown` from the classes' sources: change those.\n\n"
-        .to_owned();
-    for class in classes {
-        let _ = writeln!(
-            text,
-            "- [{0}](#{1}): {2}",
-            class.name,
-            class.name.to_lowercase(),
-            class.summary()
-        );
+/// A line per class, by topic.
+pub(crate) fn list_by_topic(topics: &[Topic]) -> String {
+    let parts: Vec<String> = topics
+        .iter()
+        .map(|(name, title, classes)| format!("{title} ({name})\n\n{}", list(classes)))
+        .collect();
+    parts.join("\n")
+}
+
+/// Classes that all the words fit: those with such a name or topic first, then by summary, then by manual page.
+pub(crate) fn find<'a>(topics: &[Topic<'a>], words: &[String]) -> Vec<&'a Class> {
+    let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    let mut found: Vec<(usize, &Class)> = Vec::new();
+    for (name, title, classes) in topics {
+        for class in classes {
+            let places = [
+                format!("{} {name} {title}", class.name),
+                class.summary(),
+                class.manual(),
+            ];
+            let rank = |word: &String| places.iter().position(|text| has(text, word));
+            let ranks: Option<Vec<usize>> = words.iter().map(rank).collect();
+            if let Some(worst) = ranks.and_then(|ranks| ranks.into_iter().max()) {
+                found.push((worst, class));
+            }
+        }
     }
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, class)| class).collect()
+}
+
+/// True if a word of the text begins with `word`, which has small letters.
+fn has(text: &str, word: &str) -> bool {
+    let text = text.to_lowercase();
+    let mut ends = text.match_indices(word).map(|(at, _)| &text[..at]);
+    ends.any(|before| !before.ends_with(|c: char| c.is_alphanumeric()))
+}
+
+/// Page of a topic: all its classes.
+pub(crate) fn reference((_, title, classes): &Topic) -> String {
+    let mut text = format!("# {title}\n");
     for class in classes {
         let _ = write!(text, "\n{}", page(class).replacen("# ", "## ", 1));
     }
@@ -152,11 +199,55 @@ fn handlers(text: &mut String, class: &Class) {
 mod tests {
     use super::*;
 
+    /// Index of the reference, with links to the pages of the topics.
+    fn index(topics: &[Topic]) -> String {
+        let mut text = "# Element reference\n\n\
+            Made by `make docs` from the classes' sources: change those. `ashlar doc WORD` searches.\n"
+            .to_owned();
+        for (name, title, classes) in topics {
+            let _ = write!(text, "\n## [{title}]({name}.md)\n\n");
+            for class in classes {
+                let (class, summary) = (class.name, class.summary());
+                let _ = writeln!(
+                    text,
+                    "- [{class}]({name}.md#{}): {summary}",
+                    class.to_lowercase()
+                );
+            }
+        }
+        text
+    }
+
     #[test]
-    fn docs_elements_md_is_what_the_sources_say() {
-        crate::docs::keep("docs/elements.md", |_| {
-            reference(&elements::registry().classes())
-        });
+    fn docs_elements_are_what_the_sources_say() {
+        let registry = elements::registry();
+        let topics = topics(&registry.classes());
+        crate::docs::keep("docs/elements/README.md", |_| index(&topics));
+        for topic in &topics {
+            crate::docs::keep(&format!("docs/elements/{}.md", topic.0), |_| {
+                reference(topic)
+            });
+        }
+    }
+
+    #[test]
+    fn words_find_topics_names_and_pages() {
+        let registry = elements::registry();
+        let topics = topics(&registry.classes());
+        let names = |words: &[&str]| -> Vec<&str> {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            find(&topics, &words)
+                .iter()
+                .map(|class| class.name)
+                .collect()
+        };
+        assert!(names(&["firewall"]).contains(&"IPFilter"));
+        assert_eq!(names(&["NAT", "ping"])[0], "ICMPPingRewriter");
+        assert!(names(&["mpls"])[0].starts_with("MPLS"));
+        assert!(names(&["rfc", "8289"]).contains(&"CoDel"));
+        assert!(names(&["no-such-word"]).is_empty());
+        // A word's beginning counts, its middle does not.
+        assert!(!names(&["ewall"]).contains(&"IPFilter"));
     }
 
     #[test]

@@ -126,10 +126,16 @@ fn graph_draws_what_is_planned() {
 }
 
 #[test]
-fn doc_shows_a_page_a_list_and_the_nearest_name() {
+fn doc_shows_a_page_a_list_what_words_find_and_the_nearest_name() {
     golden("queue.md", &said(&run(&["doc", "Queue"])));
     let list = said(&run(&["doc"]));
     assert!(list.lines().any(|l| l.starts_with("Queue ")), "{list}");
+    assert!(
+        list.contains("\nNetwork address translation (NAT) (rewrite)\n"),
+        "{list}"
+    );
+    let found = said(&run(&["doc", "firewall"]));
+    assert!(found.lines().any(|l| l.starts_with("IPFilter ")), "{found}");
     assert!(complained(&run(&["doc", "Qeue"]), 1).contains("did you mean `Queue`?"));
 }
 

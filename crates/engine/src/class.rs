@@ -95,6 +95,8 @@ pub struct Class {
     pub handlers: fn() -> Vec<HandlerInfo>,
     /// The element type.
     pub kind: fn() -> TypeId,
+    /// Path of the element type; see [`Class::folder`].
+    pub path: fn() -> &'static str,
     /// Parses a configuration; see `Element::configure`.
     pub configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
     /// Makes elements, for the graph.
@@ -129,6 +131,16 @@ impl Class {
             text.push('\n');
         }
         text
+    }
+
+    /// The folder of the class's source, which is its topic: `ip4`, or the crate's name if the source is in none.
+    pub fn folder(&self) -> &'static str {
+        let mut parts = (self.path)().split("::");
+        let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+        match parts.next() {
+            Some(_) => second.unwrap_or(first),
+            None => first,
+        }
     }
 
     /// The first sentence of the manual page.

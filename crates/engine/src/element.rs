@@ -157,6 +157,7 @@ impl Class {
             extensions: E::EXTENSIONS,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
             kind: TypeId::of::<E>,
+            path: std::any::type_name::<E>,
             configure: |args| Box::new(Fresh::<E>(E::configure(args))),
             maker: Running::<E>::MAKER,
             control: |config, index, value| {
