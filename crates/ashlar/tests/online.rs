@@ -408,9 +408,9 @@ fn top_gives_rates_and_counts() {
 #[test]
 fn metrics_are_served_on_the_socket_and_alone_over_tcp() {
     let folder = Folder::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port")
+    let port = testkit::tcp_port()
+        .local_addr()
+        .expect("it is bound")
         .port();
     let router = Running::start(&folder, SLOW, &["--metrics", &port.to_string()]);
     let over_tcp = |target: &str| {
@@ -438,9 +438,9 @@ fn metrics_are_served_on_the_socket_and_alone_over_tcp() {
 #[test]
 fn clients_of_metrics_that_read_nothing_take_no_place_from_others() {
     let folder = Folder::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port")
+    let port = testkit::tcp_port()
+        .local_addr()
+        .expect("it is bound")
         .port();
     let router = Running::start(&folder, IDLE, &["--metrics", &port.to_string()]);
     let ask = |times: usize| {
@@ -491,8 +491,8 @@ fn bodies_are_read_only_where_there_is_room_for_all_of_them() {
 #[test]
 fn a_reload_that_cannot_follow_the_kernel_changes_nothing() {
     let folder = Folder::new();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = taken.local_addr().expect("an address").port();
+    let taken = testkit::tcp_port();
+    let port = taken.local_addr().expect("it is bound").port();
     let router = Running::start(&folder, IDLE, &["--fpm", &port.to_string()]);
     let next = "FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: LinuxIPLookup(eth0)
         -> Discard; rt[1] -> Discard; rt[2] -> Discard;";

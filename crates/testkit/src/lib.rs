@@ -10,7 +10,7 @@ pub mod shared;
 pub mod traffic;
 
 pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan, plan_fused};
-pub use demand::{root, until};
+pub use demand::{root, tcp_port, until};
 pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
 pub use manuals::manual_errors;
 pub use packets::{Build, below, ip4, ip6, labelled};

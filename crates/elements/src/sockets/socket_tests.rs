@@ -1,9 +1,8 @@
-use testkit::Bench;
+use testkit::{Bench, tcp_port};
 
-/// A free port of this host, which no other program is given for a while.
+/// A free port of this host.
 fn port() -> u16 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("this host has free ports");
-    socket.local_addr().expect("it is bound").port()
+    tcp_port().local_addr().expect("it is bound").port()
 }
 
 /// A file for a socket of this process.
