@@ -138,6 +138,20 @@ def fill(template, values):
     return re.sub(r"\{\{([^}]+)\}\}", one, template)
 
 
+def claim(is_so, sentence):
+    """A sentence of a page, if the results bear it out; else the page is not made."""
+    if not is_so:
+        raise machine.Failed(f"the page would say what its results contradict: {sentence}")
+    return sentence
+
+
+def compared(ones, others):
+    """How values of one thing stand beside those of another: `more`, `less`, or `no different`, if they overlap."""
+    if min(ones) > max(others):
+        return "more"
+    return "less" if max(ones) < min(others) else "no different"
+
+
 def busy(raw):
     """A warning for the page if the machine had other work."""
     load = float(raw["host"]["load before"])

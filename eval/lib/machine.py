@@ -5,6 +5,7 @@ import fcntl
 import os
 import pathlib
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,11 @@ def tsc_hz():
         if line.startswith("cpu MHz"):
             return float(line.split(":")[1]) * 1e6
     raise Failed("this machine does not say how fast its clock is")
+
+
+def noted_hz(notes):
+    """Cycles of the time-stamp counter per second, of the machine that the notes are about."""
+    return float(re.search(r"time-stamp counter (\d+) MHz", notes["cpu"])[1]) * 1e6
 
 
 def notes():

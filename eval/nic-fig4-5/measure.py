@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine, plot, runs  # noqa: E402
-from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUES = [2, 4, 6, 8]
@@ -47,7 +47,9 @@ def values(raw):
     rows = [[q, results[f"one port {q}"][0]["cores"], spread(column(results, f"one port {q}", scale=1e6)),
              spread(column(results, f"two ports {q}", scale=1e6)), spread(ratios(results, q))] for q in QUEUES]
     cost = {q: results[f"one port {q}"][0]["cores"] * results[f"one port {q}"][0]["hz"] / median(results, f"one port {q}") for q in QUEUES}
-    return {"table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
+    ends = [column(results, f"one port {q}") for q in (QUEUES[0], QUEUES[-1])]
+    told = {"no different": "No cost of a queue can be seen", "more": "More queues cost", "less": "More queues cost nothing; they save"}
+    return {"verdict": told[compared(*ends)], "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
             "least": f"{cost[QUEUES[0]]:.0f}", "most": f"{cost[QUEUES[-1]]:.0f}", "cores": str(CORES),
             "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
             if CORES < QUEUES[-1] else "nothing: each queue has a core"}

@@ -92,7 +92,7 @@ def steps():
 
 
 def values(raw):
-    results, hz = raw["results"], machine.tsc_hz()
+    results, hz = raw["results"], machine.noted_hz(raw["host"])
     rates, needs = [], []
     for service in SERVICES:
         of = {name: median(results, service, name) for name in results[service][0]}
@@ -104,11 +104,27 @@ def values(raw):
         cores = of["cycles"] * PPS / hz
         needs.append([service, threads, f"{cores:.2f}", memory, f"{lines * LINE / 84:.2f}"])
     rate = {service: median(results, service, "rate") for service in SERVICES}
+    def cheaper(cost):
+        """In how many of the six pairs a look costs less than a prefix, by a cost of services."""
+        looks = [service for service in SERVICES if "_look_" in service]
+        return sum(cost(look) < cost(look.replace("_look_", "_prefix_")) for look in looks), len(looks)
+
+    def sorting(cost):
+        """The least and the greatest of what ordering by deadlines costs beside first in, first out."""
+        ratios = sorted(cost(service) / cost(service.replace("_sort", "_fifo")) for service in SERVICES if service.endswith("_sort"))
+        return f"{ratios[0]:.1f} to {ratios[-1]:.1f}"
+
+    looks, pairs = cheaper(lambda service: 1 / rate[service])
+    paper_looks, _ = cheaper(lambda service: PAPER[service][0])
+    lines = [float(row[-1]) for row in rates]
     share = {service: f"{100 * rate[service] / rate['null_prefix_fifo']:.0f}" for service in NAMED}
     return {
         "rates": table(["service", "Mpps", "cycles", "instructions", "of these not in DPDK's libraries", "loads and stores",
                         "misses of the first level", "lines from memory"], rates),
         "needs": table(["service", "threads for 1 Gbps: paper", "cores for 1 Gbps: here", "memory bandwidth over the link's: paper", "here"], needs),
+        "looks": f"{looks} of {pairs}", "paper looks": f"{paper_looks} of {pairs}",
+        "sorting": sorting(lambda service: 1 / rate[service]), "paper sorting": sorting(lambda service: PAPER[service][0]),
+        "lines": f"{min(lines):.1f} to {max(lines):.1f}", "rounds": len(results[SERVICES[0]]),
         "intserv": share["match_prefix_sort"], "mpls": share["tag_look_sort"], "stateless": share["null_prefix_sort"]}
 
 

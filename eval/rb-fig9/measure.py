@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
-from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, median, spread, table  # noqa: E402
 
 APPS = ["forward", "route", "ipsec"]
 RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
@@ -33,18 +33,26 @@ def values(raw):
     results, rows, found = raw["results"], [], {"group": GROUP}
     for app in APPS:
         for label in labels(app):
-            cycles = median(results, label, "cycles per packet")
             rows.append([
-                app, label.split()[1], spread(column(results, label, scale=1e6)), f"{cycles:.0f}",
+                app, label.split()[1], spread(column(results, label, scale=1e6)), spread(column(results, label, "cycles per packet"), 0),
                 f"{median(results, label, 'packets per poll'):.1f}",
                 f"{median(results, label, 'empty polls') / median(results, label, 'seconds') / 1e6:.2f}",
                 f"{median(results, label, 'cycles per empty poll'):.0f}",
                 f"{100 * median(results, label, 'asleep'):.0f} %",
                 f"{median(results, label, 'hz') / median(results, label):.0f}"])
         slow, full = labels(app)[0], labels(app)[-1]
+        paced = [median(results, label, "cycles per packet") for label in labels(app)[:-1]]
+        found[f"{app} paced"] = f"{min(paced):.0f} to {max(paced):.0f}"
+        found[f"{app} most"] = compared(*(column(results, label, "cycles per packet") for label in (full, slow)))
+        rates = column(results, full)
+        found[f"{app} rates"] = f"{max(rates) / min(rates):.1f}"
         found[f"{app} slow"] = f"{median(results, slow, 'cycles per packet'):.0f}"
         found[f"{app} full"] = f"{median(results, full, 'cycles per packet'):.0f}"
         found[f"{app} paper"] = f"{PAPER[app]:.0f}"
+    points = [column(results, label, "cycles per packet") for app in APPS for label in labels(app)[:-1]]
+    rises = [compared(*(column(results, label, "cycles per packet") for label in (labels(app)[-2], labels(app)[0]))) for app in APPS]
+    widest = max(max(one) / min(one) for one in points)
+    found["flat"] = claim("more" not in rises, f"no rise with the rate beyond the rounds of a point, which differ by a factor of up to {widest:.1f}")
     head = ["application", "offered, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
             "empty polls, M/s", "cycles per empty poll", "asleep", "cycles available per packet"]
     return found | {"table": table(head, rows)}
