@@ -1,8 +1,40 @@
 //! Rates between two readings of a router's counts, as a table.
 
+use crate::cli::Sort;
 use control::view::{CopyStats, DeviceUse, Element, ElementStats, Router, Stats};
 use elements::device::vlan::{self, Way};
+use std::collections::HashMap;
 use std::fmt::Write;
+
+mod passed;
+
+/// What of elements is shown, and in which order.
+#[derive(Default)]
+pub(crate) struct Choice {
+    /// Words, of which a name or a class must have one; all are shown if there are none.
+    pub(crate) words: Vec<String>,
+    pub(crate) sort: Sort,
+}
+
+/// What to show besides counts: VLANs, and elements that run in a loop with others, by name, with the loop's first.
+#[derive(Default)]
+pub(crate) struct Known {
+    pub(crate) vlans: Vec<Vlan>,
+    pub(crate) fused: HashMap<String, String>,
+}
+
+impl Known {
+    pub(crate) fn of(elements: Vec<Element>) -> Known {
+        let fused = elements
+            .iter()
+            .filter_map(|e| Some((e.name.clone(), e.fused.clone()?)))
+            .collect();
+        Known {
+            fused,
+            vlans: vlans(elements),
+        }
+    }
+}
 
 /// A VLAN that a configuration has as a port (`eth0.100`), one way: the element that passes its packets on, by an
 /// output.
@@ -13,7 +45,7 @@ pub(crate) struct Vlan {
 }
 
 /// The VLANs of a configuration.
-pub(crate) fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
+fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
     let mut all = Vec::new();
     for element in &elements {
         let ids: Vec<String> = match vlan::way(&element.class, &element.name) {
@@ -45,7 +77,7 @@ pub(crate) fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
 }
 
 /// The table that `ashlar top` shows.
-pub(crate) fn table(before: &Stats, after: &Stats, vlans: &[Vlan]) -> String {
+pub(crate) fn table(before: &Stats, after: &Stats, known: &Known, choice: &Choice) -> String {
     let time = after.time_ns.saturating_sub(before.time_ns).max(1);
     let rates = Rates {
         before,
@@ -53,10 +85,10 @@ pub(crate) fn table(before: &Stats, after: &Stats, vlans: &[Vlan]) -> String {
         seconds: time as f64 / 1e9,
     };
     let mut out = String::new();
-    rates.queues(&mut out, vlans);
+    rates.queues(&mut out, &known.vlans);
     rates.workers(&mut out);
     rates.steering(&mut out);
-    rates.elements(&mut out);
+    rates.elements(&mut out, &known.fused, choice);
     rates.losses(&mut out);
     out
 }
@@ -359,47 +391,6 @@ impl Rates<'_> {
         );
     }
 
-    /// Elements that packets pass, the busiest first.
-    fn elements(&self, out: &mut String) {
-        let mut rows: Vec<(u64, [String; 5])> = Vec::new();
-        for element in &self.after.elements {
-            let (mut packets, mut cycles, mut held) = (0, 0, 0);
-            let mut drops = vec![0; element.drop_names.len()];
-            for copy in &element.copies {
-                let was = self.earlier(element, copy.worker);
-                packets += handled(copy).saturating_sub(handled(&was));
-                cycles += copy.cycles.saturating_sub(was.cycles);
-                held += copy.held;
-                for (at, (sum, now)) in drops.iter_mut().zip(&copy.drops).enumerate() {
-                    *sum += now.saturating_sub(was.drops.get(at).copied().unwrap_or(0));
-                }
-            }
-            if packets == 0 && held == 0 {
-                continue;
-            }
-            let named = element.drop_names.iter().zip(drops).filter(|(_, n)| *n > 0);
-            let named: Vec<String> = named
-                .map(|(name, n)| format!("{name} {}", short(n as f64 / self.seconds)))
-                .collect();
-            let row = [
-                format!("{} :: {}", element.name, element.class),
-                short(packets as f64 / self.seconds),
-                per(cycles, packets),
-                held.to_string(),
-                named.join(", "),
-            ];
-            rows.push((packets, row));
-        }
-        rows.sort_by_key(|row| std::cmp::Reverse(row.0));
-        let head = ["element", "packets/s", "cycles/packet", "held", "drops/s"];
-        print(
-            out,
-            &head,
-            1,
-            rows.into_iter().map(|(_, row)| row).collect(),
-        );
-    }
-
     /// Losses that only ports know, for counters that are not zero.
     fn losses(&self, out: &mut String) {
         let mut rows = Vec::new();
@@ -511,7 +502,12 @@ mod tests {
 
     #[test]
     fn rates_are_differences_over_time() {
-        let table = table(&at(10, 1000), &at(12, 5000), &[]);
+        let table = table(
+            &at(10, 1000),
+            &at(12, 5000),
+            &Known::default(),
+            &Choice::default(),
+        );
         let right = "\
 port  link  way  queue  worker  packets/s  bits/s  empty polls
 eth0  up    in     0+2       0      2.00k   1.60M          50%
@@ -534,9 +530,10 @@ in :: Class      2.00k             20     0
             class: class.into(),
             configuration: configuration.into(),
             workers: vec![0],
+            fused: None,
             handlers: Vec::new(),
         };
-        let vlans = vlans(vec![
+        let known = Known::of(vec![
             element("eth0/vlans", "VLANSplit", "10, 20"),
             element("out/vlan", "VLANEncap", "7"),
             element("mine", "VLANEncap", "8"),
@@ -566,7 +563,7 @@ in :: Class      2.00k             20     0
                 ..Stats::default()
             }
         };
-        let table = table(&at(1, 0), &at(2, 100), &vlans);
+        let table = table(&at(1, 0), &at(2, 100), &known, &Choice::default());
         let right = "\
 port     link  way  queue  worker  packets/s  bits/s  empty polls
 eth0.10  up    in       -       0        200       -            -

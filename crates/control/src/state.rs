@@ -368,14 +368,20 @@ impl Control {
     /// Elements and handlers.
     pub fn elements(&self) -> Vec<view::Element> {
         let plan = self.router.plan();
-        let each = |e: &engine::plan::PlanElement| view::Element {
+        let mut fused = vec![None; plan.elements.len()];
+        for one in &plan.loops {
+            let first = one.nodes.first().map(|&at| &plan.elements[at].name);
+            one.all().for_each(|at| fused[at] = first);
+        }
+        let each = |(at, e): (usize, &engine::plan::PlanElement)| view::Element {
             name: e.name.clone(),
             class: e.class.name.to_owned(),
             configuration: lang::masked(&e.text).into_owned(),
             workers: e.workers.clone(),
+            fused: fused[at].cloned(),
             handlers: handlers::list(&plan, e),
         };
-        plan.elements.iter().map(each).collect()
+        plan.elements.iter().enumerate().map(each).collect()
     }
 
     /// Reads `element.handler`.

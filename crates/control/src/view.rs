@@ -93,6 +93,10 @@ pub struct Element {
     pub configuration: String,
     /// Workers that have a copy.
     pub workers: Vec<usize>,
+    /// The first element of the fused loop that runs this one; the loop's cycles are counted there. None if the element
+    /// runs by itself.
+    #[serde(default)]
+    pub fused: Option<String>,
     /// Handlers.
     pub handlers: Vec<Handler>,
 }

@@ -2,7 +2,7 @@
 
 use super::{Target, interval};
 use crate::cmd::known;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
@@ -57,8 +57,28 @@ pub(crate) struct Save {
     pub(crate) target: Target,
 }
 
+/// Orders of elements in the table of `ashlar top`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// Packets per second
+    #[default]
+    Packets,
+    /// Cycles of all packets together
+    Cycles,
+    /// Drops per second
+    Drops,
+    /// Name
+    Name,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Top {
+    /// Show only elements whose name or class has one of these words
+    #[arg(value_name = "WORD")]
+    pub(crate) elements: Vec<String>,
+    /// Order of elements: the greatest first, or by name
+    #[arg(long, value_enum, default_value_t = Sort::Packets, value_name = "BY")]
+    pub(crate) sort: Sort,
     /// Print one table and end
     #[arg(long)]
     pub(crate) once: bool,

@@ -2,7 +2,7 @@
 
 use super::{Done, client, harmless, print, print_as_it_is, put};
 use crate::cli::Top;
-use crate::rates;
+use crate::rates::{self, Choice, Known};
 use control::client::Client;
 use control::terminal::{Pause, Why, columns};
 use control::view::{Element, Info, Router, Stats};
@@ -21,15 +21,19 @@ pub(crate) fn top(top: &Top) -> Done {
         }
     }
     let look = || client.get_json::<Stats>("/v1/stats");
-    // A reload changes which VLANs there are.
-    let (mut vlans, mut reloads) = (Vec::new(), None);
+    // A reload changes which VLANs and loops there are.
+    let (mut known, mut reloads) = (Known::default(), None);
+    let choice = Choice {
+        words: top.elements.clone(),
+        sort: top.sort,
+    };
     watch(top, &client, "/v1/stats", look, |before, after, _| {
         if reloads != Some(after.reloads)
             && let Ok(elements) = client.get_json::<Vec<Element>>("/v1/elements")
         {
-            (vlans, reloads) = (rates::vlans(elements), Some(after.reloads));
+            (known, reloads) = (Known::of(elements), Some(after.reloads));
         }
-        rates::table(before, after, &vlans)
+        rates::table(before, after, &known, &choice)
     })
 }
 
