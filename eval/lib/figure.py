@@ -146,7 +146,7 @@ def claim(is_so, sentence):
 
 
 def compared(ones, others):
-    """How values of one thing stand beside those of another: `more`, `less`, or `no different`, if they overlap."""
+    """`more` or `less`, as values of one thing are beside those of another; `no different` if they overlap."""
     if min(ones) > max(others):
         return "more"
     return "less" if max(ones) < min(others) else "no different"

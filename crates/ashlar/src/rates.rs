@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 mod passed;
 
-/// What of elements is shown, and in which order.
+/// Choice and order of the elements that are shown.
 #[derive(Default)]
 pub(crate) struct Choice {
     /// Words, of which a name or a class must have one; all are shown if there are none.
@@ -16,7 +16,7 @@ pub(crate) struct Choice {
     pub(crate) sort: Sort,
 }
 
-/// What to show besides counts: VLANs, and elements that run in a loop with others, by name, with the loop's first.
+/// Facts shown beside counts: VLANs, and elements that run in a loop with others, by name, with the loop's first.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) vlans: Vec<Vlan>,

@@ -24,8 +24,8 @@ pub fn until(what: impl Display, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A TCP port of this host, held until it is dropped. A program that starts later may have its number: it is below those
-/// that the kernel gives to whoever connects (32768 and more), and no other test gets it.
+/// A TCP port of this host, held until it is dropped. A program that starts later may have its number: it is below
+/// those that the kernel gives to whoever connects (32768 and more), and no other test gets it.
 pub fn tcp_port() -> TcpListener {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
