@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// What an element did in the time.
+/// Counts of an element in the time.
 struct Row<'a> {
     element: &'a ElementStats,
     packets: u64,
@@ -46,7 +46,7 @@ impl Rates<'_> {
         }
     }
 
-    /// What an element did; none if it did nothing and holds nothing.
+    /// Counts of an element; none if it did nothing and holds nothing.
     fn passed<'a>(&self, element: &'a ElementStats) -> Option<Row<'a>> {
         let mut row = Row {
             element,
