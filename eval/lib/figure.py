@@ -16,17 +16,20 @@ from . import machine, plot, spread  # noqa: F401  for the folders
 from .lab import Lab, need_program
 from .progress import Bar
 
+# Marks of the table of all figures.
+BEGIN, END = "<!-- made by eval/run -->", "<!-- end -->"
 BUSY = 1.0  # the load from which a page warns its readers
 
 
 class Figure:
     """`steps(quick)` yields pairs of a label and a function of the lab; the same label once per round gives
     the list of its results. `values(raw)` gives the figures for the page, `draw(axes, raw)` fills the plot. What is
-    only computed or simulated needs no `lab`: neither root nor hugepages nor a quiet machine."""
+    only computed or simulated needs no `lab`: neither root nor hugepages nor a quiet machine. `summary(raw, values)` gives
+    rows for the table of all figures: what it is, the paper's value, and the one here."""
 
-    def __init__(self, file, steps, values, draw, rounds=3, size=(7, 4), panels=1, lab=True):
+    def __init__(self, file, steps, values, draw, summary, rounds=3, size=(7, 4), panels=1, lab=True):
         self.folder = pathlib.Path(file).resolve().parent
-        self.steps, self.values, self.draw = steps, values, draw
+        self.steps, self.values, self.draw, self.summary = steps, values, draw, summary
         self.rounds, self.size, self.panels, self.lab = rounds, size, panels, lab
 
     @property
@@ -57,12 +60,22 @@ class Figure:
         raw = {"host": notes, "command": f"eval/{self.name}/measure.py", "results": results}
         (self.folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
 
-    def write_page(self):
-        """Makes plot and page of raw.json."""
+    def raw(self):
+        """The raw results."""
         path = self.folder / "raw.json"
         if not path.exists():
             raise machine.Failed(f"{path} is missing: measure first, with eval/{self.name}/measure.py")
-        raw = json.loads(path.read_text())
+        return json.loads(path.read_text())
+
+    def rows(self):
+        """Rows for the table of all figures."""
+        raw = self.raw()
+        host = raw["host"]
+        return [[*row, f"[{self.name}]({self.name})", host["commit"], host["date"]] for row in self.summary(raw, self.values(raw))]
+
+    def write_page(self):
+        """Makes plot and page of raw.json."""
+        raw = self.raw()
         plot.write(self.folder / "plot.svg", lambda axes: self.draw(axes, raw), self.size, self.panels)
         values = {"host": host_table(raw), "command": f"    {raw['command']}"} | self.values(raw)
         text = fill((self.folder / "page.md").read_text(), values)
@@ -98,6 +111,16 @@ def run_all(figures, page_only=False):
         for figure in figures:
             figure.measure(lab, bar)
             figure.write_page()
+
+
+def write_summary(path, figures):
+    """Puts the table of all figures into a page, between two marks."""
+    text = path.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    head = ["figure", "paper", "here", "page", "commit", "date"]
+    rows = [row for figure in figures for row in figure.rows()]
+    path.write_text(f"{before}{BEGIN}\n{table(head, rows)}\n{END}{after}")
 
 
 class Desk:

@@ -147,7 +147,11 @@ def draw(axes, raw):
     axes[0].legend(fontsize=7)
 
 
-figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.8), panels=2)
+def summary(raw, values):
+    return [("Linux beside AF_PACKET and AF_XDP, one core", "not in a paper", ", ".join(f"{carried(raw, f'{kind}, one core')[0]:.0f}" for kind in KINDS) + " kpps")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.8), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -79,7 +79,11 @@ def draw(axes, raw):
     right.set(ylabel="Mpps, one core")
 
 
-figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2)
+def summary(raw, values):
+    return [("Multistage Figure 6, ODB and DTX-3 over a router", "1.00, 2.33", ", ".join(f"{median(raw['results'], kind) / median(raw['results'], 'router 64'):.2f}" for kind in ("ODB", "DTX-3")))]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -15,6 +15,9 @@ SHARE = 1e-4
 PAPER = {2: "8", 4: "1.5"}
 # What a flow by tag takes: its record.
 RECORD = 128
+# Figure 2(b): links full of flows of this rate, k = 4. Of the paper's text: the rate of its links, and KB by tag and by match.
+FLOW_RATE = 64e3
+PAPER_RATE, PAPER_SPACE = 400e6, (210, 318)
 # Ways to count a packet in its flow's record.
 WAYS = {"owner": "records owned by a thread", "added": "shared, atomic additions", "lock": "shared, a lock for each",
         "one flow added": "all of one flow, additions", "one flow": "all of one flow, its lock"}
@@ -53,6 +56,12 @@ def values(raw):
         row = least_memory(first["refusals"], k)
         memory.append([k, PAPER.get(k, ""), *([f"{row['slots']:g}", f"{row['bytes'] / RECORD:.2f}", share(row["theory"]), share(row["refused"])]
                                               if row else ["more than 1024", "", "", ""])])
+    four = least_memory(first["refusals"], 4)["bytes"]
+    space = []
+    for rate in (100e6, PAPER_RATE, 1e9, 10e9):
+        flows = rate / FLOW_RATE
+        space.append([f"{rate / 1e6:,.0f}", f"{flows:,.0f}", *(PAPER_SPACE if rate == PAPER_RATE else ("", "")),
+                      f"{flows * RECORD / 1e3:,.0f}", f"{flows * four / 1e3:,.0f}"])
     refusals = [[row["k"], f"{row['slots']:g}", share(row["theory"]), share(row["refused"]), f"{row['bytes']:.0f}"] for row in first["refusals"]]
     times = [row for one in result for row in one["times"]]
     rows = []
@@ -71,6 +80,7 @@ def values(raw):
     over = (time_of(times, flows=hot, ip=4, k=4) - time_of(times, flows=hot, how="tag")) * ghz
     return {
         "memory": table(["k", "memory over tag: paper", "slots for each flow", "memory over tag: here", "refused: theory", "measured"], memory),
+        "space": table(["link, Mbps", "flows of 64 kbps", "paper: tag, KB", "match, KB", "here: tag, KB", "match, KB"], space),
         "refusals": table(["k", "slots for each flow", "refused: theory", "measured", "bytes for each flow"], refusals),
         "times": table(["flows", "by", "k", "ns", "cycles", "cycles over tag"], rows),
         "locks": table(["threads", *WAYS.values()], locks),
@@ -95,7 +105,11 @@ def draw(axes, raw):
     right.legend()
 
 
-figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, lab=False)
+def summary(raw, values):
+    return [("Network services Figure 3, match at k = 4 over tag", "two more threads of IXP1200", f"{values['over']} cycles more")]
+
+
+figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, lab=False, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

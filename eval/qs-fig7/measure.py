@@ -141,7 +141,11 @@ def draw(axes, raw):
     right.set(xlabel="loads and stores of a packet")
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2)
+def summary(raw, values):
+    return [("Network services Figure 7: IntServ, MPLS, core-stateless", "89.8, 112, 113 % of line rate", f"{values['intserv']}, {values['mpls']}, {values['stateless']} % of the IP router")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -61,7 +61,11 @@ def draw(axes, raw):
     axes.set_title("64 B, two cores")
 
 
-figure = Figure(__file__, steps, values, draw, size=(7, 3.4))
+def summary(raw, values):
+    return [("RouteBricks Figure 6, paths that meet in one port", "0.7 of 1.7 Gbps; 1.7 with a queue each", f"{1 - int(values['overlap']) / 100:.2f} of separate paths; {values['overlap queues']}")]
+
+
+figure = Figure(__file__, steps, values, draw, size=(7, 3.4), summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -180,7 +180,11 @@ def draw(axes, raw):
     right.legend(fontsize=7)
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False)
+def summary(raw, values):
+    return [("RouteBricks 6.2, four live servers", "12 Gbps; fair", f"{values['least']} of the load at least, Jain's index {values['jain']}, rates bound by two cores")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -46,7 +46,11 @@ def draw(axes, raw):
         axis.set_title(f"{title}, one core, 64 B")
 
 
-figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2)
+def summary(raw, values):
+    return [("RouteBricks Table 1, batches", "6.7 times, kp = 32, kn = 16", f"{median(raw['results'], 'memif 32,16') / median(raw['results'], 'memif 1,1'):.1f} times over memif")]
+
+
+figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

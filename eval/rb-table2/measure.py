@@ -70,7 +70,11 @@ def draw(axes, raw):
     plot.groups(axes, list(kinds.values()), bars, "GB/s")
 
 
-figure = Figure(__file__, steps, values, draw, rounds=2, size=(6, 3.4))
+def summary(raw, values):
+    return [("RouteBricks Table 2, memory by random writes", "262 Gbps, 8 cores", f"{values['writes']} million lines a second, two cores")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=2, size=(6, 3.4), summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -108,7 +108,12 @@ def draw(axes, raw):
     right.legend()
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), panels=2)
+def summary(raw, values):
+    return [("RouteBricks Table 3, instructions: forward, route, IPsec", "1033, 1512, 14221", ", ".join(f"{median(raw['results'], f'{app} 64 32', 'Ir'):.0f}" for app in ("forward", "route", "ipsec"))),
+            ("RouteBricks Figure 10, 1024 bytes over 64: cycles, memory", "1.6, 6", f"{values['cpu ratio']}, {values['memory ratio']}")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

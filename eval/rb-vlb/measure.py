@@ -134,7 +134,11 @@ def draw(axes, raw):
     right.legend(fontsize=7)
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False)
+def summary(raw, values):
+    return [("RouteBricks 3.2, Valiant balancing in virtual time", "all of an admissible load; fair", f"{values['least']} of the load at least, Jain's index {values['jain']}")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

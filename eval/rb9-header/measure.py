@@ -122,7 +122,11 @@ def draw(axes, raw):
     axes.legend()
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), lab=False)
+def summary(raw, values):
+    return [("RouteBricks 6.1, an intermediate node over forwarding", "only forwards", f"{times(raw['results'], 'vlb-transit'):.2f}, bound {BOUND}")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), lab=False, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -85,7 +85,11 @@ def draw(axes, raw):
     axes[0].legend()
 
 
-figure = Figure(__file__, steps, values, draw, rounds=2, size=(8, 3.4), panels=2)
+def summary(raw, values):
+    return [("Virtual Routers Figure 11, share of the input whose core also sends", "50 % by a queue each", f"{values['fair equal']} %; {values['shared equal']} % with one queue")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=2, size=(8, 3.4), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

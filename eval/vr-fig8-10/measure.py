@@ -82,7 +82,11 @@ def draw(axes, raw):
     axes.set_title("two paths, IPv4 forwarding, 64 B")
 
 
-figure = Figure(__file__, steps, values, draw, size=(7, 3.4), rounds=2)
+def summary(raw, values):
+    return [("Virtual Routers Figure 8, two cores for two paths", "a core for each path is best", f"{values['path']} of one core; split by direction {values['direction']}")]
+
+
+figure = Figure(__file__, steps, values, draw, size=(7, 3.4), rounds=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()
