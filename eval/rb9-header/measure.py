@@ -32,6 +32,9 @@ KEYED = {"enter": "input node", "pass": "intermediate node", "leave": "output no
 LIKE = "forward-64"  # what nodes behind the input node are compared with
 WHERE = [LIKE, "vlb-transit", "vlb-transit-two", "vlb-output"]
 BOUND = 1.2
+SERVERS = 4
+# Gbps that the paper predicts of four servers, and measured.
+PAPER = {"64": ("12.7 to 19.4", "12"), "mix": ("33 to 49", "35")}
 
 
 def run(name):
@@ -51,6 +54,26 @@ def steps():
     keyed = [f"nodes-{where}{more}" for where in KEYED for more in ("", "-key")]
     for name in dict.fromkeys([*NODES, *OPTIONS, *keyed]):
         yield name, run(name)
+
+
+def cluster(results):
+    """Gbps of four servers of one core each: by the paper's rule (a server forwards 2R to 3R), and by the costs of nodes."""
+    alone = figure.other("rb-fig8")["results"]
+
+    def gbps(app, size, packets=None):
+        one = median(alone, f"{app} {size}", "line bits") / 1e9
+        return one if packets is None else one * packets / median(alone, f"{app} {size}")
+
+    budget = median(results, "route", "all") * median(alone, "route 64")
+    direct = median(results, "vlb-input", "all") + median(results, "vlb-output", "all")
+    through = direct + (1 - 2 / SERVERS) * median(results, "vlb-transit", "all")
+    by_cost = [SERVERS * gbps("forward", "64", budget / cost) for cost in (through, direct)]
+    rows = []
+    for size, (told, measured) in PAPER.items():
+        rule = [SERVERS * gbps("forward", size) / part for part in (3, 2)]
+        rows.append([f"{size} bytes" if size != "mix" else "mix as on a backbone", told, measured, f"{rule[0]:.0f} to {rule[1]:.0f}",
+                     f"{by_cost[0]:.0f} to {by_cost[1]:.0f}" if size == "64" else ""])
+    return table(["frames", "paper: predicted, Gbps", "paper: measured", "here, by the paper's rule", "here, by the costs of nodes"], rows)
 
 
 def times(results, name):
@@ -106,7 +129,7 @@ def values(raw):
         "options": table(["node", "row", "instructions", "more"], options),
         "keyed": table(["node", "without KEY", "with KEY", "more"], keyed),
         "where": table(["row", "instructions", "function"], where),
-        "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}"}
+        "cluster": cluster(results), "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}"}
 
 
 def draw(axes, raw):
