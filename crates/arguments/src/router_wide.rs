@@ -3,24 +3,25 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::Lock;
 
 type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
 /// A router's router_wide. Elements reach them by [`Args::router_wide`](crate::Args::router_wide).
 #[derive(Clone, Default)]
-pub struct RouterWide(Arc<Mutex<Values>>);
+pub struct RouterWide(Arc<Lock<Values>>);
 
 impl RouterWide {
     /// The router's value of this type, if anything has asked for it.
     pub fn find<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = self.0.lock();
         Arc::clone(values.get(&TypeId::of::<T>())?).downcast().ok()
     }
 
     /// The router's value of this type, made when it is first asked for.
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = self.0.lock();
         let value = values
             .entry(TypeId::of::<T>())
             .or_insert_with(|| Arc::new(T::default()));
@@ -37,8 +38,8 @@ mod tests {
     #[test]
     fn there_is_one_value_of_a_type() {
         let router_wide = RouterWide::default();
-        assert!(router_wide.find::<Mutex<u8>>().is_none());
-        let (a, b) = (router_wide.get::<Mutex<u8>>(), router_wide.clone().get());
+        assert!(router_wide.find::<Lock<u8>>().is_none());
+        let (a, b) = (router_wide.get::<Lock<u8>>(), router_wide.clone().get());
         assert!(Arc::ptr_eq(&a, &b));
         assert!(
             router_wide

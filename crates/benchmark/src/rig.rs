@@ -1,12 +1,13 @@
 //! Ports that lead to a test stand, in the place of those that a configuration names.
 
 use crate::offer::Source;
-use crate::stand::{End, Sink, Stand, lock};
+use crate::stand::{End, Sink, Stand};
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Lock;
 use wire::EtherAddr;
 
 const MAX_QUEUES: usize = 64;
@@ -22,9 +23,9 @@ pub struct Rig {
     stand: Arc<Stand>,
     from: String,
     to: String,
-    open: Mutex<BTreeMap<String, OpenPort>>,
+    open: Lock<BTreeMap<String, OpenPort>>,
     /// Devices in the order in which they were asked for.
-    names: Mutex<Vec<String>>,
+    names: Lock<Vec<String>>,
 }
 
 impl Rig {
@@ -34,13 +35,13 @@ impl Rig {
             stand: Arc::clone(stand),
             from: from.to_owned(),
             to: to.to_owned(),
-            open: Mutex::default(),
-            names: Mutex::new(vec![from.to_owned()]),
+            open: Lock::default(),
+            names: Lock::new(vec![from.to_owned()]),
         }
     }
 
     fn info(&self, name: &str) -> PortInfo {
-        let mut names = lock(&self.names);
+        let mut names = self.names.lock();
         let at = names.iter().position(|n| n == name).unwrap_or_else(|| {
             names.push(name.to_owned());
             names.len() - 1
@@ -60,7 +61,7 @@ impl PortDirectory for Rig {
     }
 
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if let Some(open) = open.get(name) {
             return Ok(open.clone());
         }
@@ -86,15 +87,15 @@ impl PortDirectory for Rig {
     }
 
     fn get(&self, name: &str) -> Option<OpenPort> {
-        lock(&self.open).get(name).cloned()
+        self.open.lock().get(name).cloned()
     }
 
     fn names(&self) -> Vec<String> {
-        lock(&self.open).keys().cloned().collect()
+        self.open.lock().keys().cloned().collect()
     }
 
     fn close(&self, name: &str) {
-        lock(&self.open).remove(name);
+        self.open.lock().remove(name);
     }
 }
 

@@ -9,8 +9,9 @@ use crate::traffic::{Templates, marked};
 use engine::clock::Clock;
 use engine::packet::Batch;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::Lock;
 use wire::EtherAddr;
 
 /// State of one bench.
@@ -18,8 +19,8 @@ pub struct Stand {
     pub(crate) offer: Arc<Offer>,
     pub(crate) now: Arc<Now>,
     templates: Arc<Templates>,
-    given: Mutex<Vec<Arc<Given>>>,
-    taken: Mutex<Vec<(bool, Arc<Taken>)>>,
+    given: Lock<Vec<Arc<Given>>>,
+    taken: Lock<Vec<(bool, Arc<Taken>)>>,
 }
 
 /// Counts of a sink.
@@ -31,7 +32,7 @@ struct Taken {
     again: AtomicU64,
     late: AtomicU64,
     /// Packets of the trial that came.
-    seen: Mutex<Arc<Seen>>,
+    seen: Lock<Arc<Seen>>,
     /// Packets of any trial.
     any: AtomicU64,
     latency: Histogram,
@@ -59,30 +60,26 @@ pub struct Snapshot {
 /// The far end of a port: a link on which every host is there.
 pub struct End {
     mac: EtherAddr,
-    answers: Mutex<VecDeque<Vec<u8>>>,
+    answers: Lock<VecDeque<Vec<u8>>>,
     waiting: AtomicBool,
 }
 
 /// Answers that wait for the router at the most.
 const ANSWERS_MAX: usize = 4096;
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl End {
     /// A link whose hosts are all at one Ethernet address.
     pub fn new(mac: EtherAddr) -> Arc<End> {
         Arc::new(End {
             mac,
-            answers: Mutex::default(),
+            answers: Lock::default(),
             waiting: AtomicBool::new(false),
         })
     }
 
     fn look(&self, frame: &[u8]) {
         if let Some(answer) = neighbour::answer(frame, self.mac) {
-            let mut answers = lock(&self.answers);
+            let mut answers = self.answers.lock();
             if answers.len() < ANSWERS_MAX {
                 answers.push_back(answer);
             }
@@ -95,7 +92,7 @@ impl End {
         if !self.waiting.load(Acquire) {
             return Vec::new();
         }
-        let mut answers = lock(&self.answers);
+        let mut answers = self.answers.lock();
         let n = answers.len().min(max);
         let some = answers.drain(..n).collect();
         self.waiting.store(!answers.is_empty(), Release);
@@ -121,7 +118,7 @@ impl Sink {
         let (now, trial) = (self.now.get(), self.offer.number());
         if trial != self.trial {
             (self.trial, self.plan) = (trial, self.offer.plan());
-            self.seen = Arc::clone(&lock(&self.taken.seen));
+            self.seen = Arc::clone(&self.taken.seen.lock());
         }
         let (mut of_it, mut again, mut late, mut any) = (0, 0, 0, 0);
         for packet in batch.iter() {
@@ -166,22 +163,22 @@ impl Stand {
             offer: Arc::default(),
             now: Arc::new(now),
             templates: Arc::new(templates),
-            given: Mutex::default(),
-            taken: Mutex::default(),
+            given: Lock::default(),
+            taken: Lock::default(),
         })
     }
 
     /// A source of packets: its number and how many there are.
     pub fn source(&self, place: (usize, usize)) -> Source {
         let source = Source::new(&self.offer, &self.templates, &self.now, place);
-        lock(&self.given).push(Arc::clone(source.counts()));
+        self.given.lock().push(Arc::clone(source.counts()));
         source
     }
 
     /// A sink at the end of a link: the one where packets should come, or another.
     pub fn sink(&self, end: &Arc<End>, right: bool) -> Sink {
         let taken = Arc::<Taken>::default();
-        lock(&self.taken).push((right, Arc::clone(&taken)));
+        self.taken.lock().push((right, Arc::clone(&taken)));
         Sink {
             offer: Arc::clone(&self.offer),
             now: Arc::clone(&self.now),
@@ -201,9 +198,9 @@ impl Stand {
                 "there is no memory to tell {packets} packets apart: offer less, or shorter trials"
             )
         };
-        for (_, taken) in lock(&self.taken).iter() {
+        for (_, taken) in self.taken.lock().iter() {
             let seen = Seen::new(packets, self.templates.flows()).ok_or_else(none)?;
-            *lock(&taken.seen) = Arc::new(seen);
+            *taken.seen.lock() = Arc::new(seen);
         }
         // Sinks look for them when they see the trial's number.
         self.offer.make(start, trial.load, packets);
@@ -212,20 +209,20 @@ impl Stand {
 
     /// Packets of the trial that came where they should, each counted once, wherever it came to.
     pub fn distinct(&self) -> u64 {
-        let taken = lock(&self.taken);
+        let taken = self.taken.lock();
         let right = taken.iter().filter(|(right, _)| *right);
-        let seen: Vec<_> = right.map(|(_, t)| Arc::clone(&lock(&t.seen))).collect();
+        let seen: Vec<_> = right.map(|(_, t)| Arc::clone(&t.seen.lock())).collect();
         Seen::union(seen.iter().map(|seen| &**seen))
     }
 
     /// The counts now.
     pub fn snapshot(&self) -> Snapshot {
         let mut all = Snapshot::default();
-        for counts in lock(&self.given).iter() {
+        for counts in self.given.lock().iter() {
             all.given += counts.given.load(Relaxed);
             all.missed += counts.lost.load(Relaxed);
         }
-        for (right, taken) in lock(&self.taken).iter() {
+        for (right, taken) in self.taken.lock().iter() {
             let of_it = taken.now.load(Relaxed);
             match right {
                 true => {
@@ -243,7 +240,7 @@ impl Stand {
     /// Latencies so far of the packets that came where they should.
     pub fn latency(&self) -> Counts {
         let mut all = Counts::default();
-        for (_, taken) in lock(&self.taken).iter().filter(|(right, _)| *right) {
+        for (_, taken) in self.taken.lock().iter().filter(|(right, _)| *right) {
             all.add(&taken.latency.counts());
         }
         all

@@ -11,8 +11,8 @@ use engine::tap::{Event, Filter, Point, Record};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sync::Lock;
 use tokio::sync::mpsc::Sender;
 
 /// Specification of a capture.
@@ -236,10 +236,10 @@ impl Drop for Capture {
 }
 
 /// Older libpcaps keep state of the compiler outside of the handle.
-static COMPILER: Mutex<()> = Mutex::new(());
+static COMPILER: Lock<()> = Lock::new(());
 
 fn program(link: u16, expression: &str) -> Result<pcap::BpfProgram, Failure> {
-    let _held = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+    let _held = COMPILER.lock();
     let link = pcap::Linktype(i32::from(link));
     let wrong = |e: pcap::Error| Failure::new(422, format!("the filter is not understood: {e}"));
     let handle = pcap::Capture::dead(link).map_err(wrong)?;

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sync::Lock;
 pub use tracing::level_filters::LevelFilter as Level;
 use tracing_subscriber::fmt;
 
@@ -34,7 +34,7 @@ pub enum Format {
 /// True if lines are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 /// Lines for standard error.
-static LINES: Mutex<Lines> = Mutex::new(Lines { lost: 0 });
+static LINES: Lock<Lines> = Lock::new(Lines { lost: 0 });
 
 /// Starts logging for the process; a second call changes nothing.
 pub fn start(format: Format, level: Level) {
@@ -57,7 +57,7 @@ pub fn start(format: Format, level: Level) {
 
 /// Writes lines to standard error, or loses them: see above.
 pub fn write(lines: &str) {
-    let mut out = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut out = LINES.lock();
     out.write(io::stderr().as_fd(), lines.as_bytes());
 }
 
@@ -89,7 +89,7 @@ struct Writer;
 
 impl io::Write for Writer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut out = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = LINES.lock();
         out.write(io::stderr().as_fd(), line);
         Ok(line.len())
     }

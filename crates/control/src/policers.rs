@@ -3,8 +3,8 @@
 use crate::process::Process;
 use crate::state::Control;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sync::Lock;
 use tracing::warn;
 
 /// Interval of checks.
@@ -14,7 +14,7 @@ const AGAIN: Duration = Duration::from_secs(600);
 
 /// Drop counts by class and policer, from the last look.
 #[derive(Default)]
-pub(crate) struct Policed(Mutex<BTreeMap<(String, String), Class>>);
+pub(crate) struct Policed(Lock<BTreeMap<(String, String), Class>>);
 
 #[derive(Default)]
 struct Class {
@@ -58,7 +58,7 @@ impl Control {
 impl Policed {
     /// Number of drops to report.
     fn more(&self, element: &str, class: &str, drops: u64) -> Option<u64> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let known = all
             .entry((element.to_owned(), class.to_owned()))
             .or_default();

@@ -28,8 +28,9 @@ use router::Workers;
 use router::worker::share::Share;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
+use sync::Lock;
 use tracing::info;
 
 /// Shared state of all routers of a process.
@@ -66,11 +67,11 @@ pub struct Process {
     common: Common,
     routers: RwLock<Vec<Arc<Control>>>,
     /// `None` where the router comes from a Click file.
-    file: Option<Mutex<File>>,
+    file: Option<Lock<File>>,
     /// The file with which the process was started.
     own: Option<File>,
     /// Held during a change of the file: one at a time. Readers do not wait for it.
-    changing: Mutex<()>,
+    changing: Lock<()>,
     reloads: AtomicU64,
     pub(crate) stop: tokio::sync::Notify,
     keeper: Keeper,
@@ -87,8 +88,8 @@ impl Process {
             common,
             routers: RwLock::default(),
             own: file.clone(),
-            file: file.map(Mutex::new),
-            changing: Mutex::default(),
+            file: file.map(Lock::new),
+            changing: Lock::default(),
             reloads: AtomicU64::new(0),
             stop: tokio::sync::Notify::new(),
             keeper: Keeper::default(),
@@ -273,7 +274,7 @@ impl Process {
                 pid: std::process::id(),
                 uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 clock_ns: wall(Clock::real().now()),
-                configuration: lock(file).source.name.clone(),
+                configuration: file.lock().source.name.clone(),
                 own: self
                     .own
                     .as_ref()
@@ -454,8 +455,4 @@ fn busy_of(busy: &[Vec<(u64, u64)>], router: &Control) -> Vec<u64> {
         found.map_or(0, |(_, time)| *time)
     };
     busy.iter().map(of_worker).collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,8 +14,8 @@ use planner::Options;
 use router::worker::share::Share;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use tracing::{info, warn};
 
 impl Control {
@@ -69,7 +69,7 @@ impl Control {
     /// Warns of ports whose MTU is now smaller than the packets of the configuration. Start and reload have warned of
     /// those that were too small then.
     fn warn_of_mtus(&self, plan: &Plan) {
-        let mut known = self.mtus.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.mtus.lock();
         let mut shorter = BTreeSet::new();
         for device in &plan.devices {
             let Some(mtu) = self

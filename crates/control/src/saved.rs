@@ -15,7 +15,8 @@ use engine::plan::{Plan, PlanElement};
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use sync::Lock;
 use tracing::{info, warn};
 
 /// Begins a line that names what cannot be kept.
@@ -37,7 +38,7 @@ pub(crate) fn file_for(configuration: &Path, router: Option<&str>) -> PathBuf {
 
 /// Settings by handler, in the order in which they were set last.
 #[derive(Default)]
-pub(crate) struct Settings(Mutex<Vec<Setting>>);
+pub(crate) struct Settings(Lock<Vec<Setting>>);
 
 #[derive(Clone)]
 struct Setting {
@@ -52,7 +53,7 @@ struct Setting {
 
 impl Settings {
     fn lock(&self) -> MutexGuard<'_, Vec<Setting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn put(&self, setting: Setting) {

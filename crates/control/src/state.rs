@@ -25,8 +25,9 @@ use router::{Router, Workers};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Instant;
+use sync::Lock;
 use tracing::warn;
 
 /// A running router, as the API serves it.
@@ -35,25 +36,25 @@ pub struct Control {
     pub(crate) registry: Registry,
     pub(crate) ports: Arc<Directory>,
     pub(crate) ending: AtomicBool,
-    source: Mutex<Source>,
-    own: Mutex<Source>,
+    source: Lock<Source>,
+    own: Lock<Source>,
     /// File of saved settings for the next start.
     pub(crate) saved: OnceLock<PathBuf>,
     /// Settings to be saved in that file.
     pub(crate) settings: saved::Settings,
     pub(crate) policed: Policed,
     /// MTUs of the ports at the last look.
-    pub(crate) mtus: Mutex<BTreeMap<String, usize>>,
+    pub(crate) mtus: Lock<BTreeMap<String, usize>>,
     /// Held while a configuration is being replaced: one at a time. Readers do not wait for it.
-    changing: Mutex<()>,
+    changing: Lock<()>,
     pub(crate) reloads: AtomicU64,
-    tap_interfaces: Mutex<TapInterfaces>,
+    tap_interfaces: Lock<TapInterfaces>,
     /// Follower of the kernel's routes, once a configuration has had a use for them.
-    netlink: Mutex<Option<Netlink>>,
-    xfrm: Mutex<Option<Xfrm>>,
+    netlink: Lock<Option<Netlink>>,
+    xfrm: Lock<Option<Xfrm>>,
     fpm: Option<Listen>,
     pub(crate) balance: Balance,
-    share: Mutex<Share>,
+    share: Lock<Share>,
     pub(crate) name: String,
     started: Instant,
 }
@@ -137,17 +138,17 @@ impl Control {
             saved: OnceLock::new(),
             settings: saved::Settings::default(),
             policed: Policed::default(),
-            mtus: Mutex::default(),
-            own: Mutex::new(start.source.clone()),
-            source: Mutex::new(start.source),
-            changing: Mutex::default(),
+            mtus: Lock::default(),
+            own: Lock::new(start.source.clone()),
+            source: Lock::new(start.source),
+            changing: Lock::default(),
             reloads: AtomicU64::new(0),
-            tap_interfaces: Mutex::default(),
-            netlink: Mutex::default(),
-            xfrm: Mutex::default(),
+            tap_interfaces: Lock::default(),
+            netlink: Lock::default(),
+            xfrm: Lock::default(),
             fpm: start.fpm,
             balance: Balance::new(Settings::default()),
-            share: Mutex::new(start.share),
+            share: Lock::new(start.share),
             name: start.name,
             started: Instant::now(),
         };
@@ -163,10 +164,7 @@ impl Control {
         // This also wakes who waits for the end. Workers that do not answer end with the process.
         let _ = self.router.halt();
         if !process_ends {
-            let tap_interfaces = self
-                .tap_interfaces
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let tap_interfaces = self.tap_interfaces.lock();
             tap_interfaces.forget(&self.ports);
         }
     }
@@ -188,7 +186,7 @@ impl Control {
 
     /// Share of the workers.
     pub fn share(&self) -> Share {
-        *self.share.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.share.lock()
     }
 
     /// Changes the share. A worker that does not answer now takes it up when it does.
@@ -196,7 +194,7 @@ impl Control {
         if let Err(late) = self.router.set_share(share) {
             warn!(router = self.name, "the share has changed, but {late}");
         }
-        *self.share.lock().unwrap_or_else(PoisonError::into_inner) = share;
+        *self.share.lock() = share;
     }
 
     /// Follows the kernel of the router's namespace if a plan uses its routes; returns true if that begins now. The
@@ -204,7 +202,7 @@ impl Control {
     pub(crate) fn follow_kernel(&self, plan: &Plan) -> Result<bool, String> {
         let routes = self.follow_routes(plan)?;
         let table = plan.find_router_wide::<KernelTable>();
-        let mut xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut xfrm = self.xfrm.lock();
         let Some(table) = table.filter(|table| xfrm.is_none() && table.in_use()) else {
             return Ok(routes);
         };
@@ -223,7 +221,7 @@ impl Control {
 
     fn follow_routes(&self, plan: &Plan) -> Result<bool, String> {
         let kernel = plan.router_wide::<Kernel>();
-        let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut netlink = self.netlink.lock();
         match &*netlink {
             Some(netlink) => netlink.look(),
             None if kernel.in_use() => {
@@ -243,11 +241,11 @@ impl Control {
 
     /// Stops following a kernel.
     pub(crate) fn leave_kernel(&self) {
-        let mut xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut xfrm = self.xfrm.lock();
         let left = xfrm.take();
         drop(xfrm);
         drop(left);
-        let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut netlink = self.netlink.lock();
         let left = netlink.take();
         // Its thread ends; who asks for its counts does not wait for that.
         drop(netlink);
@@ -284,10 +282,7 @@ impl Control {
     /// Makes the TAP interfaces look like their devices. Asked every now and then, it needs no event to be seen.
     pub(crate) fn follow_devices(&self) {
         let kernel = self.router.plan().router_wide::<Kernel>();
-        let mut tap_interfaces = self
-            .tap_interfaces
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut tap_interfaces = self.tap_interfaces.lock();
         if tap_interfaces.follow(&self.ports, &kernel) {
             self.with_netlink(Netlink::look);
         }
@@ -304,12 +299,12 @@ impl Control {
     }
 
     fn with_xfrm<T>(&self, job: impl FnOnce(&Xfrm) -> T) -> Option<T> {
-        let xfrm = self.xfrm.lock().unwrap_or_else(PoisonError::into_inner);
+        let xfrm = self.xfrm.lock();
         xfrm.as_ref().map(job)
     }
 
     fn with_netlink<T>(&self, job: impl FnOnce(&Netlink) -> T) -> Option<T> {
-        let netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        let netlink = self.netlink.lock();
         netlink.as_ref().map(job)
     }
 
@@ -325,29 +320,26 @@ impl Control {
 
     /// The configuration that runs.
     pub fn source(&self) -> Source {
-        self.source
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.source.lock().clone()
     }
 
     /// The configuration that the router was started with, or that the file of its process names: a reload without a
     /// file, SIGHUP and a restart read it.
     pub fn own(&self) -> Source {
-        lock(&self.own).clone()
+        self.own.lock().clone()
     }
 
     pub(crate) fn set_own(&self, source: Source) {
-        *lock(&self.own) = source;
+        *self.own.lock() = source;
     }
 
     pub(crate) fn set_source(&self, source: Source) {
-        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = source;
+        *self.source.lock() = source;
     }
 
     /// Keeps the configuration as it is while the guard lives.
     pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changing.lock()
     }
 
     /// About the process.
@@ -574,10 +566,6 @@ impl Answer {
             }),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn nanoseconds(since: Instant) -> u64 {

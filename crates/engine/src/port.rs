@@ -9,7 +9,8 @@ use crate::packet::{Batch, Packet};
 use crate::wake::Wakers;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::Lock;
 use wire::FlowKey;
 
 /// A receive queue.
@@ -345,7 +346,7 @@ pub trait PortDirectory: Send + Sync {
 }
 
 /// A place where a thing waits while no worker owns it.
-pub struct Slot<T>(Arc<Mutex<Option<T>>>);
+pub struct Slot<T>(Arc<Lock<Option<T>>>);
 
 impl<T> Clone for Slot<T> {
     fn clone(&self) -> Slot<T> {
@@ -363,18 +364,18 @@ impl<T> Default for Slot<T> {
 impl<T> Slot<T> {
     /// A slot that holds `thing`.
     pub fn new(thing: T) -> Slot<T> {
-        Slot(Arc::new(Mutex::new(Some(thing))))
+        Slot(Arc::new(Lock::new(Some(thing))))
     }
 
     /// Takes the thing, if it is there. Not for the packet path: workers call it when they build a
     /// graph, and once per poll while a queue that they wait for is still with another worker.
     pub fn take(&self) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 
     /// Puts the thing back for the next owner.
     pub fn give(&self, thing: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(thing);
+        *self.0.lock() = Some(thing);
     }
 }
 

@@ -9,8 +9,9 @@
 
 use crate::{Buffer, HEADER, HEADROOM, Line};
 use std::cell::{Cell, RefCell};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use sync::Lock;
 
 /// A pool outside this crate.
 pub struct External {
@@ -41,7 +42,7 @@ static LIMIT: AtomicUsize = AtomicUsize::new(256 * 1024);
 /// Heap buffers that exist.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 /// Free heap buffers, in the common list and in all caches.
-static FREE: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
+static FREE: Lock<Vec<Buffer>> = Lock::new(Vec::new());
 
 const CHUNK: usize = 64;
 
@@ -52,7 +53,7 @@ pub const LARGE_MAX: usize = 127;
 /// Large buffers in use from which on [`Packet::large_if_many`](crate::Packet::large_if_many) gives none.
 pub const LARGE_MANY: usize = LARGE_MAX * 3 / 4;
 /// Free large heap buffers, and how many exist.
-static LARGE: Mutex<(Vec<Buffer>, usize)> = Mutex::new((Vec::new(), 0));
+static LARGE: Lock<(Vec<Buffer>, usize)> = Lock::new((Vec::new(), 0));
 
 /// Sets size and number of heap buffers: `data` bytes of packet beside the headroom, at most
 /// `count` of them. Buffers made before keep their size.
@@ -83,7 +84,7 @@ thread_local! {
 }
 
 fn lock() -> std::sync::MutexGuard<'static, Vec<Buffer>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    FREE.lock()
 }
 
 #[inline]
@@ -133,7 +134,7 @@ fn free_elsewhere(buffer: Buffer) {
 }
 
 fn large() -> std::sync::MutexGuard<'static, (Vec<Buffer>, usize)> {
-    LARGE.lock().unwrap_or_else(PoisonError::into_inner)
+    LARGE.lock()
 }
 
 /// Large buffers in use now.

@@ -1,7 +1,8 @@
 use super::*;
 use crate::anno::{Anno, Cold};
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use sync::Lock;
 
 fn packet(bytes: &[u8]) -> Packet {
     Packet::from_bytes(bytes).expect("the pool has room")
@@ -9,8 +10,8 @@ fn packet(bytes: &[u8]) -> Packet {
 
 /// Large buffers are few, and one test takes all: those that need some take turns.
 pub(crate) fn large_ones() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    static TURN: Lock<()> = Lock::new(());
+    TURN.lock()
 }
 
 #[test]

@@ -13,7 +13,8 @@ use crate::{memif, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::Lock;
 
 /// Prefix of a TAP interface's name in claims.
 const TAP: &str = "tap:";
@@ -36,33 +37,29 @@ pub type Queues = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 #[derive(Default)]
 pub struct Directory {
     own: BTreeMap<String, (PortInfo, Maker)>,
-    open: Mutex<BTreeMap<String, OpenPort>>,
-    memory: Mutex<BTreeMap<String, Memory>>,
+    open: Lock<BTreeMap<String, OpenPort>>,
+    memory: Lock<BTreeMap<String, Memory>>,
     events: Events,
     dpdk: DpdkSizes,
     vdevs: Vec<String>,
     /// Devices by the names that stand for them.
     names: BTreeMap<String, String>,
     namespace: Option<Arc<Namespace>>,
-    taps: Mutex<BTreeMap<String, Weak<Tap>>>,
-    inherited: Arc<Mutex<BTreeMap<String, Vec<OwnedFd>>>>,
+    taps: Lock<BTreeMap<String, Weak<Tap>>>,
+    inherited: Arc<Lock<BTreeMap<String, Vec<OwnedFd>>>>,
     /// The router's name, where there are several.
     router: Option<String>,
     /// Shared ports and links between routers of the process.
     joints: Option<Arc<Joints>>,
     /// Open ports that are a part of one.
-    joined: Mutex<BTreeSet<String>>,
+    joined: Lock<BTreeSet<String>>,
     /// Open devices of the routers of the process, by [identity](identity): the router that has it, and how often.
-    taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
+    taken: Arc<Lock<BTreeMap<String, (String, usize)>>>,
     /// True if other programs that have a device keep it.
     claims: bool,
     /// The claims of devices, and how many open ports each is for: a device has several names, and is open by two of
     /// them while a reload goes from one to the other.
-    claimed: Mutex<BTreeMap<String, (Option<Claim>, usize)>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    claimed: Lock<BTreeMap<String, (Option<Claim>, usize)>>,
 }
 
 impl Directory {
@@ -106,7 +103,7 @@ impl Directory {
     /// Takes over TAP interfaces by their open queues, under the interfaces' names: queues that the previous process
     /// passed on.
     pub fn with_queues(mut self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
-        self.inherited = Arc::new(Mutex::new(inherited));
+        self.inherited = Arc::new(Lock::new(inherited));
         self
     }
 
@@ -140,7 +137,7 @@ impl Directory {
     /// True if the names of open ports have the same meaning as when they were opened: a port of this router alone, or
     /// a part of a shared one.
     pub fn means_the_same(&self) -> bool {
-        let joined = lock(&self.joined).clone();
+        let joined = self.joined.lock().clone();
         let is_joint = |name: &String| !matches!(self.joint(name), Ok(None));
         let same = |name: &String| is_joint(name) == joined.contains(name);
         self.names().iter().all(same)
@@ -189,7 +186,7 @@ impl Directory {
         let Some((port, router)) = self.claim(name) else {
             return Ok(());
         };
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         let (owner, times) = taken.entry(port).or_insert((router.to_owned(), 0));
         if owner != router {
             return Err(format!(
@@ -209,7 +206,7 @@ impl Directory {
         let Some(device) = device else {
             return Ok(());
         };
-        let mut all = lock(&self.claimed);
+        let mut all = self.claimed.lock();
         if let Some((_, ports)) = all.get_mut(&device) {
             *ports += 1;
             return Ok(());
@@ -238,7 +235,7 @@ impl Directory {
         let Some(device) = self.linux_interface(name) else {
             return;
         };
-        let mut all = lock(&self.claimed);
+        let mut all = self.claimed.lock();
         if let Some((_, ports)) = all.get_mut(&device) {
             *ports -= 1;
             if *ports == 0 {
@@ -277,7 +274,7 @@ impl Directory {
         let Some((port, _)) = self.claim(name) else {
             return;
         };
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         if let Some((_, times)) = taken.get_mut(&port) {
             *times -= 1;
             if *times == 0 {
@@ -299,7 +296,7 @@ impl Directory {
 
     /// Closes the queues given to [`with_queues`](Self::with_queues) that no port has taken up; the names.
     pub fn close_queues_left(&self) -> Vec<String> {
-        let left = std::mem::take(&mut *lock(&self.inherited));
+        let left = std::mem::take(&mut *self.inherited.lock());
         left.into_keys().collect()
     }
 
@@ -310,7 +307,7 @@ impl Directory {
 
     /// The TAP interface of the open port `tap:NAME`.
     pub fn tap(&self, name: &str) -> Option<Arc<Tap>> {
-        lock(&self.taps).get(name)?.upgrade()
+        self.taps.lock().get(name)?.upgrade()
     }
 
     /// Makes a TAP interface again that [is gone](Tap::is_gone).
@@ -329,7 +326,7 @@ impl Directory {
     }
 
     fn open_tap(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
-        let open = lock(&self.inherited).remove(&self.kept_as(name));
+        let open = self.inherited.lock().remove(&self.kept_as(name));
         let open = open.unwrap_or_default();
         let (tap, parts) = match &self.namespace {
             None => tap::open(name, request, open)?,
@@ -338,7 +335,9 @@ impl Directory {
                 namespace.within(move || tap::open(&name, &request, open))?
             }
         };
-        lock(&self.taps).insert(name.to_owned(), Arc::downgrade(&tap));
+        self.taps
+            .lock()
+            .insert(name.to_owned(), Arc::downgrade(&tap));
         Ok(parts)
     }
 
@@ -354,12 +353,13 @@ impl Directory {
 
     /// Events of ports since the last call, one sentence each, oldest first.
     pub fn events(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.events.0))
+        std::mem::take(&mut *self.events.0.lock())
     }
 
     /// The far end of the in-memory port `mem:NAME`; the port need not be open yet.
     pub fn memory(&self, name: &str) -> Memory {
-        lock(&self.memory)
+        self.memory
+            .lock()
             .entry(name.to_string())
             .or_default()
             .clone()
@@ -454,7 +454,7 @@ impl PortDirectory for Directory {
     }
 
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
-        let mut ports = lock(&self.open);
+        let mut ports = self.open.lock();
         if let Some(open) = ports.get(name) {
             return enough(name, "open with", (open.rx.len(), open.tx.len()), request)
                 .map(|()| open.clone());
@@ -476,8 +476,8 @@ impl PortDirectory for Directory {
         let mut parts = opened.inspect_err(|_| self.give_back(name))?;
         if let (Some(joints), Some(router)) = (&self.joints, &self.router) {
             match self.joint(name) {
-                Ok(None) => lock(&self.joined).remove(name),
-                _ => lock(&self.joined).insert(name.to_owned()),
+                Ok(None) => self.joined.lock().remove(name),
+                _ => self.joined.lock().insert(name.to_owned()),
             };
             parts = joints.opened(router, name, parts);
         }
@@ -492,15 +492,15 @@ impl PortDirectory for Directory {
     }
 
     fn get(&self, name: &str) -> Option<OpenPort> {
-        lock(&self.open).get(name).cloned()
+        self.open.lock().get(name).cloned()
     }
 
     fn names(&self) -> Vec<String> {
-        lock(&self.open).keys().cloned().collect()
+        self.open.lock().keys().cloned().collect()
     }
 
     fn close(&self, name: &str) {
-        if lock(&self.open).remove(name).is_some() {
+        if self.open.lock().remove(name).is_some() {
             self.give_back(name);
         }
     }

@@ -4,7 +4,8 @@
 use crate::sys;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use sync::Lock;
 
 /// A thing that a queue works with, such as a ring.
 pub(crate) trait Given {
@@ -17,7 +18,7 @@ pub(crate) struct End<T> {
     /// Version of the content; it changes with each hand-over.
     version: AtomicU32,
     /// Things not taken yet, and true if they replace those that the queue has.
-    given: Mutex<(bool, Vec<T>)>,
+    given: Lock<(bool, Vec<T>)>,
     /// Set of descriptors on which a sleeping worker waits: the bells, and `kick`.
     pub(crate) set: OwnedFd,
     /// Says that there is something to look at: something else was given, or frames came before the worker was to be
@@ -31,7 +32,7 @@ impl<T> End<T> {
         sys::epoll_add(&set, kick.as_raw_fd())?;
         Ok(Arc::new(End {
             version: AtomicU32::new(0),
-            given: Mutex::new((false, Vec::new())),
+            given: Lock::new((false, Vec::new())),
             set,
             kick,
         }))
@@ -50,7 +51,7 @@ impl<T> End<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, (bool, Vec<T>)> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+        self.given.lock()
     }
 
     fn tell(&self) {
@@ -90,7 +91,7 @@ impl<T: Given> Current<T> {
     #[cold]
     fn change(&mut self, now: u32) -> bool {
         // The giver holds the lock for an instant only.
-        let Ok(mut given) = self.end.given.try_lock() else {
+        let Some(mut given) = self.end.given.try_lock() else {
             return false;
         };
         let (instead, more) = std::mem::take(&mut *given);

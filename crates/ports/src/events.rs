@@ -1,17 +1,18 @@
 //! Events of ports.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::Lock;
 
 /// Events of ports that an operator should read: a link that went down, a file that cannot be written. Oldest first.
 #[derive(Clone, Default)]
-pub(crate) struct Events(pub(crate) Arc<Mutex<Vec<String>>>);
+pub(crate) struct Events(pub(crate) Arc<Lock<Vec<String>>>);
 
 /// Maximum number of events that are kept uncollected.
 const MAX_EVENTS: usize = 1000;
 
 impl Events {
     pub(crate) fn say(&self, text: String) {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.lock();
         if list.len() < MAX_EVENTS {
             list.push(text);
         }

@@ -11,8 +11,9 @@ use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use sync::Lock;
 
 /// Queues that a memory port can have, each way.
 const MAX_QUEUES: usize = 64;
@@ -52,7 +53,7 @@ struct State {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Lock<State>,
     changed: Condvar,
 }
 
@@ -72,7 +73,7 @@ impl Default for Memory {
             ..State::default()
         };
         Memory(Arc::new(Shared {
-            state: Mutex::new(state),
+            state: Lock::new(state),
             changed: Condvar::new(),
         }))
     }
@@ -80,7 +81,7 @@ impl Default for Memory {
 
 impl Memory {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     /// Limits the frames that wait in each receive queue, and those sent and not collected yet.

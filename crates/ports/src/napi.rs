@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use sync::Lock;
 
 /// Files of an interface's folder in /sys, with the values to set where they hold 0.
 type Settings = &'static [(&'static str, &'static str)];
@@ -59,10 +60,10 @@ struct Before {
     gro: bool,
 }
 
-static BEFORE: Mutex<BTreeMap<(String, By), Before>> = Mutex::new(BTreeMap::new());
+static BEFORE: Lock<BTreeMap<(String, By), Before>> = Lock::new(BTreeMap::new());
 
 fn before() -> MutexGuard<'static, BTreeMap<(String, By), Before>> {
-    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+    BEFORE.lock()
 }
 
 impl Napi {

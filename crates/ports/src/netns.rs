@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use sync::Lock;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -20,7 +20,7 @@ pub struct Namespace {
     path: PathBuf,
     /// Device and inode.
     id: (u64, u64),
-    jobs: Mutex<Sender<Job>>,
+    jobs: Lock<Sender<Job>>,
 }
 
 /// Namespace that a name stands for now.
@@ -65,7 +65,7 @@ impl Namespace {
                 name: name.to_owned(),
                 path,
                 id,
-                jobs: Mutex::new(jobs),
+                jobs: Lock::new(jobs),
             }),
             Ok(Err(e)) => Err(failed(e.into())),
             Err(_) => Err(format!("cannot enter network namespace {name}")),
@@ -99,7 +99,7 @@ impl Namespace {
             // The caller waits for this.
             let _ = tell.send(done);
         };
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = self.jobs.lock();
         let alive = "its thread ends with the namespace only";
         jobs.send(Box::new(job)).expect(alive);
         drop(jobs);

@@ -9,10 +9,11 @@ use crate::sys::{self, Interface};
 use engine::port::PortInfo;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use sync::Lock;
 
 /// Time after which the interface is looked at even if netlink was silent.
 const FALLBACK: Duration = Duration::from_secs(1);
@@ -25,7 +26,7 @@ pub(crate) struct Watched {
     pub(crate) name: String,
     events: Events,
     /// Present state, `None` while the interface is gone; and the last known state.
-    seen: Mutex<(Option<Interface>, Option<Interface>)>,
+    seen: Lock<(Option<Interface>, Option<Interface>)>,
     running: AtomicBool,
     mtu: AtomicUsize,
     /// Frames for other stations are wanted, too.
@@ -53,7 +54,7 @@ impl Watched {
             running: AtomicBool::new(now.as_ref().is_some_and(|now| now.running)),
             mtu: AtomicUsize::new(now.as_ref().map_or(0, |now| now.mtu)),
             promiscuous: AtomicBool::new(promiscuous),
-            seen: Mutex::new((now.clone(), now)),
+            seen: Lock::new((now.clone(), now)),
             changes: Count::default(),
             bell: sys::eventfd().map_err(failed)?,
         }))
@@ -71,7 +72,7 @@ impl Watched {
 
     /// Description of its port now: with the present, or last known, address and MTU.
     pub(crate) fn info(&self, info: &PortInfo) -> PortInfo {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         let mut info = info.clone();
         if let Some(last) = &seen.1 {
             (info.mac, info.mtu) = (last.mac, last.mtu);
@@ -104,7 +105,7 @@ impl Watched {
     /// Compares the interface with the last known state, and reports changes.
     fn look(&self, control: &OwnedFd) -> Option<Interface> {
         let now = sys::interface(control, &self.name).ok();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let before = std::mem::replace(&mut seen.0, now.clone());
         if let Some(now) = &now {
             self.mtu.store(now.mtu, Relaxed);

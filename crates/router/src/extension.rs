@@ -3,7 +3,7 @@
 use crate::Router;
 use engine::handler::AskError;
 use engine::plan::Plan;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 /// Writes a handler of an element, named by its number in the plan and the handler's name; the last argument is the
 /// value.
@@ -36,7 +36,7 @@ pub(crate) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
 impl Router {
     /// Locks the plan and the ownership of buckets and queues while the guard lives.
     pub fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changing.lock()
     }
 
     pub(crate) fn write_by_extension(

@@ -24,8 +24,9 @@ use engine::stats::{NodeStats, TaskStats};
 pub use extension::{RouterExtension, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
+use sync::Lock;
 use workers::answers;
 pub use workers::{MakeWaiter, Workers};
 
@@ -41,9 +42,9 @@ pub struct Router {
     /// Number of the router among those that these workers have had.
     number: u64,
     progress: Vec<Arc<Progress>>,
-    plan: Mutex<Arc<Plan>>,
+    plan: Lock<Arc<Plan>>,
     /// Held while the plan is replaced, or what workers own changes hands.
-    changing: Mutex<()>,
+    changing: Lock<()>,
     ports: Arc<dyn PortDirectory>,
 }
 
@@ -91,8 +92,8 @@ impl Router {
             workers: Arc::clone(workers),
             number: workers.next_number(),
             progress: (0..count).map(|_| progress()).collect(),
-            plan: Mutex::new(Arc::clone(plan)),
-            changing: Mutex::default(),
+            plan: Lock::new(Arc::clone(plan)),
+            changing: Lock::default(),
             ports,
         };
         let wakers = Arc::new(workers.wakers().for_router(router.number));
@@ -123,7 +124,7 @@ impl Router {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Plan>> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plan.lock()
     }
 
     /// The plan that runs.

@@ -28,9 +28,10 @@ pub use routers::{Arrival, Routers};
 use share::Account;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 use stopwatch::Stopwatch;
+use sync::Lock;
 
 /// Maximum number of rounds of a turn: the clock, messages and timers are looked at once per turn.
 const ROUNDS: u32 = 16;
@@ -126,7 +127,7 @@ pub struct Progress {
 
 /// Tells control that some worker's state has changed: counts how often.
 #[derive(Debug, Default)]
-pub struct Changed(Mutex<u64>, Condvar);
+pub struct Changed(Lock<u64>, Condvar);
 
 impl Progress {
     fn note_moved(&self) {
@@ -148,7 +149,7 @@ impl Changed {
     }
 
     fn lock(&self) -> MutexGuard<'_, u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Number of changes.

@@ -8,9 +8,10 @@ use engine::wake::{WakeFn, Wakers};
 use packet::pool;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use sync::Lock;
 use sync::publish;
 
 /// Heap buffers made for each worker before the first router begins: more than bursts take.
@@ -27,7 +28,7 @@ struct Handle {
 /// The workers of a process. They end with the last owner of this value.
 pub struct Workers {
     handles: Vec<Handle>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Lock<Vec<JoinHandle<()>>>,
     wakers: Arc<Wakers>,
     changed: Arc<Changed>,
     /// Routers that they have had.
@@ -52,7 +53,7 @@ impl Workers {
         let wakers = Arc::new(Wakers::new(wakes));
         let mut workers = Workers {
             handles: Vec::new(),
-            threads: Mutex::default(),
+            threads: Lock::default(),
             wakers: Arc::clone(&wakers),
             changed: Arc::default(),
             numbers: AtomicU64::new(0),
@@ -65,8 +66,7 @@ impl Workers {
             let thread = thread.spawn(move || worker.run(reader));
             let thread = thread.map_err(|e| format!("cannot start worker {number}: {e}"))?;
             workers.handles.push(Handle { mailbox, times });
-            let threads = workers.threads.get_mut();
-            threads.unwrap_or_else(PoisonError::into_inner).push(thread);
+            workers.threads.get_mut().push(thread);
         }
         Ok(Arc::new(workers))
     }
@@ -172,7 +172,7 @@ impl Workers {
 
     /// Waits until all have ended.
     pub fn join(&self) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         for thread in threads.drain(..) {
             // A worker that panicked has said so on standard error already.
             let _ = thread.join();

@@ -13,14 +13,15 @@
 use super::around::Around;
 use super::graph::{Marks, Sent, Shard, give_buckets, steering, take_buckets};
 use super::hand_over::{Ask, Change, Ends, HandOver, Outcome, Step, is_past};
-use super::{Held, Table, Tables, lock};
+use super::{Held, Table, Tables};
 use engine::clock::Time;
 use engine::graph::Graph;
 use engine::handler::AskError;
 use engine::plan::Plan;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+use sync::Lock;
 
 /// Time for a worker to empty its rings, in multiples of the table's limit. The rings' size bounds it.
 pub(crate) const STALLED: u32 = 20;
@@ -142,9 +143,9 @@ fn hand_over(
         owner,
         to,
         buckets,
-        state: Mutex::default(),
-        late: Mutex::default(),
-        held: Mutex::default(),
+        state: Lock::default(),
+        late: Lock::default(),
+        held: Lock::default(),
     };
     let hand_over = HandOver::new(buckets, parties, steps);
     table.settled(false);
@@ -152,10 +153,10 @@ fn hand_over(
     let buckets = hand_over.change();
     if outcome != Outcome::CalledOff {
         table.give(&buckets.buckets, to);
-        late.append(&mut lock(&buckets.late));
+        late.append(&mut buckets.late.lock());
     }
     let held = match outcome {
-        Outcome::Done => *lock(&buckets.held),
+        Outcome::Done => *buckets.held.lock(),
         _ => around.await_held(ask)?,
     };
     table.settled(held.waiting == 0);
@@ -169,11 +170,11 @@ struct Buckets {
     to: usize,
     buckets: Vec<u16>,
     /// State on its way from the old owner to the new one.
-    state: Mutex<Vec<Shard>>,
+    state: Lock<Vec<Shard>>,
     /// Elements that still held packets of before when their time was over.
-    late: Mutex<BTreeSet<usize>>,
+    late: Lock<BTreeSet<usize>>,
     /// Packets that workers have held.
-    held: Mutex<Held>,
+    held: Lock<Held>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -199,7 +200,7 @@ struct Memory {
 
 impl Buckets {
     fn note_held(&self, held: Held) {
-        let mut all = lock(&self.held);
+        let mut all = self.held.lock();
         *all = all.with(held);
     }
 }
@@ -230,11 +231,11 @@ impl Change for Buckets {
                 done
             }
             Part::Give => {
-                *lock(&self.state) = give_buckets(graph, behind, &self.buckets);
+                *self.state.lock() = give_buckets(graph, behind, &self.buckets);
                 true
             }
             Part::Take => {
-                take_buckets(graph, std::mem::take(&mut lock(&self.state)));
+                take_buckets(graph, std::mem::take(&mut self.state.lock()));
                 true
             }
             Part::Release => {
@@ -256,7 +257,7 @@ impl Change for Buckets {
         }
         if let Some(marks) = memory.marks.take() {
             memory.late = true;
-            lock(&self.late).extend(marks.nodes());
+            self.late.lock().extend(marks.nodes());
         }
     }
 
@@ -265,7 +266,7 @@ impl Change for Buckets {
             return self.around.release_here(graph, &self.buckets, self.to);
         }
         if graph.worker() == self.owner {
-            take_buckets(graph, std::mem::take(&mut lock(&self.state)));
+            take_buckets(graph, std::mem::take(&mut self.state.lock()));
         }
         self.around.release_here(graph, &self.buckets, self.owner);
     }

@@ -16,21 +16,22 @@
 //!
 //! Only the owner keeps packets, so the worker that empties an old queue never waits for a hold.
 
+use super::Held;
 use super::around::Around;
 use super::buckets::STALLED;
 use super::extensions::port_table_of;
 use super::graph::{Sent, queues};
 use super::hand_over::{Ask, Change, Ends, HandOver, Step};
 use super::port_table::{Astray, PortTable};
-use super::{Held, lock};
 use engine::clock::Time;
 use engine::graph::Graph;
 use engine::handler::AskError;
 use engine::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use sync::Lock;
 
 /// Time that a device may need to deliver packets that it sorted by its old table.
 const INSIDE: Duration = Duration::from_micros(100);
@@ -109,8 +110,8 @@ pub fn follow(
             to: astray.iter().map(|a| a.to).collect(),
             queues: astray.iter().map(|a| a.from).collect(),
             late: AtomicBool::new(false),
-            since: Mutex::default(),
-            held: Mutex::default(),
+            since: Lock::default(),
+            held: Lock::default(),
         };
         let (held, late) = entries.follow(ask, &*port, &astray)?;
         followed.buckets += astray.len();
@@ -131,8 +132,8 @@ struct Entries {
     queues: BTreeSet<(usize, usize)>,
     late: AtomicBool,
     /// Time since which packets are kept.
-    since: Mutex<Time>,
-    held: Mutex<Held>,
+    since: Lock<Time>,
+    held: Lock<Held>,
 }
 
 #[derive(Clone, Copy)]
@@ -193,11 +194,11 @@ impl Entries {
             entries.late.store(true, Relaxed);
         }
         hand_over.run(ask)?;
-        Ok((*lock(&entries.held), entries.late.load(Relaxed)))
+        Ok((*entries.held.lock(), entries.late.load(Relaxed)))
     }
 
     fn hold(&self, graph: &mut Graph) {
-        *lock(&self.since) = graph.now();
+        *self.since.lock() = graph.now();
         self.keep(graph, true);
     }
 
@@ -249,10 +250,10 @@ impl Change for Entries {
             Part::Release => {
                 let kept = self.kept(graph);
                 if kept > 0 {
-                    *lock(&self.held) = Held {
+                    *self.held.lock() = Held {
                         waiting: 0,
                         packets: kept as u64,
-                        longest: graph.now().since(*lock(&self.since)),
+                        longest: graph.now().since(*self.since.lock()),
                     };
                 }
                 self.keep(graph, false);

@@ -12,13 +12,13 @@
 //! A step has a deadline. A hand-over can be called off until the step that makes the new owner the owner, if a worker
 //! is late or does not answer. Then everything is the old owner's again, and held packets go there.
 
-use super::lock;
 use engine::clock::Time;
 use engine::graph::Graph;
 use engine::handler::AskError;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use sync::Lock;
 use sync::steps::Steps;
 
 /// Runs something on workers, between batches.
@@ -105,7 +105,7 @@ pub(crate) struct HandOver<C: Change> {
     parties: Vec<usize>,
     steps: Vec<Step<C::Step>>,
     taken: Steps,
-    fate: Mutex<Fate>,
+    fate: Lock<Fate>,
     /// True if workers need to do nothing more for it.
     over: AtomicBool,
 }
@@ -145,7 +145,7 @@ impl<C: Change> HandOver<C> {
             parties,
             taken: Steps::new(steps.iter().map(|step| step.who.len())),
             steps,
-            fate: Mutex::new(Fate::Open),
+            fate: Lock::new(Fate::Open),
             over: AtomicBool::new(false),
         })
     }
@@ -190,7 +190,7 @@ impl<C: Change> HandOver<C> {
 
     /// Calls the hand-over off unless it has taken effect; returns true if it has.
     fn call_off(&self) -> bool {
-        let mut fate = lock(&self.fate);
+        let mut fate = self.fate.lock();
         if *fate == Fate::Open {
             *fate = Fate::CalledOff;
         }
@@ -224,7 +224,7 @@ impl<C: Change> HandOver<C> {
         let (what, memory) = (step.what, &mut at.memory);
         match step.ends {
             Ends::AtOnce | Ends::Moved => {
-                let mut fate = lock(&self.fate);
+                let mut fate = self.fate.lock();
                 // A step that was not taken must not let others go on to the next one.
                 if *fate == Fate::CalledOff {
                     return false;

@@ -39,9 +39,3 @@ pub use rx_queues::{move_queue, queue_owners};
 pub use shards::Shards;
 pub use sorted::SortedBy;
 pub use table::{Assigned, Counts, HELD_MAX, Held, Pressure, Rings, Table, Tables, add, ranges};
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -4,13 +4,13 @@
 //! a worker. The elements that steer by one table have their own copies of it, so that the packet path shares nothing;
 //! this module has control's view.
 
-use super::lock;
 use engine::packet::BUCKETS_MAX;
 use engine::wake::WakeFn;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use sync::Lock;
 
 /// Packets of buckets that move which a worker may hold before its sources stop polling.
 pub const HELD_MAX: usize = 4096;
@@ -20,12 +20,12 @@ pub(crate) const LIMIT: Duration = Duration::from_millis(50);
 
 /// The tables of a router, by name and number of buckets. They outlive reloads.
 #[derive(Default)]
-pub struct Tables(Mutex<HashMap<(String, usize), Weak<Table>>>);
+pub struct Tables(Lock<HashMap<(String, usize), Weak<Table>>>);
 
 impl Tables {
     /// The table of this name with this number of buckets, made if none exists.
     pub fn get(&self, name: &str, buckets: usize) -> Arc<Table> {
-        let mut tables = lock(&self.0);
+        let mut tables = self.0.lock();
         tables.retain(|_, table| table.strong_count() > 0);
         let key = (name.to_owned(), buckets);
         if let Some(table) = tables.get(&key).and_then(Weak::upgrade) {
@@ -38,7 +38,7 @@ impl Tables {
 
     /// The existing tables, by name.
     pub fn all(&self) -> Vec<Arc<Table>> {
-        let mut all: Vec<_> = lock(&self.0).values().filter_map(Weak::upgrade).collect();
+        let mut all: Vec<_> = self.0.lock().values().filter_map(Weak::upgrade).collect();
         all.sort_by(|a, b| (&a.name, a.buckets).cmp(&(&b.name, b.buckets)));
         all
     }
@@ -111,14 +111,14 @@ pub fn add(count: &AtomicU64, n: u64) {
 pub struct Table {
     name: String,
     buckets: usize,
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Microseconds.
     limit: AtomicU64,
     /// Packets of an earlier move may still wait.
     unsettled: AtomicBool,
     counts: OnceLock<Vec<Counts>>,
-    rings: Mutex<Vec<Weak<dyn Rings>>>,
-    watchers: Mutex<Vec<Weak<dyn Assigned>>>,
+    rings: Lock<Vec<Weak<dyn Rings>>>,
+    watchers: Lock<Vec<Weak<dyn Assigned>>>,
     doorbell: OnceLock<WakeFn>,
     /// Thousandths: how full a port's queue was found.
     port: AtomicU64,
@@ -166,12 +166,12 @@ impl Table {
         Table {
             name: name.to_owned(),
             buckets,
-            state: Mutex::default(),
+            state: Lock::default(),
             limit: AtomicU64::new(LIMIT.as_micros() as u64),
             unsettled: AtomicBool::new(false),
             counts: OnceLock::new(),
-            rings: Mutex::default(),
-            watchers: Mutex::default(),
+            rings: Lock::default(),
+            watchers: Lock::default(),
             doorbell: OnceLock::new(),
             port: AtomicU64::new(0),
             behind: AtomicU64::new(0),
@@ -195,12 +195,12 @@ impl Table {
 
     /// Adds a listener for assignments of buckets.
     pub fn tell(&self, who: Weak<dyn Assigned>) {
-        lock(&self.watchers).push(who);
+        self.watchers.lock().push(who);
     }
 
     /// Adds the rings of an element, for as long as they are in use.
     pub fn watch(&self, rings: Weak<dyn Rings>) {
-        lock(&self.rings).push(rings);
+        self.rings.lock().push(rings);
     }
 
     /// Notes how full a queue of a worker is, from 0 to 1, of a port whose packets are steered by this table: a quarter
@@ -228,7 +228,7 @@ impl Table {
         let noted = |value: &AtomicU64| value.swap(0, Relaxed) as f64 / 1000.0;
         let behind = self.behind.swap(0, Relaxed);
         let bit = |worker: usize| behind.checked_shr(worker as u32).unwrap_or(0) & 1 == 1;
-        let mut rings = lock(&self.rings);
+        let mut rings = self.rings.lock();
         rings.retain(|rings| rings.strong_count() > 0);
         let each = rings.iter().filter_map(Weak::upgrade);
         Pressure {
@@ -257,7 +257,7 @@ impl Table {
 
     /// Workers that may own buckets, ascending; empty before a graph is built.
     pub fn workers(&self) -> Vec<usize> {
-        lock(&self.state).workers.clone()
+        self.state.lock().workers.clone()
     }
 
     /// Time that a move waits for earlier packets.
@@ -282,13 +282,13 @@ impl Table {
 
     /// Owners by bucket; empty before a graph is built.
     pub fn owners(&self) -> Vec<usize> {
-        lock(&self.state).owners.clone()
+        self.state.lock().owners.clone()
     }
 
     /// Assigns buckets to `workers`, which have copies, and gives their owners: at first in turn, later buckets of
     /// workers that are no longer among them.
     pub fn assign(&self, workers: &[usize]) -> Vec<usize> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let is_new = state.workers != workers;
         if is_new {
             state.owners.resize(self.buckets, usize::MAX);
@@ -300,7 +300,7 @@ impl Table {
         let owners = state.owners.clone();
         drop(state);
         if is_new {
-            let mut watchers = lock(&self.watchers);
+            let mut watchers = self.watchers.lock();
             watchers.retain(|who| who.strong_count() > 0);
             let all: Vec<_> = watchers.iter().filter_map(Weak::upgrade).collect();
             drop(watchers);
@@ -311,7 +311,7 @@ impl Table {
 
     /// Records that buckets have been moved to a worker.
     pub fn give(&self, buckets: &[u16], to: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for &bucket in buckets {
             if let Some(owner) = state.owners.get_mut(usize::from(bucket)) {
                 *owner = to;

@@ -1,13 +1,16 @@
-//! Lock-free communication between workers.
+//! Communication between workers, without locks; and a lock for what is no worker's.
 //!
 //! [`ring`] carries values, [`publish`] lets many readers see a table that one writer replaces, [`steps`] orders the
-//! steps of several workers, and [`wake`] wakes a sleeping worker.
+//! steps of several workers, and [`wake`] wakes a sleeping worker. [`Lock`] is a mutex without poison.
 //!
 //! Miri runs the tests of `ring` and `publish`. Loom tries every order of memory accesses of these two and of `steps`.
 
+mod lock;
 #[path = "publish/sys.rs"]
 pub mod publish;
 #[path = "ring/sys.rs"]
 pub mod ring;
 pub mod steps;
 pub mod wake;
+
+pub use lock::Lock;

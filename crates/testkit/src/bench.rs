@@ -12,8 +12,9 @@ use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
 use engine::prelude::{Args, Batch, Cx, Did, Element, Init, JobCx, Ports, Runs, Use};
 use planner::{Options, Registry};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use sync::Lock;
 
 /// A packet that reached a `Collect` element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct Collected {
 /// Keeps what reaches it, for the test to look at.
 struct Collect(Arc<Kept>);
 
-type Kept = Mutex<Vec<Collected>>;
+type Kept = Lock<Vec<Collected>>;
 
 impl Element for Collect {
     const CLASS: &'static str = "Collect";
@@ -47,7 +48,7 @@ impl Element for Collect {
     type Config = Kept;
 
     fn configure(_: &mut Args) -> Kept {
-        Mutex::new(Vec::new())
+        Lock::new(Vec::new())
     }
 
     fn new(kept: &Arc<Kept>, _: &Init) -> Collect {
@@ -55,7 +56,7 @@ impl Element for Collect {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, _: &mut Cx) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.extend(batch.drain().map(|packet| Collected {
             bytes: packet.data().to_vec(),
             anno: *packet.anno(),
@@ -83,7 +84,7 @@ pub fn collected(plan: &Plan, element: &str) -> Vec<Collected> {
         config.downcast::<Kept>().ok()
     });
     let kept = kept.unwrap_or_else(|| panic!("there is no Collect `{element}`"));
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = kept.lock();
     std::mem::take(&mut *kept)
 }
 
@@ -153,17 +154,17 @@ pub fn errors(lists: &[&'static [Class]], text: &str) -> String {
 /// Records output of scripts and messages, for tests.
 #[derive(Default)]
 struct Recorder {
-    printed: Mutex<String>,
-    said: Mutex<String>,
+    printed: Lock<String>,
+    said: Lock<String>,
 }
 
-fn keep(all: &Mutex<String>, text: &str) {
-    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+fn keep(all: &Lock<String>, text: &str) {
+    let mut all = all.lock();
     all.push_str(text);
 }
 
-fn taken(all: &Mutex<String>) -> String {
-    std::mem::take(&mut *all.lock().unwrap_or_else(PoisonError::into_inner))
+fn taken(all: &Lock<String>) -> String {
+    std::mem::take(&mut *all.lock())
 }
 
 impl Root for Recorder {

@@ -5,7 +5,8 @@ use engine::graph::call::JobCx;
 use engine::graph::root::{self, Root};
 use engine::handler::Use;
 use engine::plan::Plan;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use sync::Lock;
 
 /// A handler: its name, and the functions that read and write it.
 pub(crate) struct Global {
@@ -125,7 +126,7 @@ fn lines(all: impl Iterator<Item = String>) -> String {
 pub(super) struct Click {
     pub(super) compiler: Compiler,
     reconfigure: bool,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -141,12 +142,12 @@ impl Click {
         Click {
             compiler,
             reconfigure,
-            state: Mutex::default(),
+            state: Lock::default(),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Remembers the configuration that runs, or is to run next.

@@ -4,8 +4,9 @@ use super::level::level;
 use super::message::{Setting, TableState};
 use super::rendezvous::{Candidate, NOBODY, digest, key, owners, retarget};
 use super::table::Table;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use sync::Lock;
 
 /// A back end as it is described.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ pub struct Pool {
     idle: AtomicU64,
     /// Time at which the pool has settled; [`NEVER`] before the first sweep.
     settled_at: AtomicU64,
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
 }
 
 /// Nanoseconds between two times that load is levelled.
@@ -203,7 +204,7 @@ impl Pool {
             up: (0..words).map(|_| AtomicU64::new(0)).collect(),
             idle: AtomicU64::new(NEVER),
             settled_at: AtomicU64::new(NEVER),
-            inside: Mutex::new(Inside {
+            inside: Lock::new(Inside {
                 members,
                 wanted,
                 deadline: None,
@@ -254,7 +255,7 @@ impl Pool {
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inside.lock()
     }
 
     /// Owner of a bucket in the table of a class (0: packets without one), or [`NOBODY`].

@@ -11,9 +11,10 @@ use engine::plan::Plan;
 use router::Router;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use steer::{Moves, Pressure, Table};
+use sync::Lock;
 use tracing::warn;
 
 /// Minimum fraction of a table's buckets that may move at a time: one in this number.
@@ -77,7 +78,7 @@ impl Workers for Router {
 
 /// The balancer of a router.
 pub struct Balance {
-    state: Mutex<State>,
+    state: Lock<State>,
     doorbell: Arc<Doorbell>,
 }
 
@@ -135,7 +136,7 @@ impl Balance {
     /// A balancer that has not looked yet.
     pub fn new(settings: Settings) -> Balance {
         Balance {
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 settings,
                 wait: WAIT,
                 active: usize::MAX,
@@ -146,7 +147,7 @@ impl Balance {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes a setting ([`Settings::set`]), or with `now` makes the moves that were proposed last. The error is a

@@ -16,6 +16,7 @@ mod supervisor;
 mod sys;
 
 pub use gate::{Isolated, plan};
+use sync::Lock;
 
 use crate::source::Source;
 use crate::state::Failure;
@@ -31,7 +32,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use supervisor::Supervisor;
 use tracing::warn;
 
@@ -73,8 +74,8 @@ pub fn folder(process: &str) -> PathBuf {
 /// The isolated routers that run.
 #[derive(Default)]
 pub(crate) struct IsolatedRouters {
-    running: Mutex<BTreeMap<String, Supervisor>>,
-    claim: Mutex<Option<Claim>>,
+    running: Lock<BTreeMap<String, Supervisor>>,
+    claim: Lock<Option<Claim>>,
 }
 
 /// Says that a folder is this process's, as long as it lives.
@@ -126,13 +127,9 @@ impl Drop for Claim {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl IsolatedRouters {
     fn list(&self) -> MutexGuard<'_, BTreeMap<String, Supervisor>> {
-        lock(&self.running)
+        self.running.lock()
     }
 
     /// Claims the folder, so that no other process of the same name uses it.
@@ -140,7 +137,7 @@ impl IsolatedRouters {
     /// # Errors
     /// A sentence.
     fn claim(&self, folder: &Path) -> Result<(), String> {
-        let mut claim = lock(&self.claim);
+        let mut claim = self.claim.lock();
         if claim.is_none() {
             *claim = Some(Claim::of(folder)?);
         }
@@ -193,7 +190,7 @@ impl IsolatedRouters {
         let all = std::mem::take(&mut *self.list());
         all.values().for_each(Supervisor::stop);
         drop(all);
-        lock(&self.claim).take();
+        self.claim.lock().take();
     }
 
     /// Address of an isolated router's control socket.

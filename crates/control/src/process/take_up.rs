@@ -1,8 +1,7 @@
 //! Applying a file of routers to a running process: as a whole, or not at all.
 
 use super::{
-    File, Planned, Process, directory, errors_of_all, is_in, json_of_all, lock, plan_all,
-    text_of_all,
+    File, Planned, Process, directory, errors_of_all, is_in, json_of_all, plan_all, text_of_all,
 };
 use crate::file::Section;
 use crate::service;
@@ -16,14 +15,15 @@ use ports::Directory;
 use ports::joint::{Joints, Together};
 use router::worker::share::Share;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use sync::Lock;
 use tracing::warn;
 
 impl Process {
     pub(super) fn reload_all(
         &self,
-        described: &Mutex<File>,
+        described: &Lock<File>,
         asked: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
         let (reply, read) = text_file::recorded(|| self.reload_file(described, asked));
@@ -34,7 +34,7 @@ impl Process {
         }) = reply
             && !asked.dry_run
         {
-            let file = lock(described).clone();
+            let file = described.lock().clone();
             service::reloaded(file.source.with_text(read));
         }
         reply
@@ -42,12 +42,12 @@ impl Process {
 
     fn reload_file(
         &self,
-        described: &Mutex<File>,
+        described: &Lock<File>,
         asked: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
         let refused = |why: String| Failure::new(409, why);
-        let _change = lock(&self.changing);
-        let file = lock(described).clone();
+        let _change = self.changing.lock();
+        let file = described.lock().clone();
         let mut next = File {
             source: match &asked.text {
                 None => {
@@ -149,7 +149,7 @@ impl Process {
                 }
             }
             self.reloads.fetch_add(1, Ordering::Relaxed);
-            *lock(described) = next;
+            *described.lock() = next;
         }
         Ok(reply)
     }
@@ -157,18 +157,18 @@ impl Process {
     /// Starts one router of the file as it is now; the others stay as they are.
     pub(super) fn add_described(
         &self,
-        described: &Mutex<File>,
+        described: &Lock<File>,
         asked: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
         let refused = |why: String| Failure::new(409, why);
-        let _change = lock(&self.changing);
+        let _change = self.changing.lock();
         let name = asked.add.as_deref().unwrap_or_default();
         if self.routers().iter().any(|router| router.name() == name) {
             return Err(refused(format!(
                 "router {name} runs already; to change it: reload"
             )));
         }
-        let file = lock(described).clone();
+        let file = described.lock().clone();
         let next = File {
             source: file.source.again(&asked.definitions).map_err(refused)?,
             ..file

@@ -11,7 +11,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use sync::Lock;
 use tracing::warn;
 
 /// Name under which the manager keeps the files. No interface has such a name.
@@ -20,13 +20,13 @@ const LAST: &str = "/last";
 const BYTES_MAX: usize = 64 << 20;
 
 /// Files kept by the manager.
-static FILES: Mutex<Copies> = Mutex::new(Copies::new());
+static FILES: Lock<Copies> = Lock::new(Copies::new());
 /// Set if the router runs them though those on disk have mistakes.
-static IN_PLACE_OF: Mutex<String> = Mutex::new(String::new());
+static IN_PLACE_OF: Lock<String> = Lock::new(String::new());
 
 /// The files of the configuration that ran before this process, if the manager has kept them.
 pub fn last_configuration() -> Option<Copies> {
-    let mut kept = lock(&KEPT);
+    let mut kept = KEPT.lock();
     let kept = kept.get_or_insert_with(super::take);
     let mut file = File::from(kept.remove(LAST)?.pop()?);
     let mut bytes = Vec::new();
@@ -42,17 +42,17 @@ pub fn runs_the_last(name: &str) {
     );
     // There is no log yet.
     crate::log::write(&format!("warning: the router {status}\n"));
-    *lock(&IN_PLACE_OF) = status;
+    *IN_PLACE_OF.lock() = status;
 }
 
 /// Status text that the manager shows; empty if there is nothing to say.
 pub(super) fn status() -> String {
-    lock(&IN_PLACE_OF).clone()
+    IN_PLACE_OF.lock().clone()
 }
 
 /// Makes the manager keep the files of a configuration that a reload has applied.
 pub(crate) fn reloaded(read: Copies) {
-    lock(&IN_PLACE_OF).clear();
+    IN_PLACE_OF.lock().clear();
     tell(&[NotifyState::Status("")]);
     keep_configuration(read);
 }
@@ -62,7 +62,7 @@ pub fn keep_configuration(read: Copies) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() || read.is_empty() {
         return;
     }
-    let mut files = lock(&FILES);
+    let mut files = FILES.lock();
     files.extend(read);
     if files.values().map(Vec::len).sum::<usize>() > BYTES_MAX {
         files.clear();
@@ -82,10 +82,6 @@ pub fn keep_configuration(read: Copies) {
     if let Err(why) = kept {
         warn!("the service manager cannot keep the configuration: {why}");
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Encodes for each file the length of its name, the name, the length of its content, and the content.

@@ -9,13 +9,13 @@ mod sys;
 
 pub(crate) use last::reloaded;
 pub use last::{keep_configuration, last_configuration, runs_the_last};
+use sync::Lock;
 
 use ports::Tap;
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tracing::warn;
 
@@ -31,7 +31,7 @@ const STARTS_MAX: usize = 3;
 /// Takes what the manager has kept for this process. The second time there is nothing. Nor is there, from then
 /// on, if the starts before this one have come to nothing.
 pub fn inherited() -> Inherited {
-    let before = KEPT.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let before = KEPT.lock().take();
     let mut kept = before.unwrap_or_else(take);
     let starts = kept.remove(STARTS).unwrap_or_default();
     if starts.len() < STARTS_MAX {
@@ -47,7 +47,7 @@ pub fn inherited() -> Inherited {
 }
 
 /// Kept descriptors that have not been asked for yet.
-static KEPT: Mutex<Option<Inherited>> = Mutex::new(None);
+static KEPT: Lock<Option<Inherited>> = Lock::new(None);
 
 /// All descriptors that the manager has kept; they are returned once.
 fn take() -> Inherited {

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use sync::Lock;
 use wire::{EtherAddr, Prefix4, Prefix6};
 
 /// Owner of addresses that are the router's own: the back end that speaks for the router.
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(super) class_of: [u8; 64],
     /// Digest of the parts that the files of all balancers have in common.
     pub(super) version: u64,
-    journal: Mutex<VecDeque<String>>,
+    journal: Lock<VecDeque<String>>,
     /// Nanoseconds since 1970, and on the router's clock, at the last sweep.
     wall: AtomicU64,
     now: AtomicU64,
@@ -110,7 +110,7 @@ impl Shared {
             owners6: Ranges::default(),
             class_of: [0; 64],
             version: 0,
-            journal: Mutex::default(),
+            journal: Lock::default(),
             wall: AtomicU64::new(0),
             now: AtomicU64::new(0),
         }
@@ -377,8 +377,8 @@ impl Shared {
     /// Continues the state of the balancer whose configuration is replaced.
     pub(super) fn follow(&mut self, old: &Shared) {
         self.pool.follow(&old.pool);
-        let lines = old.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        self.journal = Mutex::new(lines.clone());
+        let lines = old.journal.lock();
+        self.journal = Lock::new(lines.clone());
         self.wall = AtomicU64::new(old.wall.load(Relaxed));
         self.now = AtomicU64::new(old.now.load(Relaxed));
     }
@@ -409,7 +409,7 @@ impl Shared {
 
     /// Adds a line to the journal.
     pub(super) fn note(&self, wall: u64, line: &str) {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = self.journal.lock();
         if journal.len() == KEPT {
             journal.pop_front();
         }
@@ -418,7 +418,7 @@ impl Shared {
     }
 
     pub(super) fn journal(&self) -> String {
-        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let journal = self.journal.lock();
         journal.iter().map(String::as_str).collect()
     }
 

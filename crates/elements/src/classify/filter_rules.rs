@@ -15,7 +15,8 @@ use engine::publish::{Published, domain};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use sync::Lock;
 
 /// Rules that may be added while running to those that were configured.
 const MORE: usize = 1024;
@@ -116,7 +117,7 @@ impl Lane {
 
 pub(super) struct FilterRules {
     filter: Published<Filter>,
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Slots of rules; one more is for packets that no rule matches, and another for unreadable packets, which are not
     /// compared with rules.
     slots: usize,
@@ -184,7 +185,7 @@ impl FilterRules {
         let rules: Vec<_> = lines.into_iter().zip(0..).collect();
         FilterRules {
             filter: Published::new(domain(), filter(&rules, slots, family)),
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 configured: rules.iter().map(|(line, _)| line.to_string()).collect(),
                 free: (rules.len()..slots).collect(),
                 rules,
@@ -427,7 +428,7 @@ impl FilterRules {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

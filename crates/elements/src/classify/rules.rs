@@ -9,7 +9,7 @@ use super::program::{Outcome, Rule};
 use arguments::{Args, Names};
 use engine::prelude::{Batch, Cx, Packet, Verdict};
 use engine::publish::{Published, domain};
-use std::sync::{Mutex, PoisonError};
+use sync::Lock;
 
 /// The packets that the patterns of a class are about.
 pub(super) trait Version: 'static {
@@ -60,7 +60,7 @@ const UNREADABLE: u32 = 256;
 
 /// Rules as control sees them, and as packets do.
 pub(super) struct Rules {
-    written: Mutex<Written>,
+    written: Lock<Written>,
     compiled: Published<Compiled>,
     names: Names,
     family: Family,
@@ -77,7 +77,7 @@ impl Rules {
         let (texts, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
         let compiled = Published::new(domain(), compile(&rules, family, UNREADABLE));
         Rules {
-            written: Mutex::new(Written { texts, rules }),
+            written: Lock::new(Written { texts, rules }),
             compiled,
             names: names.clone(),
             family,
@@ -146,7 +146,7 @@ impl Rules {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 

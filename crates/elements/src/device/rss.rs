@@ -12,8 +12,9 @@ use arguments::Args;
 use engine::port::Port;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use steer::{Assigned, Astray, Table, Tables};
+use sync::Lock;
 
 /// Part of CLASSIFY that a port can do.
 pub(crate) struct Rss {
@@ -22,7 +23,7 @@ pub(crate) struct Rss {
     /// The rules.
     rules: Option<Arc<PortRules>>,
     table: Arc<Table>,
-    copies: Mutex<Copies>,
+    copies: Lock<Copies>,
 }
 
 /// State of the receiver's copies.
@@ -72,12 +73,12 @@ impl Rss {
                 .has_rules
                 .then(|| args.router_wide::<ByPort>().get(device)),
             table: args.router_wide::<Tables>().get(&asked.table, buckets),
-            copies: Mutex::default(),
+            copies: Lock::default(),
         }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Copies> {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+        self.copies.lock()
     }
 
     /// Reload: if the request to the port is the same, its state continues.
@@ -305,7 +306,7 @@ mod tests {
 
     /// A port that stores its settings.
     #[derive(Default)]
-    struct Told(Mutex<Vec<u16>>);
+    struct Told(Lock<Vec<u16>>);
 
     impl Port for Told {
         fn info(&self) -> engine::port::PortInfo {
@@ -321,7 +322,7 @@ mod tests {
         }
 
         fn set_rss(&self, _: &[u8; 40], queues: &[u16]) -> Result<(), String> {
-            *self.0.lock().expect("nobody panics") = queues.to_vec();
+            *self.0.lock() = queues.to_vec();
             Ok(())
         }
     }
@@ -335,7 +336,7 @@ mod tests {
             key: Some(Keys::default().get("x", &HashKey(wire::rss::SYMMETRIC))),
             rules,
             table: Tables::default().get("t", 4),
-            copies: Mutex::default(),
+            copies: Lock::default(),
         })
     }
 
@@ -361,7 +362,7 @@ mod tests {
         }
 
         fn spreading(&self) -> Vec<u16> {
-            self.0.0.lock().expect("nobody panics").clone()
+            self.0.0.lock().clone()
         }
     }
 
@@ -454,7 +455,7 @@ mod tests {
         rss.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
         rss.add_copy(&port, both);
         rss.table.assign(&[1]);
-        assert_eq!(*told.0.lock().expect("nobody panics"), [1, 1, 1, 1]);
+        assert_eq!(*told.0.lock(), [1, 1, 1, 1]);
         let shown = rss.show();
         assert!(
             shown.ends_with("in software: the port takes none"),
@@ -481,6 +482,6 @@ mod tests {
                 BTreeMap::from([(0, vec![0])])
             });
         });
-        assert_eq!(*told.0.lock().expect("nobody panics"), [0, 1, 0, 1]);
+        assert_eq!(*told.0.lock(), [0, 1, 0, 1]);
     }
 }

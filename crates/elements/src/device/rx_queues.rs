@@ -10,8 +10,9 @@ use engine::ring::{Head, Tail, ring};
 use engine::wake::Wakers;
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use steer::RxQueues;
+use sync::Lock;
 
 /// Packets that a queue may keep waiting here, and how many are taken in at a time.
 const ROOM: usize = 4096;
@@ -19,16 +20,16 @@ const BURST: usize = 64;
 
 /// Owners of the queues, shared by the copies.
 #[derive(Default)]
-pub(super) struct Owners(Mutex<BTreeMap<usize, usize>>);
+pub(super) struct Owners(Lock<BTreeMap<usize, usize>>);
 
 impl Owners {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Reload: queues stay where they are.
     pub(super) fn inherit(old: &Owners) -> Arc<Owners> {
-        Arc::new(Owners(Mutex::new(old.lock().clone())))
+        Arc::new(Owners(Lock::new(old.lock().clone())))
     }
 
     /// The queues that have an owner, each with its worker.

@@ -59,8 +59,9 @@ use crate::prelude::*;
 use arguments::units::{Bandwidth, FromArg};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
+use sync::Lock;
 use tables::guarantee::{Grant, Link};
 
 const EXCESS: u8 = 0;
@@ -95,7 +96,7 @@ pub(super) struct Config {
     /// Outputs of the running element; 0 until it runs.
     outputs: AtomicUsize,
     /// Reserved rate of each output's link, in bytes a second.
-    reserved: Arc<Mutex<BTreeMap<u8, u64>>>,
+    reserved: Arc<Lock<BTreeMap<u8, u64>>>,
     refused: Arc<Refused>,
 }
 
@@ -106,7 +107,7 @@ impl Config {
     }
 
     fn reserved(&self) -> MutexGuard<'_, BTreeMap<u8, u64>> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reserved.lock()
     }
 
     fn reserve(&self, flow: &Known) {

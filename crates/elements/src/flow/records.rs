@@ -12,8 +12,9 @@ use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
+use sync::Lock;
 use tables::exact::{Exact, ExactWriter};
 use tables::guarantee::{Finish, Grant, Pace};
 use wire::FlowKey;
@@ -172,7 +173,7 @@ pub(super) struct Records {
     shape: Shape,
     index: Index,
     records: Box<[Record]>,
-    writer: Mutex<Writer>,
+    writer: Lock<Writer>,
 }
 
 impl Records {
@@ -195,7 +196,7 @@ impl Records {
             shape,
             index,
             records: (0..shape.records()).map(|_| Record::default()).collect(),
-            writer: Mutex::new(Writer {
+            writer: Lock::new(Writer {
                 keys,
                 known: BTreeMap::new(),
                 free: Vec::new(),
@@ -234,18 +235,14 @@ impl Records {
 
     /// The writer's half, for control.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         writer.settle();
         writer
     }
 
     /// The writer's half for a worker, unless control has it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Writer>> {
-        let mut writer = match self.writer.try_lock() {
-            Ok(writer) => writer,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut writer = self.writer.try_lock()?;
         writer.settle();
         Some(writer)
     }

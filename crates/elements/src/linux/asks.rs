@@ -4,9 +4,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use sync::Lock;
 
 /// Questions that wait for control. One that finds no room is asked again a second later.
 const WAITING_MAX: usize = 4096;
@@ -31,7 +32,7 @@ pub(super) struct Asks {
 
 struct Way {
     sender: SyncSender<Ask>,
-    receiver: Mutex<Receiver<Ask>>,
+    receiver: Lock<Receiver<Ask>>,
     doorbell: Option<OwnedFd>,
 }
 
@@ -42,7 +43,7 @@ impl Asks {
             let (sender, receiver) = sync_channel(WAITING_MAX);
             Way {
                 sender,
-                receiver: Mutex::new(receiver),
+                receiver: Lock::new(receiver),
                 doorbell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
             }
         });
@@ -71,7 +72,6 @@ impl Asks {
         // Before looking: who puts one now rings again.
         self.rung.store(false, Ordering::Release);
         let receiver = way.receiver.lock();
-        let receiver = receiver.unwrap_or_else(PoisonError::into_inner);
         // No more than could wait at once: control has other work, too.
         receiver.try_iter().take(WAITING_MAX).for_each(each);
     }

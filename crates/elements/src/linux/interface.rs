@@ -5,11 +5,12 @@ use crate::neighbour::{Bounds, Link};
 use engine::clock::Time;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::Lock;
 use tables::neighbours::{Refused, State, Timing};
 use wire::EtherAddr;
 
@@ -70,23 +71,19 @@ impl fmt::Display for Neighbour {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// An interface that elements have named, as the kernel says it is. At first it is down.
 pub struct Interface {
     name: String,
     number: u16,
-    device: Mutex<Option<String>>,
+    device: Lock<Option<String>>,
     /// The kernel's name of it now.
-    known_as: Mutex<String>,
+    known_as: Lock<String>,
     /// [`UP`] and the Ethernet address.
     state: AtomicU64,
     mtu: AtomicUsize,
     takes_labels: AtomicBool,
     /// Further unicast addresses, in order, and how often they have changed.
-    others: Mutex<Vec<EtherAddr>>,
+    others: Lock<Vec<EtherAddr>>,
     others_changes: AtomicU64,
     link: Arc<Link<Key>>,
     asks: Arc<Asks>,
@@ -97,12 +94,12 @@ impl Interface {
         Interface {
             name: name.to_owned(),
             number,
-            device: Mutex::new(None),
-            known_as: Mutex::new(name.to_owned()),
+            device: Lock::new(None),
+            known_as: Lock::new(name.to_owned()),
             state: AtomicU64::new(0),
             mtu: AtomicUsize::new(1500),
             takes_labels: AtomicBool::new(false),
-            others: Mutex::default(),
+            others: Lock::default(),
             others_changes: AtomicU64::new(0),
             link: Arc::new(Link::new(BOUNDS)),
             asks: Arc::clone(asks),
@@ -116,12 +113,12 @@ impl Interface {
 
     /// Name in the kernel: the configuration's, unless [it was changed](super::Kernel::renamed).
     pub fn known_as(&self) -> String {
-        lock(&self.known_as).clone()
+        self.known_as.lock().clone()
     }
 
     /// True if the name is another than before.
     pub(super) fn set_known_as(&self, name: &str) -> bool {
-        let mut known_as = lock(&self.known_as);
+        let mut known_as = self.known_as.lock();
         let changes = *known_as != name;
         if changes {
             name.clone_into(&mut known_as);
@@ -136,11 +133,11 @@ impl Interface {
 
     /// The device behind it, where a configuration told: the port's name.
     pub fn device(&self) -> Option<String> {
-        lock(&self.device).clone()
+        self.device.lock().clone()
     }
 
     pub(super) fn set_device(&self, device: &str) {
-        *lock(&self.device) = Some(device.to_owned());
+        *self.device.lock() = Some(device.to_owned());
     }
 
     /// Sets the kernel's state of the interface. The MTU is that of IP packets, in bytes.
@@ -155,7 +152,7 @@ impl Interface {
     pub fn set_others(&self, mut macs: Vec<EtherAddr>) -> bool {
         macs.sort_unstable();
         macs.dedup();
-        let mut others = lock(&self.others);
+        let mut others = self.others.lock();
         let changes = *others != macs;
         if changes {
             *others = macs;
@@ -166,7 +163,7 @@ impl Interface {
 
     /// Addresses last given to [`set_others`](Self::set_others), in order.
     pub fn others(&self) -> Vec<EtherAddr> {
-        lock(&self.others).clone()
+        self.others.lock().clone()
     }
 
     /// Number of changes of [`others`](Self::others).

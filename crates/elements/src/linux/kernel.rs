@@ -7,12 +7,13 @@ use super::routes::Routes;
 use super::{FORWARDED, INTERFACES, NoMemory};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
+use sync::Lock;
 
 /// The image of a kernel's links, neighbours and routes. Nothing is known at first.
 #[derive(Debug, Default)]
 pub struct Kernel {
-    interfaces: Mutex<Vec<Arc<Interface>>>,
+    interfaces: Lock<Vec<Arc<Interface>>>,
     generation: AtomicU64,
     routes4: OnceLock<Result<Arc<Routes<4>>, NoMemory>>,
     routes6: OnceLock<Result<Arc<Routes<16>>, NoMemory>>,
@@ -59,9 +60,7 @@ impl Kernel {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Interface>>> {
-        self.interfaces
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.interfaces.lock()
     }
 
     /// True if an element uses it; otherwise the kernel need not be followed.

@@ -6,7 +6,8 @@
 use engine::publish::{Published, Reader, domain};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use sync::Lock;
 use wire::mpls::{LABEL_MAX, Labels};
 
 /// Labels of a block.
@@ -109,7 +110,7 @@ pub(crate) struct Known {
 
 pub(crate) struct LabelTable {
     blocks: Box<[Published<Block>]>,
-    known: Mutex<Known>,
+    known: Lock<Known>,
 }
 
 impl LabelTable {
@@ -117,7 +118,7 @@ impl LabelTable {
         let block = |_| Published::new(domain(), Block::default());
         LabelTable {
             blocks: (0..BLOCKS).map(block).collect(),
-            known: Mutex::default(),
+            known: Lock::default(),
         }
     }
 
@@ -143,7 +144,7 @@ impl LabelTable {
 
     /// The writer's half.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Gives a label an entry or none.

@@ -7,7 +7,8 @@
 
 use engine::publish::{Epoch, Published, domain};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use sync::Lock;
 use tables::fib::{Fib, Full, Limbo, NoMemory, Rib, Structure};
 use tables::groups::{GroupId, GroupTable, Groups, Member};
 
@@ -15,7 +16,7 @@ use tables::groups::{GroupId, GroupTable, Groups, Member};
 pub(crate) struct Store<const N: usize, W, S: Structure<N> = Fib<N>> {
     fib: Arc<S>,
     groups: Published<Groups>,
-    writer: Mutex<Writer<N, W, S>>,
+    writer: Lock<Writer<N, W, S>>,
 }
 
 /// Control's part of a table.
@@ -36,7 +37,7 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
         Ok(Store {
             fib: Arc::clone(rib.fib()),
             groups: Published::new(domain(), Groups::default()),
-            writer: Mutex::new(Writer {
+            writer: Lock::new(Writer {
                 rib,
                 groups: GroupTable::new(),
                 more,
@@ -65,7 +66,7 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
 
     /// The writer's half.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Writer<N, W, S>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock()
     }
 }
 

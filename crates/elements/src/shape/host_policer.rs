@@ -41,7 +41,7 @@ use std::fmt::Write;
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use sync::Lock;
 use tables::bucket::Rate;
 
 const OVER: u8 = 0;
@@ -130,7 +130,7 @@ fn rate((rate, own): Allowance, burst: Option<u64>) -> Rate {
 
 pub(crate) struct Config {
     known: Published<Known>,
-    rates: Mutex<Rates>,
+    rates: Lock<Rates>,
     configured: Rates,
     rest: Allowance,
     burst: Option<u64>,
@@ -148,7 +148,7 @@ impl Config {
     }
 
     fn rates(&self) -> std::sync::MutexGuard<'_, Rates> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rates.lock()
     }
 
     /// Carries out lines, all or none. The error names the line.
@@ -285,7 +285,7 @@ impl<F: Family> Element for HostPolicer<F> {
         Config {
             known: Published::new(domain(), Known::new(rest, burst, &rates)),
             configured: rates.clone(),
-            rates: Mutex::new(rates),
+            rates: Lock::new(rates),
             rest,
             burst,
             dst,

@@ -40,8 +40,9 @@ use engine::publish::{Epoch, domain};
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
+use sync::Lock;
 use tables::exact::{Exact, ExactWriter, Full, Key};
 use wire::plain::Plain;
 
@@ -114,7 +115,7 @@ pub(super) struct Config {
     fields: Fields,
     hashing: Hashing,
     rules: Arc<Exact>,
-    writer: Mutex<Writer>,
+    writer: Lock<Writer>,
     port: Option<Arc<PortRules>>,
 }
 
@@ -138,7 +139,7 @@ impl Source for Config {
 
 impl Config {
     fn lock(&self) -> MutexGuard<'_, Writer> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         writer.settle();
         writer
     }
@@ -250,7 +251,7 @@ impl Element for BucketByFlow {
             fields,
             hashing,
             rules: Arc::clone(writer.rules.table()),
-            writer: Mutex::new(writer),
+            writer: Lock::new(writer),
             port,
         }
     }

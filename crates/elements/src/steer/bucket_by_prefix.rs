@@ -31,7 +31,8 @@ use engine::publish::{Epoch, domain};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use sync::Lock;
 use tables::fib::{Fib4, Fib6, Full, Limbo, Prefix, Rib, Rib4, Rib6, Structure};
 use wire::{Prefix4, Prefix6, ether, tunnel};
 
@@ -123,7 +124,7 @@ impl Writer {
 struct Table {
     fib4: Arc<Fib4>,
     fib6: Arc<Fib6>,
-    writer: Mutex<Writer>,
+    writer: Lock<Writer>,
 }
 
 impl Table {
@@ -132,7 +133,7 @@ impl Table {
         Some(Table {
             fib4: Arc::clone(rib4.fib()),
             fib6: Arc::clone(rib6.fib()),
-            writer: Mutex::new(Writer {
+            writer: Lock::new(Writer {
                 rib4,
                 rib6,
                 limbo: VecDeque::new(),
@@ -141,7 +142,7 @@ impl Table {
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         writer.settle();
         writer
     }

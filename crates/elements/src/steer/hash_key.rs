@@ -5,7 +5,8 @@ use arguments::units::FromArg;
 use engine::publish::{Published, domain};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use sync::Lock;
 use wire::rss::{KEY_LEN, MICROSOFT, SYMMETRIC, Toeplitz};
 
 /// A key by name or in hexadecimal digits.
@@ -98,12 +99,12 @@ impl Shared {
 /// The keys of a router, by the description of those that share one: forward and reply of a flow come by different
 /// ports, and must keep meeting on one worker when the key changes.
 #[derive(Default)]
-pub(crate) struct Keys(Mutex<HashMap<String, Weak<Shared>>>);
+pub(crate) struct Keys(Lock<HashMap<String, Weak<Shared>>>);
 
 impl Keys {
     /// Key of a description; `key` if it is new.
     pub(crate) fn get(&self, description: &str, key: &HashKey) -> Arc<Shared> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|_, shared| shared.strong_count() > 0);
         if let Some(shared) = all.get(description).and_then(Weak::upgrade) {
             return shared;

@@ -3,8 +3,9 @@
 use crate::prelude::*;
 use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
-use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{OnceLock, Weak};
 use steer::Table;
+use sync::Lock;
 
 /// A ring, and its ends while no worker has them.
 struct Ring {
@@ -18,13 +19,13 @@ struct Rings {
     /// Rings by the worker that fills them and the one that empties them.
     by_pair: Vec<Vec<Option<Ring>>>,
     /// Tables that know of them: a hot swap may bring another one.
-    known: Mutex<Vec<Weak<Table>>>,
+    known: Lock<Vec<Weak<Table>>>,
 }
 
 impl Rings {
     /// Makes a table know these rings, once.
     fn show(self: &Arc<Rings>, table: &Arc<Table>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|table| table.strong_count() > 0);
         let weak = Arc::downgrade(table);
         if !known.iter().any(|known| known.ptr_eq(&weak)) {
@@ -74,7 +75,7 @@ impl Mesh {
         let rings = self.0.get_or_init(|| {
             Arc::new(Rings {
                 by_pair: (0..workers).map(row).collect(),
-                known: Mutex::default(),
+                known: Lock::default(),
             })
         });
         rings.show(table);

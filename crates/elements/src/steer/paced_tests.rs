@@ -14,9 +14,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use steer::{Ask, Moves, move_queue, queue_owners};
+use sync::Lock;
 use testkit::{Rng, until};
 
 /// Output of a paced port: number of flows' packets in order, and out of order.
@@ -32,7 +32,7 @@ struct Paced {
     open: OpenPort,
     given: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
-    out: Arc<Mutex<Out>>,
+    out: Arc<Lock<Out>>,
 }
 
 /// Nanoseconds between packets, by each queue.
@@ -49,7 +49,7 @@ struct PacedRx {
     next: u64,
     given: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
-    out: Arc<Mutex<Out>>,
+    out: Arc<Lock<Out>>,
 }
 
 impl RxQueue for PacedRx {
@@ -58,11 +58,7 @@ impl RxQueue for PacedRx {
             return 0;
         }
         let due = self.begin.elapsed().as_nanos() as u64 / PACE;
-        let sent = self
-            .out
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .count;
+        let sent = self.out.lock().count;
         let room = (sent + UNDERWAY).saturating_sub(self.given.load(Relaxed));
         let n = due.saturating_sub(self.next).min(max as u64).min(room);
         for number in self.next..self.next + n {
@@ -77,11 +73,11 @@ impl RxQueue for PacedRx {
     }
 }
 
-struct PacedTx(Arc<Mutex<Out>>);
+struct PacedTx(Arc<Lock<Out>>);
 
 impl TxQueue for PacedTx {
     fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = self.0.lock();
         let n = batch.len();
         out.count += n as u64;
         for packet in batch.drain() {
@@ -98,7 +94,7 @@ impl TxQueue for PacedTx {
 impl Paced {
     fn new() -> Paced {
         let (begin, given) = (Instant::now(), Arc::default());
-        let out: Arc<Mutex<Out>> = Arc::default();
+        let out: Arc<Lock<Out>> = Arc::default();
         let ends = Arc::default();
         let rx = |queue| {
             let (given, ends) = (Arc::clone(&given), Arc::clone(&ends));
@@ -180,7 +176,7 @@ fn drain(router: &Router, ports: &Paced) {
 fn end(mut router: Router, ports: &Paced) -> u64 {
     drain(&router, ports);
     router.stop();
-    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
+    let out = ports.out.lock();
     let sent = out.next.values().map(|&next| u64::from(next)).sum();
     assert_eq!((sent, out.wrong), (ports.given.load(Relaxed), 0));
     sent
@@ -256,7 +252,7 @@ impl Ask for Fails<'_> {
 /// Waits until more packets have left that came by a queue.
 fn wait_for(ports: &Paced, queue: u8) {
     let left = || -> u32 {
-        let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let out = ports.out.lock();
         let own = out.next.iter().filter(|(flow, _)| *flow % 2 == queue);
         own.map(|(_, next)| next).sum()
     };
@@ -332,7 +328,7 @@ fn a_queue_moves_though_a_worker_that_has_nothing_to_do_with_it_does_not_answer(
     ports.ends.store(true, Relaxed);
     until("the last packet to leave", || router.held() == Ok(0));
     drop(router);
-    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
+    let out = ports.out.lock();
     let sent: u32 = out.next.values().sum();
     assert_eq!((u64::from(sent), out.wrong), (ports.given.load(Relaxed), 0));
 }

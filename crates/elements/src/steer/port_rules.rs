@@ -8,8 +8,9 @@
 use arguments::Args;
 use engine::port::{Directed, Match, Port};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use steer::Table;
+use sync::Lock;
 
 /// An element with rules.
 pub(crate) trait Source: Send + Sync {
@@ -55,7 +56,7 @@ pub(super) fn port_name(port: &str) -> &str {
 
 /// The rules of a router's ports, by port.
 #[derive(Default)]
-pub(crate) struct ByPort(Mutex<HashMap<String, Known>>);
+pub(crate) struct ByPort(Lock<HashMap<String, Known>>);
 
 /// State of a port's rules.
 #[derive(Default)]
@@ -68,12 +69,12 @@ struct Known {
 
 /// Number of the plan that has told the port last. An old plan may go at any time after the new one has come, and must
 /// not remove rules that are not its own.
-type Teller = Arc<Mutex<u64>>;
+type Teller = Arc<Lock<u64>>;
 
 impl ByPort {
     /// Rules of a port, made if nobody has them.
     pub(crate) fn get(&self, port: &str) -> Arc<PortRules> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|_, known| {
             known.rules.strong_count() > 0 || Arc::strong_count(&known.teller) > 1
         });
@@ -82,7 +83,7 @@ impl ByPort {
             return rules;
         }
         known.made += 1;
-        let rules = Arc::new(PortRules(Mutex::new(State {
+        let rules = Arc::new(PortRules(Lock::new(State {
             source: None,
             port: None,
             queues: Vec::new(),
@@ -96,7 +97,7 @@ impl ByPort {
 
 /// The rules of a port: their sources, and the part (port or worker) that applies them.
 #[derive(Default)]
-pub(crate) struct PortRules(Mutex<State>);
+pub(crate) struct PortRules(Lock<State>);
 
 #[derive(Default)]
 struct State {
@@ -110,7 +111,7 @@ struct State {
 
 impl State {
     fn teller(&self) -> MutexGuard<'_, u64> {
-        self.teller.lock().unwrap_or_else(PoisonError::into_inner)
+        self.teller.lock()
     }
 
     /// The port, if it can do rules and has a choice of queues.
@@ -153,7 +154,7 @@ impl Drop for State {
 
 impl PortRules {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Reads PORT of an element with rules.
@@ -259,8 +260,8 @@ mod tests {
     /// A port that stores its rules.
     #[derive(Default)]
     struct Card {
-        rules: Mutex<HashMap<Match, u16>>,
-        calls: Mutex<usize>,
+        rules: Lock<HashMap<Match, u16>>,
+        calls: Lock<usize>,
     }
 
     impl Port for Card {
@@ -277,8 +278,8 @@ mod tests {
         }
 
         fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
-            *self.calls.lock().expect("nobody panics") += 1;
-            let mut own = self.rules.lock().expect("nobody panics");
+            *self.calls.lock() += 1;
+            let mut own = self.rules.lock();
             if all {
                 own.clear();
             }
@@ -291,7 +292,7 @@ mod tests {
         }
 
         fn directed(&self) -> Option<Directed> {
-            let held = self.rules.lock().expect("nobody panics").len();
+            let held = self.rules.lock().len();
             Some(Directed {
                 held,
                 refused: 2,
@@ -301,16 +302,16 @@ mod tests {
         }
     }
 
-    struct Rules(Mutex<HashMap<Match, u16>>);
+    struct Rules(Lock<HashMap<Match, u16>>);
 
     impl Source for Rules {
         fn rules(&self) -> Vec<(Match, u16)> {
-            let own = self.0.lock().expect("nobody panics");
+            let own = self.0.lock();
             own.iter().map(|(rule, bucket)| (*rule, *bucket)).collect()
         }
 
         fn bucket(&self, rule: &Match) -> Option<u16> {
-            self.0.lock().expect("nobody panics").get(rule).copied()
+            self.0.lock().get(rule).copied()
         }
     }
 
@@ -349,16 +350,10 @@ mod tests {
         assert!(Arc::ptr_eq(&rules, &all.get("net_null0")));
         let card = Arc::new(Card::default());
         let port: Arc<dyn Port> = Arc::clone(&card) as _;
-        let told = |id| {
-            card.rules
-                .lock()
-                .expect("nobody panics")
-                .get(&vlan(id))
-                .copied()
-        };
-        let source = Arc::new(Rules(Mutex::new([(vlan(1), 0), (vlan(2), 1)].into())));
+        let told = |id| card.rules.lock().get(&vlan(id)).copied();
+        let source = Arc::new(Rules(Lock::new([(vlan(1), 0), (vlan(2), 1)].into())));
         let set = |id, bucket| {
-            let mut own = source.0.lock().expect("nobody panics");
+            let mut own = source.0.lock();
             match bucket {
                 Some(bucket) => _ = own.insert(vlan(id), bucket),
                 None => _ = own.remove(&vlan(id)),
@@ -373,10 +368,10 @@ mod tests {
         rules.go_to(&port, both.clone(), &both.by_bucket(), false);
         assert_eq!((told(1), told(2)), (Some(0), Some(1)));
         // As on a reload: nothing is new.
-        let calls = *card.calls.lock().expect("nobody panics");
+        let calls = *card.calls.lock();
         rules.come_from(&source);
         rules.go_to(&port, both.clone(), &both.by_bucket(), false);
-        assert_eq!(*card.calls.lock().expect("nobody panics"), calls);
+        assert_eq!(*card.calls.lock(), calls);
         set(3, Some(3));
         set(1, None);
         assert_eq!((told(1), told(3)), (None, Some(1)));
@@ -392,7 +387,7 @@ mod tests {
         rules.go_to(&port, both.clone(), &both.by_bucket(), true);
         assert_eq!((told(3), told(4)), (Some(0), Some(0)));
         drop((all, rules));
-        assert!(card.rules.lock().expect("nobody panics").is_empty());
+        assert!(card.rules.lock().is_empty());
     }
 
     #[test]
@@ -400,19 +395,14 @@ mod tests {
         let all = ByPort::default();
         let card = Arc::new(Card::default());
         let port: Arc<dyn Port> = Arc::clone(&card) as _;
-        let held = || card.rules.lock().expect("nobody panics").len();
-        let source = Arc::new(Rules(Mutex::new([(vlan(1), 0)].into())));
+        let held = || card.rules.lock().len();
+        let source = Arc::new(Rules(Lock::new([(vlan(1), 0)].into())));
         let both = receivers(&[(0, &[0]), (1, &[1])]);
         let old = all.get("p");
         old.come_from(&source);
         old.go_to(&port, both.clone(), &both.by_bucket(), false);
         // There is no owner any more, and a worker is about to drop it.
-        all.0
-            .lock()
-            .expect("nobody panics")
-            .get_mut("p")
-            .expect("it is known")
-            .rules = Weak::new();
+        all.0.lock().get_mut("p").expect("it is known").rules = Weak::new();
         let new = all.get("p");
         assert!(!Arc::ptr_eq(&old, &new));
         new.come_from(&source);
@@ -428,10 +418,10 @@ mod tests {
         let rules = PortRules::default();
         let card = Arc::new(Card::default());
         let port: Arc<dyn Port> = Arc::clone(&card) as _;
-        let source = Arc::new(Rules(Mutex::new([(vlan(1), 0)].into())));
+        let source = Arc::new(Rules(Lock::new([(vlan(1), 0)].into())));
         rules.come_from(&source);
         rules.go_to(&port, receivers(&[(0, &[0])]), &[0; 4], false);
-        assert_eq!(*card.calls.lock().expect("nobody panics"), 0);
+        assert_eq!(*card.calls.lock(), 0);
         assert!(rules.show().contains("one queue"));
     }
 }

@@ -51,8 +51,8 @@ use engine::publish::{Published, domain};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use sync::Lock;
 
 /// Shared state of the elements of a node.
 pub(crate) struct Node {
@@ -71,7 +71,7 @@ pub(crate) struct Node {
     /// True if packets are numbered: how long they may wait for others at their output node.
     pub(crate) resequence: Option<Duration>,
     fabric: Arc<Fabric>,
-    links: Mutex<Links>,
+    links: Lock<Links>,
     ways: Published<Ways>,
     /// Counts changes of `ways`.
     version: AtomicU64,
@@ -126,7 +126,7 @@ impl Node {
                 .map(|life| Arc::new(Cable::new(life)))
                 .collect(),
             fabric,
-            links: Mutex::new(links),
+            links: Lock::new(links),
             ways: Published::new(domain(), ways),
             version: AtomicU64::new(0),
             watched: AtomicBool::new(false),
@@ -156,8 +156,7 @@ impl Node {
 
     /// The links that are up now.
     pub(crate) fn links(&self) -> Links {
-        let links = self.links.lock();
-        links.unwrap_or_else(PoisonError::into_inner).clone()
+        self.links.lock().clone()
     }
 
     /// Says which links are up. Workers follow with their next batch.
@@ -167,7 +166,7 @@ impl Node {
 
     /// Changes the set of live links in one step, as others may change it, too.
     fn change(&self, change: impl FnOnce(&mut Links)) {
-        let mut now = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.links.lock();
         let mut links = now.clone();
         change(&mut links);
         if *now == links {

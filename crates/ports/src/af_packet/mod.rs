@@ -28,8 +28,9 @@ use crate::watch::{Watched, Watcher};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::Lock;
 use tie::Tie;
 
 /// Sockets in a fan-out group, at most (the kernel's limit is 256 in old versions).
@@ -71,13 +72,9 @@ struct Shared {
     buffer_bytes: usize,
     small_buffer: AtomicBool,
     /// Reason why the kernel receives as it did before, if it does.
-    remark: Mutex<Option<String>>,
+    remark: Lock<Option<String>>,
     rx: Vec<Arc<Socket>>,
     tx: Vec<Arc<Socket>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The control side of an open interface.
@@ -99,7 +96,7 @@ impl Port for AfPacket {
                 self.shared.buffer_bytes
             ));
         }
-        info.remarks.extend(lock(&self.shared.remark).clone());
+        info.remarks.extend(self.shared.remark.lock().clone());
         info
     }
 
@@ -192,7 +189,7 @@ pub(crate) fn open(
         interface: Watched::new(name, request.promiscuous, events)?,
         buffer_bytes,
         small_buffer: AtomicBool::new(false),
-        remark: Mutex::default(),
+        remark: Lock::default(),
         rx,
         tx,
     });

@@ -1,6 +1,6 @@
 //! Keeps a port's sockets tied to its interface while that goes down, disappears and comes back.
 
-use super::{Shared, lock, sys as packet};
+use super::{Shared, sys as packet};
 use crate::napi::{By, Napi};
 use crate::sys::{self, Interface};
 use std::io;
@@ -67,7 +67,7 @@ impl Tie {
         self.napi = None;
         let arranged = Napi::arrange(&self.shared.interface.name, By::Thread);
         let remark = arranged.map(|napi| self.napi = Some(napi)).err();
-        *lock(&self.shared.remark) = remark;
+        *self.shared.remark.lock() = remark;
     }
 
     /// Makes fresh receive sockets in the place of the old ones: a socket that lost its interface

@@ -33,8 +33,9 @@ use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use socket::{Intake, Outlet, Socket};
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sync::Lock;
 use tie::Tie;
 
 /// Queues of an interface, at most.
@@ -54,7 +55,7 @@ struct Shared {
     frames: u32,
     rx: Vec<Arc<End<Intake>>>,
     tx: Vec<Arc<End<Outlet>>>,
-    told: Mutex<Told>,
+    told: Lock<Told>,
 }
 
 /// State that control reads.
@@ -74,10 +75,6 @@ impl Told {
             (drops + now.rx_dropped + full, errors + now.tx_invalid_descs)
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Rx {
@@ -203,7 +200,7 @@ impl Port for AfXdp {
     fn info(&self) -> PortInfo {
         let mut info = self.shared.interface.info(&self.info);
         info.remarks
-            .extend(lock(&self.shared.told).remarks.iter().cloned());
+            .extend(self.shared.told.lock().remarks.iter().cloned());
         info
     }
 
@@ -216,7 +213,7 @@ impl Port for AfXdp {
     }
 
     fn counters(&self) -> Vec<PortCounter> {
-        let (drops, errors) = lock(&self.shared.told).counted();
+        let (drops, errors) = self.shared.told.lock().counted();
         let mut all = vec![
             ("link_changes", None, self.shared.interface.changes.get()),
             ("kernel_drops", None, drops),
@@ -277,7 +274,7 @@ pub(crate) fn open(
         frames,
         rx: rx.map_err(failed)?,
         tx: tx.map_err(failed)?,
-        told: Mutex::default(),
+        told: Lock::default(),
     });
     let mut tie = Tie::new(&shared).map_err(|e| tie::explain(name, &e))?;
     let watcher = Watcher::start(&shared.interface, move |now| tie.follow(now))?;

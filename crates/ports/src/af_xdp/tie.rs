@@ -4,7 +4,7 @@
 use super::plain::Plain;
 use super::socket::{self, Ends, Socket, Wish};
 use super::sys::{self as xdp, Attached, Filter};
-use super::{MAX_QUEUES, Shared, lock};
+use super::{MAX_QUEUES, Shared};
 use crate::ethtool;
 use crate::napi::{By, Napi};
 use crate::sys::{self, Interface};
@@ -102,7 +102,7 @@ impl Tie {
 
     /// Finds out which sockets do the kernel's receive work in polls; returns true if all receiving ones do.
     fn receives_in_polls(&self) -> bool {
-        let told = lock(&self.shared.told);
+        let told = self.shared.told.lock();
         let mut all = !told.sockets.is_empty();
         for socket in &told.sockets {
             let does = xdp::knows_receive_work(&socket.fd);
@@ -113,7 +113,7 @@ impl Tie {
     }
 
     fn remark(&self, text: String) {
-        let remarks = &mut lock(&self.shared.told).remarks;
+        let remarks = &mut self.shared.told.lock().remarks;
         if !remarks.contains(&text) {
             remarks.push(text);
         }
@@ -150,7 +150,7 @@ impl Tie {
             true => None,
             false => Some(self.hear(index)?),
         };
-        let mut told = lock(&shared.told);
+        let mut told = shared.told.lock();
         told.before = told.counted();
         told.sockets.clear();
         told.remarks = remarks;
@@ -221,7 +221,7 @@ impl Tie {
         if now <= had {
             return Ok(());
         }
-        let open = lock(&self.shared.told).sockets.len();
+        let open = self.shared.told.lock().sockets.len();
         for queue in open..now {
             let ends = self.open(index, queue)?;
             self.give(queue, ends);
@@ -270,12 +270,12 @@ impl Tie {
         if let Some(outlet) = ends.outlet {
             shared.tx[queue].add(outlet);
         }
-        lock(&shared.told).sockets.push(ends.socket);
+        shared.told.lock().sockets.push(ends.socket);
     }
 
     /// Sends what devices had no room for, if no later packets do.
     fn send_late(&self) {
-        let sockets: Vec<Arc<Socket>> = lock(&self.shared.told).sockets.clone();
+        let sockets: Vec<Arc<Socket>> = self.shared.told.lock().sockets.clone();
         let (pause, times) = LATE;
         for socket in sockets.iter().take(self.shared.tx.len()) {
             for _ in 0..times {

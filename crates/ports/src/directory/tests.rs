@@ -108,5 +108,5 @@ fn a_port_belongs_to_one_router_until_it_is_given_back() {
         promiscuous: false,
     };
     assert!(red.open("pcap:/no/such/folder/a.pcap", &request).is_err());
-    assert_eq!(lock(&process.taken).len(), 1);
+    assert_eq!(process.taken.lock().len(), 1);
 }

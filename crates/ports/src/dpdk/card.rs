@@ -6,10 +6,11 @@ use super::sys::{Device, Facts};
 use super::{Count, attach};
 use engine::port::{Directed, Match, PortCounter, PortInfo, PortRequest};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU16, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::Lock;
 
 /// Descriptors per queue unless the request says otherwise.
 const DESCRIPTORS: u16 = 1024;
@@ -50,26 +51,22 @@ struct Given {
 /// An open device; the last queue or port that holds it takes it away from EAL.
 pub(super) struct Card {
     devargs: String,
-    request: Mutex<PortRequest>,
+    request: Lock<PortRequest>,
     driver: String,
     pub(super) door: Arc<Door>,
-    present: Mutex<Option<Present>>,
-    last: Mutex<Last>,
+    present: Lock<Option<Present>>,
+    last: Lock<Last>,
     /// Descriptors of a receive queue.
     descriptors: AtomicU16,
     pub(super) too_long: Count,
     /// Frames that were to be sent while the device was away.
     pub(super) not_there: Count,
-    given: Mutex<Given>,
+    given: Lock<Given>,
     /// Held while the device is taken away from EAL, or given back.
-    moving: Mutex<()>,
+    moving: Lock<()>,
     /// The key that the device hashes by, once it was told.
-    key: Mutex<Option<[u8; 40]>>,
+    key: Lock<Option<[u8; 40]>>,
     key_changes: AtomicU64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Attaches a device and starts it; how many descriptors a receive queue has, too. Without an `mtu` it has its
@@ -114,17 +111,17 @@ impl Card {
         let (present, descriptors) = start(devargs, request, crate::mtu())?;
         Ok(Card {
             devargs: devargs.to_owned(),
-            request: Mutex::new(request.clone()),
+            request: Lock::new(request.clone()),
             driver: present.facts.driver.clone(),
             door: Arc::new(Door::to(present.device)),
-            present: Mutex::new(Some(present)),
-            last: Mutex::default(),
+            present: Lock::new(Some(present)),
+            last: Lock::default(),
             descriptors: AtomicU16::new(descriptors),
             too_long: Count::default(),
             not_there: Count::default(),
-            given: Mutex::default(),
-            moving: Mutex::default(),
-            key: Mutex::default(),
+            given: Lock::default(),
+            moving: Lock::default(),
+            key: Lock::default(),
             key_changes: AtomicU64::new(0),
         })
     }
@@ -134,13 +131,13 @@ impl Card {
     }
 
     pub(super) fn is_there(&self) -> bool {
-        lock(&self.present).is_some()
+        self.present.lock().is_some()
     }
 
     /// Takes the device away from workers and from EAL, so that the kernel can let it go. False if this kernel lacks
     /// what that needs.
     pub(super) fn leave(&self) -> bool {
-        let _moving = lock(&self.moving);
+        let _moving = self.moving.lock();
         self.take_away()
     }
 
@@ -158,8 +155,8 @@ impl Card {
             counted: self.counted(),
         };
         // Between the two, counters would be added to themselves.
-        let mut present = lock(&self.present);
-        *lock(&self.last) = last;
+        let mut present = self.present.lock();
+        *self.last.lock() = last;
         let gone = present.take();
         drop(present);
         // Not under the lock: drivers take their time.
@@ -172,7 +169,7 @@ impl Card {
     /// # Errors
     /// A sentence.
     pub(super) fn come_back(&self) -> Result<(), String> {
-        let _moving = lock(&self.moving);
+        let _moving = self.moving.lock();
         match self.is_there() {
             true => Ok(()),
             false => self.take_up(),
@@ -180,28 +177,28 @@ impl Card {
     }
 
     fn take_up(&self) -> Result<(), String> {
-        let given = *lock(&self.given);
+        let given = *self.given.lock();
         let mtu = given.mtu.or(crate::mtu());
-        let (present, descriptors) = start(&self.devargs, &lock(&self.request), mtu)?;
-        let (device, table) = (present.device, lock(&self.last).table.clone());
+        let (present, descriptors) = start(&self.devargs, &self.request.lock(), mtu)?;
+        let (device, table) = (present.device, self.last.lock().table.clone());
         // It is the same model, which took it before; `info` tells if it does not now.
         let _ = given.mac.map(|mac| device.set_mac(mac));
-        let key = lock(&self.key).take();
+        let key = self.key.lock().take();
         if let Some(key) = key {
             let spread = device.set_reta(&table);
             let hashed = spread.and_then(|()| device.set_hash_key(&present.facts, &key));
-            *lock(&self.key) = hashed.is_ok().then_some(key);
+            *self.key.lock() = hashed.is_ok().then_some(key);
             self.key_changes.fetch_add(1, Release);
         }
         self.descriptors.store(descriptors, Relaxed);
-        *lock(&self.present) = Some(present);
+        *self.present.lock() = Some(present);
         self.door.open(device);
         Ok(())
     }
 
     /// Something about the device, if it is there.
     fn ask<T>(&self, what: impl FnOnce(&Present) -> T) -> Option<T> {
-        lock(&self.present).as_ref().map(what)
+        self.present.lock().as_ref().map(what)
     }
 
     pub(super) fn descriptors(&self) -> u16 {
@@ -212,7 +209,7 @@ impl Card {
     pub(super) fn info(&self, info: &PortInfo) -> PortInfo {
         let now = self.ask(|p| (p.device.mac(), p.device.mtu()));
         let (mac, mtu) = now.unwrap_or_else(|| {
-            let last = lock(&self.last);
+            let last = self.last.lock();
             (last.mac, last.mtu)
         });
         PortInfo {
@@ -227,7 +224,7 @@ impl Card {
     }
 
     pub(super) fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
-        let present = lock(&self.present);
+        let present = self.present.lock();
         let Some(Present { device, facts, .. }) = present.as_ref() else {
             return Err(self.unplugged());
         };
@@ -249,7 +246,7 @@ impl Card {
             let _ = device.set_reta(&before);
             refused("the key", why)
         })?;
-        *lock(&self.key) = Some(*key);
+        *self.key.lock() = Some(*key);
         // A worker that sees the new count also sees the new key.
         self.key_changes.fetch_add(1, Release);
         Ok(())
@@ -260,7 +257,7 @@ impl Card {
         let set = self.ask(|p| p.device.set_mac(mac));
         let set = set.ok_or_else(|| self.unplugged())?;
         set.map_err(|why| format!("dpdk {} refuses the address: {why}", self.driver))?;
-        lock(&self.given).mac = Some(mac);
+        self.given.lock().mac = Some(mac);
         Ok(())
     }
 
@@ -276,7 +273,7 @@ impl Card {
                 "buffers hold packets of {room} bytes; start the router with larger --frame-bytes"
             ));
         }
-        let _moving = lock(&self.moving);
+        let _moving = self.moving.lock();
         let most = self.ask(|p| p.facts.max_mtu);
         let most = most.ok_or_else(|| self.unplugged())?;
         if mtu > most {
@@ -285,10 +282,10 @@ impl Card {
         if !self.take_away() {
             return Err("this kernel has no membarrier".into());
         }
-        let before = lock(&self.given).mtu.replace(mtu);
+        let before = self.given.lock().mtu.replace(mtu);
         let done = self.take_up();
         if done.is_err() {
-            lock(&self.given).mtu = before;
+            self.given.lock().mtu = before;
             // It is taken up as one that comes back.
             super::plug::look_at(super::name_of(&self.devargs));
         }
@@ -301,7 +298,7 @@ impl Card {
 
     /// Switches the reception of frames for other stations on or off, also for when the card comes back.
     pub(super) fn hear_others(&self, promiscuous: bool) {
-        let mut request = lock(&self.request);
+        let mut request = self.request.lock();
         if request.promiscuous != promiscuous {
             request.promiscuous = promiscuous;
             self.ask(|p| p.device.hear_others(promiscuous));
@@ -310,11 +307,11 @@ impl Card {
 
     pub(super) fn spreading(&self) -> Vec<u16> {
         let now = self.ask(|p| p.device.reta(p.facts.reta));
-        now.unwrap_or_else(|| lock(&self.last).table.clone())
+        now.unwrap_or_else(|| self.last.lock().table.clone())
     }
 
     pub(super) fn hash_key(&self) -> Option<[u8; 40]> {
-        *lock(&self.key)
+        *self.key.lock()
     }
 
     pub(super) fn hash_changes(&self) -> u64 {
@@ -331,8 +328,8 @@ impl Card {
 
     /// Counts of the device from all times that it was present.
     fn counted(&self) -> BTreeMap<&'static str, u64> {
-        let present = lock(&self.present);
-        let mut all = lock(&self.last).counted.clone();
+        let present = self.present.lock();
+        let mut all = self.last.lock().counted.clone();
         let now = present
             .as_ref()
             .map(|p| (p.device.counters(), p.device.own_counters(&p.own_names)));

@@ -8,9 +8,10 @@
 
 use super::sys::Device;
 use crate::sys;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, compiler_fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use sync::Lock;
 
 /// Instead of a device's number: the door is shut.
 const SHUT: u32 = u32::MAX;
@@ -23,7 +24,7 @@ struct Inside(AtomicBool);
 /// Leads to a device while it is there.
 pub(super) struct Door {
     device: AtomicU32,
-    visitors: Mutex<Vec<Arc<Inside>>>,
+    visitors: Lock<Vec<Arc<Inside>>>,
 }
 
 /// The right of one queue to use the device, by one thread at a time.
@@ -37,13 +38,13 @@ impl Door {
     pub(super) fn to(device: Device) -> Door {
         Door {
             device: AtomicU32::new(device.number().into()),
-            visitors: Mutex::default(),
+            visitors: Lock::default(),
         }
     }
 
     pub(super) fn visitor(self: &Arc<Door>) -> Visitor {
         let inside = Arc::new(Inside::default());
-        let mut visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visitors = self.visitors.lock();
         visitors.push(Arc::clone(&inside));
         Visitor {
             door: Arc::clone(self),
@@ -64,7 +65,7 @@ impl Door {
             self.device.store(before, Release);
             return false;
         }
-        let visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        let visitors = self.visitors.lock();
         for inside in visitors.iter() {
             // For the time of one burst.
             while inside.0.load(Acquire) {

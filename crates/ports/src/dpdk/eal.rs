@@ -7,7 +7,7 @@
 use super::sys;
 use engine::packet::pool;
 use machine::Machine;
-use std::sync::{Mutex, PoisonError};
+use sync::Lock;
 
 /// Memory sizes shared by all DPDK ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +49,14 @@ fn bytes_of(buffers: usize) -> usize {
 }
 
 /// Result of the first start: remarks, or the reason why there is no DPDK.
-static STARTED: Mutex<Option<Result<Vec<String>, String>>> = Mutex::new(None);
+static STARTED: Lock<Option<Result<Vec<String>, String>>> = Lock::new(None);
 
 /// Starts DPDK unless it runs; gives remarks that every DPDK port shall carry.
 ///
 /// # Errors
 /// A sentence; the same one each time, since DPDK cannot be started twice.
 pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = STARTED.lock();
     if started.is_none() && pool::made() > 0 {
         // Not remembered: nothing was tried.
         return Err(

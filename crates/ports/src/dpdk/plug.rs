@@ -11,9 +11,10 @@ use crate::sys;
 use machine::{Device, Machine};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use sync::Lock;
 
 /// Between two looks for a card that is away.
 const LOOK: Duration = Duration::from_secs(1);
@@ -21,10 +22,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const MAX_LOOK: Duration = Duration::from_secs(64);
 
 /// Descriptors that wake the thread of a card, by the card's address.
-static BELLS: Mutex<BTreeMap<String, Arc<OwnedFd>>> = Mutex::new(BTreeMap::new());
+static BELLS: Lock<BTreeMap<String, Arc<OwnedFd>>> = Lock::new(BTreeMap::new());
 
 fn bells() -> MutexGuard<'static, BTreeMap<String, Arc<OwnedFd>>> {
-    BELLS.lock().unwrap_or_else(PoisonError::into_inner)
+    BELLS.lock()
 }
 
 /// Makes the thread of the card at a PCI address look at the card's state.

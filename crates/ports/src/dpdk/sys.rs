@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::zeroed;
 use std::ptr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use sync::Lock;
 
 /// Bytes of a frame beside its packet.
 const ETHERNET: usize = 18;
@@ -54,7 +55,7 @@ pub(super) fn start(args: &[String]) -> Result<(), String> {
 /// Function given to [`on_removal`].
 static REMOVAL: OnceLock<fn(&str)> = OnceLock::new();
 /// Devices that are to be unplugged and not yet reported.
-static LEAVING: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static LEAVING: Lock<Vec<String>> = Lock::new(Vec::new());
 
 /// Sets a function that is called with the name of a device that is to be unplugged, on EAL's interrupt thread; it must
 /// not block. The kernel waits until the device is [removed](Device::remove), and asks again now and then.
@@ -79,7 +80,7 @@ unsafe extern "C" fn device_event(
     let name = unsafe { CStr::from_ptr(name) }
         .to_string_lossy()
         .into_owned();
-    let mut leaving = LEAVING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut leaving = LEAVING.lock();
     leaving.push(name);
     // EAL cannot let a device go while it is calling here on its behalf, so who does it is told by the next call.
     // SAFETY: a function that lives as long as the process.
@@ -87,7 +88,7 @@ unsafe extern "C" fn device_event(
 }
 
 unsafe extern "C" fn tell_leaving(_: *mut c_void) {
-    let names = std::mem::take(&mut *LEAVING.lock().unwrap_or_else(PoisonError::into_inner));
+    let names = std::mem::take(&mut *LEAVING.lock());
     if let Some(tell) = REMOVAL.get() {
         names.iter().for_each(|name| tell(name));
     }
@@ -119,8 +120,8 @@ pub(super) fn register_thread() {
 
 /// A name that lasts as long as the process. Drivers have a limited number of them.
 fn intern(name: &str) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    static NAMES: Lock<BTreeSet<&'static str>> = Lock::new(BTreeSet::new());
+    let mut names = NAMES.lock();
     if let Some(known) = names.get(name) {
         return known;
     }

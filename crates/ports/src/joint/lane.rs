@@ -6,22 +6,19 @@ use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
 use engine::wake::Wakers;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use std::sync::{Arc, OnceLock};
+use sync::Lock;
 
 /// Worker to wake.
 #[derive(Default)]
 pub(super) struct Bell {
     changes: AtomicUsize,
-    waker: Mutex<Option<(Arc<Wakers>, usize)>>,
+    waker: Lock<Option<(Arc<Wakers>, usize)>>,
 }
 
 impl Bell {
     pub(super) fn set(&self, wakers: &Arc<Wakers>, worker: usize) {
-        *lock(&self.waker) = Some((Arc::clone(wakers), worker));
+        *self.waker.lock() = Some((Arc::clone(wakers), worker));
         self.changes.fetch_add(1, Release);
     }
 }
@@ -40,7 +37,7 @@ impl Ringer {
         let changes = bell.changes.load(Acquire);
         if changes != self.seen {
             self.seen = changes;
-            self.waker = lock(&bell.waker).clone();
+            self.waker = bell.waker.lock().clone();
         }
         if let Some((wakers, worker)) = &self.waker {
             wakers.wake_fenced(*worker);

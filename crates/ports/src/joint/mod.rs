@@ -15,13 +15,13 @@ mod tests;
 
 use crate::directory::Parts;
 use engine::port::{PortInfo, PortRequest};
-use lane::lock;
 use link::{End, Link};
 pub use select::{By, Kind, Tunnel};
 use share::{Share, Shared};
 pub use spec::{LinkOf, PortOf, ShareOf, Together};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use sync::Lock;
 
 /// Prefix of the name that stands for all shares of a port, in the graph of the port's own router.
 pub const SHARES: &str = "shares:";
@@ -29,7 +29,7 @@ pub const SHARES: &str = "shares:";
 /// The shared ports and links of a process.
 pub struct Joints {
     workers: usize,
-    all: Mutex<All>,
+    all: Lock<All>,
 }
 
 #[derive(Default)]
@@ -69,18 +69,18 @@ impl Joints {
     pub fn new(workers: usize) -> Joints {
         Joints {
             workers,
-            all: Mutex::default(),
+            all: Lock::default(),
         }
     }
 
     /// The valid description.
     pub fn together(&self) -> Together {
-        lock(&self.all).together.clone()
+        self.all.lock().together.clone()
     }
 
     /// Makes the new parts of this description.
     pub fn prepare(&self, next: &Together) {
-        let all = &mut *lock(&self.all);
+        let all = &mut *self.all.lock();
         all.wanted = next.clone();
         for of in &next.ports {
             let new = || Shared::new(of.device.clone(), self.workers);
@@ -101,7 +101,7 @@ impl Joints {
     /// Makes this description the valid one.
     pub fn commit(&self, next: &Together) {
         self.prepare(next);
-        let all = &mut *lock(&self.all);
+        let all = &mut *self.all.lock();
         for of in &next.ports {
             let share = |of_share: &ShareOf| {
                 let key = (of_share.router.clone(), of.name.clone());
@@ -137,7 +137,7 @@ impl Joints {
     /// # Errors
     /// A sentence: the router has no part of it.
     pub(crate) fn find(&self, router: &str, name: &str) -> Result<Option<Joint>, String> {
-        let all = lock(&self.all);
+        let all = self.all.lock();
         if let Some(of) = name.strip_prefix(SHARES) {
             let port = all.ports.get(of).filter(|_| of == router);
             let port =
@@ -175,7 +175,7 @@ impl Joints {
 
     /// A port's router has opened its device, and is given this for it.
     pub(crate) fn opened(&self, router: &str, device: &str, parts: Parts) -> Parts {
-        let shared = lock(&self.all).ports.get(router).cloned();
+        let shared = self.all.lock().ports.get(router).cloned();
         match shared.filter(|shared| shared.device_name() == device) {
             Some(shared) => shared.opened(parts),
             None => parts,

@@ -9,7 +9,7 @@
 mod sole;
 mod whole;
 
-use super::lane::{Bell, Lane, Lanes, Open, Producer, Ringer, lock};
+use super::lane::{Bell, Lane, Lanes, Open, Producer, Ringer};
 use super::select::{By, Goes, Table};
 use super::spec::ShareOf;
 use crate::counts::{Count, Counts};
@@ -22,8 +22,9 @@ use engine::ring::Head;
 use engine::wake::Wakers;
 use sole::{Held, Queues};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*, fence};
-use std::sync::{Arc, Mutex};
+use sync::Lock;
 use whole::{Apart, Gather, Split, Whole};
 use wire::ether;
 use wire::vlan::{self, Tag};
@@ -49,7 +50,7 @@ const NO_ROOM: usize = 1;
 
 /// A router's share of a port.
 pub(crate) struct Share {
-    of: Mutex<ShareOf>,
+    of: Lock<ShareOf>,
     /// To the router, and from it, by worker.
     down: Vec<Arc<Lane>>,
     up: Vec<Arc<Lane>>,
@@ -66,16 +67,16 @@ pub(crate) struct Share {
 
 /// A shared port.
 pub(crate) struct Shared {
-    device_name: Mutex<String>,
-    table: Mutex<Arc<Told>>,
+    device_name: Lock<String>,
+    table: Lock<Arc<Told>>,
     changes: AtomicU64,
     /// The device, once it is open, and its queues.
-    device: Mutex<Option<Arc<dyn Port>>>,
-    queues: Mutex<Arc<Queues>>,
+    device: Lock<Option<Arc<dyn Port>>>,
+    queues: Lock<Arc<Queues>>,
     /// State of frame classification, by worker.
-    apart: Vec<Mutex<Apart>>,
+    apart: Vec<Lock<Apart>>,
     /// Shares with packets to send, by worker.
-    to_send: Vec<Mutex<Vec<Arc<Share>>>>,
+    to_send: Vec<Lock<Vec<Arc<Share>>>>,
     any: Vec<AtomicBool>,
     bells: Vec<Bell>,
     /// Frames for no router, by worker.
@@ -106,7 +107,7 @@ impl Share {
             next: AtomicU64::new(0),
             quantum: AtomicU64::new(1),
             port: Arc::clone(port),
-            of: Mutex::new(of),
+            of: Lock::new(of),
         })
     }
 
@@ -114,7 +115,7 @@ impl Share {
     pub(super) fn ask_to_send(self: &Arc<Share>, worker: usize) -> bool {
         let is_new = !self.listed[worker].swap(true, SeqCst);
         if is_new {
-            lock(&self.port.to_send[worker]).push(Arc::clone(self));
+            self.port.to_send[worker].lock().push(Arc::clone(self));
             self.port.any[worker].store(true, SeqCst);
         }
         is_new
@@ -128,7 +129,7 @@ impl Share {
             let level = lane.level();
             level.set_limit(of.queue.min(level.capacity()));
         }
-        *lock(&self.of) = of.clone();
+        *self.of.lock() = of.clone();
     }
 
     pub(super) fn probe(&self, device: PortInfo) -> PortInfo {
@@ -137,7 +138,7 @@ impl Share {
             driver: format!("share of {}", device.driver),
             max_rx_queues: queues,
             max_tx_queues: queues,
-            mac: lock(&self.of).mac().unwrap_or(device.mac),
+            mac: self.of.lock().mac().unwrap_or(device.mac),
             ..device
         }
     }
@@ -178,7 +179,7 @@ struct Side(Arc<Share>, PortInfo);
 
 impl Port for Side {
     fn info(&self) -> PortInfo {
-        let device = lock(&self.0.port.device).clone();
+        let device = self.0.port.device.lock().clone();
         match device {
             Some(device) => self.0.probe(device.info()),
             None => self.1.clone(),
@@ -186,12 +187,12 @@ impl Port for Side {
     }
 
     fn link_up(&self) -> bool {
-        let device = lock(&self.0.port.device).clone();
+        let device = self.0.port.device.lock().clone();
         device.is_some_and(|device| device.link_up())
     }
 
     fn hash_key(&self) -> Option<[u8; 40]> {
-        lock(&self.0.port.device).clone()?.hash_key()
+        self.0.port.device.lock().clone()?.hash_key()
     }
 
     fn counters(&self) -> Vec<PortCounter> {
@@ -302,7 +303,7 @@ impl ToPort {
     #[cold]
     fn hear(&mut self, changes: u64) {
         self.changes = changes;
-        self.tags.clone_from(&lock(&self.share.of).vlan);
+        self.tags.clone_from(&self.share.of.lock().vlan);
         let queues = self.share.port.queues_of_sole(&self.share);
         let tx = queues.as_ref().map_or(&[][..], |queues| &queues.tx);
         self.device = tx.get(self.worker % tx.len().max(1)).cloned();
@@ -380,13 +381,13 @@ fn untag(packet: &mut Packet, tags: usize) {
 impl Shared {
     pub(super) fn new(device: String, workers: usize) -> Arc<Shared> {
         Arc::new(Shared {
-            device_name: Mutex::new(device),
-            table: Mutex::default(),
+            device_name: Lock::new(device),
+            table: Lock::default(),
             changes: AtomicU64::new(0),
-            device: Mutex::default(),
-            queues: Mutex::default(),
-            apart: (0..workers).map(|_| Mutex::default()).collect(),
-            to_send: (0..workers).map(|_| Mutex::default()).collect(),
+            device: Lock::default(),
+            queues: Lock::default(),
+            apart: (0..workers).map(|_| Lock::default()).collect(),
+            to_send: (0..workers).map(|_| Lock::default()).collect(),
             any: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             bells: (0..workers).map(|_| Bell::default()).collect(),
             unknown: (0..workers).map(|_| Count::default()).collect(),
@@ -396,22 +397,22 @@ impl Shared {
 
     /// Sets the parts of all routers from now on.
     pub(super) fn tell(&self, device: &str, shares: &[(Arc<Share>, ShareOf)]) {
-        device.clone_into(&mut lock(&self.device_name));
+        device.clone_into(&mut self.device_name.lock());
         let least = shares.iter().map(|(_, of)| of.tickets).min();
         let least = least.unwrap_or(1).max(1);
         shares
             .iter()
             .for_each(|(share, of)| share.change(of, least));
-        *lock(&self.table) = Arc::new(Told::of(shares));
+        *self.table.lock() = Arc::new(Told::of(shares));
         self.changes.fetch_add(1, Release);
         if shares.is_empty() {
             // A share that wants to send holds the port, and would be held by it for ever.
-            self.to_send.iter().for_each(|list| lock(list).clear());
+            self.to_send.iter().for_each(|list| list.lock().clear());
         }
     }
 
     pub(super) fn device_name(&self) -> String {
-        lock(&self.device_name).clone()
+        self.device_name.lock().clone()
     }
 
     pub(super) fn probe(&self) -> PortInfo {
@@ -441,7 +442,7 @@ impl Shared {
             }) as Box<dyn RxQueue>
         });
         let tx = (0..request.tx_queues).map(|worker| {
-            lock(&self.apart[worker]).open = true;
+            self.apart[worker].lock().open = true;
             Box::new(Split {
                 port: Arc::clone(self),
                 worker,

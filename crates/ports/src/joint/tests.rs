@@ -376,7 +376,7 @@ fn nothing_is_kept_of_a_router_that_is_gone_though_nothing_comes() {
     let (mut gather, mut split, _) = open(&joints, "wan", "shares:wan");
     let (blue, kept) = (open(&joints, "blue", "wan"), {
         let key = ("blue".to_owned(), "wan".to_owned());
-        Arc::downgrade(&lock(&joints.all).shares[&key])
+        Arc::downgrade(&joints.all.lock().shares[&key])
     });
     let mut batch = Batch::new();
     assert_eq!(own.rx[0].receive(&mut batch, 1), 1);
@@ -386,7 +386,7 @@ fn nothing_is_kept_of_a_router_that_is_gone_though_nothing_comes() {
     assert!(take(&mut gather).is_empty());
     assert!(kept.upgrade().is_none());
     // Nor of a port.
-    let port = Arc::downgrade(&lock(&joints.all).ports["wan"]);
+    let port = Arc::downgrade(&joints.all.lock().ports["wan"]);
     joints.commit(&Together::default());
     drop((own, gather, split));
     assert!(port.upgrade().is_none());
@@ -406,7 +406,7 @@ fn what_waits_for_a_port_that_closes_is_gone_and_so_is_the_port_when_it_is_descr
     assert_eq!(take(&mut gather).len(), 1, "and it sends as before");
 
     let all = |joints: &Joints| {
-        let all = lock(&joints.all);
+        let all = joints.all.lock();
         let of = ("red".to_owned(), "wan".to_owned());
         (
             Arc::downgrade(&all.ports["wan"]),

@@ -1,9 +1,9 @@
 //! The thread of a port that connects, and stays to hear of the end.
 
+use super::Shared;
 use super::ring::Ring;
 use super::session::{self, Heard, Made, Rings, Talk};
 use super::words::Words;
-use super::{Shared, lock};
 use crate::sys as system;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
@@ -210,7 +210,7 @@ impl Connector {
         self.shared.was_connected.store(true, Ordering::Relaxed);
         self.said.clear();
         let why = loop {
-            if let Some(mistake) = lock(&self.shared.mistake).take() {
+            if let Some(mistake) = self.shared.mistake.lock().take() {
                 self.shared.mistakes.add(1);
                 talk.end(mistake);
                 break format!("the other end {mistake}, and is disconnected");
@@ -260,7 +260,7 @@ impl Connector {
         self.give(Rings::default());
         self.shared.is_connected.store(false, Ordering::Relaxed);
         // What a queue found in the old rings says nothing of the next ones.
-        lock(&self.shared.mistake).take();
+        self.shared.mistake.lock().take();
         format!("disconnected: {why}")
     }
 

@@ -27,10 +27,11 @@ use ring::{Budget, Mistake, Ring};
 use session::Queues;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use sync::Lock;
 use words::Words;
 
 /// Regions of memory that a client may have.
@@ -61,7 +62,7 @@ struct Shared {
     is_held: AtomicBool,
     mistakes: Count,
     /// Protocol violation of the other end, for the thread, which `told` wakes.
-    mistake: Mutex<Option<Mistake>>,
+    mistake: Lock<Option<Mistake>>,
     told: OwnedFd,
 }
 
@@ -69,17 +70,13 @@ impl Shared {
     /// A queue has found that the other end cannot be dealt with.
     #[cold]
     fn tell(&self, mistake: Mistake) {
-        *lock(&self.mistake) = Some(mistake);
+        *self.mistake.lock() = Some(mistake);
         system::signal(&self.told);
     }
 
     fn say(&self, text: &str) {
         self.events.say(format!("{}: {text}", self.name));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Given for Ring {
@@ -282,7 +279,7 @@ pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result
         opened: Instant::now(),
         is_held: AtomicBool::new(false),
         mistakes: Count::default(),
-        mistake: Mutex::default(),
+        mistake: Lock::default(),
         told: system::eventfd().map_err(failed)?,
         words,
         name: name.clone(),

@@ -10,13 +10,14 @@ use engine::port::{RxQueue, TxQueue};
 use std::fs::File;
 use std::io::BufWriter;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use sync::Lock;
 
 struct Tape {
     name: String,
     /// `None` after the first error, which is said once.
-    writer: Mutex<Option<Writer<BufWriter<File>>>>,
+    writer: Lock<Option<Writer<BufWriter<File>>>>,
     lost: Count,
     events: Events,
 }
@@ -26,7 +27,7 @@ impl Tape {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| d.as_nanos() as u64);
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         for packet in packets {
             let Some(file) = writer.as_mut() else {
                 self.lost.add_shared(1);
@@ -102,7 +103,7 @@ pub(super) fn around(file: &str, parts: Parts, events: &Events) -> Result<Parts,
     let writer = writer.map_err(|e| format!("cannot write {file}: {e}"))?;
     let tape = Arc::new(Tape {
         name: format!("record:{file}"),
-        writer: Mutex::new(Some(writer)),
+        writer: Lock::new(Some(writer)),
         lost: Count::default(),
         events: events.clone(),
     });

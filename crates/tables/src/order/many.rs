@@ -6,31 +6,14 @@
 
 use super::BinSort;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use sync::Lock;
 
 /// A structure on cache lines of its own.
 #[repr(align(128))]
 struct Part<T> {
-    queue: Mutex<BinSort<T>>,
+    queue: Lock<BinSort<T>>,
     /// Number of items inside, readable without the lock.
     len: AtomicUsize,
-}
-
-impl<T> Part<T> {
-    /// The queue, unless another thread has it.
-    #[inline]
-    fn try_lock(&self) -> Option<MutexGuard<'_, BinSort<T>>> {
-        match self.queue.try_lock() {
-            Ok(queue) => Some(queue),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, BinSort<T>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Into which structure a thread puts its next items.
@@ -91,7 +74,7 @@ impl<T> Many<T> {
     /// `parts` structures, each with bins as in [`BinSort::new`].
     pub fn new(parts: usize, bins: usize, width: u64) -> Many<T> {
         let part = |_| Part {
-            queue: Mutex::new(BinSort::new(bins, width)),
+            queue: Lock::new(BinSort::new(bins, width)),
             len: AtomicUsize::new(0),
         };
         Many {
@@ -113,12 +96,12 @@ impl<T> Many<T> {
     #[inline]
     pub fn push(&self, chooser: &mut Chooser, burst: impl IntoIterator<Item = (u64, T)>) {
         let at = chooser.next(self.parts.len());
-        let free = |at: usize| Some((at, self.parts[at].try_lock()?));
+        let free = |at: usize| Some((at, self.parts[at].queue.try_lock()?));
         let found = match chooser.choice {
             Choice::InTurn => None,
             Choice::Random => (at..self.parts.len()).chain(0..at).find_map(free),
         };
-        let (at, mut queue) = found.unwrap_or_else(|| (at, self.parts[at].lock()));
+        let (at, mut queue) = found.unwrap_or_else(|| (at, self.parts[at].queue.lock()));
         for (rank, item) in burst {
             queue.push(rank, item);
         }
@@ -136,8 +119,8 @@ impl<T> Many<T> {
                 continue;
             }
             let queue = match at == own {
-                true => Some(part.lock()),
-                false => part.try_lock(),
+                true => Some(part.queue.lock()),
+                false => part.queue.try_lock(),
             };
             let Some(mut queue) = queue else { continue };
             let taken = queue.pop_each(most, &mut take);
@@ -217,7 +200,7 @@ mod tests {
         }
         let many = Many::new(2, 64, 10);
         let mut chooser = Chooser::new(Choice::Random, 9);
-        let taken = many.parts[0].lock();
+        let taken = many.parts[0].queue.lock();
         for n in 0..20 {
             many.push(&mut chooser, [(n, n)]);
         }

@@ -11,8 +11,9 @@ mod sys;
 use super::sys::Device;
 use engine::port::{Directed, Match};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use sync::Lock;
 use sys::Handle;
 
 /// A driver that takes rules.
@@ -286,13 +287,13 @@ impl<H> State<H> {
 
 struct Shared<D: Driver> {
     driver: D,
-    state: Mutex<State<D::Handle>>,
+    state: Lock<State<D::Handle>>,
     bell: Condvar,
 }
 
 impl<D: Driver> Shared<D> {
     fn lock(&self) -> MutexGuard<'_, State<D::Handle>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Tells the driver what waits, until the end.
@@ -356,7 +357,7 @@ impl<D: Driver> Rules<D> {
     fn of(driver: D) -> Option<Rules<D>> {
         let shared = Arc::new(Shared {
             driver,
-            state: Mutex::new(State::new()),
+            state: Lock::new(State::new()),
             bell: Condvar::new(),
         });
         let thread = std::thread::Builder::new().name("rte_flow".into());

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use sync::Lock;
 use wire::flow::Flow;
 use wire::{FlowKey, proto};
 
@@ -23,9 +24,9 @@ struct Card {
     clings: AtomicBool,
     /// Number from which on the card takes rules.
     fits: AtomicU32,
-    rules: Mutex<BTreeMap<u32, u16>>,
-    calls: Mutex<Vec<String>>,
-    leave: Option<Mutex<mpsc::Receiver<()>>>,
+    rules: Lock<BTreeMap<u32, u16>>,
+    calls: Lock<Vec<String>>,
+    leave: Option<Lock<mpsc::Receiver<()>>>,
 }
 
 fn number(rule: &Match) -> u32 {
@@ -41,23 +42,19 @@ impl Card {
             room,
             clings: AtomicBool::new(false),
             fits: AtomicU32::new(0),
-            rules: Mutex::default(),
-            calls: Mutex::default(),
+            rules: Lock::default(),
+            calls: Lock::default(),
             leave: None,
         }
     }
 
     fn call(&self, what: String) {
-        lock(&self.calls).push(what);
+        self.calls.lock().push(what);
         if let Some(leave) = &self.leave {
             // Once no more calls are allowed one by one, all pass.
-            let _ = lock(leave).recv();
+            let _ = leave.lock().recv();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Driver for Arc<Card> {
@@ -66,7 +63,7 @@ impl Driver for Arc<Card> {
     fn create(&self, rule: &Match, queue: u16) -> Result<u32, String> {
         let n = number(rule);
         self.call(format!("{n} to {queue}"));
-        let mut rules = lock(&self.rules);
+        let mut rules = self.rules.lock();
         if rules.len() == self.room || n < self.fits.load(Relaxed) {
             return Err("no room".into());
         }
@@ -79,7 +76,7 @@ impl Driver for Arc<Card> {
         if self.clings.load(Relaxed) {
             return Err((rule, "it is busy".into()));
         }
-        let known = lock(&self.rules).remove(&rule);
+        let known = self.rules.lock().remove(&rule);
         known.map(|_| ()).ok_or((rule, "no such rule".into()))
     }
 }
@@ -120,18 +117,18 @@ fn the_driver_has_the_rules_that_are_wanted_whatever_the_order_of_changes() {
         rules.direct(&some, all);
     }
     let end = settled(&rules);
-    assert_eq!(*lock(&card.rules), model);
+    assert_eq!(*card.rules.lock(), model);
     assert_eq!((end.held, end.refused, end.why), (model.len(), 0, None));
-    assert_eq!(lock(&rules.shared.state).rules.len(), model.len());
+    assert_eq!(rules.shared.state.lock().rules.len(), model.len());
     drop(rules);
-    assert!(lock(&card.rules).is_empty(), "rules that nobody wants");
+    assert!(card.rules.lock().is_empty(), "rules that nobody wants");
 }
 
 #[test]
 fn what_waits_for_a_slow_driver_is_told_once_as_it_is_then() {
     let (leave, taken) = mpsc::channel();
     let card = Arc::new(Card {
-        leave: Some(Mutex::new(taken)),
+        leave: Some(Lock::new(taken)),
         ..Card::new(10)
     });
     let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
@@ -143,8 +140,8 @@ fn what_waits_for_a_slow_driver_is_told_once_as_it_is_then() {
     }
     drop(leave);
     settled(&rules);
-    assert_eq!(*lock(&card.rules), BTreeMap::from([(1, 1), (2, 1)]));
-    let calls = lock(&card.calls).len();
+    assert_eq!(*card.rules.lock(), BTreeMap::from([(1, 1), (2, 1)]));
+    let calls = card.calls.lock().len();
     assert!(calls <= 4, "{calls} calls for two rules");
 }
 
@@ -158,13 +155,13 @@ fn refusals_are_counted_with_the_first_reason_and_tried_again_when_all_are_told(
     assert_eq!((full.held, full.refused), (2, 3));
     assert_eq!(full.why.as_deref(), Some("no room"));
     // To say it again changes nothing; what is no longer wanted is no longer refused.
-    let calls = lock(&card.calls).len();
+    let calls = card.calls.lock().len();
     rules.direct(&all, false);
-    assert_eq!((settled(&rules), lock(&card.calls).len()), (full, calls));
+    assert_eq!((settled(&rules), card.calls.lock().len()), (full, calls));
     // Told all, it is tried again, though nothing has gone.
     rules.direct(&all, true);
     settled(&rules);
-    assert_eq!(lock(&card.calls).len(), calls + 3);
+    assert_eq!(card.calls.lock().len(), calls + 3);
     rules.direct(&all[..2], true);
     let fits = settled(&rules);
     assert_eq!((fits.held, fits.refused, fits.why), (2, 0, None));
@@ -176,7 +173,7 @@ fn refused_rules_take_the_room_of_those_that_go_in_the_order_in_which_they_were_
     let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     rules.direct(&[0, 1, 2, 3, 4].map(|n| (rule(n), Some(1))), false);
     settled(&rules);
-    let had = |of: &[u32]| lock(&card.rules).keys().copied().eq(of.iter().copied());
+    let had = |of: &[u32]| card.rules.lock().keys().copied().eq(of.iter().copied());
     assert!(had(&[0, 1]));
     rules.direct(&[(rule(0), None)], false);
     assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 2));
@@ -187,7 +184,7 @@ fn refused_rules_take_the_room_of_those_that_go_in_the_order_in_which_they_were_
     rules.direct(&[(rule(1), None), (rule(2), None)], false);
     let end = settled(&rules);
     assert_eq!((end.held, end.refused, end.why), (1, 0, None));
-    assert_eq!(*lock(&card.rules), BTreeMap::from([(4, 7)]));
+    assert_eq!(*card.rules.lock(), BTreeMap::from([(4, 7)]));
 }
 
 #[test]
@@ -198,11 +195,11 @@ fn who_has_waited_for_room_comes_before_who_is_new() {
     settled(&rules);
     // Each takes one away and brings another.
     for new in 4..10 {
-        let gone = *lock(&card.rules).keys().next().expect("two");
+        let gone = *card.rules.lock().keys().next().expect("two");
         rules.direct(&[(rule(gone), None), (rule(new), Some(1))], false);
         let now = settled(&rules);
         assert_eq!((now.held, now.refused), (2, 2));
-        let had: Vec<u32> = lock(&card.rules).keys().copied().collect();
+        let had: Vec<u32> = card.rules.lock().keys().copied().collect();
         assert_eq!(had, [new - 3, new - 2]);
     }
     // New rules that are refused take no turn from those that wait.
@@ -210,7 +207,7 @@ fn who_has_waited_for_room_comes_before_who_is_new() {
     let one = std::iter::once((rule(7), None));
     rules.direct(&Vec::from_iter(one.chain(new)), false);
     settled(&rules);
-    let had: Vec<u32> = lock(&card.rules).keys().copied().collect();
+    let had: Vec<u32> = card.rules.lock().keys().copied().collect();
     assert_eq!(had, [6, 8]);
 }
 
@@ -225,10 +222,10 @@ fn a_rule_that_goes_has_few_others_tried_when_the_driver_takes_none_of_them() {
     card.fits.store(1000, Relaxed);
     let mut tried = Vec::new();
     for _ in 0..50 {
-        let before = lock(&card.calls).len();
+        let before = card.calls.lock().len();
         rules.direct(&[(rule(1000), None)], false);
         settled(&rules);
-        let calls = lock(&card.calls)[before..].to_vec();
+        let calls = card.calls.lock()[before..].to_vec();
         assert!(calls.len() <= 1 + TRIES, "{calls:?}");
         tried.extend(calls.into_iter().filter(|call| call.ends_with("to 1")));
         rules.direct(&[(rule(1000), Some(0))], false);
@@ -252,7 +249,7 @@ fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() 
     let stuck = settled(&rules);
     assert_eq!((stuck.held, stuck.refused), (1, 2));
     assert_eq!(stuck.why.as_deref(), Some("it is busy"));
-    assert_eq!(*lock(&card.rules), BTreeMap::from([(1, 0), (2, 0), (3, 0)]));
+    assert_eq!(*card.rules.lock(), BTreeMap::from([(1, 0), (2, 0), (3, 0)]));
     // The driver has the wanted rule.
     rules.direct(&[(rule(2), Some(0))], false);
     assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 1));
@@ -263,14 +260,14 @@ fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() 
     rules.direct(&[(rule(1), Some(1)), (rule(3), Some(0))], true);
     let free = settled(&rules);
     assert_eq!((free.held, free.refused, free.why), (2, 0, None));
-    assert_eq!(*lock(&card.rules), BTreeMap::from([(1, 1), (3, 0)]));
+    assert_eq!(*card.rules.lock(), BTreeMap::from([(1, 1), (3, 0)]));
     // The last to go is what it did not let go of before.
     card.clings.store(true, Relaxed);
     rules.direct(&[(rule(3), None)], false);
     settled(&rules);
     card.clings.store(false, Relaxed);
     drop(rules);
-    assert!(lock(&card.rules).is_empty(), "rules that nobody wants");
+    assert!(card.rules.lock().is_empty(), "rules that nobody wants");
 }
 
 #[test]

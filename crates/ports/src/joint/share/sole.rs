@@ -5,20 +5,21 @@
 
 use super::*;
 use std::os::fd::RawFd;
+use sync::Lock;
 
 /// A queue of the device that the port's router and its only share may use. Usually both are on the same worker, so the
 /// lock, taken once per burst, is free.
-pub(super) struct Held<Q: ?Sized>(Mutex<Option<Box<Q>>>);
+pub(super) struct Held<Q: ?Sized>(Lock<Option<Box<Q>>>);
 
 impl<Q: ?Sized> Held<Q> {
     fn new(queue: Box<Q>) -> Arc<Held<Q>> {
-        Arc::new(Held(Mutex::new(Some(queue))))
+        Arc::new(Held(Lock::new(Some(queue))))
     }
 
     /// `None` if the device is closed.
     #[inline]
     pub(super) fn with<R>(&self, job: impl FnOnce(&mut Q) -> R) -> Option<R> {
-        lock(&self.0).as_deref_mut().map(job)
+        self.0.lock().as_deref_mut().map(job)
     }
 }
 
@@ -33,7 +34,7 @@ impl Shared {
     /// The device is open; the port's router is given its queues.
     pub(in crate::joint) fn opened(self: &Arc<Shared>, parts: Parts) -> Parts {
         let Parts { rx, tx, port } = parts;
-        *lock(&self.device) = Some(Arc::clone(&port));
+        *self.device.lock() = Some(Arc::clone(&port));
         let rx: Vec<_> = rx.into_iter().map(Held::new).collect();
         let tx: Vec<_> = tx.into_iter().map(Held::new).collect();
         let lent_rx = rx.iter().enumerate().map(|(queue, held)| {
@@ -54,20 +55,20 @@ impl Shared {
             tx: lent_tx.collect(),
             port,
         };
-        *lock(&self.queues) = Arc::new(Queues { rx, tx });
+        *self.queues.lock() = Arc::new(Queues { rx, tx });
         self.changes.fetch_add(1, Release);
         parts
     }
 
     /// The share that gets all frames, if there is one.
     fn sole(&self) -> Option<Arc<Share>> {
-        lock(&self.table).sole().cloned()
+        self.table.lock().sole().cloned()
     }
 
     /// The device's queues, if this share is the only one.
     pub(super) fn queues_of_sole(&self, share: &Arc<Share>) -> Option<Arc<Queues>> {
         let sole = self.sole()?;
-        Arc::ptr_eq(&sole, share).then(|| Arc::clone(&lock(&self.queues)))
+        Arc::ptr_eq(&sole, share).then(|| Arc::clone(&self.queues.lock()))
     }
 }
 
@@ -152,7 +153,7 @@ impl RxQueue for LentRx {
 impl Drop for LentRx {
     fn drop(&mut self) {
         // The device closes, whoever has used it.
-        *lock(&self.held.0) = None;
+        *self.held.0.lock() = None;
     }
 }
 
@@ -167,6 +168,6 @@ impl TxQueue for LentTx {
 
 impl Drop for LentTx {
     fn drop(&mut self) {
-        *lock(&self.0.0) = None;
+        *self.0.0.lock() = None;
     }
 }

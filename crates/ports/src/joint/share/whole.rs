@@ -17,7 +17,7 @@ impl Port for Whole {
     }
 
     fn counters(&self) -> Vec<PortCounter> {
-        let told = Arc::clone(&lock(&self.0.table));
+        let told = Arc::clone(&self.0.table.lock());
         let mut all: Vec<PortCounter> = Vec::new();
         for worker in 0..self.0.bells.len() {
             let sum = |at: usize| -> u64 {
@@ -78,7 +78,7 @@ impl Apart {
         let changes = port.changes.load(Acquire);
         if self.changes != Some(changes) {
             self.changes = Some(changes);
-            self.take_up(Arc::clone(&lock(&port.table)), worker);
+            self.take_up(Arc::clone(&port.table.lock()), worker);
         }
     }
 
@@ -105,7 +105,7 @@ impl Shared {
     /// Removes routers that are gone. A worker that divides packets at this moment does so itself.
     pub(super) fn hear_all(&self) {
         for (worker, apart) in self.apart.iter().enumerate() {
-            if let Ok(mut apart) = apart.try_lock()
+            if let Some(mut apart) = apart.try_lock()
                 && apart.open
             {
                 apart.hear(self, worker);
@@ -243,7 +243,7 @@ impl Apart {
 impl TxQueue for Split {
     fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
         // Only this worker waits for it, unless there is none that tells apart.
-        let apart = &mut *lock(&self.port.apart[self.worker]);
+        let apart = &mut *self.port.apart[self.worker].lock();
         apart.hear(&self.port, self.worker);
         let n = batch.len();
         let now = Now {
@@ -270,7 +270,7 @@ impl TxQueue for Split {
 
 impl Drop for Split {
     fn drop(&mut self) {
-        *lock(&self.port.apart[self.worker]) = Apart::default();
+        *self.port.apart[self.worker].lock() = Apart::default();
     }
 }
 
@@ -305,7 +305,7 @@ impl Gather {
                 continue;
             }
             self.port.any[worker].store(false, SeqCst);
-            let new = std::mem::take(&mut *lock(&self.port.to_send[worker]));
+            let new = std::mem::take(&mut *self.port.to_send[worker].lock());
             for share in new {
                 match share.up[worker].take_head() {
                     Some(head) => {
@@ -321,7 +321,7 @@ impl Gather {
                     }
                     // The one before this one has it still.
                     None => {
-                        lock(&self.port.to_send[worker]).push(share);
+                        self.port.to_send[worker].lock().push(share);
                         self.port.any[worker].store(true, SeqCst);
                     }
                 }
