@@ -154,7 +154,7 @@ impl Names {
         let places = places.into_iter().filter(|place| !place.is_empty());
         let found: Vec<String> = places.map(|place| format!("{place}{name}")).collect();
         match found.is_empty() {
-            // Nothing that has the name is a mistake, which is told of the word itself.
+            // A name without an element is a mistake: the caller reports it for the word as written.
             true => vec![word.to_owned()],
             false => found,
         }

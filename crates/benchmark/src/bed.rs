@@ -255,7 +255,7 @@ impl Simulated {
         self.graph.set_time(Time(now));
         self.graph.quiescent();
         let mut still = 0;
-        // What always moves something is given its share of the moment.
+        // A graph that never becomes idle gets a bounded number of turns.
         for _ in 0..10_000 {
             still = if self.graph.turn() { 0 } else { still + 1 };
             if still == 2 || self.graph.stopped() {

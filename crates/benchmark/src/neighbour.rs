@@ -14,7 +14,7 @@ pub fn answer(frame: &[u8], mac: EtherAddr) -> Option<Vec<u8>> {
 
 fn arp_reply(packet: &[u8], mac: EtherAddr) -> Option<Vec<u8>> {
     let question = Arp::new_checked(packet).ok()?;
-    // Who announces itself (RFC 5227) asks for its own address.
+    // An ARP announcement (RFC 5227) asks for the sender's own address.
     if question.op() != arp::REQUEST || question.sender_ip() == question.target_ip() {
         return None;
     }

@@ -73,13 +73,13 @@ pub struct Traffic {
     pub source: Hosts,
     /// Destinations of packets.
     pub destination: Hosts,
-    /// The station that sends.
+    /// Ethernet address of the sender.
     pub from: EtherAddr,
-    /// The station that is to take them.
+    /// Ethernet address of the receiver.
     pub to: EtherAddr,
 }
 
-/// A flow's packet with its mark left out.
+/// A flow's packet without its mark.
 #[derive(Clone, Debug)]
 struct Template {
     frame: Vec<u8>,

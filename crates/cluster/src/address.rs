@@ -45,7 +45,7 @@ pub enum Kind {
 pub struct Address {
     /// Kind of the frame.
     pub kind: Kind,
-    /// Internal links that it may still pass.
+    /// Internal links that the packet may still pass.
     pub hops: u8,
     /// The output node.
     pub node: NodeId,

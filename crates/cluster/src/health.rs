@@ -55,7 +55,7 @@ const HORIZON: u64 = 1 << 61;
 /// Sending and judging of heartbeats; times in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// From one heartbeat to the next.
+    /// Time between two heartbeats.
     pub interval: u64,
     /// Silence after which a peer is dead.
     pub dead: u64,
@@ -65,9 +65,9 @@ pub struct Config {
     pub settle: u64,
     /// Number of recent heartbeats among which losses are counted, at most 64.
     pub window: u32,
-    /// Share of these that may be missing.
+    /// Share of the recent heartbeats that may be missing.
     pub loss: f64,
-    /// Acceptable time of a heartbeat there and back; more if all of a node's links take long.
+    /// Acceptable round-trip time of a heartbeat; more if all links of a node are slow.
     pub slow: u64,
     /// Records in a heartbeat, at most; [`RECORDS_MAX`] are the most that are read.
     pub records: usize,

@@ -69,13 +69,13 @@ pub struct Bounds {
 /// Counts of packets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Left as they came, next in their stream.
+    /// Packets that were emitted at once, as the next of their stream.
     pub in_order: u64,
-    /// Waited for others.
+    /// Packets that waited for earlier ones of their stream.
     pub held: u64,
-    /// Came after others of their stream had given them up.
+    /// Packets that arrived after their sequence number had been skipped.
     pub late: u64,
-    /// Numbers that were given up.
+    /// Sequence numbers that were skipped: their packets did not arrive in time, or too many packets waited.
     pub missed: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct Resequencer<T> {
 }
 
 impl<T> Resequencer<T> {
-    /// With these bounds.
+    /// Creates an empty resequencer.
     pub fn new(bounds: Bounds) -> Resequencer<T> {
         Resequencer {
             bounds,
@@ -145,7 +145,7 @@ impl<T> Resequencer<T> {
         let at = usize::from(input) * TAGS + usize::from(flow);
         let stream = self.stream(at);
         if !stream.known {
-            // Those that it may have overtaken have as long as it waits to appear.
+            // This first packet may have overtaken others: it waits for up to OVERTAKEN earlier numbers.
             stream.known = true;
             stream.next = number.wrapping_sub(OVERTAKEN);
         }

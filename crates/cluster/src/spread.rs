@@ -61,9 +61,9 @@ impl Default for Settings {
 /// A packet's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The own link by which it leaves.
+    /// The own link by which the packet leaves.
     pub link: u16,
-    /// The intermediate node to visit first, or [`NO_NODE`]: it goes straight.
+    /// The intermediate node to visit first; [`NO_NODE`] if the packet goes straight to its output.
     pub via: NodeId,
 }
 
@@ -320,7 +320,7 @@ impl Spread {
                 best = Some((room, link, via));
             }
             if tokens >= 0 {
-                // What goes straight is not counted: it has its turn as often as any, and does not stand in for others.
+                // A direct path has no deficit: as the first candidate it counts as 0, later it never wins.
                 let lacks = match via == packet.to {
                     true if looks == 0 => 0,
                     true => i64::MIN,

@@ -47,7 +47,7 @@ impl Fault {
         Fault::NoPath,
     ];
 
-    /// The name under which it is counted.
+    /// Name of the fault's drop counter.
     pub const fn name(self) -> &'static str {
         match self {
             Fault::Malformed => "malformed",

@@ -11,15 +11,15 @@ pub struct Line {
     pub name: String,
     /// Class.
     pub class: String,
-    /// Packets that came over its connections.
+    /// Packets that came over the element's connections.
     pub entered: u64,
-    /// Packets that left by its outputs.
+    /// Packets that left by the element's outputs.
     pub left: u64,
     /// Packets dropped, by name; names with a count only.
     pub drops: Vec<(String, u64)>,
     /// Packets held.
     pub held: u64,
-    /// Packets that it made.
+    /// Packets that the element made.
     pub made: u64,
     /// Packets that ended in it without being dropped: sent, counted, answered.
     pub taken: u64,

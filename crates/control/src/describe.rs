@@ -74,9 +74,9 @@ pub struct Start {
 pub struct Crossing {
     /// The queue.
     pub element: String,
-    /// Workers that fill it.
+    /// Workers that fill the queue.
     pub from: Vec<usize>,
-    /// The worker that empties it.
+    /// The worker that empties the queue.
     pub to: usize,
 }
 

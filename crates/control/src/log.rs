@@ -43,7 +43,7 @@ pub fn start(format: Format, level: Level) {
         .with_ansi(false)
         .with_target(false)
         .with_max_level(level)
-        // It would print, and panic where nothing can be printed.
+        // Internal errors would be printed to standard error, with a panic where that is closed.
         .log_internal_errors(false);
     // The error says that logging runs already.
     let _ = match format {
@@ -99,9 +99,9 @@ impl io::Write for Writer {
     }
 }
 
-/// Lines on their way out.
+/// State of the writer of log lines.
 struct Lines {
-    /// Number of lines lost since one was written.
+    /// Lines lost since the last one that was written.
     lost: u64,
 }
 

@@ -61,7 +61,7 @@ impl Control {
                 }
             }
         };
-        // What says `eth0:mtu` knows by now.
+        // By now the router knows the new value of arguments such as `eth0:mtu`.
         self.warn_of_mtus(&self.router.plan());
         followed
     }

@@ -22,7 +22,7 @@ pub enum Ended {
     ByItself,
     /// A signal: SIGINT or SIGTERM.
     Signal,
-    /// A client asked for it.
+    /// A client asked the program to end.
     Asked,
 }
 

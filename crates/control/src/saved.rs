@@ -47,7 +47,7 @@ struct Setting {
     handler: String,
     /// Set another part of the same handler: `share` of the balancer.
     part: &'static str,
-    /// `None` if it cannot be kept.
+    /// Value of the setting; `None` if it cannot be kept.
     value: Option<String>,
 }
 

@@ -198,7 +198,7 @@ impl TapInterface {
         if is_new {
             said(tap, "be brought up", tap.set_up(true));
         }
-        // What either has become meanwhile counts as a change, the next time.
+        // Later changes of the TAP or the device count as changes in the next round.
         found_now.up = tap.link_up();
         (self.shown, self.found) = (Some(device_now), Some(found_now));
     }

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 pub struct Spec {
     /// Packets to follow, on all workers together.
     pub count: u16,
-    /// The source that they come from; `None` = any.
+    /// Source element of the packets; `None` = any.
     pub source: Option<String>,
     /// First bytes of each that are kept.
     pub snap: usize,
-    /// Longest time to wait for them.
+    /// Maximum time to wait for packets.
     pub time_limit: Duration,
 }
 

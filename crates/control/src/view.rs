@@ -54,7 +54,7 @@ pub struct Router {
     /// Routes that each of its tables may have; none = no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routes: Option<u32>,
-    /// Nanoseconds since it was started.
+    /// Nanoseconds since the router was started.
     pub uptime_ns: u64,
     /// Configurations taken up since the start, the first not counted.
     pub reloads: u64,
@@ -62,7 +62,7 @@ pub struct Router {
     pub elements: usize,
     /// Ports of the router.
     pub ports: Vec<String>,
-    /// True if it has ended by itself.
+    /// True if the router has ended by itself.
     pub ended: bool,
     /// Its own process, if it has one; elements and ports here are then its gate's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct Isolated {
     pub user: String,
     /// Number of starts.
     pub starts: u64,
-    /// True if it runs.
+    /// True if the router's process runs.
     pub running: bool,
 }
 
@@ -108,9 +108,9 @@ pub struct Handler {
     pub name: String,
     /// Description in one sentence.
     pub doc: String,
-    /// True if it may be read.
+    /// True if the handler may be read.
     pub read: bool,
-    /// True if it may be written.
+    /// True if the handler may be written.
     pub write: bool,
 }
 
@@ -143,7 +143,7 @@ pub struct Balance {
     pub tables: Vec<Table>,
     /// Buckets that the balancer has moved.
     pub buckets_moved: u64,
-    /// The moves in which it did.
+    /// Number of moves of buckets.
     pub moves: u64,
     /// Receive queues of ports that it has moved.
     pub queues_moved: u64,
@@ -183,15 +183,15 @@ pub struct CopyStats {
     pub worker: usize,
     /// Packets that came in, or were pulled from it.
     pub packets: u64,
-    /// Batches in which they came.
+    /// Batches in which the packets came.
     pub batches: u64,
-    /// Cycles spent in it.
+    /// Processor cycles spent in the element.
     pub cycles: u64,
     /// Packets that left, by output.
     pub sent: Vec<u64>,
     /// Packets dropped, in the order of the names.
     pub drops: Vec<u64>,
-    /// Packets that it holds now.
+    /// Packets that the element holds now.
     pub held: u64,
     /// Statistics of its task, if it has one.
     pub task: Option<Task>,
@@ -217,7 +217,7 @@ pub struct Task {
 pub struct DeviceUse {
     /// The port.
     pub port: String,
-    /// True if it receives; else it sends.
+    /// True if the element receives from the device; false if it sends.
     pub receives: bool,
     /// Numbers of the queues.
     pub queues: Vec<usize>,
@@ -300,7 +300,7 @@ pub struct PortCounter {
 pub struct PoolStats {
     /// Buffers made, or in use where the pool is DPDK's.
     pub buffers: usize,
-    /// Bytes that they take.
+    /// Memory of the buffers, in bytes.
     pub bytes: usize,
 }
 

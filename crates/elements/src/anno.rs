@@ -77,7 +77,7 @@ impl Anno<1> {
         }
     }
 
-    /// Sets it.
+    /// Sets the annotation.
     #[inline]
     pub(crate) fn set_byte(self, packet: &mut Packet, byte: u8) {
         match usize::from(self.0) {
@@ -95,7 +95,7 @@ impl Anno<4> {
 }
 
 impl Anno<48> {
-    /// All of them.
+    /// All 48 bytes of user annotations.
     pub(crate) const ALL: Anno<48> = Anno(0);
 }
 
@@ -115,7 +115,7 @@ impl<const N: usize> Anno<N> {
         std::array::from_fn(|i| byte(usize::from(self.0) + i))
     }
 
-    /// Sets them.
+    /// Sets the annotation's bytes.
     pub(crate) fn set(self, packet: &mut Packet, bytes: [u8; N]) {
         for (at, byte) in (usize::from(self.0)..).zip(bytes) {
             match at {

@@ -241,7 +241,7 @@ pub(crate) struct Face<K> {
 }
 
 impl<K: Key> Face<K> {
-    /// With the element's own Ethernet address.
+    /// Creates the element's face on a link, with its own Ethernet address.
     pub(crate) fn new(link: &Arc<Link<K>>, ether: EtherAddr) -> Face<K> {
         Face {
             link: Arc::clone(link),
@@ -257,7 +257,7 @@ impl<K: Key> Face<K> {
         Some([a, b, c, d, e, f, g, h, i, j, k, l])
     }
 
-    /// Changes whenever such addresses do.
+    /// Version of the neighbour table: changes whenever an address changes.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.link.table().changes()

@@ -7,13 +7,13 @@ pub enum Access {
     Sum,
     /// Read: text; equal answers are given once, different ones one per line.
     Text,
-    /// Written on every core.
+    /// Write: the same value is set on every core.
     Set,
-    /// Runs once, on control; reads or writes what cores share.
+    /// Runs once, on the control thread; reads or writes state that the cores share.
     Control {
-        /// True if it may be read.
+        /// True if the handler may be read.
         read: bool,
-        /// True if it may be written.
+        /// True if the handler may be written.
         write: bool,
     },
 }
@@ -28,7 +28,7 @@ pub enum Use {
 }
 
 impl Access {
-    /// True if it may be used so.
+    /// True if the handler may be used as `wanted`.
     pub fn allows(self, wanted: Use) -> bool {
         match wanted {
             Use::Read => self.readable(),
@@ -36,12 +36,12 @@ impl Access {
         }
     }
 
-    /// True if `show` may use it.
+    /// True if the handler may be read, with `show`.
     pub fn readable(self) -> bool {
         !matches!(self, Access::Set | Access::Control { read: false, .. })
     }
 
-    /// True if `set` may use it.
+    /// True if the handler may be written, with `set`.
     pub fn writable(self) -> bool {
         matches!(self, Access::Set | Access::Control { write: true, .. })
     }

@@ -37,21 +37,21 @@ pub struct PlanElement {
     pub looked: Looked,
     /// Files that its configuration names, as they were when it was read.
     pub files: Vec<Seen>,
-    /// Place of its declaration.
+    /// Position of the element's declaration.
     pub span: Span,
     /// True if each input is pull.
     pub inputs: Vec<bool>,
     /// True if each output is pull.
     pub outputs: Vec<bool>,
-    /// True if it runs as a task here.
+    /// Start of work by itself: when the element runs as a task.
     pub runs: Runs,
     /// Workers with a copy, ascending.
     pub workers: Vec<usize>,
-    /// The worker that its task belongs to.
+    /// The worker that the element's task belongs to.
     pub home: usize,
-    /// Workers that push into it.
+    /// Workers that push into the element.
     pub pushers: Vec<usize>,
-    /// Workers that pull from it, or run it.
+    /// Workers that pull from the element, or run its task.
     pub pullers: Vec<usize>,
     /// True if packets may come to it, or from it if it receives them, without annotations: see
     /// `Element::READS_ANNOTATIONS`.
@@ -68,15 +68,15 @@ pub struct PlanElement {
     pub split: Option<usize>,
     /// Values that planner passes have attached for the element and for themselves.
     pub attached: Attached,
-    /// Queues of its device, for each of `workers`.
+    /// Queues of the element's device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
     /// For each input, the signal that packets wait behind it.
     pub signals: Vec<Signal>,
     /// For each output, the signal that there is room behind it.
     pub rooms: Vec<Signal>,
-    /// Elements that want to know when packets wait here.
+    /// Elements to wake when packets wait at an input of this element.
     pub listeners: Vec<usize>,
-    /// Elements that want to know when there is room here.
+    /// Elements to wake when there is room behind an output of this element.
     pub fillers: Vec<usize>,
 }
 
@@ -307,7 +307,7 @@ impl Plan {
         arguments::with_names(self.names.seen_by(&self.elements[node].name), handler)
     }
 
-    /// Runs a handler that works on what the workers share.
+    /// Runs a handler on the state that the workers share.
     pub fn control(&self, node: usize, handler: usize, value: &str) -> Result<String, String> {
         let element = &self.elements[node];
         self.call(node, || {

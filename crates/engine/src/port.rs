@@ -195,9 +195,9 @@ pub enum Match {
 /// Progress of a port with the rules that it was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directed {
-    /// Rules that it has.
+    /// Number of rules that the port has.
     pub held: usize,
-    /// Rules that it will not have.
+    /// Number of rules that the port refused.
     pub refused: usize,
     /// Rules whose turn has not come.
     pub waiting: usize,

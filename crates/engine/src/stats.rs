@@ -11,7 +11,7 @@ pub struct NodeStats {
     pub packets: u64,
     /// Number of segments beyond the super-frames they were cut from; see [`Cx::cut`](crate::graph::Cx::cut).
     pub cut: u64,
-    /// Batches in which they came.
+    /// Batches in which the packets came.
     pub batches: u64,
     /// Cycles spent in the element itself (and in the elements that it pulls from), estimated from a sample of its
     /// runs.
@@ -91,9 +91,9 @@ pub fn drops<'a>(
 /// Counts of one task on one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskStats {
-    /// Times that it ran.
+    /// Number of runs of the task.
     pub runs: u64,
-    /// Times that it found nothing: empty polls.
+    /// Number of runs in which the task found no packet: empty polls.
     pub empty: u64,
     /// Cycles of runs that moved packets, with everything the packets passed, estimated from a sample.
     pub cycles: u64,

@@ -100,7 +100,7 @@ where
 {
     fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
         let sealed = self.encrypt_inout_detached(&(*nonce).into(), aad, data.into());
-        // It refuses texts of many gigabytes only.
+        // Encryption fails for data of many gigabytes only.
         *tag = sealed.map_or([0; TAG], Into::into);
     }
 

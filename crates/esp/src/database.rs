@@ -154,7 +154,7 @@ impl Tables {
                 let same = self.outbound.each(spec.spi);
                 let same = same.filter(|old| !beside || old.spec().reqid == spec.reqid);
                 let same: Vec<_> = same.cloned().collect();
-                // That in its place may have been in use for another number.
+                // The replaced association may have been in use for another reqid.
                 self.remove(&same);
                 self.outbound.change(spec.spi, |_| true, Some(sa));
                 self.in_use.set(spec.reqid, Some(sa));
@@ -228,7 +228,7 @@ impl Default for Database {
 }
 
 impl Database {
-    /// An empty one, which a kernel fills.
+    /// Creates an empty database, which a kernel fills.
     pub fn of_kernel() -> Database {
         Database {
             is_kernels: true,

@@ -10,9 +10,9 @@ use wire::{Prefix4, Prefix6, ext, ipv4, proto};
 pub enum Action {
     /// Protected by the associations of this number; inbound packets must have been.
     Protect(u32),
-    /// Passed unprotected.
+    /// The packet passes unprotected.
     Bypass,
-    /// Dropped.
+    /// The packet is dropped.
     Discard,
 }
 
@@ -336,7 +336,7 @@ impl Policy {
 }
 
 impl Net {
-    /// True if an address lies in it.
+    /// True if the prefix contains `address`.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self, address) {
             (Net::V4(net), IpAddr::V4(address)) => net.contains(address),

@@ -117,7 +117,7 @@ impl Sa {
             return Err("extended sequence numbers need a window".to_owned());
         }
         if spec.pad > 0 && spec.tunnel.is_none() {
-            // Nothing inside would say where the payload ends.
+            // Without an inner IP header no length says where the payload ends.
             return Err("`pad` is for tunnels only".to_owned());
         }
         let suite = spec.suite;
@@ -183,7 +183,7 @@ impl Sa {
         self.fingerprint == other.fingerprint
     }
 
-    /// The header around its packets.
+    /// Outer header of the association's packets.
     pub fn outer(&self) -> &Outer {
         &self.outer
     }
@@ -198,7 +198,7 @@ impl Sa {
         self.shared.used.load(Relaxed)
     }
 
-    /// Packets and bytes that it has protected or let in.
+    /// Packets and bytes that the association has encrypted or decrypted.
     pub fn counts(&self) -> (u64, u64) {
         (self.packets(), self.shared.bytes.load(Relaxed))
     }
@@ -261,12 +261,12 @@ impl Sa {
             )
     }
 
-    /// True if it should be renewed.
+    /// True if the soft lifetime has expired: the association should be renewed.
     pub fn is_soft_expired(&self, now: u64) -> bool {
         self.is_hard_expired(now) || self.beyond(&self.spec.lifetime.soft, now)
     }
 
-    /// True if it is used no longer.
+    /// True if the hard lifetime has expired: the association must not be used.
     #[inline]
     pub fn is_hard_expired(&self, now: u64) -> bool {
         self.ended.load(Relaxed)
@@ -304,7 +304,7 @@ impl Sa {
         let first = self.shared.next.fetch_add(packets, Relaxed);
         let last = first.saturating_add(packets.saturating_sub(1));
         if last > u64::from(u32::MAX) && (!self.spec.esn || last > NUMBER_MAX) {
-            // They must not go round (RFC 4303, 3.3.3).
+            // Sequence numbers must not wrap around (RFC 4303, 3.3.3).
             self.ended.store(true, Relaxed);
             return Err(Fault::Expired);
         }
@@ -353,7 +353,7 @@ impl Sa {
         self.path.learn(mtu.max(least), now);
     }
 
-    /// Bytes of the longest packet that a tunnel of the path's MTU takes.
+    /// Length of the longest inner packet whose encrypted form fits the path MTU, in bytes.
     pub fn longest_inside(&self) -> usize {
         let room = self
             .path_mtu()

@@ -19,7 +19,7 @@ pub struct Limits {
     pub packets: u64,
     /// Bytes of inner packets.
     pub bytes: u64,
-    /// Seconds since it was made.
+    /// Seconds since the association was created.
     pub seconds: u64,
 }
 

@@ -83,7 +83,7 @@ impl Diagnostic {
         }
     }
 
-    /// Gives it a place.
+    /// Sets the diagnostic's position.
     pub fn at(mut self, span: Span) -> Diagnostic {
         self.span = Some(span);
         self

@@ -247,7 +247,7 @@ impl Parser {
             Token::End | Token::CloseBrace | Token::Bars | Token::CloseParen => {}
             Token::Colons => return Err(self.stray_colons(next.span)),
             token if self.starts_item(token) => {
-                // What stands behind `]` is told already: a port without an arrow.
+                // After `]` an error was reported already: a port without an arrow.
                 let port = self.text(self.last) == "]";
                 if !next.starts_line && !self_contained && !port {
                     let text = self.text(next.span).to_owned();

@@ -13,7 +13,7 @@ pub fn print(router: &Router) -> String {
     for requirement in &router.requirements {
         let name = args::quote(&requirement.name);
         let _ = match requirement.kind.as_str() {
-            // It asks the driver for something, not for a package.
+            // `compact_config` is a request to the driver, not a package.
             "package" if name == "compact_config" => writeln!(out, "require({name});"),
             kind => writeln!(out, "require({} {name});", args::quote(kind)),
         };

@@ -186,7 +186,7 @@ impl SourceMap {
     }
 
     pub(crate) fn set_directives(&mut self, file: FileId, mut directives: Vec<LineDirective>) {
-        // What stands in a configuration string without an end is read twice.
+        // Directives in an unterminated configuration string are read twice, so they may be out of order.
         directives.sort_by_key(|directive| directive.offset);
         let mut name = None;
         for directive in &mut directives {

@@ -66,7 +66,7 @@ pub(crate) enum ClassRef {
 /// Definitions of a compound class; each use takes the first that fits.
 #[derive(Debug)]
 pub(crate) struct ClassSet {
-    /// Empty if it has none.
+    /// Name of the class; empty if it is anonymous.
     pub(crate) name: String,
     pub(crate) definitions: Vec<TemplateId>,
     /// Class that `...` refers to.

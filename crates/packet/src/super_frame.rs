@@ -9,11 +9,11 @@ use crate::{Batch, Packet};
 use wire::tcp::{CWR, FIN, PSH};
 use wire::{checksum, ether, proto};
 
-/// Place of UDP's checksum in its header.
+/// Offset of the checksum in the UDP header.
 pub const UDP_CSUM: usize = 6;
-/// Place of TCP's checksum in its header.
+/// Offset of the checksum in the TCP header.
 pub const TCP_CSUM: usize = 16;
-/// Place of TCP's flags in its header.
+/// Offset of the flags in the TCP header.
 pub const TCP_FLAGS: usize = 13;
 
 /// Offsets of the headers of a super-frame, from the start of the frame.
@@ -25,9 +25,9 @@ pub struct Shape {
     pub transport: usize,
     /// Offset of the payload, which is cut into segments.
     pub payload: usize,
-    /// True if it is IPv6; else IPv4.
+    /// True if the packet is IPv6; false if IPv4.
     pub v6: bool,
-    /// True if it is TCP; else UDP.
+    /// True if the packet is TCP; false if UDP.
     pub tcp: bool,
 }
 

@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 64;
 pub struct TooLong<'p> {
     /// Number of the element.
     pub element: usize,
-    /// Bytes of its longest packet.
+    /// Bytes of the device's longest packet.
     pub longest: usize,
     /// The device.
     pub device: &'p str,

@@ -58,7 +58,7 @@ pub(super) fn place(
         if !options.as_click {
             element.home = home(element);
         } else if element.workers.is_empty() {
-            // Nothing sends to it, but handlers may use it.
+            // The element gets no packets, but handlers may use it.
             (element.workers, element.pullers) = (vec![0], vec![0]);
         }
     }

@@ -137,7 +137,7 @@ fn check_side(
                 continue;
             }
             let name = Ports::port_name(names, port);
-            // Nothing but its place in the text names an anonymous element.
+            // An anonymous element can be named only by its position in the text.
             let (own, first) = match is_anonymous(element) {
                 true => {
                     let own = element.class.to_lowercase();

@@ -102,7 +102,7 @@ pub(crate) struct Interface {
     pub(crate) up: bool,
     /// Up and with a carrier.
     pub(crate) running: bool,
-    /// True if its frames are Ethernet frames.
+    /// True if the interface's frames are Ethernet frames.
     pub(crate) ethernet: bool,
 }
 

@@ -122,7 +122,7 @@ impl Watched {
     }
 }
 
-/// Watches until it is dropped.
+/// Thread that watches interfaces until it is dropped.
 pub(crate) struct Watcher {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,

@@ -31,7 +31,7 @@ pub struct Workers {
     threads: Lock<Vec<JoinHandle<()>>>,
     wakers: Arc<Wakers>,
     changed: Arc<Changed>,
-    /// Routers that they have had.
+    /// Number of the next router.
     numbers: AtomicU64,
     buffers: Once,
 }
@@ -132,7 +132,7 @@ impl Workers {
         answers((0..self.count()).map(post), ANSWER_TIME)
     }
 
-    /// Changes how they sleep.
+    /// Sets how idle workers sleep.
     pub fn set_idle(&self, idle: Idle) -> Result<(), AskError> {
         self.ask_all(move |routers| routers.set_idle(idle))
             .map(|_| ())
@@ -164,7 +164,7 @@ impl Workers {
     /// Tells all to end and waits for them.
     pub fn stop(&self) {
         for worker in 0..self.count() {
-            // It may have ended.
+            // The worker may have ended already.
             let _ = self.leave(worker, Routers::quit);
         }
         self.join();

@@ -14,11 +14,11 @@ const STAGES: usize = 8;
 #[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) table: Arc<Table>,
-    /// Elements that steer by it.
+    /// Elements that steer by the table.
     pub(crate) steers: Arc<[usize]>,
-    /// Elements behind those.
+    /// Elements downstream of those that steer.
     pub(crate) behind: Arc<[usize]>,
-    /// Stages behind each other that may hold packets.
+    /// Number of stages in series that may hold packets.
     pub(crate) stages: usize,
     /// The workers of the plan: each may send packets to others.
     pub(crate) workers: Arc<[usize]>,

@@ -47,7 +47,7 @@ impl Sent {
         Sent(sent)
     }
 
-    /// True if those workers have taken it.
+    /// True if all receiving workers have taken these packets.
     pub(crate) fn has_arrived(&self, graph: &mut Graph) -> bool {
         self.0.iter().all(|&(node, to, sent)| {
             let there = steering(graph, node, |s| s.has_arrived(to, sent));
@@ -70,13 +70,13 @@ impl Marks {
         marks
     }
 
-    /// True if all those packets have left.
+    /// True if all marked packets have left.
     pub(crate) fn have_passed(&mut self, graph: &Graph) -> bool {
         self.0.retain(|&(node, mark)| !is_past(graph, node, mark));
         self.0.is_empty()
     }
 
-    /// Elements that still hold something of it.
+    /// Elements that still hold marked packets.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
         self.0.iter().map(|mark| mark.0)
     }

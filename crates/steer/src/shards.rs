@@ -26,7 +26,7 @@ impl<T: Default + Send + 'static> Shards<T> {
         self.0[at].get_or_insert_default()
     }
 
-    /// The states there are, with their buckets.
+    /// All existing states, each with its bucket.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &T)> {
         let each = self.0.iter().enumerate();
         each.filter_map(|(at, state)| Some((at as u16, &**state.as_ref()?)))

@@ -79,7 +79,7 @@ pub struct Held {
     pub waiting: usize,
     /// Packets that had to wait.
     pub packets: u64,
-    /// The longest time that one of them did.
+    /// Maximum time that a packet had to wait.
     pub longest: Duration,
 }
 
@@ -265,7 +265,7 @@ impl Table {
         Duration::from_micros(self.limit.load(Relaxed))
     }
 
-    /// Changes that.
+    /// Sets the time that a move waits for earlier packets.
     pub fn set_limit(&self, limit: Duration) {
         let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         self.limit.store(micros, Relaxed);

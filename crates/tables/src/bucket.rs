@@ -19,7 +19,7 @@ const PLACES: u32 = 32;
 pub struct Rate {
     /// Ticks per unit, with [`PLACES`].
     unit: u128,
-    /// Ticks that fill it.
+    /// Ticks in which an empty bucket fills.
     depth: u64,
 }
 
@@ -117,7 +117,7 @@ impl SharedBucket {
     /// Like [`take`](Self::take), at a rate other than the bucket's own. Units already taken stay taken.
     #[inline]
     pub fn take_at(&self, rate: &Rate, now: u64, units: u64) -> bool {
-        // Nothing else is ordered by it: the count alone matters.
+        // Relaxed: no other memory access is ordered by this counter.
         let take = |full_at| rate.take(full_at, now, units);
         self.full_at
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
@@ -130,7 +130,7 @@ impl SharedBucket {
 pub struct FairRate {
     /// Rate of all sources together.
     all: Rate,
-    /// Part of it that any source may take.
+    /// Part of the rate that any source may take.
     anybody: Rate,
     /// Part of the rest that each source may take.
     each: Rate,

@@ -109,7 +109,7 @@ impl Exact {
         None
     }
 
-    /// Bytes that it takes.
+    /// Memory of the table, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of_val(&*self.heads) + size_of_val(&*self.entries)
     }

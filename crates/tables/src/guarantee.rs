@@ -40,11 +40,11 @@ pub struct Link {
 pub struct Wanted {
     /// Bytes a second that it sends on average at most.
     pub rate: u64,
-    /// Bytes that it sends at once at most.
+    /// Maximum burst of the flow, in bytes.
     pub burst: u64,
-    /// Bytes of its longest packet.
+    /// Longest packet of the flow, in bytes.
     pub packet: u64,
-    /// Hops on its way.
+    /// Number of hops on the flow's path.
     pub hops: u64,
     /// Nanoseconds that a packet may take.
     pub delay: Option<u64>,
@@ -55,7 +55,7 @@ pub struct Wanted {
 /// Reservation granted to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Bytes a second that are reserved for it.
+    /// Reserved rate, in bytes per second.
     pub reserved: u64,
     /// Nanoseconds that no packet of it takes longer than.
     pub bound: u64,
@@ -128,7 +128,7 @@ impl Link {
     /// Delay of all hops that no reservation shortens, in nanoseconds.
     fn fixed(&self, wanted: &Wanted) -> u64 {
         let hop = self.error();
-        // Rounding a packet's time up to a tick, for each packet of a burst.
+        // Each packet of a burst is late by up to one tick, as its time is rounded up.
         let rounding = wanted.burst / PACKET_MIN / TICKS + 1;
         wanted.hops.saturating_mul(hop).saturating_add(rounding)
     }

@@ -172,7 +172,7 @@ impl<T> BinSort<T> {
         self.beyond
     }
 
-    /// Bytes that it takes now.
+    /// Memory of the structure now, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let words: usize = self.used.levels.iter().map(|level| level.len()).sum();
         size_of_val(&*self.bins) + words * 8 + self.blocks.capacity() * size_of::<Block<T>>()

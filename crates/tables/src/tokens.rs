@@ -21,7 +21,7 @@ pub struct Tokens {
     token: u128,
     /// Parts that a tick adds.
     tick: u128,
-    /// Parts inside.
+    /// Parts that the bucket holds at `last`.
     level: u128,
     /// Tick of the last refill.
     last: u64,
@@ -98,7 +98,7 @@ impl Tokens {
         self.level = self.level.saturating_sub(u128::from(tokens) * self.token);
     }
 
-    /// Takes tokens out if they are inside.
+    /// Removes `tokens` if the bucket holds as many. Returns false, changing nothing, if not.
     #[inline]
     pub fn remove_if(&mut self, tokens: u64) -> bool {
         let fits = self.contains(tokens);

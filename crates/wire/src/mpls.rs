@@ -25,7 +25,7 @@ pub struct Entry {
     pub label: u32,
     /// The traffic class, once EXP, 3 bits.
     pub exp: u8,
-    /// True if it is the last one.
+    /// Bottom-of-stack bit: true if the entry is the last one.
     pub bottom: bool,
     /// Time to live.
     pub ttl: u8,
@@ -84,7 +84,7 @@ pub struct Labels {
 impl Labels {
     /// Maximum number of labels.
     pub const MAX: usize = 8;
-    /// None.
+    /// An empty label stack.
     pub const NONE: Labels = Labels {
         labels: [[0; 3]; Labels::MAX],
         len: 0,

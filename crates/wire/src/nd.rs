@@ -57,9 +57,9 @@ pub enum Opt {
 pub struct PrefixInfo {
     /// The prefix.
     pub prefix: crate::Prefix6,
-    /// True if its addresses are on the link.
+    /// On-link flag: true if addresses of the prefix are on the link.
     pub on_link: bool,
-    /// True if hosts may make addresses from it.
+    /// Autonomous flag: true if hosts may form addresses from the prefix.
     pub autonomous: bool,
     /// Seconds; all ones is forever.
     pub valid_secs: u32,

@@ -24,7 +24,7 @@ pub(crate) fn fold(text: &str, columns: usize) -> String {
 fn fold_line(line: &str, columns: usize, folded: &mut String) {
     let begins = line.len() - line.trim_start().len();
     let hanging = (begins + HANGING).min(columns / 2);
-    // Spaces at the end would be seen only where they do not fit.
+    // Trailing spaces are invisible and must not cause a line break.
     let (mut rest, mut indent) = (line.trim_end(), 0);
     while let Some(broken) = broken(rest, columns - indent) {
         let (first, more) = rest.split_at(broken);

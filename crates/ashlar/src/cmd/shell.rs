@@ -149,7 +149,7 @@ impl Words {
         let program =
             std::env::current_exe().map_err(|e| format!("the program is not found: {e}"))?;
         let ended = machine::program(program).args(words).status();
-        // It has said itself what went wrong.
+        // The command has printed its own error.
         ended
             .map(|_| ())
             .map_err(|e| format!("the command does not start: {e}"))

@@ -36,11 +36,11 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use sys::Signals;
 
-/// Addresses that it may have beyond its memory.
+/// Address space of the program beyond its memory, in bytes.
 const ROOM: u64 = 4 << 30;
-/// Bytes of each file that it writes.
+/// Maximum size of a file that the program writes, in bytes.
 const FILE: u64 = 16 << 20;
-/// Files that it may have open, and processes and threads of its user.
+/// Maximum number of the program's open files, and of its user's processes and threads.
 const FILES: u64 = 1024;
 const PROCESSES: u64 = 512;
 /// Time that the program has to end by itself once it was told to.

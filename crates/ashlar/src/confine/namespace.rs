@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-/// Makes it. The error is a sentence.
+/// Creates the network namespace. The error is a sentence.
 pub(crate) fn make(asked: &Netns) -> Result<(), String> {
     let Netns { name, user } = asked;
     let user = User::named(user)?;
@@ -41,7 +41,7 @@ fn fill(path: &Path, user: &User) -> Result<(), String> {
     let holder = sys::fork().map_err(failed)?;
     let Some(holder) = holder else {
         drop(ready);
-        // The waiting process sees the end of this one if it fails.
+        // If this process fails, it exits, and the parent reads the end of the pipe.
         let apart = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
         let made = user::own_by(user, || sys::unshare(apart));
         if made.is_ok() && rustix::io::write(&tell, b"x").is_ok() {

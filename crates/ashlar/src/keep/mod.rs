@@ -51,7 +51,7 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
                 code(status)
             });
         }
-        // What never worked is wrong rather than unlucky.
+        // A program that never worked has a permanent fault: do not restart it.
         if !restart && (status.exit_status() == Some(0) || !worked) {
             return Ok(code(status));
         }
@@ -96,7 +96,7 @@ impl Keeper {
             let forwarded = self.signals.forwarded();
             let status = waitpid(Some(child), WaitOptions::NOHANG).map_err(|e| said(e.into()))?;
             if let Some((_, status)) = status {
-                // What it said last.
+                // Read the last messages of the ended program.
                 self.store.receive();
                 return Ok(status);
             }

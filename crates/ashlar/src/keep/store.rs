@@ -24,7 +24,7 @@ const MESSAGES_MAX: usize = 64;
 /// A socket for messages, and the descriptors that they have brought.
 pub(super) struct Store {
     path: PathBuf,
-    /// A folder that goes with it.
+    /// Folder of the socket, removed together with it.
     folder: Option<PathBuf>,
     socket: UnixDatagram,
     /// Process whose messages count.

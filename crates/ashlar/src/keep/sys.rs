@@ -49,7 +49,7 @@ fn run(
     unsafe { libc::_exit(127) }
 }
 
-/// In the child: only returns if it fails.
+/// Replaces the child by the program; returns only on failure.
 fn become_it(
     command: &mut Command,
     descriptors: &[BorrowedFd],
@@ -90,8 +90,8 @@ fn set_signals(blocked: &libc::sigset_t) -> io::Result<()> {
     check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, blocked, std::ptr::null_mut()) }).map(drop)
 }
 
-/// Resets the child's signals to their defaults. SIGHUP would end a program that has just begun, but its request, to
-/// read a file anew, is fulfilled by the start, so it is ignored.
+/// Resets the child's signals to their defaults, and ignores SIGHUP: it asks for a reload, and a program that has just
+/// started has read its file already.
 fn forget_handlers() {
     let kinds = super::SIGNALS.map(|signal| (signal, libc::SIG_DFL));
     for (signal, action) in kinds.into_iter().chain([(libc::SIGHUP, libc::SIG_IGN)]) {

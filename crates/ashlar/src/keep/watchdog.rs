@@ -39,13 +39,13 @@ impl Watchdog {
         };
     }
 
-    /// The program has said that it lives.
+    /// Restarts the watchdog's timer after a sign of life from the program.
     pub(super) fn heard(&mut self) {
         self.silent = 0;
         self.next = Instant::now() + self.step().unwrap_or_default();
     }
 
-    /// Time to wait for the program until the next look.
+    /// Time to wait for the program until the next check.
     pub(super) fn pause(&self) -> Option<Duration> {
         let left = self.next.saturating_duration_since(Instant::now());
         // The next look is not earlier than it is due: before the program is ready, there are none.

@@ -50,9 +50,9 @@ pub struct TableState {
 /// Buckets of a part of a table, a bit each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Number of the table.
+    /// Index of the table.
     pub table: u8,
-    /// Number of the part, below [`CHUNKS`].
+    /// Index of the part, below [`CHUNKS`].
     pub at: u8,
     /// See [`TableState::digest`].
     pub digest: u64,

@@ -65,7 +65,7 @@ pub struct Echo {
     pub life: Life,
     /// The peer's time in the newest heartbeat.
     pub time: u64,
-    /// Time since it was heard.
+    /// Time since that heartbeat arrived.
     pub age: u64,
 }
 
@@ -76,11 +76,11 @@ pub struct Beat {
     pub from: NodeId,
     /// Receiver.
     pub to: NodeId,
-    /// Over which of the links between these two.
+    /// Index of the link among those between the two nodes.
     pub link: u32,
-    /// The sender hears the receiver well.
+    /// True if the sender hears the receiver well.
     pub hears: bool,
-    /// The sender suspects the link and wants heartbeats more often, to judge sooner.
+    /// True if the sender suspects the link and wants more frequent heartbeats, to judge sooner.
     pub probe: bool,
     /// Start of the sender; it identifies the sender's run.
     pub incarnation: u64,
@@ -101,9 +101,9 @@ pub struct Beat {
 pub struct Record {
     /// The node.
     pub node: NodeId,
-    /// The larger one is the newer one.
+    /// Version of the record; the larger one is newer.
     pub version: u64,
-    /// The links of its own that are up, the first one lowest.
+    /// Bit map of the node's own links that are up; the first link is the lowest bit.
     pub up: u64,
 }
 

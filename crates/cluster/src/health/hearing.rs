@@ -80,29 +80,29 @@ pub(super) struct Hearing {
     /// Newest frame of the peer that has been told.
     pub(super) newest: u64,
     pub(super) progress: Progress,
-    /// The peer's time in its newest heartbeat.
+    /// Peer's clock in the newest heartbeat.
     time: u64,
-    /// Time of its arrival.
+    /// Arrival time of the newest heartbeat.
     at: u64,
     /// Silence since then in which this node did not listen.
     excused: u64,
     /// Recent delays of the peer, in nanoseconds.
     late: Lateness,
-    /// The newest heartbeats, the last one lowest: 1 is a missing one.
+    /// Bit map of the newest heartbeats, the last one lowest: 1 = missing.
     missing: u64,
-    /// Slow ones in a row.
+    /// Number of consecutive slow heartbeats.
     slow: u32,
-    /// Good ones while the link is down, less a window of them for each bad one.
+    /// Good heartbeats while the link is down, less `window` of them for each bad one.
     run: u32,
-    /// Number of good heartbeats that are needed.
+    /// Number of good heartbeats that bring the link up.
     needed: u32,
     /// Round-trip time of the last heartbeat that shows it.
     pub(super) delay: u64,
     /// True if the peer is heard well.
     pub(super) hears: bool,
-    /// True if the peer says so, too.
+    /// True if the peer hears this node well.
     pub(super) heard: bool,
-    /// Time since which `hears` has its value.
+    /// Time of the last change of `hears`.
     pub(super) since: u64,
     /// End of the time in which the peer wants heartbeats more often.
     probed: u64,
@@ -124,7 +124,7 @@ impl Hearing {
         self.hears && self.heard
     }
 
-    /// Reason why it does not.
+    /// Reason why the link does not carry packets.
     pub(super) fn cause(&self) -> Cause {
         match self.hears {
             true if self.heard => Cause::None,
@@ -203,7 +203,7 @@ impl Hearing {
         self.hears && (self.missing(config) > 0 || self.overdue(config, now))
     }
 
-    /// True if the peer suspects it.
+    /// True if the peer suspects the link and wants more frequent heartbeats.
     pub(super) fn probed(&self, now: u64) -> bool {
         now < self.probed
     }

@@ -182,7 +182,7 @@ impl Reach {
         })
     }
 
-    /// The fabric that it is about.
+    /// The fabric on which reachability was computed.
     pub fn fabric(&self) -> &Arc<Fabric> {
         &self.fabric
     }
@@ -261,12 +261,12 @@ impl Ways {
         Ways::new(&Reach::new(&Fabric::new(map.clone()), links), node)
     }
 
-    /// The node whose paths these are.
+    /// The node at which the paths start.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// The live links from which they follow.
+    /// The live links over which the paths lead.
     pub fn reach(&self) -> &Arc<Reach> {
         &self.reach
     }

@@ -7,9 +7,9 @@ pub const PORTS_PER_SERVER: u32 = 4;
 /// Switches of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clos {
-    /// Switches of the network, whatever they use of their ports.
+    /// Number of switches in the network, including those with unused ports.
     pub switches: u64,
-    /// Ports of them that are connected.
+    /// Number of connected ports of the switches.
     pub ports: u64,
     /// Switches that a packet passes.
     pub passes: u32,

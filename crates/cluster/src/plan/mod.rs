@@ -83,7 +83,7 @@ pub struct Plan {
     pub nic: Nic,
     /// Ports of that kind that make up one link.
     pub trunk: u32,
-    /// Slots that a server with external ports fills: with external cards, with internal ones.
+    /// PCI slots used on a server with external ports: by external cards, and by internal cards.
     pub slots: (u32, u32),
 }
 

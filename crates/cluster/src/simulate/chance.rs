@@ -1,6 +1,6 @@
 //! Numbers that look random and follow from a seed (SplitMix64).
 
-/// A source of such numbers.
+/// A pseudo-random number generator.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 

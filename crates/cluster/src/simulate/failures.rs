@@ -141,9 +141,9 @@ pub struct Users {
 /// Effect of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
-    /// Nanoseconds until all other nodes had stopped using the broken links.
+    /// Nanoseconds until all other nodes had stopped using the broken links; `None` if they did not.
     pub gone: Option<u64>,
-    /// Nanoseconds until all used them again.
+    /// Nanoseconds until all nodes used the repaired links again; `None` if they did not.
     pub back: Option<u64>,
     /// Packets that passed there from the start of the run until it broke.
     pub passed: Users,

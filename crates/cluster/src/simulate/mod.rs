@@ -46,7 +46,7 @@ struct Packet {
     bytes: u32,
     flow: u32,
     sequence: u32,
-    /// Internal links that it has passed.
+    /// Internal links that the packet has passed.
     links: u8,
     /// Addresses, as in a real frame.
     addresses: [u8; LEN],

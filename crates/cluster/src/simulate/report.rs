@@ -55,13 +55,13 @@ impl Drops {
 /// Loads of links, each direction by itself, as parts of the rate that the map gives them (2R/N in a mesh).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkLoads {
-    /// The mean.
+    /// Mean load.
     pub mean: f64,
-    /// Half of all links have less.
+    /// Median: half of all links have less load.
     pub p50: f64,
-    /// 1 % of all links have more.
+    /// 99th percentile: 1 % of all links have more load.
     pub p99: f64,
-    /// The greatest.
+    /// Greatest load.
     pub most: f64,
     /// Bytes of the most loaded link beyond its rate; negative if below.
     pub excess: f64,
@@ -101,7 +101,7 @@ pub struct Report {
     pub links: LinkLoads,
     /// Processing rate of the busiest node, in units of its external rate (c).
     pub c_most: f64,
-    /// The mean of all nodes with external ports.
+    /// Mean processing rate of the nodes with external ports, in the same units.
     pub c_mean: f64,
     /// Packets by the number of internal links that they passed.
     pub hops: [u64; HOPS_MAX as usize + 2],
@@ -112,7 +112,7 @@ pub struct Report {
     /// Least delivered share of a pair's offer, among outputs that are not overloaded, and pairs that offered at least
     /// [`PAIR_LEAST`] bytes; `None` if there is no such pair.
     pub pair_least: Option<f64>,
-    /// Jain's index over these pairs' parts.
+    /// Jain's fairness index over the delivered shares of these pairs.
     pub pair_fairness: Option<f64>,
     /// Jain's index over the inputs of an output that was asked for too much; the least of such outputs.
     pub input_fairness: Option<f64>,

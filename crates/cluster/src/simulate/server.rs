@@ -5,7 +5,7 @@ use super::config::QUEUE_LEAST;
 /// Something that serves in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// Time until which it is busy.
+    /// Time until which the server is busy.
     pub(crate) busy: u64,
     /// Nanoseconds for a byte.
     per_byte: f64,
@@ -15,7 +15,7 @@ pub(crate) struct Server {
     longest: u64,
     /// Time until which it is busy with priority work.
     first: u64,
-    /// Bytes served while it was measured.
+    /// Bytes served during the measured time.
     pub(crate) bytes: u64,
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Next {
     pub(super) flow: u32,
     /// Number of the packet in its source.
     pub(super) number: u32,
-    /// Nanoseconds until the packet after it.
+    /// Nanoseconds until the next packet.
     pub(super) gap: u64,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Source {
     per_byte: f64,
     kind: Kind,
     chance: Chance,
-    /// True if it has stopped sending.
+    /// True if the source has stopped sending.
     stopped: bool,
     /// Packets sent.
     sent: u32,

@@ -49,7 +49,7 @@ impl Histogram {
 /// A flow, as its output sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flow {
-    /// Greatest number that left, plus one.
+    /// Greatest packet number that left, plus 1.
     next: u32,
     /// Packets that left.
     left: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Flow {
 pub struct Reordering {
     /// Flows with at least two packets: the sequences in which order can be lost.
     pub flows: u64,
-    /// Flows among them with reordered packets.
+    /// Number of these flows with reordered packets.
     pub reordered_flows: u64,
     /// Packets.
     pub packets: u64,

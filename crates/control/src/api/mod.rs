@@ -154,7 +154,7 @@ impl Api {
         }
     }
 
-    /// A place for one more client.
+    /// Waits until fewer than the maximum of clients are connected.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
         Arc::clone(&self.clients).acquire_owned().await.ok()

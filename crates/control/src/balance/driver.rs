@@ -54,7 +54,7 @@ pub trait Workers: Moves {
     fn count(&self) -> usize;
     /// The time.
     fn now(&self) -> Time;
-    /// Nanoseconds that one has been busy.
+    /// Busy time of a worker, in nanoseconds.
     fn busy(&self, worker: usize) -> u64;
 }
 
@@ -413,7 +413,7 @@ impl State {
         share: f64,
     ) -> Look {
         let table = &tables[at];
-        // What workers have to do for other tables counts, as these are now.
+        // The base load of each worker: its buckets of the other tables, with their present owners.
         let mut base = vec![0; works.len()];
         let others = loads.iter().enumerate().filter(|(other, _)| *other != at);
         for bucket in others.flat_map(|(_, buckets)| buckets) {
@@ -435,7 +435,7 @@ impl State {
         loads[at].iter().for_each(|b| buckets[b.worker] += 1);
         let seen = self.seen.get(table.name());
         let mut proposal = propose(&loads[at], &base, &works, Limits::of(share));
-        // These packets do not exist.
+        // Subtract the load that stands for slower workers: it is not made of packets.
         for loads in [&mut proposal.before, &mut proposal.after] {
             let pairs = loads.iter_mut().zip(&less);
             pairs.for_each(|(load, less)| *load = load.saturating_sub(*less));

@@ -36,12 +36,12 @@ pub(super) struct Following {
     next: Time,
     /// Ports that did not follow, and until when they are not told again.
     refused: BTreeMap<String, Time>,
-    /// Buckets that ports have followed.
+    /// Number of buckets whose moves ports have followed.
     pub(super) followed: u64,
 }
 
 impl Following {
-    /// Sees how it is.
+    /// Observes the misdelivered buckets of all ports.
     pub(super) fn look(&mut self, plan: &Plan, now: Time) {
         let found = port_tables(plan).into_iter().filter_map(|(node, port)| {
             let astray = port.astray();
@@ -56,7 +56,7 @@ impl Following {
             self.since = now;
         }
         if found != self.lost {
-            // What changes all the time puts it off, but not for ever.
+            // Each change delays the attempt, by PATIENCE at most.
             self.next = (now + QUIET).min(self.since + PATIENCE);
             self.lost = found;
         }

@@ -233,7 +233,7 @@ impl State {
                 return;
             };
             if !self.step(heavy, light, mean) {
-                // What it has cannot be divided better: the others share the rest.
+                // No bucket of the heaviest worker can be moved with profit: balance the other workers.
                 pool.retain(|&w| w != heavy);
             }
         }

@@ -15,27 +15,27 @@ const SOON: u32 = 3;
 /// Fill level of rings to workers and of ports' queues since the last measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Crowd {
-    /// Room in all of them.
+    /// All queues have room.
     #[default]
     None,
     /// A queue is filling.
     Some,
     /// A port's queue is nearly full.
     Full,
-    /// Packets found one full.
+    /// A full queue has dropped packets.
     Lost,
 }
 
 /// Decides how many workers work.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scaler {
-    /// Looks in a row at which fewer would do.
+    /// Consecutive measurements at which fewer workers would do.
     calm: u32,
-    /// Most workers needed at one of these looks.
+    /// Maximum number of workers needed at these measurements.
     peak: usize,
-    /// The last look found a crowd.
+    /// True if the last measurement found a filling or full queue.
     crowded: bool,
-    /// Workers have come for a crowd, and not for a load.
+    /// True if workers were activated by a filling queue, not by load.
     soon: bool,
 }
 

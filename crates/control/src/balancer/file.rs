@@ -465,7 +465,7 @@ fn classes(r: &mut Reader, fields: &mut Fields, names: &[String]) -> Vec<Class> 
     all
 }
 
-/// The place of a back end that must be there.
+/// Index of the back end that `word` names; a mistake is recorded if there is none.
 fn number(r: &mut Reader, names: &[String], word: &Word) -> Option<usize> {
     let found = names.iter().position(|name| *name == word.text);
     if found.is_none() {

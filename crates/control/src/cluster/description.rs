@@ -32,7 +32,7 @@ pub struct Description {
 /// Signs of life on internal links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Time between two of them.
+    /// Time between two heartbeats.
     pub interval: Duration,
     /// Silence after which a link counts as dead.
     pub dead: Duration,

@@ -1,5 +1,5 @@
-//! A cluster's sections of a file ([`crate::file`]), which all its servers have. Fields are described in
-//! docs/cluster.md.
+//! Parser of the cluster's sections of a file of routers ([`crate::file`]). The file is the same on all servers.
+//! docs/cluster.md describes the fields.
 
 use super::description::{Connected, Description, Heartbeat, Port, Route, Server};
 use super::generate::identifier;

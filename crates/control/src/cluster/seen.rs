@@ -40,14 +40,14 @@ pub struct SeenLink {
     pub rate: u64,
     /// State from the heartbeats.
     pub state: String,
-    /// Seconds since it is used, or not.
+    /// Seconds since the link's last change between used and unused.
     pub age: Option<f64>,
     /// Bits per second that the server sent.
     pub load: f64,
 }
 
 impl SeenLink {
-    /// True if it is used.
+    /// True if the link is used.
     pub fn up(&self) -> bool {
         self.state.starts_with("up")
     }

@@ -201,7 +201,7 @@ impl Words<'_, '_> {
         }
     }
 
-    /// A name, if it is said to be so.
+    /// Value of a boolean field.
     fn is(&mut self, key: &'static str) -> Option<bool> {
         self.fields.value::<bool>(self.r, key).map(|(is, _)| is)
     }
@@ -248,7 +248,7 @@ fn sa(line: &mut Words<'_, '_>) {
         "write key_file = \"site.key\": a file of mode 600 with the keys in hexadecimal digits";
     if let Some(file) = line.fields.needed(line.r, "key_file", help) {
         line.put("KEY_FILE");
-        // It must be found from wherever the router runs.
+        // An absolute path: the router may run in another folder.
         let path = line.folder.join(&file.text);
         let path = std::path::absolute(&path).unwrap_or(path);
         line.words.push(path.display().to_string());

@@ -5,7 +5,7 @@ use crate::isolated::Isolation;
 use lang::Span;
 use std::ops::RangeInclusive;
 
-/// MiB that an isolated router may have, and the default.
+/// Range of an isolated router's memory, in MiB; and the default.
 const MEMORY: RangeInclusive<u32> = 64..=1 << 20;
 const MEMORY_USUAL: u32 = 1024;
 

@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         self.table.get(key)
     }
 
-    /// Takes note of `key` without reading it.
+    /// Marks `key` as known without reading its value.
     pub(crate) fn skip(&mut self, key: &'static str) {
         self.known.push(key);
     }

@@ -169,7 +169,7 @@ fn section(
     let help = "write graph = \"edge.click\", a file in the Click language; its path is relative to this file";
     let graph = match &machine {
         None => fields.needed(r, "graph", help),
-        // What it is has been said.
+        // `machine` has named the folder of the sockets.
         Some(sockets) => Some(sockets.clone()),
     };
     let netns = fields.word(r, "netns");

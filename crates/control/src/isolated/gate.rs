@@ -76,7 +76,7 @@ pub fn plan(
     let (mut text, mut passages) = (String::new(), Vec::new());
     for device in &plan.devices {
         if ports.is_of_machine(&device.name) {
-            // It opens that by itself.
+            // The virtual machine opens its own cards.
             continue;
         }
         let socket = own.join(format!("{}.sock", device.name));
@@ -293,7 +293,7 @@ impl Isolated {
         }
     }
 
-    /// Removes the files made for it.
+    /// Removes the files of the router's process.
     pub(super) fn clean(&self) {
         let _ = self.remove_folder();
         let _ = fs::remove_file(&self.graph);

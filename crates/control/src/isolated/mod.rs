@@ -42,11 +42,11 @@ pub const GATE: &str = ".gate";
 /// Isolation settings of a router in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Isolation {
-    /// User of its process.
+    /// User of the router's process.
     pub user: String,
-    /// Bytes of memory that it may have.
+    /// Memory limit of the router's process, in bytes.
     pub memory: u64,
-    /// Processors that it may use; `None` = all.
+    /// Processors that the router's process may use; `None` = all.
     pub cores: Option<String>,
     /// Number of workers.
     pub workers: u8,
@@ -156,7 +156,7 @@ impl IsolatedRouters {
             _ => None,
         };
         if let Some(place) = place {
-            // It reads its file again.
+            // The router's process reads its file again.
             let asked = ReloadRequest::default();
             let reply = remote::reload(&place, &asked, true).map_err(|failure| failure.text);
             return match reply {
@@ -165,7 +165,7 @@ impl IsolatedRouters {
                     Ok(())
                 }
                 Ok(reply) => Err(format!("router {name} refuses it: {}", reply.text)),
-                // It takes it up when it starts again.
+                // The router's process applies the change when it starts again.
                 Err(why) => {
                     warn!(router = name, why, "does not answer");
                     Ok(())
@@ -229,7 +229,7 @@ impl IsolatedRouters {
         });
         let places: Vec<(String, Place, Arc<Known>)> = places.collect();
         drop(list);
-        // Those that hang are waited for together.
+        // Ask all processes in parallel, so that several that hang cost one timeout.
         std::thread::scope(|scope| {
             let ask = |(name, place, known): (String, Place, Arc<Known>)| {
                 scope.spawn(move || {

@@ -60,7 +60,7 @@ impl Place {
         }
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(failed)?;
-        // It ends with the answer.
+        // The connection ends with the answer.
         tokio::spawn(async {
             let _ = connection.await;
         });

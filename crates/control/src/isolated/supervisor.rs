@@ -93,7 +93,7 @@ impl Supervisor {
         self.state.starts.load(Relaxed)
     }
 
-    /// True if it runs.
+    /// True if the router's process runs.
     pub(super) fn runs(&self) -> bool {
         self.state.runs.load(Relaxed)
     }
@@ -231,7 +231,7 @@ impl Life {
                 said = None;
             }
             if ended {
-                // What it said last, as far as it is there; others may hold the pipe open.
+                // Pass on the last lines in the pipe. Do not wait for its end: others may hold it open.
                 if spoke {
                     self.log.pass_on(said.as_mut());
                 }

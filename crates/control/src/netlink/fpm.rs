@@ -267,7 +267,7 @@ impl Lines {
         }
     }
 
-    /// True to write one more.
+    /// True if the rate limit allows one more line.
     fn one(&mut self, now: Instant) -> bool {
         let more = now.saturating_duration_since(self.since).as_secs() / LINE_EVERY.as_secs();
         if more > 0 {

@@ -15,11 +15,11 @@ struct Known {
     mtu: usize,
     /// True if the kernel takes packets with labels from it.
     takes_labels: bool,
-    /// The link that it lies upon.
+    /// The lower link of a stacked device, such as a VLAN.
     upon: Option<u32>,
     /// The interface of this name, if the configuration has one.
     interface: Option<Arc<Interface>>,
-    /// Number of the last dump that has told of it.
+    /// Number of the last dump that reported the link.
     sync: u32,
 }
 
@@ -46,7 +46,7 @@ impl Known {
         }
     }
 
-    /// Tells the interface how it is.
+    /// Copies the link's state to the interface.
     fn tell(&self) {
         if let Some(interface) = &self.interface {
             interface.set_state(self.up, self.mac, self.mtu);
@@ -108,7 +108,7 @@ impl Links {
         let (name, up) = (link.name, link.is_up());
         let old = self.known.get(&link.index);
         if old.is_some_and(|old| *old.name != *name) {
-            // It has another name, so the interface of the old one has no link.
+            // The link was renamed: the interface of the old name has no link any more.
             self.remove(link.index);
         }
         let old = self.known.get(&link.index);

@@ -186,7 +186,7 @@ impl Requests {
                 Event::Done(0) => return Ok(Some(self.whole)),
                 Event::Done(errno) | Event::Error(errno) => {
                     let error = io::Error::from_raw_os_error(errno.saturating_neg());
-                    // It has no such things.
+                    // The kernel lacks the object or address family: an empty dump.
                     return match error.kind() {
                         ErrorKind::Unsupported => Ok(Some(true)),
                         _ if errno == -Errno::AFNOSUPPORT.raw_os_error() => Ok(Some(true)),

@@ -70,7 +70,7 @@ pub fn plan_all(
         ..
     } = planner;
     if !all.is_empty() {
-        // Definitions of the command line are for all graphs: some may lack one.
+        // Definitions on the command line are for all graphs; a graph need not use each of them.
         let given = file.source.definitions.iter().map(|(name, _)| name);
         let unknown = given.filter(|name| !variables.contains(*name));
         mistakes.extend(unknown.map(|name| unknown_variable(name, &variables, true)));

@@ -142,7 +142,7 @@ impl Process {
             }
             reply.lost = done?;
             joints.hold();
-            // Nothing of this process changes with them, so what fails here is told, and not undone.
+            // Isolated routers change nothing in this process: their failures are logged, and the reload is not undone.
             for one in &planned {
                 if let Err(why) = self.follow_isolated(one) {
                     warn!(router = one.section.name, why);

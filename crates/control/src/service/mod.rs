@@ -19,7 +19,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 use tracing::warn;
 
-/// Descriptors that the manager has kept, under the names that they were given by.
+/// Descriptors that the service manager has kept, by the name under which they were stored.
 pub type Inherited = BTreeMap<String, Vec<OwnedFd>>;
 
 /// Name under which the manager keeps a mark for each start, until the router forwards. No interface has such a name.

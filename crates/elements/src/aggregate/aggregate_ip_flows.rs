@@ -379,7 +379,7 @@ impl Element for AggregateIpFlows {
             flows: Kept::new(super::bound(config.capacity, init)),
             next: 0,
             fragments: Fragments::default(),
-            // What waits cannot be asked for.
+            // Fragments are not held with a pull input: a pull could not return them later.
             holds: config.fragments.unwrap_or(true) && !init.input_pull,
             reap_at: None,
             trace: config.opened.take(),

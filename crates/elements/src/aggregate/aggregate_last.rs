@@ -128,7 +128,7 @@ impl Element for AggregateLast {
     fn take(&mut self, old: AggregateLast) {
         let capacity = self.last.capacity();
         self.last = old.last;
-        // All that are here stay until they end or others need their places: nothing can be sent from here.
+        // Keep all entries even above the new capacity: packets cannot be emitted here.
         self.last
             .set_capacity(capacity.max(self.last.len()), |_, _| ());
     }

@@ -78,7 +78,7 @@ struct Level {
 struct Measured {
     /// 256 networks each; the first block is the whole address space.
     blocks: Vec<[Network; FAN]>,
-    /// Most of them.
+    /// Maximum number of blocks.
     most: usize,
     /// Packets of networks that were not split for want of memory.
     unsplit: u64,

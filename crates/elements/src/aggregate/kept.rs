@@ -107,7 +107,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
             .collect()
     }
 
-    /// Takes all out, in no order.
+    /// Removes all entries and returns them, in no particular order.
     pub(super) fn drain(&mut self) -> Vec<(K, V)> {
         self.remove_if(|_, _| true)
     }

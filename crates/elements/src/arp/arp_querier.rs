@@ -93,7 +93,7 @@ impl Config {
         self.named.get().unwrap_or(&self.own)
     }
 
-    /// Finds the table that it names.
+    /// Resolves the ARPTable that the configuration names, if any.
     fn find(&self, init: &Init) {
         let named = self.table.as_ref();
         if let Some(table) = named.and_then(|name| init.shared_by::<arp_table::Config>(name)) {
@@ -190,7 +190,7 @@ impl Sender {
 
     /// A packet whose neighbour does not answer.
     fn give_up(&mut self, mut packet: Packet, cx: &mut Cx) {
-        // What output 2 says of its packets is made sure of here, since input 0 does not ask for it.
+        // Output 2 promises valid IP packets, but input 0 does not require them: check here.
         if cx.connected(UNREACHABLE) && ipv4::check(packet.data()).is_ok() {
             packet.set_network_offset(0);
             cx.emit(UNREACHABLE, packet);
@@ -236,7 +236,7 @@ struct Sending<'a, 'c> {
     last: u64,
 }
 
-// What becomes of packets that cannot leave yet: no port is meant, they do not leave by verdicts.
+// Marks of packets that cannot leave yet. No packet is sent by these verdicts; their ports have no meaning.
 const WAIT: Verdict = Verdict::out(QUERIES as u8);
 const GIVE_UP: Verdict = Verdict::out(UNREACHABLE as u8);
 

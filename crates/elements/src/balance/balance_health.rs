@@ -259,7 +259,7 @@ impl Element for BalanceHealth {
 /// A number that nobody can guess. The error is the kernel's.
 fn draw() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
-    // So few bytes come at once, if they come.
+    // getrandom(2) returns up to 256 bytes in full.
     while getrandom(&mut bytes[..], GetRandomFlags::empty())? < bytes.len() {}
     Ok(u64::from_be_bytes(bytes))
 }
@@ -292,7 +292,7 @@ impl BalanceHealth {
         Packet::from_bytes(&echo::write(probe, of.ether, self.config.own))
     }
 
-    /// Takes note of a probe that came back. Returns under which name it ends here.
+    /// Records the answer to a probe. Returns the index of the counter under which the frame is dropped.
     fn heard(&mut self, frame: &[u8], cx: &mut Cx) -> usize {
         let is_arp = frame.get(12..14) == Some(&ether::ARP.to_be_bytes());
         let found = match self.config.kind {

@@ -90,16 +90,16 @@ struct Look {
     own: u64,
     out: Option<Arc<Out>>,
     front: u8,
-    /// By DSCP.
+    /// Traffic class by DSCP.
     class_of: [u8; 64],
     outside: bool,
     /// Number of back ports, 1 at least.
     backs: u16,
     /// True if there is an output for frames that carry no IP.
     has_rest: bool,
-    /// Packets sent in turn.
+    /// Number of packets distributed round robin.
     count: u32,
-    /// Back port of the next of them.
+    /// Back port of the next packet sent round robin.
     back: u8,
     /// Headers of IPv4 frames for the router, from stations that OUT knows.
     heads: Heads,

@@ -9,7 +9,7 @@
 //!
 //! BalancePool moves no packets. BalanceIn sends packets to the back ends, BalanceHealth watches them, and both name
 //! this element. 65536 buckets stand for the flows. Rendezvous hashing gives each bucket an owner, by the names and
-//! weights of the back ends that are up and used: so balancers with the same back ends agree without a word.
+//! weights of the back ends that are up and used: so balancers with the same back ends agree without messages.
 //!
 //! A bucket of a back end that goes down has a new owner at once. After any other change (a back end is drained, comes
 //! back, or has another weight) a bucket moves when no packet has come for it for IDLE, so that nothing is reordered,

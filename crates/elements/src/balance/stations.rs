@@ -29,7 +29,7 @@ pub(super) enum Learnt {
     New,
     /// The station was at another front port before.
     Moved,
-    /// All places of its set are taken.
+    /// All entries of the station's set are taken.
     Full,
 }
 

@@ -12,7 +12,7 @@ const WEIGHT: f64 = 1.0 / 16.0;
 pub(crate) struct Rate {
     /// Number of the step that is under way.
     step: u64,
-    /// Events in it.
+    /// Events in the current step.
     events: u64,
     /// Events per step, up to it.
     average: f64,

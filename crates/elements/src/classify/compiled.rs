@@ -97,7 +97,7 @@ impl Compiled {
             _ => Trees::new(rules, fragment).map(Box::new),
         };
         let program = match &trees {
-            // It is only read.
+            // Packets take the trees: the program is only read, and need not be optimised.
             Some(_) => Program::chained(rules),
             None => Program::compile(rules),
         };

@@ -118,8 +118,8 @@ impl Lane {
 pub(super) struct FilterRules {
     filter: Published<Filter>,
     state: Lock<State>,
-    /// Slots of rules; one more is for packets that no rule matches, and another for unreadable packets, which are not
-    /// compared with rules.
+    /// Slots for rules. Two more are for hits only: of packets that no rule matches, and of unreadable packets, which
+    /// are not compared with rules.
     slots: usize,
     /// Outputs of the element, which stay.
     outputs: usize,

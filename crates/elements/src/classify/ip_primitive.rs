@@ -486,7 +486,7 @@ impl Primitive {
     fn number(&self, field: Field, lo: u32, hi: u32) -> Expr<Within> {
         match self.mask {
             Some(Value::Number(mask, _)) if field.mask & mask == 0 => {
-                // Nothing is left of the field: it is 0.
+                // The mask removes all bits of the field: its value is 0.
                 let holds = match self.op {
                     Op::Eq | Op::Ge => lo == 0,
                     Op::Ne | Op::Lt => hi > 0,

@@ -106,7 +106,7 @@ impl Program {
         effort: &mut usize,
     ) -> Option<Next> {
         left.retain(|(_, e)| e.known() != Some(false));
-        // What stands behind a pattern that matches is never reached.
+        // Rules after one that matches every packet are never reached.
         if let Some(sure) = left.iter().position(|(_, e)| e.known() == Some(true)) {
             left.truncate(sure + 1);
         }

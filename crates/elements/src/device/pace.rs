@@ -9,9 +9,9 @@ use engine::clock::Time;
 use engine::external::Fate;
 use std::time::Duration;
 
-/// The first rest.
+/// Duration of the first rest.
 const FIRST: Duration = Duration::from_micros(20);
-/// The longest rest: for this time a packet of another port may have to wait.
+/// Maximum duration of a rest: for this time a packet of another port may have to wait.
 const LONGEST: Duration = Duration::from_millis(10);
 /// Time for which all packets must have been for full outputs before the port rests.
 const SURE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(super) struct Pace {
     since: Option<Time>,
     /// True if the result of the last run was reported.
     told: bool,
-    /// Times that it rested.
+    /// Number of rests.
     rests: u64,
 }
 
@@ -43,7 +43,7 @@ impl Pace {
     #[cold]
     fn rests_still(&mut self, now: Time) -> Option<Time> {
         if !std::mem::take(&mut self.told) && self.until.is_none() {
-            // Nothing was lost, or nothing came.
+            // The last run lost no packet, or received none.
             self.shorter();
         }
         let until = self.until.take().filter(|&until| until > now)?;
@@ -88,7 +88,7 @@ impl Pace {
         self.rest
     }
 
-    /// Times that it rested.
+    /// Number of rests.
     pub(super) fn count(&self) -> u64 {
         self.rests
     }

@@ -244,7 +244,7 @@ impl Queues {
         }
     }
 
-    /// True if it has no queue.
+    /// True if the element has no queue.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.queues.is_empty()

@@ -121,15 +121,15 @@ pub(crate) struct ToDevice<S = Click> {
     /// Super-frames may come.
     whole: bool,
     waiting: Batch,
-    /// Number of these, at the front, from the second input.
+    /// Number of waiting packets, at the front, from the second input.
     ahead: usize,
-    /// A burst of these, if more are waiting.
+    /// Next burst of the waiting packets, if more than a burst waits.
     part: Batch,
     /// Packets that the port refused since the last call with a context, which drops them by name.
     refused: Batch,
     /// Packets that have left for the port, those that it refused among them.
     count: u64,
-    /// Number of these from the second input.
+    /// Part of `count` that came from the second input.
     preceded: u64,
     /// Packets that the port refused.
     unsent: u64,

@@ -60,7 +60,7 @@ struct Dump {
 pub(super) struct FromDump {
     config: Arc<Config>,
     playback: Playback,
-    /// `None` when it has ended.
+    /// The dump; `None` after its end.
     dump: Option<Dump>,
     encap: Encap,
     window: Window,

@@ -71,12 +71,12 @@ struct Dump {
 pub(super) struct FromIpSummaryDump {
     config: Arc<Config>,
     playback: Playback,
-    /// `None` when it has ended.
+    /// The dump; `None` after its end.
     dump: Option<Dump>,
     record: Record,
     /// Number of packets that remain of the record.
     left: u32,
-    /// The number of the next one of these.
+    /// Number of the record's next packet.
     next: u32,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Manner {
 }
 
 impl Manner {
-    /// Reads them.
+    /// Reads the arguments.
     pub(super) fn parse(args: &mut Args) -> Manner {
         Manner {
             timing: args.key("TIMING", false, "true if packets keep their delays"),
@@ -43,7 +43,7 @@ pub(super) struct Playback {
     output_pull: bool,
     /// Length of the file in bytes, if it is known.
     size: Option<u64>,
-    /// Bytes read of it.
+    /// Bytes of the dump that were read.
     pub(super) position: u64,
 }
 

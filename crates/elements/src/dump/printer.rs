@@ -8,9 +8,9 @@ use crate::prelude::*;
 pub(super) trait Style: Sized + Send + Sync + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
-    /// True if timestamps are shown where nothing is said of them.
+    /// Default of `TIMESTAMP`: true if timestamps are shown.
     const TIMESTAMP: bool;
-    /// True if it takes `OUTFILE`.
+    /// True if the class takes `OUTFILE`.
     const TO_FILE: bool;
 
     /// Reads the arguments behind the label, and the keywords that only this class has.

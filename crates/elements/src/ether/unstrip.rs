@@ -23,7 +23,7 @@ impl Element for Unstrip {
     const CLASS: &'static str = "Unstrip";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // What it is for; elements that read the header make sure that the frame is long enough.
+    // Unstrip restores the Ethernet header. Elements that read the header check that the frame is long enough.
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];

@@ -207,7 +207,7 @@ impl Records {
         }
     }
 
-    /// Bytes that they would take.
+    /// Memory of the records for a shape, in bytes.
     pub(super) fn memory(shape: &Shape) -> usize {
         let index = match shape.by.tag_max() {
             Some(most) => (most as usize + 1) * size_of::<AtomicU32>(),

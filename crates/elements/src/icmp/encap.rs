@@ -85,7 +85,7 @@ impl<F: Family> Element for Encap<F> {
     fn new(message: &Arc<Message>, init: &Init) -> Encap<F> {
         Encap {
             message: **message,
-            // They are sequence numbers, too.
+            // The identifications serve as ICMP sequence numbers, too.
             idents: Idents::new(1, None, init),
             family: PhantomData,
         }

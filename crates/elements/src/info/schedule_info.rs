@@ -102,7 +102,7 @@ impl Element for ScheduleInfo {
             };
             let (elements, itself) = match args.named(name) {
                 Named::Element(element) => (vec![element], true),
-                // It is said at the start that there is no such element.
+                // A missing element is reported when the router starts.
                 Named::Within(none) if none.is_empty() => (vec![name.as_str()], true),
                 Named::Within(elements) => (elements, false),
             };

@@ -100,7 +100,7 @@ impl Header {
 /// Identifications, from a start of its own on each worker, so that they meet as late as may be.
 pub(crate) struct Idents {
     next: u16,
-    /// Order of identifications; `None`: they count up.
+    /// Order of identifications; `None`: ascending.
     order: Option<Arc<Order>>,
 }
 
@@ -115,7 +115,7 @@ impl Idents {
         }
     }
 
-    /// The next one.
+    /// Returns the next identification.
     #[inline]
     pub(crate) fn next(&mut self, cx: &mut Cx) -> u16 {
         let number = self.next;

@@ -29,7 +29,7 @@ impl Fragment {
         &self.packet.data()[self.payload..self.payload + self.len]
     }
 
-    /// End of its payload in the datagram.
+    /// End of the fragment's payload in the datagram.
     pub(super) fn end(&self) -> usize {
         self.offset + self.len
     }
@@ -78,7 +78,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty one.
+    /// Creates an empty table.
     pub(super) fn new(lenient: bool) -> Table {
         Table {
             lenient,
@@ -86,12 +86,12 @@ impl Table {
         }
     }
 
-    /// Fragments that wait.
+    /// Number of fragments that wait.
     pub(super) fn packets(&self) -> usize {
         self.packets
     }
 
-    /// Bytes of these.
+    /// Bytes of the fragments that wait.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -25,7 +25,7 @@ pub(super) struct Link {
     pub(super) protocol: u8,
     /// Offset from the IPv6 header.
     pub(super) at: usize,
-    /// Offset of the byte that announces it.
+    /// Offset of the next-header byte that announces this header.
     pub(super) named_at: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Fault of a packet, noted on it so that ICMP6Error can tell its source.
 //!
-//! The note lies in the rarely used annotations (user bytes 40 to 45), so good packets pay nothing.
+//! The fault is stored in rarely used annotations (user bytes 40 to 45), so packets without a fault cost nothing.
 
 use super::chain;
 use engine::packet::Packet;

@@ -11,9 +11,9 @@ use wire::{Ipv6, icmp6, ipv6, proto, tcp, udp};
 pub(super) struct Piece {
     /// Offset of the fragment header.
     pub(super) at: usize,
-    /// Offset of the byte that announces it.
+    /// Offset of the next-header byte that announces the fragment header.
     pub(super) named_at: usize,
-    /// The header behind it.
+    /// Type of the header after the fragment header.
     pub(super) next: u8,
     pub(super) ident: u32,
     /// Place in the body, in bytes.
@@ -148,7 +148,7 @@ impl Body {
         self.bytes.len()
     }
 
-    /// True if it has a large buffer.
+    /// True if the body has a large buffer.
     pub(super) fn is_large(&self) -> bool {
         self.room() >= pool::LARGE_BYTES
     }

@@ -206,7 +206,7 @@ struct Moved {
 
 /// The headers before ESP.
 struct Before {
-    /// Their length.
+    /// Length of the headers, in bytes.
     len: usize,
     /// Length without UDP's header.
     ip_len: usize,

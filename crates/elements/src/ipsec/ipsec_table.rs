@@ -118,7 +118,7 @@ impl Config {
             let new = || Sa::new(spec.clone(), keys, now).ok().map(Arc::new);
             all.extend(same.or_else(new));
         }
-        // Those that were added last are used: they must stay the last.
+        // The newest association is used for sending: keep the order of creation.
         all.sort_by_key(|sa| sa.made());
         database.add(&all);
         database.set_policies(self.given.policies.clone());

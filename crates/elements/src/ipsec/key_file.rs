@@ -78,7 +78,7 @@ fn parse(text: &[u8], suite: Suite) -> Result<Keys, String> {
     }
 }
 
-/// Bytes that are overwritten when they go.
+/// Bytes that are overwritten with zeros on drop.
 struct Wiped(Vec<u8>);
 
 impl Drop for Wiped {

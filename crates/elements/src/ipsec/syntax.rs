@@ -276,7 +276,7 @@ pub(super) fn show_sa(sa: &Sa, now: u64) -> String {
         spec.reqid,
         spec.suite.name()
     );
-    // Nothing can go wrong where a text is written to.
+    // Writing to a String cannot fail.
     if let Some(tunnel) = &spec.tunnel {
         let _ = write!(line, " tunnel {} {}", tunnel.src, tunnel.dst);
     }

@@ -57,7 +57,7 @@ impl Asks {
         } else if !self.rung.swap(true, Ordering::AcqRel)
             && let Some(doorbell) = self.doorbell()
         {
-            // It cannot be full: control reads it before it is rung again.
+            // The write cannot block: control reads the doorbell before it is rung again.
             let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
         }
     }

@@ -55,7 +55,7 @@ pub enum Neighbour {
     Permanent([u8; 6]),
     /// The neighbour does not answer.
     Failed,
-    /// The kernel knows nothing of it.
+    /// The kernel has no entry for the neighbour.
     Gone,
 }
 
@@ -183,7 +183,7 @@ impl Interface {
         self.takes_labels.load(Relaxed)
     }
 
-    /// True if it is up.
+    /// True if the interface is up.
     #[inline]
     pub fn is_up(&self) -> bool {
         self.state.load(Relaxed) & UP != 0

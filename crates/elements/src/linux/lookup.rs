@@ -174,7 +174,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
             }
             let next_hop =
                 groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, self.seed));
-            // Those that get labels find a LinuxMPLSEncap among the exceptions, or the kernel.
+            // Packets that need labels are exceptions: LinuxMPLSEncap or the kernel adds the labels.
             let Some(hop) = next_hop.filter(|hop| hop.labels.is_empty()) else {
                 return Verdict::out(OUT_EXCEPTION);
             };

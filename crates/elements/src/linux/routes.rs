@@ -171,7 +171,7 @@ impl<const N: usize> Routes<N> {
         self.0.lock().groups.len() - 1
     }
 
-    /// Bytes that it takes now.
+    /// Memory of the table now, in bytes.
     pub fn memory(&self) -> usize {
         self.0.memory()
     }

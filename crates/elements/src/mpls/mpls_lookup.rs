@@ -299,7 +299,7 @@ impl Element for MplsLookup {
         config.switch.seed = old.switch.seed; // flows stay on their next hops
         let before = old.switch.table.lock();
         let mut known = config.switch.table.lock();
-        // What handlers have added stays, unless the new text says something else.
+        // Entries added by handlers stay, unless the new configuration has the label.
         for &label in before.labels.difference(&before.configured) {
             if !known.configured.contains(&label) {
                 config

@@ -11,7 +11,7 @@ use wire::mpls::{self, Entry, LEN};
 pub(crate) struct Switch {
     pub(crate) table: Arc<LabelTable>,
     pub(crate) mode: Mode,
-    /// Secret, and other than the next router's: else one polarises the flows of the other.
+    /// Seed of the flow hash. It must be secret and differ from the next router's, or flows polarise there.
     pub(crate) seed: u32,
 }
 
@@ -33,9 +33,9 @@ pub(crate) enum Stop {
 /// Route of a packet's label stack.
 struct Found<'t> {
     hop: &'t Hop,
-    /// Bytes of labels that go.
+    /// Bytes of labels that are popped.
     gone: usize,
-    /// The last of them.
+    /// The last label that is popped.
     last: Entry,
     /// Time to live and class that the packet came with.
     life: Life,

@@ -104,7 +104,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
                 }
                 self.take(key, drop);
             }
-            // Nothing waits for it: in front of all others it is met only once.
+            // No packet waits for this neighbour. At the front, remove the entry so that it is met once.
             match at {
                 0 => drop(self.order.pop_front()),
                 _ => at += 1,

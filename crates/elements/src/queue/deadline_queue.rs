@@ -172,7 +172,7 @@ impl DeadlineQueue {
             let mut held = self.drain();
             held.drain_front(capacity)
                 .for_each(|packet| self.put(packet));
-            // They were taken in once: as in Queue they do not count as those that found it full.
+            // These packets were accepted before: as in Queue, they do not count as packets that found the queue full.
             cx.drop_batch(&mut held, usize::from(FULL));
         }
         self.tell_room(cx);

@@ -85,7 +85,7 @@ impl<K: Kind> Queue<K> {
     fn set_capacity(&mut self, capacity: usize, cx: &mut Cx) {
         self.capacity = capacity;
         let mut late: Batch = self.local.drain(capacity.min(self.local.len())..).collect();
-        // They were taken in once: as in Click they do not count as those that found it full.
+        // These packets were accepted before: as in Click, they do not count as packets that found the queue full.
         cx.drop_batch(&mut late, FULL);
         self.tell_room(cx);
     }
@@ -141,7 +141,7 @@ impl<K: Kind> Element for Queue<K> {
 
     fn start(&mut self, cx: &mut Cx) {
         if self.far.is_none() && self.local.len() > self.capacity {
-            // They were taken over from a larger queue.
+            // The packets were inherited from a larger queue.
             self.set_capacity(self.capacity, cx);
         }
         // Packets in rings come unannounced: such a queue never says that it is empty.

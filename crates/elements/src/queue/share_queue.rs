@@ -233,7 +233,7 @@ impl ShareQueue {
             let was = before.get(&subscriber).map(|(_, share)| *share);
             let was = was.unwrap_or(self.config.tree.subscribers[subscriber].1);
             if let Some(shares) = &mut self.shares {
-                // It fitted before.
+                // The share fitted before, so it fits again.
                 let _ = shares.set(subscriber, was);
             }
         }
@@ -392,7 +392,7 @@ impl Element for ShareQueue {
         }
         self.idle_polls += 1;
         match shares.wait() {
-            // All that could be sent is above a ceiling.
+            // Every packet that could be sent is above a ceiling.
             Some(at) => {
                 cx.note_empty();
                 cx.set_timer(Time(at));
@@ -414,7 +414,7 @@ impl Element for ShareQueue {
         let (Some(old), Some(shares)) = (&mut old.shares, &mut self.shares) else {
             return;
         };
-        // What finds no place in the new tree goes to the first queue, so that no packet is lost without a count.
+        // Packets without a subscriber in the new tree go to the first queue, so that no packet is lost uncounted.
         for (_, came, bytes, packet) in old.drain() {
             let place = self.config.tree.of_packet(&packet);
             let place = place.map_or(0, |(subscriber, class)| shares.place(subscriber, class));

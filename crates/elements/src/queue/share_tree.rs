@@ -67,7 +67,7 @@ struct Block {
     len: u8,
     size: u8,
     is_four: bool,
-    /// The first subscriber of them.
+    /// Number of the block's first subscriber.
     first: usize,
 }
 

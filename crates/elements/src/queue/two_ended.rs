@@ -125,7 +125,7 @@ impl<P: Policy> Element for TwoEnded<P> {
             "packets that may be held",
             |e, value, cx| {
                 e.capacity = units::parse::<Capacity>(value)?.0;
-                // They were taken in once: as in Click they do not count as those that found no room.
+                // These packets were accepted before: as in Click, they do not count as packets that found no room.
                 while e.held.len() > e.capacity
                     && let Some(shed) = P::shed(&mut e.held)
                 {

@@ -96,7 +96,7 @@ impl Place {
 /// The values of a place that may be free.
 struct Scarce {
     values: Numbers,
-    /// Flows that have gone since this is kept.
+    /// Flows that have ended since the values are tracked.
     released: u32,
 }
 
@@ -104,7 +104,7 @@ struct Scarce {
 #[derive(Default)]
 pub(super) struct Free {
     scarce: HashMap<Place, Scarce>,
-    /// The ranges of these.
+    /// Ranges of the scarce places.
     ranges: Vec<(Range, u32)>,
 }
 
@@ -203,7 +203,7 @@ impl Scarce {
             let next = self.values.next_from(from);
             let value = next.or_else(|| self.values.next_from(0))?;
             match look(&place.with(value)) {
-                // It stays until it is found in use: a flow that finds no room in the table does not take it.
+                // The value stays until it is found in use: a flow that finds the table full does not take it.
                 Value::Free => return Some(value),
                 Value::Taken => taken += 1,
                 Value::Elsewhere => others += 1,

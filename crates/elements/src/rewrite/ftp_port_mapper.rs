@@ -310,7 +310,7 @@ fn replace(packet: &mut Packet, start: usize, used: usize, new: &[u8]) -> Option
     Some(())
 }
 
-/// Makes lengths and checksums right.
+/// Updates the IP length and the checksums.
 fn finish(packet: &mut Packet, at: usize) {
     let bytes = packet.network_mut();
     let total = bytes.len();

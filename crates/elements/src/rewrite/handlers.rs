@@ -74,7 +74,7 @@ impl<F: Family> Rewriter<F> {
         self.joined.set.borrow().len() as u64
     }
 
-    /// The capacity, as large as Click can show it.
+    /// The capacity, at most 2^31 - 1, the largest value that Click can show.
     pub(super) fn capacity(&self) -> String {
         let capacity = self.joined.set.borrow().capacity();
         capacity.min(i32::MAX as usize).to_string()

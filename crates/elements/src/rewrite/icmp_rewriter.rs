@@ -129,7 +129,7 @@ impl Element for ICMPRewriter {
             else {
                 continue;
             };
-            // What the embedded packet was before: the key of the mapping's other side.
+            // The embedded packet's original flow: the key of the mapping's other side.
             let to = set.rewritten(end).reversed();
             let datagram = &mut packet.network_mut()[..total];
             rewrite(datagram, at, length, |head| {

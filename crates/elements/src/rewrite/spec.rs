@@ -333,13 +333,13 @@ pub(super) struct Home<'a> {
 pub(super) enum Made {
     /// A mapping, seen from its first side.
     Mapping(Side),
-    /// None is wanted: the packet passes by this output.
+    /// No mapping is wanted: the packet passes by this output.
     Pass(u8),
-    /// None: the packet is unwanted.
+    /// No mapping: the packet is unwanted.
     Unwanted,
-    /// None could be made: nothing is free.
+    /// No mapping could be made: no address or port is free.
     Failed,
-    /// None could be made: all flows of the table are held.
+    /// No mapping could be made: all flows of the table are held.
     Full,
 }
 

@@ -127,7 +127,7 @@ fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, Strin
         .collect()
 }
 
-/// Targets of connections.
+/// Adjacency list of a router's elements.
 pub(crate) struct Ways {
     /// For each element, its outputs and the elements to which they lead directly.
     out: Vec<Vec<(usize, usize)>>,

@@ -47,7 +47,7 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
         })
     }
 
-    /// Bytes that it takes now.
+    /// Memory of the table now, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.lock().rib.memory_bytes()
     }

@@ -121,7 +121,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     pub(super) fn set_up(&self, up: bool, which: Which) -> usize {
         let mut writer = self.lock();
         writer.more.said.retain(|(before, _)| !which.covers(before));
-        // That something is up need be said only where more was said to be down.
+        // Record "up" only if a wider entry is recorded.
         if !up
             || writer
                 .more

@@ -59,9 +59,9 @@ impl Tickets {
 
 pub(super) struct StrideSched {
     tickets: Tickets,
-    /// Sorted by pass; of equal ones, the one that was asked last is first, as in Click.
+    /// Clients by ascending pass; among equal passes, the client asked last comes first, as in Click.
     clients: Vec<Client>,
-    /// Clients that were asked for the packet that is looked for.
+    /// Clients that were asked in the search for the next packet.
     asked: Vec<Client>,
 }
 

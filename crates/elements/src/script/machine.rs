@@ -81,7 +81,7 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// `$args`.
     pub(crate) args: String,
-    /// `$write`: true if it was written.
+    /// `$write`: true if the handler was written, not read.
     pub(crate) write: bool,
     /// `$input`: where a packet came in.
     pub(crate) input: Option<usize>,

@@ -29,7 +29,7 @@ pub(crate) enum Type {
 /// A script's configuration.
 pub(crate) struct Config {
     program: Arc<Program>,
-    /// `None`: by its ports.
+    /// Type of the script; `None`: chosen by the element's ports.
     kind: Option<Type>,
 }
 
@@ -104,7 +104,7 @@ fn parse_type(text: &str) -> Result<Type, String> {
 pub(crate) struct Runner {
     machine: Rc<Machine>,
     kind: Rc<Type>,
-    /// True if a signal may start it.
+    /// True if a signal may start the script.
     armed: Rc<Cell<bool>>,
     outputs: usize,
 }

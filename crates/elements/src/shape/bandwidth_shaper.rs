@@ -15,7 +15,7 @@ use super::rated_unqueue::Kind;
 use super::shaper::Shaper;
 use crate::manual::manual;
 
-/// Rates in bytes.
+/// Rates in bytes per second.
 pub(crate) struct ByBytes;
 
 pub(crate) type BandwidthShaper = Shaper<ByBytes>;

@@ -23,7 +23,7 @@ impl Queues {
         }
     }
 
-    /// Packets in all of them.
+    /// Packets in all queues.
     #[inline]
     pub(super) fn length(&self, cx: &Cx) -> usize {
         self.elements.iter().map(|&e| cx.waiting_in(e)).sum()

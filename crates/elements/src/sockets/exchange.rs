@@ -73,7 +73,7 @@ impl Settings {
 pub(super) struct Came {
     /// Length in bytes.
     pub(super) len: usize,
-    /// True if it is to go on.
+    /// True if the packet is to be forwarded.
     pub(super) wanted: bool,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Reads them.
+    /// Reads the arguments.
     pub(super) fn parse(args: &mut Args) -> Lists {
         let mut table =
             |keyword, doc| peer::named(args, (keyword, doc), &TABLES4, "IPRouteTable element");

@@ -142,7 +142,7 @@ pub(super) const fn burst<K: Kind>() -> Handler<InfiniteSource<K>> {
     Handler::show("burst", "see BURST", |e| &e.burst)
 }
 
-/// Changes that.
+/// Handler that sets the number of packets per burst.
 pub(super) const fn set_burst<K: Kind>() -> Handler<InfiniteSource<K>> {
     Handler::set("burst", "see BURST", |e, value, cx| {
         supply::set(e, value, cx, |e, burst| e.burst = burst)

@@ -15,7 +15,7 @@ pub(crate) struct Supply {
     /// Packets made.
     pub(super) count: u64,
     end: End,
-    /// True if the end of the packets has been announced; pulling elements may come again.
+    /// True if the end of the packets has been announced; a pulling element may ask again after it.
     ended: bool,
 }
 

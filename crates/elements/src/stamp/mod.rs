@@ -35,7 +35,7 @@ fn get(packet: &Packet, first: bool) -> i64 {
     stamp as i64
 }
 
-/// Sets one of these.
+/// Sets a packet's timestamp, or its first timestamp, in nanoseconds.
 fn set(packet: &mut Packet, first: bool, nanos: i64) {
     let cold = packet.cold_mut();
     if first {

@@ -15,12 +15,12 @@ const OVER: Duration = Duration::from_secs(1);
 /// Maximum interval at which a resting worker checks its rings.
 pub(super) const LOOK: Duration = Duration::from_micros(100);
 
-/// True if sources rest.
+/// Back-pressure: sources rest while rings to other workers are nearly full.
 #[derive(Default)]
 pub(super) struct BackPressure {
-    /// Time since which they do.
+    /// Start of the current rest; `None` if sources do not rest.
     since: Option<Time>,
-    /// Time of their earlier rests in this crowd.
+    /// Total time of earlier rests in the current crowd.
     rested: Duration,
     /// Last time at which a ring was nearly full.
     crowded: Time,

@@ -92,7 +92,7 @@ pub(super) struct BucketByHash {
 struct PortKey {
     port: Arc<dyn Port>,
     key: Option<[u8; 40]>,
-    /// Number of changes when it was asked for.
+    /// Value of [`Port::hash_changes`] when the key was read.
     changes: Option<u64>,
 }
 

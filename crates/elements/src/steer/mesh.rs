@@ -92,15 +92,15 @@ impl Mesh {
     }
 }
 
-/// Room in the fullest ring of those that were asked.
+/// Free space in the fullest of the rings that were checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Room {
-    /// More than half of it.
+    /// More than half of the ring.
     #[default]
     Ample,
-    /// Between a quarter and half.
+    /// Between a quarter and half of the ring.
     Half,
-    /// Less than a quarter.
+    /// Less than a quarter of the ring.
     Little,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// Reads it; mistakes are recorded.
+    /// Reads the arguments; mistakes are recorded.
     pub(super) fn parse(args: &mut Args) -> Description {
         let name = args.key("NAME", "cluster".to_owned(), "name of the cluster");
         let own: Option<String> = args.key_maybe("NODE", "name of this node");

@@ -197,12 +197,12 @@ impl Node {
         self.sessions.read(cx.reader()).get(link)?.as_deref()
     }
 
-    /// The lives of own links; nothing without a key.
+    /// Epochs ([`Life`]) of the node's own links; empty without a key.
     pub(super) fn lives(&self) -> Vec<Life> {
         self.cables.iter().map(|cable| cable.life()).collect()
     }
 
-    /// Takes note of the life that an own link has at the peer.
+    /// Records the epoch of an own link at the peer.
     pub(super) fn agree(&self, link: usize, peer: Life) {
         let (Some(keys), Some(cable)) = (&self.keys, self.cables.get(link)) else {
             return;
@@ -359,7 +359,7 @@ impl Node {
 fn draw(links: usize) -> std::io::Result<Vec<Life>> {
     let mut lives = vec![Life::default(); links];
     for Life(bytes) in &mut lives {
-        // So few bytes come at once, if they come.
+        // getrandom(2) returns up to 256 bytes in full.
         while getrandom(&mut bytes[..], GetRandomFlags::empty())? < bytes.len() {}
     }
     Ok(lives)

@@ -210,7 +210,7 @@ impl Cx<'_> {
     /// Like [`sort`](Self::sort), with verdicts given in order.
     pub(crate) fn sort_as(&mut self, batch: &mut Batch, verdicts: &[Verdict]) {
         match verdicts.first() {
-            // They leave together, and need not be moved one by one.
+            // All packets have the same verdict: send the whole batch.
             Some(&first) if first != Verdict::ON && are_all(verdicts, first) => {
                 self.send_batch(batch, first);
             }

@@ -74,7 +74,7 @@ impl Graph {
         };
         let now = core.now;
         core.overflows.full.retain(|&(_, until)| until > now);
-        // What overflows since this run is counted from the next one on.
+        // Overflows that begin during this run count from the next run on.
         let source = &core.plan.elements[node];
         if known > 0
             && source.inputs.is_empty()

@@ -30,7 +30,7 @@ impl Graph {
     fn walk_on(&mut self) {
         let strict = self.core.walker == Walker::Strict;
         if strict {
-            // What a task, timer or handler emitted lies in order; the stack wants the first one last.
+            // Batches that a task, timer or handler emitted are in order; on the stack the first must be on top.
             self.core.turn_over(0);
         }
         run_deferred(&mut self.nodes, &mut self.core);

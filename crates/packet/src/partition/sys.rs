@@ -138,7 +138,7 @@ pub struct Partition<'a> {
     /// The first that has not been looked at, and where they end.
     next: *mut Packet,
     end: *mut Packet,
-    /// Bytes of those that have been handed out.
+    /// Bytes of the packets that have been handed out.
     gone: u64,
 }
 
@@ -215,8 +215,8 @@ impl Partition<'_> {
         self.sides.home.map(usize::from)
     }
 
-    /// The next packet goes where a verdict says, if there is such an output; it need not be open. False if there is
-    /// none, or no packet.
+    /// Moves the next packet to the verdict's output, and opens the output if it is closed. Returns false if there is
+    /// no such output, or no packet.
     #[cold]
     fn admit(&mut self, verdict: Verdict) -> bool {
         let Some(packet) = self.peek() else {

@@ -107,7 +107,7 @@ impl Rx {
                 self.frame(place, packet, into, limit);
             } else {
                 self.first_held = self.first_held.min(place);
-                // It has room for a burst.
+                // `hold` has room for a burst, so the push succeeds.
                 let _ = self.hold.push(packet);
             }
         }

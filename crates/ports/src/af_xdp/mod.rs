@@ -146,7 +146,7 @@ impl RxQueue for Rx {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        // It is asked twice, and must not answer in two ways.
+        // The caller asks twice, and the answers must be equal.
         let sleeps = self.sleeps.get().unwrap_or_else(|| self.may_sleep());
         self.sleeps.set(Some(sleeps));
         sleeps.then(|| self.current.end.set.as_raw_fd())
@@ -171,7 +171,7 @@ impl TxQueue for Tx {
         match self.current.all.first_mut() {
             Some(outlet) if self.interface.link_up() => {
                 let sent = outlet.send(batch, refused, longest, &self.counts);
-                // Nobody else would come for the last ones.
+                // Without further packets nothing else would send the last ones.
                 if batch.is_empty() && outlet.is_late() {
                     self.interface.look_again();
                 }

@@ -181,7 +181,7 @@ impl Card {
         let mtu = given.mtu.or(crate::mtu());
         let (present, descriptors) = start(&self.devargs, &self.request.lock(), mtu)?;
         let (device, table) = (present.device, self.last.lock().table.clone());
-        // It is the same model, which took it before; `info` tells if it does not now.
+        // The same card accepted this address before; if it does not now, `info` shows it.
         let _ = given.mac.map(|mac| device.set_mac(mac));
         let key = self.key.lock().take();
         if let Some(key) = key {
@@ -286,7 +286,7 @@ impl Card {
         let done = self.take_up();
         if done.is_err() {
             self.given.lock().mtu = before;
-            // It is taken up as one that comes back.
+            // Probe the device again, as if it had been plugged in.
             super::plug::look_at(super::name_of(&self.devargs));
         }
         done

@@ -217,7 +217,7 @@ fn attach(devargs: &str) -> Result<(Device, Facts), String> {
     }
     let attached = Device::probe(devargs).and_then(|device| Ok((device, device.facts()?)));
     attached.map_err(|e| {
-        // What a driver's failure has for a number is seldom its reason: -1 reads as "Operation not permitted".
+        // A driver's error number seldom tells the reason: -1 reads as "Operation not permitted".
         let name = name_of(devargs);
         match is_pci(name).then(|| machine::doctor::why_not(&machine::Machine::here(), name)) {
             Some(Some(why)) => format!("DPDK cannot take {devargs}: {why}"),

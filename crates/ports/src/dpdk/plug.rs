@@ -43,7 +43,7 @@ fn address(name: &str) -> String {
     }
 }
 
-/// Watches while it lives.
+/// Thread that watches for the device until it is dropped.
 pub(super) struct Watcher {
     address: String,
     stop: Arc<OwnedFd>,

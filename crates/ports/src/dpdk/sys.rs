@@ -57,8 +57,8 @@ static REMOVAL: OnceLock<fn(&str)> = OnceLock::new();
 /// Devices that are to be unplugged and not yet reported.
 static LEAVING: Lock<Vec<String>> = Lock::new(Vec::new());
 
-/// Sets a function that is called with the name of a device that is to be unplugged, on EAL's interrupt thread; it must
-/// not block. The kernel waits until the device is [removed](Device::remove), and asks again now and then.
+/// Registers `tell`, which EAL's interrupt thread calls with the name of a device that is about to be unplugged. `tell`
+/// must not block. The kernel waits until the device is [removed](Device::remove), and repeats the request.
 pub(super) fn on_removal(tell: fn(&str)) {
     if REMOVAL.set(tell).is_ok() {
         // SAFETY: a function that lives as long as the process; no name means all devices.
@@ -200,7 +200,7 @@ impl Device {
         Device(number)
     }
 
-    /// EAL's number of it.
+    /// EAL's number of the device.
     pub(super) fn number(self) -> u16 {
         self.0
     }
@@ -214,7 +214,7 @@ impl Device {
         }
     }
 
-    /// Gives it another address; its driver may refuse.
+    /// Sets the Ethernet address of the device; the driver may refuse.
     pub(super) fn set_mac(self, mac: [u8; 6]) -> Result<(), String> {
         let mut address = c::rte_ether_addr { addr_bytes: mac };
         // SAFETY: a function of a device that is there, which copies the address.
@@ -410,7 +410,7 @@ impl Device {
         names.iter().map(text).collect()
     }
 
-    /// The counters of these names, in their order; none if the driver has other counters now.
+    /// Values of the named counters, in the order of the names; `None` if the driver now has other counters.
     pub(super) fn own_counters(self, names: &[&'static str]) -> Vec<(&'static str, u64)> {
         // SAFETY: all-zero bytes are valid; DPDK fills up to as many as there is room for.
         let values = unsafe {

@@ -373,7 +373,7 @@ fn tag(packet: &mut Packet, tags: &[Tag]) -> bool {
 /// Removes `tags` VLAN tags.
 fn untag(packet: &mut Packet, tags: usize) {
     for _ in 0..tags {
-        // They are there, since the table has found them.
+        // The frame has these tags, since the table has matched them.
         let _ = vlan::pop(packet.data_mut()).map(|_| packet.pull(vlan::LEN));
     }
 }

@@ -8,7 +8,7 @@ use wire::vlan::Tag;
 pub struct PortOf {
     /// Name of the port in the routers' graphs, and name of its own router.
     pub name: String,
-    /// The device.
+    /// Name of the device.
     pub device: String,
     /// Shares of the port.
     pub shares: Vec<ShareOf>,
@@ -17,17 +17,17 @@ pub struct PortOf {
 /// A router's part of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareOf {
-    /// The router.
+    /// Name of the router.
     pub router: String,
     /// The VLANs of its tags: none, one, or an outer and an inner one.
     pub vlan: Vec<Tag>,
     /// Selection among the frames with these tags.
     pub by: Vec<By>,
-    /// True if it gets broadcast and multicast frames.
+    /// True if the router gets broadcast and multicast frames.
     pub broadcast: bool,
     /// Packets a second at most.
     pub rate: Option<u32>,
-    /// Packets that may wait for it, on each worker.
+    /// Packets that may wait for the router, on each worker.
     pub queue: usize,
     /// Share of the port's sending time while it is busy, relative to the others'.
     pub tickets: u32,
@@ -48,9 +48,9 @@ impl ShareOf {
 pub struct LinkOf {
     /// Name of the link in both graphs.
     pub name: String,
-    /// The routers.
+    /// Names of the two routers.
     pub routers: [String; 2],
-    /// Packets that may wait in it, each way and on each worker.
+    /// Packets that may wait in the link, for each direction and worker.
     pub queue: usize,
 }
 

@@ -248,7 +248,7 @@ impl Connector {
             }
             if spoke {
                 match talk.hear(Duration::ZERO) {
-                    // Nothing is left to be said.
+                    // No message is expected once the peers are connected.
                     Heard::Message(..) => {
                         break "the other end keeps sending, and is disconnected".into();
                     }
@@ -259,7 +259,7 @@ impl Connector {
         };
         self.give(Rings::default());
         self.shared.is_connected.store(false, Ordering::Relaxed);
-        // What a queue found in the old rings says nothing of the next ones.
+        // A mistake in the old rings says nothing about the next ones.
         self.shared.mistake.lock().take();
         format!("disconnected: {why}")
     }

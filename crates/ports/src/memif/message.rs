@@ -60,9 +60,9 @@ pub(crate) enum Message {
         /// Length, as a base-2 logarithm.
         size: u8,
     },
-    /// The client has told all.
+    /// The client has described all regions and rings.
     Connect,
-    /// The server has it.
+    /// The server has accepted the connection.
     Connected,
     /// End of the connection.
     Disconnect {

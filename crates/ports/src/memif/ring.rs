@@ -51,7 +51,7 @@ pub(super) type Mistake = &'static str;
 
 /// Wake-up of a ring's receiver by its sender.
 pub(super) enum Bell {
-    /// An event counter: the client made it.
+    /// An eventfd that the client made.
     Event(OwnedFd),
     /// A pair of sockets, of which the client has kept one: the other end cannot block this one by what it does with
     /// its own. It carries datagrams, because a write to a closed stream raises SIGPIPE.
@@ -113,7 +113,7 @@ impl Budget {
 pub(super) enum Memory {
     /// The client's own, which this end is: where its buffers begin, in the same region, and bytes of each.
     Own { buffers: usize, bytes: usize },
-    /// The peer's.
+    /// The peer's memory.
     Peers,
 }
 

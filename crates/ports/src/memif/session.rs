@@ -146,7 +146,7 @@ impl Made {
     /// Memory of `bytes` bytes for a connection with a user's process; it is not in use.
     fn free(&mut self, user: Option<u32>, bytes: usize) -> std::io::Result<Arc<[Region]>> {
         if user.is_none() || self.user != user {
-            // What one user has seen is not for the next.
+            // Memory that one user has seen must not be given to another user.
             *self = Made {
                 user,
                 regions: Vec::new(),

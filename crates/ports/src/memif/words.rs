@@ -14,7 +14,7 @@ const SECRET: usize = 24;
 const RING: std::ops::RangeInclusive<u8> = 5..=14;
 const BUFFER: std::ops::RangeInclusive<usize> = 128..=65_536;
 
-/// A port by its words.
+/// Parsed configuration of a memif port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words {
     /// True if this end listens; the client makes the memory.

@@ -149,7 +149,7 @@ impl<'a> Segment<'a> {
         };
         let tcp = &ip[ip_len..];
         let tcp_len = usize::from(tcp[12] >> 4) * 4;
-        // What data has in the midst of a connection. A cut clears no other flag, and repeats no urgent pointer.
+        // Only plain data segments are merged: splitting clears no flag but PSH, and repeats no urgent pointer.
         let data = tcp[TCP_FLAGS] & !PSH == ACK && tcp[18..20] == [0, 0] && tcp[12] & 0xf == 0;
         let transport = ether::LEN + ip_len;
         (plain && data && (20..tcp.len()).contains(&tcp_len)).then_some(Segment {
@@ -198,7 +198,7 @@ impl<'a> Segment<'a> {
             && same(tcp + TCP_CSUM + 2, self.payload)
     }
 
-    /// True if its checksums hold.
+    /// True if the segment's checksums are correct.
     fn is_sound(&self) -> bool {
         let (ip, tcp) = self.frame[ether::LEN..].split_at(self.transport - ether::LEN);
         let addresses = if self.v6 { &ip[8..40] } else { &ip[12..20] };

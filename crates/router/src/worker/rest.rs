@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_millis(100);
 /// A router's rest.
 pub(super) struct Rest {
     pub(super) descriptors: Vec<RawFd>,
-    /// Time of its next timer.
+    /// Time of the router's next timer.
     pub(super) timer: Option<Time>,
     /// Latest end of the rest.
     until: Time,
@@ -37,7 +37,7 @@ impl Rest {
 pub(super) struct Resting {
     worker: usize,
     wakers: Arc<Wakers>,
-    /// Places of running routers, by their numbers.
+    /// Indices of running routers, by router number.
     places: HashMap<u64, usize>,
     /// Ends of rests; some rests have ended earlier.
     ends: BinaryHeap<Reverse<(Time, u64)>>,
@@ -58,7 +58,7 @@ impl Resting {
         }
     }
 
-    /// The running routers have changed their places.
+    /// Updates the indices of the running routers.
     pub(super) fn places(&mut self, routers: impl Iterator<Item = u64>) {
         self.places.clear();
         self.places

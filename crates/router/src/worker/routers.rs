@@ -26,9 +26,9 @@ pub struct Routers {
     order: Order,
     /// Running routers that do not rest, by their places: the first one runs next.
     ready: BinaryHeap<Reverse<(Key, usize)>>,
-    /// Routers that got a request in this turn.
+    /// Running routers that got a request in this turn.
     asked: Vec<usize>,
-    /// Memory for those that have not.
+    /// Running routers that got no request in this turn; kept to reuse its memory.
     others: Vec<usize>,
     resting: Resting,
     turns: u32,
@@ -314,7 +314,7 @@ impl Routers {
             if is_over {
                 break;
             }
-            // What it brought to routers that rested is not to wait for others' turns.
+            // Wake resting routers that got packets in this turn now, not after the turns of others.
             self.wake_up(begin);
         }
         worked |= self.serve_others();
@@ -388,7 +388,7 @@ impl Routers {
             let is_over = woken || self.resting.is_over(local, now);
             if is_over && local.rest.is_some() {
                 self.resting.end(local);
-                // Those that have been asked in this turn stand in line after it.
+                // Routers with a request in this turn are enqueued after it.
                 if !self.asked.contains(&at) {
                     self.stand_in_line(at);
                 }

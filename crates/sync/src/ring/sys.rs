@@ -97,7 +97,7 @@ struct Ends {
 }
 
 struct Store<T> {
-    /// A power of two of them.
+    /// Slots of the ring; their number is a power of two.
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     ends: Arc<Ends>,
 }

@@ -105,7 +105,7 @@ impl Builder {
 
     /// A node for these rules, in order; `None` if the budget is spent.
     fn node(&mut self, mut entries: Vec<Entry>, region: &Region, depth: usize) -> Option<Node> {
-        // What stands behind a rule that always matches is never reached.
+        // Rules after one that always matches are never reached.
         if let Some(sure) = entries.iter().position(|e| e.tests.is_empty()) {
             entries.truncate(sure + 1);
         }

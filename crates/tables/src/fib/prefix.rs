@@ -31,7 +31,7 @@ impl<const N: usize> Prefix<N> {
         Prefix { address, length }
     }
 
-    /// The first address in it.
+    /// Lowest address of the prefix.
     pub fn address(&self) -> [u8; N] {
         self.address
     }
@@ -41,7 +41,7 @@ impl<const N: usize> Prefix<N> {
         self.length
     }
 
-    /// True if `address` is in it.
+    /// True if the prefix contains `address`.
     pub fn contains(&self, address: [u8; N]) -> bool {
         let rest = u32::from(Self::BITS - self.length);
         if N == 4 {
@@ -55,7 +55,7 @@ impl<const N: usize> Prefix<N> {
         (own ^ other).checked_shr(rest).unwrap_or(0) == 0
     }
 
-    /// True if it contains all of `other`.
+    /// True if the prefix contains all addresses of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         self.length <= other.length && self.contains(other.address)
     }

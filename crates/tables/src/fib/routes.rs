@@ -32,7 +32,7 @@ impl<const N: usize> Kept<N> {
 /// routes below a prefix are read in one go. Each knows which one covers it.
 #[derive(Debug, Clone)]
 pub struct Routes<const N: usize> {
-    /// None of them is empty.
+    /// Sorted runs of routes; none is empty.
     runs: Vec<Vec<Kept<N>>>,
     /// The first prefix of each run.
     firsts: Vec<Prefix<N>>,
@@ -222,7 +222,7 @@ impl<const N: usize> Routes<N> {
         self.len == 0
     }
 
-    /// Bytes that they take.
+    /// Memory of the routes, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let runs: usize = self.runs.iter().map(Vec::capacity).sum();
         runs * size_of::<Kept<N>>()

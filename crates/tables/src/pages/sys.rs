@@ -31,7 +31,7 @@ impl<T: Zeroable> Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// The first one.
+    /// The first `T`.
     #[inline(always)]
     pub(crate) fn first(&self) -> &T {
         // SAFETY: there is one at least: zeros, which are a `T`, or what was written since by shared references. Nobody

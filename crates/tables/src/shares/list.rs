@@ -20,7 +20,7 @@ pub(super) enum State {
 
 /// A node as its parent sees it.
 pub(super) struct Link {
-    /// Bytes that it may send in this round.
+    /// Bytes that the node may send in this round.
     pub(super) deficit: i32,
     pub(super) quantum: u32,
     /// The parent's round in which it may send those.
@@ -29,7 +29,7 @@ pub(super) struct Link {
     /// Time from which on its ceiling lets it send, in ticks.
     pub(super) due: u64,
     pub(super) parent: u32,
-    /// Index of its ceiling; 0 = none.
+    /// Index of the node's ceiling; 0 = none.
     pub(super) ceiling: u16,
     pub(super) state: State,
     /// True if CoDel measures the queue; false for other members.

@@ -109,7 +109,7 @@ pub struct Shares<T> {
     classes: usize,
     /// The link is the first one, groups follow, then subscribers.
     inners: Vec<Inner>,
-    /// Number of the first subscriber among those.
+    /// Index of the first subscriber in `inners`.
     first_subscriber: usize,
     leaves: Vec<Leaf>,
     cold: Vec<Cold>,

@@ -4,9 +4,9 @@ use crate::{BadHeader, EtherAddr};
 
 use super::attr::{Attributes, ne32};
 
-/// Flag: the operator has it up.
+/// Flag: the interface is administratively up.
 pub const IFF_UP: u32 = 1;
-/// Flag: it has a carrier.
+/// Flag: the interface has a carrier.
 pub const IFF_LOWER_UP: u32 = 0x1_0000;
 
 const IFLA_ADDRESS: u16 = 1;
@@ -21,11 +21,11 @@ pub struct Link<'a> {
     /// `AF_UNSPEC`. A message of `AF_BRIDGE` is about a bridge's port: "gone" then means that it has left the
     /// bridge.
     pub family: u8,
-    /// Its number.
+    /// Number of the interface.
     pub index: u32,
     /// `IFF_*`.
     pub flags: u32,
-    /// Its name, at most 15 bytes.
+    /// Name of the interface, at most 15 bytes.
     pub name: &'a [u8],
     /// Its Ethernet address; `None` if it is of another kind.
     pub ether: Option<EtherAddr>,
@@ -67,13 +67,13 @@ impl<'a> Link<'a> {
         Ok(link)
     }
 
-    /// True if the operator has it up.
+    /// True if the interface is administratively up.
     #[inline]
     pub const fn is_up(&self) -> bool {
         self.flags & IFF_UP != 0
     }
 
-    /// True if it has a carrier.
+    /// True if the interface has a carrier.
     #[inline]
     pub const fn has_carrier(&self) -> bool {
         self.flags & IFF_LOWER_UP != 0

@@ -42,9 +42,9 @@ pub struct Neighbour {
     pub state: u16,
     /// `NTF_*`.
     pub flags: u8,
-    /// Its address; `None` of a bridge's entry.
+    /// Address of the neighbour; `None` for an entry of a bridge.
     pub dst: Option<IpAddr>,
-    /// Its Ethernet address, once it is known.
+    /// Ethernet address of the neighbour, once it is known.
     pub ether: Option<EtherAddr>,
 }
 

@@ -28,7 +28,7 @@ pub struct Nexthop<'a> {
     pub gateway: Option<IpAddr>,
     /// True if the next hop drops packets.
     pub blackhole: bool,
-    /// The labels that packets get; `None`: they get something else in front, or more than [`Labels::MAX`].
+    /// Labels to push; `None` if the encapsulation is not MPLS, or has more than [`Labels::MAX`] labels.
     pub labels: Option<Labels>,
     /// True if the next hop belongs to a bridge's forwarding entries, not to routes.
     pub bridge: bool,
@@ -71,7 +71,7 @@ impl<'a> Nexthop<'a> {
         Ok(hop)
     }
 
-    /// True if it is a group.
+    /// True if the object is a group of next hops.
     #[inline]
     pub const fn is_group(&self) -> bool {
         !self.members.is_empty()

@@ -25,7 +25,7 @@ pub(super) const RTA_GATEWAY: u16 = 5;
 pub(super) const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
-/// In there: bytes of the longest packet.
+/// Attribute within RTA_METRICS: path MTU, in bytes.
 const RTAX_MTU: u16 = 2;
 pub(super) const RTA_MULTIPATH: u16 = 9;
 pub(super) const RTA_TABLE: u16 = 15;

@@ -76,9 +76,9 @@ pub const DONT_ENCAP_DSCP: u32 = 1;
 
 /// Direction of a policy: packets for this machine.
 pub const DIR_IN: u8 = 0;
-/// Direction of a policy: packets that leave it.
+/// Direction of a policy: packets that leave this machine.
 pub const DIR_OUT: u8 = 1;
-/// Direction of a policy: packets that it forwards.
+/// Direction of a policy: packets that this machine forwards.
 pub const DIR_FWD: u8 = 2;
 
 /// Lengths of `struct xfrm_selector`, `xfrm_usersa_info` and `xfrm_user_tmpl`.
@@ -156,7 +156,7 @@ impl Selector {
 pub struct Id {
     /// Destination address of the association.
     pub dst: IpAddr,
-    /// Its SPI.
+    /// SPI of the association.
     pub spi: u32,
     /// ESP, AH or IPComp.
     pub protocol: u8,
@@ -187,9 +187,9 @@ pub struct Current {
 /// Sequence numbers of an association, and how the kernel keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replay {
-    /// The last that was sent.
+    /// Last sequence number that was sent.
     pub sent: u64,
-    /// The greatest that has come.
+    /// Greatest sequence number that was received.
     pub seen: u64,
     /// Size of the window.
     pub window: u32,
@@ -380,7 +380,7 @@ pub struct Policy<'a> {
     pub selector: Selector,
     /// Priority; the policy with the lowest comes first.
     pub priority: u32,
-    /// Its number.
+    /// Index of the policy.
     pub index: u32,
     /// `DIR_IN`, `DIR_OUT` or `DIR_FWD`; higher numbers are policies of a socket.
     pub direction: u8,

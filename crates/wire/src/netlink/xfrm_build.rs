@@ -109,7 +109,7 @@ impl Writer<'_> {
 
 /// The policy's fields in the form that [`Writer::xfrm_acquire`] repeats.
 impl Policy<'_> {
-    /// The policy and its templates, to be kept.
+    /// Copies of the policy and its templates.
     pub fn keep(&self) -> ([u8; POLICY], &[u8]) {
         (*self.raw, self.templates.bytes())
     }

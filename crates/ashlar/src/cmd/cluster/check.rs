@@ -40,7 +40,7 @@ pub(super) fn check_file(
         let source = server(file, &of.name)?;
         let workers = workers(name, of, asked)?;
         let compiled = compile_source(&source, registry, workers, &ports, false);
-        // That a device of another server is not here is no mistake.
+        // Warnings concern this machine: a device of another server need not exist here.
         let asked_for = wanted == Some(&*of.name);
         let told = compiled.diagnostics.iter();
         let told: Vec<_> = told

@@ -11,7 +11,7 @@ pub enum Target {
     Backend(u16),
     /// A balancer.
     Balancer(u16),
-    /// The switch between them.
+    /// The switch between balancers and back ends.
     Switch,
 }
 
@@ -139,7 +139,7 @@ pub struct Config {
     pub flow_packets: u32,
     /// Nanoseconds that are measured.
     pub time: u64,
-    /// Nanoseconds before these.
+    /// Nanoseconds of warm-up, before the measured time.
     pub warmup: u64,
     /// Seed of all random choices.
     pub seed: u64,

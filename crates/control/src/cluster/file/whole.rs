@@ -21,7 +21,7 @@ pub(super) fn check(of: &Description, places: &Places, reader: &mut Reader) {
     queues(of, places, reader);
     mtus(of, places, reader);
     routes(of, places, reader);
-    // What links lack may follow from mistakes that have been told.
+    // Missing paths and capacity may follow from mistakes already reported.
     if !reader.mistakes.iter().any(Diagnostic::is_error) {
         reachable(of, places, reader);
         capacity(of, places, reader);

@@ -222,7 +222,7 @@ fn queues(of: &Description, device: &str) -> &'static str {
     }
 }
 
-/// True if it is shared memory.
+/// True if the device is shared memory.
 pub(crate) fn is_memory(device: &str) -> bool {
     device.trim_start_matches('"').starts_with("memif:")
 }

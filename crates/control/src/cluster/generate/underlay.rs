@@ -78,7 +78,7 @@ pub(super) fn link(out: &mut String, of: &Description, server: usize, number: us
         ),
         Over::Udp { port } => (
             String::new(),
-            // So it is known that whole Ethernet headers come.
+            // Unstrip declares that packets begin with a whole Ethernet header.
             format!("Strip({}) -> Unstrip({ETHER})", IP_UDP + ETHER),
             port,
         ),

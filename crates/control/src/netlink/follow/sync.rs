@@ -20,9 +20,9 @@ const BACKLOG: usize = 64 << 20;
 const REPEATS: usize = 3;
 /// Time after which an IPv6 dump that was always disturbed is repeated.
 const RECHECK: Duration = Duration::from_secs(10);
-/// The shortest rest after an answer that was not complete.
+/// Minimum wait after an answer that was not complete.
 const REST_MIN: Duration = Duration::from_millis(200);
-/// The longest rest between two such questions.
+/// Maximum wait after an answer that was not complete.
 const REST_MAX: Duration = Duration::from_secs(5);
 
 impl Follower {
@@ -149,7 +149,7 @@ impl Follower {
             self.forget_heard();
             sockets.requests.begin(kind, family)?;
             let whole = loop {
-                // What cannot be read is left out, this time and the next.
+                // Unreadable messages are skipped: a repeated dump would bring them again.
                 let take = &mut |message: &Message<'_>| _ = self.state.take(message);
                 let end = sockets.requests.part(take)?;
                 self.meanwhile(sockets, of, stop)?;

@@ -21,7 +21,7 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// Sets it. Those that are here stay.
+    /// Sets the bound. Routes beyond it stay.
     pub(super) fn set(&mut self, most: usize) {
         self.most = most;
     }

@@ -336,7 +336,7 @@ impl<const N: usize> Family<N> {
         for class in classes(source) {
             let at = *class as usize;
             if self.syncing[at] {
-                // What the failed one has seen counts as unseen again.
+                // Routes that the failed sync has marked become unmarked again.
                 let (mark, paths) = (!self.marks[at], &self.paths);
                 let unmark = |entry: &mut Entry| {
                     if paths.get(entry.id()).class == *class {

@@ -123,7 +123,7 @@ impl LabelRoutes {
         self.routes.len()
     }
 
-    /// Brings the image in step.
+    /// Writes the changed labels to the image.
     pub(super) fn flush(&mut self, world: &World, image: &impl LabelImage) {
         for label in std::mem::take(&mut self.stale) {
             let told = self.routes.get(&label);

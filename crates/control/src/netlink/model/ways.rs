@@ -57,13 +57,13 @@ impl Way {
 #[derive(Debug)]
 struct Kept {
     way: Way,
-    /// Kinds of route (paths) that take it.
+    /// Number of paths (kinds of route) that use the way.
     users: u32,
     group: Option<GroupId>,
     members: Box<[Member]>,
     /// True if no route can use the way, and those that did are gone.
     condemned: bool,
-    /// The image had no group for it.
+    /// True if the image refused a group for the way.
     refused: bool,
 }
 
@@ -259,7 +259,7 @@ impl Ways {
     pub(super) fn collect<const N: usize>(&mut self, image: &impl Image<N>) {
         for id in std::mem::take(&mut self.idle) {
             let kept = &mut self.kept[id as usize];
-            // It may be named twice, or be in use again.
+            // The list may have a way twice, or a way that is in use again.
             let named = self.by_way.get(&kept.way) == Some(&id);
             if kept.users > 0 || !(named || kept.condemned) {
                 continue;

@@ -15,9 +15,9 @@ use super::Source;
 pub struct Link {
     /// The number of the configuration's interface of this name ([`Member::port`]); `None`: it has none.
     pub number: Option<u16>,
-    /// True if the operator has it up.
+    /// Administrative state: true if `IFF_UP` is set.
     pub up: bool,
-    /// True if it has a carrier.
+    /// True if the link has a carrier.
     pub carrier: bool,
 }
 

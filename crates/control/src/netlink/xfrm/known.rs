@@ -26,7 +26,7 @@ fn key(id: &Id, is_out: bool) -> Key {
 #[derive(Default)]
 pub(super) struct Associations {
     all: BTreeMap<Key, Known>,
-    /// By SPI, and true if they sealed.
+    /// Removed associations by SPI and direction (true = outbound).
     gone: HashMap<(u32, bool), Vec<Gone>>,
     /// The last of those that the kernel was told of, if there was no room for the others.
     told: Option<Key>,

@@ -92,7 +92,7 @@ impl Mirror {
         Mirror::new(database, Arc::default())
     }
 
-    /// True if some association could not be placed: an address may come.
+    /// True if some association has no direction yet: neither of its addresses is local. An address may be added later.
     pub fn has_unresolved(&self) -> bool {
         !self.unresolved.is_empty()
     }
@@ -211,7 +211,7 @@ impl Mirror {
             Ok(_) => {}
             Err(_) => {
                 self.counts.xfrm_bad_messages.add(1);
-                // It may speak of any packet, and protect it.
+                // The unreadable policy may match any packet and require protection.
                 self.unread = true;
                 let what = "a policy of the kernel cannot be read: all packets are dropped while there is one";
                 self.say(what.to_owned());
@@ -359,7 +359,7 @@ impl Mirror {
             round: self.round,
             sa: Arc::clone(&sa),
         };
-        // That in its place may be found by another number, as when its sender has got another address.
+        // The replaced association may have another address: packets on their way can still use it for a while.
         if let Some(old) = self.known.insert(&said.id, is_out, known) {
             self.fading.push((now + FADES, old.sa));
         }

@@ -216,7 +216,7 @@ pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy
     let protocol = (selector.protocol != 0).then_some(selector.protocol);
     let (mut src_ports, mut dst_ports) = (src_ports.flatten(), dst_ports.flatten());
     if (src_ports, dst_ports) != (None, None) && protocol.is_some_and(|p| !has_ports(p)) {
-        // They are types and codes of ICMP.
+        // For ICMP the selector's ports are types and codes, which policies here do not match.
         (src_ports, dst_ports, exact) = (None, None, false);
     }
     let action = action(policy, numbers);

@@ -31,7 +31,7 @@ fn push_field(view: &View<'_>, field: Field, out: &mut Vec<u8>) {
         Size::None => {}
         Size::Counted => {
             out.push(0);
-            // What does not apply has no bytes.
+            // A field that the packet lacks has length 0.
             let _ = view.push_bytes(field, out);
             out[from] = u8::try_from(out.len() - from - 1).unwrap_or(0);
             out.truncate(from + 1 + usize::from(out[from]));

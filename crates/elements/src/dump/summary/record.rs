@@ -122,7 +122,7 @@ impl Record {
             Field::EthDst => self.eth_dst = Some(ether(word)?),
             Field::WireLen => self.wire_len = Some(word.parse().ok()?),
             Field::PayloadLen => self.payload_len = Some(word.parse().ok()?),
-            // They say what the packet was; it cannot be made from them.
+            // These fields describe the original packet, which cannot be rebuilt from them.
             Field::PayloadMd5 | Field::PayloadMd5Hex | Field::IpCaptureLen => {}
             _ => return None,
         }
@@ -159,7 +159,7 @@ impl Record {
             Field::TcpOff => self.tcp_off = Some(header_len(word)?),
             Field::TcpFlags => self.flags = Some(names::flags(word)?),
             Field::TcpOpt => self.tcp_opt = tcp_options::parse(word)?,
-            // These name some of the options; a column with all of them counts more.
+            // These columns have some options only; a column with all options takes precedence.
             Field::TcpNtopt | Field::TcpSack => {
                 let some = tcp_options::parse(word)?;
                 if self.tcp_opt.is_empty() {
@@ -263,7 +263,7 @@ fn fragment_mark(word: &str) -> Option<u16> {
         "." => Some(0),
         "!" => Some(DF),
         "F" => Some(MF),
-        // Any place but the first will do: the dump does not say which it was.
+        // Any offset but 0 will do: the dump does not say the fragment's offset.
         "f" => Some(100),
         _ => None,
     }

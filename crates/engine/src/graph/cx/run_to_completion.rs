@@ -36,7 +36,7 @@ impl Cx<'_> {
             if let Some(next) = &mut held {
                 self.hand(next, batch);
                 if batch.is_empty() && self.core.deferred.is_empty() {
-                    // Nothing is left to go on by an output that it may have named.
+                    // No packet is left for the output that the element may have chosen.
                     self.core.on = 0;
                 } else {
                     let node = next.target.node();

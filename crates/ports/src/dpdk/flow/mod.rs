@@ -40,7 +40,7 @@ impl Driver for Device {
                     pattern.rank = rank;
                     sys::create(*self, &pattern, queue)
                 }
-                // It is not the rank.
+                // The rank is not the reason for the failure.
                 _ => Err(why),
             }
         })
@@ -78,9 +78,9 @@ type Known<H> = (H, u16);
 
 /// State of a rule at the driver.
 enum Told<H> {
-    /// The driver does not know it.
+    /// The driver does not have the rule.
     Nothing,
-    /// The driver has it, with this queue.
+    /// The driver has the rule, with this queue.
     Held(H, u16),
     /// The driver does not want it with this queue. The number is its place among those that are.
     Refused(u16, u64),

@@ -359,7 +359,7 @@ impl RxQueue for Gather {
             && let Some((worker, mut turn)) = self.turns.pop_front()
         {
             if self.turns.is_empty() {
-                // The end of this turn is not waited for.
+                // Only this worker has packets: take them without regard to its credit.
                 n += turn.head.pop_each(max - n, |packet| into.push(packet));
             }
             while n < max

@@ -58,7 +58,7 @@ impl Lone {
         Slot((self.ids >> 32) as u32)
     }
 
-    /// True if its prefix is longer than `at`.
+    /// True if the prefix is longer than `at`.
     pub(super) fn is_beyond(self, at: u32) -> bool {
         64 - (self.ids % 64) as u32 > at
     }

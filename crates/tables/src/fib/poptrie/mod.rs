@@ -63,7 +63,7 @@ struct Slot(u32);
 
 impl Slot {
     const NODE: u32 = 1 << 31;
-    /// With NODE; without it, a [`Lone`](lone::Lone).
+    /// Together with NODE: a wide node; without: a [`Lone`](lone::Lone).
     const WIDE: u32 = 1 << 30;
     const NONE: Slot = Slot(0);
 
@@ -155,7 +155,7 @@ impl<const N: usize> Poptrie<N> {
         let nodes = self.nodes();
         self.default.or_all(
             ids,
-            // Else it is a function by itself, without the instructions that this one is compiled for.
+            // Inlined, or the closure is compiled without this function's target features.
             #[inline(always)]
             |ids| {
                 match N {

@@ -22,11 +22,11 @@ pub struct PoptrieWriter<const N: usize> {
     fib: Arc<Poptrie<N>>,
     arena: Arena,
     limbo: Limbo,
-    /// Nodes of the change at work.
+    /// Nodes allocated by the change in progress.
     made: Vec<u32>,
-    /// True if there was no room for another.
+    /// True if a node could not be allocated.
     full: bool,
-    /// Words that it has to leave.
+    /// Words that must remain free.
     reserve: usize,
     /// For each page of `top`, true if it was written; and the number of these.
     written: Box<[bool]>,
@@ -238,7 +238,7 @@ impl<const N: usize> PoptrieWriter<N> {
         })
     }
 
-    /// Takes a node and all below it away.
+    /// Removes a node and all nodes below it.
     fn retire(&mut self, slot: Slot) {
         if !slot.is_node() {
             return;
