@@ -21,7 +21,7 @@ pub(crate) fn is_ours(user: &User) -> bool {
 /// Prevents all threads started from now on, DPDK's among them, from gaining rights by running a program.
 ///
 /// # Errors
-/// A sentence.
+/// The kernel refuses (`PR_SET_NO_NEW_PRIVS`); a sentence.
 pub(crate) fn no_more_rights() -> Result<(), String> {
     set_no_new_privs(true).map_err(|e| format!("cannot renounce further rights: {e}"))
 }
@@ -31,7 +31,7 @@ pub(crate) fn no_more_rights() -> Result<(), String> {
 /// none, unless the process [is this user](is_ours): then call it before there are any.
 ///
 /// # Errors
-/// A sentence.
+/// The process may not change its user, or lacks the capabilities; a sentence.
 pub(crate) fn become_for_good(
     user: &User,
     also: impl Fn(fn() -> io::Result<()>) -> io::Result<()>,
@@ -62,7 +62,7 @@ pub(crate) fn become_for_good(
 /// these two if it `has_network` of its own. The process must have one thread.
 ///
 /// # Errors
-/// A sentence.
+/// The process may not change its user, or lacks the capabilities; a sentence.
 pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), String> {
     let kept = match has_network {
         true => KEPT,
@@ -102,7 +102,7 @@ pub(crate) fn keep_kill_only() -> Result<(), String> {
         .map_err(|e| format!("cannot renounce rights: {e}"))
 }
 
-/// Sets the rights that this thread keeps, and those that programs inherit.
+/// Sets the capabilities that this thread keeps, and those that its programs inherit.
 fn keep(kept: CapabilitySet, inheritable: CapabilitySet) -> io::Result<()> {
     let sets = CapabilitySets {
         effective: kept,

@@ -46,7 +46,7 @@ pub struct Flowlets {
     hand: usize,
 }
 
-/// Flows in the table that have an intermediate node: those that go on, and those that ended lately.
+/// Flows in the table with an intermediate node, including flows that have ended lately.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     /// Nodes in all; 0: nothing is counted.
@@ -123,7 +123,7 @@ impl Flowlets {
         self.ways = ways;
     }
 
-    /// Flows to an output node that visit `via` first, and those that visit any node first.
+    /// Number of flows to an output node that visit `via` first, and of those that visit any node first.
     #[inline]
     pub fn visitors(&self, to: NodeId, via: NodeId) -> (u32, u32) {
         match self.ways.place(to, via) {

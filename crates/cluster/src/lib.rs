@@ -8,7 +8,7 @@
 
 /// Addresses of internal frames: the output node travels in the MAC address.
 pub mod address;
-/// The key of a cluster, and those that come from it.
+/// The key of a cluster, and keys derived from it.
 pub mod auth;
 /// Balancing over ordinary routers.
 pub mod balance;

@@ -23,7 +23,7 @@ use crate::map::Ways;
 /// Intermediate nodes that are tried for one packet before it waits in the queue of the best of them, or is refused.
 const TRIES: u32 = 32;
 
-/// Intermediate nodes with room that are looked at for the one that the fewest flows to the output node visit.
+/// Number of intermediate nodes with room among which the one with the fewest flows to the output node is chosen.
 const LOOKS: u32 = 8;
 
 /// The fraction of the golden section: steps of it fall everywhere on the scale equally often (Weyl), so that

@@ -32,7 +32,7 @@ pub enum Fault {
     TooManyHops,
     /// The frame came back to its input node.
     Loop,
-    /// Living links do not lead to its output node, or not within those that it may pass.
+    /// No path of live links leads to the output node, or only one that is longer than the packet may go.
     NoPath,
 }
 

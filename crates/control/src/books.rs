@@ -87,7 +87,7 @@ fn pushed_into(plan: &Plan, stats: &Stats, node: usize) -> u64 {
     each.sum()
 }
 
-/// Packets that the element pulled, as those that it pulls from count them.
+/// Packets that the element pulled, as counted by the upstream elements.
 fn pulled_by(plan: &Plan, stats: &Stats, node: usize) -> u64 {
     let edges = plan.edges.to(node).filter(|e| e.pull);
     let sent = edges.flat_map(|e| {

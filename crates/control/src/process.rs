@@ -364,7 +364,7 @@ impl Process {
         routers.iter().map(close).collect()
     }
 
-    /// Plans the configuration that an isolated router has taken up, to know what may be true of its counts.
+    /// Plans the configuration that an isolated router has applied, to know which counts it can report.
     fn learn(&self, name: &str, asked: &ReloadRequest) {
         let isolated = &self.isolated;
         let (Some(source), Some(workers)) = (isolated.source(name), isolated.workers(name)) else {

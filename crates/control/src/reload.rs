@@ -231,7 +231,7 @@ impl Control {
     /// Makes all workers adopt a plan, or none; returns the late ones.
     ///
     /// # Errors
-    /// A sentence.
+    /// The kernel cannot be followed, or the router cannot adopt the plan; a sentence.
     fn reload_to(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
         let begins = self.follow_kernel(plan)?;
         self.router.reload(plan).inspect_err(|_| {

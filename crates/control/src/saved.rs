@@ -65,8 +65,8 @@ impl Settings {
         all.push(setting);
     }
 
-    /// Sets again what elements have lost that were configured anew though their text is the same, as those are that
-    /// look at others.
+    /// Restores handler settings of elements that were rebuilt although their text is unchanged, because they depend on
+    /// others.
     pub(crate) fn set_again(&self, control: &Control) {
         let plan = control.router().plan();
         let all = self.lock().clone();
@@ -100,7 +100,7 @@ pub(crate) struct Kept {
 }
 
 impl Control {
-    /// Differences from the configuration: those that can be saved, and those that cannot.
+    /// Differences from the configuration: settings that can be saved, and settings that cannot.
     pub fn saved(&self) -> Result<String, Failure> {
         let mut text = String::new();
         for kept in self.kept()? {

@@ -131,7 +131,7 @@ fn make_folder(folder: &Path) -> Result<(), String> {
 /// the only one that exists.
 ///
 /// # Errors
-/// A sentence.
+/// No socket is named, and there is none or more than one; a sentence.
 pub fn find(wanted: Option<&str>) -> Result<PathBuf, String> {
     let usual = std::env::var("ASHLAR_SOCKET").ok();
     match wanted.or(usual.as_deref().filter(|usual| !usual.is_empty())) {

@@ -86,7 +86,7 @@ impl Source {
     /// Configuration of a server of a cluster, if this file describes it.
     ///
     /// # Errors
-    /// A sentence.
+    /// The cluster has no such server; a sentence.
     pub fn of_server(&self, of: &Description, server: &str) -> Result<Source, String> {
         let number = of.number(server);
         let number = number.map_err(|why| format!("{}: {why}", self.name))?;
@@ -115,7 +115,7 @@ impl Source {
     /// The same file with its present content, with `changes` to its definitions.
     ///
     /// # Errors
-    /// A sentence.
+    /// The configuration came from standard input, or its file cannot be read or has mistakes; a sentence.
     pub fn again(&self, changes: &[(String, String)]) -> Result<Source, String> {
         let Some(path) = &self.path else {
             return Err("the configuration came from standard input: name a file".to_owned());

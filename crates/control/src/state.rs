@@ -64,7 +64,7 @@ pub struct Control {
 pub struct Failure {
     /// 4xx: the request is wrong; 5xx: the router cannot answer.
     pub status: u16,
-    /// A sentence.
+    /// Reason for the failure, a sentence.
     pub text: String,
 }
 

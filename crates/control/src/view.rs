@@ -409,7 +409,7 @@ pub struct Changes {
 /// Body of an error.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Wrong {
-    /// A sentence.
+    /// Reason for the failure, a sentence.
     pub error: String,
 }
 

@@ -31,7 +31,7 @@ impl<'p> Outputs<'p> {
         })
     }
 
-    /// The only device that sends what leaves by an output, unless it comes back to the element first.
+    /// The only device that sends the packets of an output, unless they return to the element first.
     fn device_of(&self, output: usize) -> Option<String> {
         let edges = &self.plan.edges;
         let mut to_do: Vec<usize> = edges

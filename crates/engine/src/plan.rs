@@ -373,9 +373,8 @@ impl Plan {
         self.by_name.get(name).copied()
     }
 
-    /// Lets elements open what their configurations name (see
-    /// `Resources::initialize`), but for configurations that
-    /// `running` already uses. Returns the elements that failed, with a sentence each.
+    /// Opens the files and resources that configurations name (`Resources::initialize`), except those that `running`
+    /// already uses. Returns the elements that failed, with a sentence each.
     pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
         let address = |config: &AnyConfig| Arc::as_ptr(config).cast::<()>();
         let known = running.into_iter().flat_map(|plan| &plan.elements);

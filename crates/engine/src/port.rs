@@ -232,7 +232,7 @@ pub trait Port: Send + Sync {
     /// Sets the port's Ethernet address, if no other program owns it.
     ///
     /// # Errors
-    /// A sentence with the reason.
+    /// The port cannot change its address, or another program owns it; a sentence.
     fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
         let _ = mac;
         Err("that of its device is to be changed instead".into())
@@ -241,7 +241,7 @@ pub trait Port: Send + Sync {
     /// Sets the port's MTU in bytes, if no other program owns it.
     ///
     /// # Errors
-    /// A sentence with the reason.
+    /// The port cannot change its MTU, or another program owns it; a sentence.
     fn set_mtu(&self, mtu: usize) -> Result<(), String> {
         let _ = mtu;
         Err("that of its device is to be changed instead".into())

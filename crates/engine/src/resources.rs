@@ -12,7 +12,7 @@ pub trait Resources: Element {
     /// for [`Element::new`].
     ///
     /// # Errors
-    /// A sentence with the reason.
+    /// A resource cannot be opened; a sentence with the reason.
     fn initialize(config: &Self::Config) -> Result<(), String> {
         let _ = config;
         Ok(())

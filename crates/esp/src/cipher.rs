@@ -21,7 +21,7 @@ pub(crate) trait Cipher: Send + Sync {
     /// Seals packets of the association.
     fn seal(&self, jobs: &mut [Job<'_>]);
 
-    /// Opens packets of the association, and says of those that are forged that they are.
+    /// Decrypts packets of the association, and reports which are forged.
     fn open(&self, jobs: &mut [Job<'_>]);
 
     /// Prefetches the keys.

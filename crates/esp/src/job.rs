@@ -56,7 +56,7 @@ impl Job<'_> {
         self.fault = Some(Fault::Forged);
     }
 
-    /// Index of its suite among those that gain from several packets at once, if it is one.
+    /// Index of the suite among those that process several packets at once; `None` for other suites.
     #[inline]
     fn kind(&self) -> Option<usize> {
         self.sa.together().map(|keys| keys.kind())

@@ -14,7 +14,7 @@ pub(crate) type Loader<'l> = &'l mut (dyn FnMut(&str) -> Option<String> + 'l);
 
 /// Maximum number of links, those of port lists included.
 pub(crate) const LINKS_MAX: usize = 1 << 19;
-/// Most definitions of a compound class, those that it extends included.
+/// Maximum number of definitions of a compound class, including those that it extends.
 pub(crate) const DEFINITIONS_MAX: usize = 100;
 
 /// State of reading a body.

@@ -134,7 +134,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Binds a device to the driver of a name, or, if that is empty, to the one that knows its model.
+    /// Binds a device to the named driver; with an empty name, to the driver for its model.
     fn move_to(&self, device: &Device, driver: &str) -> Result<(), String> {
         let address = &device.address;
         let write = |path: &str, text: &str| {

@@ -92,7 +92,8 @@ fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
         && workers(edge.from.0) == workers(edge.to.0)
 }
 
-/// Follows edges from the end of `way` and collects the ways with `len` elements, not counting those that only count.
+/// Follows edges from the end of `way`, and collects paths of `len` elements; elements that only count are not included
+/// in `len`.
 fn spread(
     way: &mut Vec<Step>,
     len: usize,

@@ -243,8 +243,8 @@ fn fixed(
     (fixed, homes)
 }
 
-/// True if all packets of a source come to elements that hand them to the workers to which they belong, by way
-/// of such only that pass them on at once.
+/// True if every packet of a source reaches an element that steers packets to their workers, through elements that pass
+/// packets on at once.
 fn is_gathered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
     let mut seen = BTreeSet::from([source]);
     let mut to_do = vec![source];
@@ -322,8 +322,8 @@ fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
             == 1
 }
 
-/// The one worker of a puller that cannot be cloned: that which fills a queue whose ends must meet,
-/// else pullers are dealt out.
+/// The worker of a puller that cannot be cloned: the one that fills a queue whose two ends must be on one worker, else
+/// chosen by the puller's number.
 fn owner(plan: &Plan, puller: usize, upstream: &Upstream, active: &[Workers]) -> usize {
     let mut tied = upstream
         .leaves

@@ -126,7 +126,7 @@ impl Directory {
     /// The shared port or link of this name; `None` if it is a port of this router alone.
     ///
     /// # Errors
-    /// A sentence.
+    /// The router has no part in the shared port or link of this name; a sentence.
     fn joint(&self, name: &str) -> Result<Option<Joint>, String> {
         match (&self.joints, &self.router) {
             (Some(joints), Some(router)) => joints.find(router, name),
@@ -300,7 +300,7 @@ impl Directory {
         left.into_keys().collect()
     }
 
-    /// The router's namespace, if it is another than the one that the process was started in.
+    /// The router's network namespace, if it differs from that in which the process was started.
     pub fn namespace(&self) -> Option<&Arc<Namespace>> {
         self.namespace.as_ref()
     }

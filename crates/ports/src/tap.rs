@@ -77,7 +77,7 @@ impl Tap {
     /// Keeps the interface when the port is closed, with the kernel's state of it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the request (`TUNSETPERSIST`).
     pub fn keep(&self) -> io::Result<()> {
         sys::tap_set(&self.queues[0].fd, libc::TUNSETPERSIST, 1)
     }
@@ -95,7 +95,7 @@ impl Tap {
     /// Brings the interface up, or takes it down.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the change.
     pub fn set_up(&self, up: bool) -> io::Result<()> {
         sys::set_up(&self.control, &self.known_as(), up)
     }
@@ -128,7 +128,7 @@ impl Tap {
     /// Sets the Ethernet address.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the address.
     pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         sys::set_mac(&self.control, &self.known_as(), mac)
     }
@@ -136,7 +136,7 @@ impl Tap {
     /// Sets the MTU.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the MTU.
     pub fn set_mtu(&self, mtu: usize) -> io::Result<()> {
         sys::set_mtu(&self.control, &self.known_as(), mtu)
     }

@@ -49,10 +49,10 @@ impl Vhost {
         Some(vhost)
     }
 
-    /// Says that the socket can be there, and takes away one that a router has left behind.
+    /// Checks the socket's path, and removes a socket that a former router has left.
     ///
     /// # Errors
-    /// A sentence.
+    /// The path is invalid, its folder does not exist, or another program listens there; a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
         let path = self.socket.display();
         if !self.socket.is_absolute() || self.socket.as_os_str().len() > PATH_MAX {

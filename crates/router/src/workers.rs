@@ -40,7 +40,7 @@ impl Workers {
     /// Starts `count` workers, which run no router yet.
     ///
     /// # Errors
-    /// A sentence.
+    /// A worker's thread or waiter cannot be created; a sentence.
     pub fn start(count: usize, make_waiter: &MakeWaiter) -> Result<Arc<Workers>, String> {
         let mut waiters = Vec::new();
         let mut wakes = Vec::new();

@@ -107,7 +107,7 @@ pub(crate) fn mark(plan: &mut Plan) {
     }
 }
 
-/// Elements that packets reach from `steers`, up to those that steer by another table.
+/// Elements reachable from `steers`, up to elements that steer by another table.
 fn behind(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut to_do = steers.to_vec();

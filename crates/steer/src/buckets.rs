@@ -31,10 +31,10 @@ pub(crate) const STALLED: u32 = 20;
 pub struct Moved {
     /// Buckets that have another owner now.
     pub buckets: usize,
-    /// Packets that had to wait, those that still do among them.
+    /// Packets that had to wait, including those that still wait.
     pub held: Held,
-    /// Buckets that stay where they are: their owner did not take what had been sent to it before, or the new one
-    /// what had waited for it.
+    /// Buckets that could not be moved: the old owner had not taken packets sent to it earlier, or the new owner had
+    /// not taken the waiting ones.
     pub stay: usize,
     /// Elements that still held packets of before after the table's limit: those may come behind later ones.
     pub late: Vec<String>,

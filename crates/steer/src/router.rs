@@ -19,8 +19,8 @@ pub static PASS: Pass = Pass(|plan| {
     super::around::mark(plan);
 });
 
-/// The extension of classes that steer, receive or keep flows: what a router does for them before a reload, and their
-/// handlers `move`, `queue_owners` and `rss`.
+/// Extension of classes that steer, receive or keep flows: their part of a reload, and the handlers `move`,
+/// `queue_owners` and `rss`.
 pub static ROUTER: RouterExtension = RouterExtension {
     check_reload: keeps_flows,
     before_reload: leave_workers,

@@ -44,7 +44,7 @@ impl Tables {
     }
 }
 
-/// Packets that a worker has seen of each bucket, and those that found a ring full. One worker writes.
+/// Packets of each bucket that a worker has seen, and those dropped because a ring was full. One worker writes.
 pub struct Counts {
     seen: Box<[AtomicU64; BUCKETS_MAX]>,
     full: Box<[AtomicU64]>,

@@ -45,7 +45,7 @@ struct Slot<K, V> {
     next: u32,
     /// See [`list`].
     list: u32,
-    /// Neighbours in its group: those that were added before and after it.
+    /// Neighbours in the group's list: the flows added before and after this one.
     earlier: u32,
     later: u32,
     group: Group,

@@ -214,7 +214,7 @@ pub const fn fragment_header(
 pub struct Item<'a> {
     /// Offset of the type byte.
     pub at: usize,
-    /// Type; the two highest bits say what to do if it is unknown, the third whether it may change on the way.
+    /// Option type. The two highest bits say what to do with an unknown option, the third if routers may change it.
     pub kind: u8,
     /// The data behind the length byte.
     pub data: &'a [u8],

@@ -2,8 +2,7 @@
 
 use crate::{bytes, proto, tunnel};
 
-/// The flow of an untagged Ethernet frame with TCP or UDP over IPv4 that is neither a fragment nor in a tunnel and has
-/// no options.
+/// Flow of a plain frame: untagged Ethernet, IPv4 without options, TCP or UDP, neither a fragment nor in a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
     /// Source address.

@@ -92,7 +92,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The set of letters that stands before `]`, and what follows it.
+/// Parses the set of letters before `]`. Returns the set and the rest of the text.
 fn set(pattern: &[u8]) -> Option<(impl Fn(u8) -> bool, &[u8])> {
     let (denied, pattern) = match pattern {
         [b'^' | b'!', rest @ ..] => (true, rest),

@@ -174,7 +174,7 @@ pub(super) fn is_there(interface: &str) -> bool {
     Path::new("/sys/class/net").join(interface).exists()
 }
 
-/// Interface of a port's name: for a VLAN that is no interface of its own, the one that carries it.
+/// Interface that carries a port: for a VLAN without an interface of its own, the parent interface.
 fn port_of(name: &str) -> &str {
     carrier(name, is_there)
 }

@@ -59,8 +59,7 @@ fn harmless(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Prints text to standard output; on a terminal no line is longer than that is wide, but for JSON, which is for
-/// programs.
+/// Prints text to standard output, folded to the width of a terminal; JSON is never folded.
 pub(crate) fn print(text: &str) -> Done {
     if !std::io::stdout().is_terminal() || text.starts_with(['{', '[']) {
         return print_as_it_is(text);

@@ -261,7 +261,7 @@ fn start(
 /// Settings of waiting for a routing daemon.
 ///
 /// # Errors
-/// A sentence.
+/// There is no such user, or `--fpm-from` is a loopback address; a sentence.
 fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
     let daemon = match &run.fpm_user {
         Some(name) => Some(User::named(name)?),

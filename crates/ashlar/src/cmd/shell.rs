@@ -205,8 +205,7 @@ fn last_word(line: &str) -> usize {
     line.trim_end_matches(|c: char| !c.is_whitespace()).len()
 }
 
-/// True if a line is kept in the file of lines: not what may be a secret, or what begins with a space, as in other
-/// shells.
+/// True if a line is kept in the history: it is no secret and, as in other shells, does not begin with a space.
 fn is_kept(line: &str) -> bool {
     let secret = line.to_ascii_lowercase().contains("key");
     !secret && !line.starts_with(char::is_whitespace)

@@ -148,10 +148,10 @@ fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
     ]
 }
 
-/// Forbids these calls to this thread and all that it starts from now on.
+/// Forbids system calls to this thread and all threads and programs that it starts from now on.
 ///
 /// # Errors
-/// A sentence.
+/// The kernel refuses the seccomp filter; a sentence.
 pub(super) fn forbid() -> Result<(), String> {
     let said = |e: seccompiler::Error| format!("cannot forbid system calls: {e}");
     // The filter cannot see what clone3 would do. So clone3 fails as unknown, and C libraries use clone.

@@ -172,7 +172,7 @@ fn folder(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<
 /// user, who passes through the folder.
 ///
 /// # Errors
-/// A sentence.
+/// The kernel has no random number, or the folder cannot be made; a sentence.
 fn temporary(within: &Path) -> Result<PathBuf, String> {
     let mut random = [0; 16];
     getrandom(&mut random, GetRandomFlags::empty())

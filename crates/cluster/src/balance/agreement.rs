@@ -174,7 +174,7 @@ impl Agreement {
         (relation, age)
     }
 
-    /// Says which buckets of the pool may not move, and moves those that have moved at a peer.
+    /// Updates the buckets that may not move, and moves the buckets that have moved at a peer.
     fn apply(&mut self, now: u64, pool: &Pool) {
         for at in 0..self.peers.len() {
             let counts = self.relation(at, now).0 == Relation::Agrees;

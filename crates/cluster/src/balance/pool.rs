@@ -142,8 +142,8 @@ fn none_in_turn() -> Box<[AtomicU16; TURNS]> {
     Box::new(std::array::from_fn(|_| AtomicU16::new(NOBODY)))
 }
 
-/// Writes candidates in turn, each as often as its weight says and as evenly as can be: each gains its weight in every
-/// turn, and the one that has gained most pays for the turn.
+/// Writes candidates in turn, each in proportion to its weight and evenly spaced (smooth weighted round robin): in
+/// every turn each candidate gains its weight, and the one with the most pays the total.
 fn take_turns(turns: &[AtomicU16], candidates: &[Option<Candidate>]) {
     let weight = |one: &Option<Candidate>| one.map_or(0, |one| i64::from(one.weight));
     let total: i64 = candidates.iter().map(weight).sum();

@@ -155,8 +155,7 @@ impl Table {
         self.held[bucket / 64].load(Relaxed) >> (bucket % 64) & 1 != 0
     }
 
-    /// Marks, for a word of 64 buckets, those that must not move even if idle (`held`), and moves others at once
-    /// (`moved`).
+    /// For a word of 64 buckets, sets which must not move even if idle (`held`), and moves others at once (`moved`).
     pub fn hold(&self, word: usize, held: u64, moved: u64) {
         self.held[word].store(held, Relaxed);
         if moved == 0 {

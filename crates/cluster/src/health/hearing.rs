@@ -73,7 +73,7 @@ impl Lateness {
 pub(super) struct Hearing {
     /// The peer's life; 0: never heard.
     incarnation: u64,
-    /// The peer's life of the link, and that which it has said since it knows this node's.
+    /// The peer's life of the link; and the life that the peer has stated since it knows this node's.
     life: Life,
     pub(super) agreed: Option<Life>,
     sequence: u64,

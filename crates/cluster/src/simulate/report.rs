@@ -120,7 +120,7 @@ pub struct Report {
     pub straight: (u64, u64),
     /// Choices of paths by the input nodes.
     pub spread: Counts,
-    /// Jain's index over the bytes that pairs delivered, of those that offered any.
+    /// Jain's fairness index over the bytes delivered by pairs that offered any.
     pub fairness: f64,
     /// The stages of a cluster that grows, measured or not.
     pub stages: Vec<Stage>,

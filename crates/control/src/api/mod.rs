@@ -67,7 +67,7 @@ const CALM: Duration = Duration::from_millis(100);
 const CLIENTS_MAX: usize = 64;
 /// Requests at a time that wait for workers.
 const WORKING_MAX: usize = 8;
-/// Maximum number of clients that fetch metrics by TCP, and of those that wait for workers.
+/// Maximum number of clients that fetch metrics by TCP, and of clients that wait for workers.
 const FETCHING_MAX: usize = 32;
 const FETCHED_MAX: usize = 2;
 /// Time limit for the whole request of such a client.

@@ -64,7 +64,7 @@ pub(super) struct Passage {
 /// `folder`.
 ///
 /// # Errors
-/// A sentence.
+/// The router is not isolated, or its configuration does not fit its isolation; a sentence.
 pub fn plan(
     section: &Section,
     user: User,
@@ -249,7 +249,7 @@ impl Isolated {
     /// the old file.
     ///
     /// # Errors
-    /// A sentence.
+    /// The file cannot be written; a sentence.
     fn hand(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".new");

@@ -16,7 +16,7 @@ const NUMBER: usize = 24;
 /// Counters of a port, and characters of their names and of other words.
 const COUNTERS: usize = 256;
 const WORD: usize = 64;
-/// A drop counter that a plan has or has not, depending on what its ports can do.
+/// A drop counter that a plan may have, depending on the capabilities of its ports.
 const NO_SEGMENT: &str = "no_segment";
 
 /// An isolated router's elements and ports, as this process has planned them.

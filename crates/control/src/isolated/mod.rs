@@ -56,7 +56,7 @@ impl Isolation {
     /// User of the router.
     ///
     /// # Errors
-    /// A sentence.
+    /// There is no such user, or it is root; a sentence.
     pub(crate) fn user(&self) -> Result<User, String> {
         let user = User::named(&self.user)?;
         match user.id {
@@ -135,7 +135,7 @@ impl IsolatedRouters {
     /// Claims the folder, so that no other process of the same name uses it.
     ///
     /// # Errors
-    /// A sentence.
+    /// The folder cannot be used, or another process has claimed it; a sentence.
     fn claim(&self, folder: &Path) -> Result<(), String> {
         let mut claim = self.claim.lock();
         if claim.is_none() {

@@ -236,8 +236,8 @@ impl Session {
     }
 }
 
-/// Waits for a daemon, and listens to it. One at a time: while it is connected, others are refused, since what two
-/// tell would be one daemon's word against the other's.
+/// Accepts and serves one daemon at a time. While it is connected others are refused, since two daemons could
+/// contradict each other.
 #[derive(Debug)]
 pub(super) struct Fpm {
     listener: TcpListener,

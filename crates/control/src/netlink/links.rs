@@ -61,7 +61,7 @@ impl Links {
         self.generation != Some(kernel.generation())
     }
 
-    /// Finds the links' interfaces anew. Gives those that have another one than before, with their numbers.
+    /// Matches links to interfaces again. Returns links with another interface than before, by number.
     pub(super) fn renumber(&mut self, kernel: &Kernel) -> Vec<(u32, State)> {
         // Before the list: an interface that comes between the two is seen the next time again.
         self.generation = Some(kernel.generation());

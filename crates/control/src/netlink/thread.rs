@@ -42,7 +42,7 @@ impl Netlink {
     /// Starts to follow the kernel in a namespace, by default that of the process.
     ///
     /// # Errors
-    /// A sentence.
+    /// There is no memory for the routes, or a socket cannot be opened; a sentence.
     pub(crate) fn start(
         (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
         namespace: Option<Arc<Namespace>>,

@@ -202,8 +202,8 @@ impl Process {
         Ok(reply)
     }
 
-    /// Removes routers that go, reloads those that stay and starts those that are new: all of it, or nothing. One that
-    /// wants a port which another one has still waits until that one has been reloaded.
+    /// Removes, reloads and starts routers, as one transaction. A router that needs a port of another router waits
+    /// until that one has been reloaded.
     fn take_up<'a>(
         &self,
         planned: &[Planned],

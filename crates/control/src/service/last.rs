@@ -35,7 +35,7 @@ pub fn last_configuration() -> Option<Copies> {
     read.ok().and_then(|_| read_copies(&bytes))
 }
 
-/// Says that the router runs the last configuration, because the one that has this name has mistakes.
+/// Records that the router runs the last good configuration, because the named one has mistakes.
 pub fn runs_the_last(name: &str) {
     let status = format!(
         "runs the configuration that ran before: {name} has mistakes; mend it, then `ashlar reload`"

@@ -366,7 +366,7 @@ impl BalanceHealth {
         })
     }
 
-    /// Sends what is due in a session of BFD, and judges what came since the last judgement.
+    /// Sends the due packets of a BFD session, and updates its state from the packets received since the last call.
     fn turn(&mut self, at: usize, cx: &mut Cx) {
         let now = cx.read_clock().0;
         let session = &self.sessions[at];

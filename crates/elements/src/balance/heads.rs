@@ -8,8 +8,8 @@ const PLACES: usize = 1 << u8::BITS;
 /// Bits of [`Words`]' first number that are the destination.
 const TO: u64 = (1 << 48) - 1;
 
-/// Headers of one type of frames to one destination, by their source. They are forgotten in every tick, so that whoever
-/// notes them sees each station once in a tick.
+/// Frame headers of one type to one destination, by source. They are cleared in every tick, so each station is noted
+/// once in a tick.
 pub(super) struct Heads {
     /// Bits of the destination that count, and their value.
     mask: u64,

@@ -47,8 +47,8 @@ impl<A: Copy + Eq + Hash + Ord + Display> Outside<A> {
         (age <= FRESH).then_some(ether)
     }
 
-    /// Records the Ethernet address of a next hop. Returns the Ethernet addresses of the back ends to tell: those that
-    /// wait, or all if it has changed.
+    /// Records the Ethernet address of a next hop. Returns the Ethernet addresses of the back ends to inform: the
+    /// waiting ones, or all if the address has changed.
     pub(super) fn learn(
         &mut self,
         address: A,

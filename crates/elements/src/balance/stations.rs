@@ -95,8 +95,8 @@ impl Stations {
         Some(now.wrapping_sub(set.heard[way].load(Relaxed)))
     }
 
-    /// Records a station at a front port. In a full set it takes the place of a station that was silent for too long.
-    /// If there is none, it takes the place of the one that was silent longest among those without packets.
+    /// Records a station at a front port. In a full set, the station replaces one that was silent for too long; without
+    /// such a one, the station without packets that was silent longest.
     pub(super) fn learn(&self, station: EtherAddr, front: u8, now: u32) -> Learnt {
         let station = station.to_u64();
         let set = self.set(station);

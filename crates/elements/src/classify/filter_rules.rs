@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 use sync::Lock;
 
-/// Rules that may be added while running to those that were configured.
+/// Number of rules that can be added at run time.
 const MORE: usize = 1024;
 /// Syntax of a rule, for errors.
 const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is `allow`, `deny`, `drop` or an output \
@@ -268,7 +268,7 @@ impl FilterRules {
         text
     }
 
-    /// Lines of `ctrl` that make of the configured rules those that there are.
+    /// Lines of `ctrl` that turn the configured rules into the present ones.
     pub(super) fn changes(&self) -> String {
         let state = self.lock();
         let rules = state.rules.iter();

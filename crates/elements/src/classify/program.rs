@@ -16,7 +16,7 @@ use std::fmt;
 /// Outcome for a packet: that of the first matching rule, an output or a rule's number; or `None`.
 pub(super) type Outcome = Option<u32>;
 
-/// A pattern and what happens to the packets that it is the first to match.
+/// A pattern, and the outcome of packets that match it and no earlier pattern.
 pub(super) type Rule<L> = (Outcome, Expr<L>);
 
 fn lowered(rules: &[Rule<Within>]) -> Vec<Rule<Test>> {
@@ -188,7 +188,7 @@ impl Program {
         }
     }
 
-    /// True if an outcome is one of those that the decisions lead to.
+    /// True if some decision leads to `outcome`.
     pub(super) fn leads_to(&self, outcome: Outcome) -> bool {
         let ends = self.steps.iter().flat_map(|step| [step.yes, step.no]);
         let mut ends = ends.chain([self.first]);

@@ -256,7 +256,7 @@ pub(super) fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic>
     errors
 }
 
-/// The port by which packets enter what sorts them, and those by which they leave it.
+/// Input port of the elements that sort packets, and their output ports.
 struct Sorter {
     input: (usize, usize),
     outputs: Vec<(usize, usize)>,

@@ -208,7 +208,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// The queues of one copy: those that the plan gives it, and those that it has been given since.
+    /// Queues of one copy: assigned by the plan, or moved to the copy since.
     pub(super) fn new(device: &str, owners: &Arc<Owners>, init: &Init) -> Queues {
         let slots = init.ports.get(device).map_or_else(Vec::new, |port| port.rx);
         let mut queues = Queues {

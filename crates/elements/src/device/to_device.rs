@@ -127,7 +127,7 @@ pub(crate) struct ToDevice<S = Click> {
     part: Batch,
     /// Packets that the port refused since the last call with a context, which drops them by name.
     refused: Batch,
-    /// Packets that have left for the port, those that it refused among them.
+    /// Packets handed to the port, including those that it refused.
     count: u64,
     /// Part of `count` that came from the second input.
     preceded: u64,
@@ -290,7 +290,7 @@ impl<S> ToDevice<S> {
         }
     }
 
-    /// Hands over what waits now if it is time for it, or later.
+    /// Sends the waiting packets now if they are due, else later.
     fn wait(&mut self, is_busy: bool, cx: &mut Cx) {
         let due = self.is_due(self.waiting.len());
         if due && !is_busy && self.flush() {

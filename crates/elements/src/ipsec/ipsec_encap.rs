@@ -215,7 +215,7 @@ fn look_up<'t>(
     ahead.end(found.iter().flatten().copied());
 }
 
-/// The number of the association by which a packet is sealed, or what becomes of it.
+/// Number of the association that encrypts a packet, or the verdict without one.
 #[inline]
 fn policy(tables: &Tables, bypass: Verdict, packet: &mut Packet) -> Result<u32, Verdict> {
     if !at_network(packet) {

@@ -101,7 +101,7 @@ impl Imposer {
         way.output
     }
 
-    /// Looks the packets of a batch up once more, and puts labels on those that get some; their verdicts.
+    /// Looks up the packets of a batch again, and pushes labels where a route has some. Returns the verdicts.
     fn step<F: Family<N>, const N: usize>(
         &self,
         routes: &Routes<N>,

@@ -66,8 +66,8 @@ impl Life {
         }
     }
 
-    /// Gives an IP packet a time to live that is no longer than its own, and the class selector of the traffic class
-    /// unless it has that class already. Other packets stay as they are.
+    /// Sets the TTL of an IP packet, but never raises it, and sets the class selector of the traffic class unless the
+    /// packet has that class. Packets other than IP stay unchanged.
     #[inline]
     pub(crate) fn into_ip(self, packet: &mut [u8]) {
         let Some(own) = Life::of_ip(packet) else {

@@ -9,8 +9,8 @@ use std::hash::Hash;
 /// Packets by the neighbour that they wait for.
 pub(super) struct Waiting<K> {
     pub(super) queues: HashMap<K, Line>,
-    /// Neighbours in the order in which packets began to wait; those that no longer do stay until
-    /// they come to the front or are too many.
+    /// Neighbours in the order in which packets began to wait. Neighbours without packets are removed when they come to
+    /// the front or are too many.
     order: VecDeque<(K, u64)>,
     /// Emptied lines, whose memory is used again.
     spare: Vec<VecDeque<Packet>>,

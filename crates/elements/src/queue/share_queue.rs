@@ -194,7 +194,7 @@ impl ShareQueue {
         Ok(())
     }
 
-    /// Lines of `ctrl` that make of the configured shares those that there are.
+    /// Lines of `ctrl` that turn the configured shares into the present ones.
     fn changes(&self) -> String {
         let each = self.set.values();
         each.map(|(name, share)| format!("set {name} {}\n", words_of(share)))

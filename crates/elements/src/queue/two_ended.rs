@@ -21,7 +21,7 @@ pub(crate) trait Policy: 'static {
     /// Inputs and outputs.
     const PORTS: Ports;
 
-    /// Puts a packet in and gives back the one that has no room, if there is one.
+    /// Inserts a packet. Returns the packet that has no room, if any.
     fn put(
         held: &mut VecDeque<Packet>,
         capacity: usize,

@@ -37,8 +37,8 @@ impl Element for PrioSched {
     }
 }
 
-/// Pulls up to `max` packets, from an input only those that the ones before it lack. Inputs that are not `worth` it are
-/// skipped.
+/// Pulls up to `max` packets: from each input, only as many as the inputs before it did not have. Inputs that are not
+/// `worth` it are skipped.
 pub(super) fn pull_in_order(
     inputs: usize,
     max: usize,

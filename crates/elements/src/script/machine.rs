@@ -74,7 +74,7 @@ impl Drop for Depth {
     }
 }
 
-/// The handler of a script that a call used, its argument, and what else the call brought.
+/// A call: the script's handler, its argument, and further values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Call {
     /// `$0`: the handler's name.

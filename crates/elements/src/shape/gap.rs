@@ -11,12 +11,12 @@ const RATE_MAX: u64 = (i64::MAX as u64) / SECOND;
 /// Fraction of a second (20 ms) whose units may be caught up if they were not asked for in time.
 const LATE: u64 = 50;
 
-/// The units that have passed in this second, against those that were due.
+/// Units passed in this second, compared with the units that were due.
 pub(super) struct Gap {
     rate: u64,
     /// The second that is counted; `None` before the first question.
     second: Option<u64>,
-    /// Units passed in it, less those that the seconds before were short of.
+    /// Units passed in this second, less the shortfall of the seconds before.
     passed: i64,
     /// Units due and not passed at the last question.
     ahead: i64,

@@ -90,7 +90,7 @@ impl Fields {
     /// them.
     ///
     /// # Errors
-    /// A sentence.
+    /// A wrong number of values, or a word that is no value of its field; a sentence.
     pub(super) fn rule(&self, text: &str) -> Result<Key, String> {
         let words: Vec<&str> = text
             .split(['/', ' ', '\t'])

@@ -96,8 +96,8 @@ impl Shared {
     }
 }
 
-/// The keys of a router, by the description of those that share one: forward and reply of a flow come by different
-/// ports, and must keep meeting on one worker when the key changes.
+/// The hash keys of a router, by the description of the elements that share one. Both directions of a flow come by
+/// different ports, and must keep the same worker when the key changes.
 #[derive(Default)]
 pub(crate) struct Keys(Lock<HashMap<String, Weak<Shared>>>);
 

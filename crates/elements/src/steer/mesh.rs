@@ -16,7 +16,7 @@ struct Ring {
 
 /// The rings.
 struct Rings {
-    /// Rings by the worker that fills them and the one that empties them.
+    /// Rings by sending and receiving worker.
     by_pair: Vec<Vec<Option<Ring>>>,
     /// Tables that know of them: a hot swap may bring another one.
     known: Lock<Vec<Weak<Table>>>,

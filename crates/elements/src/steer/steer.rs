@@ -331,7 +331,7 @@ fn others(
     false
 }
 
-/// Counts packets by bucket; one of a bucket that there is not counts for the one that it is in.
+/// Counts packets by bucket. A packet of a bucket that does not exist counts for the bucket to which it is mapped.
 #[inline(never)]
 fn count(packets: &[Packet], seen: &Each<AtomicU64>, buckets: usize) {
     for packet in packets {

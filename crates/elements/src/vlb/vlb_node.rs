@@ -355,7 +355,7 @@ impl Node {
 /// A life for each of `links` links.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel has no random numbers.
 fn draw(links: usize) -> std::io::Result<Vec<Life>> {
     let mut lives = vec![Life::default(); links];
     for Life(bytes) in &mut lives {

@@ -47,7 +47,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// A task runs: it pays for that, and stands behind those that waited.
+    /// Charges a task for a run, and enqueues it after the waiting tasks.
     #[inline]
     fn charge(&mut self, task: &mut Task) {
         self.pass = task.pass;
@@ -163,7 +163,7 @@ impl Graph {
         }
     }
 
-    /// Rounds that the last turn needed, of those that it was given.
+    /// Rounds that the last turn used, of the rounds that it was given.
     #[inline]
     pub fn rounds_used(&self) -> u32 {
         self.core.used

@@ -93,7 +93,8 @@ impl Graph {
     }
 }
 
-/// Follows a batch from an input along output 0, or those that elements name, until it is empty or has to wait.
+/// Passes a batch downstream from an input, along output 0 or the outputs that elements choose, until the batch is
+/// empty or has to wait.
 pub(crate) fn follow(
     nodes: &mut Nodes,
     core: &mut Core,
@@ -251,7 +252,7 @@ impl Core {
         }
     }
 
-    /// The cycle counter, if this run is one of those that are measured.
+    /// Cycle counter; 0 if the run is not measured.
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
         match self.weight {

@@ -253,7 +253,7 @@ impl Packet {
         self.headroom().saturating_sub(first)
     }
 
-    /// Zeroes what lies between the usual headroom and a place that is not behind the data: it was another packet's.
+    /// Zeroes old data of another packet: from the usual headroom to a position that is not after the data.
     fn blank_before(&mut self, place: usize) {
         let place = place.min(self.headroom());
         if place > HEADROOM {

@@ -79,9 +79,9 @@ impl Sides {
         open.for_each(|port| self.cursors.ends[usize::from(port)] = ptr::null_mut());
     }
 
-    /// Deals a batch out. The first packets, as many as `stay` says, stay, as do others that go by its output; without
-    /// it those stay that go by the same output as those that stayed the last time. Until this is done no packet's
-    /// length may change, unless the batch's bytes must be counted again anyway ([`Batch::iter_mut`]).
+    /// Partitions a batch in place. With `stay` as `(n, output)`, the first `n` packets stay, and so do later ones with
+    /// that output. Otherwise the output of the packets that stayed the last time is used. Until the partition is
+    /// dropped no packet's length may change, unless the batch's bytes are counted again ([`Batch::iter_mut`]).
     #[inline]
     pub fn partition<'a>(
         &'a mut self,

@@ -6,8 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// One end of a ring: the one that inserts entries, or the one that removes them. Indices count up without end, modulo
-/// 2^32.
+/// One end of a ring: its producer or its consumer. Indices count modulo 2^32.
 pub(super) struct Ring {
     region: Region,
     at: XdpRingOffset,
@@ -27,7 +26,8 @@ pub(super) struct Piece {
     pub(super) goes_on: bool,
 }
 
-/// Bytes of an address in the rings that fill and complete, and of a frame's part in those that receive and send.
+/// Entry size in bytes: of the fill and completion rings (an address), and of the receive and transmit rings (a
+/// descriptor).
 pub(super) const ADDRESS: usize = 8;
 pub(super) const PIECE: usize = 16;
 
@@ -35,7 +35,7 @@ impl Ring {
     /// A ring of `size` places, a power of two, of `step` bytes each.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel cannot map the ring.
     pub(super) fn map(
         socket: &OwnedFd,
         from: u64,

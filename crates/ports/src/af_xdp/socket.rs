@@ -96,7 +96,7 @@ pub(super) struct Ends {
 /// Opens a socket.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the socket, its memory or its rings.
 pub(super) fn open(wish: Wish) -> io::Result<Ends> {
     // Kernels before 6.6 know no frames of several parts here.
     let whole = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;

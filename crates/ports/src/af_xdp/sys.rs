@@ -138,7 +138,7 @@ impl Filter {
     /// Makes the kernel check and compile the program, for an interface with `queues` queues.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses a map or the program.
     pub(super) fn new(queues: usize) -> io::Result<Filter> {
         let addresses = map(MAP_HASH, program::KEY, ADDRESSES, NO_PREALLOC)?;
         let sockets = map(MAP_XSK, 4, queues as u32, 0)?;
@@ -168,11 +168,11 @@ impl Filter {
         })
     }
 
-    /// Attaches it; whether the driver runs it. If it does not, the kernel does, after it has made its own structures
-    /// of a frame.
+    /// Attaches the program to an interface. Returns true if the driver runs it. Otherwise the kernel runs it (generic
+    /// XDP), after it has made its own structures of a frame.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses to attach the program; EBUSY: the interface has another one.
     pub(super) fn attach(&self, index: c_int) -> io::Result<(Attached, bool)> {
         let link = |flags| {
             let attributes = NewLink {
@@ -196,7 +196,7 @@ impl Filter {
     /// Directs the frames of a queue to a socket.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel refuses the socket.
     pub(super) fn serve(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
         let socket = socket.as_raw_fd() as u32;
         set(&self.sockets, &queue.to_ne_bytes(), socket)

@@ -27,7 +27,8 @@ pub(super) struct Tie {
     /// For the interface of this index. Kept while sockets cannot be bound, since each change of it is an event.
     plain: Option<(i32, Plain)>,
     napi: Option<Napi>,
-    /// Index of the interface whose receive work was arranged, once it was up, and the one who does this work.
+    /// Indices of two interfaces: the one whose receive work was arranged, once it was up, and the one that does this
+    /// work.
     arranged: Option<(i32, By)>,
 }
 

@@ -106,7 +106,7 @@ impl Card {
     /// Attaches and starts a device.
     ///
     /// # Errors
-    /// A sentence.
+    /// The device cannot be attached or started; a sentence.
     pub(super) fn open(devargs: &str, request: &PortRequest) -> Result<Card, String> {
         let (present, descriptors) = start(devargs, request, crate::mtu())?;
         Ok(Card {
@@ -167,7 +167,7 @@ impl Card {
     /// Takes the device up again.
     ///
     /// # Errors
-    /// A sentence.
+    /// The device cannot be attached or started; a sentence.
     pub(super) fn come_back(&self) -> Result<(), String> {
         let _moving = self.moving.lock();
         match self.is_there() {

@@ -61,7 +61,7 @@ pub(super) fn seqpacket() -> rustix::io::Result<OwnedFd> {
 /// Listens at a server's path, replacing a socket without a listener.
 ///
 /// # Errors
-/// A sentence.
+/// The path is invalid or in use, or the socket cannot be opened; a sentence.
 pub(super) fn listener(words: &Words) -> Result<Option<Listener>, String> {
     if !words.is_server {
         return Ok(None);

@@ -133,8 +133,8 @@ pub(super) struct Queues {
     pub(super) ring: u8,
 }
 
-/// The memory that a client has made. It is used again for later connections: the other end may keep what it was given,
-/// so each new region might be one more that is never free again.
+/// Memory allocated for a client's regions. It is reused for later connections: a peer may keep its mappings, so that a
+/// new region for each connection could exhaust memory.
 #[derive(Default)]
 pub(super) struct Made {
     /// User of the program that has seen it.
@@ -167,7 +167,7 @@ impl Made {
 /// Connects as the client, which makes memory and rings.
 ///
 /// # Errors
-/// A sentence.
+/// The server refuses, does not answer in time, or there is no memory; a sentence.
 pub(super) fn client(
     talk: &Talk,
     words: &Words,

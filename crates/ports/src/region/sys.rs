@@ -29,10 +29,10 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// New memory, which cannot be shrunk or grown; `name` shows in lists of the process's open files.
+    /// Allocates memory of a fixed size; `name` shows in lists of the process's open files.
     ///
     /// # Errors
-    /// The kernel's.
+    /// No memory or no descriptor is left.
     pub(crate) fn new(name: &str, bytes: usize) -> io::Result<Region> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, bytes as u64)?;
@@ -67,18 +67,18 @@ impl Region {
             .map_err(|e| format!("its memory cannot be mapped: {e}"))
     }
 
-    /// A part of a file of the kernel's, such as a ring of a socket. It must not shrink.
+    /// Maps a part of a kernel object, such as a ring of a socket. The object must not shrink.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel cannot map the file.
     pub(crate) fn map(file: &OwnedFd, from: u64, bytes: usize) -> io::Result<Region> {
         Region::made(file.as_raw_fd(), libc::MAP_SHARED, from, bytes)
     }
 
-    /// New memory for the kernel, which writes into it by its own means.
+    /// Allocates memory into which the kernel writes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// No memory is left.
     pub(crate) fn for_kernel(bytes: usize) -> io::Result<Region> {
         Region::made(-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0, bytes)
     }

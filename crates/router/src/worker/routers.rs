@@ -415,7 +415,7 @@ impl Routers {
         worked
     }
 
-    /// The worker has slept: what woke it may be for any router that has descriptors.
+    /// Handles a wake-up: it may be meant for any router that has descriptors.
     pub(super) fn has_slept(&mut self) {
         if self.lent {
             return;

@@ -129,8 +129,8 @@ fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
     }
 }
 
-/// Worth of each bit of a field for telling rules apart: the number of rules that require 0 or of those that require 1,
-/// whichever is smaller, plus a little for the other.
+/// Value of each bit of a field as a test: the number of rules that require 0 or 1, whichever is smaller, plus a little
+/// for the other.
 fn bit_worth(entries: &[Entry], field: u8) -> [f64; 32] {
     let mut said = [[0u32; 2]; 32];
     let tests = entries.iter().flat_map(|e| &e.tests);

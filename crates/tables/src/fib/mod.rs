@@ -67,7 +67,7 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
     /// True if there is nothing in it but perhaps a default route, as in a new one.
     fn is_bare(&self) -> bool;
 
-    /// Bytes that it takes, with what waits for readers to leave it; without the routes themselves.
+    /// Memory of the structure in bytes, including nodes that wait for readers; without the routes themselves.
     fn memory_bytes(&self) -> usize;
 }
 

@@ -265,7 +265,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
         path
     }
 
-    /// A group whose entries are all the one that it takes the place of.
+    /// Replaces an entry by a new group with this entry in every slot.
     fn make(&mut self, entry: Entry, place: &Place) -> usize {
         let group = self.free.pop().map_or(self.used, |group| group as usize);
         self.used = self.used.max(group + 1);

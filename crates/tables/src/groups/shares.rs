@@ -49,7 +49,7 @@ fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
     }
 }
 
-/// Gives the buckets to `members`, each to the one that has it already wherever its quota allows.
+/// Assigns the buckets to `members`. A member keeps its buckets as far as its quota allows.
 pub(super) fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> Shares {
     // Of the same flows, if there were more or fewer buckets.
     let owner_before = |bucket: usize| match before {

@@ -523,7 +523,7 @@ impl<T> Shares<T> {
     }
 }
 
-/// A node pays; what it is then, and when it may send again.
+/// Charges a node; returns its new state, and when it may send again.
 #[inline]
 fn pay(link: &mut Link, ceilings: &[Ceiling], now: u64, bytes: u32, more: bool) -> (State, u64) {
     link.deficit = link.deficit.saturating_sub_unsigned(bytes);

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{AF_INET, AF_INET6, aligned};
 
-/// Bits of a type that say how the value is written, and not what it is.
+/// Mask of an attribute's type, without its flags (nested, network byte order).
 const TYPE: u16 = 0x3fff;
 
 /// The 16-bit number at `at` in the order of the machine, of a header whose length has been checked.

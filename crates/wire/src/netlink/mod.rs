@@ -174,7 +174,7 @@ pub struct Message<'a> {
     pub flags: u16,
     /// The number of the request that this answers; 0 if it answers none.
     pub sequence: u32,
-    /// The port of the socket whose request this answers or, in what all are told, that made the change.
+    /// Port of the requesting socket: the one that is answered or, in a notification, that made the change.
     pub port: u32,
     /// Bytes after the header.
     pub body: &'a [u8],

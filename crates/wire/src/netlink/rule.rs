@@ -59,7 +59,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// True if it is one of those that a kernel begins with.
+    /// True if the rule is one of the kernel's default rules.
     pub const fn is_initial(&self) -> bool {
         self.plain
             && matches!(

@@ -73,7 +73,7 @@ fn config(asked: &SimulateBalancer) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Checks that what fails or changes is there, and that it does so before the end.
+/// Checks that each event names an existing part and lies before the end of the run.
 fn check(config: &Config) -> Done {
     let backends = config.weights.len();
     let end = config.end();
@@ -133,7 +133,7 @@ fn drops(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
         .filter(|(_, packets)| *packets > 0)
 }
 
-/// The longest detection in milliseconds, the packets lost at failures of back ends, and those that may be lost.
+/// Longest detection time in milliseconds, packets lost at failures of back ends, and packets possibly lost.
 fn at_crashes(report: &Report) -> Option<(f64, u64, f64)> {
     let seen = || report.losses.iter().filter(|loss| loss.detection.is_some());
     let longest = seen().filter_map(|loss| loss.detection).max()?;

@@ -74,7 +74,7 @@ impl Loss {
 pub struct Report {
     /// Nanoseconds that were measured.
     pub time: u64,
-    /// Packets that hosts sent, and those that came to their hosts.
+    /// Packets sent by hosts.
     pub packets_in: u64,
     /// Packets that came to their hosts.
     pub packets_out: u64,

@@ -28,7 +28,7 @@ pub(super) struct Associations {
     all: BTreeMap<Key, Known>,
     /// Removed associations by SPI and direction (true = outbound).
     gone: HashMap<(u32, bool), Vec<Gone>>,
-    /// The last of those that the kernel was told of, if there was no room for the others.
+    /// Association after which the next report to the kernel continues; `None`: from the first.
     told: Option<Key>,
 }
 

@@ -74,7 +74,7 @@ impl Xfrm {
     /// Starts to follow the kernel's IPsec in a namespace, by default that of the process.
     ///
     /// # Errors
-    /// A sentence.
+    /// The sockets cannot be opened; a sentence.
     pub(crate) fn start(
         table: Arc<KernelTable>,
         namespace: Option<Arc<Namespace>>,

@@ -117,8 +117,8 @@ impl Layout {
     }
 }
 
-/// Makes a packet. With `checksums` it has all its bytes, zeros for those that the record lacks, and valid checksums.
-/// Otherwise the EXTRA_LENGTH annotation counts missing bytes.
+/// Builds a packet from a record. With `checksums` the packet has its full length, with zeros for missing bytes, and
+/// valid checksums. Otherwise the EXTRA_LENGTH annotation counts missing bytes.
 pub(in crate::dump) fn packet(
     record: &Record,
     defaults: &Defaults,

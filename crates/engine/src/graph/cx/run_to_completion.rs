@@ -119,7 +119,7 @@ impl Cx<'_> {
         }
     }
 
-    /// True if a source may go on with what waits for it, as if its task had been run again.
+    /// True if a source may process its waiting packets, as in a run of its task.
     #[inline]
     fn goes_on(&mut self) -> bool {
         let core = &mut *self.core;

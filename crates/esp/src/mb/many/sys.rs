@@ -129,7 +129,7 @@ impl Together {
 #[derive(Clone, Copy)]
 struct Line([u8; 64]);
 
-/// The codes of a packet that is opened: its own, and the one that it came with.
+/// Authentication codes of a packet to decrypt: the computed one, and the one received.
 #[derive(Clone, Copy)]
 struct Codes {
     own: [u8; CODE],

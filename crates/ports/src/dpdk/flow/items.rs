@@ -176,7 +176,7 @@ mod tests {
         items.iter().map(|item| item.kind).collect()
     }
 
-    /// The bytes of a frame that count in a pattern, header by header, against those that it wants.
+    /// True if a frame's headers match a rule's pattern under its mask.
     fn fits(rule: &Match, headers: &[&[u8]]) -> bool {
         let items = of(rule).expect("rte_flow can say it").items;
         assert_eq!(items.len(), headers.len());
