@@ -54,7 +54,7 @@ pub(crate) fn become_for_good(
             return Err("the keeper has ended".to_owned());
         }
     }
-    let keep = || keep(KEPT, CapabilitySet::empty());
+    let keep = || set_capability_sets(KEPT, CapabilitySet::empty());
     keep().and_then(|()| also(keep)).map_err(wrong)
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), 
         }
         set_keep_capabilities(true)?;
         sys::change(user.id, user.group, &user.groups)?;
-        keep(kept, kept)?;
+        set_capability_sets(kept, kept)?;
         for one in kept.iter() {
             configure_capability_in_ambient_set(one, true)?;
         }
@@ -91,19 +91,19 @@ pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), 
 pub(crate) fn own_by(user: &User, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     set_keep_capabilities(true)?;
     sys::change(user.id, user.group, &user.groups)?;
-    keep(CapabilitySet::SYS_ADMIN, CapabilitySet::empty())?;
+    set_capability_sets(CapabilitySet::SYS_ADMIN, CapabilitySet::empty())?;
     make()
 }
 
 /// Leaves this process, which stays root's, the right to signal other users' processes, and no other. The error is a
 /// sentence.
 pub(crate) fn keep_kill_only() -> Result<(), String> {
-    keep(CapabilitySet::KILL, CapabilitySet::empty())
+    set_capability_sets(CapabilitySet::KILL, CapabilitySet::empty())
         .map_err(|e| format!("cannot renounce rights: {e}"))
 }
 
 /// Sets the capabilities that this thread keeps, and those that its programs inherit.
-fn keep(kept: CapabilitySet, inheritable: CapabilitySet) -> io::Result<()> {
+fn set_capability_sets(kept: CapabilitySet, inheritable: CapabilitySet) -> io::Result<()> {
     let sets = CapabilitySets {
         effective: kept,
         permitted: kept,

@@ -108,7 +108,7 @@ impl Search {
 
     /// Certain bounds for a goal, by its index: from trials of full length.
     pub fn bounds(&self, goal: usize) -> Bounds {
-        self.known(goal, PHASES - 1)
+        self.known_bounds(goal, PHASES - 1)
     }
 
     /// All trials so far with the share that was lost, in order.
@@ -148,7 +148,7 @@ impl Search {
         }
     }
 
-    fn known(&self, goal: usize, phase: usize) -> Bounds {
+    fn known_bounds(&self, goal: usize, phase: usize) -> Bounds {
         let mut judged = Vec::new();
         for (trial, _) in &self.log {
             judged.push((trial.load, self.verdict(trial.load, goal, phase)));
@@ -177,14 +177,14 @@ impl Search {
 
     /// The load that this phase wants to know about for its goal.
     fn wanted(&mut self) -> Option<f64> {
-        let known = self.known(self.goal, self.phase);
+        let known = self.known_bounds(self.goal, self.phase);
         if let Some(load) = self.undecided(known) {
             return Some(load);
         }
         let (least, most) = self.settings.loads;
         let before = match self.phase {
             0 => Bounds::default(),
-            phase => self.known(self.goal, phase - 1),
+            phase => self.known_bounds(self.goal, phase - 1),
         };
         match (known.lower, known.upper) {
             (None, None) => Some(before.lower.or(before.upper).unwrap_or(most)),

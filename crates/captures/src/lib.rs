@@ -232,7 +232,7 @@ impl<R: BufRead> Reader<R> {
             _ => return Err(format!("damaged: a section header {}", self.place())),
         };
         let total = self.number(&head[..4]) as usize;
-        self.rest(total, 12)?;
+        self.read_block_rest(total, 12)?;
         self.kind = Kind::Pcapng {
             interfaces: Vec::new(),
         };
@@ -244,11 +244,11 @@ impl<R: BufRead> Reader<R> {
         let mut len = [0; 4];
         self.must_fill(&mut len)?;
         let total = self.number(&len) as usize;
-        self.rest(total, 8)
+        self.read_block_rest(total, 8)
     }
 
     /// Reads the rest of a block of `total` bytes after `read` of them.
-    fn rest(&mut self, total: usize, read: usize) -> Result<(), String> {
+    fn read_block_rest(&mut self, total: usize, read: usize) -> Result<(), String> {
         if total < read + 4 || total > MAX_BLOCK || !total.is_multiple_of(4) {
             return Err(format!(
                 "damaged: a block of {total} bytes {}",

@@ -462,7 +462,7 @@ impl Health {
     /// Time at which a heartbeat should leave by an own link.
     fn send_due(&self, own: usize, now: u64) -> u64 {
         let (sent, hearing) = (&self.sent[own], &self.hearings[own]);
-        let haste = sent.news || hearing.probed(now) || hearing.suspect(&self.config, now);
+        let haste = sent.news || hearing.is_probed(now) || hearing.suspect(&self.config, now);
         let step = if haste {
             self.config.interval / HASTE
         } else {

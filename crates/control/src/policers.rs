@@ -39,7 +39,9 @@ impl Control {
                 continue;
             };
             for (class, drops) in drops.lines().filter_map(|line| line.split_once('\t')) {
-                let more = self.policed.more(name, class, drops.parse().unwrap_or(0));
+                let more = self
+                    .policed
+                    .drops_to_report(name, class, drops.parse().unwrap_or(0));
                 if let Some(more) = more {
                     warn!(
                         router = label,
@@ -57,7 +59,7 @@ impl Control {
 
 impl Policed {
     /// Number of drops to report.
-    fn more(&self, element: &str, class: &str, drops: u64) -> Option<u64> {
+    fn drops_to_report(&self, element: &str, class: &str, drops: u64) -> Option<u64> {
         let mut all = self.0.lock();
         let known = all
             .entry((element.to_owned(), class.to_owned()))
@@ -81,9 +83,9 @@ mod tests {
     #[test]
     fn drops_are_told_of_once_in_a_while() {
         let policed = Policed::default();
-        assert_eq!(policed.more("punt", "tunnel", 0), None);
-        assert_eq!(policed.more("punt", "tunnel", 7), Some(7));
-        assert_eq!(policed.more("punt", "tunnel", 9), None);
-        assert_eq!(policed.more("punt", "icmp", 1), Some(1));
+        assert_eq!(policed.drops_to_report("punt", "tunnel", 0), None);
+        assert_eq!(policed.drops_to_report("punt", "tunnel", 7), Some(7));
+        assert_eq!(policed.drops_to_report("punt", "tunnel", 9), None);
+        assert_eq!(policed.drops_to_report("punt", "icmp", 1), Some(1));
     }
 }

@@ -163,7 +163,7 @@ impl TapInterface {
         // Addresses that the kernel derives from the Ethernet address are made when the interface comes up.
         let is_new = tap.take_new();
         if is_new {
-            said(tap, "be taken down", tap.set_up(false));
+            warn_if_failed(tap, "be taken down", tap.set_up(false));
         }
         let before = self.shown;
         let (mut device_now, mut found_now) = (device, found);
@@ -192,11 +192,11 @@ impl TapInterface {
         // The carrier of the TAP cannot be asked for.
         if before.is_none_or(|before| before.up != device.up) {
             let done = tap.set_carrier(device.up);
-            said(tap, "take over the carrier of its device", done);
+            warn_if_failed(tap, "take over the carrier of its device", done);
             info!(interface = tap.name(), carrier = device.up, "TAP interface");
         }
         if is_new {
-            said(tap, "be brought up", tap.set_up(true));
+            warn_if_failed(tap, "be brought up", tap.set_up(true));
         }
         // Later changes of the TAP or the device count as changes in the next round.
         found_now.up = tap.link_up();
@@ -229,11 +229,11 @@ fn settle<T: Copy>(
     if shown.is_ok() {
         *found = *device;
     }
-    said(tap, &format!("take over the {what} of its device"), shown);
+    warn_if_failed(tap, &format!("take over the {what} of its device"), shown);
 }
 
 /// Logs that a TAP interface cannot do something.
-fn said(tap: &Tap, what: &str, done: io::Result<()>) {
+fn warn_if_failed(tap: &Tap, what: &str, done: io::Result<()>) {
     if let Err(e) = done {
         warn!(interface = tap.name(), "it cannot {what}: {e}");
     }

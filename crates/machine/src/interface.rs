@@ -172,11 +172,16 @@ impl Machine {
         let names = self.files.list(NET).into_iter();
         names
             .filter(|name| self.files.number(&format!("{NET}/{name}/type")) == Some(ETHERNET))
-            .map(|name| self.one(name, &addresses, &routed))
+            .map(|name| self.read_interface(name, &addresses, &routed))
             .collect()
     }
 
-    fn one(&self, name: String, addresses: &[(String, IpAddr)], routed: &[String]) -> Interface {
+    fn read_interface(
+        &self,
+        name: String,
+        addresses: &[(String, IpAddr)],
+        routed: &[String],
+    ) -> Interface {
         let at = |file: &str| format!("{NET}/{name}/{file}");
         let files = &self.files;
         let up = files.hex(&at("flags")).is_some_and(|flags| flags & 1 != 0);

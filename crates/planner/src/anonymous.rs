@@ -15,12 +15,12 @@ pub(super) fn keep_names(router: &mut Router, running: &Plan) {
     let old: Vec<Key> = running
         .elements
         .iter()
-        .map(|e| (bare(&e.name), e.class.name, &*e.text))
+        .map(|e| (without_numbers(&e.name), e.class.name, &*e.text))
         .collect();
     let new: Vec<Key> = router
         .elements
         .iter()
-        .map(|e| (bare(&e.name), &*e.class, &*e.config.text))
+        .map(|e| (without_numbers(&e.name), &*e.class, &*e.config.text))
         .collect();
     let mut pairs = Vec::new();
     for op in capture_diff_slices(Algorithm::Patience, &old, &new) {
@@ -119,7 +119,7 @@ fn is_anonymous(name: &str) -> bool {
 }
 
 /// A name without its numbers.
-fn bare(name: &str) -> String {
+fn without_numbers(name: &str) -> String {
     let part = |part: &str| match is_anonymous(part) {
         true => part
             .trim_end_matches(|c: char| c.is_ascii_digit())
@@ -150,8 +150,8 @@ mod tests {
             heads("a/b@1/c").collect::<Vec<_>>(),
             ["a", "a/b@1", "a/b@1/c"]
         );
-        assert_eq!(bare("Port@3/q/Counter@12"), "Port@/q/Counter@");
-        assert_eq!(bare("x@y/z"), "x@y/z");
+        assert_eq!(without_numbers("Port@3/q/Counter@12"), "Port@/q/Counter@");
+        assert_eq!(without_numbers("x@y/z"), "x@y/z");
         let taken = HashSet::from(["a/Q@2".to_owned(), "a/Q@3".to_owned()]);
         assert_eq!(free("a/Q@2", &taken), "a/Q@4");
         assert_eq!(free("a/Q@1", &taken), "a/Q@1");

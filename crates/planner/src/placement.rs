@@ -28,7 +28,7 @@ pub(super) fn place(
         };
         element.runs = if task { Runs::AsTask } else { Runs::OnPackets };
     }
-    let mut asked = asked(plan, router, options, errors);
+    let mut asked = placements(plan, router, options, errors);
     if options.as_click {
         for (element, placement) in plan.elements.iter_mut().zip(&mut asked) {
             let named = placement.workers.take();
@@ -66,7 +66,7 @@ pub(super) fn place(
     queues::assign(plan, &asked, &infos, &homes, router, errors);
 }
 
-fn asked(
+fn placements(
     plan: &Plan,
     router: &Router,
     options: &Options,

@@ -83,7 +83,7 @@ pub(super) fn resolve(
             flow[numbers.output(i, port)] = class.ports.output_flow(port);
         }
     }
-    spread(router, classes, &numbers, &mut flow);
+    propagate(router, classes, &numbers, &mut flow);
     check_agnostic(router, classes, &numbers, &flow, errors);
     check(router, &numbers, &flow, errors);
     let is_pull = |at: usize| flow[at] == Flow::Pull;
@@ -104,7 +104,7 @@ pub(super) fn resolve(
 }
 
 /// Propagates flow to agnostic ports from neighbours that have one; the remaining ones are push.
-fn spread(router: &Router, classes: &[&'static Class], numbers: &Numbering, flow: &mut [Flow]) {
+fn propagate(router: &Router, classes: &[&'static Class], numbers: &Numbering, flow: &mut [Flow]) {
     let agnostic: Vec<bool> = flow.iter().map(|&f| f == Flow::Agnostic).collect();
     let mut linked = vec![Vec::new(); flow.len()];
     for c in &router.connections {

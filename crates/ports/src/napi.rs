@@ -62,7 +62,7 @@ struct Before {
 
 static BEFORE: Lock<BTreeMap<(String, By), Before>> = Lock::new(BTreeMap::new());
 
-fn before() -> MutexGuard<'static, BTreeMap<(String, By), Before>> {
+fn former_settings() -> MutexGuard<'static, BTreeMap<(String, By), Before>> {
     BEFORE.lock()
 }
 
@@ -73,7 +73,7 @@ impl Napi {
     /// A sentence: the setting is not permitted. The interface works all the same.
     pub(crate) fn arrange(name: &str, by: By) -> Result<Napi, String> {
         let key = (name.to_owned(), by);
-        let mut all = before();
+        let mut all = former_settings();
         if let Some(known) = all.get_mut(&key) {
             known.ports += 1;
         } else {
@@ -94,7 +94,7 @@ impl Napi {
 
 impl Drop for Napi {
     fn drop(&mut self) {
-        let mut all = before();
+        let mut all = former_settings();
         let key = (self.0.clone(), self.1);
         if let Some(known) = all.get_mut(&key) {
             known.ports -= 1;

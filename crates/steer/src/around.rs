@@ -40,7 +40,7 @@ impl Around {
                 .is_some_and(|t| Arc::ptr_eq(t, table))
         };
         let steers: Vec<usize> = (0..tables.len()).filter(is_ours).collect();
-        let behind = behind(plan, &steers, &tables);
+        let behind = downstream(plan, &steers, &tables);
         Some(Around {
             table: Arc::clone(table),
             stages: stages(plan, &behind),
@@ -93,7 +93,7 @@ pub(crate) fn mark(plan: &mut Plan) {
             && plan.elements[node].device().is_some_and(|d| d.receives)
         {
             let mut found: Vec<Arc<Table>> = Vec::new();
-            for at in behind(plan, &[node], &tables) {
+            for at in downstream(plan, &[node], &tables) {
                 if let Some(table) = &tables[at]
                     && !found.iter().any(|known| Arc::ptr_eq(known, table))
                 {
@@ -108,7 +108,7 @@ pub(crate) fn mark(plan: &mut Plan) {
 }
 
 /// Elements reachable from `steers`, up to elements that steer by another table.
-fn behind(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> BTreeSet<usize> {
+fn downstream(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut to_do = steers.to_vec();
     while let Some(node) = to_do.pop() {

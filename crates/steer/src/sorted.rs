@@ -38,7 +38,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
             let up = edge.from.0;
             let above = &plan.elements[up];
             if let Some(table) = table_of(above) {
-                let by = before(plan, up)?;
+                let by = upstream_sorter(plan, up)?;
                 match &found {
                     Some((t, s)) if !Arc::ptr_eq(t, &table) || s.kind() != by.kind() => {
                         return None;
@@ -62,7 +62,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
 
 /// The function that sorts all packets right before an element that steers, if it gives both directions of a flow one
 /// bucket.
-fn before(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
+fn upstream_sorter(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<Arc<dyn Sorter>> = None;
     for edge in plan.edges.to(steer) {
         let above = &plan.elements[edge.from.0];

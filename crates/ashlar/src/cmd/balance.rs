@@ -30,9 +30,9 @@ pub(crate) fn balance(asked: &Balancer) -> Done {
         Balancer::Plan(asked) => plan_boxes(asked),
         Balancer::Simulate(asked) => simulate::simulate(asked),
         Balancer::Show(asked) => show(asked),
-        Balancer::Drain(one) => tell(one, "drain", one.within.as_deref()),
-        Balancer::Remove(one) => tell(one, "drain", Some("0")),
-        Balancer::Add(one) => tell(one, "use", one.within.as_deref()),
+        Balancer::Drain(one) => drain_or_use(one, "drain", one.within.as_deref()),
+        Balancer::Remove(one) => drain_or_use(one, "drain", Some("0")),
+        Balancer::Add(one) => drain_or_use(one, "use", one.within.as_deref()),
         Balancer::Weight(asked) => weigh(asked),
     }
 }
@@ -57,7 +57,7 @@ fn put(client: &Client, handler: &str, value: String) -> Done {
     client.put(&path, value.into_bytes()).map(|_| ())
 }
 
-fn tell(one: &OneBackend, handler: &str, within: Option<&str>) -> Done {
+fn drain_or_use(one: &OneBackend, handler: &str, within: Option<&str>) -> Done {
     let value = format!("{} {}", one.name, within.unwrap_or_default());
     put(&client(&one.target)?, handler, value)
 }

@@ -21,7 +21,7 @@ pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
         } else {
             text
         };
-        return tell(&found, errors_of_all(&parsed, &all), check.json);
+        return print_result(&found, errors_of_all(&parsed, &all), check.json);
     }
     let ports = ports::Directory::new();
     let (source, mut compiled) = compile(asked, registry, check.workers.count(), &ports, false)?;
@@ -37,7 +37,7 @@ pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
         true => format!("{}\n", compiled.json()),
         false => compiled.text(),
     };
-    tell(&found, compiled.errors(), check.json)
+    print_result(&found, compiled.errors(), check.json)
 }
 
 /// Errors of `run --workers 2`, as warnings: without a number of workers, two were not asked for.
@@ -57,7 +57,7 @@ fn with_two_workers(source: &Source, registry: &Registry, one: &Plan) -> Vec<Dia
     wrong
 }
 
-fn tell(found: &str, count: usize, json: bool) -> Done {
+fn print_result(found: &str, count: usize, json: bool) -> Done {
     print(found)?;
     match json && count > 0 {
         true => Err(String::new()),

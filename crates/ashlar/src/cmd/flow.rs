@@ -18,7 +18,7 @@ const LISTS: [(&str, &str); 3] = [
 
 pub(crate) fn flow(flow: &Flow) -> Done {
     match flow {
-        Flow::Add(words) => tell(words, "add"),
+        Flow::Add(words) => call_handler(words, "add"),
         Flow::Admit(words) => {
             let client = client(&words.of.target)?;
             let table = only(&client, &words.of)?;
@@ -29,12 +29,12 @@ pub(crate) fn flow(flow: &Flow) -> Done {
                 &read(&client, &format!("{table}.admit"), line.trim())?,
             )
         }
-        Flow::Remove(words) => tell(words, "remove"),
+        Flow::Remove(words) => call_handler(words, "remove"),
         Flow::Show(of) => show(of),
     }
 }
 
-fn tell(words: &FlowWords, handler: &str) -> Done {
+fn call_handler(words: &FlowWords, handler: &str) -> Done {
     let client = client(&words.of.target)?;
     let table = only(&client, &words.of)?;
     let path = format!("/v1/handlers/{}", encode(&format!("{table}.{handler}")));

@@ -23,7 +23,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
         if asked.dry_run && reply.good {
             print(&changes_of(&reply))?;
         } else if reply.good {
-            print(&done(&reply))?;
+            print(&summary(&reply))?;
         }
     }
     match reply.good {
@@ -75,7 +75,7 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
 }
 
 /// Summary of a reload, in a line or two.
-fn done(reply: &ReloadReply) -> String {
+fn summary(reply: &ReloadReply) -> String {
     let of = |changes: &Changes| {
         format!(
             "{} added, {} removed, {} reconfigured, {} kept",

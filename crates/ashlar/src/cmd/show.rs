@@ -23,7 +23,7 @@ pub(crate) fn show(show: &Show) -> Done {
     };
     let elements: Vec<Element> = client.get_json("/v1/elements")?;
     match elements.iter().find(|e| e.name == *what) {
-        Some(element) if show.argument.is_empty() => one(&client, element, show.json),
+        Some(element) if show.argument.is_empty() => print_element(&client, element, show.json),
         _ => {
             let text = read(&client, what, &show.argument.join(" "))?;
             if show.json {
@@ -149,7 +149,7 @@ fn is_common(name: &str) -> bool {
 }
 
 /// Prints all readable handlers of an element, with short values.
-fn one(client: &Client, element: &Element, json: bool) -> Done {
+fn print_element(client: &Client, element: &Element, json: bool) -> Done {
     let mut values = Vec::new();
     for handler in &element.handlers {
         let value = match handler.read {

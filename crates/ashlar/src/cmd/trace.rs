@@ -25,11 +25,11 @@ pub(crate) fn trace(asked: &Trace) -> Done {
         complain(&format!("no packet came within {} s", asked.seconds));
         return Ok(());
     }
-    print(&packets.iter().map(way).collect::<String>())
+    print(&packets.iter().map(path).collect::<String>())
 }
 
 /// A packet's way: one line a step, with the time since the first.
-fn way(packet: &TracedPacket) -> String {
+fn path(packet: &TracedPacket) -> String {
     let mut text = String::new();
     let start = packet.steps.first().map_or(0, |s| s.time_ns);
     let _ = writeln!(

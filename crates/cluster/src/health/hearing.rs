@@ -105,7 +105,7 @@ pub(super) struct Hearing {
     /// Time of the last change of `hears`.
     pub(super) since: u64,
     /// End of the time in which the peer wants heartbeats more often.
-    probed: u64,
+    probed_until: u64,
     cause: Cause,
 }
 
@@ -204,8 +204,8 @@ impl Hearing {
     }
 
     /// True if the peer suspects the link and wants more frequent heartbeats.
-    pub(super) fn probed(&self, now: u64) -> bool {
-        now < self.probed
+    pub(super) fn is_probed(&self, now: u64) -> bool {
+        now < self.probed_until
     }
 
     /// True if `beat` was heard before, or comes from a life that has ended.
@@ -237,7 +237,7 @@ impl Hearing {
         (self.time, self.at, self.excused) = (beat.time, now, 0);
         (self.life, self.newest) = (beat.life, beat.newest);
         if beat.probe {
-            self.probed = now + 2 * config.interval;
+            self.probed_until = now + 2 * config.interval;
         }
         // A peer that echoes both has heard this very life: the heartbeat is no replay.
         let known = (beat.echo.incarnation, beat.echo.life) == me;

@@ -2,7 +2,7 @@
 
 use super::doorbell::Doorbell;
 use super::follow::Following;
-use super::moves::{Bucket, Limits, Move, Proposal, Why, at_a_time, propose};
+use super::moves::{Bucket, Limits, Move, Proposal, Why, concurrent_moves, propose};
 use super::scale::{Crowd, Scaler};
 use super::settings::{Mode, Settings};
 use super::slower::{Found, Slower};
@@ -465,7 +465,7 @@ impl State {
                 // the room for them; otherwise all traffic waits.
                 let rates = moves.iter().map(|m| m.load as f64 / seconds);
                 let least = (table.buckets() / PARTS).max(1);
-                let n = at_a_time(rates, self.wait * 2, least).min(moves.len());
+                let n = concurrent_moves(rates, self.wait * 2, least).min(moves.len());
                 let (part, others) = moves.split_at(n);
                 moves = others;
                 let bucket = |m: &&Move| u16::try_from(m.bucket).unwrap_or(u16::MAX);

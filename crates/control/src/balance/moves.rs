@@ -39,7 +39,11 @@ impl Limits {
 
 /// Number of buckets that may move at a time, if their packets wait for `wait`: as many as there is room for, at least
 /// `least`. `rates` has the packets a second of each bucket.
-pub fn at_a_time(rates: impl IntoIterator<Item = f64>, wait: Duration, least: usize) -> usize {
+pub fn concurrent_moves(
+    rates: impl IntoIterator<Item = f64>,
+    wait: Duration,
+    least: usize,
+) -> usize {
     let mut packets = 0.0;
     let fits = |rate: &f64| {
         packets += rate * wait.as_secs_f64();

@@ -1,6 +1,6 @@
 //! The moves against a naive optimum: all tables of small cases.
 
-use super::moves::{Bucket, Limits, Proposal, Why, at_a_time, propose};
+use super::moves::{Bucket, Limits, Proposal, Why, concurrent_moves, propose};
 use std::time::Duration;
 use testkit::Rng;
 
@@ -185,8 +185,12 @@ fn workers_that_are_to_rest_give_all_they_have_silent_buckets_too() {
 fn so_many_buckets_move_at_a_time_that_what_comes_for_them_has_room() {
     let rates = || [1000.0; 100].into_iter();
     let wait = Duration::from_millis(100);
-    assert_eq!(at_a_time(rates(), wait, 1), 40, "100 packets each, of 4096");
-    assert_eq!(at_a_time(rates(), wait / 10, 1), 100, "they are all");
-    assert_eq!(at_a_time(rates(), wait * 1000, 6), 6);
-    assert_eq!(at_a_time([f64::INFINITY, f64::NAN], wait, 2), 2);
+    assert_eq!(
+        concurrent_moves(rates(), wait, 1),
+        40,
+        "100 packets each, of 4096"
+    );
+    assert_eq!(concurrent_moves(rates(), wait / 10, 1), 100, "they are all");
+    assert_eq!(concurrent_moves(rates(), wait * 1000, 6), 6);
+    assert_eq!(concurrent_moves([f64::INFINITY, f64::NAN], wait, 2), 2);
 }

@@ -207,7 +207,7 @@ impl Words<'_, '_> {
     }
 
     /// A name and two values of a list.
-    fn two(&mut self, key: &'static str, help: &str) {
+    fn two_values(&mut self, key: &'static str, help: &str) {
         if !self.fields.has(key) {
             return;
         }
@@ -239,8 +239,8 @@ fn sa(line: &mut Words<'_, '_>) {
     line.optional("reqid", "reqid");
     line.optional("suite", "suite");
     let help = "write tunnel = [\"192.0.2.1\", \"198.51.100.1\"]: the end that seals, and the one that opens";
-    line.two("tunnel", help);
-    line.two(
+    line.two_values("tunnel", help);
+    line.two_values(
         "udp",
         "write udp = [4500, 4500]: the sender's port, and the receiver's",
     );

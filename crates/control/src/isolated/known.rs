@@ -99,7 +99,7 @@ impl Known {
         let mut seen = BTreeSet::new();
         let ports = stats.ports.into_iter();
         let ports = ports.filter(|p| self.ports.contains(&p.name) && seen.insert(p.name.clone()));
-        let known = Stats {
+        let checked = Stats {
             time_ns: stats.time_ns,
             reloads: stats.reloads,
             elements,
@@ -108,7 +108,7 @@ impl Known {
             pool: stats.pool,
             balance: self.balance(stats.balance),
         };
-        (info, known)
+        (info, checked)
     }
 
     fn element(&self, known: &Element, told: &ElementStats) -> ElementStats {

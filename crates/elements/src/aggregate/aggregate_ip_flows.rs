@@ -94,7 +94,7 @@ struct Seen {
 }
 
 /// Parses an IPv4 packet, which may be cut off behind its ports.
-fn look(bytes: &[u8]) -> Option<Seen> {
+fn parse(bytes: &[u8]) -> Option<Seen> {
     let ip = super::header_of(bytes)?;
     let body = bytes.get(ip.header_len().max(wire::ipv4::MIN_LEN)..)?;
     let later = ip.fragment_offset() > 0;
@@ -196,7 +196,7 @@ impl AggregateIpFlows {
 
     /// Marks an ICMP error as part of the flow that it is about, if there is one.
     fn mark_error(&self, packet: &mut Packet) -> Option<()> {
-        let about = look(inner(packet.network())?)?;
+        let about = parse(inner(packet.network())?)?;
         let (key, low) = key(&about, about.ports?);
         let flow = self.flows.get(&key)?;
         let color = u8::from(flow.low_first != low);
@@ -209,7 +209,7 @@ impl AggregateIpFlows {
     fn release(&mut self, cx: &mut Cx) {
         let mut ready = std::mem::take(&mut self.ready);
         for (mut packet, ports) in ready.drain(..) {
-            let seen = look(packet.network());
+            let seen = parse(packet.network());
             let known = seen.and_then(|s| Some((ports.or(s.ports)?, s)));
             let verdict = known.map_or(Verdict::reject(NO_FLOW, 1), |(ports, seen)| {
                 self.number(&mut packet, &seen, ports);
@@ -230,7 +230,7 @@ impl AggregateIpFlows {
         self.reap(stamp);
         self.release(cx);
         let other = Verdict::reject(NO_FLOW, 1);
-        let Some(seen) = look(packet.network()).filter(|_| packet.anno().network != 0) else {
+        let Some(seen) = parse(packet.network()).filter(|_| packet.anno().network != 0) else {
             return cx.send(packet, other);
         };
         if seen.protocol == proto::ICMP && self.config.icmp {
@@ -401,7 +401,7 @@ impl Element for AggregateIpFlows {
         for mut packet in batch.drain() {
             let stamp = packet.cold().timestamp as i64;
             self.reap(stamp);
-            let seen = look(packet.network()).filter(|s| match s.protocol {
+            let seen = parse(packet.network()).filter(|s| match s.protocol {
                 proto::ICMP => self.config.icmp,
                 protocol => matches!(protocol, proto::TCP | proto::UDP) && s.ports.is_some(),
             });

@@ -239,7 +239,7 @@ impl Back {
         };
         let head = Head::new(&bytes);
         if head.kind != ether::IPV4 && is_control(&head, packet) {
-            return self.rest();
+            return self.other_frame();
         }
         match self.out.stations.front(head.to, now).map(usize::from) {
             Some(front) if front < self.fronts => {
@@ -258,7 +258,7 @@ impl Back {
         shared.is_some_and(|shared| shared.at(station) != Some(shared.pool.speaker()))
     }
 
-    fn rest(&self) -> Verdict {
+    fn other_frame(&self) -> Verdict {
         match self.has_rest {
             true => Verdict::out(self.out.fronts.len() as u8),
             false => Verdict::drop(NO_FRONT),
@@ -268,7 +268,7 @@ impl Back {
     #[cold]
     fn flood(&mut self, packet: &mut Packet, head: &Head) -> Verdict {
         if self.out.is_own(EtherAddr::from_u64(head.to)) {
-            return self.rest();
+            return self.other_frame();
         }
         if head.is_for_group() && self.is_muted(EtherAddr::from_u64(head.from)) {
             return Verdict::drop(NOT_SPEAKER);

@@ -24,13 +24,13 @@ impl Rate {
     pub(crate) fn add(&mut self, events: u64, now: Time) {
         let step = now.0 / STEP;
         if step != self.step {
-            self.turn(step);
+            self.begin_step(step);
         }
         self.events += events;
     }
 
     #[cold]
-    fn turn(&mut self, step: u64) {
+    fn begin_step(&mut self, step: u64) {
         let passed = step.saturating_sub(self.step).min(i32::MAX as u64);
         self.average += (self.events as f64 - self.average) * WEIGHT;
         self.average *= (1.0 - WEIGHT).powi(passed.saturating_sub(1) as i32);

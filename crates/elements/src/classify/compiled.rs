@@ -203,7 +203,8 @@ impl Trees {
                 hi,
             },
         };
-        let whole = |terms: &Terms| whole(terms, &words).map(|t| t.iter().map(test).collect());
+        let whole =
+            |terms: &Terms| with_all_bytes(terms, &words).map(|t| t.iter().map(test).collect());
         // A rule that no whole packet matches keeps its number by a test that fails.
         let never = |terms: Option<classify::Rule>| terms.unwrap_or_else(|| vec![NEVER]);
         let of_whole: Vec<_> = alternatives.iter().map(|(_, t)| never(whole(t))).collect();
@@ -354,7 +355,7 @@ const NEVER: classify::Test = classify::Test {
 };
 
 /// Terms that remain for a packet with all bytes of these words; `None` if none of them can match.
-fn whole(terms: &Terms, words: &[Word]) -> Option<Terms> {
+fn with_all_bytes(terms: &Terms, words: &[Word]) -> Option<Terms> {
     let mut left = Vec::new();
     for &term in terms {
         let Term::Bytes { base, lo, hi } = term else {

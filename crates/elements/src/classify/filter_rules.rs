@@ -290,7 +290,7 @@ impl FilterRules {
         let mut warning = String::new();
         for (number, line) in lines(text) {
             let said = self
-                .one(&state, &mut rules, line)
+                .run_command(&state, &mut rules, line)
                 .map_err(|wrong| (number, wrong))?;
             warning = if said.is_empty() { warning } else { said };
             // At once: each rule is compared with all before it.
@@ -326,7 +326,7 @@ impl FilterRules {
         Ok(warning)
     }
 
-    fn one(
+    fn run_command(
         &self,
         state: &State,
         rules: &mut Vec<(Line, usize)>,

@@ -169,17 +169,17 @@ impl<K: Kind> Element for Filter<K> {
         Handler::action(
             "add",
             "`[before|after RULE] [NAME:] ACTION PATTERN`: adds a rule, at the end or beside one by number or name",
-            |rules: &FilterRules, value| one(rules, "add", value),
+            |rules: &FilterRules, value| run_command(rules, "add", value),
         ),
         Handler::action(
             "remove",
             "`RULE`: removes a rule, by number or name",
-            |rules: &FilterRules, value| one(rules, "remove", value),
+            |rules: &FilterRules, value| run_command(rules, "remove", value),
         ),
         Handler::action(
             "replace",
             "`RULE [NAME:] ACTION PATTERN`: changes a rule, by number or name",
-            |rules: &FilterRules, value| one(rules, "replace", value),
+            |rules: &FilterRules, value| run_command(rules, "replace", value),
         ),
         Handler::action(
             "ctrl",
@@ -227,7 +227,7 @@ impl<K: Kind> Resources for Filter<K> {
     }
 }
 
-fn one(rules: &FilterRules, command: &str, value: &str) -> Result<String, String> {
+fn run_command(rules: &FilterRules, command: &str, value: &str) -> Result<String, String> {
     let value = value.trim();
     if value.contains('\n') {
         return Err(format!("`{command}` takes one line; `ctrl` takes several"));

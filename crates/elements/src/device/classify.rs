@@ -212,7 +212,7 @@ fn plain(device: &str) -> String {
 }
 
 /// The argument CLASSIFY of an element: its place in the configuration, and its words.
-fn asked(element: &Element) -> Option<(Range<usize>, Vec<String>)> {
+fn classify_argument(element: &Element) -> Option<(Range<usize>, Vec<String>)> {
     let text = &element.config.text;
     lang::args::split(text).into_iter().find_map(|range| {
         let value = match &text[range.clone()] {
@@ -240,7 +240,7 @@ pub(super) fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic>
         if !RECEIVERS.contains(&element.class.as_str()) {
             continue;
         }
-        let Some((range, words)) = asked(element) else {
+        let Some((range, words)) = classify_argument(element) else {
             continue;
         };
         let place = element.config.place(range);

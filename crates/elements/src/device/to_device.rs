@@ -199,7 +199,7 @@ impl<S> ToDevice<S> {
     }
 
     /// Packets of the first input that wait.
-    fn behind(&self) -> usize {
+    fn first_input_waiting(&self) -> usize {
         self.waiting.len() - self.ahead
     }
 
@@ -297,7 +297,7 @@ impl<S> ToDevice<S> {
             return;
         }
         cx.set_timer(cx.now() + if due { AGAIN } else { self.timeout });
-        if self.behind() > self.room {
+        if self.first_input_waiting() > self.room {
             self.lose(self.ahead + self.room, cx);
         }
     }
@@ -478,7 +478,7 @@ impl<S: Style> External for ToDevice<S> {
 impl<S: Style> Storage for ToDevice<S> {
     // One input's packets may overtake the other's, so each has half of the mark.
     fn mark(&self) -> usize {
-        let first = (self.passed() as usize).wrapping_add(self.behind());
+        let first = (self.passed() as usize).wrapping_add(self.first_input_waiting());
         let second = (self.preceded as usize).wrapping_add(self.ahead);
         (first << HALF) | (second << HALF >> HALF)
     }
@@ -486,7 +486,7 @@ impl<S: Style> Storage for ToDevice<S> {
     fn is_past(&self, mark: usize) -> bool {
         // In the upper half they wrap as whole counts do.
         let (first, second) = (mark >> HALF << HALF, mark << HALF);
-        (self.behind() == 0 || reached((self.passed() as usize) << HALF, first))
+        (self.first_input_waiting() == 0 || reached((self.passed() as usize) << HALF, first))
             && (self.ahead == 0 || reached((self.preceded as usize) << HALF, second))
     }
 }

@@ -254,7 +254,7 @@ impl Config {
     }
 
     /// The second word of the message's header.
-    fn rest(&self, packet: &Packet) -> u32 {
+    fn second_word(&self, packet: &Packet) -> u32 {
         match (self.kind, self.code) {
             (PARAMETER_PROBLEM, 0) => u32::from(packet.cold().user[PARAMETER]) << 24,
             (REDIRECT, _) => u32::from_be_bytes(packet.anno().dst4()),
@@ -288,7 +288,7 @@ impl Config {
     /// Makes the message of the packet; `None` if there is no room for its headers.
     fn message(&self, packet: &mut Packet, ident: u16) -> Option<()> {
         let own = usize::from(packet.cold().user[SOURCE_ROUTED]);
-        let rest = self.rest(packet);
+        let rest = self.second_word(packet);
         let ip = ip4::header(packet)?;
         let (src, tos) = (ip.src(), ip.tos());
         let back = match self.as_click {

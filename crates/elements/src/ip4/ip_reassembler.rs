@@ -131,7 +131,7 @@ impl Element for IPReassembler {
         {
             if self.as_click
                 && cx.connected(1)
-                && let Some(part) = whole(&fragments)
+                && let Some(part) = reassemble(&fragments)
             {
                 cx.emit(1, part);
                 // The first one lives on in the part.
@@ -199,7 +199,7 @@ impl IPReassembler {
 
     /// The packet that fragments make, with the header of the first.
     fn join(&mut self, mut fragments: Vec<Fragment>, cx: &mut Cx) -> Option<Packet> {
-        let Some(mut whole) = whole(&fragments) else {
+        let Some(mut whole) = reassemble(&fragments) else {
             self.drop_all(fragments, NO_BUFFER, cx);
             return None;
         };
@@ -272,7 +272,7 @@ fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
 
 /// A packet with the header of the first fragment and the payload of all, at their places; `None` without
 /// a buffer or a first fragment.
-fn whole(fragments: &[Fragment]) -> Option<Packet> {
+fn reassemble(fragments: &[Fragment]) -> Option<Packet> {
     let first = fragments.first().filter(|f| f.offset == 0)?;
     let len = first.payload + fragments.last().map_or(0, Fragment::end);
     let mut whole = first.packet.copy_with_room(len)?;

@@ -52,7 +52,7 @@ enum Way {
     Bad(u8),
 }
 
-fn way(header: &[u8]) -> Way {
+fn route_option(header: &[u8]) -> Way {
     let mut way = Way::Here;
     let mut seen = false;
     for item in Options::new(header) {
@@ -109,7 +109,7 @@ impl Element for IPSourceRoute {
         }
         let here = ip.dst();
         let header = ip.header_mut();
-        let (strict, pointer_at, slot) = match way(header) {
+        let (strict, pointer_at, slot) = match route_option(header) {
             Way::On {
                 strict,
                 route:

@@ -218,7 +218,7 @@ struct Before {
 
 /// Headers before ESP; `None` if there is no ESP.
 #[inline]
-fn before(packet: &mut Packet) -> Result<Option<Before>, u8> {
+fn headers_before_esp(packet: &mut Packet) -> Result<Option<Before>, u8> {
     if !at_network(packet) {
         return Err(MALFORMED);
     }
@@ -309,7 +309,7 @@ fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Found<'t
 /// The headers before ESP, and its SPI; none if there is no ESP.
 #[inline]
 fn spi(packet: &mut Packet) -> Result<Option<(Before, u32)>, u8> {
-    let Some(before) = before(packet)? else {
+    let Some(before) = headers_before_esp(packet)? else {
         return Ok(None);
     };
     let sealed = packet.data().get(before.len..).ok_or(MALFORMED)?;

@@ -83,7 +83,7 @@ impl Element for IPsecMTU {
         let bytes = packet.network();
         let (sealed, mtu) = match link {
             Some(mtu) => (bytes, mtu),
-            None => match told(bytes) {
+            None => match quoted_packet_and_mtu(bytes) {
                 Some(told) => told,
                 None => return Verdict::ON,
             },
@@ -112,7 +112,7 @@ impl Element for IPsecMTU {
 }
 
 /// The packet that an ICMP error quotes, and the MTU that it was too long for.
-fn told(packet: &[u8]) -> Option<(&[u8], usize)> {
+fn quoted_packet_and_mtu(packet: &[u8]) -> Option<(&[u8], usize)> {
     let (message, wanted, mtu_at) = match packet.first()? >> 4 {
         4 => {
             let ip = wire::Ipv4::new_checked(packet).ok()?;

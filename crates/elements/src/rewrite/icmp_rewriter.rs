@@ -125,7 +125,8 @@ impl Element for ICMPRewriter {
         let total = datagram.len();
         for (set, space, kind) in &self.maps {
             let mut set = set.borrow_mut();
-            let Some((end, place, from)) = known(&set, &datagram[at..], (*space, *kind), cx.now())
+            let Some((end, place, from)) =
+                find_mapping(&set, &datagram[at..], (*space, *kind), cx.now())
             else {
                 continue;
             };
@@ -168,7 +169,7 @@ fn embedded(datagram: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// The mapping that has made an embedded packet, as its replies would find it; and the packet's own key.
-fn known(
+fn find_mapping(
     set: &FlowSet,
     packet: &[u8],
     (space, kind): (u16, Kind),

@@ -139,7 +139,9 @@ impl Pattern {
         }
         let (text, order) = suffix(word);
         let (low, high) = match text.split_once('-') {
-            Some((low, high)) if !low.is_empty() => (one(low, args)?, one(high, args)?),
+            Some((low, high)) if !low.is_empty() => {
+                (parse_address(low, args)?, parse_address(high, args)?)
+            }
             _ => match text.split_once('/') {
                 Some(_) => hosts(text, args)?,
                 None => {
@@ -249,7 +251,7 @@ fn suffix(word: &str) -> (&str, Order) {
     }
 }
 
-fn one(word: &str, args: &Args) -> Option<u32> {
+fn parse_address(word: &str, args: &Args) -> Option<u32> {
     let address = Ipv4Addr::from_arg(word, args.names()).ok()?;
     Some(address.to_bits())
 }
@@ -258,7 +260,7 @@ fn one(word: &str, args: &Args) -> Option<u32> {
 fn address(word: &str, args: &Args) -> Option<Option<u32>> {
     match word {
         "-" => Some(None),
-        word => one(word, args).map(Some),
+        word => parse_address(word, args).map(Some),
     }
 }
 

@@ -274,7 +274,7 @@ struct Surroundings<'a, 'b> {
 }
 
 impl Surroundings<'_, '_> {
-    fn known(&self, handler: &str, wanted: Use) -> Result<(), String> {
+    fn check_handler(&self, handler: &str, wanted: Use) -> Result<(), String> {
         let found = self.cx.find(handler, wanted).map(|_| ());
         let cx = &self.cx;
         found.map_err(|wrong| not_found(cx.plan(), cx.name(), handler, wanted, wrong))
@@ -283,7 +283,7 @@ impl Surroundings<'_, '_> {
 
 impl Host for Surroundings<'_, '_> {
     fn read(&mut self, handler: &str, argument: &str) -> Result<String, String> {
-        self.known(handler, Use::Read)?;
+        self.check_handler(handler, Use::Read)?;
         let takes_none = match self.cx.find(handler, Use::Read) {
             Ok(Found::Own(_, _, info)) => info.access == Access::Sum,
             Ok(Found::Standard(..)) => true,
@@ -297,7 +297,7 @@ impl Host for Surroundings<'_, '_> {
     }
 
     fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
-        self.known(handler, Use::Write)?;
+        self.check_handler(handler, Use::Write)?;
         let answer = self.cx.write(handler, value);
         answer.map(|_| ()).map_err(|e| e.to_string())
     }

@@ -178,7 +178,7 @@ impl Config {
         Ok(String::new())
     }
 
-    fn one<F: Family>(&self, command: &str, value: &str) -> Result<String, String> {
+    fn run_command<F: Family>(&self, command: &str, value: &str) -> Result<String, String> {
         let value = value.trim();
         if value.contains('\n') {
             return Err(format!("`{command}` takes one line; `ctrl` takes several"));
@@ -363,12 +363,12 @@ impl<F: Family> Element for HostPolicer<F> {
         Handler::action(
             "set",
             "`PREFIX RATE [BURST]`: gives hosts a rate of their own",
-            |config: &Config, v| config.one::<F>("set", v),
+            |config: &Config, v| config.run_command::<F>("set", v),
         ),
         Handler::action(
             "remove",
             "`PREFIX`: these hosts have the rate of every host again",
-            |config: &Config, v| config.one::<F>("remove", v),
+            |config: &Config, v| config.run_command::<F>("remove", v),
         ),
         Handler::action(
             "ctrl",

@@ -13,7 +13,7 @@ use crate::prelude::*;
 use std::time::Duration;
 
 pub(crate) struct TimedSink {
-    every: Every,
+    interval: Every,
     count: u64,
 }
 
@@ -33,20 +33,20 @@ impl Element for TimedSink {
 
     fn new(interval: &Arc<Duration>, _: &Init) -> TimedSink {
         TimedSink {
-            every: Every::new(**interval),
+            interval: Every::new(**interval),
             count: 0,
         }
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        self.every.start(cx);
+        self.interval.start(cx);
     }
 
     fn timer(&mut self, cx: &mut Cx) {
         let mut batch = cx.spare();
         self.count += cx.pull(0, 1, &mut batch) as u64;
         cx.keep_spare(batch);
-        self.every.again(cx);
+        self.interval.again(cx);
     }
 
     fn take(&mut self, old: TimedSink) {
@@ -55,9 +55,9 @@ impl Element for TimedSink {
 
     const HANDLERS: &'static [Handler<TimedSink>] = &[
         Handler::sum("count", "packets thrown away", |e| e.count),
-        Handler::text("interval", "see INTERVAL", |e, _| e.every.show()),
+        Handler::text("interval", "see INTERVAL", |e, _| e.interval.show()),
         Handler::set("interval", "see INTERVAL", |e, value, cx| {
-            e.every.change(value, cx)
+            e.interval.change(value, cx)
         }),
     ];
 }

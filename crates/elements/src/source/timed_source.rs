@@ -28,7 +28,7 @@ pub(crate) struct Config {
 }
 
 pub(crate) struct TimedSource {
-    every: Every,
+    interval: Every,
     supply: Supply,
 }
 
@@ -68,13 +68,13 @@ impl Element for TimedSource {
 
     fn new(config: &Arc<Config>, _: &Init) -> TimedSource {
         TimedSource {
-            every: Every::new(config.interval),
+            interval: Every::new(config.interval),
             supply: config.supply.clone(),
         }
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        self.every.start(cx);
+        self.interval.start(cx);
     }
 
     fn task(&mut self, _: &mut Cx) -> Did {
@@ -93,7 +93,7 @@ impl Element for TimedSource {
         self.supply.make(1, cx.timestamp(), &mut batch, |_| {});
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
-        self.every.again(cx);
+        self.interval.again(cx);
     }
 
     fn take(&mut self, old: TimedSource) {
@@ -104,9 +104,9 @@ impl Element for TimedSource {
         supply::count(),
         supply::data(),
         supply::set_data(),
-        Handler::text("interval", "see INTERVAL", |e, _| e.every.show()),
+        Handler::text("interval", "see INTERVAL", |e, _| e.interval.show()),
         Handler::set("interval", "see INTERVAL", |e, value, cx| {
-            e.every.change(value, cx)
+            e.interval.change(value, cx)
         }),
     ];
 }

@@ -20,7 +20,7 @@ use std::collections::BinaryHeap;
 
 pub(super) struct Config {
     stop: bool,
-    buffer: usize,
+    buffer_packets: usize,
 }
 
 /// A packet that waits, ordered so that the earliest is the greatest, as a heap wants it.
@@ -60,7 +60,7 @@ impl Ord for Waiting {
 
 pub(super) struct TimeSortedSched {
     stop: bool,
-    buffer: usize,
+    buffer_packets: usize,
     heap: BinaryHeap<Waiting>,
     /// Number of waiting packets of each input.
     waiting: Vec<usize>,
@@ -75,7 +75,7 @@ impl TimeSortedSched {
     fn fill(&mut self, cx: &mut Cx) {
         let mut batch = cx.spare();
         for input in 0..self.waiting.len() {
-            let room = self.buffer - self.waiting[input];
+            let room = self.buffer_packets - self.waiting[input];
             if room == 0 || !cx.input_active(input) {
                 continue;
             }
@@ -106,14 +106,18 @@ impl Element for TimeSortedSched {
     fn configure(args: &mut Args) -> Config {
         let stop = args.key("STOP", false, "true if the router stops at the end of all");
         let doc = "packets of an input that may wait here";
-        let Capacity(buffer) = args.key_in("BUFFER", Capacity(1), Capacity(1)..=Capacity::MAX, doc);
-        Config { stop, buffer }
+        let Capacity(buffer_packets) =
+            args.key_in("BUFFER", Capacity(1), Capacity(1)..=Capacity::MAX, doc);
+        Config {
+            stop,
+            buffer_packets,
+        }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> TimeSortedSched {
         TimeSortedSched {
             stop: config.stop,
-            buffer: config.buffer,
+            buffer_packets: config.buffer_packets,
             heap: BinaryHeap::new(),
             waiting: vec![0; init.inputs],
             number: 0,

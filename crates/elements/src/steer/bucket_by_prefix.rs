@@ -99,7 +99,7 @@ impl Writer {
 
     /// Stages a change; `bucket` is `None` to remove the prefix.
     fn stage(&mut self, prefix: Either, bucket: Option<u16>) {
-        fn one<const N: usize>(rib: &mut Rib<N>, prefix: Prefix<N>, id: Option<NonZeroU16>) {
+        fn stage_one<const N: usize>(rib: &mut Rib<N>, prefix: Prefix<N>, id: Option<NonZeroU16>) {
             match id {
                 Some(id) => rib.stage_insert(prefix, id),
                 None => rib.stage_remove(prefix),
@@ -107,8 +107,8 @@ impl Writer {
         }
         let id = bucket.and_then(|bucket| NonZeroU16::new(bucket + 1));
         match prefix {
-            Either::V4(prefix) => one(&mut self.rib4, prefix.into(), id),
-            Either::V6(prefix) => one(&mut self.rib6, prefix.into(), id),
+            Either::V4(prefix) => stage_one(&mut self.rib4, prefix.into(), id),
+            Either::V6(prefix) => stage_one(&mut self.rib6, prefix.into(), id),
         }
     }
 

@@ -308,7 +308,7 @@ fn all_ours(
         if !(half && look(e) && look(f) && look(g) && look(h)) {
             let left = 8 * (eights.len() + 1) + rest.len();
             let found = &packets[packets.len() - left..];
-            return others(found, owners, seen, (me, buckets));
+            return count_from_first_other(found, owners, seen, (me, buckets));
         }
     }
     let other = rest.iter().position(|packet| !look(packet));
@@ -319,7 +319,7 @@ fn all_ours(
 
 /// Counts what [`all_ours`] has not: among the first of these it has found a packet that is not.
 #[inline(never)]
-fn others(
+fn count_from_first_other(
     packets: &[Packet],
     owners: &Each<u16>,
     seen: &Each<AtomicU64>,

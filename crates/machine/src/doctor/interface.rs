@@ -12,7 +12,7 @@ impl Machine {
                 found.push(self.no_such(name, &all));
                 continue;
             };
-            self.beside(interface, xdp, found);
+            self.other_uses(interface, xdp, found);
             if xdp {
                 offloads(interface, found);
             }
@@ -39,7 +39,7 @@ impl Machine {
     }
 
     /// Finds other uses of the interface's frames in the kernel.
-    fn beside(&self, interface: &Interface, xdp: bool, found: &mut Vec<Finding>) {
+    fn other_uses(&self, interface: &Interface, xdp: bool, found: &mut Vec<Finding>) {
         let name = &*interface.name;
         let quoted = word(name);
         let mut say = |level, what: String, why: &str, mend| {

@@ -72,7 +72,7 @@ impl Region {
     /// # Errors
     /// The kernel cannot map the file.
     pub(crate) fn map(file: &OwnedFd, from: u64, bytes: usize) -> io::Result<Region> {
-        Region::made(file.as_raw_fd(), libc::MAP_SHARED, from, bytes)
+        Region::mmap(file.as_raw_fd(), libc::MAP_SHARED, from, bytes)
     }
 
     /// Allocates memory into which the kernel writes.
@@ -80,10 +80,10 @@ impl Region {
     /// # Errors
     /// No memory is left.
     pub(crate) fn for_kernel(bytes: usize) -> io::Result<Region> {
-        Region::made(-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0, bytes)
+        Region::mmap(-1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0, bytes)
     }
 
-    fn made(file: RawFd, flags: c_int, from: u64, bytes: usize) -> io::Result<Region> {
+    fn mmap(file: RawFd, flags: c_int, from: u64, bytes: usize) -> io::Result<Region> {
         // SAFETY: a new mapping at a place of the kernel's choice.
         let start = unsafe {
             libc::mmap(

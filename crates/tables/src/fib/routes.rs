@@ -149,7 +149,7 @@ impl<const N: usize> Routes<N> {
     }
 
     /// The route before a place.
-    fn before(&self, Place(run, at): Place) -> Option<&Kept<N>> {
+    fn previous(&self, Place(run, at): Place) -> Option<&Kept<N>> {
         let here = at.checked_sub(1).map(|at| &self.runs[run][at]);
         here.or_else(|| self.runs.get(run.checked_sub(1)?)?.last())
     }
@@ -176,7 +176,7 @@ impl<const N: usize> Routes<N> {
 
     /// The route that sorts just before a prefix either covers it, or is covered by all routes that do.
     fn covering_at(&self, place: Place, prefix: &Prefix<N>) -> Option<Route<N>> {
-        let mut route = self.before(place)?;
+        let mut route = self.previous(place)?;
         while !route.prefix.covers(prefix) {
             let cover = Some(route.cover).filter(|cover| *cover != NONE)?;
             let Place(run, at) = self

@@ -112,7 +112,7 @@ fn address<const N: usize>(family: u16, bytes: &[u8; N], at: usize) -> IpAddr {
     }
 }
 
-fn known(family: u16) -> Result<u16, BadHeader> {
+fn known_family(family: u16) -> Result<u16, BadHeader> {
     let known = [AF_INET, AF_INET6].map(u16::from).contains(&family);
     known.then_some(family).ok_or(BadHeader::BadField)
 }
@@ -280,7 +280,7 @@ impl<'a> Sa<'a> {
     /// Decodes a body that begins with `struct xfrm_usersa_info`.
     fn parse(body: &'a [u8]) -> Result<Sa<'a>, BadHeader> {
         let (head, rest) = body.split_first_chunk::<SA>().ok_or(BadHeader::TooShort)?;
-        let family = known(ne16(head, 212))?;
+        let family = known_family(ne16(head, 212))?;
         let mut sa = Sa {
             id: Id {
                 dst: address(family, head, SELECTOR),
@@ -409,7 +409,7 @@ impl<'a> Policy<'a> {
             is_selective: false,
             raw: head,
         };
-        known(policy.selector.family)?;
+        known_family(policy.selector.family)?;
         for attribute in Attributes::new(rest) {
             let attribute = attribute?;
             match attribute.kind {
@@ -505,7 +505,7 @@ pub fn event<'a>(message: &Message<'a>, is_dump: bool) -> Result<Event<'a>, BadH
         NEWSA | UPDSA => Event::Sa(Sa::parse(body)?),
         DELSA => {
             let head = body.first_chunk::<24>().ok_or(BadHeader::TooShort)?;
-            let family = known(ne16(head, 20))?;
+            let family = known_family(ne16(head, 20))?;
             Event::SaGone(Id {
                 dst: address(family, head, 0),
                 spi: u32::from_be(ne32(head, 16)),

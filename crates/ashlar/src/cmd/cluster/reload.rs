@@ -27,7 +27,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
     for &dry_run in steps {
         for (at, (name, client)) in there.iter().enumerate() {
             let changed = &there[..if dry_run { 0 } else { at }];
-            one(&file, name, client, dry_run)
+            reload_server(&file, name, client, dry_run)
                 .map_err(|why| format!("server {name} refuses it: {why}{}", already(changed)))?;
             if dry_run == asked.dry_run {
                 let done = if dry_run { "would use it" } else { "uses it" };
@@ -47,7 +47,7 @@ fn already(changed: &[(&str, Client)]) -> String {
     }
 }
 
-fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
+fn reload_server(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
     let source = server(file, name)?;
     let request = ReloadRequest {
         dry_run,

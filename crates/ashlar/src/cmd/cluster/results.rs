@@ -34,7 +34,9 @@ pub(super) fn text(asked: &Simulate, of: &Of, report: &Report) -> String {
         report.time as f64 / 1e6
     );
     let rows = shares(report).into_iter();
-    let rows = rows.chain(ways(report)).chain(growth(asked, report));
+    let rows = rows
+        .chain(loads_and_reordering(report))
+        .chain(growth(asked, report));
     for (name, value) in rows.chain(failures(asked, report)).chain([dropped(report)]) {
         let _ = writeln!(out, "  {name:<14}{value}");
     }
@@ -70,7 +72,7 @@ fn shares(report: &Report) -> Vec<Row> {
 }
 
 /// Loads of links and servers, and reordering.
-fn ways(report: &Report) -> Vec<Row> {
+fn loads_and_reordering(report: &Report) -> Vec<Row> {
     let links = &report.links;
     let loads = format!(
         "of their rate: mean {:.3}, p50 {:.3}, p99 {:.3}, max {:.3}",

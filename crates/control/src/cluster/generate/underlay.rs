@@ -32,7 +32,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize) {
     }
     port(out, own);
     let peers: Vec<String> = links(of, server)
-        .map(|(_, over, peer)| comes(over, peer))
+        .map(|(_, over, peer)| link_filter(over, peer))
         .collect();
     let _ = writeln!(
         out,
@@ -56,7 +56,7 @@ fn port(out: &mut String, own: &Underlay) {
 }
 
 /// Filter for packets of a link, as far as IP and UDP show.
-fn comes(over: &Over, peer: Ipv4Addr) -> String {
+fn link_filter(over: &Over, peer: Ipv4Addr) -> String {
     let (Over::Udp { port } | Over::Vxlan { port, .. }) = over else {
         return "none".to_owned();
     };

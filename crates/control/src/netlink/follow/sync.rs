@@ -47,7 +47,7 @@ impl Follower {
             return Ok(());
         }
         debug!(all, ?doubt, "the kernel is asked");
-        let asked = self.dumps(sockets, all, doubt, stop);
+        let asked = self.make_dumps(sockets, all, doubt, stop);
         let took = begun.elapsed();
         self.took = took;
         self.rest_until = Instant::now() + (4 * took).min(REST_MAX);
@@ -80,7 +80,7 @@ impl Follower {
         Ok(())
     }
 
-    fn dumps(
+    fn make_dumps(
         &mut self,
         sockets: &mut Sockets,
         all: bool,
