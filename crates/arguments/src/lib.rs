@@ -60,7 +60,7 @@ pub struct ArgInfo {
     pub kind: &'static str,
     /// Default as text; `None` = required, empty = may be left out.
     pub default: Option<String>,
-    /// True if it is given only as a keyword.
+    /// True if the argument is given only as a keyword.
     pub keyword: bool,
     /// Description in one sentence.
     pub doc: &'static str,

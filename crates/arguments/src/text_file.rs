@@ -119,7 +119,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A file as it is now.
+    /// State of a file now.
     pub fn now(path: &Path) -> Seen {
         Seen::with(path, named(path).ok().as_deref())
     }

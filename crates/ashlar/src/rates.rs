@@ -188,7 +188,7 @@ impl Rates<'_> {
         after.saturating_sub(before) as f64 / self.seconds
     }
 
-    /// The same copy in the earlier counts; zeros if it is new.
+    /// Earlier counts of an element's copy; zeros if the copy is new.
     fn earlier(&self, element: &ElementStats, worker: usize) -> CopyStats {
         let old = self.before.elements.iter().find(|e| e.name == element.name);
         let copies = old.filter(|e| e.class == element.class).map(|e| &e.copies);

@@ -271,7 +271,7 @@ impl Simulated {
         Some(next.max(now + grain))
     }
 
-    /// Lets time pass until a moment, or until nothing is left to come.
+    /// Advances time until a moment, or until no event is left.
     fn pass(&mut self, until: u64, grain: u64, mut done: impl FnMut(&Graph, &Stand) -> bool) {
         let mut now = self.graph.now().0;
         while let Some(next) = self.next(now, grain).filter(|&next| next <= until) {

@@ -23,7 +23,7 @@ pub struct Settings {
     pub precision: f64,
     /// Number of trials whose majority decides about a load.
     pub votes: usize,
-    /// Most trials of all.
+    /// Maximum number of trials.
     pub trials_max: usize,
 }
 

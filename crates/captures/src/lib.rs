@@ -8,9 +8,9 @@ use std::io::{self, BufRead, ErrorKind, Write};
 
 /// Link type of Ethernet frames.
 pub const ETHERNET: u16 = 1;
-/// Longest record that is believed; capture programs write no longer ones.
+/// Maximum length of a plausible record; capture programs write no longer ones.
 const MAX_RECORD: usize = 262_144;
-/// Longest pcapng block that is believed: a record with its comments.
+/// Maximum length of a plausible pcapng block: a record with its comments.
 const MAX_BLOCK: usize = 16 << 20;
 
 const MICROS: u32 = 0xa1b2_c3d4;
@@ -394,7 +394,7 @@ pub struct Head {
     pub link: u16,
     /// True if times have nanoseconds, not microseconds.
     pub nanos: bool,
-    /// Most bytes kept of a frame.
+    /// Snapshot length: maximum bytes kept of a frame.
     pub snap: u32,
 }
 

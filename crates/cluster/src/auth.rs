@@ -88,7 +88,7 @@ impl Key {
         code
     }
 
-    /// True if that is the code of a heartbeat, in constant time.
+    /// True if `code` is the code of a heartbeat; takes constant time.
     pub fn proves(&self, ends: &Ends, heartbeat: &[u8], code: &Code) -> bool {
         let whole = self.beats(ends).chain_update(heartbeat);
         whole.verify_truncated_left(code).is_ok()
@@ -134,7 +134,7 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 impl fmt::Debug for Key {
-    /// Says nothing of the secret.
+    /// Prints nothing of the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
@@ -204,7 +204,7 @@ impl FrameKey {
         self.of(number).encrypt_in_place(&mut [], frame)
     }
 
-    /// True if that is the code of a frame, in constant time.
+    /// True if `code` is the code of a frame; takes constant time.
     #[inline]
     pub fn proves(&self, number: u64, frame: &[u8], code: &Code) -> bool {
         let opened = self.of(number).decrypt_in_place(&mut [], code, frame);
@@ -219,7 +219,7 @@ impl FrameKey {
 }
 
 impl fmt::Debug for FrameKey {
-    /// Says nothing of the secret.
+    /// Prints nothing of the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("FrameKey(..)")
     }

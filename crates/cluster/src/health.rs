@@ -156,7 +156,7 @@ pub struct LinkState {
     pub used: bool,
     /// Reason why this node says that it is not.
     pub cause: Cause,
-    /// Time since which this node has heard the peer well, or not.
+    /// Time of the last change between hearing the peer well and not.
     pub since: u64,
     /// Number of missing heartbeats among the last ones.
     pub missing: u32,
@@ -454,7 +454,7 @@ impl Health {
         now.saturating_sub(self.looked)
     }
 
-    /// True if this node has not looked for too long.
+    /// True if this node has not run its checks for too long.
     fn is_late(&self, now: u64) -> bool {
         self.lateness(now) > 2 * self.config.interval
     }
@@ -480,7 +480,7 @@ impl Health {
         }
     }
 
-    /// Says what this node thinks of its links, if that has changed.
+    /// Updates this node's record of its links, if their states have changed.
     fn record(&mut self) {
         let mine = self.gossip.record(self.me);
         let bits = self.hearings.iter().enumerate();

@@ -21,7 +21,7 @@ pub mod health;
 pub mod map;
 /// Number of servers for a router of N ports, and their topology.
 pub mod plan;
-/// Brings packets back into the order in which they entered the cluster.
+/// Restoration of the order in which packets entered the cluster.
 pub mod resequencer;
 /// Agreement of both ends of a link before frames with codes pass.
 pub mod session;

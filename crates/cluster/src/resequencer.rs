@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// Streams of one input node: tags of 16 bits.
 const TAGS: usize = 1 << 16;
-/// Workers of an input node that are told apart.
+/// Number of an input node's workers with streams of their own.
 pub const WORKERS: usize = TAGS / CHUNK;
 /// Streams that are known together: a worker's of an input node.
 const CHUNK: usize = 1 << TAG_BITS;

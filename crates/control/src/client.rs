@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// True if it asks about one router of several by name.
+    /// True if the client asks about one router of several, by name.
     pub fn names_router(&self) -> bool {
         self.router.is_some()
     }

@@ -61,7 +61,7 @@ pub struct Start {
     pub name: String,
     /// Class.
     pub class: String,
-    /// True if it is a task; else packets come to it.
+    /// True if the element is a task; false if packets come to it.
     pub task: bool,
     /// Device of the element.
     pub device: Option<String>,

@@ -137,7 +137,7 @@ impl Source {
         Ok(again)
     }
 
-    /// True if it is the same file with the same values for its variables.
+    /// True if both sources are the same file with the same values for its variables.
     pub fn is_like(&self, other: &Source) -> bool {
         let values = |source: &Source| -> BTreeSet<(String, String)> {
             source.definitions.iter().cloned().collect()

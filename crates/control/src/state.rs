@@ -337,7 +337,7 @@ impl Control {
         *self.source.lock() = source;
     }
 
-    /// Keeps the configuration as it is while the guard lives.
+    /// Locks the configuration against changes while the guard lives.
     pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
     }

@@ -93,7 +93,7 @@ pub fn columns() -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Says when `q` is pressed. The thread that reads keys ends with the program.
+/// Receiver of a message when `q` is pressed. The thread that reads keys ends with the program.
 fn quit_key() -> Receiver<()> {
     let (say, pressed) = channel(1);
     std::thread::spawn(move || {

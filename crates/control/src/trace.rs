@@ -22,7 +22,7 @@ pub struct Spec {
     pub time_limit: Duration,
 }
 
-/// Most packets that can be followed at a time.
+/// Maximum number of packets that can be followed at a time.
 pub const COUNT_MAX: u16 = 500;
 /// Records that wait for control, all workers together; also the most steps that are kept.
 const ROOM: usize = 65_536;

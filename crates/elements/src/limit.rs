@@ -84,7 +84,7 @@ impl Limit {
         self.own.is_some() || !as_click
     }
 
-    /// True if one more may be sent to a host.
+    /// True if the rate limit allows one more packet to a host.
     #[inline]
     pub(crate) fn take(&self, host: u64, cx: &Cx) -> bool {
         let ((per_second, _), rate) = self.bucket.setting.read(cx.reader());

@@ -131,12 +131,12 @@ impl<K: Key> Link<K> {
         self.now.fetch_max(now.0, Relaxed);
     }
 
-    /// The latest time that a worker has told.
+    /// Latest time reported by a worker.
     pub(crate) fn now(&self) -> Time {
         Time(self.now.load(Relaxed))
     }
 
-    /// Sets the time, and removes entries that are too old by then.
+    /// Sets the time, and removes entries that have expired by then.
     pub(crate) fn catch_up(&self, now: Time) {
         self.tell(now);
         let table = self.table();
@@ -325,7 +325,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Tells the link how many packets wait here.
+    /// Reports the number of waiting packets to the link.
     fn report(&mut self) {
         let held = self.waiting.packets;
         self.link
@@ -351,7 +351,7 @@ impl<K: Key + Hash> Resolver<K> {
         self.report();
     }
 
-    /// Lets packets go whose neighbours another worker has learnt. Costs one load otherwise.
+    /// Releases packets whose neighbours another worker has learnt. Otherwise the call costs one load.
     #[inline]
     pub(crate) fn catch_up(&mut self, out: &mut impl FnMut(Event<K>)) {
         let generation = self.link.table().generation();

@@ -51,7 +51,7 @@ pub trait Fuse: Element {
     /// class prefetches, too.
     const STEPS_BATCH: bool = false;
 
-    /// Says of each packet of a batch, in order, where it goes.
+    /// Returns the verdict of each packet of a batch, in order.
     #[inline]
     fn step_batch(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
         step_each(self, batch, verdicts, cx);
@@ -168,7 +168,7 @@ impl<S: Stages> Code<S> {
 pub trait Stages {
     /// The place of the class that prefetches; behind the last if none does.
     const SPLIT: usize;
-    /// True if that class steps the whole batch.
+    /// True if the class steps the whole batch.
     const WHOLE: bool;
     /// The element types.
     fn kinds() -> Vec<TypeId>;

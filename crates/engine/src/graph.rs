@@ -100,7 +100,7 @@ pub(crate) struct Core {
     pub(crate) completed: u64,
     /// Output for the packets that the running element leaves in its batch: see [`Cx::go_by`].
     pub(crate) on: usize,
-    /// Times that a task which is alone may go on in this turn.
+    /// Number of runs that a task may continue in this turn if it is the only one.
     pub(crate) more: u32,
     /// Rounds that the last turn needed.
     pub(crate) used: u32,
@@ -370,7 +370,7 @@ impl Graph {
         self.core.now = now;
     }
 
-    /// Lets sources rest, or work again.
+    /// Stops sources, or lets them run again.
     pub fn pause(&mut self, paused: bool) {
         self.core.paused = paused;
     }
@@ -554,7 +554,7 @@ impl Graph {
         &mut self.core.taps
     }
 
-    /// Says that this worker holds no reference to a published value.
+    /// Declares that this worker holds no reference to a published value.
     pub fn quiescent(&mut self) {
         self.core.reader.quiescent();
     }

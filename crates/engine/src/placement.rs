@@ -31,7 +31,7 @@ pub struct Device {
     pub descriptors: usize,
     /// True if frames for other stations are wanted.
     pub promiscuous: bool,
-    /// True if it sets annotations that its configuration requires, such as the time.
+    /// True if the device sets annotations that its configuration requires, such as the time.
     pub notes: bool,
 }
 

@@ -81,7 +81,7 @@ pub struct PlanElement {
 }
 
 impl PlanElement {
-    /// True if it works on super-frames as on any packet.
+    /// True if the element works on super-frames as on any packet.
     pub fn carries_super_frames(&self) -> bool {
         (self.class.carries_super_frames)(&self.config)
     }
@@ -132,7 +132,7 @@ impl PlanElement {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// True if it has an owner among several workers: it cannot be copied.
+    /// True if the element has one owner among several workers: it cannot be copied.
     pub fn single(&self) -> bool {
         self.class.copies == Copies::One
     }
@@ -281,7 +281,7 @@ pub struct Plan {
     pub edges: PlanEdges,
     /// Number of workers.
     pub workers: usize,
-    /// True if it is to run as Click's user-level driver would run it.
+    /// True if the router is to run as Click's user-level driver would run it.
     pub as_click: bool,
     /// Devices to open.
     pub devices: Vec<PlanDevice>,

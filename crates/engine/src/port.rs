@@ -66,7 +66,7 @@ pub trait TxQueue: Send {
     /// port counts them by name. Returns how many packets were sent.
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize;
 
-    /// True if it sends super-frames whole; see [`super_frame`](crate::packet::super_frame).
+    /// True if the queue sends super-frames whole; see [`super_frame`](crate::packet::super_frame).
     fn takes_super_frames(&self) -> bool {
         false
     }
@@ -187,7 +187,7 @@ pub enum Match {
         address: IpAddr,
         /// Length of the prefix in bits.
         len: u8,
-        /// True if it is the source instead.
+        /// True to match the source instead of the destination.
         is_source: bool,
     },
 }

@@ -275,7 +275,7 @@ impl Taps {
         self.follow(event, packets, now);
     }
 
-    /// Gives packets to the captures that look here.
+    /// Copies packets to the captures at this point.
     fn copy<'p>(
         &mut self,
         here: impl Fn(Point) -> bool,
@@ -295,7 +295,7 @@ impl Taps {
         }
     }
 
-    /// Gives marked packets to the trace.
+    /// Reports marked packets to the trace.
     fn follow<'p>(&self, event: Event, packets: impl Iterator<Item = &'p Packet>, at: Time) {
         let Some(trace) = &self.trace else {
             return;

@@ -326,7 +326,7 @@ impl Policy {
         rule
     }
 
-    /// True if it speaks of addresses of one family.
+    /// True if the policy's addresses are of one family.
     pub fn is_of_one_family(&self) -> bool {
         matches!(
             (self.src, self.dst),

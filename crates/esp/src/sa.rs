@@ -71,7 +71,7 @@ pub struct Sa {
     /// Added to a sequence number, it makes an initialisation vector.
     base: u64,
     made: u64,
-    /// Tells its keys from others without knowing them.
+    /// Fingerprint of the keys: tells them from others without revealing them.
     fingerprint: [u8; 32],
     window: Window,
     shared: Shared,
@@ -544,7 +544,7 @@ fn fingerprint(keys: &Keys) -> [u8; 32] {
 }
 
 impl fmt::Debug for Sa {
-    /// Says nothing of the keys.
+    /// Prints nothing of the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Sa").field(&self.spec).finish()
     }

@@ -159,7 +159,7 @@ pub struct Keys {
 }
 
 impl fmt::Debug for Keys {
-    /// Says nothing of the keys.
+    /// Prints nothing of the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Keys")
     }

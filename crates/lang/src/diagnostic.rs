@@ -134,7 +134,7 @@ impl Diagnostic {
         self
     }
 
-    /// Says what to do.
+    /// Sets the advice: what to do.
     pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
         self.help = Some(text.into());
         self

@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 /// Most elements, compound ones included. A few bytes of compound elements in each other can ask for any number.
 const ELEMENTS_MAX: usize = 1 << 17;
-/// Most connections before those through compound elements are joined.
+/// Maximum number of connections before those through compound elements are joined.
 const WIRES_MAX: usize = 1 << 19;
 /// Maximum nesting of compound elements.
 const DEPTH_MAX: usize = 200;
@@ -125,7 +125,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// True if one more element fits.
+    /// True if there is room for one more element.
     fn room(&mut self, name: &str, span: Span) -> bool {
         self.opened += 1;
         self.name_bytes += name.len();

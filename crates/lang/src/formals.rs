@@ -80,7 +80,7 @@ pub(crate) fn bind(
     Ok(values)
 }
 
-/// Says why no definition takes the arguments.
+/// Reports why no definition takes the arguments.
 pub(crate) fn complain(
     node: &Node,
     class: &str,

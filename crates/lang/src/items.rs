@@ -8,7 +8,7 @@ use crate::source::Span;
 
 /// The largest port number. Click has no limit, but a number like that is a mistake.
 pub(crate) const PORT_MAX: u32 = 65_535;
-/// Most ports that all lists of a text name.
+/// Maximum number of ports that all lists of a text name.
 const LISTED_MAX: usize = 1 << 20;
 
 impl Parser {

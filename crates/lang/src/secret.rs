@@ -46,7 +46,7 @@ struct Reader<'a> {
     speaks_of_key: bool,
     /// True if the next text is the value of a key, or one of a list.
     behind: bool,
-    /// True if it is one whatever it looks like.
+    /// True if the next text is a key, whatever it looks like.
     always: bool,
     /// Ends of the last comment and the last string of hexadecimal bytes (`\<6b 79>`) that began before `at`.
     comment_end: usize,

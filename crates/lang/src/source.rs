@@ -105,7 +105,7 @@ pub struct SourceMap {
     files: Vec<File>,
 }
 
-/// Longest text taken, in bytes: places are 32 bits wide.
+/// Maximum length of a text, in bytes: positions are 32 bits wide.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes between two counts of characters.

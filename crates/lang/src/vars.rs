@@ -28,7 +28,7 @@ pub(crate) fn variables(map: &SourceMap, program: &Program) -> BTreeSet<String> 
 
 /// Maximum depth of definitions that refer to each other.
 const DEPTH_MAX: usize = 50;
-/// Longest configuration string that holds values of variables, in bytes.
+/// Maximum length of a configuration string that holds values of variables, in bytes.
 const CONFIG_BYTES_MAX: usize = 1 << 20;
 /// Limit in bytes for all configuration strings together and the work on them: the length of the text, plus this
 /// allowance for compound elements and variables.

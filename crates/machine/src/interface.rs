@@ -146,7 +146,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// True if it has an address that others can reach.
+    /// True if the interface has an address that others can reach.
     pub fn is_addressed(&self) -> bool {
         self.addresses.iter().any(|address| match address {
             IpAddr::V4(_) => true,

@@ -28,7 +28,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// True if a program can open it as it is now.
+    /// True if a program can open the device with its present driver.
     pub fn is_for_programs(&self) -> bool {
         let driver = self.driver.as_deref().unwrap_or_default();
         FOR_PROGRAMS.contains(&driver) || SHARED.contains(&driver)

@@ -36,7 +36,7 @@ impl Batch {
         self.packets.len()
     }
 
-    /// True if there is no packet.
+    /// True if the batch has no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
@@ -111,13 +111,13 @@ impl Batch {
         self.bytes.get()
     }
 
-    /// True if it holds memory, for packets or with them.
+    /// True if the batch owns memory, with packets or without.
     #[inline]
     pub fn has_memory(&self) -> bool {
         self.packets.capacity() > 0
     }
 
-    /// True if it knows how many bytes all packets have.
+    /// True if the batch knows the sum of its packets' lengths.
     #[inline]
     pub fn is_counted(&self) -> bool {
         self.bytes.get() < UNKNOWN

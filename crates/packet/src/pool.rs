@@ -21,7 +21,7 @@ pub struct External {
     pub alloc_large: fn() -> Option<Buffer>,
     /// Large buffers in use now.
     pub large_in_use: fn() -> usize,
-    /// Gives one buffer back, usual or large.
+    /// Returns one buffer to its pool, usual or large.
     pub free: fn(Buffer),
     /// Buffers in use now.
     pub in_use: fn() -> usize,

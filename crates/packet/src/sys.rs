@@ -178,7 +178,7 @@ impl Mbuf {
 }
 
 impl Packet {
-    /// Gives the mbuf up to a C library or a ring.
+    /// Passes the ownership of the mbuf to a C library or a ring.
     #[inline]
     pub fn into_raw(self) -> NonNull<Mbuf> {
         ManuallyDrop::new(self).mbuf

@@ -280,7 +280,7 @@ fn pullers(plan: &Plan) -> Vec<usize> {
 struct Upstream {
     /// Elements with packets to pull.
     leaves: Vec<usize>,
-    /// True if there is one that cannot be copied.
+    /// True if some element upstream cannot be copied.
     single: bool,
 }
 

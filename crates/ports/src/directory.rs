@@ -269,7 +269,7 @@ impl Directory {
         self.leave(name);
     }
 
-    /// Gives a port back that [`take`](Self::take) has taken.
+    /// Releases a port that [`take`](Self::take) has taken.
     fn leave(&self, name: &str) {
         let Some((port, _)) = self.claim(name) else {
             return;

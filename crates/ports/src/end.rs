@@ -83,7 +83,7 @@ impl<T: Given> Current<T> {
         now != self.version && self.change(now)
     }
 
-    /// True if there is something that the queue has not taken.
+    /// True if the mailbox has something that the queue has not taken.
     pub(crate) fn is_behind(&self) -> bool {
         self.end.version.load(Ordering::Acquire) != self.version
     }

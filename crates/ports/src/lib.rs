@@ -89,7 +89,7 @@ pub fn carry_frames(bytes: usize) {
     }
 }
 
-/// Longest frame that was asked for.
+/// Longest frame that was requested.
 static LONGEST: AtomicUsize = AtomicUsize::new(USUAL);
 
 /// The MTU that links need for the longest frame that was asked for; `None` if they stay as they are.

@@ -232,7 +232,7 @@ struct Rx {
 }
 
 impl Rx {
-    /// True if there may be super-frames among the frames that wait.
+    /// True if there may be super-frames among the waiting frames.
     fn brings_super_frames(&self) -> bool {
         self.memory.lock().has_super_frames
     }

@@ -261,7 +261,7 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     }
 }
 
-/// Gives an interface an IPv4 address and the mask of its network.
+/// Sets an interface's IPv4 address and netmask.
 pub(crate) fn set_address(
     socket: &OwnedFd,
     name: &str,

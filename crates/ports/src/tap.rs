@@ -53,7 +53,7 @@ pub struct Tap {
     /// A socket of the interface's namespace.
     control: OwnedFd,
     queues: Vec<Arc<Queue>>,
-    /// True if it was made here and has not been taken over since.
+    /// True if this process has made the interface and nobody has taken it over since.
     is_new: AtomicBool,
     counts: Arc<Counters>,
 }
@@ -87,7 +87,7 @@ impl Tap {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 
-    /// The same, without telling: true until [`take_new`](Self::take_new).
+    /// True if the interface was made by this process, until [`take_new`](Self::take_new).
     pub fn is_new(&self) -> bool {
         self.is_new.load(Ordering::Relaxed)
     }

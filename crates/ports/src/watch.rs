@@ -31,7 +31,7 @@ pub(crate) struct Watched {
     mtu: AtomicUsize,
     /// Frames for other stations are wanted, too.
     promiscuous: AtomicBool,
-    /// Times that the interface went up, down, away or came back.
+    /// Number of times that the interface went up, down, away or came back.
     pub(crate) changes: Count,
     /// Wakes the watcher.
     bell: OwnedFd,
@@ -60,7 +60,7 @@ impl Watched {
         }))
     }
 
-    /// True if it is there, up, and has a carrier.
+    /// True if the interface exists, is up, and has a carrier.
     pub(crate) fn link_up(&self) -> bool {
         self.running.load(Relaxed)
     }
@@ -92,7 +92,7 @@ impl Watched {
         }
     }
 
-    /// Tells people something about it.
+    /// Logs a message about the interface.
     pub(crate) fn say(&self, text: &str) {
         self.events.say(format!("{}: {text}", self.name));
     }

@@ -562,7 +562,7 @@ impl Router {
         self.take_down();
     }
 
-    /// Takes the router down on all workers, which go on with others.
+    /// Removes the router from all workers, which continue with other routers.
     pub fn take_down(&self) {
         let number = self.number;
         let gone = self.workers.ask_all(move |routers| routers.remove(number));

@@ -53,9 +53,9 @@ pub struct Idle {
     pub spins: u32,
     /// First sleep at the shortest; each further one is twice as long.
     pub first: Duration,
-    /// Longest sleep while a source has to be polled.
+    /// Maximum sleep while a source has to be polled.
     pub polled: Duration,
-    /// Longest sleep otherwise.
+    /// Maximum sleep otherwise.
     pub longest: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Default for Idle {
     }
 }
 
-/// Times that control reads without asking: nanoseconds since the worker started.
+/// Counters of a worker that control reads without a request; times in nanoseconds.
 #[derive(Debug, Default)]
 pub struct WorkerTimes {
     /// Turns taken.
@@ -125,7 +125,7 @@ pub struct Progress {
     pub changed: Arc<Changed>,
 }
 
-/// Tells control that some worker's state has changed: counts how often.
+/// Signal to control that some worker's state has changed: counts the changes.
 #[derive(Debug, Default)]
 pub struct Changed(Lock<u64>, Condvar);
 
@@ -157,7 +157,7 @@ impl Changed {
         *self.lock()
     }
 
-    /// Waits until the count is no longer `seen`, or the time has passed.
+    /// Waits until the count differs from `seen`, or the time has passed.
     pub fn wait(&self, seen: u64, at_most: Duration) {
         let result = self
             .1

@@ -161,7 +161,7 @@ impl Workers {
         self.ask_all(Routers::busy)
     }
 
-    /// Tells all to end and waits for them.
+    /// Ends all workers, and waits for them.
     pub fn stop(&self) {
         for worker in 0..self.count() {
             // The worker may have ended already.

@@ -7,7 +7,7 @@ use engine::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Stages behind each other that are told apart at most.
+/// Maximum number of stages in series that are told apart.
 const STAGES: usize = 8;
 
 /// Parts of a plan around a table.

@@ -171,7 +171,7 @@ struct Buckets {
     buckets: Vec<u16>,
     /// State on its way from the old owner to the new one.
     state: Lock<Vec<Shard>>,
-    /// Elements that still held packets of before when their time was over.
+    /// Elements that still held earlier packets at the time limit.
     late: Lock<BTreeSet<usize>>,
     /// Packets that workers have held.
     held: Lock<Held>,

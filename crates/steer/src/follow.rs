@@ -131,7 +131,7 @@ struct Entries {
     /// Queues by which packets came before, with their workers.
     queues: BTreeSet<(usize, usize)>,
     late: AtomicBool,
-    /// Time since which packets are kept.
+    /// Time since which packets are held.
     since: Lock<Time>,
     held: Lock<Held>,
 }

@@ -32,7 +32,7 @@ impl<T: Default + Send + 'static> Shards<T> {
         each.filter_map(|(at, state)| Some((at as u16, &**state.as_ref()?)))
     }
 
-    /// Gives a bucket's state up.
+    /// Removes a bucket's state and returns it.
     pub fn give(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
         let state = self.0.get_mut(usize::from(bucket))?.take()?;
         Some(state)

@@ -29,7 +29,7 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// True if a packet that would do no harm leaves this as it is.
+    /// True if a packet below the delay target would not change the state.
     pub fn is_quiet(&self) -> bool {
         self.first_above == 0 && !self.dropping
     }

@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Most words of a key.
+/// Maximum number of words in a key.
 pub const WORDS: usize = 6;
-/// Most bytes of a key.
+/// Maximum number of bytes in a key.
 pub const KEY_BYTES: usize = 8 * WORDS;
 /// A key; words that a table does not use are zero.
 pub type Key = [u64; WORDS];
@@ -174,7 +174,7 @@ impl ExactWriter {
         self.len
     }
 
-    /// True if there are none.
+    /// True if the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -127,12 +127,12 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         self.len
     }
 
-    /// True if there is none.
+    /// True if there are no flows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Most flows that there may be.
+    /// Maximum number of flows.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -291,7 +291,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         heads.min_by_key(|&(_, ends)| ends)
     }
 
-    /// Lets go of the flows whose guarantee is over.
+    /// Releases flows whose guarantee has ended.
     fn loosen(&mut self, now: u64) {
         for class in 0..self.classes.len() {
             let guarantee = self.classes[class].guarantee;

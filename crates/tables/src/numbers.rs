@@ -43,7 +43,7 @@ impl Numbers {
         self.len
     }
 
-    /// True if there is none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

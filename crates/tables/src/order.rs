@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 const WORD: usize = 64;
 /// No entry.
 const NONE: u32 = u32::MAX;
-/// Most bins.
+/// Maximum number of bins.
 pub const BINS_MAX: usize = 1 << 20;
 
 /// Hierarchical bitmap of the bins that hold items: one bit per bin, and on each higher level one bit per non-zero
@@ -162,7 +162,7 @@ impl<T> BinSort<T> {
         self.len
     }
 
-    /// True if there is none.
+    /// True if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -375,7 +375,7 @@ impl<T> Sorted<T> {
         self.heap.len()
     }
 
-    /// True if there is none.
+    /// True if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

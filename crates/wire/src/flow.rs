@@ -33,7 +33,7 @@ pub struct Flow<A> {
 }
 
 impl<A> Flow<A> {
-    /// The same flow seen from the other side.
+    /// The flow of the reverse direction.
     #[inline]
     pub fn reversed(self) -> Flow<A> {
         Flow {
@@ -201,7 +201,7 @@ impl FlowKey {
         }
     }
 
-    /// The same flow seen from the other side.
+    /// The flow of the reverse direction.
     #[inline]
     pub fn reversed(self) -> FlowKey {
         match self {

@@ -166,7 +166,7 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         usize::from(self.fragment_word() & OFFSET_MASK) * 8
     }
 
-    /// True if this is a piece of a datagram, the first included.
+    /// True if the packet is a fragment of a datagram, including the first.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment_word() & (MF | OFFSET_MASK) != 0
@@ -227,7 +227,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         put16(self.0.as_mut(), 2, len);
     }
 
-    /// Computes the checksum anew.
+    /// Recomputes the checksum.
     #[inline]
     pub fn fill_checksum(&mut self) {
         self.set_checksum(0);

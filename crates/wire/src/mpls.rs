@@ -15,7 +15,7 @@ pub const EXPLICIT_NULL6: u32 = 2;
 pub const IMPLICIT_NULL: u32 = 3;
 /// The first label that is free to use.
 pub const FIRST: u32 = 16;
-/// Most entries that a stack is looked through for.
+/// Maximum number of entries in which the bottom of a stack is searched.
 pub const DEPTH_MAX: usize = 32;
 
 /// An entry of a stack: label, traffic class, bottom of stack and time to live.
@@ -117,7 +117,7 @@ impl Labels {
         self.len as usize
     }
 
-    /// True if there are none.
+    /// True if the stack has no labels.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

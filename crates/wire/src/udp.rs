@@ -40,7 +40,7 @@ impl<B: AsRef<[u8]>> Udp<B> {
         usize::from(be16(self.0.as_ref(), 4))
     }
 
-    /// True if there is no data.
+    /// True if the datagram has no data.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() <= LEN

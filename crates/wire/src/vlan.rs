@@ -31,7 +31,7 @@ impl Tag {
         })
     }
 
-    /// True if it is one of 802.1ad: of a provider.
+    /// True if the tag is a service tag (802.1ad).
     #[inline]
     pub const fn is_service(self) -> bool {
         self.ethertype == ether::QINQ

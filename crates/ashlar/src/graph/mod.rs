@@ -21,7 +21,7 @@ pub(crate) struct Node {
     pub(crate) class: String,
     /// Workers with a copy.
     pub(crate) workers: Vec<usize>,
-    /// True if it is drawn as a queue: pushed into, pulled from.
+    /// True if the element is drawn as a queue: pushed into, pulled from.
     pub(crate) queue: bool,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Link {
     pub(crate) pull: bool,
 }
 
-/// Longest configuration that is shown, in characters.
+/// Maximum length of a configuration shown, in characters.
 const CONFIG_MAX: usize = 28;
 
 impl Drawing {

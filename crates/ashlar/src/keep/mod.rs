@@ -182,7 +182,7 @@ impl Signals {
         self.ended || self.end.load(Ordering::Relaxed)
     }
 
-    /// True if the program was told to end so that it be started anew.
+    /// True if the program was told to end in order to be restarted.
     fn take_restart(&mut self) -> bool {
         std::mem::take(&mut self.restarts)
     }

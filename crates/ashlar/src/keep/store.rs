@@ -77,7 +77,7 @@ impl Store {
         &self.socket
     }
 
-    /// Tells a program the socket and its inherited descriptors.
+    /// Passes the socket and the inherited descriptors to a program, in its environment.
     pub(super) fn tell(&self, program: &mut Command) {
         let names: Vec<&str> = self
             .held
@@ -184,7 +184,7 @@ fn temporary(within: &Path) -> Result<PathBuf, String> {
 }
 
 impl Held {
-    /// Obeys a message: one assignment a line.
+    /// Carries out a message: one assignment a line.
     fn obey(&mut self, message: &str, descriptors: Vec<OwnedFd>) {
         let says = |word: &str| message.lines().any(|line| line == word);
         let name = message

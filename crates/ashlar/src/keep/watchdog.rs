@@ -11,7 +11,7 @@ pub(super) struct Watchdog {
     limit: Duration,
     /// Time of the next look.
     next: Instant,
-    /// Looks since the program has said something.
+    /// Checks since the last sign of life from the program.
     silent: u32,
 }
 
@@ -29,7 +29,7 @@ impl Watchdog {
         (!self.limit.is_zero()).then(|| self.limit / LOOKS)
     }
 
-    /// Tells a program the time limit.
+    /// Passes the time limit to a program, in its environment.
     pub(super) fn tell(&self, program: &mut Command) {
         // The variable may be that of our own watchdog.
         program.env_remove("WATCHDOG_PID");

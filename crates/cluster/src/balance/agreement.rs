@@ -115,7 +115,7 @@ impl Agreement {
         }
     }
 
-    /// Takes note of a message of a peer, by the peer's number.
+    /// Processes a message of a peer, by the peer's number.
     pub fn hear(&mut self, of: usize, message: Message, now: u64, pool: &Pool) -> Heard {
         let Some(peer) = self.peers.get_mut(of) else {
             return Heard::Old;

@@ -17,7 +17,7 @@ pub struct Settings {
 
 /// Failures that follow each other within this time count together, in nanoseconds.
 const AGAIN: u64 = 60_000_000_000;
-/// Times that the answers which are asked for double.
+/// Maximum number of times that the required answers double.
 const DOUBLINGS_MAX: u32 = 6;
 
 /// Reason why a back end is not used.

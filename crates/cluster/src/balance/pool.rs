@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use sync::Lock;
 
-/// A back end as it is described.
+/// Description of a back end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Name, from which its buckets follow.
@@ -44,14 +44,14 @@ pub enum Intent {
     Drained,
 }
 
-/// A back end as it is.
+/// Present state of a back end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// Description, with the present weight.
     pub member: Member,
     /// Administrative state.
     pub intent: Intent,
-    /// True if it forwards, as far as is known.
+    /// True if the back end forwards, as far as is known.
     pub up: bool,
     /// Start of the state, in nanoseconds.
     pub since: u64,
@@ -135,7 +135,7 @@ pub struct Pool {
 const LEVEL: u64 = 1_000_000_000;
 /// Longer than any silence.
 const NEVER: u64 = u64::MAX;
-/// Packets after which back ends in turn begin anew.
+/// Length of the round-robin sequence of back ends, in packets.
 pub const TURNS: usize = 4096;
 
 fn none_in_turn() -> Box<[AtomicU16; TURNS]> {
@@ -223,7 +223,7 @@ impl Pool {
         self.loads = Some((0..count).map(|_| AtomicU64::new(0)).collect());
     }
 
-    /// Takes note of bytes that were sent to a back end.
+    /// Counts bytes that were sent to a back end.
     #[inline]
     pub fn carry(&self, of: u16, bytes: u64) {
         if let Some(load) = self.loads.as_ref().and_then(|all| all.get(usize::from(of))) {
@@ -348,7 +348,7 @@ impl Pool {
         }
     }
 
-    /// Gives a back end another weight.
+    /// Sets the weight of a back end.
     pub fn set_weight(&self, of: u16, weight: u16, deadline: Option<u64>) {
         let mut inside = self.inside();
         if let Some(one) = inside.members.get_mut(usize::from(of)) {

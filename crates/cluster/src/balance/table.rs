@@ -86,7 +86,7 @@ impl Table {
         }
     }
 
-    /// The owner of a bucket as it is, and as it shall be.
+    /// Present owner and target owner of a bucket.
     pub fn get(&self, bucket: usize) -> (u16, u16) {
         halves(self.entries[bucket].load(Relaxed))
     }

@@ -172,7 +172,7 @@ impl Hearing {
         config.patience() + self.late.worst()
     }
 
-    /// Longest recent delay of the peer, in nanoseconds.
+    /// Maximum recent delay of the peer, in nanoseconds.
     pub(super) fn lateness(&self) -> u64 {
         self.late.worst()
     }

@@ -45,7 +45,7 @@ pub struct Wanted {
     /// Processing rate of a server per external port, in units of the port's rate: 2 for uniform traffic, 3 in the
     /// worst case.
     pub c: f64,
-    /// The servers at hand.
+    /// The available servers.
     pub server: Server,
 }
 

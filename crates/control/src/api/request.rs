@@ -21,7 +21,7 @@ pub enum Request {
     Saved,
     /// `GET /v1/stats`: all counts.
     Stats,
-    /// `POST /v1/turns`: each worker's longest turn, counted anew from then on.
+    /// `POST /v1/turns`: each worker's longest turn; resets the maximum.
     Turns,
     /// `GET /v1/handlers/ELEMENT.HANDLER?argument=TEXT`: reads a handler.
     Read {

@@ -12,7 +12,7 @@ pub(super) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Rings. While the doorbell is pending, that costs no more than a load.
+    /// Rings the doorbell. While it is pending, the call costs one load.
     pub(super) fn ring(&self) {
         if self.rung.load(Ordering::Relaxed) || self.rung.swap(true, Ordering::AcqRel) {
             return;

@@ -34,7 +34,7 @@ const RING_CROWDED: f64 = 0.5;
 const WHOLE: f64 = 0.5;
 /// Precision for a slower worker: its buckets move until its load differs from its share by at most half of this.
 const EXACT: f64 = 0.02;
-/// Longest time for which loads within chance are added up.
+/// Maximum time for which loads within chance are added up.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Something that was moved, or could not be.
@@ -168,7 +168,7 @@ impl Balance {
         Ok(())
     }
 
-    /// Looks once, and moves what should move if that is wanted.
+    /// Measures once, and moves buckets if the settings allow it.
     pub fn step(&self, router: &impl Workers) {
         let mut state = self.lock();
         state.step(router, &self.doorbell);

@@ -7,7 +7,7 @@ const HIGH: f64 = 0.6;
 const LOW: f64 = 0.4;
 /// Share of busy time of one worker at which all workers are activated: its true load is unknown.
 const FULL: f64 = 0.9;
-/// Looks in a row at which fewer workers would do, before some go.
+/// Consecutive measurements at which fewer workers would do, before some are deactivated.
 const PATIENCE: u32 = 10;
 /// The same for workers activated by a filling queue, which may have been a short stall.
 const SOON: u32 = 3;

@@ -11,7 +11,7 @@ const BRIM: f64 = 0.9;
 const BUSY: f64 = 0.85;
 /// Number of checks after a move that show its effect.
 const LOOKS: u32 = 2;
-/// Looks until it is tried again after moves did not help.
+/// Measurements until the next try, after moves that did not help.
 const PAUSE: u32 = 20;
 /// Factor by which a share is cut, and growth of shares at each measurement.
 const CUT: f64 = 0.6;
@@ -42,7 +42,7 @@ pub(super) struct Slower {
     /// Share of each worker relative to one at full speed; empty while all are equal.
     shares: Vec<f64>,
     works: Vec<bool>,
-    /// Looks that say nothing yet.
+    /// Measurements that are still ignored.
     pause: u32,
     level: f64,
 }

@@ -77,7 +77,7 @@ pub struct Port {
     pub device: String,
     /// Bits per second.
     pub rate: u64,
-    /// Longest packet that its link takes, in bytes.
+    /// Longest packet that the port's link takes, in bytes.
     pub mtu: u16,
     /// The router's IPv4 address there, and the length of the network's prefix.
     pub v4: Option<(Ipv4Addr, u8)>,
@@ -98,7 +98,7 @@ pub struct Link {
     pub over: Over,
     /// Bits per second, each way.
     pub rate: u64,
-    /// Longest packet that it takes, in bytes without the Ethernet header.
+    /// Longest packet that the link takes, in bytes without the Ethernet header.
     pub mtu: u16,
 }
 

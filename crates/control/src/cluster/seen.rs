@@ -78,7 +78,7 @@ impl Look<'_> {
         Ok(look)
     }
 
-    /// Looks again. The error is a sentence.
+    /// Measures again, at the end of the interval. The error is a sentence.
     pub fn end(&self) -> Result<Seen, String> {
         let info: Info = self.client.get_json("/v1/info")?;
         let stats: Stats = self.client.get_json("/v1/stats")?;

@@ -78,7 +78,7 @@ pub(crate) struct IsolatedRouters {
     claim: Lock<Option<Claim>>,
 }
 
-/// Says that a folder is this process's, as long as it lives.
+/// Claim of this process on a folder, until it is dropped.
 struct Claim {
     path: PathBuf,
     _locked: File,

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Time limit for a router's answer to begin, and for each further piece.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same for slow requests: a trace, a reload.
+/// Timeout of slow requests: a trace, a reload.
 const LONG: Duration = Duration::from_secs(65);
 /// Time that metrics wait for a router.
 const SOON: Duration = Duration::from_secs(1);

@@ -151,14 +151,14 @@ impl Life {
         }
     }
 
-    /// True if it is to stop within a time.
+    /// True if the supervisor is told to stop within a time.
     fn stopped(&self, within: Duration) -> bool {
         let mut fds = [PollFd::new(&self.state.stop, PollFlags::IN)];
         let limit = Timespec::try_from(within).ok();
         poll(&mut fds, limit.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
-    /// Runs the process once: its status, or `None` if it was told to end.
+    /// Runs the process once. Returns its status, or `None` if it was told to end.
     fn once(&mut self) -> io::Result<Option<ExitStatus>> {
         self.saved = None;
         self.follow_saved();
@@ -284,7 +284,7 @@ impl Log {
         (self.bytes >= BYTES).then(|| SECOND.saturating_sub(spent))
     }
 
-    /// Passes on the text that is there; false if there will be no more.
+    /// Passes on the available text; returns false at its end.
     fn pass_on(&mut self, from: Option<&mut ChildStderr>) -> bool {
         let mut bytes = [0; 4096];
         let read = from.map_or(Ok(0), |from| from.read(&mut bytes));

@@ -1,7 +1,7 @@
 //! The allocator's functions that the language lacks.
 #![allow(unsafe_code)]
 
-/// Gives free memory back to the system, where the allocator can.
+/// Returns free memory to the system, if the allocator can.
 pub(super) fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     {

@@ -41,7 +41,7 @@ impl Limits {
         }
     }
 
-    /// True if one more may be asked about on an interface at `now` (ns).
+    /// True if the rate limit allows one more request on an interface at `now`, in nanoseconds.
     pub(super) fn allow(&mut self, interface: u16, known: bool, now: u64) -> bool {
         let rates = [self.unknown, KNOWN_RATE];
         let new = || rates.map(|rate| Tokens::new(rate, rate));

@@ -148,7 +148,7 @@ pub struct Session {
     heard: Instant,
     /// Time for which earlier routes are kept.
     stale: Duration,
-    /// True if routes of before are still there.
+    /// True if routes of the former session are still present.
     syncing: bool,
 }
 
@@ -211,7 +211,7 @@ impl Session {
         Ok(count)
     }
 
-    /// True if it has told of a route or a next hop.
+    /// True if the daemon has sent a route or a next hop.
     pub fn has_told(&self) -> bool {
         self.first.is_some()
     }

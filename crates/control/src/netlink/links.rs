@@ -140,7 +140,7 @@ impl Links {
         Some(Some(state))
     }
 
-    /// Tells the interface of a link the addresses of links upon it.
+    /// Passes the Ethernet addresses of a link's active upper links, such as VLANs, to its interface.
     fn tell_others(&self, index: u32) {
         let Some(link) = self.known.get(&index) else {
             return;

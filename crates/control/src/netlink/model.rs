@@ -133,7 +133,7 @@ impl Doubt {
         labels: true,
     };
 
-    /// True if there is any.
+    /// True if any part is in doubt.
     pub fn any(&self) -> bool {
         *self != Doubt::default()
     }
@@ -278,7 +278,7 @@ impl Model {
         self.follow_world();
     }
 
-    /// True if there may be one more of everything.
+    /// True if there is room for one more object of every kind.
     pub fn has_room(&self) -> bool {
         self.v4.bound.has_room(self.v4.count())
             && self.v6.bound.has_room(self.v6.count())
@@ -426,7 +426,7 @@ impl Model {
         first.and(second).map(|()| flushed)
     }
 
-    /// Brings a table of labels in step. `is_new`: it has not been told anything.
+    /// Writes changed labels to a table; all labels if it `is_new`.
     pub fn flush_labels(&mut self, image: &impl LabelImage, is_new: bool) {
         if is_new {
             self.labels.stale();
@@ -444,7 +444,7 @@ impl Model {
         (self.v4.len(), self.v6.len())
     }
 
-    /// True if there are none.
+    /// True if the model has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }

@@ -51,7 +51,7 @@ impl Neighbours {
         tell(links, place, state);
     }
 
-    /// Tells an interface all its neighbours: the configuration names it from now on.
+    /// Sets all neighbours of an interface, when the configuration begins to name it.
     pub(super) fn tell_all(&self, links: &Links, index: u32) {
         let of_it = self.known.iter().filter(|(place, _)| place.0 == index);
         of_it.for_each(|(place, (state, _))| tell(links, *place, *state));
@@ -78,7 +78,7 @@ impl Neighbours {
         });
     }
 
-    /// True if its Ethernet address is known.
+    /// True if the neighbour's Ethernet address is known.
     pub(super) fn knows(&self, place: &Place) -> bool {
         self.known.contains_key(place)
     }

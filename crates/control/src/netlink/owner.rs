@@ -32,12 +32,12 @@ pub(super) enum Other {
     Elsewhere,
 }
 
-/// Asks the kernel of a namespace.
+/// A socket that queries the owners of connections in a namespace.
 #[derive(Debug)]
 pub(super) struct Owners(netlink_sys::Socket);
 
 impl Owners {
-    /// Asks in the namespace of the calling thread.
+    /// Opens a socket in the namespace of the calling thread.
     pub(super) fn open() -> io::Result<Owners> {
         let mut socket = netlink_sys::Socket::new(SOCK_DIAG)?;
         socket.bind_auto()?;

@@ -19,7 +19,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// From now on all rules are told.
+    /// Begins a sync: all rules are reported again.
     pub(super) fn begin_sync(&mut self) {
         self.others = 0;
         self.families.clear();

@@ -61,7 +61,7 @@ fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -
     }
 }
 
-/// Hears of every change.
+/// A socket that receives notifications of all changes.
 pub(super) struct Changes(netlink_sys::Socket);
 
 impl Changes {

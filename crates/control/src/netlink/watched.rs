@@ -34,7 +34,7 @@ pub(super) trait Follow {
     /// Sockets of the thread.
     type Sockets;
 
-    /// Opens sockets anew.
+    /// Opens new sockets.
     fn open(&self) -> io::Result<Self::Sockets>;
 
     /// Follows until it is to stop, or the sockets are of no use.

@@ -319,7 +319,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Lets go what waits, and forgets all flows.
+    /// Releases waiting packets, and forgets all flows.
     fn clear(&mut self, cx: &mut Cx) {
         let mut ready = std::mem::take(&mut self.ready);
         self.fragments.clear(&mut ready);

@@ -71,7 +71,7 @@ impl AggregateLast {
         cx.send(before, Verdict::reject(EARLIER, 1));
     }
 
-    /// Lets go the packets of aggregates that have ended.
+    /// Releases the packets of aggregates that have ended.
     fn hear(&mut self, cx: &mut Cx) {
         for aggregate in self.listener.hear() {
             if let Some(packet) = self.last.remove(&aggregate) {

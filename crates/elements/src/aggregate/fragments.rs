@@ -109,7 +109,7 @@ impl Fragments {
         }
     }
 
-    /// Forgets ports learnt before `oldest`, and gives what waits no longer.
+    /// Forgets ports learnt before `oldest`, and releases packets that need not wait longer.
     pub(super) fn reap(&mut self, oldest: i64, ready: &mut Vec<Ready>) {
         self.ports.remove_if(|_, (_, stamp)| *stamp < oldest);
         let mut queues = std::mem::replace(&mut self.queues, Kept::new(QUEUES_MAX));
@@ -120,7 +120,7 @@ impl Fragments {
         }
     }
 
-    /// Gives everything that waits.
+    /// Releases all waiting packets.
     pub(super) fn clear(&mut self, ready: &mut Vec<Ready>) {
         while let Some((_, queue)) = self.queues.pop_idlest() {
             self.let_go(queue, ready);
@@ -128,7 +128,7 @@ impl Fragments {
         self.ports.drain();
     }
 
-    /// Gives what waited in a queue, with the ports that are known.
+    /// Releases the packets of a queue, with the known ports.
     fn let_go(&mut self, queue: VecDeque<Held>, ready: &mut Vec<Ready>) {
         for held in queue {
             let ports = held.needs.and_then(|d| self.ports.get(&d));

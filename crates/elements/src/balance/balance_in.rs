@@ -95,7 +95,7 @@ struct Look {
     outside: bool,
     /// Number of back ports, 1 at least.
     backs: u16,
-    /// True if there is an output for frames that carry no IP.
+    /// True if the element has an output for frames that carry no IP.
     has_rest: bool,
     /// Number of packets distributed round robin.
     count: u32,

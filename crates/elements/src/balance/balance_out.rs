@@ -76,7 +76,7 @@ struct Back {
     shared: Option<Arc<Shared>>,
     /// Front ports that are connected.
     fronts: usize,
-    /// True if there is an output for frames to the balancer itself.
+    /// True if the element has an output for frames to the balancer itself.
     has_rest: bool,
     ways: Ways,
     /// Copies of the batch's packets, by front port.

@@ -232,7 +232,7 @@ impl Element for BalancePeer {
 }
 
 impl BalancePeer {
-    /// Takes note of a message. Returns under which name it ends here.
+    /// Processes a message. Returns the index of the counter under which the frame is dropped.
     fn heard(&mut self, frame: &[u8], cx: &Cx) -> usize {
         let Some((from, body)) = udp::read(frame, self.config.own.1, PORT) else {
             return MALFORMED;
@@ -268,7 +268,7 @@ impl BalancePeer {
         HEARD
     }
 
-    /// Tells the journal of peers that are heard, fall silent, or have another file.
+    /// Logs peers that are heard, fall silent, or have another file.
     fn note_relations(&mut self, cx: &Cx) {
         for (at, told) in self.relations.iter_mut().enumerate() {
             let (relation, _) = self.agreement.relation(at, cx.now().0);

@@ -67,7 +67,7 @@ impl Heads {
         first & self.mask == self.to && self.passed[place(second)] == second
     }
 
-    /// Takes note of the header of a frame that has passed.
+    /// Records the header of a frame that has passed.
     pub(super) fn note<const N: usize>(&mut self, frame: &[u8; N]) {
         let Words(_, second) = Words::of(frame);
         self.passed[place(second)] = second;

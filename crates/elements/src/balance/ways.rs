@@ -85,7 +85,7 @@ impl Ways {
         Some(way.verdict)
     }
 
-    /// Takes note of the way of a frame's station.
+    /// Records the verdict for frames of a station.
     pub(super) fn note(&mut self, head: &[u8; LEN], source: EtherAddr, verdict: Verdict) {
         let Words(first, _) = Words::of(head);
         self.ways[place(first)] = Way {

@@ -70,7 +70,7 @@ impl Call {
         })
     }
 
-    /// The call as it is written in configurations; empty if there is none.
+    /// The call in the syntax of configurations; empty if there is none.
     pub(crate) fn show(&self) -> String {
         let at = self.at.map(|at| at.to_string()).unwrap_or_default();
         let text = format!("{at} {} {}", self.handler.path, self.handler.value);
@@ -90,7 +90,7 @@ impl Call {
     }
 }
 
-/// Text as it is written, quotes too.
+/// Text as in the configuration, with its quotes.
 struct Raw(String);
 
 impl arguments::units::FromArg for Raw {

@@ -14,7 +14,7 @@ pub(crate) struct Rate {
     step: u64,
     /// Events in the current step.
     events: u64,
-    /// Events per step, up to it.
+    /// Average of events per step, up to the current step.
     average: f64,
 }
 

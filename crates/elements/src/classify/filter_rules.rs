@@ -24,7 +24,7 @@ const MORE: usize = 1024;
 const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is `allow`, `deny`, `drop` or an output \
     from 0 to 254";
 
-/// A rule as it is written.
+/// A parsed rule, with its text.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     name: Option<String>,

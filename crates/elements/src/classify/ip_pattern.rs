@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
         Ok(primitive)
     }
 
-    /// True if what follows a protocol's name belongs to the same primitive.
+    /// True if the words after a protocol's name belong to the same primitive.
     fn goes_on(&self, head: &Head) -> bool {
         self.peek().is_some_and(|token| {
             let sign = COMPARISONS.iter().any(|c| c.0 == token) || token == "&" || token == "[";

@@ -3,7 +3,7 @@
 /// Greeting of the server.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
-/// Longest line, and largest data of a command, in bytes.
+/// Maximum length of a line, and of a command's data, in bytes.
 const LINE_MAX: usize = 1 << 20;
 const DATA_MAX: usize = 16 << 20;
 
@@ -14,9 +14,9 @@ pub(super) enum Command {
     Read(String, String),
     /// Write a handler.
     Write(String, String),
-    /// True if it can be read.
+    /// Check if a handler can be read.
     CheckRead(String),
-    /// True if it can be written.
+    /// Check if a handler can be written.
     CheckWrite(String),
     /// End the connection.
     Quit,

@@ -57,7 +57,7 @@ type Wrong = (String, String);
 pub(super) struct OfPort {
     /// The key of its hash.
     pub(super) key: Option<String>,
-    /// True if there are rules for it.
+    /// True if the port has rules.
     pub(super) has_rules: bool,
     pub(super) buckets: usize,
     /// The name of the table.

@@ -20,7 +20,7 @@ pub(super) struct Fill {
     next: Time,
     /// Quarters that were full at the last look.
     quarters: u32,
-    /// Time since which some were full.
+    /// Time since which some queues have been full.
     since: Time,
 }
 

@@ -126,7 +126,7 @@ impl Rss {
         self.tell(true)
     }
 
-    /// Tells the port; rules that it knows already only if `again` says so.
+    /// Sends the settings to the port; unchanged rules only if `again`.
     fn tell(&self, again: bool) -> Result<(), String> {
         let mut copies = self.lock();
         let port = copies.port.clone().ok_or("the port is not open")?;

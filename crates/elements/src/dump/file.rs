@@ -97,7 +97,7 @@ impl Input {
         }
     }
 
-    /// True if there is nothing in it. It waits for the first bytes.
+    /// True if the file is empty. Waits for the first bytes.
     pub(super) fn is_empty(&mut self) -> bool {
         self.reader.fill_buf().is_ok_and(<[u8]>::is_empty)
     }
@@ -153,7 +153,7 @@ impl Output {
     }
 }
 
-/// Says something on the standard error stream, a line for itself.
+/// Writes a line to standard error.
 pub(crate) fn complain(text: &str) {
     // The reader may have gone; work continues all the same.
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());

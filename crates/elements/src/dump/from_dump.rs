@@ -95,7 +95,7 @@ impl Dump {
 }
 
 impl FromDump {
-    /// Brings the next packet of the file; `None` at its end.
+    /// Reads the next packet of the file; `None` at its end.
     fn read(&mut self, cx: &mut Cx) -> Option<Option<Packet>> {
         loop {
             let dump = self.dump.as_mut()?;

@@ -58,7 +58,7 @@ impl Sample {
         Sample((probability.clamp(0.0, 1.0) * f64::from(ONE)).round() as u32)
     }
 
-    /// True if this packet is taken.
+    /// True if this packet is sampled.
     pub(super) fn takes(self, cx: &mut Cx) -> bool {
         self.0 >= ONE || cx.random() & (ONE - 1) < self.0
     }

@@ -84,7 +84,7 @@ pub(super) trait Plays: Element {
 
     fn playback_mut(&mut self) -> &mut Playback;
 
-    /// Brings the next packet.
+    /// Returns the next packet.
     fn next(&mut self, cx: &mut Cx) -> Next;
 
     /// Handles the end of the packets, for now or for good.

@@ -201,7 +201,7 @@ impl Window {
         }
     }
 
-    /// The start; 0 as long as it is open.
+    /// Start of the window; 0 while it is open.
     pub(crate) fn start(&self) -> i64 {
         match self.start {
             Edge::At(start) => start,

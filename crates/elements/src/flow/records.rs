@@ -147,7 +147,7 @@ pub(super) struct Shape {
     pub(super) by: By,
     pub(super) capacity: usize,
     pub(super) buckets: usize,
-    /// Most flows of a bucket.
+    /// Maximum number of flows per bucket.
     pub(super) k: usize,
 }
 

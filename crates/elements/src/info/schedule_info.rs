@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 /// Tickets of a share of 1.
 const TICKETS: f64 = 1024.0;
-/// Most tickets of a task.
+/// Maximum number of tickets of a task.
 const TICKETS_MAX: f64 = 32768.0;
 
 pub(super) struct ScheduleInfo(Arc<Tasks>);

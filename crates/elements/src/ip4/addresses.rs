@@ -88,7 +88,7 @@ impl Interfaces {
         self.0.iter().any(|i| i.1.contains(address))
     }
 
-    /// True if one network holds both addresses.
+    /// True if one network contains both addresses.
     #[inline]
     pub(crate) fn share(&self, a: Ipv4Addr, b: Ipv4Addr) -> bool {
         self.0.iter().any(|i| i.1.contains(a) && i.1.contains(b))

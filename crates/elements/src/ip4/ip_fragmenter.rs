@@ -279,7 +279,7 @@ impl IPFragmenter {
         Ok(())
     }
 
-    /// Sees that a fragment has the headroom that was asked for.
+    /// Makes sure that a fragment has the requested headroom.
     fn make_room(&self, fragment: &mut Packet) -> Result<(), usize> {
         let made = self
             .config

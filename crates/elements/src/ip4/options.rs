@@ -149,7 +149,7 @@ impl Reversed {
     }
 }
 
-/// Computes the checksum of a header anew.
+/// Recomputes the checksum of a header.
 pub(super) fn fill_checksum(header: &mut [u8]) {
     Ipv4::new_unchecked(header).fill_checksum();
 }

@@ -88,7 +88,7 @@ struct Hands<'a, 'b> {
     cx: &'a mut Cx<'b>,
 }
 
-/// Looks for a fragment header; takes it off a packet that is whole.
+/// Finds a fragment header, and removes it from a packet that is whole.
 fn sort(packet: &mut Packet) -> Verdict {
     let whole = chain::whole(packet).unwrap_or(&[]);
     match Piece::of(whole) {

@@ -98,7 +98,7 @@ fn has_all_headers(packet: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     New,
-    /// The same piece came before.
+    /// The fragment came before.
     Duplicate,
     /// Some of its bytes came before, or it lies behind the end, or it has no place here.
     Overlap,

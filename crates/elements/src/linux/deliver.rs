@@ -45,7 +45,7 @@ pub(crate) trait Family: 'static {
 
     /// The next hop, in the form of an IPv6 address; as a number, which is compared at once.
     fn key(packet: &Packet) -> u128;
-    /// Gives a packet the hop back that it has paid.
+    /// Restores the hop that was deducted from a packet's TTL.
     fn give_back(packet: &mut Packet);
 }
 

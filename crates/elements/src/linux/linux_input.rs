@@ -140,7 +140,7 @@ impl Fuse for LinuxInput {
 }
 
 impl LinuxInput {
-    /// True if it is a further address of the interface.
+    /// True if `mac` is a further address of the interface.
     fn is_other(&mut self, mac: EtherAddr) -> bool {
         let changes = self.interface.others_changes();
         if changes != self.others_changes {

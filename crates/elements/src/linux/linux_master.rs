@@ -35,7 +35,7 @@ impl Config {
 
 pub(super) struct LinuxMaster {
     config: Arc<Config>,
-    /// True if the address was there after so many changes.
+    /// True if this machine had the address when the number of changes was `changes`.
     is_master: bool,
     changes: u64,
 }

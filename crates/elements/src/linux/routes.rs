@@ -161,7 +161,7 @@ impl<const N: usize> Routes<N> {
         self.0.lock().rib.len() - on_link::<N>().len()
     }
 
-    /// True if there are none.
+    /// True if there are no routes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -147,7 +147,7 @@ impl LabelTable {
         self.known.lock()
     }
 
-    /// Gives a label an entry or none.
+    /// Sets a label's entry, or removes it.
     pub(crate) fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
         let Some(block) = self.blocks.get(label as usize / BLOCK) else {
             return;

@@ -19,7 +19,7 @@ use super::two_ended::{Policy, TwoEnded};
 use crate::prelude::*;
 use std::collections::VecDeque;
 
-/// Lets packets in at both ends.
+/// A queue that accepts packets at both ends.
 pub(crate) struct Mixed;
 
 pub(crate) type MixedQueue = TwoEnded<Mixed>;

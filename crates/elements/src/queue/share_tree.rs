@@ -13,7 +13,7 @@ use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
 /// Most subscribers, and most numbers that tell them.
 pub(super) const SUBSCRIBERS_MAX: usize = 1 << 20;
-/// Most classes.
+/// Maximum number of classes.
 const CLASSES_MAX: usize = 64;
 /// Class of a code point that no class has claimed.
 const UNCLAIMED: u8 = u8::MAX;

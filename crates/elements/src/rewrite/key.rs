@@ -100,7 +100,7 @@ impl Key {
 pub(super) struct Place {
     pub(super) at: usize,
     pub(super) protocol: u8,
-    /// True if this is the first or only piece of the datagram.
+    /// True if the packet is the first or only fragment of the datagram.
     pub(super) first: bool,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Pattern {
     /// The range and how many values beyond the first it has.
     range: Option<(Range, u32)>,
     order: Order,
-    /// True if it was written with ports.
+    /// True if the pattern was written with ports.
     ports: bool,
     /// Name under which its state is shared.
     pub(super) name: String,
@@ -170,7 +170,7 @@ impl Pattern {
         self.range = (top > 0).then_some((range, top));
     }
 
-    /// True if it has many source ports to choose from.
+    /// True if the pattern has several source ports to choose from.
     pub(super) fn varies_ports(&self) -> bool {
         matches!(self.range, Some((Range::Ports(_), _)))
     }

@@ -19,7 +19,7 @@ use wire::{FlowKey, proto};
 pub(super) enum Spec {
     /// Drops packets without a mapping.
     Drop,
-    /// Lets it pass by an output.
+    /// The packet passes unchanged by an output.
     Pass(u8),
     /// Maps it to itself.
     Keep([u8; 2]),

@@ -20,7 +20,7 @@ impl<F: Family<N>, const N: usize> Default for Bulk<F, N> {
 }
 
 impl<F: Family<N>, const N: usize> Bulk<F, N> {
-    /// Looks the destinations of all packets up: their groups, in order; 0 without route.
+    /// Looks up the destinations of all packets. Returns their groups, in order; 0 without a route.
     pub(crate) fn look_up(&mut self, fib: &impl Structure<N>, batch: &Batch) -> &[u16] {
         self.keys.clear();
         self.keys.extend(batch.iter().map(F::key));

@@ -29,7 +29,7 @@ pub(crate) trait Kind<const N: usize>: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// True if there are no handlers to change routes.
+    /// True if the class has no handlers to change routes.
     const FIXED: bool = false;
     /// True if packets are looked up a batch at a time: for structures whose look-ups consist of dependent loads.
     const BULK: bool = true;

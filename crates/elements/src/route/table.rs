@@ -41,7 +41,7 @@ pub(super) struct Which {
 }
 
 impl Which {
-    /// True if it names all next hops that `other` names.
+    /// True if this selection contains all next hops of `other`.
     fn covers(&self, other: &Which) -> bool {
         self.gateway == other.gateway && (self.port.is_none() || self.port == other.port)
     }
@@ -117,7 +117,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         writer.part_with(ids, published);
     }
 
-    /// Says that next hops are up or down; returns how many groups changed.
+    /// Marks next hops up or down; returns how many groups changed.
     pub(super) fn set_up(&self, up: bool, which: Which) -> usize {
         let mut writer = self.lock();
         writer.more.said.retain(|(before, _)| !which.covers(before));

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) enum Sink {
     /// The standard output.
     Out,
-    /// A file, written anew.
+    /// A file, truncated first.
     File(String),
     /// The end of a file.
     Append(String),

@@ -130,7 +130,7 @@ pub(crate) struct Machine {
     frame: RefCell<Frame>,
     /// `$?`
     pub(super) status: Cell<i32>,
-    /// True if it runs, so that a call may come back to it.
+    /// True if the script runs: a call may come back to it.
     running: Cell<bool>,
     /// True if its messages have no heading: while the driver's script runs for the first time.
     pub(super) bare: Cell<bool>,
@@ -154,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// Gives the variables of `init` and `export` their first values.
+    /// Initialises the variables of `init` and `export`.
     pub(crate) fn init(&self, host: &mut dyn Host) {
         let program = Arc::clone(&self.program);
         for insn in &program.code {
@@ -274,7 +274,7 @@ impl Machine {
         format!("While executing '{}':", self.title)
     }
 
-    /// Says what went wrong, and where, as Click does.
+    /// Reports an error and its position, in Click's words.
     pub(crate) fn complain(&self, wrong: &str, host: &mut dyn Host) {
         COMPLAINTS.set(COMPLAINTS.get() + 1);
         let mut lines = Vec::new();

@@ -45,7 +45,7 @@ pub(crate) struct Meter<K: Kind = ByPackets> {
 }
 
 impl<K: Kind> Meter<K> {
-    /// Brings the average up to now.
+    /// Updates the average to `now`.
     fn advance(&mut self, now: Time) {
         let tick = now.0 / NS_PER_TICK;
         if tick <= self.tick {

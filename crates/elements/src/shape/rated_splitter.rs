@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 
 const EXCESS: Verdict = Verdict::reject(0, 1);
 
-/// Rates in packets.
+/// Rates in packets per second.
 pub(crate) struct ByPackets;
 
 impl Kind for ByPackets {

@@ -35,7 +35,7 @@ pub(crate) trait Kind: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// True if it moves its thresholds around a target, and `MAX_P` with the traffic.
+    /// True if the class moves its thresholds around a target, and `MAX_P` with the traffic.
     const ADAPTS: bool;
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Shaper<K: Kind = ByPackets> {
 }
 
 impl<K: Kind> Shaper<K> {
-    /// Tells pulling elements when to come again.
+    /// Schedules the next pull of pulling elements.
     fn wait(&self, cx: &mut Cx) {
         if self.excess {
             return;

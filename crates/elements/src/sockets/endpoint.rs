@@ -24,7 +24,7 @@ pub(super) enum Address {
 pub(super) struct Role {
     /// A stream, else datagrams.
     pub(super) stream: bool,
-    /// True if it goes to `address`, else it serves there.
+    /// True if the element connects to `address`; false if it listens there.
     pub(super) client: bool,
     pub(super) address: Address,
     pub(super) local: Option<Address>,

@@ -44,7 +44,7 @@ impl Settings {
         settings
     }
 
-    /// Gives the socket its buffers.
+    /// Sets the sizes of the socket's buffers.
     pub(super) fn apply(&self, socket: &Socket) -> io::Result<()> {
         if let Some(bytes) = self.send_buffer {
             socket.set_send_buffer_size(bytes as usize)?;

@@ -62,7 +62,7 @@ impl BackPressure {
         ends
     }
 
-    /// Times that sources rested.
+    /// Number of rests of the sources.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -46,7 +46,7 @@ use sync::Lock;
 use tables::exact::{Exact, ExactWriter, Full, Key};
 use wire::plain::Plain;
 
-/// Most rules that can be asked for: 64 bytes each.
+/// Maximum number of rules: 64 bytes each.
 const RULES_MAX: usize = 1 << 20;
 
 /// Time that a change waits for workers, and interval of its looks.

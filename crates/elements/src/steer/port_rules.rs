@@ -129,7 +129,7 @@ impl State {
         self.source.as_ref()?.upgrade()
     }
 
-    /// Gives the port all rules, or those of some buckets.
+    /// Sends the port all rules, or those of some buckets.
     fn tell(&self, only: Option<&BTreeSet<u16>>) {
         if let (Some(port), Some(source)) = (self.able(), self.source()) {
             let mut rules = source.rules();
@@ -214,7 +214,7 @@ impl PortRules {
         rules.into_iter().flatten().map(|rule| rule.1).collect()
     }
 
-    /// Takes note of rules that have been added, changed or removed.
+    /// Records rules that have been added, changed or removed.
     pub(super) fn changed(&self, rules: impl Iterator<Item = Match>) {
         let state = self.lock();
         if let (Some(port), Some(source)) = (state.able(), state.source()) {

@@ -362,7 +362,7 @@ fn list(counts: &[u64]) -> String {
 }
 
 impl Steer {
-    /// Lets packets of our own go on, and takes others out of the batch.
+    /// Keeps packets of this worker's buckets, and takes others out of the batch.
     #[inline(never)]
     fn part(&mut self, batch: &mut Batch, cx: &mut Cx) {
         let (owners, buckets, me) = (&*self.owners, self.buckets, self.worker as u16);

@@ -7,7 +7,7 @@
 use crate::prelude::*;
 use std::slice::IterMut;
 
-/// Says where packets go.
+/// Decides where packets go.
 pub(crate) trait Step {
     /// Fast path of a packet; `None` leaves the packet unchanged.
     fn fast(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict>;

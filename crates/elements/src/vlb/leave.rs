@@ -216,7 +216,7 @@ impl<P: Place> Hosts<P> {
         }
     }
 
-    /// Forgets neighbours whose address has changed or is no longer sure.
+    /// Forgets neighbours whose address has changed or has expired.
     fn review(&mut self, next: impl Fn(P) -> Option<Next>) {
         self.soon.clear();
         for host in self.slots.iter_mut() {

@@ -59,7 +59,7 @@ const KEPT: usize = 256;
 
 /// An interval of nothing would leave no time for anything else.
 const SHORTEST: Duration = Duration::from_micros(100);
-/// Longest of the times that may be asked for.
+/// Maximum of the times in a configuration.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Config {
@@ -261,7 +261,7 @@ impl Resources for VlbHeartbeat {
     }
 }
 
-/// Gives the node the agreed states of its links.
+/// Passes the agreed states of its links to the node.
 fn agree(node: &Node, health: &Health) {
     for own in 0..node.own_links() {
         if let Some(peer) = health.agreed(own) {
@@ -343,7 +343,7 @@ impl VlbHeartbeat {
         }
     }
 
-    /// Notes which own links begin to be used, and which no longer are.
+    /// Records when own links came into use, or went out of use.
     fn note_used(&mut self, now: u64) {
         let states = self.health.iter().flat_map(Health::states);
         for (cable, state) in self.node.cables().into_iter().zip(states) {

@@ -159,7 +159,7 @@ impl Node {
         self.links.lock().clone()
     }
 
-    /// Says which links are up. Workers follow with their next batch.
+    /// Publishes which links are up. Workers follow with their next batch.
     pub(crate) fn publish(&self, links: Links) {
         self.change(|now| *now = links);
     }

@@ -233,7 +233,7 @@ fn leave(node: &Node, links: usize, (input, output): (usize, usize), batch: &mut
     }
 }
 
-/// Gives packets the annotations of frames that have just come, to another station.
+/// Sets the annotations of packets as for received frames to another station.
 fn arrived(batch: &mut Batch) {
     let fresh = batch.iter_mut();
     fresh.for_each(|packet| packet.arrived(|_| PacketType::OtherHost));

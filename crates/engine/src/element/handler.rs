@@ -58,7 +58,7 @@ impl<E: Element> Handler<E> {
         Handler::new(name, doc, Access::Text, Act::Text(get))
     }
 
-    /// A value that every core gives as it is shown.
+    /// A value of each core, shown as it is.
     pub const fn show(
         name: &'static str,
         doc: &'static str,

@@ -240,7 +240,7 @@ impl JobCx<'_> {
         }
     }
 
-    /// Asks the router to stop; an element that drives it may have another mind.
+    /// Requests the router to stop; an element that controls the router may refuse.
     pub fn stop(&mut self) {
         self.core.stops += 1;
     }
@@ -291,7 +291,7 @@ impl JobCx<'_> {
         }
     }
 
-    /// Begins the sequence of random numbers anew.
+    /// Restarts the sequence of random numbers.
     pub fn set_seed(&mut self, seed: Seed) {
         self.core.random = Random::new(seed, self.core.worker);
     }

@@ -14,7 +14,7 @@ use lang::args as text;
 use std::sync::Arc;
 
 impl JobCx<'_> {
-    /// Gives an element another configuration.
+    /// Replaces the configuration of an element.
     pub(super) fn reconfigure(&mut self, node: usize, given: &str) -> Result<String, AskError> {
         let Some(old) = self.nodes[node].take() else {
             // It is running: it hears of this when it has returned.

@@ -256,7 +256,7 @@ impl Tie {
         Ok(ends)
     }
 
-    /// Gives the queues of the port the socket of a queue.
+    /// Passes the socket of a queue to the queues of the port.
     fn give(&self, queue: usize, ends: Ends) {
         let shared = &self.shared;
         if let Some(intake) = ends.intake {

@@ -64,7 +64,7 @@ pub(super) struct Card {
     given: Lock<Given>,
     /// Held while the device is taken away from EAL, or given back.
     moving: Lock<()>,
-    /// The key that the device hashes by, once it was told.
+    /// The hash key of the device, once it was set.
     key: Lock<Option<[u8; 40]>>,
     key_changes: AtomicU64,
 }
@@ -252,7 +252,7 @@ impl Card {
         Ok(())
     }
 
-    /// Gives the card another address; it has it when it comes back, too.
+    /// Sets the card's Ethernet address, also for the time after it is plugged in again.
     pub(super) fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
         let set = self.ask(|p| p.device.set_mac(mac));
         let set = set.ok_or_else(|| self.unplugged())?;

@@ -96,7 +96,7 @@ impl Drop for Watcher {
 struct Watch {
     card: Arc<Card>,
     address: String,
-    /// The card as it was when it was opened.
+    /// The PCI device as it was when the card was opened.
     before: Option<Device>,
     events: Events,
     /// Last text about a card that cannot be used.

@@ -292,7 +292,7 @@ struct ToPort {
     ringer: Ringer,
     share: Arc<Share>,
     worker: usize,
-    /// The tags that go on, and how often they had been told.
+    /// The tags to push, and the number of changes at which they were read.
     changes: u64,
     tags: Vec<Tag>,
     /// Queue of the device, if this router is its only sender.

@@ -158,7 +158,7 @@ impl Connector {
         }
     }
 
-    /// Says why there is no connection, once as long as nothing else happens.
+    /// Logs why there is no connection, once until something else happens.
     fn complain(&mut self, why: &str) {
         if self.said != why {
             self.shared.say(why);

@@ -49,7 +49,7 @@ pub(crate) enum Message {
     },
     /// A ring in such memory; the descriptor of its doorbell comes with the message.
     AddRing {
-        /// True if it goes from the client to the server.
+        /// True if the ring goes from the client to the server.
         to_server: bool,
         /// Number of the ring among those in its direction.
         index: u16,

@@ -135,7 +135,7 @@ pub(super) fn bytes(size: usize) -> usize {
     DESCRIPTORS + size * DESCRIPTOR
 }
 
-/// A descriptor as it was read.
+/// Copy of a descriptor, as it was read once.
 struct Buffer {
     region: usize,
     offset: usize,
@@ -495,7 +495,7 @@ impl Ring {
         self.at + part
     }
 
-    /// Asks the other end for wake-ups from now on.
+    /// Requests wake-ups from the other end from now on.
     pub(super) fn wake_me(&self) {
         self.here().short(self.at + FLAGS).store(0, Relaxed);
         fence(SeqCst);

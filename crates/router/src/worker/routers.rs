@@ -123,7 +123,7 @@ impl Routers {
         result
     }
 
-    /// Gives the reader to the router that is alone, or takes it back.
+    /// Lends the reader to the only router, or takes it back.
     fn lend(&mut self, lend: bool) {
         if self.lent != lend {
             self.lent = lend;

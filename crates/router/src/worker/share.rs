@@ -60,7 +60,7 @@ impl Share {
         self.buffers.map(|most| most as usize)
     }
 
-    /// True if it polls a shared port.
+    /// True if the router polls a shared port.
     pub(super) fn is_of_port(self) -> bool {
         self.priority >= IN_LINE
     }
@@ -80,7 +80,7 @@ pub(super) struct Account {
     pass: u128,
     /// Last run, counted in runs: of two routers with the same pass, the one that ran earlier goes first.
     ran: u64,
-    /// True if its group counts it, as it had work in its last turn.
+    /// True if the group counts the router, as it had work in its last turn.
     counted: bool,
 }
 

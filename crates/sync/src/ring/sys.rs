@@ -231,7 +231,7 @@ impl<T: Transfer> Tail<T> {
         self.write(items.take(n))
     }
 
-    /// True if one item fits.
+    /// True if the ring has room for one item.
     #[inline]
     pub fn has_room(&mut self) -> bool {
         self.space(1) > 0

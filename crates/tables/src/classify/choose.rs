@@ -12,7 +12,7 @@ const HALVING: f64 = 20.0;
 /// The best way so far, and the instructions that it is expected to take.
 type Best = (f64, Option<Way>);
 
-/// The best way to go on, if one is better than a leaf.
+/// The best test at a node, if one is better than a leaf.
 pub(super) fn choose(entries: &[Entry], region: &Region, thrift: f64) -> Option<Way> {
     let open = entries.iter().filter(|e| !e.tests.is_empty()).count();
     if open < 2 {

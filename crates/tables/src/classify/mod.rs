@@ -77,7 +77,7 @@ struct Check {
     rule: u32,
     /// The first field of the words; of a range: [`RANGE`] and its field.
     code: u8,
-    /// Checks to go on if this one fails.
+    /// Number of checks to advance if this one fails.
     skip: u8,
 }
 

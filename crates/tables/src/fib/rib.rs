@@ -45,7 +45,7 @@ impl std::error::Error for NoMemory {}
 pub struct Limbo(pub(super) Vec<u32>);
 
 impl Limbo {
-    /// True if there is nothing to wait for.
+    /// True if no memory waits for readers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -213,7 +213,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         self.routes.len()
     }
 
-    /// True if there are none.
+    /// True if there are no routes.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }

@@ -10,7 +10,7 @@ pub type Route<const N: usize> = (Prefix<N>, NonZeroU16);
 /// Routes of a run, at most.
 const RUN: usize = 256;
 
-/// A route as it is kept.
+/// A stored route.
 #[derive(Debug, Clone, Copy)]
 struct Kept<const N: usize> {
     prefix: Prefix<N>,
@@ -217,7 +217,7 @@ impl<const N: usize> Routes<N> {
         self.len
     }
 
-    /// True if there are none.
+    /// True if there are no routes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

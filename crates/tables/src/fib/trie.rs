@@ -219,7 +219,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
     }
 }
 
-/// Keeps a [`Trie`] in step with the routes.
+/// Writer of a [`Trie`]: applies changes of routes.
 pub struct TrieWriter<const N: usize, const ROOT: u32, const STRIDE: u32> {
     fib: Arc<Trie<N, ROOT, STRIDE>>,
     /// True if the table is on huge pages.

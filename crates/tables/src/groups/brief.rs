@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub struct Brief {
     /// The output, or [`ASK`](Self::ASK)'s: then [`View::next_hop_with`](super::View::next_hop_with) knows.
     pub port: u16,
-    /// The gateway's address, as it is in packets; 0 for none.
+    /// The gateway's address in network byte order; 0 for none.
     gateway: u32,
 }
 

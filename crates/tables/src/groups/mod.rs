@@ -265,7 +265,7 @@ impl GroupTable {
         std::mem::take(&mut self.limbo)
     }
 
-    /// Gives back ids that no worker can carry any more.
+    /// Frees ids that no worker can hold any more.
     pub fn release_limbo(&mut self, limbo: LimboIds) {
         self.free.extend(limbo.0);
     }

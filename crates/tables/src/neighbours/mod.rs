@@ -394,7 +394,7 @@ impl<K: Key> Neighbours<K> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// True if there are none.
+    /// True if there are no neighbours.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

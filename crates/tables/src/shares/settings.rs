@@ -11,11 +11,11 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Greatest ratio between the rates of siblings: a turn of the greatest sends this many packets of the least.
 pub const RATIO_MAX: u64 = 1000;
-/// Most queues, of all subscribers: they take a gibibyte.
+/// Maximum number of queues, of all subscribers: they take a gibibyte.
 pub const QUEUES_MAX: usize = 1 << 23;
-/// Most ceilings: nodes with the same rate and the same ceiling share one.
+/// Maximum number of ceilings: nodes with the same rate and the same ceiling share one.
 pub const CEILINGS_MAX: usize = 1 << 16;
-/// Most packets.
+/// Maximum number of packets.
 pub const CAPACITY_MAX: usize = 1 << 28;
 
 /// Settings of the whole hierarchy.

@@ -56,7 +56,7 @@ pub enum Opt {
     Timestamp(Timestamp),
     /// Router alert with its value; 0 asks every router to look.
     RouterAlert(u16),
-    /// Any other, to be left as it is.
+    /// Any other option, to be left unchanged.
     Other(u8),
 }
 

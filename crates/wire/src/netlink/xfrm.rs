@@ -209,7 +209,7 @@ pub struct Algorithm<'a> {
 }
 
 impl fmt::Debug for Algorithm<'_> {
-    /// Says nothing of the key.
+    /// Prints nothing of the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Algorithm")
     }
@@ -272,7 +272,7 @@ pub struct Sa<'a> {
     pub pad: u32,
     /// True if the association is for packets with a mark, or of an XFRM interface.
     pub is_selective: bool,
-    /// True if it is for packets that leave, where the kernel says so.
+    /// Direction, if the kernel reports it: true for outbound packets.
     pub is_out: Option<bool>,
 }
 

@@ -22,12 +22,12 @@ fn address(ip: IpAddr) -> [u8; 16] {
 }
 
 impl Writer<'_> {
-    /// Asks for all associations (`GETSA`) or policies (`GETPOLICY`).
+    /// Requests a dump of all associations (`GETSA`) or policies (`GETPOLICY`).
     pub fn xfrm_dump(&mut self, kind: u16, sequence: u32) -> Result<(), Full> {
         self.message(kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, |_| Ok(()))
     }
 
-    /// Asks what becomes of packets that no policy speaks of.
+    /// Requests the default action for packets that no policy matches.
     pub fn xfrm_default(&mut self, sequence: u32) -> Result<(), Full> {
         self.message(GETDEFAULT, NLM_F_REQUEST, sequence, |w| w.put(&[0; 4]))
     }

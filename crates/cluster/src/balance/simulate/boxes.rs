@@ -4,7 +4,7 @@ use super::config::{Config, Fault};
 use crate::balance::{Member, Pool, Watch};
 use crate::simulate::server::Server;
 
-/// Times that a slow box takes longer.
+/// Factor by which a slow box is slower.
 const SLOWER: u32 = 4;
 
 /// State that a balancer, a back end and the switch have in common.
@@ -124,7 +124,7 @@ impl Balancer {
         }
     }
 
-    /// Starts anew: the balancer knows what its file says, and nothing else.
+    /// Restarts the balancer, which then knows only its file.
     pub(super) fn restart(&mut self, config: &Config, weights: &[u16]) {
         (self.pool, self.watches) = (pool(config, weights), watches(config));
         self.heard.fill(false);

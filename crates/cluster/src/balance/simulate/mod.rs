@@ -27,7 +27,7 @@ struct Packet {
     /// Number among all packets; a copy has that of its original.
     number: u32,
     flow: u32,
-    /// True if it goes from the flow's second host to the first.
+    /// True if the packet goes from the flow's second host to the first.
     is_answer: bool,
     sequence: u32,
     born: u64,

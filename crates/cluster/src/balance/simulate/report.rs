@@ -100,7 +100,7 @@ pub struct Report {
     pub latency: Histogram,
     /// Failures of back ends that lost packets or could have.
     pub losses: Vec<Loss>,
-    /// Times that a balancer took out a back end though nothing had failed.
+    /// Number of false alarms: a balancer took out a back end though nothing had failed.
     pub false_alarms: u64,
     /// True if all balancers had the same table at the end.
     pub agreed: bool,

@@ -173,7 +173,7 @@ impl State {
         self.flush();
     }
 
-    /// Brings the image in step.
+    /// Writes pending changes to the image.
     pub(super) fn flush(&mut self) {
         if let Some(labels) = self.kernel.labels() {
             let is_new = !std::mem::replace(&mut self.knows_labels, true);
@@ -196,7 +196,7 @@ impl State {
         self.say_ignored();
     }
 
-    /// Says what is ignored of routes, each kind once.
+    /// Logs ignored properties of routes, each kind once.
     fn say_ignored(&mut self) {
         let counts = self.model.counts();
         let kinds = [
@@ -226,7 +226,7 @@ impl State {
         }
     }
 
-    /// Says that routes are left out: once, until there is room again.
+    /// Logs that routes are left out: once, until there is room again.
     fn say_left_out(&mut self) {
         let (before, said) = self.left_out;
         let now = self.model.counts().left_out;

@@ -16,7 +16,7 @@ use wire::netlink::{
 const PENDING: usize = 8192;
 /// Bytes of changes that are kept while a dump is read. If more come, they count as lost.
 const BACKLOG: usize = 64 << 20;
-/// Times that one dump is repeated at once if changes disturb it.
+/// Maximum number of immediate repetitions of a dump that changes have disturbed.
 const REPEATS: usize = 3;
 /// Time after which an IPv6 dump that was always disturbed is repeated.
 const RECHECK: Duration = Duration::from_secs(10);

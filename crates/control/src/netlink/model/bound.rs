@@ -26,7 +26,7 @@ impl Bound {
         self.most = most;
     }
 
-    /// True if there is room for one more beside `count`.
+    /// True if there is room for one more object than `count`.
     pub(super) fn has_room(&self, count: usize) -> bool {
         count < self.most
     }
@@ -37,7 +37,7 @@ impl Bound {
         self.lacks |= again;
     }
 
-    /// Number of objects left out, each counted as often as it was told.
+    /// Number of objects left out, counted each time that the kernel reports them.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -28,7 +28,7 @@ impl Entry {
         u32::from_le_bytes([a, b, c, 0])
     }
 
-    /// A route, as it is marked by the sync that has seen it last.
+    /// Creates an entry for a route, with the mark of the last sync that has seen it.
     pub(super) fn new(id: PathId, mark: bool) -> Entry {
         Entry::of(id & (SEVERAL - 1)).marked(mark)
     }
@@ -76,7 +76,7 @@ pub(super) struct Candidates<'a> {
     pub(super) list: &'a mut Vec<Entry>,
     pub(super) paths: &'a mut Paths,
     pub(super) ways: &'a mut Ways,
-    /// Current mark of routes of the class at hand.
+    /// Current mark of routes of this class.
     pub(super) mark: bool,
     pub(super) is4: bool,
     pub(super) no_room: &'a mut u64,

@@ -144,12 +144,12 @@ impl<const N: usize> Family<N> {
         !self.routes(prefix).iter().any(here)
     }
 
-    /// True if there is room for routes that were left out.
+    /// True if routes were left out for which there is room now.
     pub(super) fn lacks(&self) -> bool {
         self.bound.lacks(self.count)
     }
 
-    /// Number of routes, counted anew.
+    /// Recounts the routes.
     #[cfg(test)]
     pub(super) fn counted(&self) -> usize {
         let all = self.table.keys();

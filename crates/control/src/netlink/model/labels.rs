@@ -16,7 +16,7 @@ const LOOPBACK: u32 = 1;
 
 /// A table of labels that follows the model.
 pub trait LabelImage {
-    /// Gives a label next hops, or none.
+    /// Sets a label's next hops, or removes the label.
     fn set(&self, label: u32, hops: Option<Vec<LabelHop>>);
 }
 
@@ -56,7 +56,7 @@ impl Source {
 }
 
 impl LabelRoutes {
-    /// True if there is room for labels that were left out.
+    /// True if labels were left out for which there is room now.
     pub(super) fn lacks(&self) -> bool {
         self.bound.lacks(self.routes.len())
     }

@@ -197,7 +197,7 @@ impl Ways {
         }
     }
 
-    /// Brings the groups in step with links and objects.
+    /// Updates the groups after changes of links and objects.
     pub(super) fn refresh<const N: usize>(
         &mut self,
         world: &World,

@@ -113,7 +113,7 @@ pub(super) struct Known {
     pub(super) src: IpAddr,
     pub(super) replay: Replay,
     pub(super) current: Current,
-    /// Packets, bytes and sequence number that the kernel was told last.
+    /// Packets, bytes and sequence number last reported to the kernel.
     pub(super) told: (u64, u64, u64),
     pub(super) soft: bool,
     pub(super) hard: bool,

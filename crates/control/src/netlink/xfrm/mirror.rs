@@ -366,7 +366,7 @@ impl Mirror {
         Some(sa)
     }
 
-    /// Associations are gone unless the dump `round` has told them. They may fade.
+    /// Removes associations that the dump `round` did not have. They may fade.
     fn lose(&mut self, ids: &[Id], now: u64, round: u64, fades: bool) {
         let mut gone = Vec::new();
         for (id, is_out) in ids.iter().flat_map(|id| [(id, false), (id, true)]) {

@@ -284,7 +284,7 @@ impl Following {
         Ok(whole)
     }
 
-    /// Tells the kernel what has passed.
+    /// Reports counts and sequence numbers to the kernel.
     fn tell(&mut self, post: &Post, sockets: &mut Sockets) -> io::Result<()> {
         let mut room = [0; 16 << 10];
         loop {

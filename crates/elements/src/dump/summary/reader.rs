@@ -8,7 +8,7 @@ use arguments::units::FromArg;
 use std::io::{BufRead, ErrorKind, Read};
 use wire::proto;
 
-/// Longest line or record that is believed.
+/// Maximum length of a plausible line or record.
 const MAX_LINE: u64 = 1 << 20;
 
 /// Result of reading on.

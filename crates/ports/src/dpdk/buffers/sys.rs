@@ -131,7 +131,7 @@ fn take(pool: &AtomicPtr<c::rte_mempool>) -> Option<Buffer> {
     }
 }
 
-/// Gives a buffer back, with all its segments.
+/// Frees a buffer with all its segments.
 pub(super) fn free(buffer: Buffer) {
     // SAFETY: a `Buffer` owns its mbuf.
     unsafe { c::rte_pktmbuf_free(buffer.into_raw().as_ptr().cast()) };

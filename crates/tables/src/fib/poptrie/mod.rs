@@ -67,7 +67,7 @@ impl Slot {
     const WIDE: u32 = 1 << 30;
     const NONE: Slot = Slot(0);
 
-    /// True if there is something below.
+    /// True if the slot leads to a node.
     #[inline(always)]
     fn is_node(self) -> bool {
         self.0 >= Self::WIDE

@@ -17,7 +17,7 @@ const RESERVE: usize = WORDS_MAX / 32;
 /// time and leaves less memory in limbo.
 const FEW: usize = 16;
 
-/// Keeps a [`Poptrie`] in step with the routes.
+/// Writer of a [`Poptrie`]: applies changes of routes.
 pub struct PoptrieWriter<const N: usize> {
     fib: Arc<Poptrie<N>>,
     arena: Arena,

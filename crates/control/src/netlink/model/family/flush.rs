@@ -41,7 +41,7 @@ impl<const N: usize> Family<N> {
         self.asleep = asleep;
     }
 
-    /// Brings the image in step.
+    /// Writes the changed routes to the image.
     pub(in super::super) fn flush(
         &mut self,
         world: &World,
