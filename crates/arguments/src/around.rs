@@ -18,7 +18,7 @@ pub struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// A router as its elements see it.
+    /// The view of a router for the arguments of its elements.
     pub fn new(router: &'a Router) -> Around<'a> {
         let (mut by_name, mut by_class) = (HashMap::new(), HashMap::<_, Vec<usize>>::new());
         for (at, element) in router.elements.iter().enumerate() {

@@ -118,7 +118,7 @@ impl Names {
             }
         }
         let meaning = self.values.get(&(name.to_owned(), kind))?;
-        // From the compound element around outwards.
+        // Search the enclosing compound elements, from the innermost outwards.
         let mut place = &*self.place;
         loop {
             match (meaning.places.get(place), place.strip_suffix('/')) {

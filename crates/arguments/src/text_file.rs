@@ -31,7 +31,7 @@ pub fn named(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn regular(path: &Path) -> Result<Vec<u8>> {
-    // To open a pipe would wait for who fills it.
+    // Opening a named pipe would block until a writer opens it.
     let flags = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new()
         .read(true)

@@ -123,7 +123,7 @@ impl Drop for Cable {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It ends by itself, also after a panic.
+            // The thread ends by itself, also after a panic.
             let _ = thread.join();
         }
     }

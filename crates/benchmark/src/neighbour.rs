@@ -31,7 +31,7 @@ fn advertisement(packet: &[u8], mac: EtherAddr) -> Option<Vec<u8>> {
         return None;
     }
     let question = Nd::new_checked(ip.payload()).ok()?;
-    // From nowhere: somebody looks whether its own address is free.
+    // Unspecified source: duplicate address detection.
     if question.kind() != nd::NEIGHBOR_SOLICIT || ip.src() == Ipv6Addr::UNSPECIFIED {
         return None;
     }

@@ -152,15 +152,15 @@ pub struct LinkState {
     pub link: usize,
     /// The node at the other end.
     pub peer: NodeId,
-    /// True if both ends say that it is up.
+    /// True if both ends report the link up.
     pub used: bool,
-    /// Reason why this node says that it is not.
+    /// Reason why this node does not report the link up.
     pub cause: Cause,
     /// Time of the last change between hearing the peer well and not.
     pub since: u64,
     /// Number of missing heartbeats among the last ones.
     pub missing: u32,
-    /// Round-trip time of the last heartbeat that shows it.
+    /// Round-trip time of the last heartbeat that shows one, in nanoseconds.
     pub delay: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct Description {
     pub super_frames: Vec<String>,
     /// Elements.
     pub elements: Vec<Element>,
-    /// Connections, as the language spells them.
+    /// Connections, in the syntax of the language.
     pub connections: Vec<String>,
     /// Memory.
     pub memory: Memory,

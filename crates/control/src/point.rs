@@ -8,7 +8,7 @@ use engine::tap::Point;
 pub struct Place {
     /// The point for the engine.
     pub point: Point,
-    /// An edge as the language spells it.
+    /// Name of an edge, in the syntax of the language.
     pub name: String,
 }
 

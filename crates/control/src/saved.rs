@@ -163,7 +163,7 @@ impl Control {
             let part = ["share", "interval", "workers"]
                 .into_iter()
                 .find(|part| *part == word);
-            // To balance once is no setting.
+            // `now` balances once, and is not a setting.
             if word != "now" {
                 self.settings.put(Setting {
                     element: String::new(),
@@ -268,7 +268,7 @@ impl Control {
                 );
                 continue;
             }
-            // Of other lines, one that does not fit must not keep the others away.
+            // A line that no longer fits must not prevent the other lines.
             for value in each {
                 match self.write(path, value) {
                     Ok(_) => count += 1,

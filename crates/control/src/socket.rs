@@ -69,7 +69,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The socket may be removed already.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A configuration as the user gives it.
+/// A configuration: its text, file and definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// Name in messages: the path as typed, or `standard input`.
@@ -174,7 +174,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// The diagnostics as people read them.
+    /// The diagnostics as text for people.
     pub fn text(&self) -> String {
         lang::render_all(&self.diagnostics, &self.map)
     }

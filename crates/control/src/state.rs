@@ -30,7 +30,7 @@ use std::time::Instant;
 use sync::Lock;
 use tracing::warn;
 
-/// A running router, as the API serves it.
+/// A running router, with the operations of the API.
 pub struct Control {
     pub(crate) router: Router,
     pub(crate) registry: Registry,

@@ -145,7 +145,7 @@ pub struct Balance {
     pub buckets_moved: u64,
     /// Number of moves of buckets.
     pub moves: u64,
-    /// Receive queues of ports that it has moved.
+    /// Receive queues of ports that the balancer has moved.
     pub queues_moved: u64,
     /// Buckets that ports' own tables have followed.
     #[serde(default)]
@@ -181,7 +181,7 @@ pub struct ElementStats {
 pub struct CopyStats {
     /// The worker.
     pub worker: usize,
-    /// Packets that came in, or were pulled from it.
+    /// Packets that came in, or were pulled from the element.
     pub packets: u64,
     /// Batches in which the packets came.
     pub batches: u64,
@@ -341,7 +341,7 @@ pub struct ReloadReply {
     pub good: bool,
     /// Changes, if the configuration is valid.
     pub changes: Changes,
-    /// Mistakes and warnings, as people read them.
+    /// Mistakes and warnings, as text for people.
     pub text: String,
     /// Diagnostics for programs.
     pub diagnostics: serde_json::Value,

@@ -213,7 +213,7 @@ impl<K: Key> Link<K> {
     pub(crate) fn clear(&self, permanent_too: bool) {
         for (key, neighbour) in self.table().iter() {
             if permanent_too || neighbour.state != State::Permanent {
-                // One that is being written this very moment is new again, and may stay.
+                // An entry that another thread is writing is new again, and may stay.
                 let _ = self.table().remove(key);
             }
         }

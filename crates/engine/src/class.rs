@@ -69,7 +69,7 @@ pub type AnyConfig = Arc<dyn Any + Send + Sync>;
 pub struct Class {
     /// The class name.
     pub name: &'static str,
-    /// Source of the file that defines it; see [`Class::manual`].
+    /// Source file of the class; see [`Class::manual`].
     pub source: &'static str,
     /// Ports.
     pub ports: Ports,

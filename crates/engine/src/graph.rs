@@ -204,7 +204,7 @@ pub struct Graph {
 pub(crate) struct LoopHere {
     placed: PlacedLoop,
     code: &'static LoopCode,
-    /// The elements in it that only count.
+    /// Elements of the loop that only count.
     counters: Vec<(usize, &'static CountsOfClass)>,
     inboxes: Vec<usize>,
 }

@@ -111,7 +111,7 @@ impl PlanElement {
         self.class.extension()
     }
 
-    /// The device that it receives from or sends to.
+    /// The device that the element receives from or sends to.
     pub fn device(&self) -> Option<Device> {
         self.placement().device
     }

@@ -17,7 +17,7 @@ pub trait Waiter: Send {
 /// Processor time of a thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Nanoseconds on it.
+    /// Nanoseconds on the processor.
     pub ran: u64,
     /// Times that it gave it up by itself: to sleep, for a lock, or for memory.
     pub rests: u64,

@@ -92,7 +92,7 @@ impl ByNumber {
     }
 }
 
-/// The database as workers see it.
+/// The part of the database that workers read.
 #[derive(Clone, Debug)]
 pub struct Tables {
     inbound: ByNumber,

@@ -17,9 +17,9 @@ const ECT1: u8 = 1;
 pub enum Df {
     /// The outer header has it, too. IPv6 packets have it by nature.
     Copy,
-    /// The outer header has it.
+    /// The outer header has DF set.
     Set,
-    /// The outer header does not have it.
+    /// The outer header has DF clear.
     Clear,
 }
 

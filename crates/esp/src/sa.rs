@@ -281,7 +281,7 @@ impl Sa {
         shown == 0 || now.saturating_sub(shown) >= SHOW_AGAIN
     }
 
-    /// A packet has shown it.
+    /// Records that a packet has shown a move of the peer.
     pub fn show_move(&self, now: u64) {
         self.shown.store(now.max(1), Relaxed);
     }

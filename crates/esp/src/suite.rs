@@ -24,7 +24,7 @@ pub(crate) enum Mode {
 /// Authentication code, if the cipher does not authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// The cipher does it.
+    /// No code of its own: the cipher authenticates.
     None,
     /// HMAC-SHA1-96 (RFC 2404).
     Sha1,

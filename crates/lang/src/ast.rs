@@ -46,7 +46,7 @@ pub(crate) struct Item {
     pub(crate) span: Span,
 }
 
-/// `[0, 2-4]`; none of them in `[]`.
+/// A list of ports such as `[0, 2-4]`; empty for `[]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ports {
     pub(crate) ports: Vec<u32>,

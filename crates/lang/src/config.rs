@@ -125,7 +125,7 @@ impl Config {
             .push((start..self.text.len(), name.to_owned()));
     }
 
-    /// A part of it, with its places.
+    /// A part of the string, with its positions.
     pub fn slice(&self, range: Range<usize>) -> Config {
         let text = self.text.get(range.clone()).unwrap_or("").to_owned();
         let mut part = Config {

@@ -66,7 +66,7 @@ impl Span {
     }
 }
 
-/// A place as people count it.
+/// A position as line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Name of the file; a line directive may have changed it.
@@ -208,7 +208,7 @@ impl SourceMap {
         self.locate(span.file, span.start)
     }
 
-    /// End of a place: the character after it.
+    /// End of a span: the position of the character after it.
     pub fn end(&self, span: Span) -> Location {
         self.locate(span.file, span.end)
     }

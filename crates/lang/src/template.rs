@@ -20,7 +20,7 @@ pub(crate) const OUTPUT: NodeId = 1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Template {
-    /// The template in which it is written.
+    /// The enclosing template.
     pub(crate) parent: Option<TemplateId>,
     pub(crate) formals: Vec<Formal>,
     pub(crate) nodes: Vec<Node>,

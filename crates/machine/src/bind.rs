@@ -17,7 +17,7 @@ impl Machine {
     /// A sentence: there is none.
     pub fn device_of(&self, name: &str) -> Result<Device, String> {
         let devices = self.devices();
-        // As DPDK, an address without its domain is of the first.
+        // An address without a domain is of domain 0, as in DPDK.
         let full = format!("0000:{name}");
         let is_it = |d: &&Device| {
             d.address == name || d.address == full || d.interfaces.iter().any(|i| i == name)

@@ -117,7 +117,7 @@ pub struct Interface {
     pub name: String,
     /// The kernel's driver.
     pub driver: Option<String>,
-    /// The address of the PCI device behind it.
+    /// The address of the interface's PCI device.
     pub pci: Option<String>,
     /// `up`, `down`, or `no carrier`.
     pub state: &'static str,
@@ -141,7 +141,7 @@ pub struct Interface {
     pub addresses: Vec<IpAddr>,
     /// The bridge, bond or VRF that it belongs to, such as `bridge br0`.
     pub member: Option<String>,
-    /// True if a default route leads through it.
+    /// True if a default route leads through the interface.
     pub default_route: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct Device {
     pub address: String,
     /// Maker and model in words, or by their numbers.
     pub model: String,
-    /// The driver that it is bound to.
+    /// The driver to which the device is bound.
     pub driver: Option<String>,
     /// The driver that it is to have, whatever others match.
     pub driver_override: Option<String>,

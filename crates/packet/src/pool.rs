@@ -48,7 +48,7 @@ const CHUNK: usize = 64;
 
 /// Bytes of data area in a large buffer.
 pub const LARGE_BYTES: usize = u16::MAX as usize;
-/// Large buffers that may exist: 8 MiB of them.
+/// Maximum number of large buffers: 8 MiB.
 pub const LARGE_MAX: usize = 127;
 /// Large buffers in use from which on [`Packet::large_if_many`](crate::Packet::large_if_many) gives none.
 pub const LARGE_MANY: usize = LARGE_MAX * 3 / 4;

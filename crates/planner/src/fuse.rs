@@ -72,7 +72,7 @@ pub(super) fn find(
             }
             Some(placed)
         });
-        // Of several that are equally long the first one listed.
+        // Among loops of equal length, take the first one listed.
         fit.reduce(|best, other| match other.nodes.len() > best.nodes.len() {
             true => other,
             false => best,

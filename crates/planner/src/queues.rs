@@ -73,7 +73,7 @@ pub(super) fn assign(
             let base = request.tx_queues;
             let roomy = base + plan.workers <= offers;
             plan.elements[i].queues = if roomy {
-                // By worker, so that a reload which moves senders moves no queue.
+                // Numbered by worker, so that a reload that moves senders moves no queue.
                 workers.iter().map(|worker| vec![base + worker]).collect()
             } else {
                 (0..copies).map(|c| vec![base + c]).collect()

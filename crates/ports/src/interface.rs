@@ -12,7 +12,7 @@ pub(crate) struct Facts {
     pub(crate) now: Interface,
     /// The kernel's driver.
     pub(crate) driver: Option<String>,
-    /// The kernel's addresses on it.
+    /// The kernel's addresses of the interface.
     pub(crate) addresses: Vec<IpAddr>,
     /// Receive and transmit queues.
     pub(crate) channels: (usize, usize),
@@ -162,7 +162,7 @@ fn choose(
             Err(why) => (Kind::Packet, by_af_packet(name, facts, &why)),
             Ok(()) => {
                 let mut info = af_xdp::info(name, facts);
-                // For more queues AF_PACKET is taken.
+                // The limits are those of AF_PACKET, which is chosen if more queues are requested.
                 let any = af_packet::info(name, facts);
                 (info.max_rx_queues, info.max_tx_queues) = (any.max_rx_queues, any.max_tx_queues);
                 info.remarks.push(format!(

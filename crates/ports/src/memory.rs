@@ -21,7 +21,7 @@ const MAX_QUEUES: usize = 64;
 /// A frame that the router sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// The transmit queue that it left by.
+    /// The transmit queue by which the frame left.
     pub queue: usize,
     /// Bytes of the frame.
     pub frame: Vec<u8>,

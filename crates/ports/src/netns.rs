@@ -72,7 +72,7 @@ impl Namespace {
         }
     }
 
-    /// Name or path by which it was opened.
+    /// Name or path by which the namespace was opened.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -435,7 +435,7 @@ pub(crate) fn barrier_on_all_threads() -> bool {
     const REGISTER_PRIVATE_EXPEDITED: c_int = 1 << 4;
     // SAFETY: plain system calls.
     let ask = |command: c_int| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 };
-    // To register again does no harm.
+    // Repeated registration is harmless.
     ask(REGISTER_PRIVATE_EXPEDITED) && ask(PRIVATE_EXPEDITED)
 }
 

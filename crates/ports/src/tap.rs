@@ -273,7 +273,7 @@ pub(crate) fn open(
     let its = |fd: &OwnedFd| found.is_some() && name_here(fd) == found;
     let known_as = found.as_deref().unwrap_or(name);
     let is_new = sys::interface(&control, known_as).is_err();
-    // As many as are received from: the kernel spreads frames over all of them.
+    // Exactly the queues that are read: the kernel spreads frames over all queues.
     let queues = request.rx_queues.max(1);
     let mut fds: Vec<OwnedFd> = open.into_iter().filter(its).take(queues).collect();
     while fds.len() < queues {

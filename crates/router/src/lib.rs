@@ -142,7 +142,7 @@ impl Router {
         self.workers.count()
     }
 
-    /// The workers that run it, and perhaps other routers.
+    /// The workers that run the router, and perhaps other routers.
     pub fn runs_on(&self) -> &Arc<Workers> {
         &self.workers
     }
@@ -566,7 +566,7 @@ impl Router {
     pub fn take_down(&self) {
         let number = self.number;
         let gone = self.workers.ask_all(move |routers| routers.remove(number));
-        // One that does not answer takes it down when it answers again.
+        // A worker that does not answer removes the router when it answers again.
         let _ = gone;
     }
 

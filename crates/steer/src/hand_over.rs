@@ -72,7 +72,7 @@ pub(crate) enum Ends {
     Moved,
 }
 
-/// A step, and the workers that take it.
+/// A step of the hand-over, and the workers that take it.
 pub(crate) struct Step<S> {
     pub(crate) what: S,
     pub(crate) who: Vec<usize>,

@@ -207,7 +207,7 @@ impl Table {
     /// at least. If it `grows` the doorbell rings: when it is half full, or sooner while there are workers to be
     /// called. `lasts` says that it has been so for long.
     pub fn note_port(&self, worker: usize, fill: f64, grows: bool, lasts: bool) {
-        // Of more workers than bits the others are not told apart.
+        // Workers beyond the number of bits are not distinguished.
         let bit = 1u64.checked_shl(worker as u32).unwrap_or(0);
         self.behind.fetch_or(if lasts { bit } else { 0 }, Relaxed);
         self.port.fetch_max((fill * 1000.0) as u64, Relaxed);

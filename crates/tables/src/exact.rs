@@ -69,7 +69,7 @@ impl Entry {
     }
 }
 
-/// The table as workers see it.
+/// The part of the table that workers read.
 pub struct Exact {
     heads: Box<[AtomicU32]>,
     entries: Box<[Entry]>,
@@ -240,7 +240,7 @@ impl ExactWriter {
         Ok(None)
     }
 
-    /// Removes a key; returns the number that it had.
+    /// Removes a key; returns its number.
     pub fn remove(&mut self, key: &Key) -> Option<u32> {
         let (link, at) = self.link(key);
         let entry = self.table.entries.get(at as usize)?;

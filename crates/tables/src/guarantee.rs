@@ -57,7 +57,7 @@ pub struct Wanted {
 pub struct Grant {
     /// Reserved rate, in bytes per second.
     pub reserved: u64,
-    /// Nanoseconds that no packet of it takes longer than.
+    /// Maximum delay of the flow's packets, in nanoseconds.
     pub bound: u64,
 }
 

@@ -94,7 +94,7 @@ impl EtherAddr {
         EtherAddr([0x33, 0x33, o[12], o[13], o[14], o[15]])
     }
 
-    /// The address as Click prints it, `00-1B-21-0A-0B-0C`.
+    /// The address in Click's format, `00-1B-21-0A-0B-0C`.
     pub const fn dashed(self) -> Dashed {
         Dashed(self)
     }

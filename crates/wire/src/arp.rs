@@ -9,7 +9,7 @@ use crate::{BadHeader, EtherAddr};
 pub const LEN: usize = 28;
 /// Operation: who has the target address?
 pub const REQUEST: u16 = 1;
-/// Operation: the sender has it.
+/// Operation: reply.
 pub const REPLY: u16 = 2;
 
 /// Hardware type, protocol type and address lengths of Ethernet and IPv4.

@@ -50,7 +50,7 @@ impl State {
         (bytes[..2] == [VERSION, 0] && sound).then_some(state)
     }
 
-    /// Writes it.
+    /// Writes the state to a packet's bytes.
     #[inline]
     pub fn write(self, bytes: &mut [u8; LEN]) {
         bytes[..2].copy_from_slice(&[VERSION, 0]);

@@ -38,7 +38,7 @@ pub struct BadExt {
     pub code: u8,
     /// Offset of the mistake, for the pointer of an ICMPv6 parameter problem.
     pub pointer: usize,
-    /// True to send it.
+    /// Packets for which the mistake is reported to the source.
     pub report: Report,
 }
 

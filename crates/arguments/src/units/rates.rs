@@ -4,7 +4,7 @@ use super::{FromArg, must_be};
 use crate::Names;
 use std::time::Duration;
 
-/// Splits a number from the unit behind it.
+/// Splits a text into a number and its unit.
 fn number_and_unit(raw: &str) -> Option<(f64, &str)> {
     let raw = raw.strip_prefix('+').unwrap_or(raw);
     let digits = |text: &str| {

@@ -197,7 +197,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     };
     let read = text_file::take_record();
     text_file::read_in_place(Copies::new());
-    // From here on there is something to end in order.
+    // From here on the program must end in order.
     let runtime = Runtime::new()?;
     let name = run.name.clone().unwrap_or(stem);
     let socket = match (run.no_socket, &run.socket) {
@@ -265,7 +265,7 @@ fn start(
 fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
     let daemon = match &run.fpm_user {
         Some(name) => Some(User::named(name)?),
-        // Where there is none, root is left.
+        // Without a user `frr`, only root may connect.
         None => User::named("frr").ok(),
     };
     if let Some(from) = run.fpm_from.filter(|from| from.is_loopback()) {

@@ -152,7 +152,7 @@ fn be_first(
             Some(libc::SIGCHLD) | None => continue,
             Some(_) => Signal::TERM,
         };
-        // It may have ended.
+        // The program may have ended already.
         let _ = kill_process(program, signal);
     }
 }

@@ -101,7 +101,7 @@ impl Keeper {
                 return Ok(status);
             }
             for signal in forwarded {
-                // It may be gone in the meantime.
+                // The program may have ended already.
                 let _ = kill_process(child, signal);
             }
             if self.store.is_ready() && self.watchdog.barks() {

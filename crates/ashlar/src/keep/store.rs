@@ -54,7 +54,7 @@ impl Store {
         };
         let path = folder.join(format!("ashlar-keep-{}", std::process::id()));
         let said = |e: std::io::Error| format!("cannot listen at {}: {e}", path.display());
-        // Of a process that had this number.
+        // Remove the socket of an earlier process with the same process id.
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).map_err(said)?;
         socket.set_nonblocking(true).map_err(said)?;
@@ -145,7 +145,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The socket may be removed already.
         let _ = std::fs::remove_file(&self.path);
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_dir(folder);
@@ -192,7 +192,7 @@ impl Held {
             .find_map(|line| line.strip_prefix("FDNAME="));
         let name = name.filter(|n| is_name(n)).unwrap_or("stored");
         self.ready |= says("READY=1");
-        // One that ends says no more, and has as much time for that.
+        // A program that ends sends no more messages, and has the same time to end.
         self.lives |= ["READY=1", "WATCHDOG=1", "STOPPING=1"]
             .into_iter()
             .any(says);

@@ -25,7 +25,7 @@ pub const MEMBERS_MAX: usize = 50;
 /// Tables of a balancer, at most.
 pub const TABLES_MAX: usize = 16;
 
-/// A back end as an operator set it.
+/// Weight and intent of a back end, as set by an operator, with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setting {
     /// Changes by hand of this back end so far: of two settings the one with more is the newer one.

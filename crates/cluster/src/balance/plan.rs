@@ -26,7 +26,7 @@ pub struct Demand {
 pub struct Layout {
     /// Balancers.
     pub balancers: u32,
-    /// Back ends, the spare ones among them.
+    /// Number of back ends, including spare ones.
     pub backends: u32,
     /// Cables to the switches.
     pub cables: u32,

@@ -96,7 +96,7 @@ pub(super) struct Hearing {
     run: u32,
     /// Number of good heartbeats that bring the link up.
     needed: u32,
-    /// Round-trip time of the last heartbeat that shows it.
+    /// Round-trip time of the last heartbeat that shows one.
     pub(super) delay: u64,
     /// True if the peer is heard well.
     pub(super) hears: bool,
@@ -229,7 +229,7 @@ impl Hearing {
         }
         let gap = beat.sequence - self.sequence - 1;
         if gap == 0 {
-            // By its own clock: no cable makes this longer.
+            // Delay by the peer's own clock, which no cable can lengthen.
             let late = beat.time.saturating_sub(self.time + config.interval);
             self.late.add(late, now.saturating_sub(self.at), config);
         }

@@ -134,7 +134,7 @@ impl fmt::Display for Failure {
 pub struct Users {
     /// Packets that could take another path.
     pub through: u64,
-    /// Packets from a failing node, or to it.
+    /// Packets from or to a failing node.
     pub ends: u64,
 }
 

@@ -77,7 +77,7 @@ pub struct Stage {
     pub from: u64,
     /// Bytes offered.
     pub offered: u64,
-    /// Bytes delivered, of those offered.
+    /// Offered bytes that were delivered.
     pub delivered: u64,
 }
 
@@ -93,7 +93,7 @@ pub struct Report {
     pub packets_out: u64,
     /// Bytes offered.
     pub offered: u64,
-    /// Bytes delivered, of those offered.
+    /// Offered bytes that were delivered.
     pub delivered: u64,
     /// Packets dropped.
     pub drops: Drops,

@@ -13,7 +13,7 @@ pub(crate) struct Server {
     most: u64,
     /// Nanoseconds that the longest packet so far takes.
     longest: u64,
-    /// Time until which it is busy with priority work.
+    /// Time until which the server is busy with priority work.
     first: u64,
     /// Bytes served during the measured time.
     pub(crate) bytes: u64,

@@ -168,7 +168,7 @@ impl Api {
         let service = service_fn(|request| async {
             Ok::<_, Infallible>(self.answer(request).await.unwrap_or_else(|e| refused(&e)))
         });
-        // What goes wrong on a connection is the client's affair.
+        // Errors of a connection concern its client only.
         let _ = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(PATIENCE)

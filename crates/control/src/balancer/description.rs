@@ -11,7 +11,7 @@ pub struct Description {
     pub name: String,
     /// Separation of front ports behind the balancer.
     pub inside: Inside,
-    /// Back ports as FromDevice spells them, 1 at least.
+    /// Names of the back ports, in the syntax of FromDevice; at least 1.
     pub back: Vec<String>,
     /// The balancer's address on the network behind it, and the length of the network's prefix.
     pub address: (Ipv4Addr, u8),
@@ -68,7 +68,7 @@ pub struct Health {
 pub struct Port {
     /// Name of the port.
     pub name: String,
-    /// The port as FromDevice spells it.
+    /// Name of the port, in the syntax of FromDevice.
     pub device: String,
     /// The router's IPv4 addresses there with the lengths of their networks' prefixes.
     pub v4: Vec<(Ipv4Addr, u8)>,
@@ -87,7 +87,7 @@ pub struct Port {
 /// A virtual router at a front port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vrrp {
-    /// Its number, 1 to 255.
+    /// Virtual router identifier, 1 to 255.
     pub id: u8,
     /// The port's control-plane interface, at which the daemon is.
     pub control: String,
@@ -127,7 +127,7 @@ pub struct Backend {
     pub address: Ipv4Addr,
     /// Weight relative to that of others.
     pub weight: u16,
-    /// Networks whose packets always go to it.
+    /// Networks whose packets always go to this back end.
     pub owns: Vec<(IpAddr, u8)>,
     /// Name of the box's interface to the switch.
     pub device: String,

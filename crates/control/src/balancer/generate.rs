@@ -117,7 +117,7 @@ fn backs(of: &Description) -> String {
     joined(own.chain(others).chain(backends), " ", |word| word)
 }
 
-/// A front port as BalanceARP takes it.
+/// A front port in the syntax of BalanceARP.
 fn arp_port(port: &Port) -> String {
     let addresses: String = port
         .v4
@@ -143,7 +143,7 @@ fn six<'a>(ports: impl IntoIterator<Item = &'a Port>) -> bool {
     ports.into_iter().any(|port| !port.v6.is_empty())
 }
 
-/// A front port as BalanceND takes it.
+/// A front port in the syntax of BalanceND.
 fn nd_port(port: &Port) -> String {
     let addresses: String = port
         .v6

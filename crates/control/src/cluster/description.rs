@@ -45,7 +45,7 @@ pub struct Server {
     pub name: String,
     /// Control socket; `None` for the default that follows from the router's name.
     pub socket: Option<PathBuf>,
-    /// Number of workers, if the file has it.
+    /// Number of workers, if the file gives it.
     pub workers: Option<u8>,
     /// External ports; their place is their number.
     pub ports: Vec<Port>,
@@ -56,7 +56,7 @@ pub struct Server {
 /// A port on an IP network that internal links pass through, and others use, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Underlay {
-    /// The port as FromDevice spells it.
+    /// Name of the port, in the syntax of FromDevice.
     pub device: String,
     /// The server's address there.
     pub address: Ipv4Addr,
@@ -73,7 +73,7 @@ pub struct Underlay {
 pub struct Port {
     /// Name of the port, unique within the server.
     pub name: String,
-    /// The port as FromDevice spells it.
+    /// Name of the port, in the syntax of FromDevice.
     pub device: String,
     /// Bits per second.
     pub rate: u64,

@@ -17,7 +17,7 @@ pub use description::{
 pub use numbers::Numbers;
 pub use seen::{Look, Seen, SeenLink};
 
-/// Bits per second as people read them.
+/// A rate for people, from bits per second.
 pub fn rate_text(bits: u64) -> String {
     let bits = bits as f64;
     match bits {

@@ -139,7 +139,7 @@ fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, 
     (router, value)
 }
 
-/// Words of a line, as IPsecTable takes them.
+/// Words of a line of IPsecTable.
 struct Words<'r, 'a> {
     r: &'r mut Reader,
     fields: Fields<'a>,

@@ -24,7 +24,7 @@ const OF_ROUTERS: [&str; 6] = ["router", "group", "port", "ipsec", "balancer", "
 /// A file, read as far as its mistakes allow.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The text, to show places in it.
+    /// The text, to show positions of diagnostics.
     pub map: SourceMap,
     /// The routers of a process, as far as they make sense.
     /// The own routers of shared ports are before the others.
@@ -40,7 +40,7 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// The diagnostics as people read them.
+    /// The diagnostics as text for people.
     pub fn text(&self) -> String {
         lang::render_all(&self.diagnostics, &self.map)
     }

@@ -285,7 +285,7 @@ impl Isolated {
 
     /// Removes its folder, if there is one; also one that a process has left which was killed.
     fn remove_folder(&self) -> io::Result<()> {
-        // It need not be a mount.
+        // The folder need not be a mount point.
         let _ = unmount(&self.folder, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         match fs::remove_dir_all(&self.folder) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

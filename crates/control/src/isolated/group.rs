@@ -32,7 +32,7 @@ impl Group {
         let group = |parent: &Path| -> io::Result<Group> {
             let folder = parent.join(&name);
             match fs::create_dir(&folder) {
-                // One that a process has left which was killed.
+                // A killed process may have left the group.
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
                 _ => {}
             }
@@ -61,7 +61,7 @@ impl Group {
         })?;
         made.bound("memory.max", memory).map_err(failed)?;
         made.bound("pids.max", PROCESSES.into()).map_err(failed)?;
-        // Not all kernels have these.
+        // Some kernels lack these controls.
         let _ = made.bound("memory.swap.max", 0);
         let _ = made.bound("memory.oom.group", 1);
         Ok(made)

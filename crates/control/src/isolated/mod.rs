@@ -172,7 +172,7 @@ impl IsolatedRouters {
                 }
             };
         }
-        // One at a time has the folder.
+        // Only one process at a time may use the folder.
         self.end(name);
         let started = Supervisor::start(isolated.clone())?;
         self.list().insert(name.clone(), started);

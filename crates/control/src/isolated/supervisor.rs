@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Lines of its log that are passed on in a second, and bytes of each.
 const LINES: u32 = 50;
 const LINE: usize = 1000;
-/// Bytes of it that are read in a second.
+/// Maximum number of bytes of the process's log that are read in a second.
 const BYTES: usize = 256 << 10;
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -364,7 +364,7 @@ impl Fpm {
             let (stream, address) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
-                // It was gone before it was taken up.
+                // The client closed the connection before it was accepted.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(why) => {
                     if self.lines.one(now) {

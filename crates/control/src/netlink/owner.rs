@@ -87,7 +87,7 @@ impl End {
                 SocketAddr::V4(v4) => id[at..at + 4].copy_from_slice(&v4.ip().octets()),
                 SocketAddr::V6(v6) => {
                     id[at..at + 16].copy_from_slice(&v6.ip().octets());
-                    // One of a link is looked up on that link.
+                    // A link-local address is looked up on its link.
                     id[36..40].copy_from_slice(&v6.scope_id().to_ne_bytes());
                 }
             }

@@ -238,7 +238,7 @@ impl Requests {
                     let refusals = messages(&self.answer).flatten().filter(is_refusal);
                     self.refused += refusals.count() as u64;
                 }
-                // Of lost refusals nothing is kept.
+                // Lost refusals are ignored.
                 Err(e) if is_loss(&e) => {}
                 Err(_) => return,
             }

@@ -87,7 +87,7 @@ impl Watched {
         self.post.stop.store(true, Ordering::Release);
         self.wake();
         if let Some(thread) = self.thread.take() {
-            // What a panic has said has been said.
+            // A panic of the thread has been logged already.
             let _ = thread.join();
         }
     }

@@ -129,7 +129,7 @@ impl Process {
         if !asked.dry_run {
             service::reloading();
             let goes = running.iter().filter(|router| !kept(router)).cloned();
-            // This process opens what those have that are isolated no more.
+            // This process opens the ports of routers that are no longer isolated.
             let shared = planned.iter().filter(|one| one.isolated.is_none());
             let ended = shared.filter_map(|one| self.isolated.end(&one.section.name));
             let ended: Vec<_> = ended.collect();
@@ -210,7 +210,7 @@ impl Process {
         stays: &impl Fn(&Section) -> Option<&'a Arc<Control>>,
         goes: Vec<Arc<Control>>,
     ) -> Result<Vec<String>, Failure> {
-        // To take a router down cannot fail, so it comes last where nobody wants what it has.
+        // Removing a router cannot fail. So it comes last, unless another router needs its ports.
         let (first, last): (Vec<_>, Vec<_>) =
             goes.into_iter().partition(|r| is_in_the_way(r, planned));
         let mut done = Vec::new();

@@ -63,7 +63,7 @@ fn take() -> Inherited {
 
 /// Makes the manager keep a mark of this start for the next process.
 fn note_start() {
-    // Of two descriptors of one file systemd keeps one.
+    // systemd keeps only one of two descriptors of the same file.
     let done = UnixDatagram::unbound().and_then(|mark| {
         let what = [NotifyState::FdStore, NotifyState::FdName(STARTS)];
         sd_notify::notify_with_fds(&what, &[mark.as_fd()])

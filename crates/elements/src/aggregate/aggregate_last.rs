@@ -52,7 +52,7 @@ fn volume(packet: &Packet) -> (u32, u32, u64) {
 }
 
 impl AggregateLast {
-    /// Takes a packet in; the one before it leaves.
+    /// Keeps a packet, and emits the earlier one of its aggregate.
     fn keep(&mut self, mut packet: Packet, cx: &mut Cx) {
         let aggregate = packet.cold().aggregate();
         let Some(before) = self.last.use_of(&aggregate) else {

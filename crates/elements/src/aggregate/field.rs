@@ -20,7 +20,7 @@ pub(super) enum Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) base: Base,
-    /// Protocols of packets that have it; empty = all.
+    /// Protocols whose packets have the field; empty = all.
     protocols: &'static [u8],
     /// Offset of the field in bits.
     pub(super) offset: u32,

@@ -261,7 +261,7 @@ impl BalanceArp {
             .unwrap_or(Ipv4Addr::UNSPECIFIED);
         let to = self.outside.learn(address, ether, front, cx.now());
         for backend in &to {
-            // From the station itself: so the switch learns where it is.
+            // The station's own address as source, so that the switch learns its port.
             let (sender, target) = ((ether, address), (*backend, own));
             if let Some(reply) = frame(arp::REPLY, *backend, ether, sender, target) {
                 self.told += 1;

@@ -23,7 +23,7 @@ pub(super) const LEN: usize = AT_BODY + BODY;
 /// Content of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
-    /// Drawn by the sender: others do not know it.
+    /// Random number of the sender that others do not know.
     pub(super) nonce: u64,
     pub(super) backend: u16,
     pub(super) number: u64,

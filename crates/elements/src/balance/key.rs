@@ -21,7 +21,7 @@ pub(super) enum Key {
 pub(super) struct Sorter {
     pub(super) key: Key,
     pub(super) seed: u32,
-    /// For IPv4, with the seed in it.
+    /// Seeded start of the hash for IPv4.
     start: Start,
     fragments: Fragments,
 }

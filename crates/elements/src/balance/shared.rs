@@ -33,7 +33,7 @@ const CLASSES_MAX: usize = 8;
 pub(super) struct Backend {
     pub(super) name: String,
     pub(super) ether: EtherAddr,
-    /// Its address on the network behind the balancer.
+    /// Address of the back end on the network behind the balancer.
     pub(super) address: Option<Ipv4Addr>,
     pub(super) weight: u16,
 }

@@ -81,7 +81,7 @@ impl Stations {
             return None;
         }
         if entry & USED == 0 {
-            // If it is another's meanwhile, that one is in use a little early.
+            // If another station has taken the entry meanwhile, it counts as used a little early.
             set.entries[way].fetch_or(USED, Relaxed);
         }
         Some((entry & FRONT) as u8 - 1)
@@ -116,7 +116,7 @@ impl Stations {
             .or_else(|| (0..WAYS).find(|&way| age(way) > self.timeout))
             .or_else(|| {
                 let unused = (0..WAYS).filter(|&way| entry(way) & USED == 0);
-                // One of the same moment is not worth less than the new one.
+                // A station heard at the same time is not replaced by the new one.
                 unused
                     .filter(|&way| age(way) > 0)
                     .max_by_key(|&way| age(way))

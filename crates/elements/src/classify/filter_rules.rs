@@ -65,12 +65,12 @@ impl Line {
         })
     }
 
-    /// Outputs that it needs.
+    /// Number of outputs that the rule needs.
     pub(super) fn outputs(&self) -> usize {
         self.output.map_or(0, |output| usize::from(output) + 1)
     }
 
-    /// True if nothing is left for rules behind it.
+    /// True if the rule matches every packet: no packet is left for later rules.
     fn takes_all(&self) -> bool {
         self.expr.known() == Some(true)
     }

@@ -72,7 +72,7 @@ pub(super) fn view(packet: &[u8]) -> View<'_> {
     };
     match walk.fragment {
         None => seen(walk.protocol, 0, transport),
-        // What follows in a later fragment is data.
+        // In a later fragment, data follows.
         Some(fragment) if fragment.offset > 0 => match packet.get(fragment.at) {
             Some(&proto::FRAGMENT) => unreadable,
             _ => seen(walk.protocol, FRAGMENT | LATER, &[]),

@@ -274,7 +274,7 @@ pub(super) fn answer(code: u16, text: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// An answer with data behind it.
+/// A response, followed by data.
 pub(super) fn data(text: &str, data: &str) -> Vec<u8> {
     let mut out = answer(200, text);
     out.extend_from_slice(format!("DATA {}\r\n", data.len()).as_bytes());

@@ -50,7 +50,7 @@ const MODES: [Mode; 5] = [
     },
 ];
 
-/// A mistake, and what to do about it.
+/// A mistake, and advice for it.
 type Wrong = (String, String);
 
 /// Classification that a port can do by itself.

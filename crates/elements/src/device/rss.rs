@@ -238,7 +238,7 @@ impl Rss {
         }
         copies.queues = queues;
         if copies.hashes() {
-            // By the key that it has: another one would sort all flows anew.
+            // Keep the port's key: another key would move all flows.
             copies.key.map_or(Ok(()), |key| port.set_rss(&key, &told))?;
         }
         if let Some(rules) = self.rules.as_ref().filter(|_| copies.directs) {

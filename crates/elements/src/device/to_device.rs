@@ -211,7 +211,7 @@ impl<S> ToDevice<S> {
         }
     }
 
-    /// Cuts super-frames, if the port does not take them.
+    /// Cuts super-frames into segments if the port does not take them whole.
     #[inline(never)]
     fn fit(&mut self, batch: &mut Batch, cx: &mut Cx) {
         self.take_queue();

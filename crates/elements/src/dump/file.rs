@@ -31,7 +31,7 @@ impl Read for Unpacker {
 
 impl Drop for Unpacker {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to kill, and only to bury.
+        // The child may have ended by itself: then only its status is collected.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -163,7 +163,7 @@ impl Shape {
 pub(super) enum NoPlace {
     /// The table has as many flows as it may have.
     Full,
-    /// Its bucket holds as many flows as it may.
+    /// The flow's bucket is full.
     Bucket,
     /// Flows that were removed have not left all workers yet.
     Waits,

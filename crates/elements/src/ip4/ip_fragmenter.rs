@@ -64,7 +64,7 @@ pub(super) struct IPFragmenter {
     to_report: u64,
 }
 
-/// Number of these that Click's driver reports unasked.
+/// Number of packets with DF that Click's driver reports unasked.
 const REPORTS: u64 = 5;
 
 fn longest(config: &AnyConfig) -> Option<usize> {
@@ -144,7 +144,7 @@ impl Element for IPFragmenter {
             },
         };
         let long = |p: &Packet| {
-            // One whose header lies behind its end counts as long: `cut` refuses it.
+            // A packet whose header lies beyond its end counts as too long: `cut` refuses it.
             let (len, mtu) = (
                 || p.segment_len().checked_sub(p.network_offset()),
                 mtu_of(p),

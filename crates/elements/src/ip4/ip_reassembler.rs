@@ -214,7 +214,7 @@ impl IPReassembler {
         Some(whole)
     }
 
-    /// If more than HIMEM bytes wait, drops the oldest datagrams until three quarters of HIMEM are left.
+    /// Drops the oldest datagrams if more than HIMEM bytes wait, until three quarters of HIMEM are left.
     fn limit(&mut self, cx: &mut Cx) {
         let as_click = self.as_click;
         let bytes = |table: &Table| match as_click {

@@ -56,7 +56,7 @@ impl CheckIP6Extensions {
         let mut options = self.options;
         for Link { protocol, at, .. } in chain::links(packet).take_while(|l| l.at < walk.offset) {
             match protocol {
-                // Where no segments are left there is nothing to do, whatever the type.
+                // Without segments left, a routing header of any type has no effect.
                 proto::ROUTING if packet.get(at + 3) != Some(&0) => {
                     return Err(Refusal::Fault(BadExt {
                         code: 0,

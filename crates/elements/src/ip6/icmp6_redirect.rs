@@ -51,7 +51,7 @@ pub(super) struct ICMP6Redirect {
     count: u64,
 }
 
-/// A host, and the redirect for it.
+/// A host, and the redirect to send to it.
 struct Advice {
     host: Ipv6Addr,
     destination: Ipv6Addr,

@@ -141,7 +141,7 @@ impl IP6RouterAdvertiser {
     fn send(&mut self, cx: &mut Cx) {
         let (config, all) = (&*self.config, addr::ALL_NODES);
         let link = (config.ether, EtherAddr::multicast6(all));
-        // With a dry pool the next one must do.
+        // Without a free buffer this advertisement is skipped.
         if let Some(frame) = nd::frame(link, config.ip, all, &config.message) {
             self.count += 1;
             cx.emit(0, frame);

@@ -6,7 +6,7 @@ use engine::packet::{HEADROOM, Packet};
 use wire::ext::{self, BadExt, Report};
 use wire::{Ipv6, icmp6, ipv6, proto, tcp, udp};
 
-/// A fragment's header, and the bytes behind it.
+/// A fragment header, and the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     /// Offset of the fragment header.

@@ -112,7 +112,7 @@ impl Config {
             let known = before
                 .as_ref()
                 .and_then(|t| t.find(spec.direction, spec.spi));
-            // One that stays the same goes on with its numbers and its window.
+            // An unchanged association keeps its sequence numbers and its window.
             let same = known.filter(|sa| sa.is(spec, keys)).cloned();
             // `configure` has tried whether it can be made.
             let new = || Sa::new(spec.clone(), keys, now).ok().map(Arc::new);

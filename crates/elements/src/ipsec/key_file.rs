@@ -16,7 +16,7 @@ const MOST: u64 = 4096;
 pub(super) fn read(path: &Path, suite: Suite) -> Result<Keys, String> {
     let name = path.display();
     let cannot = |e: std::io::Error| format!("cannot read the key file `{name}`: {e}");
-    // To open a pipe would wait for who fills it.
+    // Opening a named pipe would block until a writer opens it.
     let mut open = OpenOptions::new();
     open.read(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
     let mut file = open.open(path).map_err(cannot)?;

@@ -76,7 +76,7 @@ pub struct Interface {
     name: String,
     number: u16,
     device: Lock<Option<String>>,
-    /// The kernel's name of it now.
+    /// Present name of the interface in the kernel.
     known_as: Lock<String>,
     /// [`UP`] and the Ethernet address.
     state: AtomicU64,
@@ -106,7 +106,7 @@ impl Interface {
         }
     }
 
-    /// The configuration's name of it.
+    /// Name of the interface in the configuration.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -196,7 +196,7 @@ impl Interface {
         (state & UP != 0).then(|| EtherAddr::from_u64(state & !UP))
     }
 
-    /// The longest IP packet that it takes, in bytes.
+    /// The longest IP packet that the interface takes, in bytes.
     #[inline]
     pub fn mtu(&self) -> usize {
         self.mtu.load(Relaxed)
@@ -259,7 +259,7 @@ impl fmt::Debug for Interface {
     }
 }
 
-/// An address as the table of neighbours has it.
+/// An address in the form of the neighbour table's keys.
 fn key(address: IpAddr) -> Key {
     match address {
         IpAddr::V4(address) => key4(address.octets()).to_be_bytes(),

@@ -169,7 +169,7 @@ impl Switch {
             }
             let data = packet.data_mut();
             match last.bottom {
-                // Where it is looked up next, its time to live is lowered.
+                // The next lookup decrements the TTL.
                 true if hop.gateway.is_none() => life.into_ip(data),
                 true => onward.into_ip(data),
                 false => {

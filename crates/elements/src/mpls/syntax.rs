@@ -27,7 +27,7 @@ pub(crate) fn label(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Labels as a configuration writes them.
+/// A stack of labels, in the syntax of configurations.
 #[derive(Clone, Copy)]
 pub(crate) struct Stack(pub(super) Labels);
 
@@ -56,7 +56,7 @@ pub(crate) fn labels(labels: &Labels) -> String {
     each.join("/")
 }
 
-/// An entry, and the label that it is for.
+/// Parses a label and its entry.
 pub(crate) fn entry(text: &str, names: &Names) -> Result<(u32, Entry), String> {
     let text = text.trim();
     let (first, rest) = text.split_once(char::is_whitespace).ok_or(FORM)?;

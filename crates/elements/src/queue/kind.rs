@@ -3,7 +3,7 @@
 /// Notifications of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notes {
-    /// Nothing: a pulling element polls it.
+    /// No notification: a pulling element polls the queue.
     None,
     /// Waiting packets.
     Packets,

@@ -462,7 +462,7 @@ impl Element for ShareQueue {
     ];
 }
 
-/// A share as `set` takes it.
+/// A share in the syntax of `set`.
 fn words_of(share: &Share) -> String {
     let ceiling = share
         .ceiling

@@ -11,7 +11,7 @@ use tables::fib::{Poptrie, Prefix, Rib, Structure};
 use tables::shares::Share;
 use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
-/// Most subscribers, and most numbers that tell them.
+/// Maximum number of subscribers, and of numbers that identify them.
 pub(super) const SUBSCRIBERS_MAX: usize = 1 << 20;
 /// Maximum number of classes.
 const CLASSES_MAX: usize = 64;

@@ -66,7 +66,7 @@ impl Key {
         }
     }
 
-    /// The flow as packets are sorted by it.
+    /// The flow by which packets are sorted.
     pub(super) fn flow(&self) -> FlowKey {
         FlowKey::V4(Flow {
             src: Ipv4Addr::from_bits(self.src),
@@ -144,7 +144,7 @@ pub(super) fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Opti
         Kind::Address => return Some(Key { dst: 0, ..key }),
         _ => {}
     }
-    // As many bytes as an ICMP error has to bring back.
+    // An ICMP error quotes at least 8 bytes after the IP header.
     if !place.first || datagram.len() < place.at + 8 {
         return None;
     }

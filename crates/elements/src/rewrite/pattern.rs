@@ -220,7 +220,7 @@ impl Pattern {
         Some(place.with(value))
     }
 
-    /// The pattern as handlers show it.
+    /// The pattern in the syntax of handlers.
     pub(super) fn show(&self) -> String {
         let dash = || "-".to_owned();
         let address = |a: Option<u32>| a.map_or_else(dash, |a| Ipv4Addr::from_bits(a).to_string());

@@ -15,7 +15,7 @@ pub(super) struct Mapping {
     pub(super) progress: Progress,
     /// Value that REPLY_ANNO sets on replies.
     pub(super) reply_anno: u8,
-    /// The input whose specification made it.
+    /// The input whose specification made the mapping.
     pub(super) input: u16,
     space: u16,
     bucket: u16,

@@ -282,7 +282,7 @@ impl Spec {
         }
     }
 
-    /// The specification as the `patterns` handler shows it.
+    /// The specification in the syntax of the `patterns` handler.
     pub(super) fn show(&self) -> String {
         match self {
             Spec::Drop => "<drop>".to_owned(),

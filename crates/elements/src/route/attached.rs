@@ -153,7 +153,7 @@ impl Ways {
             [(_, to)] => Some(to),
             _ => None,
         };
-        // Not for ever in a circle.
+        // A bound, since the elements may form a loop.
         std::iter::successors(Some(first), next).take(STEPS_MAX)
     }
 }

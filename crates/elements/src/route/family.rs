@@ -10,7 +10,7 @@ use wire::{FlowKey, Prefix4, Prefix6};
 
 /// An IP version whose addresses have `N` bytes.
 pub(crate) trait Family<const N: usize>: 'static {
-    /// An address as the table wants it.
+    /// An address in the form of the table's keys.
     type Key: Copy;
     /// The fact that the destination annotation is set.
     const DST: Facts;

@@ -55,7 +55,7 @@ fn fold(name: &str, argument: &str) -> Result<String, String> {
         return Ok(if name == "mul" { "1" } else { "0" }.to_owned());
     };
     if name == "idiv" && others.iter().any(|n| n.real() == 0.0) {
-        // What Click makes of it on this kind of processor.
+        // Click's result on this kind of processor.
         return Ok(i64::MIN.to_string());
     }
     let exact = |a: i64, b: i64| (a.checked_rem(b)? == 0).then(|| a.checked_div(b))?;

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// A number as a script writes it.
+/// A number of a script.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Int(i64),
@@ -125,7 +125,7 @@ pub(crate) fn timestamp(time: Duration) -> String {
     }
 }
 
-/// True and false as scripts may write them.
+/// Parses a boolean of a script.
 pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {
         "true" | "yes" | "t" | "y" | "1" => Some(true),

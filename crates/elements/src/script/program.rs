@@ -238,7 +238,7 @@ impl Program {
     }
 }
 
-/// The first word, and what follows it.
+/// Splits a text into its first word and the rest.
 pub(crate) fn first_word(text: &str) -> (&str, &str) {
     let Some(first) = words(text).into_iter().next() else {
         return ("", "");
@@ -303,7 +303,7 @@ fn wait(text: &str) -> Option<Wait> {
     time(text).map(Wait::For)
 }
 
-/// A time as arguments write it.
+/// Parses a time, in the syntax of arguments.
 pub(crate) fn time(text: &str) -> Option<Duration> {
     arguments::units::parse::<Duration>(text).ok()
 }

@@ -119,7 +119,7 @@ impl Runner {
         let kind = config.kind.clone().unwrap_or(by_ports);
         Runner {
             machine: Rc::new(Machine::new(title, Arc::clone(&config.program))),
-            // From the outset: other scripts may send signals when they start.
+            // Armed from the start: other scripts may send signals when they start.
             armed: Rc::new(Cell::new(matches!(kind, Type::Signal(_)))),
             kind: Rc::new(kind),
             outputs: init.outputs,
@@ -267,7 +267,7 @@ impl Runner {
     }
 }
 
-/// A router as a script sees it.
+/// The view of a router for a script.
 struct Surroundings<'a, 'b> {
     cx: &'a mut JobCx<'b>,
     script: &'a Runner,

@@ -340,7 +340,7 @@ impl<F: Family> Element for HostPolicer<F> {
             "hosts that send now: their rate, and packets over it",
             |config: &Config, _| {
                 let (rates, rest) = (config.rates(), (config.rest.0, config.burst));
-                // By length, since there may be thousands of prefixes, and of hosts.
+                // Search by prefix length, since there may be thousands of prefixes and hosts.
                 let lengths: BTreeSet<u8> = rates.keys().map(|(length, _)| *length).collect();
                 let own = |host| {
                     let mut longest = lengths.iter().rev();

@@ -36,7 +36,7 @@ impl Unit for Octets {
 /// Packets or bytes a second; a rate in bytes keeps the unit in which it is shown.
 pub(crate) type PerSecond = Bandwidth;
 
-/// A rate as configurations write it.
+/// Parses a rate argument.
 pub(crate) fn rate<U: Unit>(args: &mut Args) -> PerSecond {
     if U::BYTES {
         args.required("RATE", "bandwidth, such as 384kbps")

@@ -44,7 +44,7 @@ pub(super) enum Wire {
     Annotated(Socket, u16),
 }
 
-/// An open socket, and the files made for it.
+/// An open socket, and its files to remove.
 pub(super) struct Bound {
     pub(super) wire: Wire,
     files: Vec<String>,

@@ -40,7 +40,7 @@ impl Every {
         cx.set_timer(self.next);
     }
 
-    /// The interval, as Click writes it.
+    /// The interval in Click's syntax.
     pub(super) fn show(&self) -> Result<String, String> {
         Ok(show::interval(self.interval))
     }

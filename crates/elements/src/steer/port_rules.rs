@@ -72,7 +72,7 @@ struct Known {
 type Teller = Arc<Lock<u64>>;
 
 impl ByPort {
-    /// Rules of a port, made if nobody has them.
+    /// Rules of a port; made on first use.
     pub(crate) fn get(&self, port: &str) -> Arc<PortRules> {
         let mut all = self.0.lock();
         all.retain(|_, known| {
@@ -218,7 +218,7 @@ impl PortRules {
     pub(super) fn changed(&self, rules: impl Iterator<Item = Match>) {
         let state = self.lock();
         if let (Some(port), Some(source)) = (state.able(), state.source()) {
-            // As they are by now, so that the last of several changes is the one that is told last.
+            // Read the present rules, so that the port gets the last of several changes last.
             let queue = |rule: &Match| state.queue(source.bucket(rule)?);
             let rules = rules.map(|rule| (rule, queue(&rule)));
             port.direct(&rules.collect::<Vec<_>>(), false);

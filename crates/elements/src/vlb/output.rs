@@ -18,7 +18,7 @@ pub(crate) trait Family: Sized + 'static {
     const GIVES: &'static [Facts];
     const ETHERTYPE: [u8; 2];
 
-    /// An address, as configurations write it.
+    /// An address, in the syntax of configurations.
     type Address: FromArg + Copy + Send + Sync;
 
     /// The length of a packet's header, the packet's own length, and its destination; nothing if it is no packet of
@@ -115,7 +115,7 @@ impl<F: Family> Fuse for Output<F> {
             packet.set_transport_offset(header);
             let anno = packet.anno_mut();
             F::set_dst(anno, next);
-            // To the port that took it from an internal link its frame was another station's.
+            // The port of the internal link has marked the packet as for another station.
             anno.packet_type = PacketType::Host;
             Some(Verdict::out(output))
         }

@@ -230,7 +230,7 @@ impl Node {
         (session.map_or(0, |session| session.newest(number)), refused)
     }
 
-    /// Own links as both ends call them.
+    /// Names of the own links, for both ends alike.
     fn names(&self) -> Vec<Names<'_>> {
         let mut all: Vec<Names> = Vec::new();
         for &(peer, _) in self.fabric.neighbours(self.number) {

@@ -394,7 +394,7 @@ impl JobCx<'_> {
             if !self.core.is_here(node) {
                 return Err(self.absent(node));
             }
-            // It is running: it hears of this when it has returned.
+            // The element is running: the write is deferred until it has returned.
             let value = value.to_owned();
             let later: Deferred = Box::new(move |cx| {
                 if let Err(wrong) = cx.write_own(node, at, info, &value) {

@@ -17,7 +17,7 @@ impl JobCx<'_> {
     /// Replaces the configuration of an element.
     pub(super) fn reconfigure(&mut self, node: usize, given: &str) -> Result<String, AskError> {
         let Some(old) = self.nodes[node].take() else {
-            // It is running: it hears of this when it has returned.
+            // The element is running: the change is deferred until it has returned.
             let given = given.to_owned();
             let later: Deferred = Box::new(move |cx| {
                 if let Err(wrong) = cx.reconfigure(node, &given) {

@@ -180,7 +180,7 @@ unsafe impl Send for ChaCha {}
 // SAFETY: as above.
 unsafe impl Sync for ChaCha {}
 
-/// ChaCha20-Poly1305; none if the library has not got it.
+/// ChaCha20-Poly1305; `None` if the library lacks it.
 fn chacha(key: &[u8; 32]) -> Option<ChaCha> {
     let functions = functions()?;
     functions.chacha20_poly1305_init?;

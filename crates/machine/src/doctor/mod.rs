@@ -40,7 +40,7 @@ impl Level {
 pub struct Mend {
     /// A shell's command, run as root.
     pub command: String,
-    /// The command that undoes it.
+    /// The command that undoes the remedy.
     pub undo: Option<String>,
     /// True if a person has to do it: it needs a decision or a restart.
     pub by_hand: bool,

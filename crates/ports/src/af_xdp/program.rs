@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// Bytes of an address in the map of the kernel's addresses; IPv4 addresses are mapped (RFC 4291, 2.5.5.2).
 pub(super) const KEY: usize = 16;
 
-/// An address as the map has it.
+/// An address in the form of the map's keys.
 pub(super) fn key(address: IpAddr) -> [u8; KEY] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -197,7 +197,7 @@ pub(super) fn text(addresses: i32, sockets: i32) -> Vec<[u8; 8]> {
     p.load(WORD, FRAME, CONTEXT, MD_DATA);
     p.load(WORD, END, CONTEXT, MD_END);
     p.has(14);
-    // Of an IPv4 address the first twelve bytes of the key are always the same.
+    // The first twelve bytes of the key are constant for IPv4 addresses.
     p.store_value(-16, 0);
     p.store_value(-12, 0);
     p.store_value(-8, i32::from_ne_bytes([0, 0, 0xff, 0xff]));

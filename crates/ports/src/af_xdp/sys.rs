@@ -127,7 +127,7 @@ pub(super) struct Filter {
     sockets: OwnedFd,
     /// True if frames may have several parts, as where they are longer than a page.
     pub(super) takes_parts: bool,
-    /// The kernel's addresses, as the map has them.
+    /// The kernel's addresses that the map contains.
     known: BTreeSet<IpAddr>,
 }
 

@@ -242,7 +242,7 @@ impl Card {
         }
         let set = device.set_hash_key(facts, key);
         set.map_err(|why| {
-            // As it was, as far as that is known.
+            // Restore the former table, as far as it is known.
             let _ = device.set_reta(&before);
             refused("the key", why)
         })?;

@@ -58,7 +58,7 @@ static STARTED: Lock<Option<Result<Vec<String>, String>>> = Lock::new(None);
 pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     let mut started = STARTED.lock();
     if started.is_none() && pool::made() > 0 {
-        // Not remembered: nothing was tried.
+        // Do not store this error: EAL was not started.
         return Err(
             "packets from the heap are in use already, and DPDK needs all packets to be \
                     its own: restart the program with the DPDK port in its configuration"

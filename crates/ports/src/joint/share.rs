@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     gathering: AtomicUsize,
 }
 
-/// Table of shares, as one worker reads it.
+/// Table of shares, for one worker.
 pub(super) struct Told {
     table: Table,
     shares: Vec<(Arc<Share>, ShareOf)>,
@@ -174,7 +174,7 @@ impl Share {
     }
 }
 
-/// A share, as control sees it.
+/// A share, for control.
 struct Side(Arc<Share>, PortInfo);
 
 impl Port for Side {
@@ -316,7 +316,7 @@ impl TxQueue for ToPort {
         if changes != self.changes {
             self.hear(changes);
         }
-        // What waits in the queue goes first.
+        // Packets that wait in the queue are sent first.
         if let Some(device) = &self.device
             && self.to.lane.level().is_empty()
             && let Some(sent) = device.with(|tx| tx.transmit(batch, refused))

@@ -34,7 +34,7 @@ pub struct ShareOf {
 }
 
 impl ShareOf {
-    /// The Ethernet address by which it gets its frames.
+    /// The Ethernet address that selects the router's frames.
     pub(super) fn mac(&self) -> Option<[u8; 6]> {
         self.by.iter().find_map(|by| match by {
             By::Mac(mac) => Some(*mac),

@@ -208,7 +208,7 @@ impl Message {
                 r.long()?;
                 let words = r.take::<REASON>()?;
                 let end = words.iter().position(|b| *b == 0).unwrap_or(REASON);
-                // It goes to the log, so nothing in it may end a line.
+                // The text is logged, so it must not contain line ends.
                 let plain = |b: &u8| {
                     if b.is_ascii_graphic() {
                         *b as char

@@ -71,7 +71,7 @@ impl Bell {
         match self {
             Bell::Pair(fd) => sys::drain(fd),
             Bell::Event(fd) => {
-                // To read where nothing is might mean to wait.
+                // Reading an empty descriptor might block.
                 if let [true] = system::poll([fd.as_raw_fd()], Duration::ZERO) {
                     system::read(fd.as_raw_fd(), &mut [0; 8]);
                 }

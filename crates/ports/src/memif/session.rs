@@ -98,7 +98,7 @@ impl Talk<'_> {
 
     /// Ends the connection, and says why.
     pub(super) fn end(&self, why: &str) {
-        // It may have gone.
+        // The peer may have closed the connection.
         let _ = self.say(&Message::Disconnect { why: why.into() }, None);
     }
 
@@ -137,7 +137,7 @@ pub(super) struct Queues {
 /// new region for each connection could exhaust memory.
 #[derive(Default)]
 pub(super) struct Made {
-    /// User of the program that has seen it.
+    /// User of the program that has seen the memory.
     user: Option<u32>,
     regions: Vec<Arc<[Region]>>,
 }

@@ -94,7 +94,7 @@ fn try_splits(
 /// Keeps a way if it is expected to take fewer instructions than the best so far.
 fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
     let count = way.children();
-    // Of many rules some tell enough.
+    // For many rules, a sample suffices.
     let step = entries.len() / 1000 + 1;
     let scale = step as u32;
     let mut lists = vec![(0u32, 0f64); count];

@@ -33,7 +33,7 @@ pub struct Test {
     pub field: u8,
     /// The bits that count.
     pub mask: u32,
-    /// Least value of these bits, in their place.
+    /// Least value of the tested bits, at their position in the word.
     pub lo: u32,
     /// Greatest value, not below `lo`.
     pub hi: u32,

@@ -22,7 +22,7 @@ impl std::error::Error for Full {}
 /// The system refuses the memory of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory {
-    /// Bytes of address space that it wants.
+    /// Requested address space, in bytes.
     pub bytes: usize,
 }
 

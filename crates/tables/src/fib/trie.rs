@@ -171,7 +171,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
             let (addresses, ids) = (&addresses[..n], &mut ids[..n]);
             let mut entries = [Entry::NONE; BURST];
             self.default.or_all(ids, |ids| {
-                // One level for all before the next for any: the loads do not wait for each other.
+                // Look up one level for all addresses before the next level, so that the loads overlap.
                 for (entry, address) in entries.iter_mut().zip(addresses) {
                     *entry = self.root_entry(&address.octets());
                     if let Some(group) = entry.group() {

@@ -12,7 +12,7 @@ use super::{Choice, Member};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     members: Box<[Member]>,
-    /// A power of two of them; indices of members.
+    /// Indices of members, by bucket; their number is a power of two.
     buckets: Box<[u8]>,
 }
 
@@ -51,7 +51,7 @@ fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
 
 /// Assigns the buckets to `members`. A member keeps its buckets as far as its quota allows.
 pub(super) fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> Shares {
-    // Of the same flows, if there were more or fewer buckets.
+    // The former bucket of the same flows, if the number of buckets has changed.
     let owner_before = |bucket: usize| match before {
         Choice::Nothing => None,
         Choice::One(member) => Some(member),

@@ -18,12 +18,12 @@ pub(super) enum State {
     Waiting,
 }
 
-/// A node as its parent sees it.
+/// State of a node for its parent.
 pub(super) struct Link {
     /// Bytes that the node may send in this round.
     pub(super) deficit: i32,
     pub(super) quantum: u32,
-    /// The parent's round in which it may send those.
+    /// The parent's round in which the node may send the deficit.
     pub(super) round: u32,
     next: u32,
     /// Time from which on its ceiling lets it send, in ticks.

@@ -53,7 +53,7 @@ impl Default for Settings {
 pub struct Share {
     /// Weight relative to its siblings': their rates in bytes a second, if these add up to no more than the parent's.
     pub rate: u64,
-    /// Bytes a second that it never gets more than.
+    /// Maximum rate, in bytes per second; `None`: no ceiling.
     pub ceiling: Option<u64>,
 }
 

@@ -102,7 +102,7 @@ impl<'a> Attribute<'a> {
         self.array().ok().map(EtherAddr)
     }
 
-    /// A text, without the zero that ends it.
+    /// A text, without its terminating zero.
     #[inline]
     pub fn text(&self) -> &'a [u8] {
         let end = self.value.iter().position(|b| *b == 0);

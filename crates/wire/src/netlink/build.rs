@@ -44,7 +44,7 @@ pub struct Writer<'a> {
 pub struct NewRoute<'a> {
     /// The destination's address.
     pub dst: IpAddr,
-    /// Its length in bits.
+    /// Prefix length of the destination, in bits.
     pub dst_len: u8,
     /// The table.
     pub table: u32,

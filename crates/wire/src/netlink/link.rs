@@ -60,7 +60,7 @@ impl<'a> Link<'a> {
                 _ => {}
             }
         }
-        // One end of a veth pair says so of the other.
+        // Each end of a veth pair names the other end as its link.
         link.upon = link
             .upon
             .filter(|&upon| !elsewhere && upon != link.index && upon != 0);

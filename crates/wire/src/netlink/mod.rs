@@ -55,7 +55,7 @@ pub const AF_MPLS: u8 = 28;
 
 /// Flag: a request.
 pub const NLM_F_REQUEST: u16 = 1;
-/// Flag: one of several, [`Event::Done`] ends them.
+/// Flag: one of several messages; [`Event::Done`] ends them.
 pub const NLM_F_MULTI: u16 = 2;
 /// Flag: the dumped table changed during the dump, so entries may be missing.
 pub const NLM_F_DUMP_INTR: u16 = 0x10;

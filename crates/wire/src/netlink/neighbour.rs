@@ -38,7 +38,7 @@ pub struct Neighbour {
     pub family: u8,
     /// Number of the interface.
     pub interface: u32,
-    /// `NUD_*`, one of them or 0.
+    /// State: one of `NUD_*`, or 0.
     pub state: u16,
     /// `NTF_*`.
     pub flags: u8,

@@ -207,7 +207,7 @@ fn destination(of: &Description, way: Way) -> String {
     }
 }
 
-/// Bits per second as elements take them.
+/// A rate in the syntax of elements, from bits per second.
 fn rate(bits: u64) -> String {
     Bandwidth::of(bits / 8).show()
 }

@@ -316,7 +316,7 @@ fn far(
         0 => String::new(),
         gateway => format!("_via{gateway}"),
     };
-    // By numbers: names that are put together could be alike.
+    // Numbers, since concatenated names could collide.
     let name = format!("far_{}_{port}{via}_{v}", way.server);
     let port = &server.ports[port];
     let mtu = port.mtu;

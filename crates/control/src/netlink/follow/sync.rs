@@ -56,7 +56,7 @@ impl Follower {
         counts.resync_us.set(took.as_micros() as usize);
         match asked {
             Ok(()) => {}
-            // Of an answer that takes too long, or is too old: again, a little later.
+            // The answer took too long, or is outdated: dump again, a little later.
             Err(e) if is_again(&e) => {
                 warn!("the kernel did not answer in full ({e}): it is asked again");
                 self.rest_until = Instant::now() + (4 * took).clamp(REST_MIN, REST_MAX);
@@ -125,7 +125,7 @@ impl Follower {
         for (wanted, part, question) in parts {
             if wanted {
                 self.state.model.begin_sync(Source::Kernel, part);
-                // Of a family that it does not have, the kernel would tell all routes of the others.
+                // For an unknown family, the kernel would dump the routes of all other families.
                 if part != Part::Labels || self.state.has_mpls {
                     self.dump(sockets, question, Some(part), stop)?;
                 }

@@ -127,7 +127,7 @@ impl Ways {
         }
     }
 
-    /// Marks that all routes by these ways are gone.
+    /// Marks the selected ways: all routes by them are gone.
     pub(super) fn condemn(&mut self, which: impl Fn(&Way) -> bool) {
         for kept in &mut self.kept {
             if kept.users > 0 && !kept.condemned && which(&kept.way) {

@@ -222,7 +222,7 @@ impl Mirror {
     /// A dump of policies has ended.
     pub fn end_policies(&mut self) {
         self.counts.xfrm_policies.set(self.told.len());
-        // Of those with one priority the oldest counts.
+        // Among policies of the same priority, the oldest applies.
         self.told.reverse();
         self.told.sort_by_key(|(priority, _)| *priority);
         let [inward, forward, out] = self.defaults;

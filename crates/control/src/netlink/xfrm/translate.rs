@@ -19,7 +19,7 @@ const ESP_IN_UDP: u16 = 2;
 const WINDOW_MIN: u32 = 1024;
 /// Maximum padding length, which every link can carry.
 const PAD_MAX: u32 = 1400;
-/// The first number of those that are no `reqid`.
+/// The first association number that is not a kernel's `reqid`.
 const OTHERS: u32 = 1 << 31;
 
 /// Reason why an association is not used.

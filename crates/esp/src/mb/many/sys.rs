@@ -23,7 +23,7 @@ const HASH_BLOCK: usize = 128;
 const CODE: usize = 32;
 /// Bytes of the longest packet that the library takes: it counts them in 16 bits.
 pub(crate) const LEN_MAX: usize = 65_520;
-/// Packets that it is given at once.
+/// Maximum number of packets given to the library at once.
 pub(crate) const BURST: usize = 128;
 /// Blocks of the longest key of AES, expanded.
 const ROUND_KEYS: usize = 15;
@@ -33,7 +33,7 @@ const ROUND_KEYS: usize = 15;
 #[derive(Clone, Copy)]
 struct Block([u8; BLOCK]);
 
-/// Keys as the library reads them.
+/// Expanded keys, in the library's format.
 struct Expanded {
     encrypt: [Block; ROUND_KEYS],
     decrypt: [Block; ROUND_KEYS],

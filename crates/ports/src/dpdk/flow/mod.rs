@@ -89,7 +89,7 @@ enum Told<H> {
 }
 
 struct Rule<H> {
-    /// The queue that it should have.
+    /// The queue that the rule should have.
     wanted: Option<u16>,
     told: Told<H>,
     /// True if the rule waits for its turn, or for the driver's answer.
@@ -397,7 +397,7 @@ impl<D: Driver> Drop for Rules<D> {
         self.shared.lock().ends = true;
         self.shared.bell.notify_one();
         if let Some(thread) = self.thread.take() {
-            // If it died, what the driver still has goes with the device.
+            // If the thread panicked, the driver's remaining rules end with the device.
             let _ = thread.join();
         }
         let rules = std::mem::take(&mut self.shared.lock().rules);

@@ -4,7 +4,7 @@
 use super::*;
 use rustc_hash::FxHashMap;
 
-/// All shares of a port, as control sees them.
+/// All shares of a port, for control.
 pub(super) struct Whole(pub(super) Arc<Shared>);
 
 impl Port for Whole {

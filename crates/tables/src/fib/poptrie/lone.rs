@@ -18,7 +18,7 @@ pub(super) struct Lone {
 }
 
 impl Lone {
-    /// Words that it takes.
+    /// Number of words of a lone prefix.
     pub(super) const WORDS: usize = 2;
 
     /// A node for the slots `inside`, in place of a node for the bits from `at` on, below addresses that begin with
