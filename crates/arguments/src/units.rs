@@ -236,9 +236,9 @@ impl FromArg for Capacity {
 /// Bytes of the longest packet: a number, or `DEVICE:mtu` for the device's present MTU.
 #[derive(Clone, Copy, Debug)]
 pub struct Mtu {
-    /// From the network header on.
+    /// Maximum packet length from the network header on, in bytes.
     pub bytes: usize,
-    /// True if the device said so.
+    /// True if the length is the device's MTU.
     pub of_device: bool,
 }
 

@@ -71,7 +71,7 @@ pub enum Bad {
 }
 
 impl Address {
-    /// The bytes: destination, then source.
+    /// Bytes of the two Ethernet addresses: destination, then source.
     pub fn bytes(&self) -> [u8; LEN] {
         let kind = match self.kind {
             Kind::Data => 0,

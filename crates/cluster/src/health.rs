@@ -102,7 +102,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// After this silence a heartbeat is overdue.
+    /// Silence after which a heartbeat is overdue.
     fn patience(&self) -> u64 {
         self.interval + self.interval / 2
     }
@@ -117,7 +117,7 @@ pub enum Refused {
     Foreign,
     /// Signed with another key than the cluster's.
     Forged,
-    /// For another cable.
+    /// The heartbeat is meant for another cable.
     Misplaced,
     /// A duplicate, or older than the newest.
     Replayed,

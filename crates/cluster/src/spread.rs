@@ -76,14 +76,14 @@ pub enum Refusal {
     Full,
 }
 
-/// Packets by the reason for their way.
+/// Packet counts by the reason for the chosen path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Straight, within the quota.
     pub direct: u64,
     /// Straight, where spreading chose the output node.
     pub straight: u64,
-    /// To an intermediate node first.
+    /// Packets sent to an intermediate node first.
     pub phase1: u64,
     /// Packets to an intermediate node that kept their flow's path.
     pub kept: u64,

@@ -416,7 +416,7 @@ pub struct Wrong {
 /// A packet of `GET /v1/trace`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TracedPacket {
-    /// From 1.
+    /// Number of the packet, from 1.
     pub number: usize,
     /// True if it came to an end: sent, discarded or dropped. Else it is held, or became another.
     pub over: bool,

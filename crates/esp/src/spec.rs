@@ -6,9 +6,9 @@ use crate::outer::Tunnel;
 /// Direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the network to this router.
+    /// Inbound: from the network to this router.
     In,
-    /// From this router to the network.
+    /// Outbound: from this router to the network.
     Out,
 }
 

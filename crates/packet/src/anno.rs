@@ -35,7 +35,7 @@ const _: () = assert!(std::mem::size_of::<Anno>() == 32 && std::mem::align_of::<
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketType {
-    /// To this router.
+    /// Frame to this router's own address.
     Host = 0,
     /// Link-layer broadcast.
     Broadcast = 1,

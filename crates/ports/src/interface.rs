@@ -142,9 +142,9 @@ pub(crate) fn no_such(name: &str) -> String {
 pub(crate) enum Kind {
     /// The best way.
     Best,
-    /// By AF_PACKET in any case.
+    /// AF_PACKET in any case.
     Packet,
-    /// By AF_XDP in any case.
+    /// AF_XDP in any case.
     Xdp,
 }
 

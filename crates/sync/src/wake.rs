@@ -26,7 +26,7 @@ pub struct Wakers {
     /// Number of the router. The flags are true on workers where it rests; there are none if these belong to no router.
     router: u64,
     rests: Box<[AtomicBool]>,
-    /// Requests to stop the router that the worker that decides has not heard of.
+    /// Stop requests that the deciding worker has not seen yet.
     stops: AtomicU32,
 }
 

@@ -11,9 +11,9 @@ use crate::{Ipv4, Ipv6, ext, icmp, icmp6, ipv4, proto};
 /// of a datagram share a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowKey {
-    /// Over IPv4.
+    /// A flow over IPv4.
     V4(Flow<Ipv4Addr>),
-    /// Over IPv6.
+    /// A flow over IPv6.
     V6(Flow<Ipv6Addr>),
 }
 

@@ -63,9 +63,9 @@ pub mod unreachable {
 
 /// Codes of [`REDIRECT`].
 pub mod redirect {
-    /// For the network.
+    /// Redirect for the network.
     pub const NET: u8 = 0;
-    /// For the host.
+    /// Redirect for the host.
     pub const HOST: u8 = 1;
 }
 

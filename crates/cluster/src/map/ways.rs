@@ -171,7 +171,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Over the links that are up.
+    /// Computes reachability over the links that are up.
     pub fn new(fabric: &Arc<Fabric>, links: &Links) -> Arc<Reach> {
         let now = fabric.distances(|link| links.up(link));
         Arc::new(Reach {

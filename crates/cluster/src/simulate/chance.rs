@@ -5,7 +5,7 @@
 pub struct Chance(u64);
 
 impl Chance {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Chance {
         Chance(seed)
     }
@@ -25,7 +25,7 @@ impl Chance {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
-    /// At least 0, less than 1.
+    /// Random number of at least 0 and less than 1.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64

@@ -39,7 +39,7 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>)
 
 /// Names in use.
 struct Names {
-    /// With their tickets.
+    /// Names of routers, with their tickets.
     routers: BTreeMap<String, u32>,
     others: BTreeSet<String>,
     /// Names of shared ports, once all are known.

@@ -14,7 +14,7 @@ const MOUNT: &str = "/sys/fs/cgroup";
 /// Processes and threads.
 const PROCESSES: u32 = 512;
 
-/// A group, which goes with the value.
+/// A control group, which is removed on drop.
 pub(super) struct Group {
     folder: PathBuf,
 }

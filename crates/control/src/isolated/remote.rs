@@ -30,11 +30,11 @@ const PIECES: usize = 16;
 /// Form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Soon, and whole.
+    /// A whole answer that comes soon.
     Soon,
-    /// After some time.
+    /// A whole answer that may take a while.
     Late,
-    /// A piece now and then.
+    /// An endless stream of pieces.
     Endless,
 }
 

@@ -32,7 +32,7 @@ type Ports = Kept<Datagram, ([u16; 2], i64)>;
 
 /// Waiting fragments, and ports of datagrams under way.
 pub(super) struct Fragments {
-    /// In the order in which they began.
+    /// Queues of fragments, in the order in which they began.
     queues: Kept<Pair, VecDeque<Held>>,
     ports: Ports,
     held: usize,

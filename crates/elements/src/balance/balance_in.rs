@@ -80,7 +80,7 @@ pub(super) struct BalanceIn {
 enum Choice {
     InTurn,
     ByFlow,
-    /// By class or load, too.
+    /// Choice by class or load, too.
     ByAll,
 }
 

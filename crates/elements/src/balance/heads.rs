@@ -5,7 +5,7 @@ use wire::EtherAddr;
 use wire::ether::Words;
 
 const PLACES: usize = 1 << u8::BITS;
-/// Bits of [`Words`]' first number that are the destination.
+/// Bits of the destination in the first number of [`Words`].
 const TO: u64 = (1 << 48) - 1;
 
 /// Frame headers of one type to one destination, by source. They are cleared in every tick, so each station is noted

@@ -17,7 +17,7 @@ pub(super) enum Key {
     Outside,
 }
 
-/// From a packet to its bucket.
+/// Function from a packet to its bucket.
 pub(super) struct Sorter {
     pub(super) key: Key,
     pub(super) seed: u32,

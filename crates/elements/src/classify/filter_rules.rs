@@ -28,7 +28,7 @@ const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is 
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     name: Option<String>,
-    /// From the action on.
+    /// Text of the rule from the action on.
     text: String,
     /// The output; `None`: the packet is dropped.
     output: Option<u8>,

@@ -46,7 +46,7 @@ impl Encap {
         self.0
     }
 
-    /// The name, or the number if there is none.
+    /// Name of the link type, or its number if it has no name.
     pub(super) fn name(self) -> String {
         let row = NAMES.iter().find(|row| row.1 == self.0);
         row.map_or_else(|| self.0.to_string(), |row| row.0.to_owned())

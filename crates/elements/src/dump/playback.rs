@@ -100,7 +100,7 @@ pub(super) fn wake(cx: &mut Cx) {
     cx.wake_pullers();
 }
 
-/// At the start.
+/// Starts playback: wakes pulling elements if it is active.
 pub(super) fn start(e: &impl Plays, cx: &mut Cx) {
     if e.playback().active {
         cx.wake_pullers();

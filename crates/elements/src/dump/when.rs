@@ -87,11 +87,11 @@ pub(crate) fn parse<T: FromArg>(value: &str) -> Result<T, String> {
 enum Edge {
     Open,
     At(i64),
-    /// This long after the first packet's time.
+    /// Nanoseconds after the first packet.
     AfterFirst(i64),
-    /// This long after the start of the router.
+    /// Nanoseconds after the start of the router.
     AfterStart(i64),
-    /// This long after the start of the window.
+    /// Nanoseconds after the start of the window.
     Interval(i64),
 }
 

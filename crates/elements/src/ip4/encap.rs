@@ -10,9 +10,9 @@ use wire::{Ipv4, ipv4};
 /// Destination of packets with a new header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// To one address.
+    /// One address for all packets.
     Fixed(Ipv4Addr),
-    /// To each packet's destination annotation.
+    /// Destination annotation of each packet.
     Anno,
 }
 

@@ -55,7 +55,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The bytes of hexadecimal digits.
+/// Parses hexadecimal digits to bytes.
 pub(super) fn key(word: &[u8]) -> Option<Vec<u8>> {
     let word = word.strip_prefix(b"0x").unwrap_or(word);
     let pairs = word.as_chunks::<2>();

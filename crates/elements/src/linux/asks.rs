@@ -37,7 +37,7 @@ struct Way {
 }
 
 impl Asks {
-    /// From now on questions can be put.
+    /// Enables requests from now on.
     pub(super) fn begin(&self) {
         self.way.get_or_init(|| {
             let (sender, receiver) = sync_channel(WAITING_MAX);

@@ -32,11 +32,11 @@ impl NamedPatterns {
 /// Order of choosing a value of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// The packet's own, if it is free, else a random one.
+    /// The packet's own port if it is free, else a random one.
     Own,
-    /// A random one (`?`).
+    /// Random order (`?`).
     Random,
-    /// In sequence (`#`).
+    /// Ascending order (`#`).
     Sequential,
 }
 

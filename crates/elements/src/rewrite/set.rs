@@ -24,7 +24,7 @@ pub(super) struct Mapping {
     pub(super) shifts: BothShifts,
 }
 
-/// Counts of an input.
+/// Counters of an input's mappings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) mappings: u64,

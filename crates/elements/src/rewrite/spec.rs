@@ -39,11 +39,11 @@ pub(super) struct Choice {
 /// Choice of a mapper element among its patterns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// In turn.
+    /// Round robin.
     Turn,
-    /// By hash of the source address, with a seed.
+    /// Hash of the source address, with a seed.
     Source(u32),
-    /// By the packet's service: one for each pattern.
+    /// The packet's service: one for each pattern.
     Service(Vec<Service>),
 }
 

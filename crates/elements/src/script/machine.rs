@@ -111,13 +111,13 @@ struct Frame {
 pub(crate) enum Ended {
     /// The run waits.
     No,
-    /// By `end`, or after its last instruction.
+    /// Ended by `end`, or after the last instruction.
     End,
-    /// By `exit`.
+    /// Ended by `exit`.
     Exit,
-    /// By `stop`.
+    /// Ended by `stop`.
     Stop,
-    /// With a value.
+    /// Ended with a value.
     Return(String),
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct Program {
 /// Mistake in an instruction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
-    /// In Click's words.
+    /// Error text, in Click's words.
     pub(crate) message: String,
     /// Advice.
     pub(crate) help: String,

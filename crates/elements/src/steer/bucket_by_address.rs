@@ -34,9 +34,9 @@ use wire::{EtherAddr, ether, vlan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key(u64);
 
-/// In a key: this VLAN counts.
+/// Flag in a key: the VLAN is part of the key.
 const TAGGED: u64 = 1 << 12;
-/// In a key: the address does not count.
+/// Flag in a key: the address is not part of the key.
 const ANY: u64 = 1 << 13;
 
 impl Key {

@@ -13,7 +13,7 @@ const BURST: usize = 256;
 
 #[derive(Default)]
 pub(super) struct HeldPackets {
-    /// In order of arrival, with the times.
+    /// Held packets in order of arrival, with their times.
     waiting: VecDeque<(Time, Packet)>,
     /// Buckets that are released once nothing waits, and their new owner.
     releasing: Option<(Vec<u16>, usize)>,

@@ -169,7 +169,7 @@ struct Host<P> {
     next: Next,
 }
 
-/// Stations of own networks to which frames go.
+/// Cache of stations on own networks.
 struct Hosts<P> {
     slots: [Host<P>; HOSTS],
     /// Hosts that become valid with the next batch.

@@ -80,9 +80,9 @@ pub(super) struct Table {
 /// Destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goes<'a> {
-    /// To one router.
+    /// One router.
     To(u32),
-    /// A copy to each.
+    /// Several routers, which get a copy each.
     ToAll(&'a [u32]),
     /// No router.
     Nowhere,

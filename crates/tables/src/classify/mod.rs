@@ -116,7 +116,7 @@ struct Part {
 /// Rules, compiled.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// In the order of their first rules.
+    /// Parts of the tree, in the order of their first rules.
     parts: Vec<Part>,
     nodes: Vec<Node>,
     checks: Vec<Check>,

@@ -89,7 +89,7 @@ impl<const N: usize> Prefix<N> {
 
 /// An address of `N` bytes, in any form that lookups take.
 pub trait Address<const N: usize>: Copy {
-    /// In network order.
+    /// Bytes of the address in network order.
     fn octets(self) -> [u8; N];
 }
 
@@ -100,7 +100,7 @@ impl<const N: usize> Address<N> for [u8; N] {
     }
 }
 
-/// In host order.
+/// An IPv4 address in host byte order.
 impl Address<4> for u32 {
     #[inline]
     fn octets(self) -> [u8; 4] {

@@ -46,7 +46,7 @@ pub enum Refused {
 pub trait Key: Copy + Eq {
     /// The key as two words.
     fn words(self) -> [u64; 2];
-    /// From two words.
+    /// Creates the key from two words.
     fn from_words(words: [u64; 2]) -> Self;
 }
 

@@ -12,9 +12,9 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) enum State {
     /// Nothing to send at or below the node.
     Idle,
-    /// In a list of its parent.
+    /// The node is in a list of its parent.
     Listed,
-    /// Held back by its ceiling until its time.
+    /// The node's ceiling holds it back until its time.
     Waiting,
 }
 

@@ -41,13 +41,13 @@ pub(super) const RTA_NH_ID: u16 = 30;
 pub enum RouteKind {
     /// Sent to a gateway or a neighbour.
     Unicast = 1,
-    /// For the host itself.
+    /// A route for the host itself.
     Local = 2,
     /// For all hosts on the link, this one included.
     Broadcast = 3,
     /// For this host as one of several with the address.
     Anycast = 4,
-    /// For a multicast group.
+    /// A route for a multicast group.
     Multicast = 5,
     /// Dropped silently.
     Blackhole = 6,

@@ -87,7 +87,7 @@ impl Worker {
         self.work.serve(now, self.cost(), false)
     }
 
-    /// Like `serve`, before all waiting packets.
+    /// Serves a packet like `serve`, but before all waiting packets.
     pub(super) fn serve_first(&mut self, now: u64) -> u64 {
         match self.health.hung_until > now {
             true => self.health.hung_until,

@@ -14,11 +14,11 @@ pub(super) type WayId = u32;
 /// Way of packets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Way {
-    /// To no link: `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
+    /// No link: the port is `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
     To(u16),
     /// To the router itself, as long as this link is up.
     Own(u32),
-    /// By a next-hop object.
+    /// A next-hop object.
     Object(ObjectId),
     /// By these hops. A daemon's routes hold until it changes them; the kernel drops routes silently.
     Hops(Source, Vec<Hop>),
@@ -138,7 +138,7 @@ impl Ways {
         }
     }
 
-    /// Like [`Ways::condemn`], for one way.
+    /// Marks one way like [`Ways::condemn`].
     pub(super) fn condemn_one(&mut self, way: &Way) {
         let Some(id) = self.by_way.get(way) else {
             return;

@@ -29,7 +29,7 @@ pub enum Refusal {
     Unborn,
     /// The association is for marked packets or an XFRM interface.
     Selective,
-    /// In words.
+    /// Another reason, in words.
     Cannot(String),
 }
 

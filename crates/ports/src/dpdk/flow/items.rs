@@ -37,12 +37,12 @@ impl Item {
         }
     }
 
-    /// With these bytes at a place.
+    /// Adds bytes to match at an offset.
     fn with(self, at: usize, bytes: &[u8]) -> Item {
         self.with_bits(at, bytes, &[0xff; HEADER][..bytes.len()])
     }
 
-    /// With these bits of these bytes at a place.
+    /// Adds bytes to match at an offset, under a mask.
     fn with_bits(mut self, at: usize, bytes: &[u8], bits: &[u8]) -> Item {
         for (i, (byte, bit)) in bytes.iter().zip(bits).enumerate() {
             (self.spec[at + i], self.mask[at + i]) = (byte & bit, *bit);
