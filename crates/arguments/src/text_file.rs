@@ -85,7 +85,7 @@ pub fn read_in_place(copies: Copies) {
     IN_PLACE.set(copies);
 }
 
-/// The name of a file in [`Copies`], however it is written.
+/// Canonical path of a file, its key in [`Copies`].
 pub fn name_in_copies(path: &Path) -> PathBuf {
     let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     std::fs::canonicalize(path).unwrap_or_else(|_| absolute())

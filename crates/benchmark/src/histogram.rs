@@ -19,7 +19,7 @@ fn bucket(value: u64) -> usize {
     octave as usize * FINE + (value >> octave) as usize
 }
 
-/// The greatest value of a bucket.
+/// Greatest value that a bucket counts.
 fn top(bucket: usize) -> u64 {
     let octave = (bucket / FINE).saturating_sub(1);
     let low = (bucket - octave * FINE) as u64;

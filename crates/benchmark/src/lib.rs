@@ -23,9 +23,9 @@ use std::time::Duration;
 /// Result of a search for a goal.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The share that may be lost.
+    /// Acceptable share of lost packets.
     pub goal: f64,
-    /// Between which loads the answer lies.
+    /// Greatest load that fits, and least load that does not.
     pub bounds: Bounds,
     /// The last full trial at the lower bound.
     pub fits: Option<Measured>,

@@ -121,7 +121,7 @@ pub struct Source {
     place: (u64, u64),
     trial: u32,
     plan: Plan,
-    /// Packets due at the last look, lost ones included.
+    /// Packets due at the last check, including lost ones.
     arrived: u64,
     ring: Ring,
 }

@@ -6,7 +6,7 @@
 /// Units of 1/4096 ns: a byte's time at 100 Gbit/s is 328 of them.
 const SHIFT: u32 = 12;
 
-/// Bytes that a bucket holds at least: where the depth is less than a packet's time, packets would go for less.
+/// Minimum depth of a bucket, in bytes: with a depth below a packet's length, packets would pass too cheaply.
 const LEAST: u32 = 1 << 14;
 
 /// A rate, as the time that a byte takes.

@@ -170,9 +170,9 @@ struct Sent {
     sequence: u64,
     at: u64,
     told: Told,
-    /// The newest number of a frame, see [`Health::tell`].
+    /// Newest number of a frame; see [`Health::tell`].
     newest: u64,
-    /// Something is to be told soon.
+    /// True if a heartbeat with news should be sent soon.
     news: bool,
 }
 
@@ -339,7 +339,7 @@ impl Health {
         })
     }
 
-    /// Time of this node's last look.
+    /// Time of this node's last check.
     pub fn looked(&self) -> u64 {
         self.looked
     }
@@ -449,7 +449,7 @@ impl Health {
         Ok(())
     }
 
-    /// Time since this node's last look.
+    /// Time since this node's last check.
     pub fn lateness(&self, now: u64) -> u64 {
         now.saturating_sub(self.looked)
     }

@@ -235,7 +235,7 @@ impl Drop for Capture {
     }
 }
 
-/// Older libpcaps keep state of the compiler outside of the handle.
+/// Lock around libpcap's filter compiler: older versions keep global state.
 static COMPILER: Lock<()> = Lock::new(());
 
 fn program(link: u16, expression: &str) -> Result<pcap::BpfProgram, Failure> {

@@ -92,7 +92,7 @@ pub fn lost(interface: u32, time: u64, lost: u64) -> Vec<u8> {
         .finish()
 }
 
-/// Result of reading.
+/// A block that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// An interface: name, link type.

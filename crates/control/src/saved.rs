@@ -23,7 +23,7 @@ use tracing::{info, warn};
 pub const NOT_KEPT: &str = "# not kept: ";
 /// The fingerprint of an element's configuration, where handlers have names.
 const CONFIGURED: &str = "configured";
-/// Handlers whose effect a class's `changes` tells.
+/// Handlers whose effect is included in a class's `changes`.
 const IN_CHANGES: [&str; 8] = [
     "add", "clear", "ctrl", "flush", "rate", "remove", "replace", "set",
 ];
@@ -295,7 +295,7 @@ fn of_settings<'s>(settings: impl Iterator<Item = &'s Setting>) -> (Vec<String>,
     (lines, not_kept)
 }
 
-/// True if the class tells what handlers have changed.
+/// True if the class reports what handlers have changed.
 fn tells_changes(element: &PlanElement) -> bool {
     let mut handlers = (element.class.handlers)().into_iter();
     handlers.any(|handler| handler.name == "changes")

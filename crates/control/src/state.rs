@@ -43,7 +43,7 @@ pub struct Control {
     /// Settings to be saved in that file.
     pub(crate) settings: saved::Settings,
     pub(crate) policed: Policed,
-    /// MTUs of the ports at the last look.
+    /// MTUs of the ports at the last check.
     pub(crate) mtus: Lock<BTreeMap<String, usize>>,
     /// Held while a configuration is being replaced: one at a time. Readers do not wait for it.
     changing: Lock<()>,

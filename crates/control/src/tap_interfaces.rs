@@ -113,7 +113,7 @@ impl TapInterfaces {
         kept.for_each(|name| service::forget(&name));
     }
 
-    /// Makes a TAP again that somebody has deleted.
+    /// Creates a TAP interface again that was deleted.
     fn restored(&mut self, ports: &Directory, tap: &Arc<Tap>) -> bool {
         let name = tap.name();
         match ports.restore(tap) {

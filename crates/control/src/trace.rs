@@ -24,7 +24,7 @@ pub struct Spec {
 
 /// Maximum number of packets that can be followed at a time.
 pub const COUNT_MAX: u16 = 500;
-/// Records that wait for control, all workers together; also the most steps that are kept.
+/// Maximum number of records that wait for control, of all workers together; also the maximum of stored steps.
 const ROOM: usize = 65_536;
 /// Silence after which packets that have not left count as held.
 const QUIET: Duration = Duration::from_millis(200);

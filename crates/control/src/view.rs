@@ -159,7 +159,7 @@ pub struct Table {
     pub name: String,
     /// Buckets by worker.
     pub buckets: Vec<usize>,
-    /// Packets by worker between the last two looks.
+    /// Packets by worker between the last two measurements.
     pub packets: Vec<u64>,
 }
 
@@ -257,7 +257,7 @@ pub struct WorkerStats {
 /// A worker's longest turn, since `POST /v1/turns` was last asked. The parts may be of different turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Longest {
-    /// Longest time between two looks into its mailbox, awake.
+    /// Maximum time between two reads of the mailbox while awake.
     pub longest_turn_ns: u64,
     /// Longest part of a turn in which it had its core, or had given it up by itself.
     pub longest_run_ns: u64,

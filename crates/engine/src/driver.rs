@@ -4,7 +4,7 @@ use crate::element::Element;
 use crate::element::extension::{config_of, element_of, element_of_mut};
 use crate::graph::{Cx, DriverOfClass};
 
-/// A class that hears signals, or requests to stop.
+/// A class that handles signals, or requests to stop.
 pub trait Driver: Element {
     /// Signals that this element wants to hear of now, by number. The driver of `ashlar click` delivers them.
     fn signals(&self) -> Vec<i32> {

@@ -162,7 +162,7 @@ impl Tables {
         }
     }
 
-    /// Removes associations, as far as they are there.
+    /// Removes those of the associations that exist.
     fn remove(&mut self, gone: &[Arc<Sa>]) {
         // Numbers whose association in use is gone, and what is used instead: the one before, if it is still there.
         let mut left: HashMap<u32, Option<Arc<Sa>>> = HashMap::new();

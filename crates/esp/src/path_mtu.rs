@@ -17,7 +17,7 @@ pub(crate) struct PathMtu {
 }
 
 impl PathMtu {
-    /// Bytes; `usize::MAX` if nobody has said anything.
+    /// Path MTU in bytes; `usize::MAX` if unknown.
     #[inline]
     pub(crate) fn get(&self) -> usize {
         match self.mtu.load(Relaxed) {

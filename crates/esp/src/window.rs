@@ -19,7 +19,7 @@ const ONES: u64 = (1 << BITS) - 1;
 /// The numbers that have been seen, of the last ones up to the greatest.
 #[derive(Debug)]
 pub struct Window {
-    /// The greatest number seen.
+    /// Greatest sequence number received.
     top: AtomicU64,
     /// A power of two of words, with room for one more than the window covers. Empty: replays are not looked for.
     ring: Box<[AtomicU64]>,
@@ -61,7 +61,7 @@ impl Window {
         }
     }
 
-    /// The greatest number seen.
+    /// Greatest sequence number received.
     pub fn top(&self) -> u64 {
         self.top.load(Relaxed)
     }

@@ -156,7 +156,7 @@ fn escape(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> usize {
     at + 1
 }
 
-/// The leading digits of a number, modulo 256, and how many there are.
+/// Parses the leading digits of a number. Returns the value modulo 256, and the number of digits.
 fn number(bytes: &[u8], radix: u32) -> (u8, usize) {
     let digits = bytes
         .iter()

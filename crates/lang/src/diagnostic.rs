@@ -153,7 +153,7 @@ impl Diagnostic {
         self
     }
 
-    /// Click has told of this mistake with another one.
+    /// Hides the mistake in Click's output: Click has reported it with another one.
     pub fn click_silent(mut self) -> Diagnostic {
         self.click.get_or_insert_default();
         self

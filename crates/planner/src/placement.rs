@@ -405,7 +405,7 @@ fn spread(
         if more {
             continue;
         }
-        // In a circle that nothing reaches, an element has a copy all the same: it has handlers.
+        // An element in a loop that no packet reaches gets a copy too, for its handlers.
         match active[idle..].iter().position(Workers::is_empty) {
             Some(next) => {
                 idle += next;

@@ -372,7 +372,7 @@ impl Directory {
         self.probe_device(name)
     }
 
-    /// The device that a name stands for.
+    /// The device for a name.
     fn meant<'a>(&'a self, name: &'a str) -> &'a str {
         self.names.get(name).map_or(name, |device| device)
     }

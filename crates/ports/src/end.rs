@@ -124,7 +124,7 @@ impl<T: Given> Current<T> {
 
     fn unlisten(&self) {
         for given in &self.all {
-            // The other end may keep the bell open, and then it would stay in the set.
+            // Remove the bell from the set explicitly: it stays there while the other end keeps it open.
             sys::epoll_remove(&self.end.set, given.bell());
         }
     }

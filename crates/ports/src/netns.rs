@@ -23,7 +23,7 @@ pub struct Namespace {
     jobs: Lock<Sender<Job>>,
 }
 
-/// Namespace that a name stands for now.
+/// Namespace that a name denotes now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// The namespace that was entered.
@@ -77,7 +77,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Namespace that the name stands for now.
+    /// Namespace that the name denotes now.
     pub fn named(&self) -> Named {
         // The namespace of a process may end with it, and the process's number may go to another one.
         if self.path.starts_with("/proc") {

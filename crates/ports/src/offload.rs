@@ -206,7 +206,7 @@ pub(crate) struct Cut {
     shape: Shape,
     tunnel: Tunnel,
     segment: usize,
-    /// Bytes of payload, and of segments already made.
+    /// Length of the payload, and of the segments made so far, in bytes.
     total: usize,
     start: usize,
     index: usize,

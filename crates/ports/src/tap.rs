@@ -178,7 +178,7 @@ struct Rx {
     counts: Arc<Counters>,
     layer: Layer,
     clock: Clock,
-    /// Time of the next look into the queue.
+    /// Time of the next read of the queue.
     look: Time,
 }
 

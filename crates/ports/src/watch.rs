@@ -97,7 +97,7 @@ impl Watched {
         self.events.say(format!("{}: {text}", self.name));
     }
 
-    /// Makes the watcher look again now.
+    /// Makes the watcher check again now.
     pub(crate) fn look_again(&self) {
         sys::signal(&self.bell);
     }

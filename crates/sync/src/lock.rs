@@ -13,7 +13,7 @@ impl<T> Lock<T> {
         Lock(Mutex::new(value))
     }
 
-    /// The value, when nobody shares it any more.
+    /// The value, once the lock is no longer shared.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -211,7 +211,7 @@ impl ExactWriter {
         chain.filter(|entry| !entry.has(key, table.words)).count()
     }
 
-    /// True if a key is there.
+    /// True if the table contains a key.
     pub fn has(&self, key: &Key) -> bool {
         self.link(key).1 != NONE
     }

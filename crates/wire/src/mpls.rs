@@ -52,7 +52,7 @@ impl Entry {
         }
     }
 
-    /// The entry at `at`, if it is there.
+    /// The entry at `at`, if the bytes reach so far.
     #[inline]
     pub fn read(bytes: &[u8], at: usize) -> Option<Entry> {
         let bytes = bytes.get(at..)?.first_chunk::<LEN>()?;

@@ -142,7 +142,7 @@ impl<B: AsRef<[u8]>> Nd<B> {
         })
     }
 
-    /// Ethernet address of the sender, if told.
+    /// Ethernet address of the sender, if the message has the option.
     pub fn source_ether(&self) -> Option<EtherAddr> {
         self.options().find_map(|o| match o {
             Opt::Source(ether) => Some(ether),
@@ -150,7 +150,7 @@ impl<B: AsRef<[u8]>> Nd<B> {
         })
     }
 
-    /// Ethernet address of the target, if told.
+    /// Ethernet address of the target, if the message has the option.
     pub fn target_ether(&self) -> Option<EtherAddr> {
         self.options().find_map(|o| match o {
             Opt::Target(ether) => Some(ether),

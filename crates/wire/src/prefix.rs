@@ -67,13 +67,13 @@ macro_rules! prefix {
                 self.len
             }
 
-            /// True if `addr` lies inside.
+            /// True if the prefix contains `addr`.
             #[inline]
             pub const fn contains(self, addr: $addr) -> bool {
                 addr.to_bits() & $mask(self.len) == self.addr
             }
 
-            /// True if all of `other` lies inside.
+            /// True if the prefix contains all addresses of `other`.
             #[inline]
             pub const fn covers(self, other: $name) -> bool {
                 self.len <= other.len && self.contains(other.addr())

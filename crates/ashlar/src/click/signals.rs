@@ -66,7 +66,7 @@ impl Signals {
         Ok(())
     }
 
-    /// Signals that have come since the last look.
+    /// Takes the signals that have arrived since the last call.
     pub(super) fn take(&mut self) -> Vec<i32> {
         let mut bytes = [0; 64];
         while self.bell.0.read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}

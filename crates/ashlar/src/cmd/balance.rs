@@ -37,7 +37,7 @@ pub(crate) fn balance(asked: &Balancer) -> Done {
     }
 }
 
-/// The balancer of a file; its mistakes are said.
+/// Reads a balancer's file, and prints its mistakes.
 fn described(name: &str) -> Result<Description, String> {
     let source = Source::read(name, Vec::new())?;
     let folder = source.path.as_deref().and_then(Path::parent);

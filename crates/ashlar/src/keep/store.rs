@@ -37,7 +37,7 @@ pub(super) struct Store {
 struct Held {
     descriptors: Vec<(String, OwnedFd)>,
     ready: bool,
-    /// Something that a program says which does not hang.
+    /// True if the program has sent a sign of life.
     lives: bool,
 }
 

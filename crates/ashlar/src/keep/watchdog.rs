@@ -3,13 +3,13 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Number of looks in the program's time limit.
+/// Number of checks within the program's time limit.
 const LOOKS: u32 = 4;
 
 /// Counts looks rather than time: if the machine stands still for a while, so does the program.
 pub(super) struct Watchdog {
     limit: Duration,
-    /// Time of the next look.
+    /// Time of the next check.
     next: Instant,
     /// Checks since the last sign of life from the program.
     silent: u32,

@@ -68,7 +68,7 @@ pub enum Heard {
 /// Relation to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The peer is not heard.
+    /// No message of the peer arrives.
     Silent,
     /// The peer's file differs; its version.
     OtherFile(u64),

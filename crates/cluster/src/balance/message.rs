@@ -20,7 +20,7 @@ const HEADER: usize = 24;
 const MEMBER: usize = 20;
 const TABLE: usize = 9;
 const BUCKETS_LEN: usize = 8 + 2 * WORDS * 8;
-/// Greatest number of back ends in one message.
+/// Maximum number of back ends in one message.
 pub const MEMBERS_MAX: usize = 50;
 /// Tables of a balancer, at most.
 pub const TABLES_MAX: usize = 16;

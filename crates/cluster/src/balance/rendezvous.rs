@@ -8,7 +8,7 @@
 pub const BUCKETS: usize = 1 << 16;
 /// Owner of a bucket without candidates.
 pub const NOBODY: u16 = u16::MAX;
-/// Greatest weight: costs times weights stay below 2^64.
+/// Maximum weight: costs times weights stay below 2^64.
 pub const WEIGHT_MAX: u16 = 10_000;
 
 /// A possible owner of buckets.

@@ -77,7 +77,7 @@ pub(super) struct Hearing {
     life: Life,
     pub(super) agreed: Option<Life>,
     sequence: u64,
-    /// Newest frame of the peer that has been told.
+    /// Newest frame number reported by the peer.
     pub(super) newest: u64,
     pub(super) progress: Progress,
     /// Peer's clock in the newest heartbeat.

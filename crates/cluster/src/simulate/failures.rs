@@ -181,7 +181,7 @@ pub(super) struct Watch {
     nodes: Vec<Health>,
     /// True if a node has seen all links up. Before that it uses all.
     started: Vec<bool>,
-    /// Time of each node's next look.
+    /// Time of each node's next check.
     pub(super) due: Vec<u64>,
     chance: Chance,
 }
@@ -301,7 +301,7 @@ impl Watch {
         }
     }
 
-    /// A node hears a heartbeat.
+    /// Handles a heartbeat that a node has received.
     pub(super) fn heard(&mut self, now: u64, beat: &Beat) {
         // A node that does not know of a link yet has no port for it.
         if beat.own >= self.cabling[usize::from(beat.to)].of(beat.to).len() {

@@ -18,7 +18,7 @@ use server::Server;
 use source::Source;
 use tally::Flow;
 
-/// Numbers that look random and follow from a seed.
+/// Pseudo-random numbers from a seed.
 pub mod chance;
 mod config;
 mod failures;
@@ -109,7 +109,7 @@ impl Node {
 struct Order {
     numbers: Numbers,
     resequencer: Resequencer<Packet>,
-    /// Time of the event that will look at it.
+    /// Time of the event that will handle the order.
     tick: Option<u64>,
 }
 
@@ -279,7 +279,7 @@ impl Simulation {
         Some((self.now as f64 / self.end() as f64).min(1.0))
     }
 
-    /// Runs to the end, and tells what happened.
+    /// Runs the simulation to its end, and returns the report.
     pub fn finish(mut self) -> Report {
         while self.run(1 << 20).is_some() {}
         self.into_report()

@@ -117,7 +117,7 @@ pub(super) struct State {
     /// long.
     level: f64,
     behind: Vec<bool>,
-    /// Workers that should work, as the last look says.
+    /// Workers that should work, by the last measurement.
     works: Vec<usize>,
     /// Time that packets had to wait for the last move.
     wait: Duration,

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Time between two looks when workers ring.
+/// Time between two measurements when workers ring.
 pub const PAUSE: Duration = Duration::from_millis(10);
 /// Routers are looked for so often at least.
 const LONGEST: Duration = Duration::from_secs(1);

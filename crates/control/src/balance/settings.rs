@@ -21,7 +21,7 @@ pub struct Settings {
     pub mode: Mode,
     /// Buckets move when a worker differs from the mean by more than this share.
     pub share: f64,
-    /// Time between two looks.
+    /// Time between two measurements.
     pub interval: Duration,
     /// Workers that work, whatever the load; `None` = as many as it needs.
     pub workers: Option<usize>,

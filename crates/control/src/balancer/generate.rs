@@ -197,7 +197,7 @@ fn peers(out: &mut String, of: &Description) {
     );
 }
 
-/// Frames from behind that are the balancer's own.
+/// Writes the filter for the balancer's own frames from the back ports.
 fn own(out: &mut String, of: &Description, source: &str) {
     // BFD's control packets, echo replies, or BFD's echo.
     let probes = match &*of.health.kind {

@@ -77,7 +77,7 @@ impl Watched {
         now != before
     }
 
-    /// Makes the thread look.
+    /// Wakes the thread.
     pub(super) fn wake(&self) {
         // Full: it is about to wake.
         let _ = rustix::io::write(&self.post.poke, &1u64.to_ne_bytes());

@@ -43,7 +43,7 @@ pub(super) struct Config {
     bytes: bool,
     ratio: f64,
     thresh: u64,
-    /// Most memory; `None`: nothing is said.
+    /// Memory limit; `None` if none is given.
     memory: Option<u32>,
     anno: bool,
 }

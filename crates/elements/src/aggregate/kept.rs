@@ -38,7 +38,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         self.entries.capacity()
     }
 
-    /// Keys that are there.
+    /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

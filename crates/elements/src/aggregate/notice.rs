@@ -17,7 +17,7 @@ type List = RefCell<Vec<u32>>;
 #[derive(Default)]
 struct Listeners(RefCell<Vec<(String, Weak<List>)>>);
 
-/// The side that tells.
+/// The side that sends notices.
 pub(super) struct Notifier(Rc<Listeners>);
 
 impl Notifier {
@@ -53,7 +53,7 @@ pub(super) fn argument(args: &mut Args) -> Option<String> {
     peer::named(args, ("NOTIFIER", doc), &NOTIFIERS, what)
 }
 
-/// The side that hears.
+/// The side that receives notices.
 pub(super) struct Listener {
     list: Rc<List>,
     /// Kept while somebody listens, so that both sides find the same list.

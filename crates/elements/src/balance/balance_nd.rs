@@ -27,7 +27,7 @@
 //! (somebody outside has an address of the router), `other_address` (nobody here has it), `learned` (an answer that
 //! tells nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back end speaks of an address
 //! of the router), `not_here` (no front port has this network), `full` (too many next hops), `unwanted` (advertisements
-//! and redirects of other routers). A message that was answered or passed on in other words ends here as `answered`.
+//! and redirects of other routers). A message that was answered or translated ends here as `answered`.
 //!
 //! Arguments:
 //!

@@ -125,7 +125,7 @@ pub(super) struct Session {
     due: u64,
 }
 
-/// Result of a packet that was heard.
+/// Result of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heard {
     /// True if the session is up.

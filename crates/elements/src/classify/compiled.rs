@@ -158,7 +158,7 @@ pub(super) trait Headers<'a>: Copy {
     fn start(self) -> &'a [u8];
     /// Number of words of the network header, whose first bytes are these.
     fn header_words(words: &[[u8; 4]]) -> usize;
-    /// The bytes from each header on.
+    /// The packet's bytes from each of its headers on.
     fn view(self) -> View<'a>;
     /// Outcome of a program for the packet.
     #[inline]

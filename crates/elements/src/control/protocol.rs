@@ -39,7 +39,7 @@ pub(super) struct Input {
     begun: Option<Begun>,
     /// True if further input is ignored.
     ended: bool,
-    /// The client has not been told so.
+    /// True if the client has to be told of the end.
     farewell: bool,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Session {
     /// True if commands wait: for others to have their turn, until the client reads answers, or until the driver has
     /// done the last one.
     waits: bool,
-    /// The client has said all, or is gone.
+    /// True if the client has closed its side of the connection.
     ended: bool,
     /// Last time at which the client took a part of its waiting output.
     took: Time,

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(super) struct Fill {
     next: Time,
-    /// Quarters that were full at the last look.
+    /// Full quarters of the queues at the last check.
     quarters: u32,
     /// Time since which some queues have been full.
     since: Time,

@@ -88,7 +88,7 @@ impl Input {
         })
     }
 
-    /// Text that stands in the configuration.
+    /// Input from text in the configuration.
     pub(super) fn text(data: Vec<u8>) -> Input {
         Input {
             name: "<data>".into(),

@@ -82,7 +82,7 @@ impl EtherSwitch {
         self.stations.len() < self.config.capacity
     }
 
-    /// The port of a station that was heard lately.
+    /// The port of a station that has sent lately.
     fn port_of(&self, station: EtherAddr) -> Option<usize> {
         let heard = self.stations.get(&station)?;
         (self.now.since(heard.at) < self.config.timeout).then_some(heard.port)

@@ -4,9 +4,9 @@ use crate::prelude::*;
 
 /// Bytes of the header.
 pub(super) const LEN: usize = 8;
-/// The flag that says that the network's number counts.
+/// Flag: the network identifier (VNI) is valid.
 pub(super) const VALID: u8 = 0x08;
-/// The greatest number of a network.
+/// Greatest network identifier (VNI).
 const VNI_MAX: u32 = 0xff_ffff;
 
 /// Reads the argument that names a network; a mistake is recorded.

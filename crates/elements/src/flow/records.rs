@@ -258,7 +258,7 @@ impl Records {
         }
     }
 
-    /// Adds a flow that is not there.
+    /// Adds a new flow.
     pub(super) fn add(&self, writer: &mut Writer, flow: Known) -> Result<u32, NoPlace> {
         if writer.known.len() >= self.shape.capacity {
             return Err(NoPlace::Full);

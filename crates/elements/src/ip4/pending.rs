@@ -44,7 +44,7 @@ impl Fragment {
 pub(super) enum Added {
     /// The fragment waits.
     Held,
-    /// The fragment is there already.
+    /// The fragment came before.
     Duplicate(Packet),
     /// The fragment contradicts others of its datagram; all are returned, with it.
     Overlap(Vec<Fragment>),

@@ -95,7 +95,7 @@ fn entry(args: &mut Args, arg: &Arg, into: &mut Vec<(Prefix6, EtherAddr)>) {
 }
 
 impl IP6NDAdvertiser {
-    /// Answers a solicitation, or says why not.
+    /// Answers a solicitation, or returns the reason why not.
     fn answer(&mut self, packet: &Packet, cx: &mut Cx) -> Result<(), u8> {
         let received = nd::received(packet).ok_or(BAD_MESSAGE)?;
         let target = match received.nd.kind() {

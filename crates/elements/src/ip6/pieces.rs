@@ -107,7 +107,7 @@ pub(super) enum Added {
 /// Known part of a packet's body: everything after the fragment header.
 pub(super) struct Body {
     bytes: Packet,
-    /// A bit for every eight bytes that are there.
+    /// Bit map of received bytes, a bit for every eight.
     map: Vec<u64>,
     /// Starts of pieces, in units of eight bytes. Pieces are few.
     starts: Vec<u16>,

@@ -45,7 +45,7 @@ impl Shared {
         })
     }
 
-    /// Hot swap: keeps the rings that are there.
+    /// Hot swap: takes over the existing rings.
     pub(super) fn inherit(&mut self, old: &Shared) {
         self.0 = Arc::clone(&old.0);
     }

@@ -127,7 +127,7 @@ struct Reference {
 }
 
 impl Reference {
-    /// None if the dollar is just a dollar.
+    /// Parses a variable reference; `None` if the dollar is an ordinary character.
     fn read(text: &str) -> Option<Reference> {
         let bytes = text.as_bytes();
         let name = |from: usize| {

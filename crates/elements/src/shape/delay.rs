@@ -81,7 +81,7 @@ pub(super) trait Delays: Element {
     fn delay(&self) -> &Delay;
     /// Delay of the element, mutable.
     fn delay_mut(&mut self) -> &mut Delay;
-    /// Makes the element look at the held packet again.
+    /// Makes the element check the held packet again.
     fn wake(cx: &mut Cx);
 }
 

@@ -26,7 +26,7 @@ impl Lists {
     }
 }
 
-/// The tables, to look addresses up.
+/// Tables of allowed and of denied addresses.
 pub(super) struct Guard {
     allow: Option<Arc<dyn Reach>>,
     deny: Option<Arc<dyn Reach>>,

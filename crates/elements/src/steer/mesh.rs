@@ -50,7 +50,7 @@ impl steer::Rings for Rings {
 pub(super) struct Mesh(Arc<OnceLock<Arc<Rings>>>);
 
 impl Mesh {
-    /// Hot swap: keeps the rings that are there.
+    /// Hot swap: takes over the existing rings.
     pub(super) fn inherit(&mut self, old: &Mesh) {
         self.0 = Arc::clone(&old.0);
     }

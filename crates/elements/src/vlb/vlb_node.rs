@@ -75,7 +75,7 @@ pub(crate) struct Node {
     ways: Published<Ways>,
     /// Counts changes of `ways`.
     version: AtomicU64,
-    /// A VLBHeartbeat says which links are up.
+    /// True if a VLBHeartbeat watches the links.
     watched: AtomicBool,
     /// Bytes that were carried for others, by own link.
     carried: Box<[AtomicU64]>,

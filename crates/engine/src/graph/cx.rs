@@ -116,7 +116,7 @@ impl Cx<'_> {
         self.keep_spare(segments);
     }
 
-    /// Sends a packet where a verdict says.
+    /// Sends a packet by a verdict.
     #[inline]
     pub fn send(&mut self, packet: Packet, verdict: Verdict) {
         let port = verdict.port();

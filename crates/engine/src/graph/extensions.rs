@@ -40,7 +40,7 @@ pub struct DynamicOfClass {
     pub(crate) offered: fn(&dyn Any, &str, &str, Use) -> Job,
 }
 
-/// A class that hears signals, or requests to stop.
+/// A class that handles signals, or requests to stop.
 pub struct DriverOfClass {
     pub(crate) signals: fn(&dyn Any) -> Vec<i32>,
     pub(crate) signal: fn(&mut dyn Any, i32, &mut Cx),

@@ -271,7 +271,7 @@ pub(super) fn send_ahead(socket: &OwnedFd, bytes: usize) {
     }
 }
 
-/// Makes the kernel look for frames now.
+/// Makes the kernel receive frames now.
 pub(super) fn ask(socket: &OwnedFd) {
     // SAFETY: nothing is received into no bytes.
     unsafe {

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 };
 use sync::Lock;
 
-/// Descriptors per queue unless the request says otherwise.
+/// Default number of descriptors per queue.
 const DESCRIPTORS: u16 = 1024;
 
 /// A device as EAL has it; taken away from EAL when this is dropped.
@@ -196,7 +196,7 @@ impl Card {
         Ok(())
     }
 
-    /// Something about the device, if it is there.
+    /// Asks the device, if it is present.
     fn ask<T>(&self, what: impl FnOnce(&Present) -> T) -> Option<T> {
         self.present.lock().as_ref().map(what)
     }

@@ -21,7 +21,7 @@ const SHUT: u32 = u32::MAX;
 #[repr(align(64))]
 struct Inside(AtomicBool);
 
-/// Leads to a device while it is there.
+/// Access to a device while it is present.
 pub(super) struct Door {
     device: AtomicU32,
     visitors: Lock<Vec<Arc<Inside>>>,

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use sync::Lock;
 
-/// Between two looks for a card that is away.
+/// Time between two checks for a missing card.
 const LOOK: Duration = Duration::from_secs(1);
 /// Longest pause between two checks of a card that cannot be used; each pause is twice the one before.
 const MAX_LOOK: Duration = Duration::from_secs(64);

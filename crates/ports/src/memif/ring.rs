@@ -501,7 +501,7 @@ impl Ring {
         fence(SeqCst);
     }
 
-    /// This end looks by itself again.
+    /// Declines wake-ups: this end polls again.
     pub(super) fn look(&self) {
         self.here().short(self.at + FLAGS).store(MASKED, Relaxed);
         self.bell.silence();

@@ -35,7 +35,7 @@ pub(super) struct Talk<'a> {
     pub(super) stop: &'a OwnedFd,
 }
 
-/// Result of a look at the socket.
+/// Result of reading the socket.
 pub(super) enum Heard {
     Message(Message, Option<OwnedFd>),
     /// End of the connection, or no message of memif.
@@ -96,7 +96,7 @@ impl Talk<'_> {
         sent.map(drop).map_err(|e| e.to_string())
     }
 
-    /// Ends the connection, and says why.
+    /// Ends the connection, with the reason.
     pub(super) fn end(&self, why: &str) {
         // The peer may have closed the connection.
         let _ = self.say(&Message::Disconnect { why: why.into() }, None);

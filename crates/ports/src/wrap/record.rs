@@ -16,7 +16,7 @@ use sync::Lock;
 
 struct Tape {
     name: String,
-    /// `None` after the first error, which is said once.
+    /// Writer of the recording; `None` after the first error, which is logged once.
     writer: Lock<Option<Writer<BufWriter<File>>>>,
     lost: Count,
     events: Events,

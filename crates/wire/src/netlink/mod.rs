@@ -71,35 +71,35 @@ pub const NLM_F_DUMP: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
-/// Type: a link is there, or has changed.
+/// Type: a link exists, or has changed.
 pub const RTM_NEWLINK: u16 = 16;
 /// Type: a link is gone.
 pub const RTM_DELLINK: u16 = 17;
 /// Type: asks for links.
 pub const RTM_GETLINK: u16 = 18;
-/// Type: an address is there, or has changed.
+/// Type: an address exists, or has changed.
 pub const RTM_NEWADDR: u16 = 20;
 /// Type: an address is gone.
 pub const RTM_DELADDR: u16 = 21;
-/// Type: a route is there, or has changed.
+/// Type: a route exists, or has changed.
 pub const RTM_NEWROUTE: u16 = 24;
 /// Type: a route is gone.
 pub const RTM_DELROUTE: u16 = 25;
 /// Type: asks for routes.
 pub const RTM_GETROUTE: u16 = 26;
-/// Type: a neighbour is there, or has changed.
+/// Type: a neighbour exists, or has changed.
 pub const RTM_NEWNEIGH: u16 = 28;
 /// Type: a neighbour is gone.
 pub const RTM_DELNEIGH: u16 = 29;
 /// Type: asks for neighbours.
 pub const RTM_GETNEIGH: u16 = 30;
-/// Type: a rule is there, or has changed.
+/// Type: a rule exists, or has changed.
 pub const RTM_NEWRULE: u16 = 32;
 /// Type: a rule is gone.
 pub const RTM_DELRULE: u16 = 33;
 /// Type: asks for rules.
 pub const RTM_GETRULE: u16 = 34;
-/// Type: a table of neighbours is there.
+/// Type: a table of neighbours exists.
 pub const RTM_NEWNEIGHTBL: u16 = 64;
 /// Type: asks for tables of neighbours.
 pub const RTM_GETNEIGHTBL: u16 = 66;
@@ -183,7 +183,7 @@ pub struct Message<'a> {
 /// True if a thing is there now or has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The object exists: new, changed, or told because it was asked for.
+    /// The object exists: it is new or changed, or part of a dump.
     New,
     /// The object is gone.
     Gone,

@@ -6,15 +6,15 @@ use core::net::IpAddr;
 use super::attr::{Attributes, ne16, ne32};
 use super::{AF_INET, AF_INET6};
 
-/// State: asked, not answered yet.
+/// State: address resolution is in progress.
 pub const NUD_INCOMPLETE: u16 = 1;
-/// State: heard of lately.
+/// State: confirmed recently.
 pub const NUD_REACHABLE: u16 = 2;
-/// State: not heard of lately, used none the less; its use has the kernel ask.
+/// State: not confirmed recently; still used, and its use starts a probe.
 pub const NUD_STALE: u16 = 4;
-/// State: used while stale, and the kernel will ask soon.
+/// State: used while stale; a probe follows soon.
 pub const NUD_DELAY: u16 = 8;
-/// State: being asked, used meanwhile.
+/// State: being probed; still used.
 pub const NUD_PROBE: u16 = 0x10;
 /// State: has not answered.
 pub const NUD_FAILED: u16 = 0x20;

@@ -7,7 +7,7 @@ use super::{TABLE_LOCAL, TABLE_MAIN};
 
 /// The table that is looked into after the others; nothing puts routes there by itself.
 const TABLE_DEFAULT: u32 = 253;
-/// Action: look into a table.
+/// Action: look up in a table.
 const TO_TABLE: u8 = 1;
 /// Flag: packets that do not match.
 const INVERT: u32 = 2;

@@ -8,13 +8,13 @@ use super::{AF_INET, AF_INET6, BadHeader, Message};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Type: an association is there.
+/// Type: an association exists.
 pub const NEWSA: u16 = 0x10;
 /// Type: an association is gone.
 pub const DELSA: u16 = 0x11;
 /// Type: asks for associations.
 pub const GETSA: u16 = 0x12;
-/// Type: a policy is there.
+/// Type: a policy exists.
 pub const NEWPOLICY: u16 = 0x13;
 /// Type: a policy is gone.
 pub const DELPOLICY: u16 = 0x14;
@@ -390,7 +390,7 @@ pub struct Policy<'a> {
     pub templates: Templates<'a>,
     /// True if the policy is for packets with a mark, or of an XFRM interface, or is not of the main type.
     pub is_selective: bool,
-    /// `struct xfrm_userpolicy_info`, to be said again.
+    /// Raw `struct xfrm_userpolicy_info`, to be repeated in messages.
     pub raw: &'a [u8; POLICY],
 }
 
@@ -480,13 +480,13 @@ pub struct Template {
 /// Meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// An association is there, or has changed.
+    /// An association exists, or has changed.
     Sa(Sa<'a>),
     /// An association is gone.
     SaGone(Id),
     /// All associations of this protocol are gone; 0 = of every protocol.
     SasGone(u8),
-    /// A policy is there.
+    /// A policy exists.
     Policy(Policy<'a>),
     /// Policies have changed: all are to be asked for.
     Policies,

@@ -40,7 +40,7 @@ struct File {
     description: Description,
 }
 
-/// Reads a cluster's file, and says its mistakes.
+/// Reads a cluster's file, and prints its mistakes.
 fn read(name: &str) -> Result<File, String> {
     let source = Source::read(name, Vec::new())?;
     let parsed = file::parse_cluster(&source.name, &source.text);

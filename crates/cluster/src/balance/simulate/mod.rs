@@ -252,7 +252,7 @@ impl Simulation {
         Some((self.now as f64 / self.config.end() as f64).min(1.0))
     }
 
-    /// Runs to the end, and tells what happened.
+    /// Runs the simulation to its end, and returns the report.
     pub fn finish(mut self) -> Report {
         while self.run(1 << 20).is_some() {}
         self.into_report()

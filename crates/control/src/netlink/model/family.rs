@@ -285,7 +285,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// True if all there is is just being told.
+    /// True if a sync of all routes is under way.
     pub(super) fn is_syncing(&self) -> bool {
         self.syncing[Class::Local as usize]
     }
@@ -414,7 +414,7 @@ fn origin(route: &Route<'_>) -> u16 {
     u16::from_le_bytes([route.protocol, route.scope])
 }
 
-/// The classes that a source tells.
+/// The classes of routes from a source.
 fn classes(source: Source) -> &'static [Class] {
     match source {
         Source::Kernel => &[Class::Local, Class::Main],

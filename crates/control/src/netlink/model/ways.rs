@@ -155,7 +155,7 @@ impl Ways {
         self.kept[id as usize].condemned
     }
 
-    /// True if routes that are gone must be cleared away; asked once.
+    /// True if the routes of condemned ways must be removed; resets the flag.
     pub(super) fn take_condemned(&mut self) -> bool {
         std::mem::take(&mut self.condemned)
     }

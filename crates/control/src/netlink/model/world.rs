@@ -34,7 +34,7 @@ pub(super) struct Hop {
 }
 
 impl Hop {
-    /// Interface and gateway.
+    /// Interface and gateway of the hop.
     pub(super) fn to(&self) -> (u32, Option<IpAddr>) {
         (self.interface, self.gateway)
     }

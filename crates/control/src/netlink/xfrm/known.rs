@@ -107,7 +107,7 @@ impl Associations {
     }
 }
 
-/// An association that is used.
+/// An association in use, with its counters at the kernel.
 pub(super) struct Known {
     pub(super) sa: Arc<Sa>,
     pub(super) src: IpAddr,
