@@ -81,8 +81,9 @@ pub const DIR_OUT: u8 = 1;
 /// Direction of a policy: packets that this machine forwards.
 pub const DIR_FWD: u8 = 2;
 
-/// Lengths of `struct xfrm_selector`, `xfrm_usersa_info` and `xfrm_user_tmpl`.
-const SELECTOR: usize = 56;
+/// Length of `struct xfrm_selector`.
+pub const SELECTOR: usize = 56;
+/// Lengths of `struct xfrm_usersa_info` and `xfrm_user_tmpl`.
 pub(super) const SA: usize = 224;
 /// Length of a policy (`struct xfrm_userpolicy_info`).
 pub const POLICY: usize = 168;
@@ -240,6 +241,8 @@ impl<'a> Algorithm<'a> {
 /// An association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sa<'a> {
+    /// `struct xfrm_selector`: packets that the association is for.
+    pub selector: &'a [u8; SELECTOR],
     /// Identity of the association.
     pub id: Id,
     /// Source address of the association.
@@ -282,6 +285,7 @@ impl<'a> Sa<'a> {
         let (head, rest) = body.split_first_chunk::<SA>().ok_or(BadHeader::TooShort)?;
         let family = known_family(ne16(head, 212))?;
         let mut sa = Sa {
+            selector: head.first_chunk().ok_or(BadHeader::TooShort)?,
             id: Id {
                 dst: address(family, head, SELECTOR),
                 spi: u32::from_be(ne32(head, 72)),
@@ -479,6 +483,10 @@ pub struct Template {
 
 /// Meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, while its message is read"
+)]
 pub enum Event<'a> {
     /// An association exists, or has changed.
     Sa(Sa<'a>),

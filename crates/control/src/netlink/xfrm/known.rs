@@ -1,12 +1,12 @@
 //! The kernel's associations in use, by their keys, and the state reported to the kernel for each.
 
 use super::super::counts::XfrmCounts;
-use esp::{Direction, Limits, Sa};
+use esp::{Direction, Limits, Sa, Spec};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Bound;
 use std::sync::Arc;
-use wire::netlink::xfrm::{Current, Id, Replay};
+use wire::netlink::xfrm::{Current, Id, Replay, SELECTOR};
 use wire::netlink::{Full, Writer};
 
 /// Sequence number of 32 bits from which on an association should be renewed.
@@ -21,6 +21,11 @@ fn key(id: &Id, is_out: bool) -> Key {
     (id.spi, is_out, *id)
 }
 
+/// True for an association in transport mode that seals.
+fn seals(spec: &Spec) -> bool {
+    spec.direction == Direction::Out && spec.tunnel.is_none()
+}
+
 /// Associations in use, and those that were until a moment ago. Where there may be thousands, one is found without a
 /// search through others.
 #[derive(Default)]
@@ -28,6 +33,8 @@ pub(super) struct Associations {
     all: BTreeMap<Key, Known>,
     /// Removed associations by SPI and direction (true = outbound).
     gone: HashMap<(u32, bool), Vec<Gone>>,
+    /// Last sealing association in transport mode, by number.
+    sealing: HashMap<u32, Key>,
     /// Association after which the next report to the kernel continues; `None`: from the first.
     told: Option<Key>,
 }
@@ -53,14 +60,30 @@ impl Associations {
         self.all.get_mut(&key(id, is_out))
     }
 
+    /// True if an association of this number seals packets for another selector. A policy finds associations by the
+    /// number alone, so one of the two would seal for both.
+    pub(super) fn has_rival(&self, spec: &Spec, selector: &[u8; SELECTOR]) -> bool {
+        let rival = self.sealing.get(&spec.reqid).filter(|_| seals(spec));
+        let rival = rival.and_then(|key| self.all.get(key));
+        rival.is_some_and(|rival| rival.selector != *selector)
+    }
+
     /// Adds one; that in its place, if there was one, is returned.
     pub(super) fn insert(&mut self, id: &Id, is_out: bool, known: Known) -> Option<Known> {
+        let spec = known.sa.spec();
+        if seals(spec) {
+            self.sealing.insert(spec.reqid, key(id, is_out));
+        }
         self.all.insert(key(id, is_out), known)
     }
 
     /// Removes an association.
     pub(super) fn remove(&mut self, id: &Id, is_out: bool, now: u64) -> Option<Arc<Sa>> {
         let known = self.all.remove(&key(id, is_out))?;
+        let number = known.sa.spec().reqid;
+        if self.sealing.get(&number) == Some(&key(id, is_out)) {
+            self.sealing.remove(&number);
+        }
         let gone = self.gone.entry((id.spi, is_out)).or_default();
         gone.push((now, Arc::clone(&known.sa)));
         Some(known.sa)
@@ -111,6 +134,8 @@ impl Associations {
 pub(super) struct Known {
     pub(super) sa: Arc<Sa>,
     pub(super) src: IpAddr,
+    /// Packets that it is for.
+    pub(super) selector: [u8; SELECTOR],
     pub(super) replay: Replay,
     pub(super) current: Current,
     /// Packets, bytes and sequence number last reported to the kernel.

@@ -61,6 +61,8 @@ pub struct Mirror {
     pub policies_stale: bool,
     /// True if a policy of this dump could not be read.
     unread: bool,
+    /// True if an association was refused because of another, which may go.
+    has_rivals: bool,
 }
 
 impl Mirror {
@@ -75,6 +77,7 @@ impl Mirror {
             askers: HashMap::new(),
             told: Vec::new(),
             unread: false,
+            has_rivals: false,
             defaults: [false; 3],
             round: 0,
             unresolved: HashSet::new(),
@@ -316,6 +319,12 @@ impl Mirror {
             known.round = self.round;
             return None;
         }
+        if self.known.has_rival(&spec, said.selector) {
+            self.has_rivals = true;
+            let why = "another between these ends has its reqid and is for other packets: give each its own reqid";
+            self.refuse(said, why);
+            return None;
+        }
         self.made = now.max(self.made + 1);
         let made = Sa::new(spec, keys, self.made).and_then(|sa| {
             if sa.seals_by_count() && self.made < esp::CLOCK_MIN {
@@ -351,6 +360,7 @@ impl Mirror {
         let (packets, bytes) = sa.counts();
         let known = Known {
             src: said.src,
+            selector: *said.selector,
             replay: said.replay,
             current: said.current,
             told: (packets, bytes, sa.number()),
@@ -377,6 +387,7 @@ impl Mirror {
             let Some(sa) = self.known.remove(id, is_out, now) else {
                 continue;
             };
+            self.all_stale |= std::mem::take(&mut self.has_rivals);
             match fades {
                 true => self.fading.push((now + FADES, sa)),
                 false => gone.push(sa),

@@ -435,6 +435,43 @@ fn transport_associations_of_one_reqid_seal_for_their_own_peers() {
     }
 }
 
+/// The association of [`transport`] for packets to a TCP port.
+fn for_port(mut association: Vec<u8>, port: u16) -> Vec<u8> {
+    association[16 + 32..][..2].copy_from_slice(&port.to_be_bytes());
+    association[16 + 34..][..2].fill(0xff);
+    association[16 + 44] = 6;
+    association
+}
+
+#[test]
+fn association_for_other_packets_does_not_seal_in_place_of_one_with_its_reqid() {
+    let mut bed = Bed::new("192.0.2.1");
+    bed.mirror.all_stale = false;
+    let peer = [192, 0, 2, 2];
+    let associations = [80, 443].map(|port| {
+        let spi = 0x5000 + u32::from(port);
+        for_port(transport(peer, spi, 0), port)
+    });
+    bed.hear(&associations[0]);
+    bed.hear(&associations[1]);
+    assert!(bed.sa(Direction::Out, 0x5050).is_some());
+    assert!(bed.sa(Direction::Out, 0x51bb).is_none());
+    // One that is negotiated anew takes the place of the old one.
+    bed.hear(&for_port(transport(peer, 0x6000, 0), 80));
+    assert!(bed.sa(Direction::Out, 0x6000).is_some());
+    // Others have other numbers.
+    bed.hear(&for_port(transport(peer, 0x6001, 7), 443));
+    bed.hear(&for_port(transport([192, 0, 2, 3], 0x6002, 0), 443));
+    assert!(bed.sa(Direction::Out, 0x6001).is_some());
+    assert!(bed.sa(Direction::Out, 0x6002).is_some());
+    // When it goes, the other is looked for.
+    assert!(!bed.mirror.all_stale);
+    bed.hear(FLUSH);
+    assert!(bed.mirror.all_stale);
+    bed.dump(&associations[1]);
+    assert!(bed.sa(Direction::Out, 0x51bb).is_some());
+}
+
 #[test]
 fn policy_that_cannot_be_read_drops_all() {
     let mut bed = Bed::new("192.0.2.1");
