@@ -238,3 +238,7 @@ fn warn_if_failed(tap: &Tap, what: &str, done: io::Result<()>) {
         warn!(interface = tap.name(), "it cannot {what}: {e}");
     }
 }
+
+#[cfg(test)]
+#[path = "tap_interfaces/needs_root_tests.rs"]
+mod needs_root;

@@ -25,6 +25,8 @@ const LINES: u32 = 50;
 const LINE: usize = 1000;
 /// Maximum number of bytes of the process's log that are read in a second.
 const BYTES: usize = 256 << 10;
+/// Bytes of it that are read at once.
+const PIECE: usize = 4096;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// An isolated router's process, which ends with this value.
@@ -286,7 +288,7 @@ impl Log {
 
     /// Passes on the available text; returns false at its end.
     fn pass_on(&mut self, from: Option<&mut ChildStderr>) -> bool {
-        let mut bytes = [0; 4096];
+        let mut bytes = [0; PIECE];
         let read = from.map_or(Ok(0), |from| from.read(&mut bytes));
         let read = match read {
             Ok(0) => return false,
@@ -362,15 +364,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_says_is_read_no_faster_than_its_bound() {
+    fn output_without_end_is_read_up_to_its_bound_in_each_second() {
+        let mut endless = machine::program("sh");
+        let mut endless = endless
+            .args(["-c", "exec yes >&2"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it is everywhere");
         let mut log = Log::new("red");
-        let mut read = 0;
-        while log.pause().is_none() {
-            log.bytes += 4096;
-            read += 4096;
-            assert!(read <= BYTES, "{read}");
+        for _ in 0..2 {
+            let mut reads = 0;
+            while log.pause().is_none() {
+                assert!(log.pass_on(endless.stderr.as_mut()));
+                reads += 1;
+                assert!(reads < 10_000, "{}", log.bytes);
+            }
+            assert!((BYTES..BYTES + PIECE).contains(&log.bytes), "{}", log.bytes);
+            log.since -= SECOND;
         }
-        log.since -= SECOND;
-        assert_eq!(log.pause(), None);
+        endless.kill().expect("it runs");
+        endless.wait().expect("it has ended");
     }
 }
