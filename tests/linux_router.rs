@@ -27,6 +27,7 @@ fn of(name: &str) -> String {
 }
 
 mod labels;
+mod policies;
 
 /// The Ethernet address of an interface.
 fn us(port: usize) -> String {
