@@ -13,6 +13,8 @@ fn main() {
     }
     let bindings = bindgen::Builder::default()
         .header_contents("mb.h", "#include <intel-ipsec-mb.h>")
+        // The header aligns keys of GCM to 64 bytes only for who says so; the library is compiled with it.
+        .clang_arg("-DLINUX")
         .allowlist_function(
             "alloc_mb_mgr|init_mb_mgr_auto|imb_get_mb_mgr_size|imb_set_pointers_mb_mgr",
         )

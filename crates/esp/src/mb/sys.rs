@@ -33,6 +33,9 @@ mod library {
 }
 use library::{IMB_MGR, chacha20_poly1305_context_data, gcm_context_data, gcm_key_data};
 
+// The library reads keys of GCM as aligned.
+const _: () = assert!(align_of::<gcm_key_data>() == 64);
+
 type Crypt = unsafe extern "C" fn(
     *const gcm_key_data,
     *mut gcm_context_data,
@@ -121,14 +124,15 @@ impl Gcm {
         tag: &mut [u8; TAG],
     ) {
         let mut context = MaybeUninit::<gcm_context_data>::uninit();
+        let text = data.as_mut_ptr();
         // SAFETY: all lengths are those of the slices, in place is allowed, the nonce has the 12 bytes and the tag the
         // 16 that the function reads and writes, and it writes the context before it reads it.
         unsafe {
             crypt(
                 &*self.key,
                 context.as_mut_ptr(),
-                data.as_mut_ptr(),
-                data.as_ptr(),
+                text,
+                text,
                 data.len() as u64,
                 nonce.as_ptr(),
                 aad.as_ptr(),
@@ -211,6 +215,7 @@ impl ChaCha {
             unreachable!("`chacha` has looked");
         };
         let key = self.key.as_ptr().cast();
+        let text = data.as_mut_ptr();
         // SAFETY: as in `Gcm::run`; `init` writes the context before the others read it.
         unsafe {
             init(
@@ -223,8 +228,8 @@ impl ChaCha {
             update(
                 key,
                 context.as_mut_ptr(),
-                data.as_mut_ptr().cast(),
-                data.as_ptr().cast(),
+                text.cast(),
+                text.cast(),
                 data.len() as u64,
             );
             finalize(context.as_mut_ptr(), tag.as_mut_ptr().cast(), TAG as u64);

@@ -85,7 +85,8 @@ pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
         outer: [0; HASH_BLOCK],
     });
     if let Some(expand) = expand {
-        let (encrypt, decrypt) = (expanded.encrypt.as_mut_ptr(), expanded.decrypt.as_mut_ptr());
+        let to = &mut *expanded;
+        let (encrypt, decrypt) = (to.encrypt.as_mut_ptr(), to.decrypt.as_mut_ptr());
         // SAFETY: the key has as many bytes as the function reads (checked above), and it writes no more blocks than
         // the longest key has, which are aligned as it wants.
         unsafe { expand(keys.enc.as_ptr().cast(), encrypt.cast(), decrypt.cast()) };
@@ -185,14 +186,16 @@ impl Manager {
             add_high(job);
             let (packet, end) = (job.packet.as_mut_ptr(), job.text_end);
             assert!(end + keys.suite.icv() <= job.packet.len(), "{NO_ROOM}");
-            // The vector's block has a number, and is encrypted before the text, with a vector of zeros.
-            set_cipher(
-                place,
-                &keys.keys.encrypt,
-                packet,
-                HEADER..end,
-                ZEROS.0.as_ptr(),
-            );
+            if matches!(keys.suite.mode, Mode::Cbc(_)) {
+                // The vector's block has a number, and is encrypted before the text, with a vector of zeros.
+                set_cipher(
+                    place,
+                    &keys.keys.encrypt,
+                    packet,
+                    HEADER..end,
+                    ZEROS.0.as_ptr(),
+                );
+            }
             set_code(
                 place,
                 keys,
@@ -370,8 +373,9 @@ fn set_cipher(
     part: Range<usize>,
     vector: *const u8,
 ) {
-    // The library's calls without checks write whole blocks. Of a suite without a cipher the part is not looked at.
-    assert!(part.start <= part.end && part.len() <= LEN_MAX, "{NO_ROOM}");
+    // The library's calls without checks write whole blocks.
+    let is_whole = part.len() <= LEN_MAX && part.len().is_multiple_of(BLOCK);
+    assert!(part.start <= part.end && is_whole, "{NO_ROOM}");
     let keys = keys.as_ptr().cast();
     (place.enc_keys, place.dec_keys) = (keys, keys);
     place.__bindgen_anon_1.src = packet;
