@@ -1,15 +1,13 @@
 //! HMAC, and AES in CBC mode, which goes with it.
 
-use crate::cipher::is_same;
+use crate::constant_time::is_same;
 use crate::locked::Locked;
+use crate::suite::BLOCK;
 use aes::cipher::{Array, BlockModeDecrypt, BlockModeEncrypt, InnerIvInit};
 use aes::{Aes128, Aes192, Aes256};
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
-
-/// Bytes of a block of AES, and of an initialisation vector.
-pub(crate) const BLOCK: usize = 16;
 
 /// HMAC with its key. The code of a packet is the first bytes of the digest.
 pub(crate) enum Authenticator {

@@ -18,27 +18,42 @@
 //! packet of 64 bytes alone (SHA-1), 320 for each of 8, 158 for each of 64. So a batch's packets of a suite go to it
 //! together, whosever they are, and fewer than four to RustCrypto.
 
+mod aead;
 mod cipher;
+mod ciphers;
+mod constant_time;
 mod database;
 mod hmac;
-mod job;
 #[path = "locked/sys.rs"]
 mod locked;
-#[cfg_attr(ipsec_mb, path = "mb/sys.rs")]
-#[cfg_attr(not(ipsec_mb), path = "mb/absent.rs")]
-mod mb;
 pub mod outer;
 mod path_mtu;
 pub mod policy;
+mod protection;
 mod sa;
 mod spec;
 mod suite;
 pub mod window;
 
+// intel-ipsec-mb.
+#[cfg_attr(ipsec_mb, path = "burst/sys.rs")]
+#[cfg_attr(not(ipsec_mb), path = "burst/absent.rs")]
+mod burst;
+#[cfg_attr(ipsec_mb, path = "mb/sys.rs")]
+#[cfg_attr(not(ipsec_mb), path = "mb/absent.rs")]
+mod mb;
+#[cfg_attr(ipsec_mb, path = "single/sys.rs")]
+#[cfg_attr(not(ipsec_mb), path = "single/absent.rs")]
+mod single;
+#[cfg_attr(ipsec_mb, path = "together/sys.rs")]
+#[cfg_attr(not(ipsec_mb), path = "together/absent.rs")]
+mod together;
+
+pub use ciphers::Ciphers;
 pub use database::{Database, Tables};
-pub use job::{Ciphers, Job};
 pub use locked::unlocked;
-pub use sa::{CLOCK_MIN, Fault, Opened, Sa};
+pub use protection::{Fault, Job, Opened};
+pub use sa::{CLOCK_MIN, Sa};
 pub use spec::{Direction, Lifetime, Limits, Spec};
 pub use suite::{Keys, Suite};
 

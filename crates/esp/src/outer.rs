@@ -1,7 +1,6 @@
 //! The headers around a sealed packet, and what passes between them and the inner one: DSCP, ECN and "don't fragment"
 //! (RFC 4301, 5.1.2; RFC 6040).
 
-use crate::spec::Spec;
 use std::net::IpAddr;
 use wire::{Ipv4, Ipv6, Udp, checksum, ipv4, ipv6, proto, udp};
 
@@ -67,8 +66,8 @@ fn protocol(udp: Option<(u16, u16)>) -> u8 {
 }
 
 impl Outer {
-    pub(crate) fn new(spec: &Spec) -> Result<Outer, String> {
-        if let Some(tunnel) = &spec.tunnel {
+    pub(crate) fn new(tunnel: Option<Tunnel>, udp: Option<(u16, u16)>) -> Result<Outer, String> {
+        if let Some(tunnel) = &tunnel {
             if tunnel.src.is_ipv4() != tunnel.dst.is_ipv4() {
                 return Err("both ends of a tunnel must be of one family".to_owned());
             }
@@ -77,27 +76,27 @@ impl Outer {
             }
         }
         let mut header4 = [0; ipv4::MIN_LEN];
-        if let Some(tunnel) = &spec.tunnel
+        if let Some(tunnel) = &tunnel
             && let (IpAddr::V4(src), IpAddr::V4(dst)) = (tunnel.src, tunnel.dst)
         {
             let mut ip = Ipv4::new_unchecked(&mut header4[..]);
             ip.set_header_len(ipv4::MIN_LEN);
             ip.set_ttl(tunnel.ttl);
-            ip.set_protocol(protocol(spec.udp));
+            ip.set_protocol(protocol(udp));
             ip.set_src(src);
             ip.set_dst(dst);
         }
-        let udp_len = if spec.udp.is_some() { udp::LEN } else { 0 };
-        let own = spec.tunnel.and_then(|t| t.dscp).map(|dscp| dscp << 2);
-        let ecn = spec.tunnel.is_some_and(|t| t.ecn);
+        let udp_len = if udp.is_some() { udp::LEN } else { 0 };
+        let own = tunnel.and_then(|t| t.dscp).map(|dscp| dscp << 2);
+        let ecn = tunnel.is_some_and(|t| t.ecn);
         let taken = if own.is_none() { !ECN } else { 0 } | if ecn { ECN } else { 0 };
-        let is_v4 = spec.tunnel.is_some_and(|t| t.dst.is_ipv4());
+        let is_v4 = tunnel.is_some_and(|t| t.dst.is_ipv4());
         Ok(Outer {
-            tunnel: spec.tunnel,
-            udp: spec.udp,
+            tunnel,
+            udp,
             len: udp_len + if is_v4 { ipv4::MIN_LEN } else { ipv6::LEN },
             tos: (taken, own.unwrap_or(0)),
-            fragment: match spec.tunnel.map(|t| t.df) {
+            fragment: match tunnel.map(|t| t.df) {
                 Some(Df::Copy) => (ipv4::DF, 0),
                 Some(Df::Set) => (0, ipv4::DF),
                 Some(Df::Clear) | None => (0, 0),

@@ -1,50 +1,20 @@
 //! A security association: keys, numbers, window, lifetimes, and what seals and opens packets.
 
-use crate::cipher::{self, Cipher, NONCE};
-use crate::job::Job;
-use crate::mb::{self, Together};
 use crate::outer::Outer;
 use crate::path_mtu::{self, PathMtu};
+use crate::protection::{Fault, Job, NONCE, Protection, Shared};
 use crate::spec::{Direction, Limits, Spec};
-use crate::suite::Code;
+use crate::suite::{Code, Keys};
 use crate::window::Window;
-use crate::{HEADER, Keys};
+use crate::{HEADER, cipher, together};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tables::prefetch;
 
-/// Reason why a packet is not sealed or opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The packet cannot belong to this association: it is too short, or its lengths or padding are wrong.
-    Malformed,
-    /// The packet is a duplicate, or older than the window.
-    Replayed,
-    /// The packet was made or changed without the key.
-    Forged,
-    /// The association has reached a hard limit, or has no more sequence numbers.
-    Expired,
-}
-
 /// After how many nanoseconds the kernel is shown again that the other end is elsewhere.
 const SHOW_AGAIN: u64 = 1_000_000_000;
-
-/// Counts that workers share, on a cache line of their own.
-#[repr(align(64))]
-#[derive(Default)]
-struct Shared {
-    /// Outbound: the next unused sequence number, and the first one taken here.
-    next: AtomicU64,
-    first: AtomicU64,
-    /// Packets that took no number here: inbound ones, and those that another association with the same keys has
-    /// counted.
-    packets: AtomicU64,
-    bytes: AtomicU64,
-    /// Time of last use, in nanoseconds.
-    used: AtomicU64,
-}
 
 /// A clock that is right shows no earlier time: 2026 begins, in nanoseconds since the Unix epoch. Vectors count up from
 /// the time when an association was made, so they come twice where the clock begins anew at every start.
@@ -56,16 +26,12 @@ const NUMBER_MAX: u64 = u64::MAX >> 1;
 /// A security association, shared by all workers.
 pub struct Sa {
     spec: Spec,
-    /// Bytes before the text; see [`crate::Suite`].
-    head: usize,
     icv: usize,
     /// Length in bytes, a power of two, of which the encrypted part is a multiple.
     align: usize,
     /// Four bytes that come before the vector in a nonce, where there is one.
     salt: [u8; 4],
-    cipher: Box<dyn Cipher>,
-    /// Keys for many packets at once, if the suite gains from that.
-    together: Option<Together>,
+    protection: Protection,
     /// Precomputed part of the outer header.
     outer: Outer,
     /// Added to a sequence number, it makes an initialisation vector.
@@ -73,28 +39,11 @@ pub struct Sa {
     made: u64,
     /// Fingerprint of the keys: tells them from others without revealing them.
     fingerprint: [u8; 32],
-    window: Window,
-    shared: Shared,
-    replayed: AtomicU64,
-    forged: AtomicU64,
     ended: AtomicBool,
     /// Last time at which the kernel was told of the other end's new address, in nanoseconds since the Unix epoch; 0 =
     /// never.
     shown: AtomicU64,
     path: PathMtu,
-}
-
-/// Content of an opened packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened {
-    /// Start of the payload, counted from the header.
-    pub start: usize,
-    /// End of the payload; padding for traffic-flow confidentiality may precede it.
-    pub end: usize,
-    /// Protocol number of the payload.
-    pub next: u8,
-    /// The packet's sequence number.
-    pub number: u64,
 }
 
 impl Sa {
@@ -137,25 +86,29 @@ impl Sa {
             }
         }
         let cipher = cipher::cipher(suite, keys).ok_or("a key is not one of this suite")?;
-        let outer = Outer::new(&spec)?;
+        let outer = Outer::new(spec.tunnel, spec.udp)?;
         let shared = Shared::default();
         shared.next.store(1, Relaxed);
         shared.first.store(1, Relaxed);
         Ok(Sa {
-            head: suite.head(),
             icv: suite.icv(),
             align: suite.align(),
             salt: keys.enc.last_chunk().copied().unwrap_or_default(),
-            cipher,
-            together: mb::together(suite, keys),
+            protection: Protection {
+                spi: spec.spi,
+                esn: spec.esn,
+                head: suite.head(),
+                cipher,
+                together: together::together(suite, keys),
+                window: Window::new(spec.window),
+                shared,
+                replayed: AtomicU64::new(0),
+                forged: AtomicU64::new(0),
+            },
             outer,
             base: now,
             made: now,
             fingerprint: fingerprint(keys),
-            window: Window::new(spec.window),
-            shared,
-            replayed: AtomicU64::new(0),
-            forged: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             shown: AtomicU64::new(0),
             path: PathMtu::default(),
@@ -195,16 +148,16 @@ impl Sa {
 
     /// Time of last use, in nanoseconds; 0 = never.
     pub fn used(&self) -> u64 {
-        self.shared.used.load(Relaxed)
+        self.protection.shared.used.load(Relaxed)
     }
 
     /// Packets and bytes that the association has encrypted or decrypted.
     pub fn counts(&self) -> (u64, u64) {
-        (self.packets(), self.shared.bytes.load(Relaxed))
+        (self.packets(), self.protection.shared.bytes.load(Relaxed))
     }
 
     fn packets(&self) -> u64 {
-        let shared = &self.shared;
+        let shared = &self.protection.shared;
         // Each number is of one packet, so taking numbers counts the packets that are sealed.
         let sealed = shared
             .next
@@ -216,37 +169,40 @@ impl Sa {
     /// The last sequence number that was assigned, or the greatest that has been received.
     pub fn number(&self) -> u64 {
         match self.spec.direction {
-            Direction::Out => self.shared.next.load(Relaxed) - 1,
-            Direction::In => self.window.top(),
+            Direction::Out => self.protection.shared.next.load(Relaxed) - 1,
+            Direction::In => self.protection.window.top(),
         }
     }
 
     /// Packets refused as replayed and as forged.
     pub fn refused(&self) -> (u64, u64) {
-        (self.replayed.load(Relaxed), self.forged.load(Relaxed))
+        (
+            self.protection.replayed.load(Relaxed),
+            self.protection.forged.load(Relaxed),
+        )
     }
 
     /// The next packet gets this sequence number: for a peer that has seen others, before a restart.
     pub fn start_at(&self, number: u64) {
         // Behind the last one that is used none is given out, and there is room to count those who ask.
         let number = number.clamp(1, NUMBER_MAX + 1);
-        self.shared.next.store(number, Relaxed);
-        self.shared.first.store(number, Relaxed);
+        self.protection.shared.next.store(number, Relaxed);
+        self.protection.shared.first.store(number, Relaxed);
     }
 
     /// Marks all numbers up to this one as seen, for an association that was used before a restart.
     pub fn begin_after(&self, number: u64) {
-        self.window.begin_after(number);
+        self.protection.window.begin_after(number);
     }
 
     /// Continues an association with the same keys: numbers, window and counts. Remaining users of the old one may take
     /// up to `ahead` more numbers.
     pub fn go_on(&self, old: &Sa, ahead: u64) {
-        let next = old.shared.next.load(Relaxed);
+        let next = old.protection.shared.next.load(Relaxed);
         if next > 1 {
             self.start_at(next.saturating_add(ahead));
         }
-        self.window.go_on(&old.window);
+        self.protection.window.go_on(&old.protection.window);
         let (packets, bytes) = old.counts();
         self.count(packets, bytes, old.used());
     }
@@ -254,7 +210,7 @@ impl Sa {
     fn beyond(&self, limits: &Limits, now: u64) -> bool {
         let over = |limit: u64, is: u64| limit != 0 && is >= limit;
         over(limits.packets, self.packets())
-            || over(limits.bytes, self.shared.bytes.load(Relaxed))
+            || over(limits.bytes, self.protection.shared.bytes.load(Relaxed))
             || over(
                 limits.seconds,
                 now.saturating_sub(self.made) / 1_000_000_000,
@@ -289,9 +245,7 @@ impl Sa {
     /// Counts packets that were let in.
     #[inline]
     pub fn count(&self, packets: u64, bytes: u64, now: u64) {
-        self.shared.packets.fetch_add(packets, Relaxed);
-        self.shared.bytes.fetch_add(bytes, Relaxed);
-        self.shared.used.store(now, Relaxed);
+        self.protection.count(packets, bytes, now);
     }
 
     /// Takes sequence numbers for `packets` packets with `bytes` bytes in all; returns the first. A worker takes those
@@ -301,22 +255,22 @@ impl Sa {
         if self.is_hard_expired(now) {
             return Err(Fault::Expired);
         }
-        let first = self.shared.next.fetch_add(packets, Relaxed);
+        let first = self.protection.shared.next.fetch_add(packets, Relaxed);
         let last = first.saturating_add(packets.saturating_sub(1));
         if last > u64::from(u32::MAX) && (!self.spec.esn || last > NUMBER_MAX) {
             // Sequence numbers must not wrap around (RFC 4303, 3.3.3).
             self.ended.store(true, Relaxed);
             return Err(Fault::Expired);
         }
-        self.shared.bytes.fetch_add(bytes, Relaxed);
-        self.shared.used.store(now, Relaxed);
+        self.protection.shared.bytes.fetch_add(bytes, Relaxed);
+        self.protection.shared.used.store(now, Relaxed);
         Ok(first)
     }
 
     /// Bytes before a payload, from the header on.
     #[inline]
     pub fn head(&self) -> usize {
-        self.head
+        self.protection.head
     }
 
     /// Bytes behind a payload of this length: padding, trailer and integrity check value.
@@ -357,7 +311,7 @@ impl Sa {
     pub fn longest_inside(&self) -> usize {
         let room = self
             .path_mtu()
-            .saturating_sub(self.outer.tunnel_len() + self.head);
+            .saturating_sub(self.outer.tunnel_len() + self.protection.head);
         let fits = |len: &usize| len + self.tail(*len) <= room;
         (0..=room)
             .rev()
@@ -375,20 +329,10 @@ impl Sa {
     /// Prefetches the keys. Call it some time after [`prefetch`](Self::prefetch).
     #[inline]
     pub fn prefetch_keys(&self) {
-        match &self.together {
+        match &self.protection.together {
             Some(keys) => keys.prefetch(),
-            None => self.cipher.prefetch(),
+            None => self.protection.cipher.prefetch(),
         }
-    }
-
-    #[inline]
-    pub(crate) fn cipher(&self) -> &dyn Cipher {
-        &*self.cipher
-    }
-
-    #[inline]
-    pub(crate) fn together(&self) -> Option<&Together> {
-        self.together.as_ref()
     }
 
     #[inline(always)]
@@ -415,11 +359,14 @@ impl Sa {
         number: u64,
         jobs: &mut Vec<Job<'p>>,
     ) {
-        assert_eq!(packet.len(), self.head + payload + self.tail(payload));
+        assert_eq!(
+            packet.len(),
+            self.protection.head + payload + self.tail(payload)
+        );
         let text_end = packet.len() - self.icv;
-        let header = u64::from(self.spec.spi) << 32 | u64::from(number as u32);
+        let header = u64::from(self.protection.spi) << 32 | u64::from(number as u32);
         let vector = self.base.wrapping_add(number).to_be_bytes();
-        let (front, rest) = packet.split_at_mut(self.head);
+        let (front, rest) = packet.split_at_mut(self.protection.head);
         front[..HEADER].copy_from_slice(&header.to_be_bytes());
         if let Some((own, zeros)) = front[HEADER..].split_first_chunk_mut() {
             *own = vector;
@@ -427,7 +374,7 @@ impl Sa {
                 zeros.fill(0);
             }
         }
-        let after = &mut rest[payload..text_end - self.head];
+        let after = &mut rest[payload..text_end - self.protection.head];
         // Padding for traffic-flow confidentiality, then 1, 2, 3 ... up to the trailer.
         let wanted = usize::from(self.spec.pad).saturating_sub(payload);
         let pad = match wanted {
@@ -447,7 +394,7 @@ impl Sa {
             }
         }
         jobs.push(Job {
-            sa: self,
+            protection: &self.protection,
             packet,
             text_end,
             number,
@@ -461,7 +408,7 @@ impl Sa {
     #[inline(always)] // as in `frame`
     pub fn admit<'p>(&'p self, packet: &'p mut [u8], jobs: &mut Vec<Job<'p>>) -> Result<(), Fault> {
         let text_end = packet.len().saturating_sub(self.icv);
-        let text_len = text_end.checked_sub(self.head);
+        let text_len = text_end.checked_sub(self.protection.head);
         if text_len.is_none_or(|len| len < 2 || len & (self.align - 1) != 0) {
             return Err(Fault::Malformed);
         }
@@ -473,14 +420,14 @@ impl Sa {
         };
         let (low, vector) = (u32::from_be_bytes(low), vector.copied().unwrap_or_default());
         let number = if self.spec.esn {
-            self.window.extend(low)
+            self.protection.window.extend(low)
         } else {
             Some(u64::from(low))
         };
-        match number.filter(|number| self.window.might_take(*number)) {
+        match number.filter(|number| self.protection.window.might_take(*number)) {
             Some(number) => {
                 jobs.push(Job {
-                    sa: self,
+                    protection: &self.protection,
                     packet,
                     text_end,
                     number,
@@ -490,49 +437,10 @@ impl Sa {
                 Ok(())
             }
             None => {
-                self.replayed.fetch_add(1, Relaxed);
+                self.protection.replayed.fetch_add(1, Relaxed);
                 Err(Fault::Replayed)
             }
         }
-    }
-
-    /// Takes the numbers of those that are authentic. One that was taken meanwhile was replayed.
-    #[inline]
-    pub(crate) fn take_numbers(&self, jobs: &mut [Job<'_>]) {
-        let number = |job: &Job<'_>| job.fault.is_none().then_some(job.number);
-        let authentic = jobs.iter().filter(|job| job.fault.is_none()).count();
-        if authentic < jobs.len() {
-            let forged = jobs.len() - authentic;
-            self.forged.fetch_add(forged as u64, Relaxed);
-        }
-        self.window.take_all(jobs, number, |job| {
-            if job.fault.is_none() {
-                job.fault = Some(Fault::Replayed);
-                self.replayed.fetch_add(1, Relaxed);
-            }
-        });
-    }
-
-    /// Content of an opened packet, up to its code.
-    #[inline]
-    pub(crate) fn inside(&self, packet: &[u8], number: u64) -> Result<Opened, Fault> {
-        let [text @ .., len, next] = packet else {
-            return Err(Fault::Malformed);
-        };
-        let end = text.len().checked_sub(usize::from(*len));
-        let end = end
-            .filter(|end| *end >= self.head)
-            .ok_or(Fault::Malformed)?;
-        let pad = text[end..].iter().zip(1..=u8::MAX);
-        if !pad.into_iter().all(|(byte, value)| *byte == value) {
-            return Err(Fault::Malformed);
-        }
-        Ok(Opened {
-            start: self.head,
-            end,
-            next: *next,
-            number,
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::outer::{Df, Tunnel};
-use crate::{Ciphers, Lifetime, Suite};
+use crate::{Ciphers, Lifetime, Opened, Suite};
 use testkit::Rng;
 use zeroize::Zeroizing;
 
@@ -81,8 +81,8 @@ fn opened(sa: &Sa, packet: &[u8]) -> Result<(Vec<u8>, u8), Fault> {
 
 /// An association whose packets the portable library seals and opens, one by one.
 fn portable(mut sa: Sa, keys: &Keys) -> Sa {
-    sa.cipher = cipher::portable(sa.spec.suite, keys).unwrap();
-    sa.together = None;
+    sa.protection.cipher = cipher::portable(sa.spec.suite, keys).unwrap();
+    sa.protection.together = None;
     sa
 }
 
@@ -161,7 +161,7 @@ fn numbers_of_64_bits_go_on_and_those_of_32_end() {
         "chacha20poly1305",
     ] {
         let (out, back) = pair(|spec| spec.esn = true, suite);
-        back.window.take(last - 10);
+        back.protection.window.take(last - 10);
         out.start_at(last - 3);
         for _ in 0..20 {
             let number = out.take(1, 1, 0).unwrap();
@@ -311,8 +311,8 @@ fn of_vector(
     // Some of these tests have SPIs that nobody is given.
     let reserved = std::mem::replace(&mut spec.spi, 256);
     let mut sa = Sa::new(spec, &keys, vector.wrapping_sub(number)).unwrap();
-    sa.spec.spi = reserved;
-    sa.window.take(number.saturating_sub(1));
+    sa.protection.spi = reserved;
+    sa.protection.window.take(number.saturating_sub(1));
     (sa, number)
 }
 

@@ -1,7 +1,7 @@
 //! Parameters of a security association that both ends agree on, without its keys.
 
-use crate::Suite;
 use crate::outer::Tunnel;
+use crate::suite::Suite;
 
 /// Direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

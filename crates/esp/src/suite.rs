@@ -1,10 +1,12 @@
 //! Suites of ciphers and authentication codes, by strongSwan's names.
 
 use crate::HEADER;
-use crate::hmac::BLOCK;
 use std::fmt;
 use std::str::FromStr;
 use zeroize::Zeroizing;
+
+/// Bytes of a block of AES, and of an initialisation vector of CBC.
+pub(crate) const BLOCK: usize = 16;
 
 /// Encryption mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

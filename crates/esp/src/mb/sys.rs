@@ -1,23 +1,8 @@
-//! intel-ipsec-mb: its calls for one packet with expanded keys. Those for many packets at once are in `many`.
-//!
-//! A manager is a table of functions that is filled once and only read: these calls keep nothing in it. Version 1.3
-//! stores "no error" in one word for all threads. That costs workers of several cores some time, and nothing else, as
-//! no thread reads it.
+//! intel-ipsec-mb: its declarations and its functions for this processor.
 #![allow(unsafe_code)]
 
-use crate::cipher::{Aead, Cipher, NONCE, TAG, combined, is_same};
-use crate::locked::Locked;
-use crate::suite::Mode;
-use crate::{Keys, Suite};
-use std::mem::MaybeUninit;
+use library::IMB_MGR;
 use std::sync::OnceLock;
-use tables::prefetch;
-use zeroize::Zeroize;
-
-#[path = "many/sys.rs"]
-mod many;
-
-pub(crate) use many::{BURST, LEN_MAX, Manager, Together, together};
 
 /// The library's declarations.
 #[expect(
@@ -28,26 +13,9 @@ pub(crate) use many::{BURST, LEN_MAX, Manager, Together, together};
     reason = "bindgen writes it"
 )]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
-mod library {
+pub(crate) mod library {
     include!(concat!(env!("OUT_DIR"), "/mb.rs"));
 }
-use library::{IMB_MGR, chacha20_poly1305_context_data, gcm_context_data, gcm_key_data};
-
-// The library reads keys of GCM as aligned.
-const _: () = assert!(align_of::<gcm_key_data>() == 64);
-
-type Crypt = unsafe extern "C" fn(
-    *const gcm_key_data,
-    *mut gcm_context_data,
-    *mut u8,
-    *const u8,
-    u64,
-    *const u8,
-    *const u8,
-    u64,
-    *mut u8,
-    u64,
-);
 
 /// The library's functions for this processor.
 struct Functions(IMB_MGR);
@@ -57,7 +25,8 @@ unsafe impl Sync for Functions {}
 // SAFETY: as above; it belongs to no thread.
 unsafe impl Send for Functions {}
 
-fn functions() -> Option<&'static IMB_MGR> {
+/// The table of functions, which is filled once and only read; `None` if the library has none for this processor.
+pub(crate) fn functions() -> Option<&'static IMB_MGR> {
     static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
     let functions = FUNCTIONS.get_or_init(|| {
         // SAFETY: the manager is the library's own, filled by it, and copied whole; its functions do not look at it.
@@ -76,185 +45,4 @@ fn functions() -> Option<&'static IMB_MGR> {
 /// True if the library can be used.
 pub(crate) fn is_there() -> bool {
     functions().is_some()
-}
-
-/// A key of AES-GCM, expanded.
-struct Gcm {
-    key: Locked<gcm_key_data>,
-    seal: Crypt,
-    open: Crypt,
-}
-
-impl Drop for Gcm {
-    fn drop(&mut self) {
-        let key = std::ptr::from_mut(&mut *self.key).cast::<MaybeUninit<u8>>();
-        // SAFETY: its bytes, which nobody reads as anything else any more.
-        unsafe { std::slice::from_raw_parts_mut(key, size_of::<gcm_key_data>()) }.zeroize();
-    }
-}
-
-/// AES-GCM with a key of 16, 24 or 32 bytes; none if the library has not got it.
-fn gcm(key: &[u8]) -> Option<Gcm> {
-    let f = functions()?;
-    let (expand, seal, open) = match key.len() {
-        16 => (f.gcm128_pre?, f.gcm128_enc?, f.gcm128_dec?),
-        24 => (f.gcm192_pre?, f.gcm192_enc?, f.gcm192_dec?),
-        32 => (f.gcm256_pre?, f.gcm256_enc?, f.gcm256_dec?),
-        _ => return None,
-    };
-    // SAFETY: it is an array of bytes, for which zero is a value.
-    let mut expanded = Locked::of(Box::new(unsafe { std::mem::zeroed::<gcm_key_data>() }));
-    // SAFETY: the key has as many bytes as the function reads, and `expanded` is what it writes.
-    unsafe { expand(key.as_ptr().cast(), &mut *expanded) };
-    Some(Gcm {
-        key: expanded,
-        seal,
-        open,
-    })
-}
-
-impl Gcm {
-    #[inline(always)]
-    fn run(
-        &self,
-        crypt: Crypt,
-        nonce: &[u8; NONCE],
-        aad: &[u8],
-        data: &mut [u8],
-        tag: &mut [u8; TAG],
-    ) {
-        let mut context = MaybeUninit::<gcm_context_data>::uninit();
-        let text = data.as_mut_ptr();
-        // SAFETY: all lengths are those of the slices, in place is allowed, the nonce has the 12 bytes and the tag the
-        // 16 that the function reads and writes, and it writes the context before it reads it.
-        unsafe {
-            crypt(
-                &*self.key,
-                context.as_mut_ptr(),
-                text,
-                text,
-                data.len() as u64,
-                nonce.as_ptr(),
-                aad.as_ptr(),
-                aad.len() as u64,
-                tag.as_mut_ptr(),
-                TAG as u64,
-            );
-        }
-    }
-}
-
-impl Aead for Gcm {
-    #[inline]
-    fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
-        self.run(self.seal, nonce, aad, data, tag);
-    }
-
-    #[inline]
-    fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
-        let mut own = [0; TAG];
-        self.run(self.open, nonce, aad, data, &mut own);
-        is_same(&own, tag)
-    }
-
-    #[inline]
-    fn prefetch(&self) {
-        prefetch::whole(&*self.key);
-    }
-}
-
-type Update = unsafe extern "C" fn(
-    *const std::ffi::c_void,
-    *mut chacha20_poly1305_context_data,
-    *mut std::ffi::c_void,
-    *const std::ffi::c_void,
-    u64,
-);
-
-/// A key of ChaCha20-Poly1305.
-struct ChaCha {
-    key: Locked<zeroize::Zeroizing<[u8; 32]>>,
-    functions: &'static IMB_MGR,
-    seal: Update,
-    open: Update,
-}
-
-// SAFETY: the functions are only called, and the manager behind them is only read (see `Functions`).
-unsafe impl Send for ChaCha {}
-// SAFETY: as above.
-unsafe impl Sync for ChaCha {}
-
-/// ChaCha20-Poly1305; `None` if the library lacks it.
-fn chacha(key: &[u8; 32]) -> Option<ChaCha> {
-    let functions = functions()?;
-    functions.chacha20_poly1305_init?;
-    functions.chacha20_poly1305_finalize?;
-    Some(ChaCha {
-        key: Locked::new(zeroize::Zeroizing::new(*key)),
-        functions,
-        seal: functions.chacha20_poly1305_enc_update?,
-        open: functions.chacha20_poly1305_dec_update?,
-    })
-}
-
-impl ChaCha {
-    fn run(
-        &self,
-        update: Update,
-        nonce: &[u8; NONCE],
-        aad: &[u8],
-        data: &mut [u8],
-        tag: &mut [u8; TAG],
-    ) {
-        let mut context = MaybeUninit::<chacha20_poly1305_context_data>::uninit();
-        let (init, finalize) = (
-            self.functions.chacha20_poly1305_init,
-            self.functions.chacha20_poly1305_finalize,
-        );
-        let (Some(init), Some(finalize)) = (init, finalize) else {
-            unreachable!("`chacha` has looked");
-        };
-        let key = self.key.as_ptr().cast();
-        let text = data.as_mut_ptr();
-        // SAFETY: as in `Gcm::run`; `init` writes the context before the others read it.
-        unsafe {
-            init(
-                key,
-                context.as_mut_ptr(),
-                nonce.as_ptr().cast(),
-                aad.as_ptr().cast(),
-                aad.len() as u64,
-            );
-            update(
-                key,
-                context.as_mut_ptr(),
-                text.cast(),
-                text.cast(),
-                data.len() as u64,
-            );
-            finalize(context.as_mut_ptr(), tag.as_mut_ptr().cast(), TAG as u64);
-        }
-    }
-}
-
-impl Aead for ChaCha {
-    fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
-        self.run(self.seal, nonce, aad, data, tag);
-    }
-
-    fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
-        let mut own = [0; TAG];
-        self.run(self.open, nonce, aad, data, &mut own);
-        is_same(&own, tag)
-    }
-}
-
-/// The ciphers of a suite whose packets are done one by one.
-pub(crate) fn cipher(suite: Suite, keys: &Keys) -> Option<Box<dyn Cipher>> {
-    let (key, _) = keys.enc.split_last_chunk::<4>()?;
-    Some(match suite.mode {
-        Mode::Gcm(_) | Mode::Gmac(_) => combined(suite, gcm(key)?),
-        Mode::ChaCha => combined(suite, chacha(key.first_chunk()?)?),
-        Mode::Cbc(_) | Mode::Null => return None,
-    })
 }

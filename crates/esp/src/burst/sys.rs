@@ -4,126 +4,24 @@
 //! are the library's bursts of a cipher or of a code.
 #![allow(unsafe_code)]
 
-use super::functions;
-use super::library::{self, IMB_JOB, IMB_MGR};
-use crate::cipher::is_same;
-use crate::hmac::BLOCK;
-use crate::job::Job;
+use crate::HEADER;
+use crate::constant_time::is_same;
 use crate::locked::Locked;
-use crate::suite::{Code, Mode};
-use crate::{HEADER, Keys, Suite};
+use crate::mb::functions;
+use crate::mb::library::{self, IMB_JOB, IMB_MGR};
+use crate::protection::Job;
+use crate::suite::{BLOCK, Code, Mode, Suite};
+use crate::together::{Block, ROUND_KEYS, Together};
 use std::ops::Range;
 use std::ptr;
-use tables::prefetch;
 use zeroize::Zeroize;
 
-/// Bytes of the longest block that a code is made of.
-const HASH_BLOCK: usize = 128;
 /// Bytes of the longest code.
 const CODE: usize = 32;
 /// Bytes of the longest packet that the library takes: it counts them in 16 bits.
 pub(crate) const LEN_MAX: usize = 65_520;
 /// Maximum number of packets given to the library at once.
 pub(crate) const BURST: usize = 128;
-/// Blocks of the longest key of AES, expanded.
-const ROUND_KEYS: usize = 15;
-
-/// Alignment of bytes.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-struct Block([u8; BLOCK]);
-
-/// Expanded keys, in the library's format.
-struct Expanded {
-    encrypt: [Block; ROUND_KEYS],
-    decrypt: [Block; ROUND_KEYS],
-    /// States of the hash after the key with its inner and its outer pad.
-    inner: [u8; HASH_BLOCK],
-    outer: [u8; HASH_BLOCK],
-}
-
-impl Drop for Expanded {
-    fn drop(&mut self) {
-        let blocks = self.encrypt.iter_mut().chain(&mut self.decrypt);
-        blocks.for_each(|block| block.0.zeroize());
-        self.inner.zeroize();
-        self.outer.zeroize();
-    }
-}
-
-/// The keys of an association whose packets are done together with others of the suite.
-pub(crate) struct Together {
-    suite: Suite,
-    kind: usize,
-    keys: Locked<Expanded>,
-}
-
-/// AES-CBC or no cipher, with an HMAC; none of other suites, or if the library has not got it.
-pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
-    let f = functions()?;
-    let (code, one_block) = match suite.code {
-        Code::None => return None,
-        Code::Sha1 => (0, f.sha1_one_block?),
-        Code::Sha256 => (1, f.sha256_one_block?),
-        Code::Sha512 => (2, f.sha512_one_block?),
-    };
-    let (cipher, expand) = match suite.mode {
-        Mode::Cbc(16) => (1, Some(f.keyexp_128?)),
-        Mode::Cbc(24) => (2, Some(f.keyexp_192?)),
-        Mode::Cbc(32) => (3, Some(f.keyexp_256?)),
-        Mode::Null => (0, None),
-        _ => return None,
-    };
-    if keys.enc.len() != suite.enc_key_len() || keys.auth.len() != suite.auth_key_len() {
-        return None;
-    }
-    let none = [Block([0; BLOCK]); ROUND_KEYS];
-    let mut expanded = Locked::new(Expanded {
-        encrypt: none,
-        decrypt: none,
-        inner: [0; HASH_BLOCK],
-        outer: [0; HASH_BLOCK],
-    });
-    if let Some(expand) = expand {
-        let to = &mut *expanded;
-        let (encrypt, decrypt) = (to.encrypt.as_mut_ptr(), to.decrypt.as_mut_ptr());
-        // SAFETY: the key has as many bytes as the function reads (checked above), and it writes no more blocks than
-        // the longest key has, which are aligned as it wants.
-        unsafe { expand(keys.enc.as_ptr().cast(), encrypt.cast(), decrypt.cast()) };
-    }
-    let mut padded = [0; HASH_BLOCK];
-    for (pad, is_outer) in [(0x36, false), (0x5c, true)] {
-        padded.fill(pad);
-        let pairs = padded.iter_mut().zip(keys.auth.iter());
-        pairs.for_each(|(byte, key)| *byte ^= key);
-        let state = match is_outer {
-            false => &mut expanded.inner,
-            true => &mut expanded.outer,
-        };
-        // SAFETY: it reads one block of the hash, and writes its state, which is shorter than a block.
-        unsafe { one_block(padded.as_ptr().cast(), state.as_mut_ptr().cast()) };
-    }
-    padded.zeroize();
-    Some(Together {
-        suite,
-        kind: 3 * cipher + code,
-        keys: expanded,
-    })
-}
-
-impl Together {
-    /// Prefetches the keys.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch::whole(&*self.keys);
-    }
-
-    /// A number below 32 for cipher, length of key and code: packets of one go together.
-    #[inline]
-    pub(crate) fn kind(&self) -> usize {
-        self.kind
-    }
-}
 
 /// The line of a cache.
 #[repr(C, align(64))]
@@ -238,7 +136,9 @@ impl Manager {
                 continue;
             }
             let text = HEADER + BLOCK;
-            let (Some(keys), Some(place)) = (job.sa.together(), self.jobs.get_mut(right)) else {
+            let (Some(keys), Some(place)) =
+                (job.protection.together.as_ref(), self.jobs.get_mut(right))
+            else {
                 break;
             };
             if matches!(keys.suite.mode, Mode::Cbc(_)) {
@@ -334,8 +234,12 @@ static ZEROS: Block = Block([0; BLOCK]);
 /// Packets of a kind.
 #[inline]
 fn of_kind<'j, 'p>(kind: usize, jobs: &'j mut [Job<'p>]) -> impl Iterator<Item = &'j mut Job<'p>> {
-    jobs.iter_mut()
-        .filter(move |job| job.sa.together().is_some_and(|keys| keys.kind == kind))
+    jobs.iter_mut().filter(move |job| {
+        job.protection
+            .together
+            .as_ref()
+            .is_some_and(|keys| keys.kind() == kind)
+    })
 }
 
 /// Packets of a kind, with their keys, and a place for each in the library's list of jobs.
@@ -346,9 +250,8 @@ fn places<'j, 'p>(
     places: &'j mut [IMB_JOB],
 ) -> impl Iterator<Item = (&'p Together, &'j mut Job<'p>, &'j mut IMB_JOB)> {
     let with_keys = jobs.iter_mut().filter_map(move |job| {
-        let sa = job.sa;
-        sa.together()
-            .filter(|keys| keys.kind == kind)
+        let keys = job.protection.together.as_ref();
+        keys.filter(|keys| keys.kind() == kind)
             .map(|keys| (keys, job))
     });
     with_keys

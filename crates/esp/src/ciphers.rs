@@ -1,0 +1,124 @@
+//! Packets of a batch go through ciphers together, so that a library can work on several at once.
+
+use crate::burst::{self, Manager};
+use crate::protection::{Fault, Job, Opened, Protection};
+use crate::spec::Direction;
+use std::{ptr, slice};
+
+/// Number of packets below which each is processed by itself: most lanes of a library that works on many at once would
+/// be empty.
+const FEW: usize = 4;
+
+/// A worker's state for sealing and opening packets.
+#[derive(Default)]
+pub struct Ciphers {
+    /// Manager of the library, made for the first packets that need it.
+    manager: Option<Manager>,
+    spare: Vec<Job<'static>>,
+}
+
+impl Ciphers {
+    /// An empty list, to be given to [`seal`](Self::seal) or [`open`](Self::open).
+    #[inline]
+    pub fn jobs<'p>(&mut self) -> Vec<Job<'p>> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Keeps a list's memory.
+    #[inline]
+    fn keep(&mut self, mut jobs: Vec<Job<'_>>) {
+        jobs.clear();
+        // As there is none, all may be said to live for ever.
+        let all = jobs
+            .into_iter()
+            .map(|_| -> Job<'static> { unreachable!("it was cleared") });
+        self.spare = all.collect();
+    }
+
+    /// Seals packets that [`Sa::frame`](crate::Sa::frame) has prepared.
+    #[inline]
+    pub fn seal(&mut self, mut jobs: Vec<Job<'_>>) {
+        self.encipher(Direction::Out, &mut jobs);
+        self.keep(jobs);
+    }
+
+    /// Opens packets that [`Sa::admit`](crate::Sa::admit) has accepted, counts them, and calls `tell` with the result of
+    /// each in order. Sequence numbers of authentic packets are marked: they will not open again.
+    #[inline]
+    pub fn open(
+        &mut self,
+        mut jobs: Vec<Job<'_>>,
+        now: u64,
+        mut tell: impl FnMut(Result<Opened, Fault>),
+    ) {
+        self.encipher(Direction::In, &mut jobs);
+        for run in jobs.chunk_by_mut(|a, b| ptr::eq(a.protection, b.protection)) {
+            let Some(protection) = run.first().map(|job| job.protection) else {
+                continue;
+            };
+            protection.take_numbers(run);
+            let (mut packets, mut bytes) = (0, 0);
+            for job in run {
+                let opened = job.opened();
+                if let Ok(inner) = opened {
+                    packets += 1;
+                    bytes += (inner.end - inner.start) as u64;
+                }
+                tell(opened);
+            }
+            if packets > 0 {
+                protection.count(packets, bytes, now);
+            }
+        }
+        self.keep(jobs);
+    }
+
+    #[inline]
+    fn encipher(&mut self, way: Direction, jobs: &mut [Job<'_>]) {
+        let mut kinds = 0_u32;
+        for run in jobs.chunk_by_mut(|a, b| ptr::eq(a.protection, b.protection)) {
+            let Some(first) = run.first() else {
+                continue;
+            };
+            match first.kind() {
+                Some(kind) => kinds |= 1 << kind,
+                None => one_by_one(way, first.protection, run),
+            }
+        }
+        while kinds != 0 {
+            let kind = kinds.trailing_zeros() as usize;
+            kinds &= kinds - 1;
+            self.together(way, kind, jobs);
+        }
+    }
+
+    /// Passes the jobs of a kind to the library together, whatever their associations.
+    fn together(&mut self, way: Direction, kind: usize, jobs: &mut [Job<'_>]) {
+        if self.manager.is_none() {
+            self.manager = Manager::new();
+        }
+        for jobs in jobs.chunks_mut(burst::BURST) {
+            let of_kind = jobs.iter().filter(|job| job.kind() == Some(kind));
+            let (many, fit) = of_kind.fold((0, true), |(many, fit), job| {
+                (many + 1, fit && job.packet.len() <= burst::LEN_MAX)
+            });
+            match &mut self.manager {
+                Some(manager) if many >= FEW && fit => match way {
+                    Direction::Out => manager.seal(kind, jobs),
+                    Direction::In => manager.open(kind, jobs),
+                },
+                _ => {
+                    let of_kind = jobs.iter_mut().filter(|job| job.kind() == Some(kind));
+                    of_kind.for_each(|job| one_by_one(way, job.protection, slice::from_mut(job)));
+                }
+            }
+        }
+    }
+}
+
+fn one_by_one(way: Direction, protection: &Protection, jobs: &mut [Job<'_>]) {
+    match way {
+        Direction::Out => protection.cipher.seal(jobs),
+        Direction::In => protection.cipher.open(jobs),
+    }
+}

@@ -1,0 +1,20 @@
+//! Keys of intel-ipsec-mb where it is not installed.
+
+use crate::suite::{Keys, Suite};
+
+/// Never exists, without the library.
+pub(crate) enum Together {}
+
+pub(crate) fn together(_: Suite, _: &Keys) -> Option<Together> {
+    None
+}
+
+impl Together {
+    pub(crate) fn kind(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn prefetch(&self) {
+        match *self {}
+    }
+}
