@@ -1,9 +1,11 @@
 //! Batches: packets that travel together between elements.
 //!
-//! Code that moves packets without Rust's help (splitting, raw access for ports) is in `packet`.
+//! Code that moves packets without Rust's help is in files named `sys.rs`: raw access for ports in `batch`, and splitting.
 
 use crate::Packet;
 use std::cell::Cell;
+
+mod sys;
 
 /// Set in a number of bytes that would have to be counted, also when others are added to it.
 const UNKNOWN: u64 = 1 << 63;

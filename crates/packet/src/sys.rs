@@ -1,11 +1,11 @@
-//! DPDK's mbuf: its layout in memory, and passing mbufs to and from C.
+//! DPDK's mbuf: its layout in memory.
 //!
-//! `ports` and the pools rely on this layout; the meaning of a [`Packet`] is in its own file.
+//! `ports` and the pools rely on this layout; the meaning of a [`Packet`](crate::Packet) is in its own file.
 #![allow(unsafe_code)]
 
-use super::{Batch, HEADROOM, Packet};
-use crate::anno::{Anno, Cold, PacketType};
-use std::mem::{ManuallyDrop, offset_of, size_of};
+use super::HEADROOM;
+use crate::anno::{Anno, Cold};
+use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
 
 /// DPDK's `struct rte_mbuf` (22.11): 128 bytes, the annotations in its dynamic fields.
@@ -15,7 +15,7 @@ pub struct Mbuf {
     buf_iova: u64,
     pub(super) data_off: u16,
     refcnt: u16,
-    nb_segs: u16,
+    pub(super) nb_segs: u16,
     pub(super) port: u16,
     pub(super) ol_flags: u64,
     packet_type: u32,
@@ -155,18 +155,6 @@ impl Buffer {
     pub unsafe fn from_raw(mbuf: NonNull<Mbuf>) -> Buffer {
         Buffer(mbuf)
     }
-
-    /// An empty packet in this buffer: no data, full headroom, no annotations.
-    pub(crate) fn into_packet(self) -> Packet {
-        let mut packet = Packet { mbuf: self.0 };
-        let m = packet.mbuf_mut();
-        m.data_off = HEADROOM as u16;
-        m.data_len = 0;
-        m.pkt_len = 0;
-        m.ol_flags = 0;
-        m.anno = Anno::EMPTY;
-        packet
-    }
 }
 
 impl Mbuf {
@@ -174,127 +162,5 @@ impl Mbuf {
     #[cfg(test)]
     pub(super) fn set_segments(&mut self, n: u16) {
         self.nb_segs = n;
-    }
-}
-
-impl Packet {
-    /// Passes the ownership of the mbuf to a C library or a ring.
-    #[inline]
-    pub fn into_raw(self) -> NonNull<Mbuf> {
-        ManuallyDrop::new(self).mbuf
-    }
-
-    /// Takes over an mbuf as a packet, as it is.
-    ///
-    /// # Safety
-    /// As [`Buffer::from_raw`], and data_off + data_len <= buf_len.
-    #[inline]
-    pub unsafe fn from_raw(mbuf: NonNull<Mbuf>) -> Packet {
-        Packet { mbuf }
-    }
-
-    /// Prepares a packet that has just come from a port in its own buffer: its MAC header begins here,
-    /// `packet_type` tells the type from the frame, of other annotations there is only a device's flow
-    /// hash.
-    #[inline]
-    pub fn arrived(&mut self, packet_type: impl FnOnce(&[u8]) -> PacketType) {
-        let packet_type = packet_type(self.data());
-        let m = self.mbuf_mut();
-        m.anno = Anno::of_frame_at(m.data_off);
-        if packet_type != PacketType::Host {
-            m.anno.packet_type = packet_type;
-        }
-        m.ol_flags &= RX_RSS_HASH; // rings hand over what an element had stored
-    }
-
-    /// Buffers that the frame fills: 1, but for frames that just came from a DPDK port.
-    #[inline]
-    pub fn segments(&self) -> u16 {
-        self.mbuf().nb_segs
-    }
-}
-
-impl Batch {
-    /// Appends up to `max` packets that `fill` writes as raw mbufs; `fill` returns how many.
-    ///
-    /// # Safety
-    /// `fill(place, max)` must write that many mbufs from `place` on, each as [`Packet::from_raw`]
-    /// asks, and return no more than `max`.
-    #[inline]
-    pub unsafe fn fill_raw(
-        &mut self,
-        max: usize,
-        fill: impl FnOnce(*mut *mut Mbuf, usize) -> usize,
-    ) -> usize {
-        let packets = self.changing();
-        let len = packets.len();
-        if packets.capacity() - len < max {
-            packets.reserve(max);
-        }
-        // SAFETY: room for `max` was reserved; `Packet` is a transparent mbuf pointer.
-        unsafe {
-            let n = fill(packets.as_mut_ptr().add(len).cast(), max);
-            packets.set_len(len + n.min(max));
-            n
-        }
-    }
-
-    /// Counts the bytes of packets that have just come from a device. Returns true if each of them fills one buffer
-    /// only: a longer frame cannot be read as a whole, and is counted wrong.
-    #[inline]
-    pub fn count_arrived(&mut self) -> bool {
-        // Packets of one buffer are short enough for this sum.
-        let (mut segments, mut bytes) = (1, 0u32);
-        let mut add = |packet: &Packet| {
-            segments |= packet.mbuf().nb_segs;
-            bytes = bytes.wrapping_add(packet.mbuf().pkt_len);
-        };
-        let (eights, rest) = self.packets.as_chunks::<8>();
-        eights
-            .iter()
-            .for_each(|eight| eight.iter().for_each(&mut add));
-        rest.iter().for_each(add);
-        let whole = segments == 1;
-        if whole {
-            self.set_bytes(u64::from(bytes));
-        }
-        whole
-    }
-
-    /// Offers the packets as raw mbufs to `send`, which takes some of the first ones and returns how
-    /// many it took; those belong to it now.
-    ///
-    /// # Safety
-    /// `send` must take ownership of exactly the mbufs that it counts.
-    #[inline]
-    pub unsafe fn send_raw(&mut self, send: impl FnOnce(*mut *mut Mbuf, usize) -> usize) -> usize {
-        let (base, len) = (self.packets.as_mut_ptr(), self.packets.len());
-        // SAFETY: the first `n` packets are not ours any more; the rest moves to the front.
-        unsafe {
-            let n = send(base.cast(), len).min(len);
-            self.packets.set_len(0);
-            self.set_bytes(0); // whoever fills an empty batch need not count them again
-            if n < len {
-                std::ptr::copy(base.add(n), base, len - n);
-                self.changing().set_len(len - n);
-            }
-            n
-        }
-    }
-
-    /// Sends the first `n` packets as a driver would, to the caller.
-    #[cfg(test)]
-    pub(super) fn send_first(&mut self, n: usize) -> Vec<Packet> {
-        let mut taken = Vec::new();
-        // SAFETY: each mbuf is a packet of this batch, taken over once and counted.
-        let sent = unsafe {
-            self.send_raw(|base, len| {
-                let first = (0..n.min(len)).filter_map(|i| NonNull::new(*base.add(i)));
-                taken.extend(first.map(|mbuf| Packet::from_raw(mbuf)));
-                taken.len()
-            })
-        };
-        assert_eq!(sent, taken.len());
-        taken
     }
 }

@@ -1,8 +1,8 @@
 //! A packet: the only owner of a buffer, as far as it is filled.
 #![allow(unsafe_code)]
 
-use crate::anno::{Anno, Cold};
-use crate::sys::{Buffer, Mbuf};
+use crate::anno::{Anno, Cold, PacketType};
+use crate::sys::{Buffer, Mbuf, RX_RSS_HASH};
 use crate::{HEADROOM, pool};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -24,6 +24,57 @@ unsafe impl sync::ring::Transfer for Packet {}
 impl Drop for Packet {
     fn drop(&mut self) {
         pool::free(Buffer(self.mbuf));
+    }
+}
+
+impl Buffer {
+    /// An empty packet in this buffer: no data, full headroom, no annotations.
+    pub(crate) fn into_packet(self) -> Packet {
+        let mut packet = Packet { mbuf: self.0 };
+        let m = packet.mbuf_mut();
+        m.data_off = HEADROOM as u16;
+        m.data_len = 0;
+        m.pkt_len = 0;
+        m.ol_flags = 0;
+        m.anno = Anno::EMPTY;
+        packet
+    }
+}
+
+impl Packet {
+    /// Passes the ownership of the mbuf to a C library or a ring.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<Mbuf> {
+        ManuallyDrop::new(self).mbuf
+    }
+
+    /// Takes over an mbuf as a packet, as it is.
+    ///
+    /// # Safety
+    /// As [`Buffer::from_raw`], and data_off + data_len <= buf_len.
+    #[inline]
+    pub unsafe fn from_raw(mbuf: NonNull<Mbuf>) -> Packet {
+        Packet { mbuf }
+    }
+
+    /// Prepares a packet that has just come from a port in its own buffer: its MAC header begins here,
+    /// `packet_type` tells the type from the frame, of other annotations there is only a device's flow
+    /// hash.
+    #[inline]
+    pub fn arrived(&mut self, packet_type: impl FnOnce(&[u8]) -> PacketType) {
+        let packet_type = packet_type(self.data());
+        let m = self.mbuf_mut();
+        m.anno = Anno::of_frame_at(m.data_off);
+        if packet_type != PacketType::Host {
+            m.anno.packet_type = packet_type;
+        }
+        m.ol_flags &= RX_RSS_HASH; // rings hand over what an element had stored
+    }
+
+    /// Buffers that the frame fills: 1, but for frames that just came from a DPDK port.
+    #[inline]
+    pub fn segments(&self) -> u16 {
+        self.mbuf().nb_segs
     }
 }
 
