@@ -1,6 +1,6 @@
 //! Batches: packets that travel together between elements.
 //!
-//! Code that moves packets without Rust's help is in files named `sys.rs`: raw access for ports in `batch`, and splitting.
+//! Code that moves packets without Rust's help is in files named `sys.rs`: raw access for ports here, and splitting.
 
 use crate::Packet;
 use std::cell::Cell;

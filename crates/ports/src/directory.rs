@@ -2,12 +2,13 @@
 
 use crate::claim::{self, Claim, Claimed};
 use crate::dpdk::{self, DpdkSizes};
-pub(crate) use crate::events::Events;
+use crate::events::Events;
 use crate::interface::{self, Kind};
 use crate::joint::{Joint, Joints};
 use crate::memory::{self, Memory};
 use crate::names::{devargs, identity};
 use crate::netns::Namespace;
+use crate::parts::Parts;
 use crate::tap::Tap;
 use crate::{memif, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
@@ -18,13 +19,6 @@ use sync::Lock;
 
 /// Prefix of a TAP interface's name in claims.
 const TAP: &str = "tap:";
-
-/// A port as made by its driver.
-pub(crate) struct Parts {
-    pub(crate) port: Arc<dyn Port>,
-    pub(crate) rx: Vec<Box<dyn RxQueue>>,
-    pub(crate) tx: Vec<Box<dyn TxQueue>>,
-}
 
 /// Function of an embedding program that opens a port and returns its receive and transmit queues.
 type Maker = Box<dyn Fn(&PortRequest) -> Queues + Send + Sync>;

@@ -3,7 +3,7 @@
 //! Frames cross as bytes and under a lock, since the far end may live on any thread: made for tests
 //! and demonstrations, not for speed. Sleeping workers wake as they would for a real port.
 
-use crate::directory::Parts;
+use crate::parts::Parts;
 use crate::sys;
 use engine::packet::anno::PacketType;
 use engine::packet::super_frame::{Shape, cut_all};

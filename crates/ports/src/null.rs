@@ -1,7 +1,7 @@
 //! `null:` discards what it is sent and receives nothing; `null:LENGTH` receives, without end, UDP
 //! frames of that many bytes. For measuring what a router costs without a device.
 
-use crate::directory::Parts;
+use crate::parts::Parts;
 use engine::packet::{Batch, Packet};
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! `ring:NAME`: packets sent to transmit queue n are received from receive queue n, in this process. It joins two parts
 //! of a configuration, on the same or on other cores, as a cable would.
 
-use crate::directory::Parts;
+use crate::parts::Parts;
 use crate::sys;
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};

@@ -8,7 +8,7 @@
 //! super-frames before a frame gets here. One frame is one system call: a TAP has nothing like `recvmmsg`.
 
 use crate::counts::Count;
-use crate::directory::Parts;
+use crate::parts::Parts;
 use crate::sys;
 use engine::clock::{Clock, Time};
 use engine::packet::anno::PacketType;

@@ -5,7 +5,7 @@
 //! `gateway=ADDRESS` of a default route, `mtu=`, `ether=` address. Queues are the kernel's; each serves
 //! both directions, so the port has as many to send by as to receive from.
 
-use crate::directory::Parts;
+use crate::parts::Parts;
 use crate::sys;
 use crate::tap::{self, Layer};
 use engine::port::{PortInfo, PortRequest};

@@ -4,7 +4,7 @@
 //! or address changes, so it needs to understand no message and can miss none.
 
 use crate::counts::Count;
-use crate::directory::Events;
+use crate::events::Events;
 use crate::sys::{self, Interface};
 use engine::port::PortInfo;
 use std::io;

@@ -21,8 +21,9 @@ mod tie;
 mod tx;
 
 use crate::counts::{Count, Counts};
-use crate::directory::{Events, Parts};
-use crate::interface::Facts;
+use crate::events::Events;
+use crate::facts::Facts;
+use crate::parts::Parts;
 use crate::sys as system;
 use crate::watch::{Watched, Watcher};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};

@@ -22,9 +22,10 @@ mod sys;
 mod tie;
 
 use crate::counts::Counts;
-use crate::directory::{Events, Parts};
 use crate::end::{Current, End};
-use crate::interface::Facts;
+use crate::events::Events;
+use crate::facts::Facts;
+use crate::parts::Parts;
 use crate::sys as system;
 use crate::watch::{Watched, Watcher};
 use engine::packet::Batch;

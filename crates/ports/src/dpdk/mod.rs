@@ -12,7 +12,8 @@ mod plug;
 mod sys;
 
 use crate::counts::Count;
-use crate::directory::{Events, Parts};
+use crate::events::Events;
+use crate::parts::Parts;
 use crate::vhost::Vhost;
 use card::Card;
 use door::Visitor;

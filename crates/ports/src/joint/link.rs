@@ -2,7 +2,7 @@
 
 use super::lane::{Lane, Lanes, Open, Producer};
 use crate::counts::Counts;
-use crate::directory::Parts;
+use crate::parts::Parts;
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};

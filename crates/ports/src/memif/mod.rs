@@ -17,8 +17,9 @@ mod sys;
 mod words;
 
 use crate::counts::{Count, Counts};
-use crate::directory::{Events, Parts};
 use crate::end::{Current, End, Given};
+use crate::events::Events;
+use crate::parts::Parts;
 use crate::sys as system;
 use connector::Connector;
 use engine::packet::Batch;

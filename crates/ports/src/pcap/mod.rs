@@ -4,7 +4,8 @@
 pub use captures as format;
 
 use crate::counts::Count;
-use crate::directory::{Events, Parts};
+use crate::events::Events;
+use crate::parts::Parts;
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};

@@ -3,7 +3,7 @@
 
 use super::Wrapped;
 use crate::counts::Count;
-use crate::directory::Parts;
+use crate::parts::Parts;
 use engine::packet::{Batch, Packet};
 use engine::port::{PortCounter, RxQueue, TxQueue};
 use std::os::fd::RawFd;

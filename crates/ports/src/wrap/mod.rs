@@ -5,7 +5,8 @@ mod fault;
 mod pace;
 mod record;
 
-use crate::directory::{Events, Parts};
+use crate::events::Events;
+use crate::parts::Parts;
 use engine::port::{Port, PortCounter, PortInfo};
 use std::sync::Arc;
 

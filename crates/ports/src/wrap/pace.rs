@@ -1,7 +1,7 @@
 //! `pace:RATE/PORT`: receives no more than RATE packets per second and queue (`100000`, `100k`, `2M`).
 
 use super::Wrapped;
-use crate::directory::Parts;
+use crate::parts::Parts;
 use engine::packet::Batch;
 use engine::port::RxQueue;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 
 use super::Wrapped;
 use crate::counts::Count;
-use crate::directory::{Events, Parts};
+use crate::events::Events;
+use crate::parts::Parts;
 use crate::pcap::format::Writer;
 use engine::packet::{Batch, Packet};
 use engine::port::{RxQueue, TxQueue};
