@@ -13,8 +13,12 @@ pub mod arp;
 pub mod balance;
 /// Classes that move, count and copy packets.
 pub mod basic;
+/// Numbers of packets at a time.
+mod burst;
 /// Classes that sort packets by their bytes.
 pub mod classify;
+/// Words for the operator.
+mod complain;
 /// Classes by which other programs use the router.
 pub mod control;
 /// Classes that receive from and send to ports.

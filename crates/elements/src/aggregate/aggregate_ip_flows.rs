@@ -30,7 +30,8 @@
 use super::fragments::{Fragments, Ready};
 use super::kept::Kept;
 use super::notice::Notifier;
-use crate::dump::file::{Output, complain, reason};
+use crate::complain::complain;
+use crate::dump::file::{Output, reason};
 use crate::dump::when::{Span, show};
 use crate::prelude::*;
 use engine::port::Slot;

@@ -1,50 +1,7 @@
-//! Names that IP patterns know: ports, protocols, TCP flags, ICMP types.
+//! Names that IP patterns know: protocols, TCP flags, ICMP types.
 
 use super::ip_primitive::Family;
-use arguments::Names;
-use std::sync::LazyLock;
 use wire::proto;
-
-/// Well-known ports.
-const PORTS: &[(&str, u16)] = &[
-    ("echo", 7),
-    ("discard", 9),
-    ("daytime", 13),
-    ("chargen", 19),
-    ("ftp-data", 20),
-    ("ftp", 21),
-    ("ssh", 22),
-    ("telnet", 23),
-    ("smtp", 25),
-    ("domain", 53),
-    ("dns", 53),
-    ("bootps", 67),
-    ("bootpc", 68),
-    ("tftp", 69),
-    ("finger", 79),
-    ("www", 80),
-    ("http", 80),
-    ("pop3", 110),
-    ("sunrpc", 111),
-    ("auth", 113),
-    ("nntp", 119),
-    ("ntp", 123),
-    ("netbios-ns", 137),
-    ("netbios-dgm", 138),
-    ("netbios-ssn", 139),
-    ("imap", 143),
-    ("snmp", 161),
-    ("snmp-trap", 162),
-    ("snmptrap", 162),
-    ("bgp", 179),
-    ("irc", 194),
-    ("imap3", 220),
-    ("https", 443),
-    ("rip", 520),
-    ("route", 520),
-    ("imaps", 993),
-    ("pop3s", 995),
-];
 
 /// Flags by their bit in byte 13 of the TCP header.
 const TCP_FLAGS: &[(&str, u8)] = &[
@@ -60,21 +17,6 @@ const TCP_FLAGS: &[(&str, u8)] = &[
 
 fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|e| e.0 == name).map(|e| e.1)
-}
-
-pub(super) fn port(name: &str) -> Option<u16> {
-    find(PORTS, name)
-}
-
-/// The ports that the machine has names for; none if it has no list of them.
-pub(super) fn services() -> &'static Names {
-    static SERVICES: LazyLock<Names> = LazyLock::new(|| {
-        let text = std::fs::read_to_string("/etc/services").unwrap_or_default();
-        let mut names = Names::default();
-        text.lines().for_each(|line| names.insert_port_entry(line));
-        names
-    });
-    &SERVICES
 }
 
 pub(super) fn protocol(name: &str) -> Option<u8> {

@@ -2,8 +2,9 @@
 
 use super::expr::{Base, Expr, Field, Op, Within, address_is, bytes_are};
 use super::{ip_names, ip6_headers};
+use crate::service::port;
+use arguments::Names;
 use arguments::units::FromArg;
-use arguments::{Kind as Name, Names};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{EtherAddr, Prefix4, Prefix6, proto};
 
@@ -333,19 +334,6 @@ fn number(
         (Some(lo), Some(hi)) => Ok(Value::Number(lo, hi)),
         _ => Err(format!("`{word}` is no {what}")),
     }
-}
-
-/// Number of a port: PortInfo's names come before the well-known ones, and these before those of the machine.
-pub(crate) fn port(word: &str, protocol: Option<u8>, names: &Names) -> Option<u16> {
-    let kinds: &[Name] = match protocol {
-        Some(proto::TCP) => &[Name::TcpPort],
-        Some(proto::UDP) => &[Name::UdpPort],
-        _ => &[Name::TcpPort, Name::UdpPort],
-    };
-    let own = |names: &Names| kinds.iter().find_map(|&k| names.get(word, k)?.parse().ok());
-    own(names)
-        .or_else(|| ip_names::port(word))
-        .or_else(|| own(ip_names::services()))
 }
 
 /// `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `10.0.0.1`, or a name of AddressInfo.

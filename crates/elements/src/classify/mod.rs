@@ -25,8 +25,6 @@ mod sample;
 mod terms;
 mod test;
 
-pub(crate) use ip_primitive::port;
-
 use engine::element::Class;
 
 /// The folder's classes.

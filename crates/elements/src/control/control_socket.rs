@@ -38,7 +38,7 @@
 
 use super::listener::{Address, Listener};
 use super::session::{Rules, Session, answer};
-use crate::dump::file::complain;
+use crate::complain::complain;
 use crate::prelude::*;
 use engine::external::{self, External};
 use engine::port::Slot;

@@ -235,7 +235,7 @@ impl<S: Style> Element for FromDevice<S> {
             pace: (config.yields && !init.as_click()).then(Pace::default),
             fill: Fill::default(),
             came: 0,
-            burst: config.burst.unwrap_or(super::burst(init)).max(1),
+            burst: config.burst.unwrap_or(crate::burst::burst(init)).max(1),
             timestamp,
             bare: init.bare && !timestamp && config.only.is_none(),
             whole: init.super_frames,

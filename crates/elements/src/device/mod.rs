@@ -13,23 +13,9 @@ mod to_dpdk_device;
 pub mod vlan;
 mod vlan_split;
 
-use engine::element::{Class, Init};
+use engine::element::Class;
 use lang::{Diagnostic, Router};
 use planner::Options;
-
-/// Packets that devices take and give at a time unless told otherwise.
-pub(crate) const BURST: usize = 64;
-/// Burst if annotations are dead. Larger bursts would share few further costs, and their buffers would evict each other
-/// from the first-level cache.
-const BARE_BURST: usize = 32;
-
-/// Packets that a source takes at a time unless told otherwise.
-pub(crate) fn burst(init: &Init) -> usize {
-    match init.bare && !init.handled {
-        true => BARE_BURST,
-        false => BURST,
-    }
-}
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[

@@ -95,7 +95,7 @@ impl Config {
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
             burst: args.key(
                 "BURST",
-                super::BURST,
+                crate::burst::BURST,
                 "packets handed to the port at a time",
             ),
             timeout: args.key(

@@ -152,9 +152,3 @@ impl Output {
         }
     }
 }
-
-/// Writes a line to standard error.
-pub(crate) fn complain(text: &str) {
-    // The reader may have gone; work continues all the same.
-    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
-}

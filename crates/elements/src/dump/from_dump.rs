@@ -27,10 +27,11 @@
 //! - `FILEPOS`: start, as the offset of a packet's record in the uncompressed file.
 //! - `MMAP`: accepted for compatibility with Click.
 
-use super::file::{Input, complain};
+use super::file::Input;
 use super::link::{Encap, mark_ip};
 use super::playback::{self, Manner, Next, Playback, Plays};
 use super::when::{self, Place, Span, Window};
+use crate::complain::complain;
 use crate::prelude::*;
 use crate::source::end::End;
 use captures::{ETHERNET, Reader};

@@ -34,12 +34,13 @@
 //!
 //! The handlers `filesize` and `filepos` count bytes of the dump.
 
-use super::file::{Input, complain};
+use super::file::Input;
 use super::playback::{self, Manner, Next, Playback, Plays};
 use super::summary::Field;
 use super::summary::build::{self, Fault, Flow};
 use super::summary::reader::{Columns, Found, Reader, columns};
 use super::summary::record::Record;
+use crate::complain::complain;
 use crate::ip4::protocol::Protocol;
 use crate::prelude::*;
 use arguments::units::{Bytes, FromArg};
@@ -257,7 +258,7 @@ impl Element for FromIpSummaryDump {
         );
         let flow = flow.unwrap_or_default();
         // Ports may be names of PortInfo, or well-known ones.
-        let port = |word: &str| crate::classify::port(word, None, args.names());
+        let port = |word: &str| crate::service::port(word, None, args.names());
         let words = flow.split_whitespace().enumerate().map(|(at, word)| {
             let port = matches!(at, 1 | 3).then(|| port(word)).flatten();
             port.map_or_else(|| word.to_owned(), |port| port.to_string())

@@ -1,6 +1,7 @@
 //! Common part of elements that write packets to a file and pass them on, or end them.
 
-use super::file::{Output, complain, reason};
+use super::file::{Output, reason};
+use crate::complain::complain;
 use crate::prelude::*;
 use engine::port::Slot;
 

@@ -1,6 +1,7 @@
 //! Lines about packets, on the standard error stream or in a file.
 
-use super::file::{Output, complain, reason};
+use super::file::{Output, reason};
+use crate::complain::complain;
 use arguments::Args;
 use engine::port::Slot;
 use std::io::Write as _;

@@ -29,7 +29,7 @@
 
 use super::encap::Message;
 use super::trips::{Trips, milliseconds, seconds};
-use crate::dump::file::complain;
+use crate::complain::complain;
 use crate::ip4::encap::{Headed, Header, To, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
 use crate::show;

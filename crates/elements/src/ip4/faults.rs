@@ -1,6 +1,6 @@
 //! Counts of bad packets by fault, and their log messages.
 
-use crate::dump::file::complain;
+use crate::complain::complain;
 use crate::prelude::*;
 
 /// Frequency of reports of bad packets on standard error.

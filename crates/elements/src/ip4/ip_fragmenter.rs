@@ -26,7 +26,7 @@
 //! - `VERBOSE`: true if every long packet with DF set is reported on the standard error stream. Default false;
 //!   `ashlar click` then reports the first five.
 
-use crate::dump::file::complain;
+use crate::complain::complain;
 use crate::linux::Interface;
 use crate::prelude::*;
 use engine::element::AnyConfig;

@@ -30,7 +30,7 @@
 use super::deliver::Family;
 use super::interface::key4;
 use crate::prelude::*;
-use wire::ether;
+use wire::{Ipv4, ether};
 
 pub(crate) struct Arp;
 
@@ -47,7 +47,7 @@ impl Family for Arp {
     }
 
     fn give_back(packet: &mut Packet) {
-        if let Some(mut ip) = crate::ip4::header_mut(packet) {
+        if let Ok(mut ip) = Ipv4::new_checked(packet.network_mut()) {
             ip.inc_ttl();
         }
     }

@@ -74,7 +74,7 @@ impl PatternState {
 /// A port: a number, or a name that TCP or UDP has for one.
 fn port_of(word: &str, args: &Args) -> Option<u16> {
     let number = u16::from_arg(word, args.names()).ok();
-    number.or_else(|| crate::classify::port(word, None, args.names()))
+    number.or_else(|| crate::service::port(word, None, args.names()))
 }
 
 /// First and last of a range of ports, or one port twice.

@@ -38,7 +38,7 @@
 use super::endpoint::{Address, Bound, Role, Wire};
 use super::exchange::{Came, Exchange, Link, Settings};
 use super::guard::{Guard, Lists};
-use crate::dump::file::complain;
+use crate::complain::complain;
 use crate::prelude::*;
 use crate::service::Port;
 use engine::external::{self, External};

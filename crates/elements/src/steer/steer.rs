@@ -40,7 +40,6 @@
 use super::back_pressure::{BackPressure, LOOK};
 use super::held::{HELD, HeldPackets};
 use super::mesh::{Ends, Mesh, Room};
-use crate::device;
 use crate::prelude::*;
 use arguments::units::Cores;
 use engine::packet::BUCKETS_MAX;
@@ -135,7 +134,7 @@ impl Element for Steer {
             ends: many.then(ends),
             held: HeldPackets::default(),
             back_pressure: BackPressure::default(),
-            burst: device::burst(init),
+            burst: crate::burst::burst(init),
             bare: init.bare,
         }
     }

@@ -1,0 +1,9 @@
+//! Messages to the operator on standard error.
+
+use std::io::{self, Write};
+
+/// Writes a line to standard error.
+pub(crate) fn complain(text: &str) {
+    // The reader may have gone; work continues all the same.
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}
