@@ -42,8 +42,8 @@ impl Ciphers {
         self.keep(jobs);
     }
 
-    /// Opens packets that [`Sa::admit`](crate::Sa::admit) has accepted, counts them, and calls `tell` with the result of
-    /// each in order. Sequence numbers of authentic packets are marked: they will not open again.
+    /// Opens packets that [`Sa::admit`](crate::Sa::admit) has accepted, counts them, and calls `tell` with the result
+    /// of each in order. Sequence numbers of authentic packets are marked: they will not open again.
     #[inline]
     pub fn open(
         &mut self,

@@ -1,5 +1,5 @@
-//! Protection of packets by an association: its keys, the numbers that it has seen, its counts; and the packets on their
-//! way through a cipher.
+//! Protection of packets by an association: its keys, the numbers that it has seen, its counts; and the packets on
+//! their way through a cipher.
 
 use crate::together::Together;
 use crate::window::Window;
