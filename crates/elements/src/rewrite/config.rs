@@ -8,7 +8,7 @@ use crate::prelude::*;
 use engine::shared::Shared;
 use std::time::Duration;
 
-/// Keywords of all classes of the family, to read each other's configurations.
+/// Keywords of every rewriting class. A class parses them all when it reads another rewriter's configuration.
 pub(super) const KEYWORDS: &[&str] = &[
     "TCP_TIMEOUT",
     "TCP_DONE_TIMEOUT",
@@ -26,7 +26,7 @@ pub(super) const KEYWORDS: &[&str] = &[
     "REPLY_ANNO",
 ];
 
-/// Kind of rewriter of a class, by name.
+/// Kind of rewriter for a class name; `None` for any other class.
 pub(super) fn kind_of(class: &str) -> Option<Kind> {
     KINDS.iter().find(|k| k.0 == class).map(|k| k.1)
 }
@@ -49,13 +49,13 @@ const fn kind<F: Family>() -> (&'static str, Kind) {
 pub(super) struct Config {
     pub(super) kind: Kind,
     pub(super) specs: Vec<Spec>,
-    /// Guarantee and lifetime, by [`class`].
+    /// Guarantee and lifetime of each flow class, indexed by [`class`].
     times: [(Duration, Duration); 5],
-    /// `None`: nothing is said.
+    /// Interval between removals of expired mappings; `None` for the default.
     pub(super) reap: Option<Duration>,
-    /// Flows that its set may have; `None`: the set is another's.
+    /// Maximum number of flows in the rewriter's flow set; `None` if the rewriter uses another rewriter's set.
     pub(super) capacity: Option<Bound>,
-    /// The rewriter whose flow set it uses, by name.
+    /// Name of the rewriter that owns the flow set.
     pub(super) owner: String,
     pub(super) dst_anno: bool,
     pub(super) reply_anno: Option<Anno<1>>,
@@ -65,7 +65,7 @@ pub(super) struct Config {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     Given(usize),
-    /// The default.
+    /// The default bound for the router's mode.
     Usual,
 }
 
@@ -111,7 +111,7 @@ impl Config {
         config
     }
 
-    /// Stand-in for a missing rewriter.
+    /// Configuration of a placeholder for a rewriter that does not exist.
     pub(super) fn nothing(kind: Kind) -> Config {
         Config {
             kind,
@@ -125,7 +125,7 @@ impl Config {
         }
     }
 
-    /// State that elements of this worker share with this rewriter: its flow set, its number there, its inputs.
+    /// Joins the rewriter `name` to its flow set, which elements of this worker share, and prepares its inputs.
     pub(super) fn join(&self, name: &str, shared: &Shared) -> Joined {
         let set = flow_set(&self.owner, shared);
         let space = {
@@ -209,7 +209,7 @@ fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
     ]
 }
 
-/// Capacity and owner of a rewriter's flow set.
+/// Bound and owner's name of a rewriter's flow set. `MAPPING_CAPACITY` is a number or the name of another rewriter.
 fn owner(args: &mut Args, capacity: Option<String>) -> (Option<Bound>, String) {
     let own = args.element().to_owned();
     let Some(text) = capacity else {

@@ -10,19 +10,19 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use tables::numbers::Numbers;
 
-/// Length of ranges up to which all values are tried.
+/// Range length below which every value is tried.
 const FEW: u32 = 32;
-/// Number of used values found before a set is kept. If half of a range is free, one flow of 16 comes this far: used
-/// values are known long before few are free, and no flow lacks a value meanwhile.
+/// Number of used values tried before the range's free values are tracked. With half of the range free, one new flow in
+/// 16 gets this far, so tracking starts long before free values run out.
 const TRIES: u32 = 4;
-/// Maximum number of used values that are tried for one packet; the results help the next one.
+/// Maximum number of used values tried for one packet. Values found in use are not tried again for later packets.
 const TRIES_MAX: u32 = 512;
-/// Number of further values, per used one, whose replies may belong to another worker's flows.
+/// Number of values in foreign buckets tried per used value, since their replies would reach another worker.
 const OTHERS: u32 = 32;
-/// Length of ranges up to which a set is kept. Using half of a longer one takes more flows than a table holds.
+/// Range length below which free values are tracked. Using half of a longer range takes more flows than a table holds.
 const LONGEST: u32 = 1 << 24;
 
-/// Varying part of a flow, from a first value on.
+/// Varying field of a rewritten flow, with the first value of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Range {
     /// Source ports.
@@ -31,23 +31,23 @@ pub(super) enum Range {
     Addresses(u32),
 }
 
-/// State of a value for a flow.
+/// State of a candidate value for a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Free,
-    /// Replies would belong to another flow.
+    /// Replies would match another flow's mapping.
     Taken,
-    /// Replies would be in another bucket than the flow.
+    /// Replies would hash to a bucket other than the flow's.
     Elsewhere,
 }
 
-/// Place for which a value is wanted.
+/// Allocation scope of a value: the fixed fields, the range and the bucket of a rewritten flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
-    /// Key of the rewritten flow, except for the varying part.
+    /// Key of the rewritten flow, with the first value in the varying field.
     key: Key,
     range: Range,
-    /// Values beyond the first.
+    /// Length of the range minus 1.
     top: u32,
     bucket: u16,
 }
@@ -64,7 +64,7 @@ impl Place {
         place
     }
 
-    /// Key of the rewritten flow with a value.
+    /// Key of the rewritten flow with `value` in the varying field.
     pub(super) fn with(&self, value: u32) -> Key {
         match self.range {
             Range::Ports(low) => Key {
@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// The place in which a flow may have a value of a range, and that value.
+    /// Allocation scope and value of the rewritten flow `key`; `None` if its varying field is outside the range.
     fn of(key: Key, (range, top): (Range, u32), bucket: u16) -> Option<(Place, u32)> {
         let value = match range {
             Range::Ports(low) => u32::from(key.sport).checked_sub(low)?,
@@ -87,30 +87,30 @@ impl Place {
         (value <= top).then(|| (Place::new(key, (range, top), bucket), value))
     }
 
-    /// A random value; all are equally likely.
+    /// Uniformly distributed random value of the range.
     fn any(&self, random: &mut impl FnMut() -> u32) -> u32 {
         ((u64::from(random()) * (u64::from(self.top) + 1)) >> 32) as u32
     }
 }
 
-/// The values of a place that may be free.
+/// Values of a place not yet found in use.
 struct Scarce {
     values: Numbers,
-    /// Flows that have ended since the values are tracked.
+    /// Number of flows ended since tracking began.
     released: u32,
 }
 
-/// The places at which nearly all values are in use.
+/// Free values of the places at which tracking has begun, because many values were in use.
 #[derive(Default)]
 pub(super) struct Free {
     scarce: HashMap<Place, Scarce>,
-    /// Ranges of the scarce places.
+    /// Ranges of the tracked places.
     ranges: Vec<(Range, u32)>,
 }
 
 impl Free {
-    /// A free value of a place, if one is found: the first from `first` on, or any. `flows` is the number of the
-    /// table's flows; `look` returns the state of the new key.
+    /// Finds a free value of a place. The search begins at `first`; if not `in_order`, it may continue at random
+    /// values. `flows` is the number of flows in the table; `look` returns the state of a candidate key.
     pub(super) fn find(
         &mut self,
         place: &Place,
@@ -150,10 +150,10 @@ impl Free {
         self.keep(place, flows).find(place, first, look)
     }
 
-    /// Begins to keep the values of a place.
+    /// Begins to track the free values of a place.
     fn keep(&mut self, place: &Place, flows: usize) -> &mut Scarce {
-        // Hundreds of bytes for each flow are allowed. It takes luck to come here with less flows than half of the
-        // range.
+        // The bound is 4 MiB plus 256 bytes per flow. Tracking rarely begins while fewer flows than half of the range
+        // exist.
         let bytes: usize = self.scarce.keys().map(|p| p.top as usize / 8).sum();
         if bytes > (1 << 22) + 256 * flows {
             self.scarce.clear();
@@ -168,7 +168,7 @@ impl Free {
         })
     }
 
-    /// Notes that a flow has gone, whose replies had this key.
+    /// Marks a value free after its flow has ended. `reply` is the key of the flow's replies.
     pub(super) fn release(&mut self, reply: &Key, bucket: u16) {
         if self.scarce.is_empty() {
             return;
@@ -181,7 +181,7 @@ impl Free {
                 let scarce = entry.get_mut();
                 scarce.values.insert(value);
                 scarce.released += 1;
-                // Again the first values that are looked at will do.
+                // More than half of the range is free: a short search finds a value without tracking.
                 let half = place.top / 2;
                 if scarce.released > half && scarce.values.len() > half as usize {
                     entry.remove();
@@ -203,7 +203,8 @@ impl Scarce {
             let next = self.values.next_from(from);
             let value = next.or_else(|| self.values.next_from(0))?;
             match look(&place.with(value)) {
-                // The value stays until it is found in use: a flow that finds the table full does not take it.
+                // A free value remains in the set until a search finds it in use: if the table is full, the flow takes
+                // no value.
                 Value::Free => return Some(value),
                 Value::Taken => taken += 1,
                 Value::Elsewhere => others += 1,

@@ -41,7 +41,7 @@ use crate::prelude::*;
 use wire::{Ipv4, Tcp, proto};
 
 pub(super) struct Config {
-    /// Owner of the control rewriter's flow set, its name and kind.
+    /// Flow-set owner, name and kind of the control connections' rewriter.
     control: (String, String, Kind),
     data: config::Config,
     data_name: String,
@@ -54,13 +54,13 @@ pub(super) struct FTPPortMapper {
     data: Joined,
     input: usize,
     port: u16,
-    /// True if commands are followed as in Click: for any host and port, to any port, after LF alone.
+    /// True if PORT commands are accepted as in Click: for any host and port, to any port, and after LF without CR.
     lenient: bool,
     ports: u64,
     refused: [u64; REASONS.len()],
 }
 
-/// Reason why a PORT command is not followed.
+/// Reason why a PORT command is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
     Incomplete,
@@ -79,7 +79,7 @@ const REASONS: [&str; 5] = [
     "no_mapping",
 ];
 
-/// First port that a client may wait at for data; lower ones are those of services.
+/// First port on which a client may listen for data connections; lower ports belong to services.
 const PORTS_FROM: u16 = 1024;
 
 impl Element for FTPPortMapper {
@@ -156,7 +156,7 @@ impl Element for FTPPortMapper {
     ];
 }
 
-/// The name and configuration of another rewriter of one of some kinds.
+/// Name and configuration of the rewriter `name`, which must be of one of `kinds`. Errors are recorded in `args`.
 fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, config::Config) {
     let found = args.peer(name).and_then(|p| Some((p, kind_of(p.class())?)));
     if let Some((peer, kind)) = found.filter(|(_, kind)| kinds.contains(kind)) {
@@ -178,7 +178,7 @@ fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, con
 }
 
 impl FTPPortMapper {
-    /// Changes a PORT command, if the packet has one.
+    /// Rewrites the PORT command in a control packet. `None` if the packet has none, or the command is rejected.
     fn control_packet(&mut self, packet: &mut Packet, cx: &mut Cx) -> Option<()> {
         let datagram = crate::ip4::datagram(packet);
         let at = place(datagram).filter(|p| p.first && p.protocol == proto::TCP)?;
@@ -210,7 +210,7 @@ impl FTPPortMapper {
         Some(())
     }
 
-    /// Counts why a command is refused.
+    /// Counts a rejected command under its reason. Returns the accepted command.
     fn count<T>(&mut self, command: Result<T, Refused>) -> Option<T> {
         command
             .inspect_err(|&reason| self.refused[reason as usize] += 1)
@@ -242,7 +242,7 @@ impl FTPPortMapper {
         }
     }
 
-    /// Makes the control rewriter shift sequence numbers from `after` on.
+    /// Adds a sequence-number shift of `by` bytes, from `after` on, to the control connection's mapping.
     fn shift(&self, ends: &Key, after: u32, by: i32, now: Time) {
         let mut set = self.control.set.borrow_mut();
         let key = Key {
@@ -259,7 +259,7 @@ impl FTPPortMapper {
 /// Content of a PORT command: address, port, and its length without the end of its line.
 type Command = (u32, u16, usize);
 
-/// The PORT command at the start of some data, if there is one. `lenient`: LF ends a line, too.
+/// Parses the PORT command at the start of `data`; `None` if there is none. If `lenient`, LF without CR ends a line.
 fn port_command(data: &[u8], lenient: bool) -> Option<Result<Command, Refused>> {
     let (word, rest) = data.split_at_checked(4)?;
     if !word.eq_ignore_ascii_case(b"PORT") {
@@ -276,7 +276,7 @@ fn port_command(data: &[u8], lenient: bool) -> Option<Result<Command, Refused>> 
     Some(line.and_then(parameters).ok_or(Refused::Malformed))
 }
 
-/// Reads what follows the word PORT.
+/// Parses the parameters of a PORT command.
 fn parameters(line: &[u8]) -> Option<Command> {
     let spaces = line.iter().take_while(|&&b| b == b' ').count();
     let text = line.get(spaces..).filter(|_| spaces > 0)?;
@@ -295,7 +295,7 @@ fn parameters(line: &[u8]) -> Option<Command> {
     Some((address, u16::from_be_bytes([high, low]), end))
 }
 
-/// Replaces `used` bytes at `start` of the datagram by `new`; removes bytes after the datagram.
+/// Replaces `used` bytes at `start` of the datagram by `new`, and truncates the packet to the datagram's length.
 fn replace(packet: &mut Packet, start: usize, used: usize, new: &[u8]) -> Option<()> {
     let total = crate::ip4::datagram(packet).len();
     let before = packet.network_offset();
@@ -310,7 +310,7 @@ fn replace(packet: &mut Packet, start: usize, used: usize, new: &[u8]) -> Option
     Some(())
 }
 
-/// Updates the IP length and the checksums.
+/// Updates the IP length and the checksums after the datagram's length has changed.
 fn finish(packet: &mut Packet, at: usize) {
     let bytes = packet.network_mut();
     let total = bytes.len();

@@ -8,7 +8,7 @@ use crate::prelude::*;
 use engine::clock::Time;
 use std::net::Ipv4Addr;
 
-/// The handlers that all rewriting classes have, and more.
+/// Handlers common to all rewriting classes, followed by the class's own.
 macro_rules! handlers {
     ($($more:expr),* $(,)?) => {
         &[
@@ -41,12 +41,12 @@ macro_rules! handlers {
 }
 pub(super) use handlers;
 
-/// A handler that gives the mappings of one protocol, or all of them for 0.
+/// Handler that lists the mappings of one protocol number; 0 stands for all protocols.
 pub(super) const fn table<F: Family, const PROTO: u8>(name: &'static str) -> Handler<Rewriter<F>> {
     Handler::text(name, "mappings, both directions", |e, _| Ok(e.table(PROTO)))
 }
 
-/// A handler that shows the rewritten form of a flow of one protocol, or of any for 0.
+/// Handler that returns the rewritten form of a flow of one protocol number; 0 stands for any protocol.
 pub(super) const fn lookup<F: Family, const PROTO: u8>(name: &'static str) -> Handler<Rewriter<F>> {
     Handler::text(
         name,
@@ -74,7 +74,7 @@ impl<F: Family> Rewriter<F> {
         self.joined.set.borrow().len() as u64
     }
 
-    /// The capacity, at most 2^31 - 1, the largest value that Click can show.
+    /// Capacity of the flow set in flows, at most 2^31 - 1, the largest value that Click can show.
     pub(super) fn capacity(&self) -> String {
         let capacity = self.joined.set.borrow().capacity();
         capacity.min(i32::MAX as usize).to_string()
@@ -82,7 +82,7 @@ impl<F: Family> Rewriter<F> {
 
     pub(super) fn set_capacity(&self, value: &str, cx: &mut Cx) -> Result<(), String> {
         let numbers: Result<Vec<usize>, _> = value.split_whitespace().map(str::parse).collect();
-        // Guarantees decide which flows a full table keeps: Click's reservation has no effect.
+        // Click's reservation has no effect: guarantees decide which flows a full table keeps.
         let capacity = match numbers.as_deref() {
             Ok(&[capacity] | &[capacity, _]) => capacity,
             _ => return Err("write a capacity, and a reservation if you like".to_owned()),
@@ -108,13 +108,13 @@ impl<F: Family> Rewriter<F> {
         self.joined.set.borrow_mut().clear(self.joined.space);
     }
 
-    /// The table of one protocol, or all of it for 0.
+    /// Mappings of one protocol number as text; 0 stands for all protocols.
     pub(super) fn table(&self, proto: u8) -> String {
         let set = self.joined.set.borrow();
         set.table(self.joined.space, F::KIND, proto)
     }
 
-    /// Rewritten form of a flow `SADDR SPORT DADDR DPORT`, if there is a mapping from it.
+    /// Rewritten form of a flow `SADDR SPORT DADDR DPORT`; empty if the flow has no mapping.
     pub(super) fn lookup(&self, flow: &str, proto: u8) -> Result<String, String> {
         let words: Vec<&str> = flow.split_whitespace().collect();
         let address = |w: &str| w.parse::<Ipv4Addr>().ok().map(Ipv4Addr::to_bits);
@@ -133,7 +133,7 @@ impl<F: Family> Rewriter<F> {
         };
         let key = key.ok_or("give a flow: SADDR SPORT DADDR DPORT")?;
         let set = self.joined.set.borrow();
-        // No clock is at hand; a mapping whose time is over counts until it is removed.
+        // Handlers have no clock: an expired mapping counts until it is removed.
         Ok(set.find(&key, Time(0)).map_or(String::new(), |end| {
             let to = set.rewritten(end);
             let (src, dst) = (Ipv4Addr::from_bits(to.src), Ipv4Addr::from_bits(to.dst));

@@ -45,10 +45,10 @@ const NOT_ERROR: u8 = 0;
 const UNKNOWN: u8 = 1;
 /// Output of packets that are not rewritten.
 const OTHER: u8 = 1;
-/// Longest part of the embedded packet that may change: header with options, TCP header.
+/// Longest part of the embedded packet that may change, in bytes: IP header with options, and TCP header.
 const HEAD: usize = 80;
 
-/// A rewriter, as its own configuration describes it.
+/// A rewriter whose mappings this element uses, as its configuration describes it.
 pub(super) struct Map {
     name: String,
     owner: String,
@@ -130,7 +130,7 @@ impl Element for ICMPRewriter {
             else {
                 continue;
             };
-            // The embedded packet's original flow: the key of the mapping's other side.
+            // The embedded packet's original flow is the reversed key of the mapping's other side.
             let to = set.rewritten(end).reversed();
             let datagram = &mut packet.network_mut()[..total];
             rewrite(datagram, at, length, |head| {
@@ -154,7 +154,7 @@ impl Element for ICMPRewriter {
     }
 }
 
-/// Start of the packet quoted in an ICMP error, and number of its bytes that may be changed.
+/// Offset of the packet embedded in an ICMP error, and the number of its bytes that may be changed.
 fn embedded(datagram: &[u8]) -> Option<(usize, usize)> {
     let outer = key::place(datagram)?;
     let at = outer.at + icmp::LEN;
@@ -168,7 +168,8 @@ fn embedded(datagram: &[u8]) -> Option<(usize, usize)> {
     inner.first.then_some((at, length.min(HEAD)))
 }
 
-/// The mapping that has made an embedded packet, as its replies would find it; and the packet's own key.
+/// Finds the mapping that produced an embedded packet. Returns the mapping's side that matches replies, and the
+/// packet's key.
 fn find_mapping(
     set: &FlowSet,
     packet: &[u8],
@@ -188,7 +189,7 @@ fn find_mapping(
     Some((end, place, dst))
 }
 
-/// Changes the embedded packet at `at`, then the addresses around it that are the same, and all sums.
+/// Rewrites the embedded packet at `at`, then the equal outer addresses, and updates all checksums.
 fn rewrite(datagram: &mut [u8], at: usize, length: usize, change: impl FnOnce(&mut [u8])) {
     let mut before = [0; HEAD];
     let before = &mut before[..length];
@@ -198,7 +199,8 @@ fn rewrite(datagram: &mut [u8], at: usize, length: usize, change: impl FnOnce(&m
     let check = u16::from_be_bytes([datagram[sum], datagram[sum + 1]]);
     let check = checksum::update(check, before, &datagram[at..at + length]);
     datagram[sum..sum + 2].copy_from_slice(&check.to_be_bytes());
-    // The error goes to who sent the packet, and comes from its destination or a router on the way.
+    // An ICMP error's destination is the embedded packet's source. Its source is the embedded destination, or a router
+    // on the path.
     for (outer, inner) in [(16, 12), (12, 16)] {
         if datagram[outer..outer + 4] != before[inner..inner + 4] {
             continue;

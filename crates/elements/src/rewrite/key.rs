@@ -8,32 +8,32 @@ use wire::{FlowKey, checksum, icmp, ipv4, proto};
 /// Fields that a rewriter reads and changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Addresses and ports of TCP and UDP, in mappings of their own (IPRewriter).
+    /// Addresses and ports of TCP and UDP, with separate mappings for each protocol (IPRewriter).
     Ip,
     /// Addresses and ports of TCP (TCPRewriter).
     Tcp,
-    /// Addresses and ports of TCP or UDP alike (UDPRewriter).
+    /// Addresses and ports of TCP or UDP, with mappings that both protocols share (UDPRewriter).
     Udp,
     /// Addresses and the identifier of pings (ICMPPingRewriter).
     Ping,
     /// The source address of a host's packets (IPAddrRewriter).
     Address,
-    /// Both addresses (IPAddrPairRewriter).
+    /// Source and destination address (IPAddrPairRewriter).
     Pair,
 }
 
-/// An end of a mapping; fields that its kind does not use are 0.
+/// Flow key: the header fields on one side of a mapping. Fields that the mapping's kind does not use are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) src: u32,
     pub(super) dst: u32,
-    /// Source port; the identifier of an echo request.
+    /// Source port; for pings, the identifier of an echo request.
     pub(super) sport: u16,
-    /// Destination port; the identifier of an echo reply.
+    /// Destination port; for pings, the identifier of an echo reply.
     pub(super) dport: u16,
-    /// The rewriter, by its number in the flow set.
+    /// Number of the rewriter in the flow set.
     pub(super) space: u16,
-    /// Protocol where it matters; [`REQUEST`] or [`REPLY`] for pings.
+    /// Protocol number, for kinds that distinguish protocols; [`REQUEST`] or [`REPLY`] for pings; otherwise 0.
     pub(super) proto: u8,
 }
 
@@ -49,7 +49,7 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// Key of the replies.
+    /// Key of the flow's replies: source and destination are exchanged.
     #[inline]
     pub(super) fn reversed(self) -> Key {
         Key {
@@ -66,7 +66,7 @@ impl Key {
         }
     }
 
-    /// The flow by which packets are sorted.
+    /// Flow from which the packet's bucket is computed.
     pub(super) fn flow(&self) -> FlowKey {
         FlowKey::V4(Flow {
             src: Ipv4Addr::from_bits(self.src),
@@ -77,12 +77,12 @@ impl Key {
         })
     }
 
-    /// True if this is an echo reply.
+    /// True if this is the key of an ICMP echo reply.
     pub(super) fn is_reply(&self) -> bool {
         self.proto == REPLY
     }
 
-    /// The flow as tables show it: `(SA, SP, DA, DP)`.
+    /// Text form of the flow, as in Click's tables: `(SA, SP, DA, DP)`.
     pub(super) fn show(&self, kind: Kind) -> String {
         let (src, dst) = (Ipv4Addr::from_bits(self.src), Ipv4Addr::from_bits(self.dst));
         match kind {
@@ -95,7 +95,7 @@ impl Key {
     }
 }
 
-/// Place of a datagram's transport header; `first` is true if the packet contains its start.
+/// Position of a datagram's transport header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) at: usize,
@@ -116,7 +116,7 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from(be16(bytes, at)) << 16 | u32::from(be16(bytes, at + 2))
 }
 
-/// Finds the transport header of a datagram; `None` if its header is not sound.
+/// Finds the transport header of a datagram; `None` if the IP header is invalid.
 #[inline]
 pub(super) fn place(datagram: &[u8]) -> Option<Place> {
     let first = *datagram.first()?;
@@ -129,8 +129,8 @@ pub(super) fn place(datagram: &[u8]) -> Option<Place> {
     })
 }
 
-/// The key of a datagram for a rewriter; `None` if that does not rewrite such packets. For
-/// [`Kind::Address`] it is the source's.
+/// Flow key of a datagram; `None` if rewriters of this kind do not rewrite it. For [`Kind::Address`], the key of the
+/// source address.
 #[inline]
 pub(super) fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Option<Key> {
     let key = Key {
@@ -176,13 +176,14 @@ pub(super) fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Opti
     })
 }
 
-/// Writes `to` into a datagram whose key is `from`, and keeps its checksums right as far as they are there.
+/// Replaces the fields of key `from` in a datagram by those of `to`, and updates the checksums that the packet
+/// contains.
 #[inline]
 pub(super) fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, kind: Kind) {
     let (mut src, mut dst) = (to.src, to.dst);
     let (old_src, old_dst) = (be32(datagram, 12), be32(datagram, 16));
     if kind == Kind::Address {
-        // One of them is what the mapping is about; the other stays.
+        // An address mapping rewrites one address; the other is kept.
         src = if from.dst == 0 { src } else { old_src };
         dst = if from.dst == 0 { old_dst } else { dst };
     }
@@ -239,7 +240,7 @@ pub(super) fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
     put16(datagram, at, check);
 }
 
-/// RFC 1624, equation 3; a sum that stays leaves the checksum as it is written.
+/// Incrementally updated checksum (RFC 1624, equation 3). An unchanged sum leaves the checksum as it is.
 #[inline]
 fn updated(check: u16, old: u64, new: u64) -> u16 {
     if old == new {

@@ -28,7 +28,7 @@ mod udp_rewriter;
 use engine::element::Class;
 use rewriter::Rewriter;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<ftp_port_mapper::FTPPortMapper>(),
     Class::of::<Rewriter<icmp_ping_rewriter::ICMPPingRewriter>>(),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-/// The words of each pattern that an IPRewriterPatterns element of the router names, and how many have the name.
+/// Words of each named pattern in the router's IPRewriterPatterns elements, and the number of patterns with that name.
 pub(super) struct NamedPatterns(pub(super) HashMap<String, (Vec<String>, usize)>);
 
 impl NamedPatterns {
@@ -29,10 +29,10 @@ impl NamedPatterns {
     }
 }
 
-/// Order of choosing a value of a range.
+/// Order in which values of a range are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// The packet's own port if it is free, else a random one.
+    /// The packet's own source port if it is free, otherwise a random port.
     Own,
     /// Random order (`?`).
     Random,
@@ -40,26 +40,27 @@ enum Order {
     Sequential,
 }
 
-/// `SADDR SPORT DADDR DPORT`, `SADDR DADDR IDENT` or `SADDR DADDR`; `None` is a dash: unchanged.
+/// Rewriting pattern: `SADDR SPORT DADDR DPORT`, `SADDR DADDR IDENT` or `SADDR DADDR`. `None` (a dash) leaves a field
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     src: Option<u32>,
     sport: Option<u16>,
     dst: Option<u32>,
     dport: Option<u16>,
-    /// The range and how many values beyond the first it has.
+    /// Varying field with its first value, and the length of its range minus 1.
     range: Option<(Range, u32)>,
     order: Order,
-    /// True if the pattern was written with ports.
+    /// True if the pattern contains ports.
     ports: bool,
-    /// Name under which its state is shared.
+    /// Name under which inputs share the pattern's state.
     pub(super) name: String,
 }
 
 /// State of a pattern for one input of a rewriter.
 #[derive(Debug)]
 pub(super) struct PatternState {
-    /// Next value of a sequence; all inputs that use a named pattern share it.
+    /// Next value in ascending order, shared by all inputs that use the same named pattern.
     next: Rc<Cell<u32>>,
 }
 
@@ -71,13 +72,13 @@ impl PatternState {
     }
 }
 
-/// A port: a number, or a name that TCP or UDP has for one.
+/// Parses a port: a number, or the name of a TCP or UDP service.
 fn port_of(word: &str, args: &Args) -> Option<u16> {
     let number = u16::from_arg(word, args.names()).ok();
     number.or_else(|| crate::service::port(word, None, args.names()))
 }
 
-/// First and last of a range of ports, or one port twice.
+/// Parses a range of ports, or a single port. Returns the first and the last port.
 pub(super) fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
     let ends = text
         .split_once('-')
@@ -88,7 +89,7 @@ pub(super) fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
 }
 
 impl Pattern {
-    /// Parses the words of a pattern; `name` is what its state is called unless it is a named pattern.
+    /// Parses the words of a pattern. An anonymous pattern keeps its state under `name`.
     pub(super) fn parse(words: &[String], name: &str, args: &Args) -> Result<Pattern, String> {
         if let [named] = words {
             return Pattern::named(named, args);
@@ -123,7 +124,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// A pattern that an IPRewriterPatterns element gives a name.
+    /// Looks up the pattern `name` of an IPRewriterPatterns element.
     fn named(name: &str, args: &Args) -> Result<Pattern, String> {
         match args.once(NamedPatterns::new).0.get(name) {
             None => Err(format!("no pattern is named '{name}'")),
@@ -170,13 +171,14 @@ impl Pattern {
         self.range = (top > 0).then_some((range, top));
     }
 
-    /// True if the pattern has several source ports to choose from.
+    /// True if the pattern has a range of source ports.
     pub(super) fn varies_ports(&self) -> bool {
         matches!(self.range, Some((Range::Ports(_), _)))
     }
 
-    /// Rewritten form of a flow. `free` knows the used values for the flow's bucket, in a table of `flows` flows;
-    /// `look` tells the state of a new key, `random` makes random numbers. `None` if no free value was found.
+    /// Rewritten form of a flow; `None` if no free value is found. `free` tracks free values in the flow's bucket;
+    /// `flows` is the number of flows in the table. `look` returns the state of a candidate key, `random` a random
+    /// number.
     pub(super) fn apply(
         &self,
         state: &PatternState,
@@ -220,7 +222,7 @@ impl Pattern {
         Some(place.with(value))
     }
 
-    /// The pattern in the syntax of handlers.
+    /// Text form of the pattern, as handlers show it.
     pub(super) fn show(&self) -> String {
         let dash = || "-".to_owned();
         let address = |a: Option<u32>| a.map_or_else(dash, |a| Ipv4Addr::from_bits(a).to_string());
@@ -256,7 +258,7 @@ fn parse_address(word: &str, args: &Args) -> Option<u32> {
     Some(address.to_bits())
 }
 
-/// An address or a dash.
+/// Parses an address; a dash gives `Some(None)`.
 fn address(word: &str, args: &Args) -> Option<Option<u32>> {
     match word {
         "-" => Some(None),
@@ -264,7 +266,7 @@ fn address(word: &str, args: &Args) -> Option<Option<u32>> {
     }
 }
 
-/// First and last host of a prefix: all but network and broadcast address, where it has these.
+/// First and last host address of a prefix, without the network and broadcast addresses of prefixes up to /30.
 fn hosts(text: &str, args: &Args) -> Option<(u32, u32)> {
     let prefix = wire::Prefix4::from_arg(text, args.names()).ok()?;
     let low = prefix.addr().to_bits();

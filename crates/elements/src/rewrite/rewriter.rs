@@ -22,14 +22,15 @@ const FAILED: u8 = 2;
 const FULL: u8 = 3;
 const FRAGMENT: u8 = 4;
 
-/// Mappings that a table may have where nothing is said: some 200 MB.
+/// Default maximum number of mappings per flow set, for about 200 MB of memory.
 const FLOWS: usize = 1 << 20;
 
-/// Default interval of removing expired mappings. Before that they count as none, except in counts.
+/// Default interval between removals of expired mappings. Until removal, an expired mapping still counts in statistics,
+/// but matches no packet.
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
 const REAP_INTERVAL_CLICK: Duration = Duration::from_secs(15 * 60);
 
-/// Maximum number of mappings removed before other work continues.
+/// Maximum number of mappings removed per run of the reaper.
 pub(super) const REAP: usize = 1024;
 
 /// A class of the family.
@@ -40,26 +41,26 @@ pub(super) trait Family: Sized + 'static {
     const HANDLERS: &'static [Handler<Rewriter<Self>>];
 }
 
-/// The flow set of a rewriter with a capacity of its own, by name.
+/// Shared flow set of this worker that the rewriter `owner` configures.
 pub(super) fn flow_set(owner: &str, shared: &Shared) -> Rc<RefCell<FlowSet>> {
     shared.get(owner, || RefCell::new(FlowSet::new()))
 }
 
-/// The bucket of a flow's packets.
+/// Function from a flow to the bucket of its packets.
 pub(super) type BucketOf = Box<dyn Fn(&FlowKey) -> u16>;
 
-/// A rewriter's part of a flow set.
+/// A rewriter's share of a flow set: the set, its number in the set, and its inputs.
 pub(super) struct Joined {
     pub(super) set: Rc<RefCell<FlowSet>>,
     pub(super) space: u16,
     pub(super) inputs: Vec<Input>,
     pub(super) kind: Kind,
-    /// Function that sorts packets, if each worker owns the mappings of its buckets.
+    /// Bucket function, if each worker owns the mappings of its buckets.
     pub(super) bucket_of: Option<BucketOf>,
 }
 
 impl Joined {
-    /// The mapping of a flow, made as `input` says if there is none.
+    /// Mapping of a flow. If the flow has none, the specification of `input` makes one.
     #[inline]
     pub(super) fn find_or_make(
         &self,
@@ -89,7 +90,7 @@ impl Joined {
         };
         let home = Home {
             bucket_of: self.bucket_of.as_deref(),
-            // Without a sorter, the annotation has no meaning.
+            // Without a bucket function, the bucket annotation is not set.
             bucket: self.bucket_of.as_ref().map_or(0, |_| bucket),
         };
         let flow = (key, self.kind);
@@ -98,7 +99,7 @@ impl Joined {
     }
 }
 
-/// The other end of [`Kind::Address`]: the packet's destination.
+/// Key of a destination address for [`Kind::Address`], whose mappings then apply to replies.
 pub(super) fn dst_key(key: Key, dst: u32) -> Key {
     Key { src: 0, dst, ..key }
 }
@@ -145,7 +146,7 @@ impl<F: Family> Element for Rewriter<F> {
         if let Some(capacity) = config.capacity {
             let capacity = match capacity {
                 Bound::Given(capacity) => capacity,
-                // Click has no bound of its own.
+                // Click has no default bound.
                 Bound::Usual if init.as_click() => usize::MAX,
                 Bound::Usual => FLOWS,
             };
@@ -214,7 +215,7 @@ impl<F: Family> KeepsFlows for Rewriter<F> {
 }
 
 impl<F: Family> Rewriter<F> {
-    /// Starts regular checks of mappings, with the first packet.
+    /// Starts the timer that removes expired mappings, at the first packet.
     #[inline]
     fn arm(&mut self, cx: &mut Cx) {
         if !self.armed {
@@ -277,7 +278,7 @@ impl<F: Family> Rewriter<F> {
         self.apply(set, end, packet, (place, from), now)
     }
 
-    /// Rewrites a packet as its mapping says.
+    /// Rewrites a packet according to its mapping.
     #[inline]
     fn apply(
         &self,
@@ -305,7 +306,7 @@ impl<F: Family> Rewriter<F> {
         let dst = [datagram[16], datagram[17], datagram[18], datagram[19]];
         let output = mapping.outputs[end.side];
         set.touch(end.flow, self.joined.space, class, now);
-        // A changed source says nothing of where the packet goes.
+        // The destination annotation is kept if only the source address was rewritten.
         if self.config.dst_anno && !(F::KIND == Kind::Address && end.side == 0) {
             packet.anno_mut().set_dst4(dst);
         }

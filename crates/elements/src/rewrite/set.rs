@@ -7,31 +7,31 @@ use engine::clock::Time;
 use std::time::Duration;
 use tables::flows::{Class, Flow, Flows, Side};
 
-/// State of a mapping beside its keys.
+/// State of a mapping, apart from its keys.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    /// Output of packets from either side.
+    /// Output for packets of each side.
     pub(super) outputs: [u8; 2],
     pub(super) progress: Progress,
-    /// Value that REPLY_ANNO sets on replies.
+    /// Value of the annotation REPLY_ANNO on replies.
     pub(super) reply_anno: u8,
     /// The input whose specification made the mapping.
     pub(super) input: u16,
     space: u16,
     bucket: u16,
-    /// Number in the order of creation.
+    /// Creation sequence number.
     born: u64,
     pub(super) shifts: BothShifts,
 }
 
-/// Counters of an input's mappings.
+/// Counters of the mappings made by one input.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) mappings: u64,
     pub(super) failures: u64,
 }
 
-/// A rewriter's part of a flow set.
+/// A rewriter's share of a flow set.
 #[derive(Debug)]
 pub(super) struct Space {
     name: String,
@@ -39,7 +39,7 @@ pub(super) struct Space {
     classes: [Class; 5],
 }
 
-/// Flows of the rewriters that share it. Their groups are the buckets of their packets.
+/// Flow table shared by several rewriters. A flow's group is the bucket of its packets.
 pub(super) struct FlowSet {
     flows: Flows<Key, Mapping>,
     pub(super) spaces: Vec<Space>,
@@ -47,11 +47,11 @@ pub(super) struct FlowSet {
     free: Free,
 }
 
-/// A mapping on its way from one worker's set to another's.
+/// A mapping in transit from one worker's flow set to another's.
 pub(super) struct Moving {
-    /// The rewriter, by name.
+    /// Name of the rewriter.
     space: String,
-    /// Number of its class in the rewriter.
+    /// Index of the flow class in the rewriter.
     class: usize,
     bucket: u16,
     keys: [Key; 2],
@@ -63,7 +63,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Counts a removed mapping, and records its free value.
+/// Counts a removed mapping and marks its value free.
 macro_rules! gone {
     ($set:ident) => {{
         let (spaces, free) = (&mut $set.spaces, &mut $set.free);
@@ -77,7 +77,7 @@ macro_rules! gone {
     }};
 }
 
-/// The mapping of a key, if its time is not over.
+/// Side of the mapping that matches `key`; `None` if the mapping has expired or does not exist.
 #[inline]
 pub(super) fn find(flows: &Flows<Key, Mapping>, key: &Key, now: Time) -> Option<Side> {
     flows
@@ -86,7 +86,7 @@ pub(super) fn find(flows: &Flows<Key, Mapping>, key: &Key, now: Time) -> Option<
 }
 
 impl FlowSet {
-    /// A set without bound and rewriters.
+    /// A flow set without rewriters and without a capacity limit.
     pub(super) fn new() -> FlowSet {
         FlowSet {
             flows: Flows::new(usize::MAX),
@@ -96,7 +96,7 @@ impl FlowSet {
         }
     }
 
-    /// The number of a rewriter's part, by the rewriter's name.
+    /// Number of the rewriter `name` in this set; assigned at the first call.
     pub(super) fn space(&mut self, name: &str) -> u16 {
         let known = self.spaces.iter().position(|s| s.name == name);
         let at = known.unwrap_or_else(|| {
@@ -111,7 +111,7 @@ impl FlowSet {
         at as u16
     }
 
-    /// Sets the number of inputs of a rewriter, and guarantee and lifetime of its five classes of flows.
+    /// Sets a rewriter's number of inputs, and the guarantee and lifetime of its five flow classes.
     pub(super) fn join(&mut self, space: u16, inputs: usize, times: &[(Duration, Duration); 5]) {
         let space = &mut self.spaces[usize::from(space)];
         space.inputs.resize(inputs, Counts::default());
@@ -121,7 +121,8 @@ impl FlowSet {
         }
     }
 
-    /// The mapping of a key. A mapping whose time is over is none, though it may still take its place in the table.
+    /// Side of the mapping that matches `key`. Expired mappings do not match, although they occupy the table until
+    /// removal.
     #[inline]
     pub(super) fn find(&self, key: &Key, now: Time) -> Option<Side> {
         find(&self.flows, key, now)
@@ -132,20 +133,20 @@ impl FlowSet {
         self.flows.value_mut(flow)
     }
 
-    /// Rewritten key of this side.
+    /// Rewritten key for packets that match this side.
     #[inline]
     pub(super) fn rewritten(&self, end: Side) -> Key {
         self.flows.keys(end.flow)[1 - end.side].reversed()
     }
 
-    /// Notes that a mapping was used.
+    /// Restarts the lifetime of a mapping and moves it to flow class `class`.
     #[inline]
     pub(super) fn touch(&mut self, flow: Flow, space: u16, class: usize, now: Time) {
         let class = self.spaces[usize::from(space)].classes[class];
         self.flows.touch(flow, class, now.0);
     }
 
-    /// Adds the mappings between `key` and `to` and back. `None` if the set is full.
+    /// Adds a mapping from `key` to `to`, and the reverse mapping for replies. `None` if the set is full.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -176,12 +177,12 @@ impl FlowSet {
         Some(Side { flow, side: 0 })
     }
 
-    /// Removes some of the mappings whose time is over; true if there may be more.
+    /// Removes up to `max` expired mappings. Returns true if more may remain.
     pub(super) fn reap(&mut self, now: Time, max: usize) -> bool {
         self.flows.expire(now.0, max, gone!(self))
     }
 
-    /// Changes the capacity.
+    /// Sets the capacity in flows.
     pub(super) fn set_capacity(&mut self, capacity: usize, now: Time) {
         self.flows.set_capacity(capacity, now.0, gone!(self));
     }
@@ -194,15 +195,16 @@ impl FlowSet {
         self.flows.len()
     }
 
-    /// Flows, and the known free values for new ones.
+    /// The flow table, and the free values tracked for new flows.
     pub(super) fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
         (&self.flows, &mut self.free)
     }
 
-    /// Takes the mappings of a bucket out, to put them into another worker's set; others are not looked at.
+    /// Removes the mappings of a bucket and returns them for another worker's set. The time is linear in the bucket's
+    /// mappings.
     pub(super) fn give(&mut self, bucket: u16) -> Vec<Moving> {
         let mut all: Vec<Flow> = self.flows.of_group(bucket).collect();
-        // The first that was made is the first that is made there.
+        // The receiving set adds mappings in their order of creation.
         all.reverse();
         let give = |flow| {
             let keys = *self.flows.keys(flow);
@@ -226,7 +228,7 @@ impl FlowSet {
         all.into_iter().map(give).collect()
     }
 
-    /// Puts mappings in that another worker's set has given.
+    /// Inserts mappings that another worker's set has given up.
     pub(super) fn take(&mut self, moving: Vec<Moving>) {
         for mut one in moving {
             let space = self.space(&one.space);
@@ -258,8 +260,8 @@ impl FlowSet {
         }
     }
 
-    /// Both directions of a rewriter's mappings, one per line, in the order of creation; only those of one protocol if
-    /// `proto` is not 0.
+    /// Both directions of a rewriter's mappings, one per line, in the order of creation. If `proto` is not 0, only
+    /// mappings of that protocol.
     pub(super) fn table(&self, space: u16, kind: Kind, proto: u8) -> String {
         let all = self.flows.iter();
         let own =

@@ -14,40 +14,40 @@ use std::rc::Rc;
 use tables::flows::Side;
 use wire::{FlowKey, proto};
 
-/// Specification of an input.
+/// Specification of an input: the treatment of packets without a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Spec {
-    /// Drops packets without a mapping.
+    /// Drops the packet.
     Drop,
-    /// The packet passes unchanged by an output.
+    /// Sends the packet unchanged to an output.
     Pass(u8),
-    /// Maps it to itself.
+    /// Makes a mapping that leaves the flow's addresses and ports unchanged.
     Keep([u8; 2]),
-    /// Maps it by a pattern.
+    /// Makes a mapping from a pattern.
     Pattern(Choice),
-    /// Maps it as another element says.
+    /// Makes a mapping from a pattern that another element chooses.
     Mapper(Mapper),
 }
 
-/// A pattern, and the outputs of both directions.
+/// A pattern, and the outputs for a flow and for its replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) pattern: Pattern,
     pub(super) outputs: [u8; 2],
 }
 
-/// Choice of a mapper element among its patterns.
+/// Method by which a mapper element chooses a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
     /// Round robin.
     Turn,
     /// Hash of the source address, with a seed.
     Source(u32),
-    /// The packet's service: one for each pattern.
+    /// Protocol and destination port of the packet; one service per pattern.
     Service(Vec<Service>),
 }
 
-/// A protocol, TCP or UDP, and destination ports.
+/// A protocol (TCP or UDP) and a range of destination ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Service {
     protocol: u8,
@@ -81,13 +81,13 @@ impl Service {
     }
 }
 
-/// A mapper element.
+/// A mapper element's patterns and its method of choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapper {
     name: String,
     pick: Pick,
     choices: Vec<Choice>,
-    /// The output for flows that no pattern is for; `None`: they are dropped.
+    /// Output for flows that match no pattern; `None` drops them.
     otherwise: Option<u8>,
 }
 
@@ -148,7 +148,7 @@ pub(super) fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String
     Ok(spec)
 }
 
-/// Mapper of an element; `None` if it is none.
+/// Mapper of an element; `None` if the element is of another class.
 fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
     let mut args = peer.args(&[]);
     let found = match peer.class() {
@@ -175,7 +175,7 @@ fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
 
 type Wrong = (Option<Arg>, String);
 
-/// Records the mistakes in the patterns of a mapper element.
+/// Records the errors in the patterns of a mapper element.
 pub(super) fn report(args: &mut Args, (place, wrong): Wrong) {
     match place {
         Some(arg) => args.error(&arg, wrong),
@@ -184,7 +184,7 @@ pub(super) fn report(args: &mut Args, (place, wrong): Wrong) {
     }
 }
 
-/// The patterns of a mapper element.
+/// Parses the patterns of a mapper element.
 pub(super) fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
     let patterns = args.rest(
         "PATTERN",
@@ -207,8 +207,8 @@ fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<Choice>, Wrong> {
     each.collect()
 }
 
-/// Seed and patterns of a SourceIPHashMapper. The number of nodes is not needed: every pattern is given a
-/// rank by hashing, so that only the flows of a pattern that is added or removed move.
+/// Parses the seed and the patterns of a SourceIPHashMapper. Rendezvous hashing ranks the patterns for each flow, so
+/// the number of nodes is ignored. If a pattern is added or removed, only its flows move.
 pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong> {
     let all = args.rest(
         "NNODES SEED, PATTERN",
@@ -231,7 +231,7 @@ pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong>
     }
 }
 
-/// Services and patterns of a PortIPMapper, and the output for all other flows.
+/// Parses the services and patterns of a PortIPMapper, and the output for all other flows.
 pub(super) fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>), Wrong> {
     let all = args.rest(
         "SERVICE",
@@ -243,7 +243,7 @@ pub(super) fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Opt
         let wrong = |wrong: String| (Some(arg.clone()), format!("service {i}: {wrong}"));
         let words = arg.words();
         match words.as_slice() {
-            // A variable that says nothing.
+            // An empty argument, such as a variable without a value, is ignored.
             words if words.iter().all(String::is_empty) => {}
             [pass, output] if pass == "pass" && i + 1 == all.len() => {
                 let number = output.parse().map_err(|_| wrong("bad output".to_owned()))?;
@@ -268,7 +268,7 @@ fn args_number(word: &str, args: &Args) -> Option<u32> {
 }
 
 impl Spec {
-    /// Outputs of the specification.
+    /// Outputs that the specification uses.
     fn outputs(&self) -> Vec<u8> {
         match self {
             Spec::Drop => Vec::new(),
@@ -282,7 +282,7 @@ impl Spec {
         }
     }
 
-    /// The specification in the syntax of the `patterns` handler.
+    /// Text form of the specification, as the `patterns` handler shows it.
     pub(super) fn show(&self) -> String {
         match self {
             Spec::Drop => "<drop>".to_owned(),
@@ -293,7 +293,7 @@ impl Spec {
         }
     }
 
-    /// True if replies of all its flows can be made to have the bucket of their flow.
+    /// True if every rewritten flow can be given replies that hash to the flow's own bucket.
     pub(super) fn splits(&self) -> bool {
         match self {
             Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
@@ -313,33 +313,33 @@ impl Spec {
     }
 }
 
-/// State of an input for making mappings.
+/// State that an input needs to make mappings.
 pub(super) struct Input {
     spec: Spec,
     states: Vec<PatternState>,
-    /// A mapper's turn, shared by all rewriters that use it.
+    /// Round-robin position of a mapper, shared by all rewriters that use the mapper.
     turn: Rc<Cell<usize>>,
 }
 
-/// Home of a flow's packets.
+/// Bucket in which a new mapping must keep its flow and its replies.
 pub(super) struct Home<'a> {
-    /// The bucket of any flow; `None`: all are at home here.
+    /// Bucket function; `None` if this worker handles the packets of all buckets.
     pub(super) bucket_of: Option<&'a dyn Fn(&FlowKey) -> u16>,
-    /// The bucket of the packet that makes the mapping, and so of all packets of its flow.
+    /// Bucket of the packet that makes the mapping. All packets of the flow, and its replies, have this bucket.
     pub(super) bucket: u16,
 }
 
-/// Result for a flow without a mapping.
+/// Result for a packet without a mapping.
 pub(super) enum Made {
-    /// A mapping, seen from its first side.
+    /// A new mapping: the side that matches the packet.
     Mapping(Side),
-    /// No mapping is wanted: the packet passes by this output.
+    /// No mapping: the packet passes unchanged to this output.
     Pass(u8),
-    /// No mapping: the packet is unwanted.
+    /// No mapping: the specification drops the packet.
     Unwanted,
-    /// No mapping could be made: no address or port is free.
+    /// No mapping: no address or port is free.
     Failed,
-    /// No mapping could be made: all flows of the table are held.
+    /// No mapping: the table is full of flows within their guarantee.
     Full,
 }
 
@@ -362,7 +362,7 @@ impl Input {
         &self.spec
     }
 
-    /// The output for packets that are not rewritten, if they pass.
+    /// Output for packets that pass unchanged; `None` for any other specification.
     pub(super) fn passes(&self) -> Option<u8> {
         match self.spec {
             Spec::Pass(output) => Some(output),
@@ -370,7 +370,7 @@ impl Input {
         }
     }
 
-    /// Makes the mapping of a flow that has none; `number` is this input's.
+    /// Makes a mapping for a flow that has none. `number` is this input's index.
     pub(super) fn make(
         &self,
         set: &mut FlowSet,
@@ -391,7 +391,7 @@ impl Input {
         };
         let mut chosen = self.choose(&order, set, (key, kind), (home, &mut random), now);
         while chosen.is_none() {
-            // Values of mappings whose time is over are free, also those that are noted as used up.
+            // Expired mappings are removed first, which frees their values.
             let before = set.len();
             set.reap(now, REAP);
             if set.len() == before {
@@ -416,7 +416,8 @@ impl Input {
         }
     }
 
-    /// Rewritten form of a flow by the first choice with a free value, in `order` and around.
+    /// Rewritten form of a flow by the first pattern with a free value. `order` gives the sequence of patterns; an
+    /// index beyond the last one wraps around.
     fn choose(
         &self,
         order: &Range<usize>,
@@ -466,8 +467,8 @@ impl Input {
         choice.pattern.apply(state, flow, free, look, random)
     }
 
-    /// The choices of a mapper that are tried, in order: numbers beyond the last count from the first on again.
-    /// `None` if none is for this flow.
+    /// Sequence of a mapper's patterns to try; an index beyond the last one wraps around. `None` if no pattern matches
+    /// the flow.
     fn order(&self, mapper: &Mapper, (key, kind): (&Key, Kind)) -> Option<Range<usize>> {
         let n = mapper.choices.len();
         let first = match &mapper.pick {
@@ -485,7 +486,7 @@ impl Input {
     }
 }
 
-/// Mixes two words well (SplitMix64's last steps).
+/// Mixes two words (the final steps of SplitMix64).
 fn mix(a: u64, b: u64) -> u64 {
     let mut x = a ^ b.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

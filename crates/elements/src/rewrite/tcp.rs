@@ -3,8 +3,8 @@
 use super::key::{Place, patch};
 use wire::{checksum, tcp};
 
-/// Progress of a mapping: packets seen from either side. TCP uses the first four bits. UDP uses the first two, and
-/// counts packets, up to three, in the last two.
+/// Packets seen from each side of a mapping. TCP uses the low four bits. UDP uses the low two as flags, and the top two
+/// as a packet counter that stops at three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress(u8);
 
@@ -26,7 +26,7 @@ pub(super) mod class {
 }
 
 impl Progress {
-    /// Notes a TCP segment that came from `side`; gives its class of lifetime.
+    /// Records a TCP segment from `side`. Returns the flow class, which sets the mapping's lifetime.
     #[inline]
     pub(super) fn tcp(&mut self, side: usize, segment: &[u8]) -> usize {
         if let Some(&[offset, flags]) = segment.get(12..14) {
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// Notes a packet of another protocol that came from `side`; gives its class of lifetime.
+    /// Records a packet of another protocol from `side`. Returns the flow class, which sets the mapping's lifetime.
     #[inline]
     pub(super) fn plain(&mut self, side: usize) -> usize {
         self.0 |= DATA << side;
@@ -63,17 +63,17 @@ impl Progress {
     }
 }
 
-/// Distance beyond the last step after which a sender does not return to earlier numbers.
+/// Distance in sequence numbers beyond the last step after which a sender no longer sends earlier numbers.
 const FAR: u32 = 1 << 30;
 
-/// Steps that are remembered; older ones count as if they had always been.
+/// Number of recorded steps. Older steps are merged.
 const STEPS: usize = 8;
 
-/// Shifts of the sequence numbers of one direction: from each step on by another amount.
+/// Sequence-number shifts of one direction. Each step changes the shift from a sequence number on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shifts {
     before: i32,
-    /// First number as the sender counts, and the shift from there on.
+    /// First sequence number of each step, before rewriting, and the shift from there on.
     steps: Vec<(u32, i32)>,
 }
 
@@ -82,9 +82,9 @@ fn reached(number: u32, from: u32) -> bool {
 }
 
 impl Shifts {
-    /// From `from` on, as the sender counts, numbers are `by` more than before.
+    /// Adds `by` to the shift of sequence numbers from `from` on, counted before rewriting.
     pub(super) fn add(&mut self, from: u32, by: i32) {
-        // A segment that is sent again says the same again.
+        // A retransmitted segment contains the same command: its step is replaced.
         self.steps.retain(|&(f, _)| f != from);
         let shift = self.at(from).wrapping_add(by);
         self.steps.push((from, shift));
@@ -98,7 +98,7 @@ impl Shifts {
         step.map_or(self.before, |s| s.1)
     }
 
-    /// Forgets all steps once the sender is far beyond them: its numbers count from the last one on.
+    /// Merges all steps into the last once `number` is far beyond them.
     pub(super) fn age(&mut self, number: u32) {
         if let Some(&(from, shift)) = self.steps.last()
             && reached(number, from.wrapping_add(FAR))
@@ -108,12 +108,12 @@ impl Shifts {
         }
     }
 
-    /// Rewritten form of the sender's sequence number.
+    /// Rewritten form of a sequence number.
     pub(super) fn forth(&self, number: u32) -> u32 {
         number.wrapping_add_signed(self.at(number))
     }
 
-    /// The sender's number for one that its peer has seen.
+    /// Original form of a rewritten sequence number, such as one that the peer acknowledges.
     pub(super) fn back(&self, number: u32) -> u32 {
         let seen = |s: &&(u32, i32)| reached(number, s.0.wrapping_add_signed(s.1));
         let shift = self
@@ -126,10 +126,10 @@ impl Shifts {
     }
 }
 
-/// Shifts of both directions; most mappings have none.
+/// Sequence-number shifts of both directions; `None` for most mappings.
 pub(super) type BothShifts = Option<Box<[Shifts; 2]>>;
 
-/// Shifts the numbers of a segment from `side`, SACK blocks too (RFC 2018).
+/// Shifts the sequence numbers of a segment from `side`, and its acknowledgement and SACK blocks (RFC 2018).
 pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shifts; 2]) {
     let segment = &mut datagram[place.at..];
     let len = segment.get(12).map_or(0, |o| usize::from(o >> 4) * 4);
@@ -155,7 +155,7 @@ pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut
     patch(datagram, place, old, new);
 }
 
-/// Takes the shifts back from the head of a segment that had come from `side`.
+/// Restores the original sequence numbers in the header of a segment from `side`, which an ICMP error quotes.
 pub(super) fn unshift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Shifts; 2]) {
     let end = datagram.len().min(place.at + 12);
     let header = &mut datagram[place.at..end];
@@ -172,7 +172,7 @@ fn change(header: &mut [u8], at: usize, to: impl Fn(u32) -> u32) {
     }
 }
 
-/// Option: blocks that were received out of order (RFC 2018).
+/// Kind of the TCP option SACK: blocks received out of order (RFC 2018).
 const SACK: u8 = 5;
 
 /// Kind and length of the option at `at`; `None` at the end or where the options are malformed.

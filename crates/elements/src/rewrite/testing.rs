@@ -58,7 +58,7 @@ pub(crate) fn show(bytes: &[u8]) -> String {
     )
 }
 
-/// A rewriter `rw` between checks and collectors `out0`, `out1` ...
+/// Test bench: a rewriter `rw` between header checks and the collectors `out0`, `out1` ...
 pub(crate) fn bench(rewriter: &str, inputs: usize, outputs: usize) -> Bench {
     Bench::new(crate::CLASSES, &config(rewriter, inputs, outputs))
 }
@@ -75,7 +75,7 @@ pub(crate) fn config(rewriter: &str, inputs: usize, outputs: usize) -> String {
     text
 }
 
-/// Sends one packet; says where it came out and how, or `-`.
+/// Sends one packet. Returns its output and its fields, or `-` if it was dropped.
 pub(crate) fn send(bench: &mut Bench, input: usize, line: &str) -> String {
     bench.push(&format!("in{input}"), &[packet(line)]);
     for output in ["out0", "out1"] {
@@ -89,10 +89,10 @@ pub(crate) fn send(bench: &mut Bench, input: usize, line: &str) -> String {
     "-".to_owned()
 }
 
-/// Lets time pass.
+/// Advances the clock by `s` seconds.
 pub(crate) fn seconds(bench: &mut Bench, s: f64) {
     bench.advance(Duration::from_secs_f64(s));
 }
 
-/// A rewriter that takes its ports in turn.
+/// A rewriter that allocates source ports in ascending order.
 pub(crate) const NAT: &str = "rw :: IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop)";

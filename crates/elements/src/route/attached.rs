@@ -10,16 +10,16 @@ use lang::{Config, Diagnostic, Router, args};
 use planner::Options;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Elements that may stand between a table and an interface.
+/// Maximum number of elements followed from a table's output to an interface.
 const STEPS_MAX: usize = 8;
 
-/// A compound element with a slash behind its name, and what its AddressInfo says of the name that was asked for.
+/// A compound element, with `/` after its name, and the value of the requested name in its AddressInfo.
 struct Interface {
     place: String,
     addresses: Vec<String>,
 }
 
-/// Inserts the routes of `ATTACHED` before the other arguments of tables.
+/// Inserts the routes of `ATTACHED` before the other arguments of routing tables.
 pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     let has_any = |e: &lang::Element| e.config.text.contains("ATTACHED");
@@ -99,7 +99,7 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
     errors
 }
 
-/// The compound elements in which AddressInfo gives names addresses, by name.
+/// For each name in an AddressInfo, the compound elements that define it.
 fn interfaces(router: &Router) -> HashMap<String, Vec<Interface>> {
     let mut found: HashMap<String, Vec<Interface>> = HashMap::new();
     for info in router.elements.iter().filter(|e| e.class == "AddressInfo") {
@@ -119,7 +119,7 @@ fn interfaces(router: &Router) -> HashMap<String, Vec<Interface>> {
     found
 }
 
-/// The outputs of an element, in order, each with the compound elements around the elements to which it leads.
+/// Outputs of an element in order, each with the compound elements that the path from this output enters.
 fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, String)> {
     let out = ways.from(element).iter();
     out.flat_map(|&(port, to)| ways.along(to).map(move |to| (port, to)))
@@ -129,7 +129,7 @@ fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, Strin
 
 /// Adjacency list of a router's elements.
 pub(crate) struct Ways {
-    /// For each element, its outputs and the elements to which they lead directly.
+    /// For each element, pairs of an output port and the element connected to it.
     out: Vec<Vec<(usize, usize)>>,
 }
 
@@ -142,28 +142,28 @@ impl Ways {
         Ways { out }
     }
 
-    /// The outputs of an element, and the elements to which they lead at once.
+    /// Pairs of an output port and the element connected to it.
     pub(crate) fn from(&self, element: usize) -> &[(usize, usize)] {
         &self.out[element]
     }
 
-    /// An element and those behind it, as long as each has one way out.
+    /// The element `first` and its successors, as long as each has one connection, up to `STEPS_MAX` elements.
     pub(crate) fn along(&self, first: usize) -> impl Iterator<Item = usize> {
         let next = |&at: &usize| match self.out[at][..] {
             [(_, to)] => Some(to),
             _ => None,
         };
-        // A bound, since the elements may form a loop.
+        // The bound ends loops.
         std::iter::successors(Some(first), next).take(STEPS_MAX)
     }
 }
 
-/// The compound element around an element, with a slash behind its name.
+/// Name of the compound element around an element, with `/` after it.
 fn place_of(element: &str) -> String {
     element[..element.rfind('/').map_or(0, |slash| slash + 1)].to_owned()
 }
 
-/// The route of an address's network, and of the address itself if those have an output.
+/// Route to the network of an address. If `local` is an output, also the host route of the address itself.
 fn routes_of(address: &str, network: Kind, output: usize, local: Option<u8>) -> Vec<String> {
     let kinds = arguments::entries(address);
     let Some((_, net)) = kinds.into_iter().find(|(kind, _)| *kind == network) else {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Router-wide: routes that each routing table of the router may have. Default: no bound.
+/// Router-wide: maximum number of routes in each routing table of the router. Default: unlimited.
 #[derive(Debug)]
 pub struct RouteBound(AtomicUsize);
 
@@ -13,13 +13,13 @@ impl Default for RouteBound {
 }
 
 impl RouteBound {
-    /// Sets it; `None` = no bound. Routes that are there stay.
+    /// Sets the maximum number of routes; `None` for unlimited. Existing routes remain.
     pub fn set(&self, most: Option<u32>) {
         let most = most.map_or(usize::MAX, |most| most as usize);
         self.0.store(most, Ordering::Relaxed);
     }
 
-    /// The bound. Without one it is more than any table has room for.
+    /// Maximum number of routes; if unlimited, a number beyond the capacity of any table.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

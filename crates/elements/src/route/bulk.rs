@@ -4,7 +4,7 @@ use super::family::Family;
 use engine::packet::Batch;
 use tables::fib::Structure;
 
-/// Memory for the look-ups of a batch.
+/// Reusable buffers for looking up a batch of packets.
 pub(crate) struct Bulk<F: Family<N>, const N: usize> {
     keys: Vec<F::Key>,
     ids: Vec<u16>,
@@ -20,7 +20,7 @@ impl<F: Family<N>, const N: usize> Default for Bulk<F, N> {
 }
 
 impl<F: Family<N>, const N: usize> Bulk<F, N> {
-    /// Looks up the destinations of all packets. Returns their groups, in order; 0 without a route.
+    /// Looks up the destinations of all packets. Returns their group ids in the order of packets; 0 for no route.
     pub(crate) fn look_up(&mut self, fib: &impl Structure<N>, batch: &Batch) -> &[u16] {
         self.keys.clear();
         self.keys.extend(batch.iter().map(F::key));

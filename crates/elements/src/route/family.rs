@@ -12,10 +12,10 @@ use wire::{FlowKey, Prefix4, Prefix6};
 pub(crate) trait Family<const N: usize>: 'static {
     /// An address in the form of the table's keys.
     type Key: Copy;
-    /// The fact that the destination annotation is set.
+    /// Dataflow fact: the destination annotation is set.
     const DST: Facts;
 
-    /// The destination annotation.
+    /// Destination annotation of a packet, as a key.
     fn key(packet: &Packet) -> Self::Key;
     fn set_dst(packet: &mut Packet, gateway: IpAddr);
     fn lookup_bulk(fib: &impl Structure<N>, keys: &[Self::Key], ids: &mut [u16]);
@@ -23,13 +23,13 @@ pub(crate) trait Family<const N: usize>: 'static {
     fn look(fib: &impl Structure<N>) -> impl Fn(&Packet) -> u16;
     /// Function that prefetches the first memory that the look-up of a packet reads.
     fn fetch(fib: &impl Structure<N>) -> impl Fn(&Packet);
-    /// A hash of the packet's flow, the same for all its packets and for the ICMP errors that go the same way.
+    /// Hash of the packet's flow, equal for all its packets and for the ICMP errors that follow the same path.
     fn flow_hash(packet: &Packet, seed: u32) -> u32;
 
-    /// Parses an address, and looks it up if there is a table.
+    /// Parses an address and looks it up.
     fn lookup(fib: &impl Structure<N>, address: &str) -> Result<u16, String>;
     fn prefix(text: &str, names: &Names) -> Result<Prefix<N>, String>;
-    /// The gateway, `None` if it is the unspecified address.
+    /// Parses a gateway; `None` for the unspecified address.
     fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String>;
     fn show(prefix: Prefix<N>) -> String;
 }
@@ -81,11 +81,11 @@ impl Family<4> for V4 {
     }
 
     fn prefix(text: &str, names: &Names) -> Result<Prefix<4>, String> {
-        // The usual form first: tables are long, and names are not looked for in it.
+        // The numeric form is tried first: tables are long, and few routes contain names.
         if let Ok((address, length)) = Prefix4::parse_host(text) {
             return Ok(Prefix::new(address.octets(), length));
         }
-        // Of a name that has both an address and a prefix, the address is meant.
+        // A name with both an address and a prefix stands for the address.
         let host = Ipv4Addr::from_arg(text, names).map(|a| Prefix4::new(a, 32));
         host.or_else(|_| Prefix4::from_arg(text, names))
             .map(Prefix::from)

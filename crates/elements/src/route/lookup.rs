@@ -18,37 +18,38 @@ use tables::groups::{Member, View};
 
 const NO_ROUTE: u8 = 0;
 const NO_NEXT_HOP: u8 = 1;
-/// Handlers that only read.
+/// Number of read-only handlers.
 const READERS: usize = 6;
 /// Port number of an unconnected output: packets are dropped.
 const NOWHERE: u8 = u8::MAX;
 
 /// Constants of a class of route lookup.
 pub(crate) trait Kind<const N: usize>: 'static {
-    /// The class name.
+    /// Name of the class.
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// True if the class has no handlers to change routes.
+    /// True if the class has no handlers that change routes.
     const FIXED: bool = false;
-    /// True if packets are looked up a batch at a time: for structures whose look-ups consist of dependent loads.
+    /// True if packets are looked up in batches, which hides the latency of dependent loads.
     const BULK: bool = true;
-    /// The IP version.
+    /// Address family of the class.
     type Family: Family<N>;
-    /// Structure in which addresses are looked up.
+    /// Lookup structure of the class.
     type Structure: Structure<N> + 'static;
 }
 
 pub(crate) struct Config<const N: usize, S: Structure<N>> {
-    /// None if there was no memory for it; then nothing of the plan is built.
+    /// The routing table; `None` if memory for it ran out, which fails the build.
     table: Option<Arc<Table<N, S>>>,
     names: Names,
     no_route: Option<u8>,
-    /// The highest port that the configuration names.
+    /// Highest port that the configuration uses.
     port_max: Option<u16>,
     /// Outputs of the running element; 0 until it runs.
     outputs: AtomicUsize,
-    /// Secret, and other than the next router's: else one polarises the flows of the other.
+    /// Random hash seed that differs between routers. With equal seeds, one router would polarise the flows of the
+    /// next.
     seed: u32,
 }
 
@@ -80,9 +81,9 @@ impl<const N: usize, S: Structure<N>> Config<N, S> {
     }
 }
 
-/// A table of routes, whatever it is looked up in.
+/// Routing table of any lookup structure.
 pub(crate) trait Reach {
-    /// True if an address has a route. For workers: it never waits.
+    /// True if an address has a route. Wait-free, for workers.
     fn has_route(&self, address: Ipv4Addr) -> bool;
 }
 
@@ -101,7 +102,7 @@ pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
 }
 
 impl<K: Kind<N>, const N: usize> Lookup<K, N> {
-    /// Handlers; those that only read come first.
+    /// All handlers; the read-only ones come first.
     const ALL: &'static [Handler<Self>] = &[
         Handler::shared(
             "table",
@@ -209,7 +210,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     fn configure(args: &mut Args) -> Config<N, K::Structure> {
         let no_route: Option<u8> = args.key_maybe("NOROUTE", "port for packets without route");
         let file: Option<String> = args.key_maybe("ROUTES", "file with a route per line");
-        // Both are carried out by `attached`, which has written the routes by now.
+        // `attached` has expanded both keywords into routes by now.
         args.key_maybe::<String>("ATTACHED", "name of interfaces' addresses");
         args.key_maybe::<u8>("LOCAL", "port for interfaces' own addresses");
         let given = args.rest("ROUTE", "ADDRESS/MASK [GATEWAY] PORT", "a route");
@@ -220,7 +221,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
         let mut parser = Parser::new(&names);
         let mut seen: BTreeMap<_, Hops> = BTreeMap::new();
-        // Click's tables for IPv4 keep the first of two routes for a prefix, whatever its warning says.
+        // Click's IPv4 tables keep the first of two routes to a prefix, despite the wording of Click's warning.
         let keeps_first = args.as_click && N == 4;
         for (number, arg) in (1..).zip(&given) {
             match parser.route::<K::Family, N>(&arg.words().join(" ")) {
@@ -329,7 +330,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
         #[inline(always)]
         move |packet| {
             let id = look(packet);
-            // After the look-up, as in `step_batch`.
+            // The groups are read after the look-up, as in `step_batch`.
             let brief = groups.read(reader).view().brief(id);
             if K::BULK || usize::from(brief.port) >= outputs {
                 return None;
@@ -350,7 +351,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
             return fused::step_each(self, batch, verdicts, cx);
         }
         let ids = self.bulk.look_up(self.table.fib(), batch);
-        // After the lookup: groups of an earlier moment might lack an id that it gave.
+        // The groups are read after the look-up: an earlier version might lack the id that the look-up returned.
         let groups = self.table.groups().read(cx.reader()).view();
         let outputs = self.outputs;
         let packets = batch.iter_of_same_length().zip(ids);
@@ -401,7 +402,8 @@ fn choose<K: Kind<N>, const N: usize>(
     }
 }
 
-/// The hash that the port or an element before has stored, or else ours, stored for those behind.
+/// Flow hash of a packet: the one that the port or an upstream element has stored. Otherwise the hash is computed, and
+/// stored for downstream elements.
 #[inline]
 pub(crate) fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -> u32 {
     match packet.hash() {
@@ -450,19 +452,23 @@ fn read_file<K: Kind<N>, const N: usize>(
     }
 }
 
-/// Lines that say something, with their numbers. `#` starts a comment.
+/// Non-empty lines with their numbers, counted from 1. `#` starts a comment.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate();
     let bare = lines.map(|(i, l)| (i + 1, l.split('#').next().unwrap_or(l).trim()));
     bare.filter(|(_, line)| !line.is_empty())
 }
 
-/// Click's answer to a change.
+/// Empty answer to a change, as in Click.
 fn nothing(_: Vec<Hops>) -> String {
     String::new()
 }
 
-/// Carries out lines of `ctrl`; the next hops of routes that are new or changed. The error names the line.
+/// Executes lines of `ctrl`. Returns the next hops of new and changed routes.
+///
+/// # Errors
+///
+/// The number of the wrong line, 0 if there is no table, and a message.
 pub(super) fn carry_out<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     text: &str,
@@ -490,7 +496,7 @@ pub(super) fn carry_out<K: Kind<N>, const N: usize>(
             brought.push(Arc::clone(hops));
         }
     }
-    // Routes that were read together share them.
+    // Routes that were parsed together share equal next hops.
     brought.dedup_by_key(|hops| hops.as_ptr());
     done.map(|()| brought)
         .map_err(|(at, wrong)| (numbers.get(at).copied().unwrap_or(0), wrong))
@@ -519,7 +525,7 @@ fn set_up<K: Kind<N>, const N: usize>(
     Ok(changed.to_string())
 }
 
-/// Answer of `lookup`: port and gateway of each next hop.
+/// Answer of the handler `lookup`: port and gateway of each next hop.
 fn answer(hops: &[Member]) -> String {
     let each = hops.iter().map(|hop| {
         let weight = match hop.weight {

@@ -18,7 +18,7 @@ pub use bound::RouteBound;
 use engine::element::Class;
 use lookup::{Kind, Lookup};
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<Lookup<direct_ip_lookup::Direct, 4>>(),
     Class::of::<Lookup<linear_ip_lookup::Linear, 4>>(),
@@ -28,10 +28,10 @@ pub const CLASSES: &[Class] = &[
     Class::of::<Lookup<static_ip_lookup::Static, 4>>(),
 ];
 
-/// Names of the classes of IPv6.
+/// Names of the IPv6 classes.
 const TABLES6: [&str; 1] = [<lookup_ip6_route::Ip6Route as Kind<16>>::CLASS];
 
-/// Names of the classes of IPv4, whose copies share a `lookup::Config<4>`.
+/// Names of the IPv4 classes, whose clones share a `lookup::Config<4>`.
 pub(crate) const TABLES4: [&str; 5] = [
     name::<direct_ip_lookup::Direct>(),
     name::<linear_ip_lookup::Linear>(),

@@ -12,26 +12,30 @@ use sync::Lock;
 use tables::fib::{Fib, Full, Limbo, NoMemory, Rib, Structure};
 use tables::groups::{GroupId, GroupTable, Groups, Member};
 
-/// A routing table whose writer knows `W` beside, and in which workers look addresses up by `S`.
+/// A routing table: the writer's state, which includes `W`, and the structure `S` in which workers look up addresses.
 pub(crate) struct Store<const N: usize, W, S: Structure<N> = Fib<N>> {
     fib: Arc<S>,
     groups: Published<Groups>,
     writer: Lock<Writer<N, W, S>>,
 }
 
-/// Control's part of a table.
+/// Writer's half of a table, for the control thread.
 pub(crate) struct Writer<const N: usize, W, S: Structure<N> = Fib<N>> {
     pub(crate) rib: Rib<N, S>,
     pub(crate) groups: GroupTable,
-    /// Further state beside routes and groups.
+    /// Table-specific state besides routes and groups.
     pub(crate) more: W,
     retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
-    /// Ids that no route has, but that readers may still find: there was no room to announce them.
+    /// Ids without a route that readers may still find, because their removal is not published yet for lack of room.
     untold: Vec<GroupId>,
 }
 
 impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
-    /// A table without routes.
+    /// An empty table.
+    ///
+    /// # Errors
+    ///
+    /// Memory for the lookup structure ran out.
     pub(crate) fn new(more: W) -> Result<Self, NoMemory> {
         let rib = Rib::try_new()?;
         Ok(Store {
@@ -47,7 +51,7 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
         })
     }
 
-    /// Memory of the table now, in bytes.
+    /// Memory of the table in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.lock().rib.memory_bytes()
     }
@@ -58,13 +62,13 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
         &self.fib
     }
 
-    /// Groups in which workers look up the ids from the table.
+    /// Groups by id, as workers read them.
     #[inline]
     pub(crate) fn groups(&self) -> &Published<Groups> {
         &self.groups
     }
 
-    /// The writer's half.
+    /// Locks the writer's half.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Writer<N, W, S>> {
         self.writer.lock()
     }
@@ -76,7 +80,7 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
         self.groups.members(id).map(|(member, _)| member).collect()
     }
 
-    /// Frees ids that no worker can reach.
+    /// Frees retired memory and ids that no worker can reach.
     pub(crate) fn settle(&mut self) {
         while let Some((epoch, ..)) = self.retired.front()
             && domain().passed(*epoch)
@@ -89,12 +93,12 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
         }
     }
 
-    /// True if something waits for workers.
+    /// True if retired memory or ids wait until workers have passed their epoch.
     pub(crate) fn unsettled(&self) -> bool {
         !self.retired.is_empty()
     }
 
-    /// Puts aside ids whose routes are gone, and the table's memory that is no longer needed.
+    /// Retires ids that no route has, and table memory that is no longer in use.
     pub(crate) fn retire(&mut self, ids: Vec<GroupId>) {
         let limbo = self.rib.take_limbo();
         if !ids.is_empty() || !limbo.is_empty() {
@@ -102,7 +106,7 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
         }
     }
 
-    /// Puts aside ids whose routes are gone, as soon as that was `published`.
+    /// Retires ids that no route has, once the removal of their routes is `published`.
     pub(crate) fn part_with(&mut self, ids: Vec<GroupId>, published: Result<(), Full>) {
         self.untold.extend(ids);
         let gone = match published {

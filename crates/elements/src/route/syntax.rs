@@ -7,24 +7,24 @@ use std::sync::Arc;
 use tables::fib::Prefix;
 use tables::groups::Member;
 
-/// Ports that a packet can be sent to; the engine keeps 255 for "none".
+/// Number of ports to which a route can lead; the engine reserves 255 for "none".
 pub(super) const PORTS_MAX: u16 = 255;
 
-/// Next hops, shared by the routes that were written with the same ones.
+/// Next hops, shared by routes whose texts name the same ones.
 pub(super) type Hops = Arc<[Member]>;
 
-/// A change of the table.
+/// A change to a routing table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command<const N: usize> {
-    /// A route that must be new.
+    /// Adds a route; fails if the prefix has one.
     Add(Prefix<N>, Hops),
-    /// A route, new or in place of another.
+    /// Adds or replaces a route.
     Set(Prefix<N>, Hops),
-    /// The end of a route; with these next hops, if they are named.
+    /// Removes the route of a prefix. If next hops are given, they must be those of the route.
     Remove(Prefix<N>, Option<Hops>),
 }
 
-/// Parses routes, and remembers next hops: tables name the same few again and again.
+/// Parser of routes. Next hops are cached, since the routes of a table share few sets of them.
 pub(super) struct Parser<'n> {
     names: &'n Names,
     hops: HashMap<String, Hops>,
@@ -40,7 +40,7 @@ impl<'n> Parser<'n> {
         }
     }
 
-    /// A route.
+    /// Parses a route.
     pub(super) fn route<F: Family<N>, const N: usize>(
         &mut self,
         text: &str,
@@ -51,7 +51,7 @@ impl<'n> Parser<'n> {
         Ok((prefix, self.hops::<F, N>(hops)?))
     }
 
-    /// A line of `ctrl`: `add ROUTE`, `set ROUTE` or `remove PREFIX [...]`.
+    /// Parses a line of `ctrl`: `add ROUTE`, `set ROUTE` or `remove PREFIX [...]`.
     pub(super) fn command<F: Family<N>, const N: usize>(
         &mut self,
         line: &str,
@@ -65,7 +65,7 @@ impl<'n> Parser<'n> {
         }
     }
 
-    /// Argument of `remove`.
+    /// Parses the argument of `remove`.
     pub(super) fn removal<F: Family<N>, const N: usize>(
         &mut self,
         text: &str,
@@ -91,7 +91,7 @@ impl<'n> Parser<'n> {
     }
 }
 
-/// The first word and the rest.
+/// Splits a text into its first word and the remainder.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     match text.split_once(|c: char| c.is_ascii_whitespace()) {
@@ -134,7 +134,7 @@ fn hop_of<F: Family<N>, const N: usize>(text: &str, names: &Names) -> Result<Mem
     })
 }
 
-/// Next hops as they are written, `-` where there is no gateway.
+/// Text form of next hops, with `-` for a missing gateway.
 pub(super) fn show_hops<'m>(hops: impl IntoIterator<Item = &'m Member>) -> String {
     let each = hops.into_iter().map(|hop| {
         let gateway = hop.gateway.map_or("-".to_owned(), |g| g.to_string());

@@ -13,11 +13,11 @@ use tables::groups::{GroupId, Member};
 /// A routing table.
 pub(super) struct Table<const N: usize, S: Structure<N> = Fib<N>>(Store<N, Known<N>, S>);
 
-/// Writer's state beside routes.
+/// Writer's state besides routes and groups.
 pub(super) struct Known<const N: usize> {
-    /// The routes that the configuration brought, in order.
+    /// Routes of the configuration, in order.
     configured: Vec<(Prefix<N>, Hops)>,
-    /// Commands about next hops going down and up, the last at the end: they also apply to later routes.
+    /// Commands that marked next hops up or down, in order. They also apply to routes added later.
     said: Vec<(Which, bool)>,
     /// Maximum number of routes.
     bound: Arc<RouteBound>,
@@ -33,7 +33,7 @@ impl<const N: usize, S: Structure<N>> Deref for Table<N, S> {
     }
 }
 
-/// Names next hops: by gateway (`None`: those without), and by port if that is given.
+/// Selection of next hops by gateway (`None`: those without a gateway), and by port if it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Which {
     pub(super) gateway: Option<IpAddr>,
@@ -51,11 +51,11 @@ impl Which {
     }
 }
 
-/// Reason why commands were refused: which of them, and a sentence.
+/// Reason why commands were refused: the index of the failing command, and a message.
 pub(super) type Refused = (usize, String);
 
 impl<const N: usize, S: Structure<N>> Table<N, S> {
-    /// Brings the routes of a configuration into a new table. Of several for one prefix the last counts.
+    /// Adds the routes of a configuration to an empty table. The last route to a prefix counts.
     pub(super) fn configure(&self, mut routes: Vec<(Prefix<N>, Hops)>) -> Result<(), Refused> {
         let commands = routes.iter().map(|(p, h)| Command::Set(*p, Arc::clone(h)));
         self.apply(&commands.collect::<Vec<_>>(), |_| String::new())?;
@@ -66,7 +66,11 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         Ok(())
     }
 
-    /// A table without routes.
+    /// An empty table.
+    ///
+    /// # Errors
+    ///
+    /// Memory for the lookup structure ran out.
     pub(super) fn new(bound: Arc<RouteBound>) -> Result<Table<N, S>, NoMemory> {
         let known = Known {
             configured: Vec::new(),
@@ -76,7 +80,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         Store::new(known).map(Table)
     }
 
-    /// Carries out all commands, or none. `show` writes a prefix.
+    /// Executes all commands or none. `show` formats a prefix for messages.
     pub(super) fn apply(
         &self,
         commands: &[Command<N>],
@@ -86,7 +90,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         self.apply_within(most, commands, show)
     }
 
-    /// Like [`apply`](Self::apply), with at most `most` routes.
+    /// Executes all commands or none, with at most `most` routes in the table.
     fn apply_within(
         &self,
         most: usize,
@@ -98,8 +102,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         let groups = writer.groups.len();
         let ids = writer.intern(commands);
         if writer.groups.len() != groups {
-            // Before the routes: none may lead to an id that workers do not know. Also if the commands are
-            // refused: until their groups have gone, the next ones may use them.
+            // Groups are published before routes, so that workers know the id of every route. This also holds for
+            // refused commands, whose groups later commands may use until they are freed.
             writer.follow_said();
             self.groups().replace(writer.groups.groups());
         }
@@ -117,11 +121,11 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         writer.part_with(ids, published);
     }
 
-    /// Marks next hops up or down; returns how many groups changed.
+    /// Marks the selected next hops up or down. Returns the number of groups changed.
     pub(super) fn set_up(&self, up: bool, which: Which) -> usize {
         let mut writer = self.lock();
         writer.more.said.retain(|(before, _)| !which.covers(before));
-        // Record "up" only if a wider entry is recorded.
+        // Entry "up" is recorded only if an entry for a wider selection exists.
         if !up
             || writer
                 .more
@@ -136,12 +140,12 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         changed
     }
 
-    /// The number of routes.
+    /// Number of routes.
     pub(super) fn len(&self) -> usize {
         self.lock().rib.len()
     }
 
-    /// A line for each route.
+    /// Text form of all routes, one per line.
     pub(super) fn show(&self, show: impl Fn(Prefix<N>) -> String) -> String {
         let writer = self.lock();
         let mut text = String::new();
@@ -159,13 +163,13 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         }
     }
 
-    /// Calls `see` for each route that the configuration lacks, and without next hops for each that only the
-    /// configuration has.
+    /// Calls `see` for each route that the configuration lacks. For each route that only the configuration has, the
+    /// next hops are empty.
     pub(super) fn each_change(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
         let writer = self.lock();
         for (prefix, id) in writer.rib.iter() {
             let (hops, configured) = (writer.hops(id), writer.configured(&prefix));
-            // A group has its members in an order of its own.
+            // Next hops are compared sorted, because a group sorts its members.
             let sorted = |hops: &[Member]| {
                 let mut hops = hops.to_vec();
                 hops.sort_unstable();
@@ -182,7 +186,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         }
     }
 
-    /// The longest route to an address.
+    /// Longest-prefix route to an address.
     pub(super) fn route_of(&self, address: [u8; N]) -> Option<(Prefix<N>, Vec<Member>)> {
         let writer = self.lock();
         let lengths = (0..=Prefix::<N>::BITS).rev();
@@ -190,8 +194,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         prefixes.find_map(|prefix| Some((prefix, writer.hops(writer.rib.get(&prefix)?))))
     }
 
-    /// The next hops of the group that `look` finds. The caller need not be a reader of the domain: control waits, so
-    /// that nothing is used again meanwhile.
+    /// Next hops of the group that `look` finds. The lock keeps the writer from reusing ids, so the caller need not be
+    /// a reader of the epoch domain.
     pub(super) fn hops(
         &self,
         look: impl FnOnce(&S) -> Result<u16, String>,
@@ -201,7 +205,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
     }
 
-    /// A line for each group in use: its id, its routes, its next hops and their states.
+    /// Text form of the groups in use, one per line: id, number of routes, next hops and their states.
     pub(super) fn show_groups(&self) -> String {
         let writer = self.lock();
         let mut users: BTreeMap<GroupId, usize> = BTreeMap::new();
@@ -219,7 +223,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         users.into_iter().map(line).collect()
     }
 
-    /// Takes over the routes of an old table. Where the two configurations differ, the new one decides.
+    /// Takes over the routes of an old table. Where both configurations differ in a route, the new configuration
+    /// decides.
     pub(super) fn inherit(&self, old: &Table<N, S>) {
         let old = old.lock();
         let writer = self.lock();
@@ -238,7 +243,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         }
         let said = old.more.said.clone();
         drop((old, writer));
-        // Routes that fitted the old table fit this one, which has no more of them; those beyond the bound stay.
+        // All routes fit, because the new table has at most as many as the old one. The bound does not apply to routes
+        // taken over.
         let _ = self.apply_within(usize::MAX, &commands, |_| String::new());
         for (which, up) in said {
             self.set_up(up, which);
@@ -255,9 +261,9 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
         at.ok().map(|at| &self.more.configured[at].1)
     }
 
-    /// An id with one user more for each command that brings next hops.
+    /// Acquires a group id for the next hops of each command that has some.
     fn intern(&mut self, commands: &[Command<N>]) -> Result<Vec<Option<GroupId>>, Refused> {
-        // Commands that were read together share their next hops.
+        // Commands that were parsed together share equal next hops.
         let mut known: HashMap<*const Member, GroupId> = HashMap::new();
         let mut ids = Vec::with_capacity(commands.len());
         for (i, command) in commands.iter().enumerate() {
@@ -273,7 +279,7 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
                 None => match self.groups.intern(hops) {
                     Ok(id) => id,
                     Err(wrong) => {
-                        // Workers have not seen them, but waiting does no harm.
+                        // Workers have not seen these ids; retiring them is safe, but slower than needed.
                         self.retire(ids.into_iter().flatten().collect());
                         return Err((i, wrong.to_string()));
                     }
@@ -285,7 +291,7 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
         Ok(ids)
     }
 
-    /// Marks the down next hops in new groups.
+    /// Applies the recorded up and down states to the next hops of new groups.
     fn follow_said(&mut self) {
         for (which, up) in &self.more.said {
             self.groups.set_up(*up, |member| which.holds(member));
@@ -311,7 +317,7 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
                 }
             }
         }
-        // Also one that has more than it may, since that has changed, can do with fewer.
+        // A table beyond a lowered bound may still lose routes.
         let has = self.rib.len();
         if wrong.is_none() && has > had && has > most {
             let why = format!(
@@ -338,7 +344,7 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
         }
     }
 
-    /// Carries a command out; returns the prefix and the id that it had before.
+    /// Stages one command. Returns the prefix and its former group id.
     fn change_one(
         &mut self,
         command: &Command<N>,
@@ -375,8 +381,8 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
         }
     }
 
-    /// Takes changes back. If even this finds no room while memory waits in limbo, readers hear of it with
-    /// the next change.
+    /// Reverts staged changes. If memory for publishing runs out while freed memory waits in limbo, readers see the
+    /// reverted routes with the next change.
     fn undo(&mut self, before: Vec<(Prefix<N>, Option<GroupId>)>) -> Result<(), Full> {
         for (prefix, id) in before.into_iter().rev() {
             match id {
@@ -388,7 +394,7 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
     }
 }
 
-/// A line of the table: prefix, gateway and port in columns of Click's widths, further next hops behind.
+/// Text form of a route: prefix, gateway and port in columns of Click's widths, then further next hops.
 pub(crate) fn row(prefix: &str, hops: &str) -> String {
     let (gateway, port) = hops.split_once(' ').unwrap_or((hops, ""));
     let column = |text: &str, width: usize| match text.len() + 1 < width {
@@ -398,7 +404,7 @@ pub(crate) fn row(prefix: &str, hops: &str) -> String {
     format!("{}{}{port}\n", column(prefix, 17), column(gateway, 9))
 }
 
-/// Next hops in the order in which a group keeps them.
+/// Next hops in the order in which a group stores them.
 fn normal(hops: &[Member]) -> Vec<Member> {
     let mut hops = hops.to_vec();
     hops.sort_unstable();

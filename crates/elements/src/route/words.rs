@@ -32,7 +32,7 @@ impl<K: Kind<N>, const N: usize> ByDevice for Lookup<K, N> {
     }
 }
 
-/// A route per line.
+/// Text form of all routes, one per line.
 fn show<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     outputs: &Outputs,
@@ -49,7 +49,7 @@ fn show<K: Kind<N>, const N: usize>(
     Ok(text)
 }
 
-/// Commands that turn the configured routes into the present ones.
+/// Commands that turn the configured routes into the current ones.
 fn changes<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     outputs: &Outputs,
@@ -65,7 +65,7 @@ fn changes<K: Kind<N>, const N: usize>(
     Ok(text)
 }
 
-/// The route of an address.
+/// Looks up the route to an address.
 fn look_up<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     address: &str,
@@ -100,7 +100,11 @@ fn words_of(hops: &[Member], outputs: &Outputs) -> String {
     each.collect::<Vec<_>>().join(" | ")
 }
 
-/// Executes lines of `ctrl` in either form. The answer is a warning, or empty. The error names the line.
+/// Executes lines of `ctrl`, in words or in Click's form. Returns a warning or an empty text.
+///
+/// # Errors
+///
+/// The message names the wrong line.
 fn change<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     text: &str,
@@ -109,7 +113,7 @@ fn change<K: Kind<N>, const N: usize>(
     let mut plain = String::with_capacity(text.len());
     let mut next = 1;
     for (number, line) in lines(text) {
-        // Lines keep their numbers.
+        // Empty lines keep the line numbers of messages right.
         (next..number).for_each(|_| plain.push('\n'));
         next = number + 1;
         match in_words(line) {
@@ -130,7 +134,7 @@ fn in_words(line: &str) -> bool {
     words.any(|word| matches!(word, "via" | "dev" | "output" | "default" | "weight"))
 }
 
-/// A line of `ctrl` that is written in words, in Click's form.
+/// Translates a line of `ctrl` from words into Click's form.
 fn in_clicks_form<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     line: &str,
@@ -199,7 +203,7 @@ fn hop_in_clicks_form<K: Kind<N>, const N: usize>(
 
 const NOT_ATTACHED: &str = "add a route without gateway to its network first";
 
-/// The outputs by which an address is on an attached network: it has a route without gateway.
+/// Outputs of the attached networks that contain an address: routes without a gateway.
 fn attached<const N: usize, S: Structure<N>>(config: &Config<N, S>, address: IpAddr) -> Vec<usize> {
     let bytes: Option<[u8; N]> = match address {
         IpAddr::V4(address) => address.octets()[..].try_into().ok(),
@@ -225,7 +229,7 @@ fn no_network(gateway: IpAddr, output: usize, outputs: &Outputs) -> String {
     }
 }
 
-/// A warning of the first gateway that is on no attached network.
+/// Warning about the first gateway that is on no attached network.
 fn lost<const N: usize, S: Structure<N>>(
     config: &Config<N, S>,
     all: &[Hops],
