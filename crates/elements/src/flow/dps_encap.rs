@@ -47,13 +47,13 @@ pub(super) struct Config {
 
 pub(super) struct DpsEncap {
     config: Config,
-    /// Nanoseconds by which the link may miss a deadline.
+    /// Tolerance for missed deadlines on the link, in nanoseconds.
     error: u64,
     late: u64,
 }
 
 impl DpsEncap {
-    /// State that a packet carries if it leaves at `now`; `None` if that is too early.
+    /// Scheduling state carried by a packet that leaves at `now`; `None` if the packet is too early to be encoded.
     #[inline]
     fn state(&mut self, packet: &Packet, now: u64) -> Option<(u32, u64)> {
         let cold = packet.cold();

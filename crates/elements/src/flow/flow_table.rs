@@ -68,11 +68,11 @@ const EXCESS: u8 = 0;
 const NO_PORT: u8 = 1;
 /// Port number of an unconnected output: packets are dropped.
 const NOWHERE: u8 = u8::MAX;
-/// Interval of looking for ended flows, and number of flows per look.
+/// Expiry interval, and number of flows checked per interval.
 const STEP: Duration = Duration::from_millis(100);
 const STEP_FLOWS: usize = 4096;
 
-/// Number of refused flows by reason.
+/// Number of refused flows, by reason.
 #[derive(Default)]
 struct Refused {
     rate: AtomicU64,
@@ -82,20 +82,20 @@ struct Refused {
 
 pub(super) struct Config {
     shape: Shape,
-    /// Records, made on first use. A configuration that is only checked, or that takes over a running one's flows,
-    /// needs none.
+    /// Flow records, allocated on first use. A configuration that is only checked, or that takes over existing flows,
+    /// allocates none.
     records: OnceLock<Arc<Records>>,
     link: Option<Link>,
-    /// Part of each link that is not for flows of this table, in bytes a second.
+    /// Link capacity reserved for traffic outside this table, in bytes per second.
     withheld: u64,
     overhead: u64,
     police: bool,
     idle: Option<u64>,
     excess: u8,
     other: u8,
-    /// Outputs of the running element; 0 until it runs.
+    /// Number of outputs of the running element; 0 before it runs.
     outputs: AtomicUsize,
-    /// Reserved rate of each output's link, in bytes a second.
+    /// Sum of reserved rates by output, in bytes per second.
     reserved: Arc<Lock<BTreeMap<u8, u64>>>,
     refused: Arc<Refused>,
 }
@@ -116,7 +116,7 @@ impl Config {
         }
     }
 
-    /// Returns the rate that a flow had reserved.
+    /// Releases the reserved rate of a flow.
     fn unreserve(&self, flow: &Known) {
         if let Some(grant) = flow.grant
             && let Some(sum) = self.reserved().get_mut(&flow.wish.port)
@@ -125,7 +125,7 @@ impl Config {
         }
     }
 
-    /// Checks if a flow can be admitted in place of a flow that has reserved `instead`. Returns its grant.
+    /// Admission control for a flow that replaces one with reserved rate `instead`. Returns the grant.
     fn admit(&self, wish: &Wish, instead: u64) -> Result<Option<Grant>, String> {
         let outputs = self.outputs.load(Relaxed);
         if outputs > 0 && usize::from(wish.port) >= outputs {
@@ -160,7 +160,7 @@ impl Config {
         Ok((id, Wish::parse(rest, mtu)?))
     }
 
-    /// Adds or changes a flow; returns its former state and its grant.
+    /// Adds or changes a flow. Returns its former state and its grant.
     fn set_up(
         &self,
         writer: &mut Writer,
@@ -197,7 +197,7 @@ impl Config {
         Ok((number, before, show_grant(grant)))
     }
 
-    /// Sets flows up, one a line: all of them, or none.
+    /// Sets up flows, one per line: all of them or none.
     fn add(&self, text: &str) -> Result<String, String> {
         let mut writer = self.records().lock();
         let mut done: Vec<(u32, Option<Known>)> = Vec::new();
@@ -238,7 +238,7 @@ impl Config {
         }
     }
 
-    /// Undoes set-ups, the last one first.
+    /// Reverts flow set-ups in reverse order.
     fn undo(&self, writer: &mut Writer, done: Vec<(u32, Option<Known>)>) {
         for (number, before) in done.into_iter().rev() {
             if let Some(flow) = writer.known.get(&number) {
@@ -452,7 +452,7 @@ impl Element for FlowTable {
             config.reserved = Arc::clone(&old.reserved);
             return;
         }
-        // Flows that still can be told move to the new table as they were, as far as it has room.
+        // If flows have the same kind of key, they move to the new table, as far as it has room.
         if config.shape.by != old.shape.by {
             return;
         }

@@ -8,7 +8,7 @@ use tables::exact::Key;
 use wire::mpls::{Entry, LABEL_MAX};
 use wire::{FlowKey, Ipv4, Ipv6, flow::Flow, ipv4, ipv6, proto};
 
-/// Numbers that the annotation may have.
+/// Maximum value of an annotation as a flow key.
 const ANNO_MAX: u32 = (1 << 20) - 1;
 
 /// Kind of key.
@@ -18,13 +18,13 @@ pub(super) enum By {
     Match,
     /// The outermost MPLS label, with which the data begins.
     Label,
-    /// The flow label of an IPv6 packet.
+    /// IPv6 flow label.
     FlowLabel,
-    /// The code point of an IP packet.
+    /// DSCP of an IP packet.
     Dscp,
-    /// The VLAN identifier that was taken off.
+    /// VLAN identifier of the removed tag.
     Vlan,
-    /// The annotation AGGREGATE.
+    /// AGGREGATE annotation.
     Anno,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Id {
 }
 
 impl By {
-    /// The largest tag; `None` where there is none.
+    /// Maximum tag; `None` for keys that are five-tuples.
     pub(super) fn tag_max(self) -> Option<u32> {
         match self {
             By::Match => None,
@@ -75,7 +75,7 @@ impl By {
         }
     }
 
-    /// The tag of a packet.
+    /// Tag of a packet; `None` if the packet has none.
     #[inline]
     pub(super) fn tag(self, packet: &Packet) -> Option<u32> {
         match self {
@@ -101,7 +101,7 @@ impl By {
         }
     }
 
-    /// The flow of some words: a tag, or `SADDR SPORT DADDR DPORT PROTOCOL`; and the words behind.
+    /// Parses a flow key: a tag, or `SADDR SPORT DADDR DPORT PROTOCOL`. Returns the key and the remaining words.
     pub(super) fn parse<'w>(self, words: &'w [&'w str]) -> Result<(Id, &'w [&'w str]), String> {
         if let Some(most) = self.tag_max() {
             let [tag, rest @ ..] = words else {
@@ -153,7 +153,7 @@ impl By {
     }
 }
 
-/// The key of a flow: IPv4 takes two words.
+/// Table key of a five-tuple; an IPv4 flow takes two words.
 #[inline]
 pub(super) fn of_flow(flow: &FlowKey) -> Key {
     let tail = |src: u16, dst: u16, protocol: u8, version: u64| {
@@ -187,7 +187,7 @@ pub(super) fn of_flow(flow: &FlowKey) -> Key {
 }
 
 impl Id {
-    /// Text form.
+    /// Text form of the key.
     pub(super) fn show(&self) -> String {
         let key = match self {
             Id::Tag(tag) => return tag.to_string(),

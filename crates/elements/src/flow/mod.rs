@@ -9,7 +9,7 @@ mod wish;
 
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<dps_decap::DpsDecap>(),
     Class::of::<dps_encap::DpsEncap>(),

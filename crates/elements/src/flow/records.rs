@@ -21,46 +21,48 @@ use wire::FlowKey;
 
 use super::wish::Wish;
 
-/// Time that control waits for workers, and interval of its looks.
+/// Maximum time that the control thread waits for workers, and its polling interval.
 const PATIENCE: Duration = Duration::from_millis(100);
 const TURN: Duration = Duration::from_micros(50);
 
-/// A worker's record of a flow. Words of absent settings are 0.
+/// Workers' record of a flow. Words of absent settings are 0.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Record {
     port: AtomicU64,
-    /// Time of a byte at the rate that is reserved.
+    /// Transmission time per byte at the reserved rate; 0 without a guarantee.
     reserved: AtomicU64,
-    /// Time of a byte at the flow's own rate, and the depth of its bucket.
+    /// Transmission time per byte at the policed rate of the flow, and the depth of its token bucket.
     rate: AtomicU64,
     depth: AtomicU64,
-    /// Time of the longest packet at the rate that is reserved, in nanoseconds.
+    /// Transmission time of the longest packet at the reserved rate, in nanoseconds.
     hop: AtomicU64,
-    /// Time at which all packets will have left at the reserved rate.
+    /// Time at which the last packet finishes at the reserved rate.
     finish: Finish,
-    /// Time at which its bucket will be full.
+    /// Time at which the token bucket will be full.
     full: Finish,
-    /// Time of its last packet, to a second or so.
+    /// Time of the most recent packet, accurate to about a second.
     pub(super) used: AtomicU64,
     pub(super) packets: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) excess: AtomicU64,
 }
 
-/// Treatment of a flow's packet.
+/// Decision for a packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
-    /// Leaves by a port.
+    /// Send the packet to a port.
     Send(u8),
-    /// Leaves by a port, by a deadline that advances by the last value at each hop.
+    /// Send the packet to a port. The fields are the port, the deadline, and the deadline's increment per hop in
+    /// nanoseconds.
     Guaranteed(u8, u64, u32),
-    /// Exceeds the flow's own bound.
+    /// The packet exceeds the flow's token bucket.
     Excess,
 }
 
 impl Record {
-    /// A packet of `bytes` comes. All counts are for people, so no order is needed among them.
+    /// Accounts for a packet of `bytes` and decides on it. The counters need no memory ordering, since only handlers
+    /// read them.
     #[inline]
     pub(super) fn rule(&self, police: bool, now: u64, bytes: u64) -> Ruling {
         if self.used.load(Relaxed) != now {
@@ -82,8 +84,8 @@ impl Record {
         Ruling::Guaranteed(port, deadline, self.hop.load(Relaxed) as u32)
     }
 
-    /// Sets the guarantee. Earlier packets keep counting, and a concurrent packet may be judged by a part of either
-    /// setting.
+    /// Sets the guarantee. Packets already counted keep counting; a concurrent packet may see a mixture of both
+    /// settings.
     fn set(&self, wish: &Wish, grant: Option<Grant>) {
         self.port.store(wish.port.into(), Relaxed);
         let (mut reserved, mut rate, mut depth, mut hop) = (0, 0, 0, 0);
@@ -99,7 +101,7 @@ impl Record {
         self.hop.store(hop, Relaxed);
     }
 
-    /// Prepares the record for another flow.
+    /// Resets the record for a new flow.
     fn prepare(&self, flow: &Known) {
         self.set(&flow.wish, flow.grant);
         self.finish.reset();
@@ -110,38 +112,38 @@ impl Record {
     }
 }
 
-/// Control's record of a flow.
+/// Control thread's record of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) id: Id,
     pub(super) wish: Wish,
     pub(super) grant: Option<Grant>,
-    /// Time of set-up by the workers' clock; `None` until they have told the time.
+    /// Set-up time on the workers' clock; `None` until a worker first checks the flow.
     pub(super) since: Option<u64>,
 }
 
-/// Index of records.
+/// Index from keys to records.
 enum Index {
-    /// By tag: number of a record, plus 1.
+    /// Record number plus 1, by tag; 0 for none.
     Tags(Box<[AtomicU32]>),
     Keys(Arc<Exact>),
 }
 
-/// The writer's half.
+/// Writer's half of the flow records.
 pub(super) struct Writer {
     keys: Option<ExactWriter>,
-    /// Flows by number of the record.
+    /// Flows by record number.
     pub(super) known: BTreeMap<u32, Known>,
     free: Vec<u32>,
-    /// The first record that was never used.
+    /// Lowest record number never used.
     fresh: u32,
-    /// Records that workers may still use.
+    /// Removed entries and record numbers that workers may still use, by epoch.
     limbo: VecDeque<(Epoch, Vec<u32>, Vec<u32>)>,
-    /// Place at which expiry continues.
+    /// Record number at which expiry continues.
     hand: u32,
 }
 
-/// The size of a table, which a reload must not change if its flows are to stay.
+/// Dimensions of a table. Flows survive a reload in place only if these are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) by: By,
@@ -152,20 +154,20 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Number of records: some wait until workers have released them.
+    /// Number of records, including spares for removed flows that workers have not released.
     fn records(&self) -> usize {
         self.capacity + self.capacity / 8 + 64
     }
 }
 
-/// Reason why there is no place for a flow.
+/// Reason why a flow was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
-    /// The table has as many flows as it may have.
+    /// The table contains its maximum number of flows.
     Full,
     /// The flow's bucket is full.
     Bucket,
-    /// Flows that were removed have not left all workers yet.
+    /// Workers have not yet released the records of removed flows.
     Waits,
 }
 
@@ -207,7 +209,7 @@ impl Records {
         }
     }
 
-    /// Memory of the records for a shape, in bytes.
+    /// Memory for the records of a table, in bytes.
     pub(super) fn memory(shape: &Shape) -> usize {
         let index = match shape.by.tag_max() {
             Some(most) => (most as usize + 1) * size_of::<AtomicU32>(),
@@ -216,7 +218,7 @@ impl Records {
         index + shape.records() * size_of::<Record>()
     }
 
-    /// The record of a packet's flow.
+    /// Record of a packet's flow.
     #[inline]
     pub(super) fn of_packet(&self, packet: &Packet) -> Option<&Record> {
         let number = match &self.index {
@@ -233,21 +235,21 @@ impl Records {
         &self.records[number as usize]
     }
 
-    /// The writer's half, for control.
+    /// Locks the writer's half, for the control thread.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
         let mut writer = self.writer.lock();
         writer.settle();
         writer
     }
 
-    /// The writer's half for a worker, unless control has it.
+    /// Locks the writer's half without waiting, for a worker; `None` while the control thread holds it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Writer>> {
         let mut writer = self.writer.try_lock()?;
         writer.settle();
         Some(writer)
     }
 
-    /// The number of a flow's record.
+    /// Record number of a flow.
     pub(super) fn find(&self, id: &Id) -> Option<u32> {
         match (&self.index, id) {
             (Index::Tags(tags), Id::Tag(tag)) => {
@@ -278,7 +280,7 @@ impl Records {
             None => return Err(NoPlace::Waits),
         };
         self.record(number).prepare(&flow);
-        // Workers that find the number find the record as it is now: adding the key or tag publishes it.
+        // The record is complete before its key or tag is published in the index.
         let added = match (&self.index, &flow.id, &mut writer.keys) {
             (Index::Keys(_), Id::Key(key), Some(keys)) => keys.insert(key, number).is_ok(),
             (Index::Tags(tags), Id::Tag(tag), _) => {
@@ -297,7 +299,7 @@ impl Records {
         Ok(number)
     }
 
-    /// Changes a flow's wish and grant.
+    /// Changes the request and the grant of a flow.
     pub(super) fn change(&self, writer: &mut Writer, number: u32, flow: Known) {
         self.record(number).set(&flow.wish, flow.grant);
         writer.known.insert(number, flow);
@@ -324,8 +326,8 @@ impl Records {
         Some(flow)
     }
 
-    /// Checks up to `max` flows: starts their leases, and removes those whose lease is over or that were idle for
-    /// `idle`. Returns the removed ones.
+    /// Checks up to `max` flows. New flows start their lease; flows with an expired lease, or idle for `idle`
+    /// nanoseconds, are removed and returned.
     pub(super) fn expire(&self, now: u64, idle: Option<u64>, max: usize) -> Vec<Known> {
         let Some(mut writer) = self.try_lock() else {
             return Vec::new(); // the next time
@@ -360,7 +362,8 @@ impl Records {
 }
 
 impl Writer {
-    /// Waits, on the control thread, until workers have released a record, if none of `records` is free.
+    /// Waits on the control thread until workers release a record, if none of `records` is free. Gives up after
+    /// `PATIENCE`.
     fn wait_for_room(&mut self, records: usize) {
         let begun = Instant::now();
         while self.free.is_empty() && self.fresh as usize == records && !self.limbo.is_empty() {

@@ -4,12 +4,12 @@ use arguments::units::{self, Bandwidth};
 use std::time::Duration;
 use tables::guarantee::Wanted;
 
-/// Request of a flow.
+/// Requested treatment of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wish {
-    /// The output of its packets.
+    /// Output for the flow's packets.
     pub(super) port: u8,
-    /// Bucket and other parameters of a guarantee, if one is wanted.
+    /// Token bucket and further parameters of the requested guarantee; `None` without one.
     pub(super) wanted: Option<Wanted>,
     /// Lifetime of the flow.
     pub(super) lease: Option<Duration>,
@@ -23,7 +23,7 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl Wish {
-    /// Parses words; a flow's longest packet is the link's unless it says otherwise.
+    /// Parses a request. A flow's maximum packet length defaults to the link's `mtu`, in bytes.
     pub(super) fn parse(words: &[&str], mtu: u64) -> Result<Wish, String> {
         let mut wish = Wish {
             port: 0,

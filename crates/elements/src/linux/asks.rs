@@ -9,23 +9,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use sync::Lock;
 
-/// Questions that wait for control. One that finds no room is asked again a second later.
+/// Maximum number of pending requests to the control thread. A request that finds the channel full is repeated a second
+/// later.
 const WAITING_MAX: usize = 4096;
 
-/// A neighbour that packets want to go to: the kernel should find it, or make sure of it.
+/// Request to the kernel to resolve or confirm the neighbour of an outgoing packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// [`Interface::number`](super::Interface::number).
+    /// Number of the interface ([`Interface::number`](super::Interface::number)).
     pub interface: u16,
     /// The neighbour's address.
     pub address: IpAddr,
 }
 
-/// Channel for questions, on which workers never wait. It is unset if no kernel is followed.
+/// Channel for neighbour requests, on which workers never block. Unset as long as no element names an interface.
 #[derive(Default)]
 pub(super) struct Asks {
     way: OnceLock<Way>,
-    /// True if the doorbell was rung since control looked.
+    /// True if the doorbell has been rung since the control thread last read it.
     rung: AtomicBool,
     lost: AtomicU64,
 }
@@ -49,7 +50,7 @@ impl Asks {
         });
     }
 
-    /// Puts a question, and rings if control has not been rung for since it looked.
+    /// Sends a request, and rings the doorbell unless it is pending.
     pub(super) fn put(&self, ask: Ask) {
         let way = self.way.get();
         if way.is_none_or(|way| way.sender.try_send(ask).is_err()) {
@@ -57,7 +58,7 @@ impl Asks {
         } else if !self.rung.swap(true, Ordering::AcqRel)
             && let Some(doorbell) = self.doorbell()
         {
-            // The write cannot block: control reads the doorbell before it is rung again.
+            // The write cannot block, because the control thread reads the doorbell before it is rung again.
             let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
         }
     }
@@ -69,10 +70,10 @@ impl Asks {
         if let Some(doorbell) = &way.doorbell {
             let _ = rustix::io::read(doorbell, &mut [0; 8]);
         }
-        // Before looking: who puts one now rings again.
+        // The flag is cleared before the channel is read: a request sent from now on rings again.
         self.rung.store(false, Ordering::Release);
         let receiver = way.receiver.lock();
-        // No more than could wait at once: control has other work, too.
+        // At most one channel's worth of requests per call, so that the control thread gets to other work.
         receiver.try_iter().take(WAITING_MAX).for_each(each);
     }
 
@@ -80,7 +81,7 @@ impl Asks {
         self.way.get()?.doorbell.as_ref().map(AsFd::as_fd)
     }
 
-    /// Questions that found no room.
+    /// Number of requests lost because the channel was full or unset.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

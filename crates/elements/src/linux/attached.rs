@@ -9,7 +9,7 @@ use lang::{Config, Router, args};
 use planner::Options;
 use std::collections::BTreeMap;
 
-/// Classes of lookups, and the first output that leads to a port.
+/// Lookup classes, each with its first output for an interface.
 const LOOKUPS: [(&str, usize); 4] = [
     ("LinuxIPLookup", lookup::OUT_FIRST),
     ("LinuxIP6Lookup", lookup::OUT_FIRST),
@@ -17,7 +17,7 @@ const LOOKUPS: [(&str, usize); 4] = [
     ("LinuxMPLSLookup", linux_mpls_lookup::OUT_FIRST),
 ];
 
-/// Names the interfaces of lookups that have no arguments. Where a name is missing, the lookup itself complains.
+/// Adds the interface names to lookups without arguments. A missing name is reported by the lookup itself.
 pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<lang::Diagnostic> {
     let first_output = |class: &str| LOOKUPS.iter().find(|(known, _)| *known == class);
     if !router
@@ -33,7 +33,7 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<lang::Diagnostic>
         let Some((_, first)) = first_output(&element.class) else {
             continue;
         };
-        // Keyword arguments may stand alone.
+        // Keyword arguments may be present without interface names.
         let given = args::split(&element.config.text);
         let texts: Vec<&str> = given
             .into_iter()
@@ -51,7 +51,7 @@ pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<lang::Diagnostic>
     Vec::new()
 }
 
-/// The interfaces by output, from the first port on, without a gap.
+/// Interface names in the order of outputs, from `first` up to the first output without an interface.
 fn names(router: &Router, ways: &Ways, lookup: usize, first: usize) -> Vec<String> {
     let inputs = router.elements.iter().filter(|e| e.class == "LinuxInput");
     let ports: Vec<(&str, String)> = inputs

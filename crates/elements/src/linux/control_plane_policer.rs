@@ -54,7 +54,7 @@ use tables::bucket::{FairBucket, FairRate};
 const CLASSES: usize = NAMES.len();
 const EXCEPTIONS: usize = 1;
 
-/// Keywords and defaults, in the order of the classes.
+/// Keyword and default limit of each class, in the order of the classes.
 const DEFAULTS: [(&str, Allowance); CLASSES] = [
     ("ARP_REQUEST", Allowance(1000, 200)),
     ("ARP_REPLY", Allowance(2000, 400)),
@@ -70,7 +70,7 @@ const DEFAULTS: [(&str, Allowance); CLASSES] = [
     ("OTHER", Allowance(5000, 1000)),
 ];
 
-/// Frames per second and at once.
+/// Rate in frames per second, and burst in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allowance(u64, u64);
 
@@ -100,7 +100,7 @@ impl FromArg for Allowance {
     }
 }
 
-/// Result of an allowance: half of the burst is for sources that want little.
+/// A limit's token-bucket parameters. Half of the burst is kept for sources with low rates.
 struct Setting {
     allowance: Allowance,
     rate: FairRate,
@@ -116,7 +116,7 @@ impl Setting {
     }
 }
 
-/// A class's limit, of all workers together.
+/// Limit of one class, shared by all workers.
 struct Limit {
     configured: Allowance,
     setting: Published<Setting>,
@@ -133,7 +133,7 @@ impl Limit {
         }
     }
 
-    /// True if a frame of a source passes.
+    /// True if a frame from `source` is within the limit.
     #[inline]
     fn take(&self, source: u64, cx: &Cx) -> bool {
         let setting = self.setting.read(cx.reader());
@@ -164,7 +164,7 @@ impl Config {
     }
 }
 
-/// Reads `CLASS RATE [BURST]`.
+/// Parses `CLASS RATE [BURST]`.
 fn rate(line: &str) -> Result<(usize, Allowance), String> {
     let line = line.trim();
     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -236,7 +236,7 @@ impl Element for ControlPlanePolicer {
 
     fn inherit(config: &mut Config, old: &Config) {
         for (limit, old) in config.limits.iter_mut().zip(&old.limits) {
-            // Tokens taken stay taken, and rates changed by hand stay so.
+            // Token counts and rates changed at run time survive a reload.
             if limit.configured == old.configured {
                 *limit = Arc::clone(old);
             }

@@ -12,7 +12,7 @@ const UNREACHABLE: u8 = 1;
 const FULL: usize = 2;
 const DOWN: usize = 3;
 const NO_HEADROOM: u8 = 4;
-/// Drop reason of packets below labels.
+/// Drop reasons of packets with MPLS labels, or whose labels were popped.
 const TOO_LONG: u8 = 5;
 const NOT_IP: u8 = 6;
 /// Names of the drop reasons.
@@ -27,34 +27,34 @@ pub(super) const DROPS: [&str; 7] = [
 ];
 
 const OUT_UNREACHABLE: u8 = 1;
-/// Pseudo-verdict: the packet waits.
+/// Pseudo-verdict: the packet waits for address resolution.
 const WAIT: Verdict = Verdict::out(254);
 
-/// Differences between the classes.
+/// Class-specific constants and operations.
 pub(crate) trait Family: 'static {
     /// The class name.
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// Facts of incoming packets, and of those that leave by output 1.
+    /// Dataflow facts about incoming packets and packets that leave by output 1.
     const PACKET: Facts;
-    /// The packets' Ethernet type.
+    /// EtherType of the packets.
     const ETHERTYPE: u16;
-    /// True if packets begin with labels, or with the packet below the last of them.
+    /// True if the packets carry MPLS labels, or had labels that were popped.
     const IS_LABELLED: bool = false;
 
-    /// The next hop, in the form of an IPv6 address; as a number, which is compared at once.
+    /// Next hop as an IPv6 address, in a number that is compared in one step.
     fn key(packet: &Packet) -> u128;
-    /// Restores the hop that was deducted from a packet's TTL.
+    /// Adds 1 to a packet's TTL, to undo an earlier decrement.
     fn give_back(packet: &mut Packet);
 }
 
-/// Output: frames, questions, and packets given up.
+/// State for sending: frames, neighbour requests and discarded packets.
 struct Sender {
     interface: Arc<Interface>,
-    /// Our Ethernet address, if the interface is up.
+    /// Ethernet address of the interface; `None` while the interface is down.
     ether: Option<EtherAddr>,
-    /// Ethernet header for the neighbour that was found last; kept here so that it is copied as a whole.
+    /// Ethernet header for the most recently used neighbour, stored contiguously so that one copy writes it.
     header: [u8; ether::LEN],
     asks: u64,
 }
@@ -80,13 +80,13 @@ impl Sender {
         }
     }
 
-    /// Ethernet header for a neighbour.
+    /// Ethernet header for a neighbour; `None` if the interface is down.
     fn header<F: Family>(&self, mac: EtherAddr) -> Option<[u8; ether::LEN]> {
         Some(ether::header(mac, self.ether?, F::ETHERTYPE))
     }
 }
 
-/// The Ethernet group, of destinations that are no neighbour.
+/// Ethernet group address of a multicast or broadcast destination; `None` for a unicast address.
 fn group(address: IpAddr) -> Option<EtherAddr> {
     match address {
         IpAddr::V4(ip) if ip.is_multicast() => Some(EtherAddr::multicast4(ip)),
@@ -100,7 +100,7 @@ fn give_up<F: Family>(mut packet: Packet, cx: &mut Cx) {
     cx.send(packet, Verdict::reject(UNREACHABLE, OUT_UNREACHABLE));
 }
 
-/// Puts an Ethernet header directly before the IP header, or before labels.
+/// Prepends an Ethernet header to the packet's IP header or labels.
 #[inline]
 fn encapsulate<F: Family>(packet: &mut Packet, sender: &Sender) -> Verdict {
     let mut ethertype = F::ETHERTYPE;
@@ -124,7 +124,7 @@ fn encapsulate<F: Family>(packet: &mut Packet, sender: &Sender) -> Verdict {
     Verdict::ON
 }
 
-/// Ethernet type of a packet that begins with labels, or that was below them.
+/// EtherType of a packet that begins with labels, or whose labels were popped. The error is a drop reason.
 fn labelled_type(packet: &Packet, mtu: usize) -> Result<u16, u8> {
     if packet.len() > mtu {
         return Err(TOO_LONG);
@@ -151,7 +151,8 @@ struct Sending<'a, 'c, F> {
     resolver: &'a mut Resolver<Key>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Packets of a batch often go the same way: the last answer holds for the whole batch. 0 if there is none.
+    /// Next hop for which the sender's header was made, since packets of a batch often share their next hop; 0 for
+    /// none.
     last: u128,
     family: PhantomData<F>,
 }
@@ -168,7 +169,7 @@ impl<F: Family> Sending<'_, '_, F> {
         encapsulate::<F>(packet, self.sender)
     }
 
-    /// Finds where packets for an address go.
+    /// Resolves the next hop `number` and prepares its Ethernet header. The error is the packet's verdict.
     #[inline(never)] // a step without it is small enough to be compiled into the batch's loop
     fn turn_to(&mut self, number: u128) -> Result<(), Verdict> {
         let key = number.to_be_bytes();
@@ -193,14 +194,14 @@ impl<F: Family> Sending<'_, '_, F> {
                 Ok(())
             }
             Found::Wait => Err(WAIT),
-            // Of a neighbour that there is no room for, the kernel may know.
+            // The kernel may know a neighbour for which the table has no room.
             Found::Unreachable | Found::TableFull | Found::TooMany => {
                 Err(Verdict::out(OUT_UNREACHABLE))
             }
         }
     }
 
-    /// Handles a packet that does not leave as a frame.
+    /// Handles a packet that is not sent as a frame.
     fn keep(&mut self, packet: Packet, verdict: Verdict) {
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         match verdict.reason() {

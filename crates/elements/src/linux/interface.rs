@@ -17,12 +17,12 @@ use wire::EtherAddr;
 /// Maximum number of neighbours of an interface, of both families. The kernel's own bound
 /// (`net.ipv4.neigh.default.gc_thresh3`) is 1024 by default.
 const NEIGHBOURS_MAX: usize = 32_768;
-/// Set in the word of the state while the interface is up; the address is below.
+/// Flag in the state word: the interface is up. The low 48 bits hold the Ethernet address.
 const UP: u64 = 1 << 63;
 
-/// Bounds and times for a link's neighbours. The kernel asks three times within three seconds. Packets wait here for
-/// two of them and then with the kernel, which sends them on if there is an answer. Otherwise it answers them itself:
-/// as late as for its own packets, not another three seconds after it has reported that there is nobody.
+/// Bounds and timeouts of a link's neighbours. The kernel sends three requests in three seconds. Packets wait here for
+/// two seconds and then in the kernel, which forwards them if an answer arrives. If not, it sends an ICMP error as
+/// early as for its own packets.
 const BOUNDS: Bounds = Bounds {
     entries: NEIGHBOURS_MAX,
     packets: 2048,
@@ -36,22 +36,23 @@ const BOUNDS: Bounds = Bounds {
         slow: None,
         told: true,
     },
-    // The kernel limits what it is asked for.
+    // No limit here: the kernel limits its own requests.
     asks: (0, 0),
 };
 
-/// Key of neighbours of both families in one table: IPv4 addresses are mapped (RFC 4291, 2.5.5.2). So packets of one
-/// family can have a next hop of the other.
+/// Neighbour table key for both families; IPv4 addresses are mapped (RFC 4291, 2.5.5.2). Thus packets of one family can
+/// have a next hop of the other.
 pub(super) type Key = [u8; 16];
 
 /// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Neighbour {
-    /// Confirmed a short time ago.
+    /// Recently confirmed address.
     Reachable([u8; 6]),
-    /// Known, but not confirmed lately (also while it is being probed): it is used on, and its use asks.
+    /// Known address without recent confirmation, perhaps being probed. Packets still use it, and make the kernel
+    /// confirm it.
     Stale([u8; 6]),
-    /// Configured, or of a link that needs no questions (NUD_PERMANENT, NUD_NOARP).
+    /// Static address, or address on a link without address resolution (NUD_PERMANENT, NUD_NOARP).
     Permanent([u8; 6]),
     /// The neighbour does not answer.
     Failed,
@@ -71,18 +72,18 @@ impl fmt::Display for Neighbour {
     }
 }
 
-/// An interface that elements have named, as the kernel says it is. At first it is down.
+/// State of a kernel interface that elements name. Initially the interface is down.
 pub struct Interface {
     name: String,
     number: u16,
     device: Lock<Option<String>>,
-    /// Present name of the interface in the kernel.
+    /// Current name of the interface in the kernel.
     known_as: Lock<String>,
-    /// [`UP`] and the Ethernet address.
+    /// Flag [`UP`] and the Ethernet address.
     state: AtomicU64,
     mtu: AtomicUsize,
     takes_labels: AtomicBool,
-    /// Further unicast addresses, in order, and how often they have changed.
+    /// Sorted additional unicast addresses, and the number of their changes.
     others: Lock<Vec<EtherAddr>>,
     others_changes: AtomicU64,
     link: Arc<Link<Key>>,
@@ -111,12 +112,12 @@ impl Interface {
         &self.name
     }
 
-    /// Name in the kernel: the configuration's, unless [it was changed](super::Kernel::renamed).
+    /// Name in the kernel: the configuration's name, unless the [interface was renamed](super::Kernel::renamed).
     pub fn known_as(&self) -> String {
         self.known_as.lock().clone()
     }
 
-    /// True if the name is another than before.
+    /// Sets the kernel's name. Returns true if the name has changed.
     pub(super) fn set_known_as(&self, name: &str) -> bool {
         let mut known_as = self.known_as.lock();
         let changes = *known_as != name;
@@ -131,7 +132,7 @@ impl Interface {
         self.number
     }
 
-    /// The device behind it, where a configuration told: the port's name.
+    /// Name of the port through which the interface's packets travel, if a configuration has set it.
     pub fn device(&self) -> Option<String> {
         self.device.lock().clone()
     }
@@ -140,15 +141,15 @@ impl Interface {
         *self.device.lock() = Some(device.to_owned());
     }
 
-    /// Sets the kernel's state of the interface. The MTU is that of IP packets, in bytes.
+    /// Sets the kernel's state of the interface. `mtu` is the maximum length of an IP packet, in bytes.
     pub fn set_state(&self, up: bool, mac: [u8; 6], mtu: usize) {
         let up = if up { UP } else { 0 };
         self.mtu.store(mtu, Relaxed);
         self.state.store(up | EtherAddr(mac).to_u64(), Relaxed);
     }
 
-    /// Sets further Ethernet addresses for which the kernel receives on it, such as VRRP's: those of interfaces upon
-    /// it. Returns true if they have changed.
+    /// Sets the additional Ethernet addresses of the interface, such as those of VRRP interfaces on top of it. Returns
+    /// true if they have changed.
     pub fn set_others(&self, mut macs: Vec<EtherAddr>) -> bool {
         macs.sort_unstable();
         macs.dedup();
@@ -161,7 +162,7 @@ impl Interface {
         changes
     }
 
-    /// Addresses last given to [`set_others`](Self::set_others), in order.
+    /// Sorted addresses of the last call of [`set_others`](Self::set_others).
     pub fn others(&self) -> Vec<EtherAddr> {
         self.others.lock().clone()
     }
@@ -172,12 +173,12 @@ impl Interface {
         self.others_changes.load(Acquire)
     }
 
-    /// True if the kernel takes packets with labels from it (`net.mpls.conf.NAME.input`).
+    /// Sets whether the kernel accepts MPLS packets from the interface (`net.mpls.conf.NAME.input`).
     pub fn set_takes_labels(&self, takes: bool) {
         self.takes_labels.store(takes, Relaxed);
     }
 
-    /// Value last given to [`set_takes_labels`](Self::set_takes_labels); false at first.
+    /// True if the kernel accepts MPLS packets from the interface; false at first.
     #[inline]
     pub fn takes_labels(&self) -> bool {
         self.takes_labels.load(Relaxed)
@@ -189,21 +190,21 @@ impl Interface {
         self.state.load(Relaxed) & UP != 0
     }
 
-    /// Ethernet address; `None` while it is down.
+    /// Ethernet address; `None` while the interface is down.
     #[inline]
     pub fn mac(&self) -> Option<EtherAddr> {
         let state = self.state.load(Relaxed);
         (state & UP != 0).then(|| EtherAddr::from_u64(state & !UP))
     }
 
-    /// The longest IP packet that the interface takes, in bytes.
+    /// Maximum length of an IP packet on the interface, in bytes.
     #[inline]
     pub fn mtu(&self) -> usize {
         self.mtu.load(Relaxed)
     }
 
     /// Sets the kernel's state of a neighbour. Packets that wait for it leave within 2 ms, or as exceptions within 250
-    /// ms if it does not answer. If the table is full, the kernel forwards packets to it.
+    /// ms if the neighbour does not answer. If the neighbour table is full, its packets go to the kernel.
     pub fn set_neighbour(&self, address: IpAddr, neighbour: Neighbour) {
         let (table, Time(now), key) = (self.link.table(), self.link.now(), key(address));
         let busy = || match neighbour {
@@ -213,18 +214,18 @@ impl Interface {
             Neighbour::Failed => table.set_unreachable(key, now),
             Neighbour::Gone => table.remove(key).map(|_| ()),
         };
-        // Workers write there for moments only.
+        // Workers hold the table only briefly.
         while busy() == Err(Refused::Busy) {
             std::hint::spin_loop();
         }
     }
 
-    /// Forgets all neighbours.
+    /// Removes all neighbours.
     pub fn clear_neighbours(&self) {
         self.link.clear(true);
     }
 
-    /// Known neighbours, in no particular order. Those that are asked for and not known are left out.
+    /// Known neighbours in no particular order, without those that are still being resolved.
     pub fn neighbours(&self) -> Vec<(IpAddr, Neighbour)> {
         let each = self.link.table().iter().filter_map(|(key, neighbour)| {
             let mac = neighbour.mac.0;
@@ -243,7 +244,7 @@ impl Interface {
         &self.link
     }
 
-    /// Asks the kernel for a neighbour.
+    /// Requests the kernel to resolve or confirm a neighbour.
     pub(super) fn ask(&self, address: IpAddr) {
         self.asks.put(Ask {
             interface: self.number,
@@ -259,7 +260,7 @@ impl fmt::Debug for Interface {
     }
 }
 
-/// An address in the form of the neighbour table's keys.
+/// Key of an address in the neighbour table.
 fn key(address: IpAddr) -> Key {
     match address {
         IpAddr::V4(address) => key4(address.octets()).to_be_bytes(),
@@ -267,13 +268,13 @@ fn key(address: IpAddr) -> Key {
     }
 }
 
-/// Like [`key`], for IPv4, as a number.
+/// Key of an IPv4 address in the neighbour table, as a number.
 #[inline]
 pub(super) fn key4(address: [u8; 4]) -> u128 {
     0xffff_0000_0000 | u128::from(u32::from_be_bytes(address))
 }
 
-/// The address of a key.
+/// Address of a neighbour table key.
 pub(super) fn address(key: Key) -> IpAddr {
     IpAddr::from(key).to_canonical()
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use sync::Lock;
 
-/// The image of a kernel's links, neighbours and routes. Nothing is known at first.
+/// Mirror of the kernel's links, neighbours and routes; empty at first.
 #[derive(Debug, Default)]
 pub struct Kernel {
     interfaces: Lock<Vec<Arc<Interface>>>,
@@ -23,37 +23,45 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The interfaces that elements have named, by number. None ever goes.
+    /// All interfaces that elements have named, by number. Interfaces are never removed.
     pub fn interfaces(&self) -> Vec<Arc<Interface>> {
         self.lock().clone()
     }
 
-    /// Changes when an interface is added or known by another name: next hops that led to the kernel may lead
-    /// there now.
+    /// Version that changes when an interface is added or renamed. Routes to the kernel may then become routes to an
+    /// interface.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The routes of IPv4.
+    /// IPv4 routes.
+    ///
+    /// # Errors
+    ///
+    /// Memory for the table ran out.
     pub fn routes4(&self) -> Result<&Routes<4>, NoMemory> {
         self.shared4().map(|routes| &**routes)
     }
 
-    /// The routes of IPv6.
+    /// IPv6 routes.
+    ///
+    /// # Errors
+    ///
+    /// Memory for the table ran out.
     pub fn routes6(&self) -> Result<&Routes<16>, NoMemory> {
         self.shared6().map(|routes| &**routes)
     }
 
-    /// The routes of MPLS; none as long as no element uses them.
+    /// MPLS routes; `None` until an element uses them.
     pub fn labels(&self) -> Option<&LabelRoutes> {
         self.labels.get().map(|labels| &**labels)
     }
 
-    /// The routes of MPLS, used from now on.
+    /// MPLS routes, which the mirror includes from now on.
     pub fn use_labels(&self) -> &Arc<LabelRoutes> {
         self.used.store(true, Ordering::Release);
         self.labels.get_or_init(|| {
-            // The thread that follows the kernel looks at the present state.
+            // The new generation makes the mirroring thread read the current MPLS routes.
             self.generation.fetch_add(1, Ordering::AcqRel);
             Arc::default()
         })
@@ -63,28 +71,28 @@ impl Kernel {
         self.interfaces.lock()
     }
 
-    /// True if an element uses it; otherwise the kernel need not be followed.
+    /// True if an element uses the mirror; otherwise it need not follow the kernel.
     pub fn in_use(&self) -> bool {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Takes the questions since the last call, and silences the doorbell.
+    /// Calls `each` with pending neighbour requests, and clears the doorbell.
     pub fn take_asks(&self, each: &mut dyn FnMut(Ask)) {
         self.asks.take(each);
     }
 
-    /// Becomes readable when there are questions, until [`Kernel::take_asks`]. None if the system refuses a
-    /// descriptor, or while no interface was named: then look every few milliseconds.
+    /// Descriptor that is readable while neighbour requests are pending, until [`Kernel::take_asks`]. `None` if the
+    /// system refuses a descriptor, or no interface was named yet: then poll every few milliseconds.
     pub fn doorbell(&self) -> Option<BorrowedFd<'_>> {
         self.asks.doorbell()
     }
 
-    /// Questions lost because too many waited.
+    /// Number of neighbour requests lost because too many were pending.
     pub fn lost_asks(&self) -> u64 {
         self.asks.lost()
     }
 
-    /// The interface of a name, made when an element first names it; none if there are too many.
+    /// Interface of a name, created at the first call; `None` if there are too many interfaces.
     pub fn interface(&self, name: &str) -> Option<Arc<Interface>> {
         self.asks.begin();
         self.used.store(true, Ordering::Release);
@@ -102,7 +110,7 @@ impl Kernel {
         Some(new)
     }
 
-    /// The kernel has another name for an interface: its link is found by that from now on.
+    /// Sets the kernel's name of an interface, by which its link is found from now on.
     pub fn renamed(&self, interface: &Interface, name: &str) {
         if interface.set_known_as(name) {
             self.generation.fetch_add(1, Ordering::AcqRel);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use wire::mpls::{EXPLICIT_NULL4, EXPLICIT_NULL6, Labels};
 
-/// Routes by outermost label. Initially, the explicit null labels are the router's own.
+/// MPLS routes by outermost label. Initially, the explicit null labels are local.
 pub struct LabelRoutes {
     table: Arc<LabelTable>,
 }
@@ -29,19 +29,19 @@ impl Default for LabelRoutes {
 }
 
 impl LabelRoutes {
-    /// Gives a label next hops, whose ports are interfaces' numbers, [`LOCAL`] or [`EXCEPTION`](super::EXCEPTION); or
-    /// none.
+    /// Sets or removes a label's next hops. Their ports are interface numbers, [`LOCAL`] or
+    /// [`EXCEPTION`](super::EXCEPTION).
     pub fn set(&self, label: u32, hops: Option<Vec<Hop>>) {
         let entry = hops.map(|hops| Arc::new(Entry::new(hops)));
         self.table.set(&mut self.table.lock(), label, entry);
     }
 
-    /// The next hops of a label.
+    /// Next hops of a label; `None` if the label has no route.
     pub fn hops(&self, label: u32) -> Option<Vec<Hop>> {
         Some(self.table.entry(label)?.hops().to_vec())
     }
 
-    /// Labels that have next hops.
+    /// Labels that have a route.
     pub fn labels(&self) -> Vec<u32> {
         self.table.lock().labels.iter().copied().collect()
     }

@@ -33,7 +33,7 @@ const GROUPS: u8 = 1;
 
 pub(crate) struct LinuxInput {
     interface: Arc<Interface>,
-    /// The interface's further addresses, in order, and how often they had changed.
+    /// Sorted additional addresses of the interface, and the number of changes at which they were read.
     others: Vec<EtherAddr>,
     others_changes: u64,
 }
@@ -92,7 +92,7 @@ impl Element for LinuxInput {
 }
 
 impl Fuse for LinuxInput {
-    /// A frame to the interface's own address, or to a group.
+    /// Fast path for frames to the interface's own address or to a group.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let mac = self.interface.mac();
@@ -140,11 +140,11 @@ impl Fuse for LinuxInput {
 }
 
 impl LinuxInput {
-    /// True if `mac` is a further address of the interface.
+    /// True if `mac` is an additional address of the interface.
     fn is_other(&mut self, mac: EtherAddr) -> bool {
         let changes = self.interface.others_changes();
         if changes != self.others_changes {
-            // A concurrent change is seen the next time.
+            // The count may be older than the addresses; the next packet then reads them again.
             self.others_changes = changes;
             self.others = self.interface.others();
         }

@@ -27,7 +27,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// True if the kernel has the address on the port.
+    /// True if the kernel has assigned the address to an interface of this port.
     fn is_master(&self) -> bool {
         self.interface.others().binary_search(&self.ether).is_ok()
     }
@@ -35,7 +35,7 @@ impl Config {
 
 pub(super) struct LinuxMaster {
     config: Arc<Config>,
-    /// True if this machine had the address when the number of changes was `changes`.
+    /// True if this machine had the address at change number `changes`.
     is_master: bool,
     changes: u64,
 }
@@ -62,7 +62,7 @@ impl Element for LinuxMaster {
 
     fn new(config: &Arc<Config>, _: &Init) -> LinuxMaster {
         LinuxMaster {
-            // Before the look: of what changes meanwhile the next packet hears.
+            // The counter is read before the addresses, so that the next packet notices a concurrent change.
             changes: config.interface.others_changes(),
             is_master: config.is_master(),
             config: Arc::clone(config),

@@ -46,7 +46,7 @@ const EXCEPTION: Verdict = Verdict::ON;
 pub(super) const OUT_FIRST: usize = 1;
 
 pub(crate) struct Config {
-    /// None if there was no memory for them; then nothing of the plan is built.
+    /// IPv4 and IPv6 routes; `None` if memory for them ran out, which fails the build.
     routes: Option<(Arc<Routes<4>>, Arc<Routes<16>>)>,
     interfaces: Vec<Arc<Interface>>,
     mode: Mode,
@@ -57,19 +57,19 @@ pub(crate) struct LinuxMPLSEncap {
     routes: (Arc<Routes<4>>, Arc<Routes<16>>),
     bulk: (Bulk<V4, 4>, Bulk<V6, 16>),
     labels: Imposer,
-    /// Verdicts for the packets of a batch.
+    /// Verdicts of the packets in a batch, reused between batches.
     verdicts: Vec<Verdict>,
 }
 
-/// Settings of imposing labels.
+/// Settings for pushing labels.
 struct Imposer {
     mode: Mode,
     ttl: u8,
-    /// Ways by interfaces' numbers.
+    /// Interface and output by interface number.
     ways: Box<[Option<Way>]>,
 }
 
-/// An interface, and where its packets leave.
+/// An interface and the output of its packets.
 #[derive(Clone)]
 struct Way {
     interface: Arc<Interface>,
@@ -77,7 +77,7 @@ struct Way {
 }
 
 impl Imposer {
-    /// Puts a next hop's labels on a packet, if that is for us.
+    /// Pushes a next hop's labels onto a packet. Packets for other interfaces are exceptions.
     fn put(&self, packet: &mut Packet, hop: &Member) -> Verdict {
         let way = self.ways.get(usize::from(hop.port));
         let Some(Some(way)) = way.filter(|_| !hop.labels.is_empty()) else {
@@ -95,13 +95,14 @@ impl Imposer {
         match hop.gateway {
             Some(IpAddr::V4(gateway)) => packet.anno_mut().set_dst4(gateway.octets()),
             Some(IpAddr::V6(gateway)) => packet.anno_mut().set_via6(gateway.octets()),
-            // On the link: the annotation is the address already.
+            // Without a gateway, the destination annotation already holds the next hop.
             None => {}
         }
         way.output
     }
 
-    /// Looks up the packets of a batch again, and pushes labels where a route has some. Returns the verdicts.
+    /// Repeats the route look-up for the packets of a batch, and pushes the labels of labelled routes. Returns the
+    /// verdicts.
     fn step<F: Family<N>, const N: usize>(
         &self,
         routes: &Routes<N>,
@@ -111,12 +112,12 @@ impl Imposer {
         verdicts: &mut Vec<Verdict>,
     ) {
         let ids = bulk.look_up(routes.fib(), batch);
-        // After the look-up: groups of an earlier moment might lack an id that it gave.
+        // The groups are read after the look-up: an earlier version might lack the id that the look-up returned.
         let groups = routes.groups().read(cx.reader()).view();
         verdicts.extend(batch.iter_mut().zip(ids).map(|(packet, &id)| {
-            // The hash that LinuxIPLookup has stored: so the next hop is the one that it chose.
+            // The stored hash selects the same next hop as in LinuxIPLookup.
             match groups.next_hop_with(id, || flow_hash::<F, N>(packet, 0)) {
-                // LinuxMPLSEtherEncap takes addresses of IPv6 as gateways only.
+                // LinuxMPLSEtherEncap accepts IPv6 next hops only as gateways.
                 Some(hop) if N == 4 || hop.gateway.is_some() => self.put(packet, hop),
                 _ => EXCEPTION,
             }
@@ -124,7 +125,7 @@ impl Imposer {
     }
 }
 
-/// Takes one from the time to live of an IP packet; false, and nothing done, if it has none left.
+/// Decrements the TTL of an IP packet. Returns false, without a change, if the TTL has run out.
 fn lower(packet: &mut [u8]) -> bool {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= ipv4::MIN_LEN => {

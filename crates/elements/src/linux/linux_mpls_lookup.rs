@@ -63,12 +63,12 @@ pub(crate) struct Config {
     switch: Switch,
     interfaces: Vec<Arc<Interface>>,
     routes: Arc<LabelRoutes>,
-    /// Source of all interfaces' names.
+    /// Mirror of the kernel, for interface names in handlers.
     kernel: Arc<Kernel>,
 }
 
 impl Config {
-    /// Verdicts by the port of the next hop; `None` if the kernel must handle the packet.
+    /// Verdict by the next hop's port; `None` if the kernel must handle the packet.
     fn outputs(&self) -> Box<[Option<Verdict>]> {
         let numbers = self.interfaces.iter().map(|i| usize::from(i.number()));
         let mut all = vec![None; numbers.max().map_or(0, |max| max + 1)];
@@ -171,7 +171,8 @@ impl Resources for LinuxMPLSLookup {
     }
 }
 
-/// Moves the Ethernet header of a packet without labels to its IP header, as if it had come so: the kernel may get it.
+/// Moves a packet's Ethernet header to its IP header, after labels were popped, so that the kernel can receive the
+/// packet.
 fn move_ether(packet: &mut Packet, ethertype: u16) {
     let before = packet
         .mac()

@@ -21,7 +21,7 @@ const LONGER: u8 = 1;
 
 pub(crate) struct LinuxMTU {
     interface: Arc<Interface>,
-    /// Super-frames may come.
+    /// True if GSO super-frames may arrive.
     whole: bool,
 }
 

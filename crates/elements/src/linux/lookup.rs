@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use tables::fib::NoMemory;
 
 const DROPPED: u8 = 0;
-/// Outputs of packets for the router itself, for the kernel, and the first interface's.
+/// Outputs: packets for the router itself, packets for the kernel, and packets for the first interface.
 const OUT_LOCAL: u8 = 0;
 const OUT_EXCEPTION: u8 = 1;
 pub(super) const OUT_FIRST: usize = 2;
@@ -20,24 +20,25 @@ const TO_KERNEL: Verdict = Verdict::out(OUT_EXCEPTION);
 
 /// Constants of a class of lookup.
 pub(crate) trait Kind<const N: usize>: 'static {
-    /// The class name.
+    /// Name of the class.
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// The IP version.
+    /// Address family.
     type Family: Family<N>;
 
-    /// The kernel's routes of this version.
+    /// Mirror of the kernel's routes of this address family.
     fn routes(kernel: &Kernel) -> Result<&Arc<Routes<N>>, NoMemory>;
 }
 
 pub(crate) struct Config<const N: usize> {
-    /// None if there was no memory for it; then nothing of the plan is built.
+    /// Mirror of the kernel's routes; `None` if memory for it ran out, which fails the build.
     routes: Option<Arc<Routes<N>>>,
     interfaces: Vec<Arc<Interface>>,
-    /// Source of all interfaces' names.
+    /// Mirror of the kernel, for interface names in handlers.
     kernel: Arc<Kernel>,
-    /// Secret, and other than the next router's: else one polarises the flows of the other.
+    /// Random hash seed that differs between routers. With equal seeds, one router would polarise the flows of the
+    /// next.
     seed: u32,
 }
 
@@ -47,7 +48,7 @@ impl<const N: usize> Config<N> {
         routes.ok_or_else(|| "there was no memory for it".to_owned())
     }
 
-    /// Verdicts by the port of the next hop.
+    /// Verdict for each port of a next hop.
     fn verdicts(&self) -> Vec<Verdict> {
         let numbers = self.interfaces.iter().map(|i| usize::from(i.number()));
         let mut all = vec![Verdict::out(OUT_EXCEPTION); numbers.max().map_or(3, |max| max + 1)];
@@ -158,7 +159,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
 
     fn step_batch(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
         let ids = self.bulk.look_up(self.routes.fib(), batch);
-        // After the lookup: groups of an earlier moment might lack an id that it gave.
+        // The groups are read after the look-up: an earlier version might lack the id that the look-up returned.
         let groups = self.routes.groups().read(cx.reader()).view();
         let packets = batch.iter_of_same_length().zip(ids);
         verdicts.extend(packets.map(|(packet, &id)| {
@@ -184,7 +185,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
                 None => {}
             }
             let verdict = self.verdicts.get(usize::from(hop.port));
-            // Interfaces that were named after the list was made are others'.
+            // Other elements have named the interfaces beyond the end of the list.
             let verdict = verdict.copied().unwrap_or(TO_KERNEL);
             if verdict == TO_KERNEL && hop.port != EXCEPTION {
                 packet.anno_mut().set_kernel_forwards();

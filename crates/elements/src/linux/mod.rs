@@ -40,7 +40,7 @@ pub use tables::groups::{GroupError, GroupId, MEMBERS_MAX, Member};
 use crate::prelude::*;
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<control_plane_policer::ControlPlanePolicer>(),
     Class::of::<deliver::Deliver<linux_arp::Arp>>(),
@@ -56,22 +56,22 @@ pub const CLASSES: &[Class] = &[
     Class::of::<deliver::Deliver<linux_nd::Nd>>(),
 ];
 
-/// Port of a route to the router itself ([`Member::port`]).
+/// Next-hop port of local destinations ([`Member::port`]).
 pub const LOCAL: u16 = 0;
-/// To the kernel, which forwards it by ways of its own or answers with an error.
+/// Next-hop port of packets that the kernel forwards itself or answers with an ICMP error.
 pub const EXCEPTION: u16 = 1;
-/// Nowhere, without a word.
+/// Next-hop port of packets that are dropped silently.
 pub const BLACKHOLE: u16 = 2;
-/// To the kernel, which forwards it by an interface that is no port, such as a tunnel's. It is no number of an
-/// interface.
+/// Next-hop port of packets that the kernel forwards through an interface that is no port, such as a tunnel. The value
+/// is never an interface number.
 pub const FORWARDED: u16 = u16::MAX - 1;
-/// The first of the [interfaces' numbers](Interface::number).
+/// First of the [interface numbers](Interface::number).
 const INTERFACES: u16 = 3;
 
-/// Longest name of an interface (Linux: IFNAMSIZ, with the zero at its end).
+/// Maximum length of an interface name, in bytes without the terminating zero (Linux: IFNAMSIZ).
 const NAME_MAX: usize = 15;
 
-/// The interface of a name; a mistake in it is recorded.
+/// Interface of a name. An invalid name is recorded as an error in `args`.
 pub(crate) fn interface(args: &mut Args, name: &str) -> Arc<Interface> {
     let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace();
     if name.is_empty()
@@ -93,7 +93,7 @@ pub(crate) fn interface(args: &mut Args, name: &str) -> Arc<Interface> {
     })
 }
 
-/// The arguments of a lookup: interfaces, to which its outputs from the `first` on lead.
+/// Parses the arguments of a lookup: the interfaces of its outputs, from output `first` on.
 fn interfaces(args: &mut Args, first: usize) -> Vec<Arc<Interface>> {
     let mut interfaces: Vec<Arc<Interface>> = Vec::new();
     for arg in args.rest("NAME", "interfaces' names", "an interface") {
@@ -116,7 +116,7 @@ fn interfaces(args: &mut Args, first: usize) -> Vec<Arc<Interface>> {
     interfaces
 }
 
-/// The argument `NAME`.
+/// Parses the argument `NAME`.
 fn named(args: &mut Args) -> Arc<Interface> {
     let name: String = args.required("NAME", "the interface's name in the router's namespace");
     interface(args, &name)

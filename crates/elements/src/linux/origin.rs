@@ -2,7 +2,7 @@
 
 use wire::{ether, ipv4};
 
-/// TCP's flags (RFC 9293, 3.1): a bare SYN opens a connection.
+/// TCP flags (RFC 9293, 3.1). A SYN without ACK opens a connection.
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
@@ -11,26 +11,26 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP6: u8 = 58;
 const OSPF: u8 = 89;
-/// Extension headers of IPv6 (RFC 8200, 4.1), and how many of them are looked behind.
+/// IPv6 extension headers (RFC 8200, 4.1), and the maximum number of them that are skipped.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const EXTENSIONS_MAX: usize = 4;
-/// Messages of Neighbour Discovery (RFC 4861, 4): those that want an answer, and answers.
+/// Neighbour Discovery messages (RFC 4861, 4): solicitations, then advertisements.
 const ND_ASKS: [u8; 2] = [133, 135];
 const ND_TELLS: [u8; 3] = [134, 136, 137];
 const BGP: u16 = 179;
-/// Single hop, echo, multihop (RFC 5881, 4 and RFC 5883, 5).
+/// UDP ports of BFD: single hop, echo, multihop (RFC 5881, 4 and RFC 5883, 5).
 const BFD: [u16; 3] = [3784, 3785, 4784];
 
-/// Protocols of tunnels that end in the kernel: IP in IP, IPv6 in IPv4, GRE, ESP and L2TP, all without ports.
+/// Tunnel protocols without ports, which end in the kernel: IP in IP, IPv6 in IPv4, GRE, ESP, AH and L2TP.
 const TUNNELS: [u8; 6] = [4, 41, 47, 50, 51, 115];
-/// UDP ports of L2TP, ESP behind NAT (RFC 3948), VXLAN and what Linux had for it before, GENEVE, and WireGuard.
+/// UDP ports of tunnels: L2TP, ESP behind NAT (RFC 3948), VXLAN, Linux's original VXLAN port, GENEVE and WireGuard.
 const UDP_TUNNELS: [u16; 6] = [1701, 4500, 4789, 8472, 6081, 51_820];
 
-/// The classes, in the order of their names.
+/// Traffic classes, in the order of [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Class {
@@ -64,8 +64,8 @@ pub(super) const NAMES: [&str; 12] = [
     "other",
 ];
 
-/// Class of a frame, and a word for its sender: the IP source address, otherwise the Ethernet one. A frame that is too
-/// short belongs to the other ones.
+/// Class of a frame, and a hash of its sender: the IP source address, or else the Ethernet source. A frame that is too
+/// short is in the class for other traffic.
 pub(super) fn of(frame: &[u8]) -> (Class, u64) {
     let Some((head, packet)) = frame.split_at_checked(ether::LEN) else {
         return (Class::Other, 0);
@@ -84,7 +84,7 @@ pub(super) fn of(frame: &[u8]) -> (Class, u64) {
             (upper(packet[9], payload), word(&packet[12..16]))
         }
         ether::IPV6 if packet.len() >= 40 => {
-            // The low half names the host, and the network's part would not tell neighbours apart.
+            // Both halves of the address count: the low half distinguishes hosts, the high half networks.
             let source = word(&packet[8..16]) ^ word(&packet[16..24]).rotate_left(1);
             let (next, payload) = behind_extensions(packet);
             (upper(next, payload), source)
@@ -93,8 +93,8 @@ pub(super) fn of(frame: &[u8]) -> (Class, u64) {
     }
 }
 
-/// Protocol and payload behind an IPv6 packet's extension headers; `None` for a missing payload. Options precede MLD
-/// and RSVP, authentication precedes OSPF (RFC 4552), and long messages of OSPF come in fragments.
+/// Protocol and payload after an IPv6 packet's extension headers; the payload is `None` if it is missing. Hop-by-hop
+/// options precede MLD and RSVP, authentication precedes OSPF (RFC 4552), and long OSPF messages are fragmented.
 fn behind_extensions(packet: &[u8]) -> (u8, Option<&[u8]>) {
     let (mut next, mut rest) = (packet[6], packet.get(40..));
     for _ in 0..EXTENSIONS_MAX {
@@ -113,7 +113,7 @@ fn behind_extensions(packet: &[u8]) -> (u8, Option<&[u8]>) {
     (next, rest)
 }
 
-/// Class of a payload by its protocol, and by its content if present.
+/// Class of a payload by its protocol number, and by its content if present.
 fn upper(protocol: u8, payload: Option<&[u8]>) -> Class {
     let bytes = payload.unwrap_or(&[]);
     let ports = bytes

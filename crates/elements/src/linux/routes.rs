@@ -8,28 +8,32 @@ use std::time::Duration;
 use tables::fib::Fib;
 use tables::groups::Groups;
 
-/// Interval of looks, and total time, that a writer waits for workers to leave the table's memory.
+/// Polling interval, and number of polls, for which the writer waits until workers leave retired memory.
 const LOOK: Duration = Duration::from_micros(100);
 const LOOKS: usize = 10_000;
 
-/// Routes for addresses of `N` bytes. A route names a group of next hops; groups belong to the caller, who counts their
-/// users.
+/// Routes with addresses of `N` bytes. Each route refers to a group of next hops. The caller owns the groups and counts
+/// their routes.
 ///
-/// Link-local destinations are always the router's own: multicast and broadcast (224.0.0.0/4, 255.255.255.255,
-/// ff00::/8), and link-local addresses (fe80::/10). Routes within these are ignored.
+/// Link-local destinations are always local: multicast and broadcast (224.0.0.0/4, 255.255.255.255, ff00::/8), and
+/// link-local addresses (fe80::/10). Routes within these prefixes are ignored.
 pub struct Routes<const N: usize>(Store<N, More>);
 
-/// Writer's state beside routes and groups.
+/// Writer's state besides routes and groups.
 #[derive(Default)]
 pub(crate) struct More {
-    /// True if workers have not seen the latest groups.
+    /// True if the latest groups are not yet published to workers.
     unseen: bool,
-    /// True if the table had no room to tell workers of all routes.
+    /// True if staged routes could not be published because the table was full.
     full: bool,
 }
 
 impl<const N: usize> Routes<N> {
-    /// No routes.
+    /// A table with only the link-local prefixes.
+    ///
+    /// # Errors
+    ///
+    /// Memory for the table ran out.
     pub fn new() -> Result<Routes<N>, NoMemory> {
         let routes = Store::new(More::default()).map(Routes)?;
         let here = Member {
@@ -52,13 +56,13 @@ impl<const N: usize> Routes<N> {
         Ok(routes)
     }
 
-    /// A new group, all its members up. It is not shared with equal ones.
+    /// Adds a group whose members are all up. Equal groups are not merged.
     pub fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
         let mut writer = self.0.lock();
         writer.settle();
         let mut added = writer.groups.add(members);
         if added == Err(GroupError::NoIds) {
-            // Ids of groups that are gone wait for workers.
+            // The ids of removed groups become free once workers have passed their epoch.
             wait_for_workers(&mut writer);
             added = writer.groups.add(members);
         }
@@ -66,9 +70,12 @@ impl<const N: usize> Routes<N> {
         added
     }
 
-    /// Gives groups other members, which workers see together: all their routes follow at once, and none is touched.
-    /// Flows of members that stay stay on them. Of a change that cannot be, the error is returned in the end; the
-    /// others take effect.
+    /// Replaces the members of groups and publishes all changes together. The groups' routes stay unchanged, and flows
+    /// stay on members that remain.
+    ///
+    /// # Errors
+    ///
+    /// The last error of an impossible change; all other changes take effect.
     pub fn change_groups<'a>(
         &self,
         changes: impl IntoIterator<Item = (GroupId, &'a [Member])>,
@@ -85,20 +92,23 @@ impl<const N: usize> Routes<N> {
         result
     }
 
-    /// Removes a group that no route uses. Its id is used again when no worker can carry it.
+    /// Removes a group without routes. Its id is reused once no worker can hold it.
     pub fn remove_group(&self, id: GroupId) {
         let mut writer = self.0.lock();
         let told = if writer.more.full { Err(Full) } else { Ok(()) };
         writer.part_with(vec![id], told);
     }
 
-    /// Gives each prefix a group, or removes its route, and publishes all together, with groups that were added before.
-    /// If the table is full, the changes remain staged; workers may have seen a part of them, and the next call
-    /// publishes the rest if there is room.
+    /// Sets or removes the group of each prefix, and publishes all changes together with previously added groups.
+    ///
+    /// # Errors
+    ///
+    /// The table is full. The changes remain staged, and workers may see a part of them; the next call publishes the
+    /// others if there is room.
     pub fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full> {
         let mut writer = self.0.lock();
         writer.settle();
-        // Before the routes: none may lead to an id that workers do not know.
+        // Groups are published before routes, so that workers know the id of every route.
         self.show_groups(&mut writer);
         let own = on_link();
         let others = |prefix: &Prefix<N>| !own.iter().any(|own| own.covers(prefix));
@@ -118,24 +128,24 @@ impl<const N: usize> Routes<N> {
         published
     }
 
-    /// The group of the route of this very prefix.
+    /// Group of the route to exactly this prefix.
     pub fn get(&self, prefix: &Prefix<N>) -> Option<GroupId> {
         self.0.lock().rib.get(prefix)
     }
 
-    /// Group of an address, by the longest prefix. For control; workers look many up.
+    /// Longest-prefix match of an address, for the control thread. Workers look up whole batches.
     pub fn lookup(&self, address: [u8; N]) -> Option<GroupId> {
         let (writer, host) = (self.0.lock(), Prefix::new(address, 8 * N as u8));
         let own = writer.rib.get(&host);
         own.or_else(|| writer.rib.covering(&host).map(|(_, id)| id))
     }
 
-    /// Next hops of the group that `look` finds in the workers' table.
+    /// Next hops of the group whose id `look` finds in the workers' table.
     pub(super) fn next_hops(
         &self,
         look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
     ) -> Result<Vec<Member>, String> {
-        // No id is used again meanwhile.
+        // The lock keeps ids from being reused.
         let writer = self.0.lock();
         let id = look(self.0.fib())?;
         Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
@@ -146,7 +156,7 @@ impl<const N: usize> Routes<N> {
         self.0.lock().hops(id)
     }
 
-    /// Goes through all routes that were said, by address and then by length. Changes wait meanwhile.
+    /// Calls `each` for every route that was set, by address and then by length. Changes wait until the end.
     pub fn for_each(&self, each: &mut dyn FnMut(Prefix<N>, GroupId)) {
         let own = on_link();
         for (prefix, id) in self.0.lock().rib.iter() {
@@ -166,12 +176,12 @@ impl<const N: usize> Routes<N> {
         self.len() == 0
     }
 
-    /// Groups that were added.
+    /// Number of added groups.
     pub fn groups_len(&self) -> usize {
         self.0.lock().groups.len() - 1
     }
 
-    /// Memory of the table now, in bytes.
+    /// Memory of the table in bytes.
     pub fn memory(&self) -> usize {
         self.0.memory()
     }
@@ -193,7 +203,7 @@ impl<const N: usize> Routes<N> {
     }
 }
 
-/// Prefixes of destinations on a link, which are the router's own.
+/// Link-local prefixes, which are always local.
 fn on_link<const N: usize>() -> [Prefix<N>; 2] {
     let prefix = |first: [u8; 2], length| {
         let mut address = [if first == [0xff; 2] { 0xff } else { 0 }; N];
@@ -206,7 +216,7 @@ fn on_link<const N: usize>() -> [Prefix<N>; 2] {
     }
 }
 
-/// Waits until workers no longer use removed memory and ids, unless they are stuck.
+/// Waits until workers have left retired memory and ids, at most `LOOKS` times `LOOK`.
 fn wait_for_workers<const N: usize>(writer: &mut Writer<N, More>) {
     writer.retire(Vec::new());
     for _ in 0..LOOKS {

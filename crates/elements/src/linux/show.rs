@@ -8,7 +8,7 @@ use crate::route::family::Family;
 use crate::route::table::row;
 use std::collections::BTreeMap;
 
-/// Names of next hops' ports.
+/// Names of next-hop ports.
 pub(super) struct Names(BTreeMap<u16, String>);
 
 impl Names {
@@ -47,7 +47,7 @@ impl Names {
     }
 }
 
-/// A line for each route.
+/// Text form of all routes, one per line.
 pub(super) fn table<F: Family<N>, const N: usize>(routes: &Routes<N>, kernel: &Kernel) -> String {
     let names = Names::of(kernel);
     let mut known: BTreeMap<GroupId, String> = BTreeMap::new();
@@ -63,7 +63,7 @@ pub(super) fn table<F: Family<N>, const N: usize>(routes: &Routes<N>, kernel: &K
     text
 }
 
-/// The next hops of an address.
+/// Next hops of an address as text.
 pub(super) fn lookup<F: Family<N>, const N: usize>(
     routes: &Routes<N>,
     kernel: &Kernel,
@@ -76,7 +76,7 @@ pub(super) fn lookup<F: Family<N>, const N: usize>(
     })
 }
 
-/// A line for each group that routes use.
+/// Text form of the groups in use, one per line.
 pub(super) fn groups<const N: usize>(routes: &Routes<N>, kernel: &Kernel) -> String {
     let names = Names::of(kernel);
     let mut users: BTreeMap<GroupId, usize> = BTreeMap::new();

@@ -11,7 +11,7 @@ use cluster::tag::LANES;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The keywords of VLBNode.
+/// Keywords of VLBNode.
 pub(super) const KEYWORDS: &[&str] = &[
     "NAME",
     "NODE",
@@ -24,31 +24,32 @@ pub(super) const KEYWORDS: &[&str] = &[
     "RESEQUENCE",
 ];
 
-/// Maximum number of links of a node: outputs, of which VLBTransit needs two more.
+/// Maximum number of links of a node. VLBTransit has one output per link and two more.
 const LINKS_MAX: usize = 250;
 const FLOWS_MAX: usize = 1 << 24;
 const BURST_MAX: Duration = Duration::from_secs(1);
 const RESEQUENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Members of a cluster, and the one that this is.
+/// Description of a cluster from the view of one node.
 #[derive(Default)]
 pub(crate) struct Description {
-    /// The cluster's name.
+    /// Name of the cluster.
     pub(crate) name: String,
-    /// The nodes' names, by number.
+    /// Names of the nodes, by number.
     pub(crate) labels: Vec<String>,
-    /// This node.
+    /// Number of this node.
     pub(crate) node: NodeId,
     pub(crate) map: Map,
     pub(crate) settings: Settings,
-    /// Frames and heartbeats without a code of one of these are refused.
+    /// Authentication keys: frames and heartbeats without a valid code are dropped. `None` without authentication.
     pub(crate) keys: Option<Keys>,
-    /// Time that packets may wait for others at their output node; without it they have no numbers.
+    /// Maximum time that a packet waits for earlier packets at its output node. `None`: packets carry no sequence
+    /// numbers.
     pub(crate) resequence: Option<Duration>,
 }
 
 impl Description {
-    /// Reads the arguments; mistakes are recorded.
+    /// Parses the arguments. Errors are recorded in `args`.
     pub(super) fn parse(args: &mut Args) -> Description {
         let name = args.key("NAME", "cluster".to_owned(), "name of the cluster");
         let own: Option<String> = args.key_maybe("NODE", "name of this node");
@@ -116,7 +117,7 @@ impl Description {
         described
     }
 
-    /// Keys that prove that frames come from this cluster.
+    /// Reads the keys that authenticate frames of this cluster.
     fn read_keys(&mut self, args: &mut Args) {
         let given: Option<String> = args.key_maybe("KEY", "32 hexadecimal digits, or two of these");
         let Some(given) = given else {
@@ -223,13 +224,13 @@ impl Description {
         Ok(())
     }
 
-    /// Workers that frames tell apart, if they have tags.
+    /// Maximum number of workers that tags distinguish; `None` if frames carry no tags.
     pub(super) fn workers_max(&self) -> Option<usize> {
         let keyed = self.keys.as_ref().map(|_| LANES);
         self.resequence.map(|_| WORKERS).or(keyed)
     }
 
-    /// A node by its name.
+    /// Number of the node with this name.
     pub(super) fn number(&self, label: &str) -> Option<NodeId> {
         let at = self.labels.iter().position(|known| known == label)?;
         Some(at as NodeId)
@@ -240,7 +241,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A rate in bits per second.
+/// Parses a rate, in bits per second.
 fn rate(word: &str) -> Result<f64, (String, String)> {
     let rate: Result<Bandwidth, String> = arguments::units::parse(word);
     match rate {

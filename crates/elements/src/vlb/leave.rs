@@ -17,18 +17,18 @@ use cluster::address::{LEN, PORT_SELF};
 use tables::neighbours::Key;
 use wire::{ether, ipv6};
 
-/// Stations of own networks that are remembered, of each family.
+/// Number of cached hosts on attached networks, per address family.
 const HOSTS: usize = 1024;
 const SHIFT: u32 = u64::BITS - HOSTS.trailing_zeros();
 
-/// Output of packets of a family: a VLBOutput, and for each of its outputs the element that finds neighbours.
+/// Egress of an address family: a VLBOutput, and the neighbour resolver of each of its outputs.
 pub(super) struct Outward {
     output: String,
     finders: Vec<Option<String>>,
 }
 
 impl Outward {
-    /// Reads a keyword's value: the VLBOutput, then for each port the element that finds neighbours there, or `-`.
+    /// Parses a keyword's value: the VLBOutput, then the neighbour resolver of each port, or `-` for none.
     pub(super) fn read(
         args: &mut Args,
         (keyword, doc): (&'static str, &'static str),
@@ -62,30 +62,30 @@ impl Outward {
         })
     }
 
-    /// External ports.
+    /// Number of external ports.
     pub(super) fn ports(&self) -> usize {
         self.finders.len()
     }
 }
 
-/// Cached treatment of frames with some addresses that have arrived.
+/// Forwarding decision for frames at their output node, by their Ethernet addresses.
 pub(super) enum Ready {
-    /// Slow path.
+    /// The frames take the slow path.
     Not,
-    /// Fast path from the next batch on.
+    /// The frames take the fast path from the next batch on.
     Soon(Next),
-    /// A choice by their IPv4 destination; the port, as for [`Leave::host4`].
+    /// The IPv4 destination decides; the value is the port key for [`Leave::host4`].
     ByDst4(u64),
-    /// A choice by their IPv6 destination.
+    /// The IPv6 destination decides; the value is the port key.
     ByDst6(u64),
 }
 
-/// A family's ports.
+/// External ports of an address family.
 struct Side<K> {
-    /// Ports' views of neighbours, by port.
+    /// Neighbour caches by port; `None` for a port without a resolver.
     faces: Vec<Option<Face<K>>>,
     gateways: Vec<Vec<K>>,
-    /// The output of port 0.
+    /// VLBTransit's output for port 0.
     first: usize,
 }
 
@@ -121,14 +121,15 @@ impl<K: Key> Side<K> {
         faces.fold(0, |sum, face| sum.wrapping_add(face.changes()))
     }
 
-    /// Rewritten addresses of frames to a neighbour.
+    /// Ethernet addresses and verdict of frames to a neighbour; `None` if it is not resolved.
     fn next(&self, port: usize, key: K) -> Option<Next> {
         let addresses = self.faces.get(port)?.as_ref()?.addresses(key)?;
         let verdict = Verdict::out((self.first + port) as u8);
         Some(Next::new(&addresses, verdict))
     }
 
-    /// Treatment of frames to a gateway; 0 stands for stations of the port's own network, which `by_dst` handles.
+    /// Decision for frames to gateway number `gateway`, from 1. With 0, the destination is on the port's own network,
+    /// and `by_dst` decides.
     fn ready(&self, port: usize, gateway: usize, by_dst: fn(u64) -> Ready) -> Ready {
         if !matches!(self.faces.get(port), Some(Some(_))) {
             return Ready::Not;
@@ -142,7 +143,7 @@ impl<K: Key> Side<K> {
     }
 }
 
-/// A port and an address, in words.
+/// Cache key: a port and an IP address.
 trait Place: Copy + Eq + Default {
     fn hash(self) -> u64;
 }
@@ -169,15 +170,15 @@ struct Host<P> {
     next: Next,
 }
 
-/// Cache of stations on own networks.
+/// Cache of hosts on attached networks.
 struct Hosts<P> {
     slots: [Host<P>; HOSTS],
-    /// Hosts that become valid with the next batch.
+    /// Entries that become valid with the next batch.
     soon: Vec<Host<P>>,
 }
 
 impl<P: Place> Hosts<P> {
-    /// An entry of no place: ports count from 1.
+    /// Empty entry. Its key matches no packet, since keys count ports from 1.
     fn nobody() -> Host<P> {
         Host {
             place: P::default(),
@@ -198,7 +199,8 @@ impl<P: Place> Hosts<P> {
         (host.place == place).then_some(&host.next)
     }
 
-    /// Like [`get`](Self::get); an unknown host becomes known with the next batch, if its address is confirmed.
+    /// Looks up a host like [`get`](Self::get). A missing host is added for the next batch, if its address is
+    /// confirmed.
     fn find(&mut self, place: P, next: impl FnOnce() -> Option<Next>) -> Option<Next> {
         let found = self.get(place).copied();
         if found.is_none()
@@ -216,7 +218,7 @@ impl<P: Place> Hosts<P> {
         }
     }
 
-    /// Forgets neighbours whose address has changed or has expired.
+    /// Removes entries whose neighbour has changed or expired.
     fn review(&mut self, next: impl Fn(P) -> Option<Next>) {
         self.soon.clear();
         for host in self.slots.iter_mut() {
@@ -227,18 +229,18 @@ impl<P: Place> Hosts<P> {
     }
 }
 
-/// Neighbours of this node as one copy of VLBTransit knows them.
+/// Neighbours of this node, cached by one clone of VLBTransit.
 pub(super) struct Leave {
     side4: Side<u32>,
     side6: Side<[u8; 16]>,
     hosts4: Hosts<u64>,
     hosts6: Hosts<[u64; 3]>,
-    /// Changes of neighbours that have been seen.
+    /// Number of neighbour changes already handled.
     seen: u64,
 }
 
 impl Leave {
-    /// `first` is the output of port 0.
+    /// An empty cache. `first` is VLBTransit's output for port 0.
     pub(super) fn new(
         four: Option<&Outward>,
         six: Option<&Outward>,
@@ -266,7 +268,7 @@ impl Leave {
         self.side4.changes().wrapping_add(self.side6.changes())
     }
 
-    /// Forgets entries if neighbours have changed. Call it for every batch, before any look-up. Returns true if
+    /// Removes outdated entries if neighbours have changed. Call it before the look-ups of each batch. Returns true if
     /// [`ready`](Self::ready) may have another answer now.
     #[inline]
     pub(super) fn follow(&mut self) -> bool {
@@ -300,7 +302,7 @@ impl Leave {
         });
     }
 
-    /// Treatment of frames with this header that have arrived at this node.
+    /// Decision for frames with this Ethernet header at their output node.
     pub(super) fn ready(&self, head: &[u8; ETHER_LEN]) -> Ready {
         let &[_, _, _, port, g0, g1, .., t0, t1] = head;
         if port == PORT_SELF {
@@ -314,13 +316,14 @@ impl Leave {
         }
     }
 
-    /// Rewritten addresses of a frame to a station of a port's own network, if known.
+    /// Ethernet addresses and verdict of a frame to an IPv4 host on a port's own network, if cached.
     #[inline(always)]
     pub(super) fn host4(&self, port: u64, dst: [u8; 4]) -> Option<&Next> {
         self.hosts4.get(place4(port, dst))
     }
 
-    /// Like [`host4`](Self::host4), for a frame; an unknown station may become known with the next batch.
+    /// Looks up the destination of an IPv4 frame like [`host4`](Self::host4). A missing host may be added for the next
+    /// batch.
     pub(super) fn find4(&mut self, port: u64, frame: &[u8]) -> Option<Next> {
         let dst = frame.get(DST4..)?.first_chunk().copied()?;
         let side = &self.side4;
@@ -328,7 +331,7 @@ impl Leave {
         self.hosts4.find(place4(port, dst), next)
     }
 
-    /// Like [`find4`](Self::find4), for IPv6.
+    /// Looks up the destination of an IPv6 frame like [`find4`](Self::find4).
     pub(super) fn find6(&mut self, port: u64, frame: &[u8]) -> Option<Next> {
         let dst: [u8; 16] = frame.get(DST6..)?.first_chunk().copied()?;
         let (side, words) = (&self.side6, u128::from_be_bytes(dst));
@@ -338,12 +341,12 @@ impl Leave {
     }
 }
 
-/// A port and an IPv4 address as it lies in a packet.
+/// Cache key of a port and an IPv4 address in network byte order.
 #[inline(always)]
 fn place4(port: u64, dst: [u8; 4]) -> u64 {
     port | u64::from(u32::from_ne_bytes(dst))
 }
 
-/// Offset of the destination address in a frame.
+/// Offset of the IPv4 destination address in a frame, in bytes.
 const DST4: usize = ETHER_LEN + 16;
 const DST6: usize = ETHER_LEN + ipv6::LEN - 16;

@@ -11,10 +11,10 @@ use cluster::transit::{self, Fault, Step};
 use wire::ether::Words;
 use wire::ipv4;
 
-/// Different addresses that are remembered.
+/// Number of cached forwarding decisions.
 const KNOWN: usize = 1024;
 const SHIFT: u32 = u64::BITS - KNOWN.trailing_zeros();
-/// Bytes of a frame up to its IPv4 destination; shorter frames take a careful path.
+/// Length of a frame up to its IPv4 destination, in bytes; shorter frames take the slow path.
 const WHOLE: usize = ETHER_LEN + ipv4::MIN_LEN;
 
 /// Index of the entry for a header.
@@ -24,7 +24,7 @@ fn place(words: Words) -> usize {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT) as usize
 }
 
-/// New addresses of a frame, in its byte order, and its verdict: 16 bytes.
+/// Ethernet addresses to write into a frame, in network byte order, and the frame's verdict. The size is 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Next {
     first: u64,
@@ -42,7 +42,7 @@ impl Next {
         }
     }
 
-    /// Writes the addresses where a frame's are, and says where it goes.
+    /// Writes the Ethernet addresses into a frame. Returns the verdict.
     #[inline(always)]
     pub(super) fn write(&self, frame: &mut [u8]) -> Verdict {
         if let Some((first, rest)) = frame.split_first_chunk_mut() {
@@ -55,36 +55,36 @@ impl Next {
     }
 }
 
-/// A way that frames with some addresses have taken: 32 bytes.
+/// Cached forwarding decision for frames with the same Ethernet header. The size is 32 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     first: u64,
-    /// Second word of [`Words`], except for a mark in the bytes that both words share.
+    /// Second word of [`Words`], XORed with a mark in the bytes that both words share.
     second: u64,
     pub(super) next: Next,
 }
 
-/// Frames that leave for the station in their IPv4 or IPv6 destination: `next` begins with the key of the port.
+/// Marks: the frame's IPv4 or IPv6 destination decides, and `next` begins with the port key.
 const BY_DST4: u64 = 1;
 const BY_DST6: u64 = 2;
 
 impl Known {
-    /// Mark of the entry for frames with these words: 0 if it is theirs, otherwise its further condition. `None`, or
-    /// other bits, if it is that of other frames.
+    /// Mark of the entry: 0 if the frame's Ethernet header matches, or `BY_DST4` or `BY_DST6` if the destination
+    /// decides. `None` or any other value: the entry belongs to other frames.
     #[inline(always)]
     fn mark(&self, words: Words) -> Option<u64> {
-        // Bytes 6 and 7 are in both words: where the first ones agree, nothing but a mark can differ there.
+        // Both words contain bytes 6 and 7. If the first words are equal, these bytes differ only by the mark.
         (self.first == words.0).then_some(self.second ^ words.1)
     }
 
-    /// Makes it the entry of frames that leave by a port for the station in their destination.
+    /// Marks the entry: the destination of frames that leave by a port decides.
     fn by_dst(&mut self, mark: u64, port: u64) {
         self.second ^= mark;
         self.next.first = port;
     }
 }
 
-/// Entry of addresses that no frame of a cluster has.
+/// Empty entry. Its addresses match no frame of a cluster.
 const UNKNOWN: Known = Known {
     first: 0,
     second: 0,
@@ -95,9 +95,9 @@ const UNKNOWN: Known = Known {
     },
 };
 
-/// The ways that one copy of VLBTransit remembers.
+/// Forwarding decisions cached by one clone of VLBTransit.
 pub(super) struct Memory {
-    // Both tables lie in it, so that their places are known without a look.
+    // The tables are inline, so that an access needs no extra pointer.
     known: [Known; KNOWN],
     leave: Leave,
     version: u64,
@@ -106,7 +106,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// An empty memory.
+    /// An empty cache.
     pub(super) fn new(node: &Node, leave: Leave) -> Box<Memory> {
         Box::new(Memory {
             known: [UNKNOWN; KNOWN],
@@ -116,10 +116,10 @@ impl Memory {
         })
     }
 
-    /// Forgets all if ways or neighbours have changed. To be called for every batch.
+    /// Clears the cache if paths or neighbours have changed. Call it for every batch.
     #[inline]
     pub(super) fn follow(&mut self, node: &Node) {
-        // Before the ways are read: what is remembered is never older than it says.
+        // The version is read before the paths: the cached paths are at least as new as their version.
         let version = node.version();
         let changed = self.leave.follow();
         if version != self.version || changed {
@@ -138,7 +138,7 @@ impl Memory {
         }
     }
 
-    /// Verdict for a frame, if known. Its addresses are replaced by those for the next station.
+    /// Verdict for a frame in the cache; its Ethernet addresses are rewritten. `None` if the cache has no decision.
     #[inline(always)] // into the loop over a batch
     pub(super) fn fast(&self, frame: &mut [u8]) -> Option<Verdict> {
         let head = frame.first_chunk_mut::<WHOLE>()?;
@@ -156,7 +156,7 @@ impl Memory {
         Some(next.write(head))
     }
 
-    /// Like [`fast`](Self::fast), for frames that are not known yet.
+    /// Decides on a frame that [`fast`](Self::fast) did not find, and caches the decision.
     #[cold]
     pub(super) fn pass(&mut self, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
         let Some(head) = frame.first_chunk::<WHOLE>() else {
@@ -186,7 +186,7 @@ impl Memory {
         next.map_or(here, |next| next.write(frame))
     }
 
-    /// Entry for frames with these addresses; none of them leaves at once.
+    /// Entry for frames with these addresses, without the decision for frames that leave the cluster here.
     #[inline]
     pub(super) fn look(&mut self, head: &[u8; ETHER_LEN], node: &Node, cx: &Cx) -> &Known {
         let words = Words::of(head);
@@ -198,7 +198,7 @@ impl Memory {
     }
 }
 
-/// Forwards a truncated frame, unless it is for this node.
+/// Forwards a truncated frame, and drops it if it is for this node.
 #[cold]
 fn pass_short(frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
     let Some(addresses) = frame.first_chunk::<LEN>() else {
@@ -213,7 +213,7 @@ fn pass_short(frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
     known.next.write(frame)
 }
 
-/// Decision by the rules. Outputs are the own links, that of frames for this node, and that of heartbeats.
+/// Forwarding decision without the cache. Outputs: the node's links, then frames for this node, then heartbeats.
 #[cold]
 fn decide(words: Words, node: &Node, cx: &Cx) -> Known {
     let ways = node.ways().read(cx.reader());

@@ -20,7 +20,7 @@ use arguments::units::FromArg;
 use engine::element::Class;
 pub(crate) use vlb_node::Node;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<vlb_heartbeat::VlbHeartbeat>(),
     Class::of::<vlb_input::VlbInput>(),
@@ -31,17 +31,18 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlb_transit::VlbTransit>(),
 ];
 
-/// Bytes of an Ethernet header.
+/// Length of an Ethernet header, in bytes.
 const ETHER_LEN: usize = 14;
 
-/// The VLBNode that an element belongs to.
+/// Reference to the VLBNode of an element.
 pub(crate) struct Member {
-    /// Full name; `None` if there is no such element.
+    /// Full name of the VLBNode; `None` if it does not exist.
     name: Option<String>,
 }
 
 impl Member {
-    /// Reads the first argument, which names a VLBNode, and gives its description beside; a mistake is recorded.
+    /// Parses the first argument, the name of a VLBNode. Returns the reference and the node's description. Errors are
+    /// recorded.
     fn named(args: &mut Args) -> (Member, Option<description::Description>) {
         let name: String = args.required("VLB", "the VLBNode that it belongs to");
         let peer = args.peer(&name).filter(|peer| peer.class() == "VLBNode");
@@ -55,19 +56,19 @@ impl Member {
             return (Member { name: None }, None);
         };
         let full = peer.name().to_owned();
-        // Its mistakes are its own.
+        // The VLBNode reports its own errors.
         let described = description::Description::parse(&mut peer.args(description::KEYWORDS));
         (Member { name: Some(full) }, Some(described))
     }
 
-    /// Shared state of the node's elements. A plan whose elements name no node is not built.
+    /// Shared state of the node's elements. A plan with an unknown VLBNode is never built.
     fn node(&self, init: &Init) -> Arc<Node> {
         let node = self.name.as_deref().and_then(|name| init.shared_by(name));
         node.unwrap_or_else(|| Arc::new(Node::alone()))
     }
 }
 
-/// Reads a port's number and its gateways, any number of times: the gateways by port.
+/// Parses port numbers with their gateways. Returns the gateways by port.
 fn gateways<A: FromArg>(args: &mut Args) -> Vec<Vec<A>> {
     let mut gateways: Vec<Vec<A>> = Vec::new();
     for arg in args.rest(

@@ -11,18 +11,17 @@ const WRONG_PORT: u8 = 0;
 const UNKNOWN_GATEWAY: u8 = 1;
 const MALFORMED: u8 = 2;
 
-/// An IP version's class.
+/// Constants and operations of an IP version's class.
 pub(crate) trait Family: Sized + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
     const GIVES: &'static [Facts];
     const ETHERTYPE: [u8; 2];
 
-    /// An address, in the syntax of configurations.
+    /// Address type, parsed from configurations.
     type Address: FromArg + Copy + Send + Sync;
 
-    /// The length of a packet's header, the packet's own length, and its destination; nothing if it is no packet of
-    /// this version.
+    /// Header length and packet length in bytes, and the destination; `None` for packets of other IP versions.
     fn read(packet: &[u8]) -> Option<(usize, usize, Self::Address)>;
 
     /// Sets the destination annotation.
@@ -30,13 +29,13 @@ pub(crate) trait Family: Sized + 'static {
 }
 
 pub(crate) struct Config<F: Family> {
-    /// Gateways by port.
+    /// Gateways, by port.
     pub(super) gateways: Vec<Vec<F::Address>>,
 }
 
 pub(crate) struct Output<F: Family> {
     config: Arc<Config<F>>,
-    /// External ports.
+    /// Number of external ports.
     ports: u8,
     family: PhantomData<F>,
 }
@@ -109,13 +108,13 @@ impl<F: Family> Fuse for Output<F> {
             if !packet.pull(ETHER_LEN) {
                 return Some(Verdict::drop(MALFORMED));
             }
-            // An internal link may have padded it.
+            // An internal link may have padded the packet.
             packet.truncate(total);
             packet.set_network_offset(0);
             packet.set_transport_offset(header);
             let anno = packet.anno_mut();
             F::set_dst(anno, next);
-            // The port of the internal link has marked the packet as for another station.
+            // The internal link's port has marked the packet as addressed to another host.
             anno.packet_type = PacketType::Host;
             Some(Verdict::out(output))
         }

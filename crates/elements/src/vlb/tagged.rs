@@ -8,16 +8,16 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
-/// Numbers of the packets that a worker sends to each output node, for VLBResequencer there. They are the node's: two
-/// VLBInputs may send packets of one flow.
+/// Sequence numbers of the packets that a worker sends to each output node, for its VLBResequencer. All VLBInputs of
+/// the node share them, since they may send packets of one flow.
 #[derive(Clone)]
 pub(super) struct Order(Rc<RefCell<Numbers>>);
 
 impl Order {
-    /// The worker's for a node; none if it does not number packets.
+    /// The worker's sequence numbers for a node; `None` if the node does not number packets.
     pub(super) fn new(node: &Node, init: &Init) -> Option<Order> {
         node.resequence?;
-        // Under this name the elements of a node on one worker find what they share.
+        // Name under which a node's elements on one worker share the numbers.
         let place = format!("{} {}", node.cookie, node.number);
         let numbers = init.shared.get(&place, || {
             let start = RandomState::new().hash_one(0);
@@ -26,14 +26,14 @@ impl Order {
         Some(Order(numbers))
     }
 
-    /// The tag of a packet's flow, and its number.
+    /// Flow tag and sequence number of a packet.
     #[inline]
     pub(super) fn number(&self, to: NodeId, flow_hash: u32) -> (u16, u16) {
         self.0.borrow_mut().number(to, flow_hash)
     }
 }
 
-/// Removes a tag: the addresses come to stand before the packet's own ethertype.
+/// Removes a tag: moves the Ethernet addresses in front of the packet's own EtherType.
 pub(super) fn remove(packet: &mut Packet) {
     if packet.len() >= PACKET {
         packet.data_mut().copy_within(..LEN, ADDED);

@@ -54,10 +54,10 @@ use std::time::Duration;
 
 const HEARD: usize = 0;
 
-/// Lines of the journal.
+/// Number of lines kept in the journal.
 const KEPT: usize = 256;
 
-/// An interval of nothing would leave no time for anything else.
+/// Minimum interval, so that heartbeats leave time for other work.
 const SHORTEST: Duration = Duration::from_micros(100);
 /// Maximum of the times in a configuration.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -74,17 +74,17 @@ pub(crate) struct Config {
 pub(crate) struct VlbHeartbeat {
     config: Arc<Config>,
     node: Arc<Node>,
-    /// None before the start, and where the map has too many links.
+    /// Health of the links; `None` before the start, or if the map has too many links.
     health: Option<Health>,
-    /// Node and health of the replaced configuration.
+    /// Node and health of the replaced configuration, until they are taken over.
     old: Option<(Arc<Node>, Health)>,
     sent: u64,
-    /// Lane that is reported next.
+    /// Index of the lane reported next.
     turn: u64,
-    /// The links that were up when the last line was written, and the newest lines.
+    /// Live links when the last line was written, and the most recent lines of the journal.
     known: Option<Links>,
     journal: VecDeque<String>,
-    /// State of own links by peer: true if used, and since when.
+    /// State of the node's links, by peer and index: true if in use, and the time of the last change.
     used: HashMap<(String, usize), (bool, u64)>,
 }
 
@@ -187,7 +187,7 @@ impl Element for VlbHeartbeat {
             });
         }
         self.node.watch();
-        // Something may have been agreed on since the node took over what its predecessor knew.
+        // A session may have been agreed on since the node took over its predecessor's state.
         agree(&self.node, &health);
         self.node.publish(health.links().clone());
         health.take_change();
@@ -261,7 +261,7 @@ impl Resources for VlbHeartbeat {
     }
 }
 
-/// Passes the agreed states of its links to the node.
+/// Passes the agreed epochs of the node's links to the node.
 fn agree(node: &Node, health: &Health) {
     for own in 0..node.own_links() {
         if let Some(peer) = health.agreed(own) {
@@ -270,13 +270,13 @@ fn agree(node: &Node, health: &Health) {
     }
 }
 
-/// The drop of a refused heartbeat.
+/// Drop reason of a refused heartbeat.
 fn reason(refused: Refused) -> usize {
     let at = Refused::ALL.iter().position(|&known| known == refused);
     at.map_or(HEARD, |at| at + 1)
 }
 
-/// Writes a line of the journal.
+/// Adds a line to the journal.
 fn enter(journal: &mut VecDeque<String>, at: u64, line: &str) {
     if journal.len() == KEPT {
         journal.pop_front();
@@ -304,7 +304,7 @@ impl VlbHeartbeat {
         }
     }
 
-    /// Judges peers and sends due heartbeats; sets the timer.
+    /// Updates the state of peers, sends due heartbeats and sets the timer.
     fn look(&mut self, cx: &mut Cx) {
         let Some(health) = &mut self.health else {
             return;
@@ -343,7 +343,7 @@ impl VlbHeartbeat {
         }
     }
 
-    /// Records when own links came into use, or went out of use.
+    /// Records the time at which links of this node came into use or went out of use.
     fn note_used(&mut self, now: u64) {
         let states = self.health.iter().flat_map(Health::states);
         for (cable, state) in self.node.cables().into_iter().zip(states) {
@@ -354,7 +354,7 @@ impl VlbHeartbeat {
         }
     }
 
-    /// Writes down which links have gone up and down.
+    /// Logs links that went up or down.
     fn note(&mut self, at: u64) {
         let (Some(health), Some(known)) = (&self.health, &self.known) else {
             return;

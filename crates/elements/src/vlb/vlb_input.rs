@@ -53,7 +53,7 @@ const MALFORMED: u8 = 2;
 const NO_ROOM: u8 = 3;
 const NO_KEY: u8 = 4;
 
-/// An output node, and everything to write for it except the path.
+/// An output node, and the external port and gateway there.
 #[derive(Clone, Copy)]
 struct Destination {
     node: NodeId,
@@ -64,35 +64,35 @@ struct Destination {
 pub(crate) struct Config {
     member: Member,
     destinations: Vec<Destination>,
-    /// Own links.
+    /// Number of this node's links.
     links: usize,
-    /// Flows whose way each worker keeps.
+    /// Number of flows whose path each worker remembers.
     flows: usize,
-    /// Nodes of the cluster.
+    /// Number of nodes in the cluster.
     nodes: usize,
-    /// Workers that frames tell apart.
+    /// Maximum number of workers that frames distinguish.
     workers_max: Option<usize>,
 }
 
 pub(crate) struct VlbInput {
     node: Arc<Node>,
     spread: Spread,
-    /// Addresses by input; the way is written for each packet.
+    /// Output node and Ethernet addresses by input; the path is added per packet.
     headers: Box<[(NodeId, [u8; LEN])]>,
-    /// Bytes carried for others by each own link that have been counted here.
+    /// Bytes of transit traffic by link that have already been accounted for here.
     carried: Box<[u64]>,
-    /// None: packets have no numbers.
+    /// Sequence numbers of packets; `None` without resequencing.
     order: Option<Order>,
     worker: usize,
-    /// Outputs' batches; `None` while packets are examined, which everything else here is for.
+    /// Batches by output; taken out while packets are examined, so that `self` can be borrowed.
     sides: Option<Box<Sides>>,
     share: f64,
     seed: u32,
-    /// True if frames have lanes.
+    /// True if frames carry lanes.
     lanes: bool,
 }
 
-/// Reads `NODE/PORT[/GATEWAY]`.
+/// Parses `NODE/PORT[/GATEWAY]`.
 fn destination(
     word: &str,
     number: impl Fn(&str) -> Option<NodeId>,
@@ -164,7 +164,7 @@ impl Element for VlbInput {
 
     fn new(config: &Arc<Config>, init: &Init) -> VlbInput {
         let node = config.member.node(init);
-        // Each worker that has packets to spread does so with its part of all rates.
+        // Each worker that sends packets has an equal share of all rates.
         let share = 1.0 / init.pushers.len().max(1) as f64;
         let seed = init.worker as u32 + 1;
         let headers = config.destinations.iter().map(|to| {
@@ -215,7 +215,7 @@ impl Element for VlbInput {
             && self.node.settings == old.node.settings
         {
             self.spread = old.spread;
-            // Recent use of the rates does not matter any more when the next packet comes.
+            // Recent use of the rates no longer matters when the next packet arrives.
             self.spread.adapt(&self.node.ways().snapshot(), 0);
         }
     }
@@ -273,7 +273,7 @@ fn settings(node: &Node, share: f64, seed: u32) -> Settings {
 }
 
 impl VlbInput {
-    /// Counts the load carried for others since the last batch.
+    /// Accounts for the transit traffic since the last batch.
     fn give_way(&mut self, now: u64) {
         for (link, (carried, seen)) in self.node.carried().zip(&mut self.carried).enumerate() {
             let bytes = (carried - *seen) as f64 * self.share;
@@ -330,7 +330,7 @@ impl VlbInput {
         Verdict::out(choice.link as u8)
     }
 
-    /// Writes the tag of a packet that leaves by an own link: without a key it has no code.
+    /// Writes the tag of a packet that leaves by a link of this node. Without a key, the tag has no code.
     fn tag(
         &self,
         packet: &mut Packet,

@@ -54,42 +54,42 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use sync::Lock;
 
-/// Shared state of the elements of a node.
+/// State shared by the elements of a node.
 pub(crate) struct Node {
-    /// The nodes' names, by number.
+    /// Names of the nodes, by number.
     pub(crate) labels: Vec<String>,
-    /// This node.
+    /// Number of this node.
     pub(crate) number: NodeId,
-    /// Cookie of the cluster's name.
+    /// Hash of the cluster's name.
     pub(crate) cookie: u8,
-    /// Settings of spreading; each worker sets its own share.
+    /// Settings for spreading traffic over paths; each worker applies its own share.
     pub(crate) settings: Settings,
-    /// Keys that prove that frames come from this cluster.
+    /// Keys that authenticate frames of this cluster.
     pub(crate) keys: Option<Keys>,
     /// Name of the cluster.
     cluster: String,
-    /// True if packets are numbered: how long they may wait for others at their output node.
+    /// Maximum time that a packet waits for earlier packets at its output node. `None`: packets are not numbered.
     pub(crate) resequence: Option<Duration>,
     fabric: Arc<Fabric>,
     links: Lock<Links>,
     ways: Published<Ways>,
-    /// Counts changes of `ways`.
+    /// Number of changes of `ways`.
     version: AtomicU64,
-    /// True if a VLBHeartbeat watches the links.
+    /// True if a VLBHeartbeat monitors the links.
     watched: AtomicBool,
-    /// Bytes that were carried for others, by own link.
+    /// Bytes of transit traffic, by link of this node.
     carried: Box<[AtomicU64]>,
-    /// Own links where frames have codes; nothing without a key.
+    /// Authentication state by link of this node; empty without a key.
     cables: Vec<Arc<Cable>>,
-    /// Sessions of links whose ends have agreed.
+    /// Sessions of links whose ends have exchanged epochs.
     sessions: Published<Sessions>,
 }
 
-/// Sessions by own link.
+/// Sessions by link of this node.
 type Sessions = Vec<Option<Arc<Session>>>;
 
 impl Node {
-    /// Names that heartbeats are signed for.
+    /// Names that heartbeat authentication covers.
     pub(crate) fn members(&self) -> cluster::health::Names {
         cluster::health::Names {
             cluster: self.cluster.clone(),
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// A node whose own links have these lives, if it has a key.
+    /// A node whose links have the epochs `lives`, if the node has a key.
     fn new(described: Description, lives: Vec<Life>) -> Node {
         let Description {
             name,
@@ -133,38 +133,38 @@ impl Node {
         }
     }
 
-    /// A node of no cluster: it stands where an element names no VLBNode.
+    /// Placeholder node without a cluster, for an element that names no VLBNode.
     pub(super) fn alone() -> Node {
         Node::new(Description::default(), Vec::new())
     }
 
-    /// Nodes and links.
+    /// Nodes and links of the cluster.
     pub(crate) fn fabric(&self) -> &Arc<Fabric> {
         &self.fabric
     }
 
-    /// This node's ways over the links that are up.
+    /// Paths from this node over live links.
     pub(crate) fn ways(&self) -> &Published<Ways> {
         &self.ways
     }
 
-    /// Changes with the ways. Read before them, it is never newer than they are.
+    /// Version of the paths. If read before the paths, the version is never newer than they are.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The links that are up now.
+    /// Links that are up now.
     pub(crate) fn links(&self) -> Links {
         self.links.lock().clone()
     }
 
-    /// Publishes which links are up. Workers follow with their next batch.
+    /// Publishes the set of live links. Workers use it from their next batch on.
     pub(crate) fn publish(&self, links: Links) {
         self.change(|now| *now = links);
     }
 
-    /// Changes the set of live links in one step, as others may change it, too.
+    /// Changes the set of live links atomically, since several threads may change it.
     fn change(&self, change: impl FnOnce(&mut Links)) {
         let mut now = self.links.lock();
         let mut links = now.clone();
@@ -178,12 +178,12 @@ impl Node {
         *now = links;
     }
 
-    /// From now on a VLBHeartbeat says which links are up.
+    /// Marks the links as monitored: a VLBHeartbeat sets their state from now on.
     pub(super) fn watch(&self) {
         self.watched.store(true, Ordering::Relaxed);
     }
 
-    /// Counts bytes carried for others by an own link.
+    /// Counts bytes of transit traffic over a link of this node.
     #[inline]
     pub(crate) fn carry(&self, link: usize, bytes: u64) {
         if let Some(carried) = self.carried.get(link) {
@@ -191,18 +191,18 @@ impl Node {
         }
     }
 
-    /// Session that both ends of an own link have agreed on.
+    /// Session agreed on by both ends of a link; `None` before that.
     #[inline]
     pub(super) fn session<'a>(&'a self, link: usize, cx: &'a Cx) -> Option<&'a Session> {
         self.sessions.read(cx.reader()).get(link)?.as_deref()
     }
 
-    /// Epochs ([`Life`]) of the node's own links; empty without a key.
+    /// Epochs ([`Life`]) of this node's links; empty without a key.
     pub(super) fn lives(&self) -> Vec<Life> {
         self.cables.iter().map(|cable| cable.life()).collect()
     }
 
-    /// Records the epoch of an own link at the peer.
+    /// Records the peer's epoch of a link, which starts their session.
     pub(super) fn agree(&self, link: usize, peer: Life) {
         let (Some(keys), Some(cable)) = (&self.keys, self.cables.get(link)) else {
             return;
@@ -217,12 +217,12 @@ impl Node {
         }
     }
 
-    /// Newest number sent by an own link, of one lane after the other; 0: none was sent.
+    /// Highest sequence number sent on a link, for one lane per `turn`; 0 if none was sent.
     pub(super) fn sent(&self, link: usize, turn: u64) -> u64 {
         self.cables.get(link).map_or(0, |cable| cable.sent(turn))
     }
 
-    /// Newest number received by an own link on the lane of a number, and number of refused frames of the link.
+    /// Highest sequence number received on the lane of `number`, and the number of refused frames on the link.
     pub(super) fn come(&self, link: usize, number: u64) -> (u64, u64) {
         let sessions = self.sessions.snapshot();
         let session = sessions.get(link).and_then(Option::as_ref);
@@ -230,7 +230,7 @@ impl Node {
         (session.map_or(0, |session| session.newest(number)), refused)
     }
 
-    /// Names of the own links, for both ends alike.
+    /// Names of this node's links, equal at both ends.
     fn names(&self) -> Vec<Names<'_>> {
         let mut all: Vec<Names> = Vec::new();
         for &(peer, _) in self.fabric.neighbours(self.number) {
@@ -246,29 +246,29 @@ impl Node {
         all
     }
 
-    /// Number of own links.
+    /// Number of this node's links.
     pub(crate) fn own_links(&self) -> usize {
         self.carried.len()
     }
 
-    /// Bytes that were carried for others, by own link.
+    /// Bytes of transit traffic, by link of this node.
     #[inline]
     pub(crate) fn carried(&self) -> impl Iterator<Item = u64> {
         self.carried.iter().map(|c| c.load(Ordering::Relaxed))
     }
 
-    /// Own links: the name of the peer, and which of the links to it.
+    /// Links of this node: the peer's name, and the index among parallel links to it.
     pub(crate) fn cables(&self) -> Vec<(String, usize)> {
         let names = self.names().into_iter();
         names.map(|of| (of.peer.to_owned(), of.link)).collect()
     }
 
-    /// Links by number.
+    /// All links of the cluster, by number.
     fn all(&self) -> &[map::Link] {
         &self.fabric.map().links
     }
 
-    /// A link's number by its name.
+    /// Number of the link with this name.
     fn link(&self, name: &str) -> Option<usize> {
         let (pair, twin) = name.split_once('/').unwrap_or((name, "1"));
         let (a, b) = pair.split_once('-')?;
@@ -281,7 +281,7 @@ impl Node {
         twins.nth(twin).map(|(number, _)| number)
     }
 
-    /// Name of a link: those of its ends, and its number if it is not the first between them.
+    /// Name of a link: the names of its ends, and its index if it is not the first between them.
     pub(super) fn pair(&self, link: usize) -> String {
         let ends = self.all()[link].ends;
         let [a, b] = ends.map(|end| &self.labels[usize::from(end)]);
@@ -302,7 +302,7 @@ impl Node {
         text
     }
 
-    /// `A-B up` or `A-B down`.
+    /// Sets the state of a link: `A-B up` or `A-B down`.
     fn set_link(&self, value: &str) -> Result<(), String> {
         let help = "write a link and its state, such as `a-b down`";
         let (pair, state) = value.trim().split_once(' ').ok_or(help)?;
@@ -318,7 +318,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes over the live links, and the counts of their frames. If links are watched, new ones are down until a peer
+    /// Takes over the live links and the counters of their frames. Of monitored links, new ones are down until a peer
     /// is heard.
     fn follow(&mut self, old: &Node) {
         self.follow_cables(old);
@@ -332,8 +332,7 @@ impl Node {
         self.publish(links);
     }
 
-    /// Takes over the node's links, with their lives, numbers and received frames. They may have changed places, and
-    /// the key may be another.
+    /// Takes over the links' epochs, sequence numbers and received frames. Link numbers and the key may have changed.
     fn follow_cables(&mut self, old: &Node) {
         let were = old.sessions.snapshot();
         let known = old.cables().into_iter().zip(old.cables.iter().zip(&*were));
@@ -352,14 +351,15 @@ impl Node {
     }
 }
 
-/// A life for each of `links` links.
+/// Random epochs for `links` links.
 ///
 /// # Errors
+///
 /// The kernel has no random numbers.
 fn draw(links: usize) -> std::io::Result<Vec<Life>> {
     let mut lives = vec![Life::default(); links];
     for Life(bytes) in &mut lives {
-        // getrandom(2) returns up to 256 bytes in full.
+        // getrandom(2) never returns less than requested for up to 256 bytes.
         while getrandom(&mut bytes[..], GetRandomFlags::empty())? < bytes.len() {}
     }
     Ok(lives)

@@ -53,7 +53,7 @@ impl Element for VlbResequencer {
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["malformed", "forged"];
-    // Packets of a flow come by several links, and these may be on several workers.
+    // Packets of a flow arrive over several links, perhaps on several workers.
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
 
@@ -133,7 +133,7 @@ impl Element for VlbResequencer {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        // Packets may have come from the graph before this one.
+        // The previous graph may have left packets.
         self.wait(cx);
     }
 

@@ -66,20 +66,20 @@ use engine::packet::anno::PacketType;
 const FORGED: u8 = Fault::ALL.len() as u8;
 const REPLAYED: u8 = FORGED + 1;
 const NO_KEY: u8 = FORGED + 2;
-/// A verdict names no other output.
+/// Number of outputs that a verdict can name.
 const OUTPUTS_MAX: usize = 255;
 
 pub(crate) struct Config {
     member: Member,
     links: usize,
-    /// Workers that frames tell apart.
+    /// Maximum number of workers that frames distinguish.
     workers_max: Option<usize>,
     leave4: Option<Outward>,
     leave6: Option<Outward>,
 }
 
 impl Config {
-    /// Outputs for external ports.
+    /// Number of outputs for external ports.
     fn ports(&self) -> usize {
         let both = [&self.leave4, &self.leave6].into_iter().flatten();
         both.map(Outward::ports).max().unwrap_or(0)
@@ -96,7 +96,7 @@ pub(crate) struct VlbTransit {
     links: usize,
     worker: usize,
     sides: Sides,
-    /// True if packets must get annotations when they leave, by output.
+    /// By output: true if packets must get annotations when they leave.
     annotates: Box<[bool]>,
 }
 
@@ -200,7 +200,7 @@ impl Resources for VlbTransit {
 }
 
 impl VlbTransit {
-    /// Like `process`, for frames that must have a tag.
+    /// Processes frames that must carry a tag, like `process`.
     #[inline(never)]
     fn check(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let (node, links) = (&*self.node, self.links);
@@ -221,8 +221,7 @@ impl VlbTransit {
     }
 }
 
-/// Handles frames from one link that leave by an output: counts those carried for others, and marks heartbeats with
-/// their link.
+/// Processes frames of one link for one output: counts transit traffic, and marks heartbeats with their link.
 #[inline]
 fn leave(node: &Node, links: usize, (input, output): (usize, usize), batch: &mut Batch) {
     if output < links {
@@ -233,7 +232,7 @@ fn leave(node: &Node, links: usize, (input, output): (usize, usize), batch: &mut
     }
 }
 
-/// Sets the annotations of packets as for received frames to another station.
+/// Sets the annotations of packets as for received frames to another host.
 fn arrived(batch: &mut Batch) {
     let fresh = batch.iter_mut();
     fresh.for_each(|packet| packet.arrived(|_| PacketType::OtherHost));
@@ -256,7 +255,7 @@ impl Step for Plain<'_> {
     }
 }
 
-/// Step for frames of one link that must have a tag.
+/// Step for frames of one link that must carry a tag.
 struct Gate<'a> {
     memory: &'a mut Memory,
     node: &'a Node,
@@ -265,7 +264,7 @@ struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Verdict for a frame. It gets a new tag for the next link, or loses its tag here.
+    /// Verdict for a frame. The frame gets a new tag for the next link, or loses its tag at this node.
     fn pass(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict {
         let Some(head) = packet.data().first_chunk::<ETHER_LEN>() else {
             return Verdict::drop(Fault::Malformed as u8);
@@ -293,7 +292,7 @@ impl Gate<'_> {
             },
             _ => None,
         };
-        // Last: of a frame that is dropped for another reason nobody can say that it has come.
+        // The sequence number is taken last: a frame that is dropped for another reason does not count as received.
         if !session.take(&tag) {
             return Verdict::drop(REPLAYED);
         }
