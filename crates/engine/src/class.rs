@@ -40,19 +40,20 @@ pub struct Annotates;
 /// Number of copies of an element that may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// One copy per core that reaches the element.
+    /// One copy of the element for each core that reaches it.
     PerCore,
-    /// One: the element keeps an order or a state that cannot be split.
+    /// One copy in all: the element keeps an order or a state that cannot be split.
     One,
-    /// One copy, on a worker that owns its state and that of the elements it names. Packets from other workers cross
-    /// over through queues that the plan puts before its inputs. The inputs must be push.
+    /// One copy, on the worker that owns the element's state and the state of the elements that it names. The plan puts
+    /// queues before the element's inputs, through which packets from other workers reach the owner. The inputs must be
+    /// push.
     Owner,
 }
 
 /// True if an element starts work by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// Only on packets and timers.
+    /// The element runs only when packets arrive or a timer expires.
     OnPackets,
     /// Task that is always ready.
     AsTask,

@@ -16,9 +16,9 @@ pub trait Driver: Element {
         let _ = (number, cx);
     }
 
-    /// True if an element of this configuration decides when the router ends: then it hears of requests to stop by
-    /// [`stop_asked`](Self::stop_asked), and ends the router with [`Cx::end`]. Without such an
-    /// element the first request ends it; of several the first one decides.
+    /// True if an element of this configuration decides when the router ends. Its method
+    /// [`stop_asked`](Self::stop_asked) is then called for each stop request, and it ends the router with [`Cx::end`].
+    /// Without such an element the first stop request ends the router. Of several such elements, the first one decides.
     fn drives(config: &Self::Config) -> bool {
         let _ = config;
         false

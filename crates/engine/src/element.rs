@@ -37,7 +37,7 @@ pub trait Element: Sized + 'static {
     const NEEDS: &'static [Facts] = &[Facts::NONE];
     /// Facts that hold for packets that leave, per output; the last counts for all further outputs.
     const GIVES: &'static [Facts] = &[Facts::NONE];
-    /// Facts that no longer hold behind the element.
+    /// Facts that no longer hold for packets that leave the element.
     const SPOILS: Facts = Facts::NONE;
     /// Names of drops, for [`Verdict::drop`] and [`Cx::drop`].
     const DROPS: &'static [&'static str] = &[];
@@ -63,10 +63,10 @@ pub trait Element: Sized + 'static {
     /// It runs on control, sometimes only to describe itself, so it opens and changes nothing.
     fn configure(args: &mut Args) -> Self::Config;
 
-    /// True if an element works on a super-frame as on any packet (see [`super_frame`](crate::packet::super_frame)): it
-    /// does with it what it would do with each of its segments, changes nothing behind the network header, needs no
-    /// checksum of TCP, and keeps no packets; where a length decides it asks for [`Packet::segment_len`]. Others get
-    /// segments.
+    /// True if the element processes a super-frame like any packet (see [`super_frame`](crate::packet::super_frame)).
+    /// Such an element treats all segments of a super-frame alike, changes nothing after the network header, needs no
+    /// TCP checksum, and stores no packets. Where a length decides, it uses [`Packet::segment_len`]. Other elements get
+    /// the segments.
     fn carries_super_frames(config: &Self::Config) -> bool {
         let _ = config;
         false

@@ -1,5 +1,5 @@
-//! Elements whose task exchanges packets with the world outside the router: what wakes it, and what becomes of its
-//! packets.
+//! Elements whose task exchanges packets with the world outside the router: the events that wake the task, and the fate
+//! of its packets.
 
 use crate::element::Element;
 use crate::element::extension::{element_of, element_of_mut};
@@ -20,9 +20,9 @@ pub trait External: Element {
         false
     }
 
-    /// An output overflows to which packets of this source go, or did within the last second: what became of the
-    /// packets of the task's last run. A source whose packets would be lost anyway may rest for a while, but not while
-    /// some of them go elsewhere.
+    /// Reports `fate`, the outcome of the packets of the task's last run. Called while an output overflows to which
+    /// packets of this source go, or went within the last second. A source may pause for a while if all its packets
+    /// would be lost anyway, but not while some of them go elsewhere.
     fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
         let _ = (fate, cx);
     }

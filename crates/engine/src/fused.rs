@@ -1,11 +1,11 @@
 //! Fused loops: elements that follow each other, run as one loop over a batch.
 //!
-//! Between elements a batch is written down and taken up again: a virtual call, counters, a loop with
-//! its branches. In a [`FusedLoop`] the compiler sees the steps of several classes together, so a packet
-//! stays in registers from one to the next. Nothing else changes: elements keep their places, names,
-//! handlers and counters, packets that leave on the way leave from the element that sent them away, and
-//! packets that reach an element in the middle by another edge are handled there. The fused loops are a list of
-//! types; the planner finds where a configuration has them.
+//! Between two elements a batch is stored and loaded again, which costs a virtual call, counters, and a loop with its
+//! branches. In a [`FusedLoop`] the compiler sees the steps of several classes together, so a packet stays in registers
+//! from one element to the next. Nothing else changes. Elements keep their places, names, handlers and counters. A
+//! packet that leaves the loop early leaves from the element that chose another output. A packet that reaches a middle
+//! element by another edge is processed there. The fused loops are a list of types; the planner finds where a
+//! configuration has them.
 //!
 //! A class that may be part of one implements [`Fuse`].
 
@@ -40,8 +40,8 @@ pub trait Fuse: Element {
     /// True if the class prefetches, by [`prefetch`](Self::prefetch). At most one class of a loop may.
     const PREFETCHES: bool = Self::STEPS_BATCH;
 
-    /// Shows the class each packet of a batch before the loop comes to it, so that memory may be fetched ahead while
-    /// elements before it work. It is a hint, which need not come.
+    /// Shows each packet of a batch to the class before the loop processes the packet. The class may prefetch memory
+    /// while earlier elements work. The call is a hint and may be omitted.
     #[inline]
     fn prefetch(&self) -> impl Fn(&Packet) {
         |_: &Packet| ()
@@ -116,7 +116,7 @@ pub fn step_each<E: Fuse>(
 /// A class that only counts packets and sends them on: a fused loop may go past its elements, and tell them
 /// afterwards.
 pub trait Counts: Element {
-    /// At least one packet has passed; `bytes` is the sum of all lengths.
+    /// Counts `packets` packets, at least one, that have passed the element; `bytes` is the sum of their lengths.
     fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx);
 
     /// True if the element may count packets after a fused loop has run; otherwise no loop includes it.
@@ -158,10 +158,11 @@ impl<S: Stages> Code<S> {
 
 /// Tuples of two to eight element types that form a fused loop.
 ///
-/// At most one of them may prefetch ([`Fuse::PREFETCHES`]). The elements before it are a loop by themselves, which
-/// shows it the packets. It then begins another loop, or steps the whole batch between the two loops
-/// ([`Fuse::STEPS_BATCH`], or if it is the last). The elements must handle input 0 by [`Element::step`]: a `process` of
-/// their own is not called. The compiler cannot check this, so the author of a list of fused loops must test it.
+/// At most one of the elements may prefetch ([`Fuse::PREFETCHES`]). The elements before the prefetching one form a loop
+/// of their own, which shows it the packets. The prefetching element then begins a second loop. If it has
+/// [`Fuse::STEPS_BATCH`], or is the last element, it steps the whole batch between the two loops instead. The elements
+/// must handle input 0 by [`Element::step`]: a `process` of their own is not called. The compiler cannot check this, so
+/// the author of a list of fused loops must test it.
 ///
 /// No element may call handlers on the spot: while a fused loop runs, its elements are absent from the graph. A handler
 /// that is called after the loop finds them back.
@@ -185,7 +186,7 @@ macro_rules! stages {
                 $(if $element::PREFETCHES { split = $at; })+
                 split
             };
-            // As the last, whose packets leave by many outputs, it would send each away by itself.
+            // A last element whose packets leave by many outputs would otherwise send each packet by itself.
             const WHOLE: bool = Self::SPLIT == $n - 1 $(|| $element::STEPS_BATCH)+;
 
             fn kinds() -> Vec<TypeId> {

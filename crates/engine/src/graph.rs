@@ -73,7 +73,7 @@ pub(crate) type Nodes = Vec<Option<Box<dyn Node>>>;
 /// Puts an element back that was taken out to run.
 #[inline(always)]
 pub(crate) fn put_back(nodes: &mut Nodes, node: usize, element: Box<dyn Node>) {
-    // Its place is empty; that need not be looked at again for something to drop.
+    // The place is empty: the element was taken out to run. So the returned `None` needs no drop.
     std::mem::forget(nodes[node].replace(element));
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Core {
     pub(crate) used: u32,
     /// Packets that a task takes at a time, at most.
     pub(crate) most: usize,
-    /// Runs of a task that the one under way is measured for; 0 if it is not measured.
+    /// Number of runs of a task that the current run's measurement stands for; 0 if the run is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
     /// Memory for the verdicts of a batch that is stepped at once.
@@ -144,7 +144,7 @@ pub(crate) struct Core {
     pub(crate) pressures: Vec<usize>,
     /// Elements that are running: more than one while they pull through each other.
     pub(crate) running: usize,
-    /// Jobs that are under way, one within the other.
+    /// Number of nested jobs that are running.
     pub(crate) depth: usize,
     /// Jobs that wait until no element is running, with the elements that left them.
     pub(crate) deferred: Vec<(usize, Deferred)>,

@@ -1,18 +1,20 @@
-//! Notifiers: who may sleep because no packets wait, or because there is no room, and who wakes them.
+//! Notifiers: elements sleep while no packets wait, or while there is no room, and other elements wake them.
 //!
-//! A *packets* notifier ([`Notifies::packets`]) says whether packets may be pulled from an element; a *room* notifier
-//! ([`Notifies::room`]) whether it takes more. Each has one bit per worker, set and cleared by its element. A pull
-//! input's [`Signal`] is the set of notifiers found by going up pull connections, through elements that do not notify:
-//! it is active while one of them is. A push output's signal is found by going down push connections. Where a path ends
-//! in an element that says nothing, or whose queue another worker fills or empties, the signal is always active: then
-//! one must poll. So it is for the last ports of a graph whose signals together would be larger than anything that a
-//! router is for.
+//! A *packets* notifier ([`Notifies::packets`]) is active while packets may be pulled from an element; a *room*
+//! notifier ([`Notifies::room`]) is active while an element takes more packets. Each notifier has one bit per worker,
+//! set and cleared by its element. A pull input's [`Signal`] is the set of notifiers found upstream along pull
+//! connections, through elements that do not notify. A push output's signal is found downstream along push connections.
+//! A signal is active while one of its notifiers is. If a path ends in an element without a notifier, or in one whose
+//! queue another worker fills or empties, the signal is always active, so its user must poll. The total size of a
+//! graph's signals is bounded; the last ports of a graph that exceeds the bound also get signals that are always
+//! active.
 //!
-//! A notifier that itself pulls (DelayShaper) hears those above it: when they become active, so does it.
+//! A notifier whose element itself pulls (DelayShaper) becomes active when a notifier upstream of it does.
 
 use crate::class::Class;
 
-/// Notifiers that tell if packets may wait behind a pull input, or if room may be behind a push output.
+/// Notifiers that tell if packets may wait upstream of a pull input, or if there may be room downstream of a push
+/// output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
     /// True if the signal is always active, as an element there has no notifier.
@@ -67,6 +69,6 @@ impl Notifies {
     }
 }
 
-/// Pull outputs of a class that are nothing but a pull input, as pairs of output and input: who pulls the output pulls
-/// the input, past the element. So a detour may lead from an element to itself. An extension.
+/// Pull outputs of a class that only pass pulls through, as pairs of output and input: a pull at the output becomes a
+/// pull at the input, without running the element. So a detour may lead from an element to itself. An extension.
 pub struct PullWires(pub &'static [(usize, usize)]);

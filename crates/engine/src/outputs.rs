@@ -52,7 +52,7 @@ impl<'p> Outputs<'p> {
         }
     }
 
-    /// The device to which an output leads, if it is one.
+    /// The device to which an output is connected; `None` if the output is not connected to a device.
     pub fn device(&self, output: usize) -> Option<&str> {
         self.names().get(output)?.as_deref()
     }

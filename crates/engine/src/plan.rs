@@ -32,8 +32,8 @@ pub struct PlanElement {
     pub text: String,
     /// Configuration, parsed.
     pub config: AnyConfig,
-    /// Other elements that its configuration names, if it was parsed with a look at others: then it may
-    /// change without its text.
+    /// Other elements that the element's configuration names, if parsing looked at them: the parsed configuration may
+    /// then change although the element's text does not.
     pub looked: Looked,
     /// Files that its configuration names, as they were when it was read.
     pub files: Vec<Seen>,
@@ -58,21 +58,21 @@ pub struct PlanElement {
     pub bare: bool,
     /// True if a class downstream changes facts about packets.
     pub handled: bool,
-    /// Outputs by which packets that may come without annotations must leave with some; see
-    /// `Annotates`.
+    /// Outputs that lead to a reader of annotations, of an element whose packets may come without annotations: the
+    /// element must initialise them there. See `Annotates`.
     pub annotated: Vec<usize>,
-    /// True if packets that come to it, or from it if it receives them, may be super-frames.
+    /// True if packets that reach the element may be super-frames; for a receiving element, packets that it receives.
     pub super_frames: bool,
-    /// Set by a pass for an element whose state has one owner ([`Copies::Owner`]): each worker owns the part of the
-    /// state that its packets need. Elements with the same number are split alike.
+    /// Group of an element whose state has one owner ([`Copies::Owner`]), if a pass has split the state: each worker
+    /// then owns the part of the state that its packets need. Elements with the same number are split alike.
     pub split: Option<usize>,
     /// Values that planner passes have attached for the element and for themselves.
     pub attached: Attached,
     /// Queues of the element's device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
-    /// For each input, the signal that packets wait behind it.
+    /// For each input, the signal for packets that wait upstream.
     pub signals: Vec<Signal>,
-    /// For each output, the signal that there is room behind it.
+    /// For each output, the signal for room downstream.
     pub rooms: Vec<Signal>,
     /// Elements to wake when packets wait at an input of this element.
     pub listeners: Vec<usize>,
@@ -315,13 +315,13 @@ impl Plan {
         })
     }
 
-    /// Names of elements whose packets come from a device without annotations.
+    /// Names of receiving elements whose device delivers packets without annotations.
     pub fn bare_sources(&self) -> impl Iterator<Item = &str> {
         let bare = |e: &&PlanElement| e.bare && e.inputs.is_empty();
         self.elements.iter().filter(bare).map(|e| e.name.as_str())
     }
 
-    /// Names of elements whose packets come from a device as super-frames, if some do.
+    /// Names of receiving elements whose device may deliver super-frames.
     pub fn whole_sources(&self) -> impl Iterator<Item = &str> {
         let whole = |e: &&PlanElement| e.super_frames && e.inputs.is_empty();
         self.elements.iter().filter(whole).map(|e| e.name.as_str())
@@ -407,7 +407,7 @@ impl Plan {
     }
 }
 
-/// Elements of these classes, one behind the other, as one loop; see `fused`.
+/// Elements of these classes, connected in sequence, as one loop; see `fused`.
 pub struct FusedLoop {
     /// The element types.
     pub kinds: fn() -> Vec<TypeId>,
@@ -424,13 +424,13 @@ pub struct PlacedLoop {
     pub nodes: Vec<usize>,
     /// For each element, the verdict with which a packet stays in the loop.
     pub on: Vec<Verdict>,
-    /// The elements between them that only count: the place in the loop that each stands behind, and the element. In
-    /// order.
+    /// Counting elements between the loop's elements, in order: each with the index of the loop element that it
+    /// follows.
     pub counters: Vec<(usize, usize)>,
 }
 
 impl PlacedLoop {
-    /// All elements that run together, in order.
+    /// All elements that run in the loop, counting elements included, in order.
     pub fn all(&self) -> impl Iterator<Item = usize> {
         let places = self.nodes.iter().enumerate();
         places.flat_map(|(place, &node)| {

@@ -84,7 +84,7 @@ pub enum Fate {
     Sent,
     /// The frame will never be sent.
     Refused,
-    /// There is no room for the frame now.
+    /// The queue has no room for the frame now; the frame stays in the batch.
     Stays,
 }
 
@@ -199,7 +199,7 @@ pub struct Directed {
     pub held: usize,
     /// Number of rules that the port refused.
     pub refused: usize,
-    /// Rules whose turn has not come.
+    /// Number of rules that wait to be given to the driver.
     pub waiting: usize,
     /// Error text of the first rule that the port refused.
     pub why: Option<String>,
@@ -213,12 +213,12 @@ pub trait Port: Send + Sync {
     /// True if the link is up.
     fn link_up(&self) -> bool;
 
-    /// True while the link is down because the port is new and its other end may be about to come.
+    /// True while the link is down because the port is new and its other end may be about to start.
     fn is_settling(&self) -> bool {
         false
     }
 
-    /// Holds the link down for the other end (`down`), or shows it as it is, if the port can do that.
+    /// Holds the link down for the other end (`down` is true), or shows the link's true state, if the port can do that.
     fn hold_down(&self, down: bool) {
         let _ = down;
     }
@@ -252,7 +252,7 @@ pub trait Port: Send + Sync {
     /// changes queue, its packets in the old queue may be overtaken.
     ///
     /// # Errors
-    /// A sentence with the reason; then nothing has changed.
+    /// The port cannot hash by this key or use these queues; a sentence says why. Nothing has changed then.
     fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
         let _ = (key, queues);
         Err("the port cannot be told how to spread flows over its queues".into())

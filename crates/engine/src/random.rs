@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 pub enum Seed {
     /// A key from the kernel: the numbers are unpredictable.
     Kernel,
-    /// A number: the same one gives the same sequence.
+    /// A number as seed: equal numbers give equal sequences.
     Number(u64),
 }
 

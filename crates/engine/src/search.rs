@@ -58,8 +58,8 @@ pub(crate) fn nearest_queues(plan: &Plan, element: usize) -> Vec<usize> {
     queues
 }
 
-/// For each port of each element, the notifiers of packets behind a pull input or of room behind a push output. A port
-/// whose neighbour pulls or pushes at will has a signal that is always active.
+/// For each port of each element, the set of notifiers for packets upstream of a pull input, or for room downstream of
+/// a push output. A port whose neighbour pulls or pushes without notifying has a signal that is always active.
 pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
     let ports = |i: usize| (way.ports)(plan, i).len();
     let mut found: Vec<Vec<Option<Signal>>> = (0..plan.elements.len())

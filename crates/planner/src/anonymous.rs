@@ -1,5 +1,5 @@
-//! Names of anonymous elements across a reload. The language numbers them (`Counter@7`), so that one more at the
-//! beginning of a file would give each counter behind it the counts of another.
+//! Names of anonymous elements across a reload. The language numbers anonymous elements (`Counter@7`). Without this
+//! module, one more at the beginning of a file would give each later counter the counts of another.
 
 use engine::plan::Plan;
 use lang::Router;

@@ -11,7 +11,7 @@ use engine::placement::Device;
 use engine::plan::{Plan, PlanEdges};
 use engine::port::PortDirectory;
 
-/// Marks the devices at whose packets annotations are dead, and the elements downstream of them.
+/// Marks the devices whose packets are received with dead annotations, and the elements downstream of them.
 pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     let (looked_at, handled) = (looked_at(plan, ports), handled(plan));
     let Plan {

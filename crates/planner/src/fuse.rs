@@ -1,17 +1,17 @@
 //! The optimiser's pass for fused loops: finds elements that are connected as a fused loop requires.
 //!
-//! A fused loop begins wherever its classes are connected in sequence, push output to input 0, in exactly one way: if
-//! two outputs lead on, neither is the main path. Where outputs have names of their own, a loop continues by output 0.
-//! Elements that only count ([`Counts`](crate::fused::Counts)) may stand between. Of the loops that begin at an
-//! element, the longest is taken. Loops may overlap; the loop that runs depends on the element at which a packet
-//! arrives.
+//! A fused loop begins wherever its classes are connected in sequence, push output to input 0, by exactly one path: if
+//! two outputs lead to the next class, neither is the main path. Where outputs have names of their own, a loop
+//! continues by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between. Of the loops
+//! that begin at an element, the longest is taken. Loops may overlap; the loop that runs depends on the element at
+//! which a packet arrives.
 
 use engine::element::Verdict;
 use engine::fused::{CountsOfClass, FusedLoop};
 use engine::plan::{Edge, PlacedLoop, PlanEdges, PlanElement};
 
-/// Most elements that only count in a loop. More of them are a way of their own, which would be walked from each loop
-/// before.
+/// Maximum number of counting elements in a loop. A longer chain of them is not searched, because each loop before the
+/// chain would walk it again.
 const COUNTERS_MAX: usize = 16;
 
 /// An element on the way along a loop.
@@ -37,7 +37,7 @@ pub(super) fn find(
     let kinds: Vec<_> = loops.iter().map(|c| (c, (c.kinds)())).collect();
     let begins = |node: usize| {
         let fit = kinds.iter().filter_map(|(code, kinds)| {
-            // A loop does not cut what comes to an element within it.
+            // An element within a loop cannot segment super-frames at its input.
             let is = |step: Step, at: usize| {
                 let element = &elements[step.node];
                 (element.class.kind)() == kinds[at] && !element.cuts()

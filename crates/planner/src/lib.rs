@@ -1,5 +1,5 @@
-//! From the parsed text to something that can run: classes found, configurations parsed, push and
-//! pull resolved, needs proved, every element placed on workers. Pure: nothing is opened.
+//! Compiles parsed text to a plan: finds classes, parses configurations, resolves push and pull, proves needs, and
+//! places every element on workers. The planner is pure: it opens no device and no file descriptor.
 //!
 //! A plan that comes out of [`make`] without errors can be built and run; building cannot fail.
 
@@ -118,7 +118,7 @@ pub struct Options<'a> {
     pub as_click: bool,
     /// Names for addresses that hold where the configuration gives no others.
     pub names: Names,
-    /// Sets what all elements have in common before they are configured; what runs has it from then on.
+    /// Function that sets router-wide settings before elements are configured; the running router keeps these settings.
     pub prepare: Option<&'a dyn Fn(&RouterWide)>,
     /// The plan that runs now: configurations that stay the same are kept, tables with them.
     pub previous: Option<&'a Plan>,
@@ -179,7 +179,7 @@ pub fn make(
 /// the same.
 ///
 /// # Errors
-/// The mistakes in the configuration.
+/// The configuration has mistakes; all of them are returned.
 pub fn reconfigure(
     router: &Router,
     element: &str,
@@ -378,7 +378,7 @@ fn resolve(
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Option<&'static Class>> {
     let names: Vec<&str> = registry.classes().iter().map(|c| c.name).collect();
-    // Each name is looked for once, and not for ever.
+    // Each unknown name is searched once, and only the first `SUGGESTIONS_MAX` names get a suggestion.
     let mut known: HashMap<String, Option<&str>> = HashMap::new();
     let mut near = |class: &str| {
         if !known.contains_key(class) && known.len() < SUGGESTIONS_MAX {
@@ -438,7 +438,7 @@ fn configure(
     let mut calls = Vec::new();
     let around = Around::new(router);
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
-    // Only what mentions a name can mean something else now.
+    // Only a text that mentions a changed name can have changed its meaning.
     let few = changed.len() <= CHANGED_MAX;
     let same_names = |text: &str| few && !changed.iter().any(|name| text.contains(name));
     let mut keywords: HashMap<&str, Vec<&'static str>> = HashMap::new();

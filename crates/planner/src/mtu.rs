@@ -47,8 +47,8 @@ impl TooLong<'_> {
     }
 }
 
-/// All such elements; `mtu` returns a device's MTU. Only elements a few steps before a device are searched, so that
-/// time is linear in the number of devices.
+/// All elements that let longer packets through than the device after them takes; `mtu` returns a device's MTU. Only
+/// elements a few steps upstream of a device are searched, so time is linear in the number of devices.
 pub fn too_long<'p>(plan: &'p Plan, mtu: impl Fn(&str) -> Option<usize>) -> Vec<TooLong<'p>> {
     let mut found = Vec::new();
     let names: HashMap<&str, &'p str> = plan.devices.iter().map(|d| (&*d.name, &*d.name)).collect();

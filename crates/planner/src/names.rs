@@ -78,7 +78,8 @@ pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Na
         }
         let text = match probe_or_parent(options.ports, device) {
             Ok(info) => text_of(kind, &info),
-            // To check a file, any device does; the missing one is reported where it is used.
+            // Checking a file needs no real device, so a stand-in is used; the element that uses the missing device
+            // reports it.
             Err(_) if !options.devices_must_exist => text_of(kind, &PortInfo::of_process("", 1)),
             Err(_) => continue,
         };

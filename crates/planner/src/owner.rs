@@ -1,13 +1,13 @@
-//! Elements whose state has one owner ([`Copies::Owner`]): where several workers reach such an element, or
-//! elements that share state with it, a Queue and an Unqueue are put before each of their inputs, so that
-//! packets cross over to the worker that owns them all. Packets of a flow keep their order on the way.
+//! Elements whose state has one owner ([`Copies::Owner`]). If several workers reach such an element, or elements that
+//! share its state, one worker becomes the owner of all of them. A Queue and an Unqueue before each of their inputs
+//! carry packets of other workers to the owner. Packets of a flow keep their order.
 
 use engine::element::Copies;
 use engine::plan::Plan;
 use lang::{Config, Connection, Element, Port, Router};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Packets that may be on their way to an owner, per input.
+/// Capacity, in packets, of the queue that carries packets to an owner, per input.
 const CROSSING: usize = 4096;
 
 /// Elements that need a crossing before their inputs, with the worker that owns them.
@@ -31,7 +31,7 @@ pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     for members in groups.into_values() {
         let splits = || members.iter().map(|&i| plan.elements[i].split);
         if splits().all(|split| split.is_some() && Some(split) == splits().next()) {
-            // Each worker owns its part of the state.
+            // The state is split: each worker owns its part, so no queue is needed.
             continue;
         }
         let workers: BTreeSet<usize> = members

@@ -340,9 +340,9 @@ fn transmit_room(placement: &Placement, infos: &BTreeMap<String, PortInfo>) -> u
         .map_or(usize::MAX, |info| info.max_tx_queues)
 }
 
-/// Workers on which every element is active: along push connections from where packets start, and
-/// up pull connections from where they are asked for. Packets leave some elements on the workers in
-/// `leaves` only.
+/// For each element, the workers on which it is active: downstream along push connections from elements where packets
+/// start, and upstream along pull connections from elements that pull. Packets leave the elements in `leaves` only on
+/// the workers given there.
 fn spread(
     plan: &Plan,
     fixed: &[Option<Workers>],

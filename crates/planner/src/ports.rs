@@ -1,4 +1,4 @@
-//! Numbers of ports: what connections name, checked against what classes and configurations have.
+//! Port numbers: the ports that connections use are checked against the ports of classes and configurations.
 
 use super::{Configured, title};
 use engine::element::{Class, Ports};

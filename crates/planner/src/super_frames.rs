@@ -1,13 +1,15 @@
-//! The optimiser's pass for super-frames: finds where they may come, and so which ports need not cut them.
+//! The optimiser's pass for super-frames: finds the connections that may carry them, and the ports that need not
+//! segment them.
 //!
-//! A port brings them whole if some way from it to another port consists of elements that all carry them
-//! (`Element::carries_super_frames`). On other ways they are cut before the first element that does not.
+//! A port delivers super-frames if all elements on some path from it to another port carry them
+//! (`Element::carries_super_frames`). On other paths they are segmented before the first element that does not carry
+//! them.
 
 use super::to_do::ToDo;
 use engine::plan::{Plan, PlanElement};
 use engine::port::PortDirectory;
 
-/// Marks sources that may bring super-frames, and all elements to which these may come.
+/// Marks sources that may deliver super-frames, and all elements that super-frames may reach.
 pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     let leads = leads(plan);
     let brings = |element: &PlanElement| {
@@ -35,7 +37,7 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     }
 }
 
-/// For each element, true if it carries super-frames on to a port.
+/// For each element, true if a super-frame can pass from it to a port through elements that carry super-frames.
 fn leads(plan: &Plan) -> Vec<bool> {
     let elements = &plan.elements;
     let carries = |element: usize| elements[element].carries_super_frames();

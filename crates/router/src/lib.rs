@@ -249,14 +249,14 @@ impl Router {
         message: impl FnOnce(&mut LocalRouter) + Send + 'static,
     ) -> Result<(), AskError> {
         let number = self.number;
-        // For a router that was taken down, no answer comes.
+        // If the router was taken down, the message does not run, and no answer arrives.
         self.workers
             .leave(worker, move |routers| _ = routers.within(number, message))
     }
 
-    /// Runs `what` on these workers, all at the same time, between batches, until each has an answer. Returns the
-    /// answers in their order. `what` keeps its intermediate results on a worker in an `S`. All together may take
-    /// `time_limit`, and the time that an answer may take beside.
+    /// Runs `what` on these workers in parallel, between batches, until each worker has an answer. Returns the answers
+    /// in the order of `workers`. `what` keeps its intermediate results on a worker in an `S`. The call takes at most
+    /// `time_limit` plus [`ANSWER_TIME`].
     pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -411,15 +411,16 @@ impl Router {
         self.ask_all(|local| local.graph().task_stats().map(|(n, s)| (n, *s)).collect())
     }
 
-    /// Hot swap: each worker adopts the new plan between batches. Devices are opened before, and unused ones closed
-    /// after.
+    /// Hot swap: each worker adopts the new plan between batches. New devices are opened before the swap, and unused
+    /// ones closed after it.
     ///
-    /// All workers adopt it, or none: steps that can fail come before, and are undone on failure. Once the first worker
-    /// is told, the reload cannot be stopped: a worker that does not answer in time adopts the plan as soon as it does.
-    /// Returns the late workers.
+    /// All workers adopt the plan, or none does: all steps that can fail come first, and are undone on failure. Once
+    /// the first worker has the plan, the reload cannot be stopped. A worker that does not answer in time adopts the
+    /// plan later. Returns the late workers.
     ///
     /// # Errors
-    /// A sentence for people; nothing has changed.
+    /// A step failed: the number of workers or queues would change, a device cannot be opened, an element cannot be
+    /// initialised, or a worker does not answer. A sentence says why; nothing has changed.
     pub fn reload(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
         self.reload_within(plan, ANSWER_TIME)
     }
@@ -492,7 +493,7 @@ impl Router {
             self.ports.open(&device.name, &device.request)?;
         }
         plan.must_initialize(Some(current))?;
-        // Before anything rests: all that run the plan answer.
+        // First all workers must answer, before sources are paused.
         self.ask_all_within(|_| (), answer_time).map_err(said)?;
         for extension in &extensions {
             (extension.before_reload)(self, current, plan).map_err(said)?;
@@ -510,7 +511,7 @@ impl Router {
     }
 
     /// Empties queues between workers that the new plan no longer has, with sources paused. Workers adopt the new graph
-    /// one after the other, and nobody would fetch packets that came into such a queue meanwhile.
+    /// one after the other, so packets that entered such a queue meanwhile would never be fetched.
     fn empty_crossings(
         &self,
         old: &Plan,

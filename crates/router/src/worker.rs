@@ -1,15 +1,14 @@
 //! A worker: one thread that runs its copies of routers' graphs, reads its mail between batches, and sleeps
 //! when none of them has anything to do.
 //!
-//! One router has the worker for itself. Of several the worker runs the first that has work, in the order of their
-//! shares ([`share`]), and charges it the time; those that something will wake are not even asked ([`rest`]); the tasks
-//! of a router share its turn among themselves (`graph/schedule.rs`). A worker reads published tables as one reader:
-//! the router whose turn it is has it.
+//! A single router has the worker for itself. Of several routers, the worker runs the first one that has work, in the
+//! order of their shares ([`share`]), and charges it the time. Idle routers that an event will wake are not polled
+//! ([`rest`]). The tasks of a router share its turn among themselves (`graph/schedule.rs`). A worker reads published
+//! tables as one reader, which the router whose turn it is uses.
 //!
-//! Idle, it polls for a while, which is the shorter the less it has paid off lately (`polling.rs`),
-//! then sleeps in steps that grow. Where every source has a descriptor that tells of packets it may
-//! sleep long; a source that must be polled bounds the step, so that the first packet after a pause
-//! does not wait.
+//! An idle worker polls for a while, then sleeps in steps that grow. It polls for less time if polling found little
+//! work lately (`polling.rs`). If every source has a descriptor that becomes readable when packets arrive, the worker
+//! may sleep long. A source that must be polled bounds the step, so that the first packet after a pause does not wait.
 
 mod adaptive;
 mod rest;
@@ -100,8 +99,8 @@ pub struct WorkerTimes {
     pub longest_run: AtomicU64,
     /// Longest part of a turn in which others had the core: threads, or the machine's host. As `longest_turn`.
     pub longest_wait: AtomicU64,
-    /// Longest part of a turn that control took: the messages; what a turn with a page fault ran; all of a turn in
-    /// which the worker gave up its core. As `longest_turn`.
+    /// Longest part of a turn that belongs to control: messages; the running time of a turn with a page fault; or a
+    /// whole turn in which the worker gave up its core. In the unit of `longest_turn`.
     pub longest_control: AtomicU64,
     /// Turns in which something moved, by the time that the worker ran: element `i` counts those of less than 2 to the
     /// power of `i` microseconds and of no element before, the last one all others.
@@ -179,7 +178,7 @@ pub struct LocalRouter {
     rounds: u32,
     /// Packets that its tasks take at a time beside other routers, at most.
     most: u32,
-    /// Its last turn beside other routers: nanoseconds, and true if packets moved.
+    /// Duration in nanoseconds of the router's last turn beside other routers, and true if packets moved in it.
     last: (u64, bool),
     /// Nanoseconds of turns in which something moved.
     busy: u64,
@@ -247,7 +246,8 @@ impl LocalRouter {
         let rounds = self.rounds;
         let mut worked = self.graph().turn_at(now, rounds);
         if !self.long_asks.is_empty() && self.run_long_asks() && !worked {
-            // Others wait for this worker, or it for them: it stays awake, but does not keep them from the core.
+            // A long request is pending: another worker waits for this one, or the reverse. So the worker stays awake,
+            // but yields its core.
             std::thread::yield_now();
             worked = true;
         }
@@ -506,8 +506,8 @@ enum Slept {
     NotAtAll,
     /// The worker slept until an event or until the time was over.
     Soundly,
-    /// The worker slept no longer than a source may wait that cannot wake it; events cannot be told from the end of the
-    /// time.
+    /// The worker slept for the time that a source without a wake-up may wait. An event cannot be distinguished from
+    /// the end of that time.
     Polling,
 }
 

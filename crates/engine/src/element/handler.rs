@@ -1,9 +1,8 @@
 //! Handlers: how control reads and changes an element, one line each.
 //!
-//! Each core has its own copy of an element. A `sum` is added over the copies, a `text` or `show` is asked
-//! of every copy, a `set` or `assign` reaches every copy through its worker's mailbox, and a `control` handler
-//! runs once, on the control side, against what the copies share. A name may be listed twice: once
-//! to be read and once to be written.
+//! Each core has its own copy of an element. A `sum` is added over the copies; a `text` or `show` is read from every
+//! copy. A `set` or `assign` reaches every copy through its worker's mailbox. A `control` handler runs once, on the
+//! control side, on the state that the copies share. A name may be listed twice: once for reading and once for writing.
 
 use crate::element::Element;
 use crate::graph::Cx;

@@ -1,17 +1,17 @@
 //! Handler calls from within the router: an element, a script or a driver uses handlers of others.
 //!
-//! An element that runs cannot be entered again. What may come back to it therefore waits until it
-//! has returned: [`Cx::defer`] leaves a job that runs when no element of this worker is running,
-//! before the packets that the element has sent move on (strict walker), or right after the batch
-//! (sweep). A job works on an [`JobCx`]: the graph as seen from outside any element. Elements that
-//! need an answer on the spot ask through [`Cx::job_cx`]; then those that are running (the caller
-//! and all who pull through it) cannot be read, and writes to them wait until they have returned.
+//! A running element cannot be entered again. A call that may reach a running element therefore waits until the element
+//! has returned. [`Cx::defer`] leaves a job that runs when no element of this worker is running: before the packets
+//! that the element has sent move on (strict walker), or right after the batch (sweep). A job works on a [`JobCx`]: the
+//! graph as seen from outside any element. An element that needs an answer at once uses [`Cx::job_cx`]. Handlers of the
+//! running elements (the caller and all elements that pull through it) cannot be read then, and writes to them wait
+//! until those elements have returned.
 //!
 //! Names are resolved as Click does: `counter.count` written in `a/b` means `a/b/counter`, else
 //! `a/counter`, else `counter`. A name without a dot is a handler of the router ([`Root`]).
 //!
-//! With several workers a call reaches every copy of an element, and the answers become one as
-//! `ashlar show` makes them one; see [`peers`](crate::graph::peers).
+//! With several workers a call reaches every copy of an element. The answers are combined as `ashlar show` combines
+//! them; see [`peers`](crate::graph::peers).
 
 use crate::clock::{Clock, Time};
 use crate::graph::root::Root;
@@ -199,7 +199,7 @@ pub fn not_found(plan: &Plan, within: &str, path: &str, wanted: Use, wrong: AskE
 pub struct JobCx<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) core: &'a mut Core,
-    /// The element whose job it is.
+    /// The element that left the job.
     pub(crate) this: Option<usize>,
 }
 

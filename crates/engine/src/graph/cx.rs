@@ -85,8 +85,8 @@ impl Cx<'_> {
         edges.any(|e| e.pull)
     }
 
-    /// Puts their segments in the place of super-frames that have come. Each counts as a packet that has come; a
-    /// super-frame that lacks buffers for some is dropped as `no_segment`.
+    /// Replaces the super-frames in `batch`, the packets just received, by their segments. Each segment counts as a
+    /// received packet. A super-frame whose segments cannot all get buffers is dropped as `no_segment`.
     pub fn cut(&mut self, batch: &mut Batch) {
         let (core, this) = (&mut *self.core, self.this);
         if !core.plan.elements[this].super_frames {
@@ -210,7 +210,7 @@ impl Cx<'_> {
     /// Like [`sort`](Self::sort), with verdicts given in order.
     pub(crate) fn sort_as(&mut self, batch: &mut Batch, verdicts: &[Verdict]) {
         match verdicts.first() {
-            // All packets have the same verdict: send the whole batch.
+            // All packets have the same verdict, so the whole batch is sent.
             Some(&first) if first != Verdict::ON && are_all(verdicts, first) => {
                 self.send_batch(batch, first);
             }
@@ -367,9 +367,9 @@ impl Cx<'_> {
         self.core.now = self.core.clock.now();
     }
 
-    /// Back-pressure: the sources of this worker stop polling (`true`) because this element has no more room for
-    /// packets that it must not drop, or they poll again (`false`). Each `true` needs its own `false`. Back-pressure
-    /// stays over a hot swap; the element that takes over the state ends it.
+    /// Begins (`true`) or ends (`false`) back-pressure: the sources of this worker stop polling while this element has
+    /// no more room for packets that it must not drop. Each `true` needs its own `false`. Back-pressure lasts across a
+    /// hot swap; the element that takes over the state ends it.
     pub fn back_pressure(&mut self, on: bool) {
         let core = &mut *self.core;
         let own = &mut core.pressures[self.this];
@@ -409,7 +409,7 @@ impl Cx<'_> {
     }
 }
 
-/// True if verdicts are all the same as this one; without a branch for each.
+/// True if all verdicts equal `one`; computed without a branch for each verdict.
 #[inline]
 fn are_all(verdicts: &[Verdict], one: Verdict) -> bool {
     !verdicts.iter().fold(false, |other, v| other | (*v != one))

@@ -40,7 +40,7 @@ impl Graph {
         self.core.plan.elements[node].class.extension()
     }
 
-    /// Elements that may hear signals, and which they want to hear of now.
+    /// Elements that may receive signals, each with the signals that it wants now.
     fn listeners(&self) -> impl Iterator<Item = (usize, Vec<i32>)> {
         let each = self.nodes.iter().enumerate();
         each.filter_map(|(node, element)| {

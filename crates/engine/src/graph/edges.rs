@@ -149,7 +149,7 @@ impl Edges {
 
 /// The output that really answers for a pull output; `None` if nothing is connected there.
 fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
-    // A path of wires is no longer than there are elements; one that goes round leads nowhere.
+    // A path of wires has at most as many wires as there are elements; a longer one is a cycle and leads nowhere.
     for _ in 0..=plan.elements.len() {
         let wires = plan.elements[from.0].class.extension::<PullWires>();
         let mut wires = wires.into_iter().flat_map(|wires| wires.0);

@@ -55,7 +55,7 @@ pub struct CountsOfClass {
 }
 
 impl CountsOfClass {
-    /// True if an element of the class may be told of packets when a fused loop has run.
+    /// True if an element of the class may count packets after a fused loop has run.
     pub(crate) fn counts_later(&self, element: &dyn Any) -> bool {
         (self.counts_later)(element)
     }

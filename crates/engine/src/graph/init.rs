@@ -30,7 +30,7 @@ pub struct Init<'a> {
     pub bare: bool,
     /// True if a class downstream changes facts about packets, and so reads their bytes.
     pub handled: bool,
-    /// True if packets that come to it, or from it if it receives them, may be super-frames.
+    /// True if packets that reach the element may be super-frames; for a receiving element, packets that it receives.
     pub super_frames: bool,
     /// See [`annotates`](Self::annotates).
     pub(crate) annotated: &'a [usize],

@@ -73,7 +73,7 @@ pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared)
     }
 }
 
-/// An element to which segments come in the place of super-frames.
+/// Wrapper of an element that gets segments instead of super-frames.
 struct Cutting(Box<dyn Node>);
 
 impl Node for Cutting {

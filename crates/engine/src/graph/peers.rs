@@ -120,7 +120,7 @@ impl JobCx<'_> {
         if away.is_empty() {
             return self.here(path, value, wanted);
         }
-        // Others know the element by its whole name.
+        // Other workers find the element by its full name.
         let whole = format!("{}.{handler}", plan.elements[node].name);
         let (tell, hear) = channel();
         for &worker in &away {

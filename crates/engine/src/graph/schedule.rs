@@ -30,7 +30,7 @@ pub(crate) enum TaskState {
 /// Stride of a task with one ticket; Click's tasks have 1024 tickets by default.
 const STRIDE_ONE: u64 = 1 << 20;
 const TICKETS: u64 = 1024;
-/// Runs of a task per measured run; the measured one stands for all of them.
+/// Number of runs of a task for each measured run; the measured run stands for all of them.
 const MEASURED_ONE_IN: u64 = 64;
 /// Rounds of a turn at most where there are several tasks: one that found a packet may find a full burst next time.
 const ROUNDS_TOGETHER: u32 = 4;
@@ -55,7 +55,7 @@ impl Schedule {
         task.pass += task.stride;
     }
 
-    /// Puts a task behind the others of its pass.
+    /// Enqueues a task after the other tasks of its pass.
     #[inline]
     fn queue(&mut self, task: &mut Task) {
         task.place = self.place;
@@ -298,7 +298,7 @@ impl Graph {
         did
     }
 
-    /// Like `run_task`, for a run that is measured or may be accounted for.
+    /// Like `run_task`, for a run whose cycles are measured or whose packets may be accounted for.
     #[inline(never)]
     fn run_watched(&mut self, index: usize, measured: bool) -> Did {
         let node = self.core.tasks[index].node;

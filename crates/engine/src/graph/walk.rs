@@ -41,7 +41,7 @@ impl Graph {
     }
 
     fn sweep(&mut self) {
-        // Without cycles ranks only grow: what waits at a node lies behind the one that sent it.
+        // Without cycles, ranks only grow: packets wait at a node of higher rank than the node that sent them.
         let (mut laps, mut last) = (0, None);
         while let Some(rank) = self.core.ready.take_first() {
             let (node, inboxes) = self.core.edges.at_rank(rank);
@@ -65,7 +65,7 @@ impl Graph {
         }
     }
 
-    /// Drops what waits at a node: it goes round and round.
+    /// Drops packets that wait at a node, because they circulate in a loop.
     #[cold]
     fn drop_waiting(&mut self, node: usize) {
         for input in 0..self.core.plan.elements[node].inputs.len() {

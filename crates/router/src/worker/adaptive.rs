@@ -1,8 +1,8 @@
 //! Adaptive polling: how long a worker without work polls before it sleeps.
 //!
 //! Polling catches packets that come soon, and is wasted on late ones: heartbeats every few milliseconds would keep a
-//! core half busy. Each time that work came later than polling would have lasted, the worker polls half as long the
-//! next time and begins with a sleep twice as long. It takes that back step by step when work comes soon again.
+//! core half busy. Each time that work comes later than the polling time, the worker halves the next polling time and
+//! doubles its first sleep. When work comes soon again, the worker undoes this step by step.
 
 use crate::worker::Idle;
 use engine::clock::Time;

@@ -1,6 +1,6 @@
-//! Routers that a worker does not poll, because something tells it when they have work: who gives them packets
-//! ([`RxQueue::wakes`](engine::port::RxQueue::wakes)), a timer, other workers, or a message. A thousand idle routers
-//! then cost what one costs.
+//! Routers that a worker does not poll, because an event wakes them when they have work: a port that gives them packets
+//! ([`RxQueue::wakes`](engine::port::RxQueue::wakes)), a timer, another worker, or a message. So a thousand idle
+//! routers cost no more than one.
 
 use super::LocalRouter;
 use engine::clock::Time;
@@ -65,7 +65,7 @@ impl Resting {
             .extend(routers.enumerate().map(|(at, router)| (router, at)));
     }
 
-    /// A router that has been woken, or whose noted time has come: its place, and true if it was woken.
+    /// The next router to wake, because it was woken or its timer has expired: its index, and true if it was woken.
     #[inline]
     pub(super) fn next(&mut self, now: Time) -> Option<(usize, bool)> {
         if self.wakers.any_woken(self.worker) {

@@ -65,7 +65,7 @@ pub struct Arrival {
 const SERVED_AT_ONCE: usize = 16;
 const SERVE_ONE_IN: u32 = 16;
 
-/// A reader of nothing, for graphs whose turn it is not.
+/// A reader of no table, for graphs whose turn it is not.
 fn no_reader() -> Reader {
     let reader = Domain::new(1).register();
     reader.unwrap_or_else(|| unreachable!("the domain is made for one"))
@@ -340,7 +340,7 @@ impl Routers {
         let local = &mut self.running[at];
         let mut moved = local.turn_beside(now);
         if !moved && self.resting.begin(local, now) {
-            // No wake-up would come for packets that arrived just before.
+            // Packets that arrived just before the router came to rest cause no wake-up, so the router runs once more.
             moved = local.turn(now, local.last);
             if moved {
                 self.resting.end(local);
@@ -380,7 +380,7 @@ impl Routers {
         worked
     }
 
-    /// Ends the rest of routers that have been woken, or whose time has come.
+    /// Wakes routers that have been woken or whose timer has expired, so that they are polled again.
     #[inline]
     fn wake_up(&mut self, now: Time) {
         while let Some((at, woken)) = self.resting.next(now) {

@@ -6,8 +6,8 @@ use crate::graph::{Core, wake};
 use crate::notify::{Notifies, Signal};
 
 impl Cx<'_> {
-    /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if they
-    /// were told otherwise.
+    /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if the notifier last said
+    /// that there were none.
     #[inline]
     pub fn wake_pullers(&mut self) {
         if !self.core.notes.packets[self.this] {

@@ -1,7 +1,7 @@
 //! Run to completion: a source's packets move on at once, burst after burst.
 //!
-//! An element that takes all packets (a device, a queue) and follows a source directly is held while bursts come: it is
-//! found, counted and put back once for all of them.
+//! If a source's output leads directly to an element that takes all packets (a device, a queue), that element is kept
+//! out of the arena during all bursts. So it is looked up, counted and put back only once.
 
 use super::Cx;
 use crate::graph::Node;
