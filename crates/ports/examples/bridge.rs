@@ -1,7 +1,7 @@
-//! Forwards frames between two ports, both ways, with N queues and threads each:
-//! `bridge PORT PORT [QUEUES]`. Each line of its input has it print what has happened to the ports since the last, and
-//! an empty line. Ends when its input ends, and prints the ports' counters and what else has happened then.
-//! With `POLL=1` in the environment it never sleeps.
+//! Forwards frames between two ports, both ways, with N queues and threads each: `bridge PORT PORT [QUEUES]`. For each
+//! line on standard input, the program prints the port events since the last line, and an empty line. It ends when
+//! standard input ends, and then prints the last events and the ports' counters. With `POLL=1` in the environment it
+//! never sleeps.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use engine::packet::Batch;

@@ -129,7 +129,7 @@ impl Holder {
         if self.user == 0 || self.user == rustix::process::geteuid().as_raw() {
             return true;
         }
-        // In a user namespace of their own all have all rights.
+        // In a user namespace of its own a process has all capabilities.
         let Some(pid) = self.pid else {
             return false;
         };

@@ -238,7 +238,8 @@ impl Directory {
         }
     }
 
-    /// The Linux interface that a name means; TAP interfaces are named as such, for they may be in another namespace.
+    /// The Linux interface that a name means. TAP interfaces have names of their own kind, because they may be in
+    /// another namespace.
     fn linux_interface(&self, name: &str) -> Option<String> {
         if !self.is_of_machine(name) {
             return None;
@@ -464,7 +465,8 @@ impl PortDirectory for Directory {
         self.claim_device(name).inspect_err(|_| self.leave(name))?;
         let opened = self.open_driver(name, request);
         let opened = opened.and_then(|parts| {
-            // Some only know how many they have once they are open; what is dropped here is closed.
+            // Some devices report their number of queues only once they are open. Dropping the parts here closes the
+            // device.
             enough(name, "open with", (parts.rx.len(), parts.tx.len()), request).map(|()| parts)
         });
         let mut parts = opened.inspect_err(|_| self.give_back(name))?;

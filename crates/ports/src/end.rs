@@ -1,5 +1,5 @@
-//! Hand-over of rings from a driver's thread to a queue: rings come and go with the other end, while the queue belongs
-//! to a worker.
+//! Hand-over of rings from a driver's thread to a queue: the other end's connection creates and ends rings, while the
+//! queue belongs to a worker.
 
 use crate::sys;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

@@ -86,7 +86,7 @@ pub fn carry_frames(bytes: usize) {
     if bytes > USUAL {
         LONGEST.store(bytes, Relaxed);
         // Cards write a frame into several buffers if it is longer than the power of two below a buffer's size
-        // (net_e1000_em), and a packet is one buffer. Some say that they are a byte shorter.
+        // (net_e1000_em), but a packet is one buffer. Some drivers report a buffer as one byte shorter than it is.
         engine::packet::pool::configure((bytes - CRC + 1).next_power_of_two(), BUFFERS);
     }
 }

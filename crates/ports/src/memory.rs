@@ -57,8 +57,8 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The far end of a memory port: what it injects, the router receives; what the router sends, it
-/// collects. Clones are handles to the same port.
+/// The far end of a memory port: it injects packets that the router receives, and collects packets that the router
+/// sends. Clones are handles to the same port.
 #[derive(Clone)]
 pub struct Memory(Arc<Shared>);
 
@@ -180,7 +180,7 @@ impl Memory {
         true
     }
 
-    /// Takes the link up or down. While it is down frames are lost, both ways.
+    /// Sets the link up or down. While the link is down, frames are lost in both directions.
     pub fn set_link(&self, up: bool) {
         self.lock().up = up;
     }

@@ -49,7 +49,7 @@ pub enum Means {
     Xdp(String),
     /// A TAP interface that the router makes.
     Tap,
-    /// No resource of the machine.
+    /// The port uses no resource of the machine.
     Nothing,
 }
 

@@ -26,7 +26,7 @@ use sync::Lock;
 /// Files of an interface's folder in /sys, with the values to set where they hold 0.
 type Settings = &'static [(&'static str, &'static str)];
 
-/// Interrupts stay off while polls come at least that often, 200 us, and for two such times more.
+/// Interrupts stay off while polls come at least every 200 us, and for two further such intervals.
 const BY_WORKER: Settings = &[
     ("napi_defer_hard_irqs", "2"),
     ("gro_flush_timeout", "200000"),

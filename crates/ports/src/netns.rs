@@ -28,9 +28,9 @@ pub struct Namespace {
 pub enum Named {
     /// The namespace that was entered.
     Same,
-    /// None: the one that was entered lives on without a name.
+    /// The name denotes no namespace; the namespace that was entered lives on without a name.
     Nothing,
-    /// Another namespace, made since.
+    /// The name denotes another namespace, made since then.
     Another,
 }
 
@@ -85,7 +85,8 @@ impl Namespace {
         }
         match self.path.metadata().map(|now| id(&now)) {
             Ok(now) if now == self.id => Named::Same,
-            // All namespaces are files of one device; while one is made or deleted, a file of another stands there.
+            // All namespace files have one device number. While a namespace is made or deleted, the path is a file on
+            // another device.
             Ok((device, _)) if device == self.id.0 => Named::Another,
             _ => Named::Nothing,
         }

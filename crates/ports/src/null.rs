@@ -1,5 +1,5 @@
-//! `null:` discards what it is sent and receives nothing; `null:LENGTH` receives, without end, UDP
-//! frames of that many bytes. For measuring what a router costs without a device.
+//! `null:` discards the frames sent to it and receives nothing; `null:LENGTH` receives, without end, UDP frames of that
+//! many bytes. The port serves to measure the cost of a router without a device.
 
 use crate::parts::Parts;
 use engine::packet::{Batch, Packet};
@@ -82,7 +82,7 @@ pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
 /// Opens the port.
 ///
 /// # Errors
-/// As [`probe`].
+/// The arguments are wrong; see [`probe`].
 pub(crate) fn open(rest: &str, request: &PortRequest) -> Result<Parts, String> {
     let (info, len) = (probe(rest)?, length(rest)?);
     let rx = (0..request.rx_queues)

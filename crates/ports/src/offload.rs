@@ -146,8 +146,7 @@ fn shape(vnet: &VnetHeader, head: &[u8], len: usize) -> Option<(Shape, Tunnel)> 
     } else {
         usize::from(head.get(network)? & 0xf) * 4
     };
-    // With an unfinished checksum, which GSO frames have, its start is the transport header,
-    // behind IPv6 extension headers too.
+    // GSO frames have an unfinished checksum, which starts at the transport header, also after IPv6 extension headers.
     let transport = if vnet.flags & NEEDS_CSUM != 0 {
         usize::from(vnet.csum_start)
     } else {
@@ -217,7 +216,7 @@ impl Cut {
     /// Begins to cut a frame with `tail` bytes after its head.
     ///
     /// # Errors
-    /// See [`CutError`].
+    /// The header or the frame is not valid; [`CutError`] has the reasons.
     pub(crate) fn new(vnet: &VnetHeader, head: &[u8], tail: usize) -> Result<Cut, CutError> {
         let (shape, tunnel) = shape(vnet, head, head.len() + tail).ok_or(CutError::Unknown)?;
         let segment = usize::from(vnet.segment);
@@ -239,7 +238,7 @@ impl Cut {
     /// The next segment of the same frame; `None` after the last one.
     ///
     /// # Errors
-    /// See [`CutError`].
+    /// A segment has no buffer, or the frame is not valid; [`CutError`] has the reasons.
     pub(crate) fn next(&mut self, head: &[u8], tail: &[u8]) -> Result<Option<Packet>, CutError> {
         if self.is_done {
             return Ok(None);
@@ -278,8 +277,8 @@ fn cut(
     Ok(())
 }
 
-/// The packets that a frame becomes whose virtio-net header is this, and whose first `head` bytes lie together, as far
-/// as it is sound; for tests on any bytes.
+/// The packets that result from a frame with the virtio-net header `vnet`, whose first `head` bytes are contiguous. An
+/// invalid frame yields only the packets before the fault. For tests on arbitrary bytes.
 pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
     let vnet = VnetHeader::parse(vnet);
     let mut packets = Vec::new();

@@ -24,8 +24,8 @@ impl RxQueue for Rx {
         let before = into.len();
         if self.head.pop_each(max, |packet| into.push(packet)) == 0 {
             sys::clear(&self.bell);
-            // Either this look finds what was sent before the bell was silenced, or the sender
-            // finds the ring drained and rings again.
+            // Either this check finds packets sent before the bell was silenced, or the sender finds the ring drained
+            // and rings again.
             fence(SeqCst);
             self.head.pop_each(max, |packet| into.push(packet));
         }

@@ -1,8 +1,8 @@
 //! `tap:NAME`: a TAP interface that the port makes, or an existing one.
 //!
 //! The interface ends with the port, except that control can keep it as the TAP interface of a device. Operators and
-//! routing daemons know it as the router's interface, with its addresses and routes. Such a TAP is taken up again by
-//! its name.
+//! routing daemons know it as the router's interface, with its addresses and routes. After a restart, the port attaches
+//! to such a TAP by its name.
 //!
 //! Queues are the kernel's (IFF_MULTI_QUEUE). No offload is offered to the kernel, so it completes checksums and cuts
 //! super-frames before a frame gets here. One frame is one system call: a TAP has nothing like `recvmmsg`.
@@ -116,11 +116,12 @@ impl Tap {
         Ok(())
     }
 
-    /// True if the kernel and who watches it see a carrier: `false` shows as NO-CARRIER. A queue that is
-    /// opened brings the carrier back.
+    /// Sets the carrier that the kernel and its users see; `false` shows as NO-CARRIER. Opening a queue brings the
+    /// carrier back.
     ///
     /// # Errors
-    /// The kernel's: before Linux 5.0 it has no such call.
+    ///
+    /// The kernel refuses the call, as before Linux 5.0, which lacks it.
     pub fn set_carrier(&self, up: bool) -> io::Result<()> {
         sys::tap_set_carrier(&self.queues[0].fd, up)
     }
@@ -202,7 +203,7 @@ impl RxQueue for Rx {
                 self.look = now + REST;
                 break;
             }
-            // The kernel cuts what is longer, and does not tell.
+            // The kernel truncates a longer frame and does not report this.
             if len == room {
                 self.counts.too_long.add_shared(1);
                 continue;
@@ -255,8 +256,8 @@ pub(crate) fn probe() -> PortInfo {
     }
 }
 
-/// Makes the interface and brings it up, or takes up the one that is there as it is, by queues that are
-/// `open` already as far as they are its.
+/// Makes the interface and brings it up. An existing interface of this name is attached to without a change; queues in
+/// `open` that belong to it are used again.
 ///
 /// # Errors
 /// A sentence: no permission, no TUN driver, a name that is taken or too long.

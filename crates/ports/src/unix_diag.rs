@@ -61,7 +61,7 @@ fn request() -> Vec<u8> {
     request.extend_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     request.extend_from_slice(&[0; 8]);
     request.extend_from_slice(&[AF_UNIX, 0, 0, 0]);
-    // In all states; of any number; what to show; no cookie.
+    // Words of the request: all states, any inode number, the attributes to show, no cookie (two words).
     for word in [u32::MAX, 0, SHOW, u32::MAX, u32::MAX] {
         request.extend_from_slice(&word.to_ne_bytes());
     }

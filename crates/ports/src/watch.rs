@@ -1,7 +1,7 @@
 //! Watches a Linux interface while it goes down, disappears, comes back, and gets other addresses.
 //!
-//! Runs on a thread of its own, beside the packet path: it sleeps on netlink and looks at the interface when any link
-//! or address changes, so it needs to understand no message and can miss none.
+//! The watcher runs on a thread of its own, outside the packet path. It sleeps on netlink and reads the interface's
+//! state when any link or address changes, so it need not parse messages and cannot miss a change.
 
 use crate::counts::Count;
 use crate::events::Events;

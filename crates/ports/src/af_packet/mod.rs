@@ -2,14 +2,13 @@
 //!
 //! - **Queues** are sockets in one fan-out group by flow hash. The group does not reassemble
 //!   fragments: a router forwards them as they are.
-//! - **Offloads.** Each frame comes with a virtio-net header; checksums that the sender left to its
-//!   device are completed and super-frames are cut (see `offload`), so that what elements see could
-//!   have come from a wire. VLAN tags that the kernel took out are put back.
-//! - **Reception** is `recvmmsg` into packet buffers, the part of a super-frame that does not fit
-//!   into one going to an overflow area. Not a memory-mapped TPACKET_V3 ring: that hands frames
-//!   over in blocks, which are released when they are full or after a timer of milliseconds, while
-//!   an idle router must forward its first packet within 200 us; it would save a copy, but frames
-//!   must be copied into packet buffers either way.
+//! - **Offloads.** The kernel gives each frame a virtio-net header. The port completes checksums that the sender left
+//!   to its device, and segments super-frames (see `offload`), so elements get frames as a wire would carry them. The
+//!   port also puts back VLAN tags that the kernel took out.
+//! - **Reception** is `recvmmsg` into packet buffers; the part of a super-frame that does not fit into one buffer goes
+//!   to an overflow area. A memory-mapped TPACKET_V3 ring is not used. It hands frames over in blocks, which are
+//!   released when full or after a timer of milliseconds, but an idle router must forward its first packet within 200
+//!   us. A ring would save no copy, because frames must be copied into packet buffers either way.
 //! - **Sending** is `sendmmsg`, by default through the interface's queueing discipline. Segments of a TCP flow that
 //!   follow one another leave as one super-frame.
 //! - **Changes** of the interface are the watcher's task; queues keep working across them.
@@ -131,7 +130,7 @@ pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
     info
 }
 
-/// Ways in which the kernel works on the same packets.
+/// Remarks for the user about kernel settings by which the kernel also processes the port's packets.
 fn kernel_remarks(name: &str, facts: &Facts) -> Vec<String> {
     let mut remarks = Vec::new();
     for family in ["ipv4", "ipv6"] {

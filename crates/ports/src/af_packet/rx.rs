@@ -30,7 +30,7 @@ const ERRORS: usize = 5;
 /// A super-frame that is only partly cut into segments.
 struct Rest {
     cut: Cut,
-    /// Its place in the intake, which holds the rest of its bytes.
+    /// Index of the super-frame in the intake, which holds its remaining bytes.
     place: usize,
     head: Vec<u8>,
 }
@@ -38,8 +38,9 @@ struct Rest {
 pub(super) struct Rx {
     socket: Arc<Socket>,
     intake: Intake,
-    /// Frames of the last system call beyond what the caller asked for, as a super-frame can be more packets than that.
-    /// First the remaining segments of one, then frames, the first of which is at place `first_held` of the intake.
+    /// Frames of the last system call beyond the number that the caller asked for, because a super-frame can become
+    /// more packets. First come the remaining segments of a super-frame, then frames; `first_held` is the first frame's
+    /// index in the intake.
     rest: Option<Rest>,
     hold: Tail<Packet>,
     held: Head<Packet>,
@@ -180,7 +181,8 @@ impl Rx {
         }
     }
 
-    /// Cuts a super-frame, whose first bytes are `head`, while `into` may have more. True if it is done.
+    /// Segments a super-frame whose first bytes are `head`, until `into` is full. Returns true if the super-frame is
+    /// finished.
     fn segments(
         &self,
         cut: &mut Cut,

@@ -38,8 +38,8 @@ impl Tx {
     /// Counter under which a frame is dropped after this error; `None` if sending is to be tried again.
     fn fate(&self, code: Option<i32>) -> Option<usize> {
         match code {
-            // No room now. While the link is down there never will be, and old frames must not
-            // wait for it.
+            // The socket has no room now. While the link is down it never will have room, and old frames must not wait
+            // for the link.
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
                 (!self.shared.interface.link_up()).then_some(LINK_DOWN)
             }

@@ -172,7 +172,7 @@ impl TxQueue for Tx {
         match self.current.all.first_mut() {
             Some(outlet) if self.interface.link_up() => {
                 let sent = outlet.send(batch, refused, longest, &self.counts);
-                // Without further packets nothing else would send the last ones.
+                // If no further packets come, nothing else sends the last ones.
                 if batch.is_empty() && outlet.is_late() {
                     self.interface.look_again();
                 }

@@ -1,5 +1,5 @@
-//! Frames as they come from the wire: a device that takes VLAN tags out, or merges packets, tells it by the kernel's
-//! metadata, which AF_XDP does not have.
+//! Makes a device deliver frames as on the wire. A device that removes VLAN tags or merges packets reports this in the
+//! kernel's metadata, which AF_XDP does not pass on. So the port turns such offloads off.
 
 use crate::{ethtool, sys};
 use std::io;

@@ -271,7 +271,7 @@ impl Intake {
                 let into = &mut packet.data_mut()[at..];
                 fits = self.socket.memory.read(piece.address as usize, into);
             }
-            // Its buffer is free again.
+            // The piece has been copied, so its buffer is free again.
             let buffer = piece.address & !(self.socket.bytes as u64 - 1);
             self.empty.put(buffer);
             // The kernel puts in all parts of a frame or none.
@@ -376,7 +376,8 @@ impl Outlet {
             match result {
                 Ok(()) => break,
                 Err(e) => match e.raw_os_error() {
-                    // There is more than it takes at once, or the device has no room, or has dropped one.
+                    // The kernel did not send all frames in this call, the device has no room, or the device dropped a
+                    // frame.
                     Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => (),
                     _ => break,
                 },

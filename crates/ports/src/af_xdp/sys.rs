@@ -226,7 +226,8 @@ pub(super) fn poll_by_worker(socket: &OwnedFd) -> io::Result<()> {
     /// Microseconds that a poll may take, and frames that it may bring.
     const TIME: c_int = 20;
     const FRAMES: c_int = 64;
-    // As on all machines that have asm-generic/socket.h's numbers; libc does not name them.
+    // Numbers from asm-generic/socket.h, since libc does not name them; architectures with their own numbers are not
+    // supported.
     const SO_PREFER_BUSY_POLL: c_int = 69;
     const SO_BUSY_POLL_BUDGET: c_int = 70;
     let fd = socket.as_raw_fd();
@@ -252,7 +253,7 @@ pub(super) fn knows_receive_work(socket: &OwnedFd) -> bool {
     got == 0 && id != 0
 }
 
-/// Sets the number of bytes that may be on their way at once, as far as this process is permitted.
+/// Sets the socket's send buffer size in bytes, as far as this process is permitted.
 pub(super) fn send_ahead(socket: &OwnedFd, bytes: usize) {
     let bytes = bytes.min(i32::MAX as usize / 2) as c_int;
     let forced = set_option(

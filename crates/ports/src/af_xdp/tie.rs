@@ -127,7 +127,8 @@ impl Tie {
         let name = &*shared.interface.name;
         let mut remarks = Vec::new();
         if self.filter.is_some() && self.plain.as_ref().is_none_or(|(of, _)| *of != index) {
-            // The former one would switch on again what this one switches off.
+            // The previous `Plain` is dropped first: its drop would turn on again the offloads that the new one turns
+            // off.
             self.plain = None;
             match Plain::of(name) {
                 Ok(plain) => self.plain = Some((index, plain)),

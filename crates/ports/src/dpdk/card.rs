@@ -159,7 +159,7 @@ impl Card {
         *self.last.lock() = last;
         let gone = present.take();
         drop(present);
-        // Not under the lock: drivers take their time.
+        // The lock is released first, because a driver may take long to close the device.
         drop(gone);
         true
     }
@@ -205,7 +205,7 @@ impl Card {
         self.descriptors.load(Relaxed)
     }
 
-    /// With the address and the MTU that the device has now, or had last.
+    /// Returns `info` with the Ethernet address and the MTU that the device has now, or had when it was last present.
     pub(super) fn info(&self, info: &PortInfo) -> PortInfo {
         let now = self.ask(|p| (p.device.mac(), p.device.mtu()));
         let (mac, mtu) = now.unwrap_or_else(|| {

@@ -67,7 +67,7 @@ impl Door {
         }
         let visitors = self.visitors.lock();
         for inside in visitors.iter() {
-            // For the time of one burst.
+            // The wait lasts at most one burst.
             while inside.0.load(Acquire) {
                 std::thread::yield_now();
             }

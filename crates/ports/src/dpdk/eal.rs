@@ -19,7 +19,7 @@ pub struct DpdkSizes {
 }
 
 impl DpdkSizes {
-    /// This many buffers, and twice their memory where there are no hugepages.
+    /// Sizes for this many packet buffers; without hugepages their memory is doubled.
     pub fn with_buffers(buffers: usize) -> DpdkSizes {
         DpdkSizes {
             buffers,

@@ -130,7 +130,7 @@ impl Rx {
             .visit(|device| device.receive(queue, into, max));
     }
 
-    /// Returns how many packets have come behind the first `before`, once each of them is whole.
+    /// Returns the number of packets after the first `before`. Frames of several buffers are dropped first.
     #[inline]
     fn check(&self, into: &mut Batch, before: usize) -> usize {
         match into.count_arrived() {

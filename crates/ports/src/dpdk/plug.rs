@@ -1,8 +1,8 @@
-//! Releases a card that is to be unplugged, and takes it up again when it is back.
+//! Releases a card that is to be unplugged, and opens it again when it is back.
 //!
-//! The kernel asks the users of a card to release it, and waits until they have. A thread of the port does so, beside
-//! the packet path. It then looks now and then for a card in the same place. If that is of the same model, it gets the
-//! same driver as before.
+//! The kernel asks the users of a card to release it, and waits until they have. A thread of the port does so, outside
+//! the packet path. The thread then checks from time to time for a card in the same place. A card of the same model
+//! gets the same driver as before.
 
 use super::card::Card;
 use super::sys as dpdk;

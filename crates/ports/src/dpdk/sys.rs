@@ -82,8 +82,7 @@ unsafe extern "C" fn device_event(
         .into_owned();
     let mut leaving = LEAVING.lock();
     leaving.push(name);
-    // EAL cannot let a device go while it is calling here on its behalf, so who does it is told by the next call.
-    // SAFETY: a function that lives as long as the process.
+    // EAL cannot remove a device within this callback, so an alarm reports the removal in a later call.
     unsafe { c::rte_eal_alarm_set(1, Some(tell_leaving), ptr::null_mut()) };
 }
 
@@ -114,7 +113,7 @@ thread_local! {
 /// Registers this thread, once.
 #[inline]
 pub(super) fn register_thread() {
-    // While the thread ends there is nothing to register any more.
+    // A thread that is ending needs no registration.
     let _ = REGISTERED.try_with(|_| ());
 }
 
@@ -185,7 +184,7 @@ impl Device {
                 tx_queues: info.max_tx_queues.into(),
                 rss: info.flow_type_rss_offloads & c::ASHLAR_RSS,
                 reta: info.reta_size.into(),
-                // Some drivers tell only the longest frame (net_e1000_em), others nothing of it.
+                // Some drivers report only the longest frame (net_e1000_em), others no limit.
                 max_mtu: match info.max_rx_pktlen as usize {
                     0 => info.max_mtu.into(),
                     longest => longest.saturating_sub(ETHERNET).min(info.max_mtu.into()),
@@ -331,8 +330,8 @@ impl Device {
         }
     }
 
-    /// Descriptors of a receive queue in which packets wait, if the driver tells. The queue must be in use by this
-    /// thread alone.
+    /// Number of descriptors of a receive queue in which packets wait, if the driver reports it. Only this thread may
+    /// use the queue meanwhile.
     pub(super) fn waiting(self, queue: u16) -> Option<usize> {
         let ops = self.fast_path();
         let count = ops.rx_queue_count?;

@@ -17,7 +17,7 @@ struct DriverInfo {
     rest: [u8; 32 + 32 + 32 + 32 + 12 + 5 * 4],
 }
 
-/// The kernel driver behind an interface (`veth`, `ixgbe` ...), if it tells.
+/// The kernel driver of an interface (`veth`, `ixgbe` ...), if the driver reports its name.
 pub(crate) fn kernel_driver(socket: &OwnedFd, name: &str) -> Option<String> {
     const GET_DRIVER_INFO: u32 = 3;
     let mut info = DriverInfo {

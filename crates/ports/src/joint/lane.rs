@@ -1,5 +1,5 @@
-//! One direction between two routers, of one worker: a ring without a descriptor. The sender wakes the router at the
-//! other end.
+//! A lane: one direction between two routers on one worker, as a ring without a descriptor. The sender wakes the router
+//! at the other end.
 
 use engine::packet::{Batch, Packet};
 use engine::port::Slot;
@@ -166,7 +166,7 @@ impl Drop for Consumer {
     }
 }
 
-/// The lanes that one queue of a router's port takes packets out of: what its `RxQueue` is made of.
+/// The lanes from which one queue of a router's port takes packets; the `RxQueue` consists of these.
 pub(super) struct Lanes {
     lanes: Vec<Consumer>,
     _open: Arc<Open>,

@@ -1,4 +1,5 @@
-//! A link between two routers of the process: what one sends the other receives, the same buffers, on the same worker.
+//! A link between two routers of the process: a packet that one router sends reaches the other in the same buffer, on
+//! the same worker.
 
 use super::lane::{Lane, Lanes, Open, Producer};
 use crate::counts::Counts;

@@ -1,9 +1,9 @@
 //! Shared ports, and links between two routers of one process.
 //!
 //! In a router's graph the name of a shared port means the router's share of it, and the name of a link its end. So the
-//! same graph serves a whole port, a share of one, and a link. A change of several routers may have to be undone, so
-//! changes take two steps. [`Joints::prepare`] makes new parts, so that routers can be planned and opened.
-//! [`Joints::commit`] makes them valid, and forgets those no longer described.
+//! same graph serves a whole port, a share of a port, and a link. A change of several routers may have to be undone, so
+//! a change takes two steps. [`Joints::prepare`] makes new parts, so that routers can be planned and opened.
+//! [`Joints::commit`] makes the new parts valid, and removes parts that are no longer described.
 
 mod lane;
 mod link;
@@ -65,7 +65,7 @@ pub(crate) enum Joint {
 }
 
 impl Joints {
-    /// No shared ports or links, for this number of workers.
+    /// Makes an empty directory, without shared ports or links, for this number of workers.
     pub fn new(workers: usize) -> Joints {
         Joints {
             workers,

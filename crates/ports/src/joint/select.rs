@@ -8,7 +8,7 @@ use wire::{ether, ext, proto, tunnel};
 /// Frames of a port that a router gets, among those with its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
-    /// All frames that no other router gets.
+    /// All frames that match no other router's share.
     Rest,
     /// Frames to this Ethernet address.
     Mac([u8; 6]),
@@ -72,7 +72,7 @@ pub(super) struct Table {
     segments: Vec<Segment>,
     /// The segment of frames without a tag that counts.
     untagged: Option<u32>,
-    /// By VLAN, of 802.1Q and of 802.1ad: segment number plus 1.
+    /// For each VLAN of 802.1Q and of 802.1ad: its segment number plus 1.
     single: [Option<Box<[u32; 4096]>>; 2],
     double: FxHashMap<(Tag, Tag), u32>,
 }
@@ -84,7 +84,7 @@ pub(super) enum Goes<'a> {
     To(u32),
     /// Several routers, which get a copy each.
     ToAll(&'a [u32]),
-    /// No router.
+    /// The frame is for no router.
     Nowhere,
 }
 
@@ -194,7 +194,7 @@ impl Segment {
             ether::IPV4 => {
                 let head = packet.first_chunk::<20>()?;
                 let to = <[u8; 4]>::try_from(&head[16..20]).ok()?;
-                // Fragments behind the first do not say what is inside.
+                // Only the first fragment holds the transport header.
                 let first = be16(head, 6) & 0x1fff == 0;
                 let inner = packet.get(usize::from(head[0] & 15) * 4..)?;
                 (to.into(), head[9], if first { inner } else { &[] })

@@ -1,10 +1,10 @@
-//! A port that several routers share. A router of its own, the port's, has the device. What it sends to
-//! `shares:NAME` is told apart and waits in the queue of the router that it is for; what it receives from there is what
-//! these routers send, in turns by their tickets (VR4, VR7).
+//! A port that several routers share. A router of its own, the *port's router*, owns the device. Frames that it sends
+//! to `shares:NAME` are classified by header and wait in the queue of the router that they are for. Frames that it
+//! receives from `shares:NAME` were sent by these routers, which take turns by their tickets (VR4, VR7).
 //!
-//! A frame that a router may not have, or has no room for, is dropped as soon as its header has told whose it is. All
-//! of a worker's part is one thread's: its copy of the port's router fills the queues that its copies of the others
-//! empty.
+//! A frame that its router may not have, or has no room for, is dropped as soon as it is classified. All queues of a
+//! worker are filled and emptied by one thread: the worker's copy of the port's router fills them, and its copies of
+//! the other routers empty them.
 
 mod sole;
 mod whole;
@@ -51,7 +51,7 @@ const NO_ROOM: usize = 1;
 /// A router's share of a port.
 pub(crate) struct Share {
     of: Lock<ShareOf>,
-    /// To the router, and from it, by worker.
+    /// Lanes to the router (`down`) and from it (`up`), by worker.
     down: Vec<Arc<Lane>>,
     up: Vec<Arc<Lane>>,
     /// True if the port's router knows of packets in `up`.

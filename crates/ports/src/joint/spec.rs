@@ -29,7 +29,8 @@ pub struct ShareOf {
     pub rate: Option<u32>,
     /// Packets that may wait for the router, on each worker.
     pub queue: usize,
-    /// Share of the port's sending time while it is busy, relative to the others'.
+    /// The router's share of the port's sending time while the port is busy, relative to the tickets of the other
+    /// routers.
     pub tickets: u32,
 }
 
@@ -64,7 +65,8 @@ pub struct Together {
 }
 
 impl Together {
-    /// This description, plus a router's part of another one: its shares and links, or the port whose own router it is.
+    /// This description with a router's part taken from `other`: the router's shares and links, or the port whose own
+    /// router it is.
     pub fn with(mut self, router: &str, other: &Together) -> Together {
         for of in &other.ports {
             let is_its = |share: &&ShareOf| share.router == router;
@@ -87,7 +89,7 @@ impl Together {
         self
     }
 
-    /// This, without a router's part.
+    /// This description without a router's part.
     pub(super) fn without(mut self, router: &str) -> Together {
         self.ports.retain(|port| port.name != router);
         for port in &mut self.ports {

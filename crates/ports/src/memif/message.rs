@@ -40,14 +40,14 @@ pub(crate) enum Message {
         /// Secret that allows to connect; zeros if there is none.
         secret: [u8; SECRET],
     },
-    /// Memory of the client, whose descriptor comes with the message.
+    /// Adds a region of the client's memory; its file descriptor is attached to the message.
     AddRegion {
         /// Number of the region.
         index: u16,
         /// Length of the region in bytes.
         bytes: u64,
     },
-    /// A ring in such memory; the descriptor of its doorbell comes with the message.
+    /// Adds a ring in such a region; the descriptor of the ring's doorbell is attached to the message.
     AddRing {
         /// True if the ring goes from the client to the server.
         to_server: bool,

@@ -1,13 +1,13 @@
 //! `memif:role=client,socket=PATH,id=0`: shared memory with another program that speaks memif 2.0: Ashlar, VPP, DPDK.
 //!
 //! Frames are copied into and out of memory that the client has made; the server listens at the socket. The other end
-//! need not be trusted: it can write anything into the memory and say anything by the socket, and what comes of it is
-//! frames that mean nothing, or the end of the connection, counted as `peer_mistakes` and said once. Only one thing
-//! needs trust: a client has made the event counters by which the server wakes it, and could have the server wait
-//! there. So let the one of the two that must not be stopped be the client, as the process of routers is
-//! (docs/routers.md). Only this user and root may connect to the socket of a server.
+//! need not be trusted, although it can write any data into the memory and send any message. The worst results are
+//! meaningless frames, or the end of the connection, which is counted as `peer_mistakes` and logged once. One exception
+//! needs trust: the client makes the event counters by which the server wakes it, and could make the server block
+//! there. So the end that must not block should be the client, as the process of routers is (docs/routers.md). Only
+//! this user and root may connect to a server's socket.
 //!
-//! A lost connection comes back: a client tries again until there is a server, and a server waits for the next client.
+//! After a lost connection, a client connects again until a server answers, and a server waits for the next client.
 
 mod connector;
 mod message;

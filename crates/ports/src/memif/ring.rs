@@ -1,8 +1,9 @@
 //! Rings of a memif, from either end.
 //!
-//! A ring has a head, a tail and descriptors of buffers, all of which the other end can write at any time. So each is
-//! read once, checked, and then used as it was read. This end never reads back its own state. The client made the
-//! memory and knows where its buffers are: it takes only lengths from the other end, bounded by its buffers.
+//! A ring has a head, a tail and descriptors of buffers, all of which the other end can write at any time. So this end
+//! reads each value once, checks it, and uses the copy. This end never reads back its own state. The client made the
+//! memory and knows where its buffers are, so it takes only lengths from the other end, bounded by the size of a
+//! buffer.
 
 use super::sys;
 use crate::counts::Counts;
@@ -53,8 +54,8 @@ pub(super) type Mistake = &'static str;
 pub(super) enum Bell {
     /// An eventfd that the client made.
     Event(OwnedFd),
-    /// A pair of sockets, of which the client has kept one: the other end cannot block this one by what it does with
-    /// its own. It carries datagrams, because a write to a closed stream raises SIGPIPE.
+    /// A pair of sockets, of which the client keeps one: the server cannot block the client through its own socket. The
+    /// pair carries datagrams, because a write to a closed stream raises SIGPIPE.
     Pair(OwnedFd),
 }
 
@@ -66,7 +67,8 @@ impl Bell {
         }
     }
 
-    /// Reads pending wake-ups once, as the other end could ring for ever. What is left wakes the sleeper once more.
+    /// Reads pending wake-ups once only, because the other end could ring for ever. Wake-ups left over wake the sleeper
+    /// again.
     fn silence(&self) {
         match self {
             Bell::Pair(fd) => sys::drain(fd),
@@ -188,8 +190,8 @@ impl Ring {
         self.here().long(self.at).store(first, Release);
     }
 
-    /// Both ends are connected: this one, which receives, looks by itself. A client gives its buffers once more,
-    /// because DPDK's server has set the indices to zero before it is connected.
+    /// Begins reception after both ends have connected: this end polls, so it masks wake-ups. A client offers its
+    /// buffers again, because DPDK's server sets the indices to zero before it is connected.
     pub(super) fn begin(&self) {
         if self.own().is_some() {
             self.here().short(self.at + HEAD).store(self.size, Release);
@@ -319,7 +321,7 @@ impl Ring {
     /// Receives packets within a budget; returns how many.
     ///
     /// # Errors
-    /// What the other end did; the ring is not to be used any more.
+    /// The other end broke the protocol, in the returned way; the ring must not be used any more.
     pub(super) fn receive(
         &mut self,
         into: &mut Batch,
@@ -403,7 +405,7 @@ impl Ring {
     /// Sends packets from the front of a batch, as many as there is room for; returns how many were taken.
     ///
     /// # Errors
-    /// What the other end did; the ring is not to be used any more.
+    /// The other end broke the protocol, in the returned way; the ring must not be used any more.
     pub(super) fn send(
         &mut self,
         batch: &mut Batch,
@@ -424,7 +426,7 @@ impl Ring {
             if free < self.size || before != first {
                 break;
             }
-            // All of the ring is too small for it, and it is the first of the batch.
+            // The frame is the first of the batch and exceeds the buffers of the whole ring, so it can never be sent.
             counts.at(TX_TOO_LONG).add(1);
             refused.extend(batch.drain_front(1));
         }
@@ -432,7 +434,8 @@ impl Ring {
             let counter = if self.own().is_some() { HEAD } else { TAIL };
             let (here, at) = (self.here(), self.at);
             here.short(at + counter).store(self.next, Release);
-            // Either the receiver sees the frames before it sleeps, or this end sees that it will.
+            // Either the receiver sees the frames before it sleeps, or this end sees that the receiver is about to
+            // sleep.
             fence(SeqCst);
             if here.short(at + FLAGS).load(Relaxed) & MASKED == 0 {
                 self.bell.ring();

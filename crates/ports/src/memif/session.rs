@@ -40,7 +40,7 @@ pub(super) enum Heard {
     Message(Message, Option<OwnedFd>),
     /// End of the connection, or no message of memif.
     End(String),
-    /// Nothing within the given time.
+    /// No message arrived within the given time.
     Nothing,
 }
 
@@ -219,7 +219,8 @@ pub(super) fn client(
     let count = to_server + to_client;
     let buffers = words.buffer << ring;
     let begin = (each * count).next_multiple_of(4096);
-    // As much as the port may need for any server, so that it does for the next one, too.
+    // The memory is checked for the largest number of rings that any server may ask for, so the next server is
+    // accepted, too.
     let most = to_server + most;
     let bytes = (ring::bytes(1 << queues.ring).next_multiple_of(64) * most).next_multiple_of(4096)
         + (words.buffer << queues.ring) * most;

@@ -17,7 +17,8 @@ pub(super) fn nudge(socket: &OwnedFd) {
     };
 }
 
-/// Messages read at once. A sender needs no more while it is not heard, and could send for ever.
+/// Maximum number of messages read in one call. A sender waits for answers, so it needs no more; a hostile one could
+/// send without end.
 const MESSAGES: usize = 4;
 
 /// Reads pending messages, a few at most; it never waits.

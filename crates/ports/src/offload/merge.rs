@@ -1,8 +1,8 @@
-//! Segments of a TCP flow made into one super-frame, for a kernel that carries those whole: the contrary of
+//! Merges segments of a TCP flow into one super-frame, for a kernel that accepts super-frames: the reverse of
 //! [`cut`](super::cut).
 //!
-//! A run of segments is merged only if cutting the super-frame gives back the same bytes: all headers are equal but for
-//! what counts up, and all checksums hold, since the kernel takes a super-frame's for granted.
+//! A run of segments is merged only if cutting the super-frame gives back the same bytes: all headers are equal except
+//! for the fields that count up, and all checksums are right, since the kernel does not verify those of a super-frame.
 
 use super::{GSO_ECN, GSO_TCPV4, GSO_TCPV6, NEEDS_CSUM, VNET_LEN, VnetHeader};
 use engine::packet::Packet;
@@ -63,9 +63,9 @@ impl Head {
         n
     }
 
-    /// Makes it the header of a super-frame that is sent whole, behind which all of the frame follows. False if the
-    /// super-frame's segments are frames of more than `longest` bytes, or its headers are not sound; then it is the
-    /// header of any frame.
+    /// Sets this to the virtio-net header of a super-frame that is sent unsegmented; the whole frame follows the
+    /// header. Returns false if the segments would be frames of more than `longest` bytes, or if the packet's headers
+    /// are not valid; this is then the header of a plain frame.
     pub(crate) fn carry(&mut self, packet: &Packet, longest: usize) -> bool {
         *self = Head::PLAIN;
         let shape = Shape::of(packet).filter(|_| packet.segment_len() <= longest);

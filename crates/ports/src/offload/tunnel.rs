@@ -1,9 +1,8 @@
-//! Headers around those that are cut: super-frames in tunnels.
+//! Headers outside the segmented ones: super-frames in tunnels.
 //!
-//! Linux says of a super-frame in a tunnel what it says of any other; that there is a tunnel follows from where the
-//! unfinished checksum begins. Of all the tunnels that Linux cuts (GRE, IP in IP, and VXLAN, Geneve and others over
-//! UDP) only headers of IP, UDP and GRE hold a length or a checksum. What else lies between is the same in each
-//! segment.
+//! Linux describes a super-frame in a tunnel like any other; only the start of the unfinished checksum shows that there
+//! is a tunnel. Of all tunnels that Linux segments (GRE, IP in IP, and VXLAN, Geneve and others over UDP), only IP, UDP
+//! and GRE headers hold a length or a checksum. All other bytes between are the same in each segment.
 
 use engine::packet::super_frame::UDP_CSUM;
 use wire::{checksum, ext, ipv4, ipv6, proto, udp};
@@ -31,9 +30,9 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// The tunnel that a frame is in whose IP header lies at `network` and whose unfinished checksum begins at `start`,
-    /// and where the IP header inside lies. `None` if it is in none, or in one that is not known. `len` is the frame's
-    /// length.
+    /// The tunnel around a frame, and the offset of the inner IP header. The outer IP header is at `network`, and the
+    /// unfinished checksum begins at `start`. `None` if the frame is in no tunnel, or in one of an unknown kind. `len`
+    /// is the frame's length in bytes.
     pub(super) fn of(
         head: &[u8],
         len: usize,

@@ -48,12 +48,13 @@ impl Region {
     /// A sentence: it could be taken away, and to look at it would end this program.
     pub(crate) fn of_peer(file: OwnedFd, bytes: u64) -> Result<Region, String> {
         let failed = |e: rustix::io::Errno| format!("its memory cannot be inspected: {e}");
-        // Only memory has seals.
+        // Only a memfd has seals.
         let seals = fcntl_get_seals(&file).map_err(|_| "its memory is no memfd")?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err("its memory may shrink (no F_SEAL_SHRINK)".into());
         }
-        // There may be no huge page for a hole.
+        // Memory of huge pages is refused: a hole in the file may find no free huge page, and an access would then fail
+        // with SIGBUS.
         if fstatfs(&file).map_err(failed)?.f_type as u64 != TMPFS {
             return Err("its memory is of huge pages: start it without zero-copy".into());
         }

@@ -1,5 +1,5 @@
-//! `fault:loss=0.01,dup=0.01,corrupt=0.01,seed=7/PORT`: loses, doubles and damages frames, both ways,
-//! the same ones for the same seed.
+//! `fault:loss=0.01,dup=0.01,corrupt=0.01,seed=7/PORT`: loses, duplicates and damages frames in both directions; equal
+//! seeds choose equal frames.
 
 use super::Wrapped;
 use crate::counts::Count;

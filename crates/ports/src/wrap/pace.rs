@@ -45,7 +45,7 @@ impl RxQueue for Rx {
         n
     }
 
-    // No descriptor: a packet that waits for its time must not wake anybody.
+    // The wrapped port's descriptor is not passed on: a packet that waits for its time must not wake the worker.
 
     fn ended(&self) -> bool {
         self.inner.ended()

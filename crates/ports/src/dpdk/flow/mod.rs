@@ -51,9 +51,9 @@ impl Driver for Device {
     }
 }
 
-/// The rank nearest to the wanted one that a driver takes, which takes those up to some limit; 0 is the only one where
-/// it ranks nothing. Where several ranks become one, which of two rules counts is the driver's to say; a rule never
-/// goes before one that it should come behind.
+/// The priority nearest to `wanted` that the driver accepts. Drivers accept priorities up to some limit; a driver
+/// without priorities accepts only 0. If several priorities become one, the driver chooses which of two rules matches.
+/// A rule never gets a higher priority than it should have.
 fn nearest(wanted: u32, mut takes: impl FnMut(u32) -> bool) -> Option<u32> {
     if takes(wanted) {
         return Some(wanted);
@@ -123,7 +123,8 @@ struct State<H> {
     /// Rules that it refuses: those that were tried last are the last, and have the highest numbers.
     refused: BTreeMap<u64, Match>,
     numbers: u64,
-    /// Number of removed rules, for whose room others may be tried, and how many more may be tried in vain.
+    /// `room` is the number of removed rules in whose place refused rules may be tried again; `tries` is the number of
+    /// such attempts that may still fail.
     room: usize,
     tries: usize,
     why: Option<String>,
@@ -195,8 +196,8 @@ impl<H> State<H> {
         self.rules.retain(|_, rule| rule.waits || !rule.is_gone());
     }
 
-    /// The next rule, with what the driver has, and the queue that it must be told. Where there may be room, those that
-    /// have waited for it come before new ones.
+    /// The next rule to give to the driver: its match, the driver's present rule for it, and the queue that it should
+    /// name. If rules were removed, the refused rule that has waited longest comes first.
     fn next(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
         if let Some(waiting) = self.again() {
             return Some(waiting);
@@ -296,7 +297,7 @@ impl<D: Driver> Shared<D> {
         self.state.lock()
     }
 
-    /// Tells the driver what waits, until the end.
+    /// Gives waiting rules to the driver until the thread is told to end.
     fn work(&self) {
         let mut state = self.lock();
         while !state.ends {

@@ -15,7 +15,8 @@ pub(in crate::dpdk) struct Handle(NonNull<c::rte_flow>);
 // SAFETY: the pointer is only handed back to the driver, whose calls any thread may make.
 unsafe impl Send for Handle {}
 
-/// Room for any item: the header comes first in each of them, and zeros behind it say that the rest does not count.
+/// Storage for any flow item. Each item begins with its header; zeros after the header mean that no other field is
+/// matched.
 #[repr(C, align(8))]
 struct Room([u8; ROOM]);
 

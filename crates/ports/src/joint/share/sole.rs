@@ -1,6 +1,6 @@
 //! A shared port with a single share that gets all frames unchanged: frames need no classification, and there is no
-//! other sender. That router polls the device and sends to it by itself, as a router that owns the port does, and the
-//! port's router leaves both to it. When shares change, each reads the table again; packets that wait in queues go
+//! other sender. The share's router polls the device and sends to it directly, as a router that owns the port does; the
+//! port's router does neither. When shares change, both routers read the table again; packets that wait in queues go
 //! first.
 
 use super::*;
@@ -105,7 +105,7 @@ impl LentRx {
         };
         let lane = &share.down[self.queue % share.down.len()];
         if lane.is_open() {
-            // It need not be polled without this.
+            // The share's router, if at rest, polls the device only after this wake-up.
             fence(SeqCst);
             self.ringer.ring(&lane.bell);
         }

@@ -4,7 +4,7 @@
 use super::*;
 use rustc_hash::FxHashMap;
 
-/// All shares of a port, for control.
+/// A shared port with all its shares, as control sees it.
 pub(super) struct Whole(pub(super) Arc<Shared>);
 
 impl Port for Whole {
@@ -41,8 +41,7 @@ pub(super) struct Split {
     pub(super) clock: Clock,
 }
 
-/// State of frame classification. The port owns it, so that routers that are gone are forgotten even while no frame
-/// comes.
+/// State of frame classification. The port owns it, so that removed routers are forgotten even while no frame arrives.
 #[derive(Default)]
 pub(super) struct Apart {
     /// True if a queue classifies frames.
@@ -146,7 +145,7 @@ impl Way {
     /// Gives the router a packet, which is made only if it may have it. Returns true if it has it.
     fn give_one(&mut self, packet: impl FnOnce() -> Option<Packet>, of: Now) -> bool {
         let refused = self.refuses(of).or_else(|| {
-            // Without memory for a copy it is as if there were no room.
+            // Without memory for a copy the frame is dropped, as if the lane were full.
             let Some(mut packet) = packet() else {
                 return Some(FULL);
             };
@@ -201,7 +200,7 @@ impl Apart {
         }
     }
 
-    /// Tells a burst apart by its headers. Packets that follow each other to the same router go together.
+    /// Classifies a burst by its headers. Consecutive packets to the same router go together.
     fn tell_apart(&mut self, batch: &mut Batch, now: Now, unknown: &Count) {
         let told = Arc::clone(&self.told);
         let mut goes = std::mem::take(&mut self.goes);
@@ -242,7 +241,7 @@ impl Apart {
 
 impl TxQueue for Split {
     fn transmit(&mut self, batch: &mut Batch, _: &mut Batch) -> usize {
-        // Only this worker waits for it, unless there is none that tells apart.
+        // Uncontended: only this worker waits for its lock; control uses `try_lock`.
         let apart = &mut *self.port.apart[self.worker].lock();
         apart.hear(&self.port, self.worker);
         let n = batch.len();
@@ -359,7 +358,7 @@ impl RxQueue for Gather {
             && let Some((worker, mut turn)) = self.turns.pop_front()
         {
             if self.turns.is_empty() {
-                // Only this worker has packets: take them without regard to its credit.
+                // Only this router has packets on this worker, so they are sent whatever its credit.
                 n += turn.head.pop_each(max - n, |packet| into.push(packet));
             }
             while n < max
