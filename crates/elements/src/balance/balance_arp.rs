@@ -72,7 +72,7 @@ pub(super) struct BalanceArp {
     told: u64,
 }
 
-/// A message of ARP in its frame.
+/// ARP message and the Ethernet source of its frame.
 #[derive(Clone, Copy)]
 struct Message {
     from: EtherAddr,
@@ -97,7 +97,7 @@ impl Message {
     }
 }
 
-/// Frame that carries a message.
+/// Frame that contains an ARP message.
 fn frame(
     op: u16,
     dst: EtherAddr,
@@ -253,15 +253,15 @@ impl BalanceArp {
         self.answer(packet, front, own, message, cx);
     }
 
-    /// Records the Ethernet address of a next hop. If it is new, tells all back ends; else those that wait. Returns
-    /// true if it told one.
+    /// Records the Ethernet address of a next hop, and sends it to the back ends that wait; if it has changed, to all
+    /// back ends. Returns true if a message was sent.
     fn learn(&mut self, address: Ipv4Addr, ether: EtherAddr, front: usize, cx: &mut Cx) -> bool {
         let own = self.config.fronts[front]
             .own_for(address)
             .unwrap_or(Ipv4Addr::UNSPECIFIED);
         let to = self.outside.learn(address, ether, front, cx.now());
         for backend in &to {
-            // The station's own address as source, so that the switch learns its port.
+            // The next hop's Ethernet address is the frame's source, so that the switch learns the port.
             let (sender, target) = ((ether, address), (*backend, own));
             if let Some(reply) = frame(arp::REPLY, *backend, ether, sender, target) {
                 self.told += 1;
@@ -304,7 +304,7 @@ impl BalanceArp {
         self.ask(packet, front, own, message.target, cx);
     }
 
-    /// Turns a message into the router's own request, which leaves by a front port.
+    /// Reuses a packet for the router's own ARP request, which leaves by a front port.
     fn ask(&self, mut packet: Packet, front: usize, own: Ipv4Addr, target: Ipv4Addr, cx: &mut Cx) {
         let ether = self.config.fronts[front].ether;
         let data = packet.data_mut();
@@ -316,7 +316,7 @@ impl BalanceArp {
         cx.emit(front, packet);
     }
 
-    /// Turns a request into the reply that `own` has the address.
+    /// Turns an ARP request into the reply with the addresses `own`.
     fn answer(
         &self,
         mut packet: Packet,

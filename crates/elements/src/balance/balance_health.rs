@@ -64,10 +64,10 @@ const FORGED: usize = 2;
 const TTL: usize = 3;
 const UNKNOWN: usize = 4;
 
-/// Time after the start in which a session of BFD that has never been up is no failure, in nanoseconds.
+/// Time after the start, in nanoseconds, in which a BFD session that was never up is not counted as failed.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// Kinds of probes.
+/// Kind of health probe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Echo,
@@ -89,17 +89,17 @@ pub(super) struct Config {
 pub(super) struct BalanceHealth {
     config: Arc<Config>,
     shared: Arc<Shared>,
-    /// Names and states of the back ends.
+    /// Name and health state of each back end.
     watches: Vec<(String, Watch)>,
-    /// Sessions of BFD, in the order of the back ends.
+    /// BFD session of each back end.
     sessions: Vec<bfd::Session>,
-    /// Time at which each session was judged last, in nanoseconds.
+    /// Time at which each BFD session was last evaluated, in nanoseconds.
     judged: Vec<u64>,
     started: u64,
-    /// Number of times that each back end went up or down.
+    /// Number of up and down transitions of each back end.
     changes: Vec<u64>,
     sent: u64,
-    /// Draws how much earlier packets of BFD go out.
+    /// State of the random generator for the jitter of BFD packets.
     random: u64,
 }
 
@@ -202,7 +202,7 @@ impl Element for BalanceHealth {
                 self.turn(at, cx);
                 continue;
             }
-            // A back end on the same machine answers within this turn.
+            // A back end on the same machine may answer within this call.
             let (number, change) = self.watches[at].1.probe(cx.read_clock().0);
             self.tell(at, change, cx);
             if let Some(packet) = self.packet(at, number) {
@@ -256,16 +256,20 @@ impl Element for BalanceHealth {
     ];
 }
 
-/// A number that nobody can guess. The error is the kernel's.
+/// Unpredictable random number.
+///
+/// # Errors
+///
+/// The kernel's error of getrandom(2).
 fn draw() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
-    // getrandom(2) returns up to 256 bytes in full.
+    // getrandom(2) never returns less than requested for up to 256 bytes.
     while getrandom(&mut bytes[..], GetRandomFlags::empty())? < bytes.len() {}
     Ok(u64::from_be_bytes(bytes))
 }
 
 impl BalanceHealth {
-    /// The probe of a back end; none if it has no address that could be asked for, or there is no buffer.
+    /// Probe packet for a back end; `None` if the back end has no address for this kind of probe, or no buffer is free.
     fn packet(&self, at: usize, number: u64) -> Option<Packet> {
         let of = self.shared.backends.get(at)?;
         let probe = Probe {
@@ -292,7 +296,7 @@ impl BalanceHealth {
         Packet::from_bytes(&echo::write(probe, of.ether, self.config.own))
     }
 
-    /// Records the answer to a probe. Returns the index of the counter under which the frame is dropped.
+    /// Records the answer to a probe. Returns the index of the drop counter for the frame.
     fn heard(&mut self, frame: &[u8], cx: &mut Cx) -> usize {
         let is_arp = frame.get(12..14) == Some(&ether::ARP.to_be_bytes());
         let found = match self.config.kind {
@@ -324,7 +328,8 @@ impl BalanceHealth {
         HEARD
     }
 
-    /// The back end of a reply of ARP, and the probe that it answers: the last one.
+    /// Back end of an ARP reply, and the number of the last probe, which the reply answers. The error is a drop
+    /// counter's index.
     fn answered(&self, frame: &[u8]) -> Result<(usize, u64), usize> {
         let reply = frame
             .get(ether::LEN..)
@@ -340,7 +345,8 @@ impl BalanceHealth {
         Ok((at, self.watches[at].1.sent()))
     }
 
-    /// The back end of an echo reply, and the probe that it answers.
+    /// Back end of an echo reply, and the number of the probe that the reply answers. The error is a drop counter's
+    /// index.
     fn pinged(&self, frame: &[u8]) -> Result<(usize, u64), usize> {
         let (from, probe) = ping::read(frame, self.config.own.1).ok_or(MALFORMED)?;
         if probe.nonce != self.config.nonce {
@@ -354,7 +360,7 @@ impl BalanceHealth {
         }
     }
 
-    /// Time of the next turn: after INTERVAL, or when a session of BFD has to send.
+    /// Time of the next run: after INTERVAL, or after at least half of it if a BFD session has to send.
     fn next(&self, now: Time) -> Time {
         let interval = self.config.interval;
         let due = match self.config.kind {
@@ -366,7 +372,7 @@ impl BalanceHealth {
         })
     }
 
-    /// Sends the due packets of a BFD session, and updates its state from the packets received since the last call.
+    /// Sends the due packets of a BFD session. Its state follows from the packets received since the last call.
     fn turn(&mut self, at: usize, cx: &mut Cx) {
         let now = cx.read_clock().0;
         let session = &self.sessions[at];
@@ -384,7 +390,7 @@ impl BalanceHealth {
         }
     }
 
-    /// Sends a packet of a session of BFD.
+    /// Sends a control packet of a BFD session.
     fn control(&mut self, at: usize, answers: bool, cx: &mut Cx) {
         let of = &self.shared.backends[at];
         let Some(address) = of.address else {
@@ -407,7 +413,8 @@ impl BalanceHealth {
         }
     }
 
-    /// The back end of a packet of BFD, and the probe that the packet counts for: the last one, if the session is up.
+    /// Back end of a BFD packet, and the number of the last probe, which the packet answers; `None` if the session is
+    /// not up. The error is a drop counter's index.
     fn session(&mut self, frame: &[u8], cx: &mut Cx) -> Result<Option<(usize, u64)>, usize> {
         let (from, packet) = bfd::read(frame, self.config.own.1).ok_or(MALFORMED)?;
         let mut all = self.shared.backends.iter();
@@ -422,7 +429,7 @@ impl BalanceHealth {
         Ok(heard.is_up.then(|| (at, self.watches[at].1.sent())))
     }
 
-    /// Passes a change on.
+    /// Applies and logs a transition of a back end.
     fn tell(&mut self, at: usize, change: Option<Change>, cx: &mut Cx) {
         let Some(change) = change else {
             return;

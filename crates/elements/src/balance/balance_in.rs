@@ -55,7 +55,7 @@ const MALFORMED: u8 = 5;
 const SPOOFED: u8 = 6;
 const NOT_IP: u8 = 7;
 
-/// The router's own address where all frames are taken: no station has it.
+/// Stand-in for the router's own address if all frames are accepted; no host has this address.
 const ANY: u64 = u64::MAX;
 
 pub(super) struct Config {
@@ -72,38 +72,38 @@ pub(super) struct BalanceIn {
     look: Look,
     sides: Sides,
     choice: Choice,
-    /// True if packets must get annotations when they leave, by output.
+    /// By output: true if packets must get annotations when they leave.
     annotates: Box<[bool]>,
 }
 
-/// Short path by which most packets find their back end.
+/// Fast path on which most packets find their back end.
 enum Choice {
     InTurn,
     ByFlow,
-    /// Choice by class or load, too.
+    /// By class or load, too.
     ByAll,
 }
 
-/// State of a worker at one port.
+/// Per-worker state of one port.
 struct Look {
-    /// The router's own address on this port, or [`ANY`].
+    /// Ethernet address of the router on this port, or [`ANY`].
     own: u64,
     out: Option<Arc<Out>>,
     front: u8,
-    /// Traffic class by DSCP.
+    /// Traffic class, by DSCP.
     class_of: [u8; 64],
     outside: bool,
-    /// Number of back ports, 1 at least.
+    /// Number of back ports, at least 1.
     backs: u16,
-    /// True if the element has an output for frames that carry no IP.
+    /// True if the element has an output for frames that are not IP.
     has_rest: bool,
     /// Number of packets distributed round robin.
     count: u32,
     /// Back port of the next packet sent round robin.
     back: u8,
-    /// Headers of IPv4 frames for the router, from stations that OUT knows.
+    /// Headers of IPv4 frames to the router, from senders already in OUT's table.
     heads: Heads,
-    /// Headers of all frames from stations that OUT knows.
+    /// Headers of frames of any type, from senders already in OUT's table.
     told: Heads,
     not_learnt: u64,
 }
@@ -236,10 +236,10 @@ impl Element for BalanceIn {
     )];
 }
 
-/// Bytes of a frame that are looked at first: an IPv4 header with ports.
+/// Number of bytes read on the fast path: Ethernet header, and IPv4 header with ports.
 const HEAD: usize = ether::LEN + 24;
 
-/// Sends packets to back ends in turn; `MANY`: over several back ports.
+/// Distributes packets round robin; `MANY` is true with several back ports.
 struct InTurn<'a, const MANY: bool> {
     look: &'a mut Look,
     shared: &'a Shared,
@@ -282,7 +282,7 @@ impl<const MANY: bool> Step for InTurn<'_, MANY> {
     }
 }
 
-/// Sends packets to the back ends of their flows.
+/// Distributes packets by their flows.
 struct ByFlow<'a> {
     look: &'a mut Look,
     shared: &'a Shared,
@@ -310,7 +310,7 @@ impl Step for ByFlow<'_> {
     }
 }
 
-/// The first 16 bits of a packet's destination.
+/// High 16 bits of a packet's IPv4 destination.
 #[inline(always)]
 fn block(head: &[u8; HEAD]) -> u16 {
     const AT: usize = ether::LEN + 16;
@@ -318,7 +318,7 @@ fn block(head: &[u8; HEAD]) -> u16 {
 }
 
 impl Look {
-    /// Looks at all that may matter of a frame. Its destination becomes that of its back end.
+    /// Slow path: examines the whole frame, and writes its back end's address as destination.
     #[inline(never)] // so that the loops over a batch have their registers
     fn pass(&mut self, packet: &mut Packet, shared: &Shared, now: u64) -> Verdict {
         let Some(bytes) = packet.data().first_chunk() else {
@@ -362,7 +362,8 @@ impl Look {
         Verdict::out(back)
     }
 
-    /// Tells OUT where a station is. True if OUT knows it now, `None` if the station pretends to be another.
+    /// Adds a frame's sender to OUT's table. Returns true if the table contains the sender, `None` if the address is
+    /// spoofed.
     fn tell(&mut self, station: EtherAddr, shared: &Shared, now: u64) -> Option<bool> {
         let Some(out) = &self.out else {
             return Some(true);
@@ -379,7 +380,7 @@ impl Look {
         }
     }
 
-    /// The next of the back ports in turn.
+    /// Back port of the next packet, round robin.
     #[inline(always)]
     fn next_back(&mut self) -> u8 {
         let back = self.back;
@@ -390,13 +391,13 @@ impl Look {
         back
     }
 
-    /// The back port of a bucket.
+    /// Back port of a bucket.
     #[inline(always)]
     fn back_of(&self, bucket: u16) -> u8 {
         ((u32::from(bucket) * u32::from(self.backs)) >> u16::BITS) as u8
     }
 
-    /// The back end and the back port for an IPv4 packet.
+    /// Back end and back port of an IPv4 packet.
     #[inline]
     fn four(&mut self, packet: &[u8], shared: &Shared, now: u64) -> Result<(u16, u8), Verdict> {
         let Some(ip) = packet.first_chunk::<20>() else {
@@ -415,7 +416,7 @@ impl Look {
         Ok((shared.pool.owner(class, bucket, now), self.back_of(bucket)))
     }
 
-    /// Like [`four`](Self::four), for all other frames.
+    /// Back end and back port of any frame but IPv4 frames to the router.
     fn other(
         &mut self,
         head: &Head,
@@ -438,7 +439,7 @@ impl Look {
         }
     }
 
-    /// The back end and the back port whose turn it is.
+    /// Back end and back port of the next packet, round robin.
     #[inline]
     fn in_turn(&mut self, class: u8, shared: &Shared) -> (u16, u8) {
         let count = self.count;
@@ -466,7 +467,7 @@ impl Look {
     }
 }
 
-/// The back end for an address that is not anybody's.
+/// Back end that receives packets to an owner's addresses. The error is the verdict if there is none.
 #[cold]
 fn owned(owner: u16, shared: &Shared) -> Result<u16, Verdict> {
     match owner {

@@ -176,7 +176,7 @@ impl BalanceNd {
         address == self.config.link_local || fronts.any(|front| front.has(address))
     }
 
-    /// The router's own address from which it speaks to another on a front port.
+    /// Address of the router as source of messages to `address` on a front port.
     fn own_for(&self, front: usize, address: Ipv6Addr) -> Ipv6Addr {
         self.config.fronts[front]
             .own_for(address)
@@ -216,7 +216,7 @@ impl BalanceNd {
         }
     }
 
-    /// Records the Ethernet address of a next hop on a front port's link, and tells the back ends that wait for it.
+    /// Records the Ethernet address of a next hop on a front port's link, and sends it to the back ends that wait.
     fn learn(&mut self, address: Ipv6Addr, ether: EtherAddr, front: usize, cx: &mut Cx) {
         let port = &self.config.fronts[front];
         if !addr::is_link_local6(address) && !port.reaches(address) {
@@ -232,8 +232,8 @@ impl BalanceNd {
         }
     }
 
-    /// Answers a solicitation: the target has the Ethernet address `ether`. The sender may have no address yet (RFC
-    /// 4862, 5.4).
+    /// Answers a neighbour solicitation: the target has the Ethernet address `ether`. The sender may still be without
+    /// an address (RFC 4862, 5.4).
     fn answer(
         &mut self,
         output: usize,
@@ -291,7 +291,7 @@ impl BalanceNd {
         }
     }
 
-    /// Handles the solicitation of a back end that looks for a next hop.
+    /// Handles a back end's solicitation for a next hop.
     fn solicited(&mut self, backend: u16, packet: Packet, message: Message, cx: &mut Cx) {
         let (fronts, now, target) = (self.config.fronts.len(), cx.now(), message.target);
         if let Some(ether) = self.outside.fresh(target, now) {
@@ -319,7 +319,7 @@ impl BalanceNd {
         cx.drop(packet, ANSWERED);
     }
 
-    /// Sends a router advertisement by each front port, with the Ethernet address of that port in it.
+    /// Sends a router advertisement by each front port, with the Ethernet address of that port.
     fn advertise(&mut self, packet: Packet, cx: &mut Cx) {
         let config = Arc::clone(&self.config);
         for (at, front) in config.fronts.iter().enumerate() {

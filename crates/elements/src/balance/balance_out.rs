@@ -48,7 +48,7 @@ const SHORT: u8 = 0;
 const NO_FRONT: u8 = 1;
 const NOT_SPEAKER: u8 = 2;
 
-/// State of BalanceOut that BalanceIn adds stations to.
+/// Table of senders, shared with BalanceIn, which adds to it.
 pub(crate) struct Out {
     fronts: Vec<EtherAddr>,
     backs: Vec<EtherAddr>,
@@ -57,7 +57,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// True if an address is the balancer's own.
+    /// True if the address belongs to the balancer.
     pub(super) fn is_own(&self, station: EtherAddr) -> bool {
         self.fronts.contains(&station) || self.backs.contains(&station)
     }
@@ -66,26 +66,26 @@ impl Out {
 pub(super) struct BalanceOut {
     back: Back,
     sides: Sides,
-    /// True if packets must get annotations when they leave, by output.
+    /// By output: true if packets must get annotations when they leave.
     annotates: Box<[bool]>,
 }
 
-/// The way back, as one worker sees it.
+/// Per-worker state for packets from back ends to front ports.
 struct Back {
     out: Arc<Out>,
     shared: Option<Arc<Shared>>,
-    /// Front ports that are connected.
+    /// Number of connected front ports.
     fronts: usize,
     /// True if the element has an output for frames to the balancer itself.
     has_rest: bool,
     ways: Ways,
-    /// Copies of the batch's packets, by front port.
+    /// Copies of flooded packets, with their front ports.
     twins: Vec<(usize, Packet)>,
     copies: u64,
     no_buffer: u64,
 }
 
-/// Parses a list of Ethernet addresses; mistakes are recorded.
+/// Parses a list of Ethernet addresses. Errors are recorded in `args`.
 fn list(args: &mut Args, name: &'static str, doc: &'static str) -> Vec<EtherAddr> {
     let text: Option<String> = args.key_maybe(name, doc);
     let mut all = Vec::new();
@@ -179,7 +179,7 @@ impl Element for BalanceOut {
     }
 
     fn inherit(config: &mut Out, old: &Out) {
-        // Numbers of front ports may have changed their meaning.
+        // Front port numbers keep their meaning only if the old ports are the first of the new ones.
         if config.fronts.starts_with(&old.fronts) {
             config.stations.follow(&old.stations, old.fronts.len());
         }
@@ -204,7 +204,7 @@ impl Element for BalanceOut {
     ];
 }
 
-/// Stations heard within the timeout before the newest of them, a line for each.
+/// Text form of recently heard hosts, one per line. The timeout counts back from the most recently heard host.
 fn show(out: &Out) -> String {
     let newest = out.stations.newest();
     let mut text = String::new();
@@ -214,7 +214,7 @@ fn show(out: &Out) -> String {
     text
 }
 
-/// Sends frames back, at a time in ticks.
+/// Batch step: sends frames to their front ports. `now` is in ticks.
 struct Send<'a> {
     back: &'a mut Back,
     now: u32,
@@ -252,7 +252,7 @@ impl Back {
         }
     }
 
-    /// True if a station may not send to groups outside: it does not speak for the router.
+    /// True if a back end may not send group frames outside, because it is not the speaker.
     fn is_muted(&self, station: EtherAddr) -> bool {
         let shared = self.shared.as_ref();
         shared.is_some_and(|shared| shared.at(station) != Some(shared.pool.speaker()))
@@ -291,7 +291,7 @@ impl Back {
     }
 }
 
-/// True if a frame that is not IPv4 is for BalanceARP or BalanceND.
+/// True if a non-IPv4 frame is handled by BalanceARP or BalanceND.
 fn is_control(head: &Head, packet: &Packet) -> bool {
     match head.kind {
         ether::ARP => true,

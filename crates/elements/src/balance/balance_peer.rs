@@ -47,10 +47,10 @@ const STRANGER: usize = 2;
 const OLD: usize = 3;
 const FORMAT: usize = 4;
 
-/// UDP port of messages.
+/// UDP port of messages between balancers.
 const PORT: u16 = 50785;
 const TICK: Duration = Duration::from_millis(20);
-/// Other balancers, at most.
+/// Maximum number of other balancers.
 const PEERS_MAX: usize = 15;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +70,9 @@ pub(super) struct BalancePeer {
     config: Arc<Config>,
     shared: Arc<Shared>,
     agreement: Agreement,
-    /// Relations last reported to the journal.
+    /// State of each peer when it was last logged.
     relations: Vec<Relation>,
-    /// Nanoseconds on the router's clock at the last tick.
+    /// Time of the last tick on the router's clock, in nanoseconds.
     now: u64,
     sent: u64,
     no_buffer: u64,
@@ -159,7 +159,7 @@ impl Element for BalancePeer {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        // Of messages before a restart none was sent at a later time of day.
+        // No message from before this restart has a later time of day.
         self.agreement.count_from(cx.timestamp());
         cx.set_timer(cx.now() + TICK);
     }
@@ -232,7 +232,7 @@ impl Element for BalancePeer {
 }
 
 impl BalancePeer {
-    /// Processes a message. Returns the index of the counter under which the frame is dropped.
+    /// Processes a message. Returns the index of the drop counter for the frame.
     fn heard(&mut self, frame: &[u8], cx: &Cx) -> usize {
         let Some((from, body)) = udp::read(frame, self.config.own.1, PORT) else {
             return MALFORMED;
@@ -268,7 +268,7 @@ impl BalancePeer {
         HEARD
     }
 
-    /// Logs peers that are heard, fall silent, or have another file.
+    /// Logs peers that are heard, fall silent, or use another file.
     fn note_relations(&mut self, cx: &Cx) {
         for (at, told) in self.relations.iter_mut().enumerate() {
             let (relation, _) = self.agreement.relation(at, cx.now().0);

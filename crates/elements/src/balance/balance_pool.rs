@@ -50,7 +50,7 @@ use super::shared::Shared;
 use crate::prelude::*;
 use std::time::Duration;
 
-/// Time between two searches for buckets that move.
+/// Interval between searches for buckets due to move.
 const SWEEP: Duration = Duration::from_millis(20);
 
 pub(super) struct BalancePool(Arc<Shared>);

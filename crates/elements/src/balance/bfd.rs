@@ -7,19 +7,19 @@ use wire::{Ether, EtherAddr, Ipv4, Udp, ether, proto};
 
 /// UDP port of control packets (RFC 5881, 4).
 const PORT: u16 = 3784;
-/// First of the source ports that sessions may have.
+/// First source port of sessions.
 const SOURCE: u16 = 49152;
-/// Time to live of a packet that nobody has forwarded (RFC 5881, 5).
+/// TTL of control packets; forwarded packets have a lower one (RFC 5881, 5).
 const TTL: u8 = 255;
 const LEN: usize = 24;
 const POLL: u8 = 1 << 5;
 const FINAL: u8 = 1 << 4;
 const AUTHENTICATED: u8 = 1 << 2;
 const MULTIPOINT: u8 = 1;
-/// Time between packets while a session is not up, at least (RFC 5880, 6.8.3).
+/// Minimum interval between packets while a session is not up (RFC 5880, 6.8.3).
 pub(super) const SLOW: Duration = Duration::from_secs(1);
 
-/// State of a session. The numbers are those of packets.
+/// Session state, with the numbers that control packets use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     AdminDown = 0,
@@ -36,9 +36,9 @@ pub(super) struct Control {
     multiplier: u8,
     own: u32,
     other: u32,
-    /// Microseconds between packets that the sender would like, at least.
+    /// Desired Min TX Interval of the sender, in microseconds.
     sends: u32,
-    /// Microseconds between packets that the sender can take, at least.
+    /// Required Min RX Interval of the sender, in microseconds.
     takes: u32,
 }
 
@@ -58,7 +58,7 @@ impl Control {
         bytes
     }
 
-    /// A packet's fields; none if RFC 5880, 6.8.6 says to discard the packet.
+    /// Parses a control packet; `None` if RFC 5880, 6.8.6 requires to discard the packet.
     fn parse(bytes: &[u8]) -> Option<Control> {
         let fixed: &[u8; LEN] = bytes.first_chunk()?;
         let word = |at: usize| {
@@ -89,8 +89,8 @@ impl Control {
     }
 }
 
-/// Sender and control packet of a frame to an address. The UDP checksum is not looked at: a kernel on the same
-/// machine leaves it to a card that is not there.
+/// Sender and control packet of a frame to the address `own`. The UDP checksum is ignored, since a kernel on the same
+/// machine leaves it to hardware offload.
 pub(super) fn read(frame: &[u8], own: Ipv4Addr) -> Option<((EtherAddr, Ipv4Addr), Control)> {
     let from = Ether::new_checked(frame).ok()?.src();
     let ip = Ipv4::new_checked(frame.get(ether::LEN..)?).ok()?;
@@ -107,7 +107,7 @@ pub(super) fn read(frame: &[u8], own: Ipv4Addr) -> Option<((EtherAddr, Ipv4Addr)
     Some(((from, ip.src()), control))
 }
 
-/// A session with a back end.
+/// A BFD session with a back end.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     own: u32,
@@ -115,11 +115,11 @@ pub(super) struct Session {
     state: State,
     /// True if the session has been up once.
     was_up: bool,
-    /// True until the other end has heard that packets come at another rate.
+    /// True until the other end acknowledges a changed interval (poll sequence).
     polls: bool,
-    /// Nanoseconds between packets of the other end, at most.
+    /// Maximum interval between packets from the other end, in nanoseconds.
     pace: u64,
-    /// Nanoseconds between packets that the other end can take, at least; 0 if it wants none.
+    /// Minimum interval that the other end accepts, in nanoseconds; 0 if it wants no packets.
     takes: u64,
     /// Time at which the next packet is due, in nanoseconds.
     due: u64,
@@ -130,14 +130,14 @@ pub(super) struct Session {
 pub(super) struct Heard {
     /// True if the session is up.
     pub(super) is_up: bool,
-    /// True if the other end waits for an answer at once.
+    /// True if the other end polls, which requires an immediate answer.
     pub(super) asks: bool,
 }
 
 impl Session {
     pub(super) fn new(own: u32) -> Session {
         Session {
-            // No session has 0. Numbers of sessions follow each other, so that none of them has this one.
+            // A discriminator is never 0. Discriminators are consecutive, so no other session has 2^31.
             own: if own == 0 { 1 << 31 } else { own },
             other: 0,
             state: State::Down,
@@ -154,12 +154,12 @@ impl Session {
         self.was_up
     }
 
-    /// Nanoseconds within which a packet of the other end must come.
+    /// Maximum interval between packets from the other end, in nanoseconds.
     pub(super) fn pace(&self) -> u64 {
         self.pace
     }
 
-    /// Ends the session: the other end was silent.
+    /// Takes the session down after a detection timeout.
     pub(super) fn fail(&mut self) {
         (self.state, self.other, self.polls) = (State::Down, 0, false);
     }
@@ -169,8 +169,8 @@ impl Session {
         self.due
     }
 
-    /// Puts off the next packet. It comes up to a quarter earlier than the ends have agreed on, as `draw` says, so that
-    /// packets of many sessions do not fall into step (RFC 5880, 6.8.7).
+    /// Schedules the next packet. Random jitter from `draw` shortens the interval by up to a quarter, so that sessions
+    /// do not synchronise (RFC 5880, 6.8.7).
     fn wait(&mut self, now: u64, interval: Duration, draw: u64) {
         let own = match self.state {
             State::Up => interval,
@@ -183,7 +183,7 @@ impl Session {
         };
     }
 
-    /// Takes a packet of the other end. None if the packet is for another session.
+    /// Processes a packet from the other end. `None` if the packet is for another session.
     pub(super) fn hear(&mut self, packet: Control, interval: Duration) -> Option<Heard> {
         if packet.other != 0 && packet.other != self.own {
             return None;
@@ -205,7 +205,7 @@ impl Session {
             (state, _) => state,
         };
         if self.state == State::Up && was != State::Up {
-            // Packets come faster from now on (RFC 5880, 6.8.3).
+            // From now on, packets are sent faster (RFC 5880, 6.8.3).
             (self.polls, self.was_up, self.due) = (true, true, 0);
         }
         let interval = interval.as_nanos() as u64;
@@ -216,8 +216,8 @@ impl Session {
         })
     }
 
-    /// The frame of a packet. `answers` is true if the other end has asked for it; else the next packet is put off by
-    /// the random number `draw`.
+    /// Control packet in its frame. `answers` is true for the answer to a poll. Otherwise the next packet is scheduled,
+    /// with jitter from `draw`.
     pub(super) fn frame(
         &mut self,
         now: u64,

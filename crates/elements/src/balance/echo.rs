@@ -8,22 +8,22 @@ use wire::{EtherAddr, Ipv4, Udp, ether, ipv4, proto};
 
 /// UDP port of BFD echo (RFC 5881, 4).
 const PORT: u16 = 3785;
-/// Time to live of a probe, and of one that was forwarded once.
+/// TTL of a probe when it is sent, and after it was forwarded once.
 const TTL: u8 = 255;
-/// Class of network control (RFC 4594), so that probes go before the packets of users.
+/// Traffic class of network control (RFC 4594), so that probes precede user traffic.
 const CS6: u8 = 48 << 2;
 
 const AT_UDP: usize = ether::LEN + ipv4::MIN_LEN;
 const AT_BODY: usize = AT_UDP + 8;
-/// Bytes of a probe's content.
+/// Length of a probe's payload, in bytes.
 pub(super) const BODY: usize = 18;
-/// Bytes of a frame.
+/// Length of a probe's frame, in bytes.
 pub(super) const LEN: usize = AT_BODY + BODY;
 
-/// Content of a probe.
+/// Payload of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
-    /// Random number of the sender that others do not know.
+    /// Secret random number of the sender.
     pub(super) nonce: u64,
     pub(super) backend: u16,
     pub(super) number: u64,
@@ -48,7 +48,7 @@ impl Probe {
     }
 }
 
-/// Reason why a packet is no probe that came back.
+/// Reason why a packet is not a returned probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     Malformed,
@@ -58,7 +58,7 @@ pub(super) enum Bad {
     Forged,
 }
 
-/// The frame of a probe.
+/// Frame of a probe.
 pub(super) fn write(probe: Probe, to: EtherAddr, own: (EtherAddr, Ipv4Addr)) -> [u8; LEN] {
     let mut frame = [0; LEN];
     frame[..ether::LEN].copy_from_slice(&ether::header(to, own.0, ether::IPV4));
@@ -81,7 +81,7 @@ pub(super) fn write(probe: Probe, to: EtherAddr, own: (EtherAddr, Ipv4Addr)) -> 
     frame
 }
 
-/// The probe in a frame, if it is one that `nonce` belongs to and that was forwarded once.
+/// Probe in a frame, if it carries `nonce` and was forwarded exactly once.
 pub(super) fn read(frame: &[u8], nonce: u64, own: Ipv4Addr) -> Result<Probe, Bad> {
     let packet = frame.get(ether::LEN..).ok_or(Bad::Malformed)?;
     let ip = Ipv4::new_checked(packet).map_err(|_| Bad::Malformed)?;

@@ -5,33 +5,33 @@ use wire::EtherAddr;
 use wire::ether::Words;
 
 const PLACES: usize = 1 << u8::BITS;
-/// Bits of the destination in the first number of [`Words`].
+/// Mask of the destination address in the first word of [`Words`].
 const TO: u64 = (1 << 48) - 1;
 
-/// Frame headers of one type to one destination, by source. They are cleared in every tick, so each station is noted
-/// once in a tick.
+/// Cache of frame headers already handled in the current tick. The cache is cleared at each tick, so each sender is
+/// recorded once per tick.
 pub(super) struct Heads {
-    /// Bits of the destination that count, and their value.
+    /// Mask and value that select frames by destination.
     mask: u64,
     to: u64,
-    /// Bytes 6 to 13 of headers.
+    /// Bytes 6 to 13 of headers: source address and EtherType.
     passed: [u64; PLACES],
     tick: u32,
 }
 
-/// Place of a header's bytes 6 to 13: the last byte of its source.
+/// Cache index of a header's bytes 6 to 13: the last byte of the source address.
 #[inline(always)]
 fn place(second: u64) -> usize {
     usize::from((second >> 40) as u8)
 }
 
-/// Numbers whose place is another one, so that no header is known.
+/// Empty cache: each entry has a value that belongs to another index.
 fn nothing() -> [u64; PLACES] {
     std::array::from_fn(|at| (at as u64 ^ 1) << 40)
 }
 
 impl Heads {
-    /// For frames to an address, or to any.
+    /// Cache for frames to the address `to`, or to any address.
     pub(super) fn new(to: Option<EtherAddr>) -> Heads {
         let first = to.map_or(0, |to| {
             let [a, b, c, d, e, f] = to.0;
@@ -45,7 +45,7 @@ impl Heads {
         }
     }
 
-    /// Forgets all headers if a tick has passed. To be called for every batch.
+    /// Clears the cache if a tick has passed. Call it for every batch.
     #[inline]
     pub(super) fn follow(&mut self, now: u64) {
         let now = tick(now);
@@ -60,14 +60,14 @@ impl Heads {
         self.passed = nothing();
     }
 
-    /// True if a frame's header has passed in this tick.
+    /// True if the frame's header is in the cache.
     #[inline(always)]
     pub(super) fn has<const N: usize>(&self, frame: &[u8; N]) -> bool {
         let Words(first, second) = Words::of(frame);
         first & self.mask == self.to && self.passed[place(second)] == second
     }
 
-    /// Records the header of a frame that has passed.
+    /// Adds the header of a frame to the cache.
     pub(super) fn note<const N: usize>(&mut self, frame: &[u8; N]) {
         let Words(_, second) = Words::of(frame);
         self.passed[place(second)] = second;

@@ -7,28 +7,28 @@ use std::hash::Hash;
 use std::time::Duration;
 use wire::EtherAddr;
 
-/// Time for which a back end waits for an answer.
+/// Time for which a back end's request for a next hop stays pending.
 const WAITS: Duration = Duration::from_secs(5);
-/// Time between two messages to all back ends about one next hop.
+/// Minimum interval between two announcements of one next hop to all back ends.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// Time after which a next hop that was not heard makes room for another.
+/// Time after which a silent next hop may be replaced.
 const OLD: Duration = Duration::from_secs(60);
-/// Time between two searches of a full table.
+/// Minimum interval between searches of a full table.
 const SEARCH: Duration = Duration::from_secs(1);
-/// Ticks of the table of stations for which a next hop needs not be asked again.
+/// Age in ticks of BalanceOut's table up to which a next hop needs no new request.
 pub(super) const FRESH: u32 = 30;
 
 struct Hop {
     ether: Option<EtherAddr>,
     front: usize,
     heard: Time,
-    /// Back ends that have asked, each with the time.
+    /// Back ends with a pending request, each with the time of the request.
     asked: Vec<(u16, Time)>,
-    /// Time of the last message to all back ends.
+    /// Time of the last announcement to all back ends.
     told: Option<Time>,
 }
 
-/// Next hops by their addresses.
+/// Next hops, by IP address.
 pub(super) struct Hops<A> {
     known: HashMap<A, Hop>,
     capacity: usize,
@@ -44,19 +44,19 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         }
     }
 
-    /// Takes over the next hops of another table. Back ends may have other numbers.
+    /// Takes over the next hops of another table, without pending requests, since back end numbers may differ.
     pub(super) fn follow(&mut self, old: Hops<A>) {
         self.known = old.known;
         self.known.values_mut().for_each(|hop| hop.asked.clear());
     }
 
-    /// The Ethernet address of a next hop.
+    /// Ethernet address of a next hop; `None` if it is not resolved.
     pub(super) fn ether(&self, address: A) -> Option<EtherAddr> {
         self.known.get(&address)?.ether
     }
 
-    /// Records a next hop. Returns the back ends to tell: those that wait, or all of `backends` if the address has
-    /// changed.
+    /// Records a next hop. Returns the back ends to inform: those with a pending request, or all of `backends` if the
+    /// Ethernet address has changed.
     pub(super) fn learn(
         &mut self,
         address: A,
@@ -80,7 +80,7 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         to
     }
 
-    /// Notes that a back end waits. Returns false if there is no room.
+    /// Records a back end's request for a next hop. Returns false if the table is full.
     pub(super) fn wait(&mut self, address: A, front: usize, backend: u16, now: Time) -> bool {
         if !self.known.contains_key(&address) && !self.has_room(now) {
             return false;
@@ -102,7 +102,7 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         })
     }
 
-    /// True if one more next hop can be known; old ones make room.
+    /// True if the table has room for another next hop, after removal of old ones.
     fn has_room(&mut self, now: Time) -> bool {
         if self.known.len() >= self.capacity && now >= self.search_at {
             self.search_at = now + SEARCH;
@@ -111,7 +111,7 @@ impl<A: Copy + Eq + Hash + Ord + Display> Hops<A> {
         self.known.len() < self.capacity
     }
 
-    /// A line per next hop: address, Ethernet address, front port.
+    /// Text form of all next hops, one per line: IP address, Ethernet address, front port.
     pub(super) fn show(&self) -> String {
         let mut known: Vec<_> = self.known.iter().collect();
         known.sort_by_key(|(address, _)| **address);

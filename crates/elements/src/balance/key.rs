@@ -5,31 +5,31 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::flow::{Flow, FlowKey, Start};
 use wire::{Ipv4, ext, ipv4, ipv6, proto};
 
-/// Header fields that packets must have in common to go to one back end.
+/// Header fields by which packets are distributed to back ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Key {
     /// Addresses, ports and protocol.
     Flow,
-    /// The same fields, alike for both directions.
+    /// Addresses, ports and protocol, with the same bucket for both directions.
     #[default]
     Symmetric,
-    /// The address of the host outside.
+    /// IP address of the outside host.
     Outside,
 }
 
-/// Function from a packet to its bucket.
+/// Function from packets to buckets.
 pub(super) struct Sorter {
     pub(super) key: Key,
     pub(super) seed: u32,
-    /// Seeded start of the hash for IPv4.
+    /// Seeded initial state of the IPv4 hash.
     start: Start,
     fragments: Fragments,
 }
 
-/// An address of either IP version.
+/// IPv4 or IPv6 address.
 trait Address: Copy + Ord {
     const NONE: Self;
-    /// An end of a flow, for comparison with the other.
+    /// Address and port of one end, ordered for comparison with the other end.
     type End: Ord;
     fn end(self, port: u16) -> Self::End;
     fn hash(flow: &Flow<Self>, seed: u32) -> u32;
@@ -96,15 +96,15 @@ impl Sorter {
         (A::hash(&flow, self.seed) >> 16) as u16
     }
 
-    /// The bucket of an IPv4 packet; none if the packet is malformed. `from_outside` is true if it came by a front
-    /// port.
+    /// Bucket of an IPv4 packet; `None` if the packet is malformed. `from_outside` is true if the packet arrived on a
+    /// front port.
     #[inline]
     pub(super) fn bucket4(&self, packet: &[u8], from_outside: bool, now: u64) -> Option<u16> {
         let plain = self.plain4(packet.first_chunk()?, from_outside);
         plain.or_else(|| self.odd4(packet, from_outside, now))
     }
 
-    /// The bucket of a whole TCP or UDP packet without options, by its first bytes.
+    /// Bucket of an unfragmented TCP or UDP packet without IP options, from its first 24 bytes.
     #[inline(always)]
     pub(super) fn plain4(&self, head: &[u8; 24], from_outside: bool) -> Option<u16> {
         let protocol = head[9];
@@ -123,7 +123,7 @@ impl Sorter {
         if self.key != Key::Symmetric {
             return Some(self.bucket(flow, from_outside));
         }
-        // As `bucket`, without a branch on which end is less: half of the packets would go each way.
+        // Computes the same as `bucket`, without an unpredictable branch on the order of the ends.
         let (a, b) = (flow.src.end(flow.src_port), flow.dst.end(flow.dst_port));
         let (low, high) = (a.min(b), a.max(b));
         let addrs = (low >> 16) << 32 | high >> 16;
@@ -153,7 +153,7 @@ impl Sorter {
         Some(self.piece(piece, flow, first, from_outside, now))
     }
 
-    /// The bucket of an IPv6 packet; none if the packet is malformed.
+    /// Bucket of an IPv6 packet; `None` if the packet is malformed.
     #[inline]
     pub(super) fn bucket6(&self, packet: &[u8], from_outside: bool, now: u64) -> Option<u16> {
         let head: &[u8; ipv6::LEN] = packet.first_chunk()?;
@@ -189,8 +189,8 @@ impl Sorter {
         Some(self.piece(piece, flow, first, from_outside, now))
     }
 
-    /// The bucket of a fragment: that of its flow, which the first fragment tells. A fragment that arrives before the
-    /// first is sorted by its addresses.
+    /// Bucket of a fragment: the bucket of its flow, as recorded from the first fragment. A fragment that overtakes the
+    /// first one is distributed by its addresses.
     fn piece<A: Address>(
         &self,
         piece: Flow<A>,
@@ -224,7 +224,7 @@ fn flow6(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
     }
 }
 
-/// The packet that an ICMP error quotes; none if the message is no error.
+/// Packet quoted in an ICMP error; `None` if the message is not an error.
 fn quoted<'a>(message: &'a [u8], errors: &[u8]) -> Option<&'a [u8]> {
     errors
         .contains(message.first()?)
@@ -232,7 +232,7 @@ fn quoted<'a>(message: &'a [u8], errors: &[u8]) -> Option<&'a [u8]> {
         .flatten()
 }
 
-/// Adds the ports at the offset `at` to a flow.
+/// Adds the ports at offset `at` to a flow.
 fn with_ports<A>(flow: Flow<A>, packet: &[u8], at: usize) -> Flow<A> {
     let has_ports = matches!(
         flow.protocol,
@@ -248,15 +248,15 @@ fn with_ports<A>(flow: Flow<A>, packet: &[u8], at: usize) -> Flow<A> {
     }
 }
 
-/// Buckets of fragmented datagrams, which workers share.
+/// Buckets of fragmented datagrams, shared by all workers.
 #[derive(Default)]
 struct Fragments(Box<[AtomicU64]>);
 
-/// Datagrams that are remembered.
+/// Number of remembered datagrams.
 const DATAGRAMS: usize = 4096;
-/// Bits by which a time in nanoseconds is shifted to get a tick: a tick is 1.07 seconds.
+/// Right shift that converts nanoseconds to ticks of 1.07 seconds.
 const TICK_BITS: u32 = 30;
-/// Ticks for which a datagram is remembered. Hosts wait half a minute for its pieces (RFC 1122, 3.3.2).
+/// Number of ticks for which a datagram is remembered. Hosts wait half a minute for its fragments (RFC 1122, 3.3.2).
 const REMEMBERED: u16 = 30;
 
 impl Fragments {

@@ -32,7 +32,7 @@ use shared::Shared;
 use wire::ether::Words;
 use wire::{ether, proto};
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<balance_arp::BalanceArp>(),
     Class::of::<balance_health::BalanceHealth>(),
@@ -43,11 +43,11 @@ pub const CLASSES: &[Class] = &[
     Class::of::<balance_pool::BalancePool>(),
 ];
 
-/// Front ports of a balancer, at most.
+/// Maximum number of front ports.
 const FRONTS_MAX: usize = 64;
 
-/// True if an IPv6 packet is one of neighbour discovery, which never has extension headers from an honest host (RFC
-/// 6980).
+/// True for an IPv6 Neighbour Discovery packet. Valid ones contain no fragment header (RFC 6980), so extension headers
+/// are not searched.
 #[inline]
 fn is_discovery(packet: &[u8]) -> bool {
     packet.get(6) == Some(&proto::ICMP6) && matches!(packet.get(40), Some(133..=137))
@@ -72,15 +72,15 @@ impl Head {
         }
     }
 
-    /// True if the frame is for a group of stations.
+    /// True if the destination is a group address.
     #[inline]
     fn is_for_group(&self) -> bool {
         self.to >> 40 & 1 != 0
     }
 }
 
-/// Gives the packets of a batch the annotations of frames that have just come, where elements behind an output need
-/// some.
+/// Initialises the annotations of a batch as for received frames, if elements downstream of the output read
+/// annotations.
 #[inline]
 fn arrived(annotates: &[bool], output: usize, batch: &mut Batch, cx: &Cx) {
     if annotates.get(output) == Some(&true) && !cx.watched() {
@@ -89,12 +89,12 @@ fn arrived(annotates: &[bool], output: usize, batch: &mut Batch, cx: &Cx) {
     }
 }
 
-/// Another element whose configuration an element uses.
+/// Reference to another element whose configuration is read.
 #[derive(Default)]
 struct Peer(Option<String>);
 
 impl Peer {
-    /// The element that an argument names, of a class. A mistake is recorded.
+    /// Parses an argument that names an element of a class. Errors are recorded in `args`.
     fn named(args: &mut Args, name: &str, class: &str) -> Peer {
         let peer = args.peer(name).filter(|peer| peer.class() == class);
         if peer.is_none() && !args.element().is_empty() && !name.is_empty() {
@@ -106,7 +106,7 @@ impl Peer {
         Peer(peer.map(|peer| peer.name().to_owned()))
     }
 
-    /// The first argument, which names a BalancePool.
+    /// Parses the first argument, the name of a BalancePool.
     fn pool(args: &mut Args) -> Peer {
         let name: String = args.required("POOL", "the BalancePool that it belongs to");
         Peer::named(args, &name, "BalancePool")
@@ -122,7 +122,7 @@ impl Peer {
         })
     }
 
-    /// Number of the pool's classes.
+    /// Number of traffic classes of the pool.
     fn classes(&self, args: &Args) -> usize {
         let pool = self.0.as_deref().and_then(|name| args.peer(name));
         let classes = pool.and_then(|pool| {
@@ -136,7 +136,7 @@ impl Peer {
         init.shared_by(self.0.as_deref()?)
     }
 
-    /// State that the elements of a balancer share. A plan whose elements name no pool is not built.
+    /// State shared by the elements of a balancer. A plan with an unknown pool is never built.
     fn shared(&self, init: &Init) -> Arc<Shared> {
         self.find(init).unwrap_or_default()
     }

@@ -5,22 +5,22 @@ use std::net::Ipv6Addr;
 use wire::nd::{NEIGHBOR_ADVERT, OPT_SOURCE};
 use wire::{Ether, EtherAddr, Icmp6, Ipv6, Nd, ether, ipv6, proto};
 
-/// Bytes of a frame before a message.
+/// Length of the headers in front of a message, in bytes.
 const AHEAD: usize = ether::LEN + ipv6::LEN;
 
-/// A message in its frame.
+/// Neighbour Discovery message and the Ethernet source of its frame.
 #[derive(Clone, Copy)]
 pub(super) struct Message {
     pub(super) from: EtherAddr,
     pub(super) kind: u8,
     pub(super) src: Ipv6Addr,
     pub(super) target: Ipv6Addr,
-    /// Ethernet address of the sender, or of the target of an advertisement.
+    /// Link-layer address option: the sender's address, or the target's in an advertisement.
     pub(super) told: Option<EtherAddr>,
 }
 
 impl Message {
-    /// Parses a frame. `None` for all but messages that a link can have brought (RFC 4861, 6.1 and 7.1).
+    /// Parses a frame. `None` for all but valid messages from the local link (RFC 4861, 6.1 and 7.1).
     pub(super) fn parse(frame: &[u8]) -> Option<Message> {
         let header = Ether::new_checked(frame).ok()?;
         if header.ethertype() != ether::IPV6 {
@@ -51,7 +51,7 @@ impl Message {
     }
 }
 
-/// A frame with a message.
+/// Frame that contains a message.
 pub(super) fn frame(
     (from, to): (EtherAddr, EtherAddr),
     (src, dst): (Ipv6Addr, Ipv6Addr),
@@ -72,7 +72,7 @@ pub(super) fn frame(
     Packet::from_bytes(&bytes)
 }
 
-/// Writes another Ethernet address into a router advertisement and its frame; the frame has been checked.
+/// Replaces the Ethernet address in a valid router advertisement and in the header of its frame.
 pub(super) fn rewrite(frame: &mut [u8], own: EtherAddr) {
     frame[6..12].copy_from_slice(&own.0);
     let ip = Ipv6::new_unchecked(&frame[ether::LEN..]);

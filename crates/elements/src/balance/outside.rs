@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::hash::Hash;
 use wire::EtherAddr;
 
-/// Next hops of one IP version, and the stations that BalanceOut knows.
+/// Next hops of one IP version, and BalanceOut's table of senders.
 pub(super) struct Outside<A> {
     pub(super) shared: Arc<Shared>,
     out: Option<Arc<Out>>,
@@ -26,29 +26,29 @@ impl<A: Copy + Eq + Hash + Ord + Display> Outside<A> {
         }
     }
 
-    /// True if the Ethernet address is a back end's or the balancer's own. A message from outside with this sender is
+    /// True if the Ethernet address belongs to a back end or the balancer. A message from outside with such a sender is
     /// forged.
     pub(super) fn is_inside(&self, ether: EtherAddr) -> bool {
         let out = self.out.as_ref();
         self.shared.at(ether).is_some() || out.is_some_and(|out| out.is_own(ether))
     }
 
-    /// Records the front port of a station.
+    /// Records the front port of a sender.
     pub(super) fn hear(&self, ether: EtherAddr, front: usize, now: Time) {
         if let Some(out) = &self.out {
             out.stations.learn(ether, front as u8, tick(now.0));
         }
     }
 
-    /// The Ethernet address of a next hop that was heard lately.
+    /// Ethernet address of a recently heard next hop.
     pub(super) fn fresh(&self, address: A, now: Time) -> Option<EtherAddr> {
         let ether = self.hops.ether(address)?;
         let age = self.out.as_ref()?.stations.age(ether, tick(now.0))?;
         (age <= FRESH).then_some(ether)
     }
 
-    /// Records the Ethernet address of a next hop. Returns the Ethernet addresses of the back ends to inform: the
-    /// waiting ones, or all if the address has changed.
+    /// Records the Ethernet address of a next hop. Returns the Ethernet addresses of the back ends to inform: those
+    /// with a pending request, or all if the address has changed.
     pub(super) fn learn(
         &mut self,
         address: A,

@@ -6,13 +6,13 @@ use super::echo::{BODY, Probe};
 use std::net::Ipv4Addr;
 use wire::{Ether, EtherAddr, Icmp, Ipv4, ether, icmp, ipv4, proto};
 
-/// Class of network control (RFC 4594).
+/// Traffic class of network control (RFC 4594).
 const CS6: u8 = 48 << 2;
 const AT_ICMP: usize = ether::LEN + ipv4::MIN_LEN;
 const AT_BODY: usize = AT_ICMP + icmp::LEN;
 const LEN: usize = AT_BODY + BODY;
 
-/// The frame of a request.
+/// Frame of an ICMP echo request.
 pub(super) fn write(
     probe: Probe,
     to: (EtherAddr, Ipv4Addr),
@@ -37,7 +37,7 @@ pub(super) fn write(
     frame
 }
 
-/// Sender and probe of a frame, if the frame is a reply.
+/// Sender and probe of a frame; `None` unless the frame is an ICMP echo reply to a probe.
 pub(super) fn read(frame: &[u8], own: Ipv4Addr) -> Option<((EtherAddr, Ipv4Addr), Probe)> {
     let from = Ether::new_checked(frame).ok()?.src();
     let ip = Ipv4::new_checked(frame.get(ether::LEN..)?).ok()?;

@@ -5,14 +5,14 @@ use arguments::{Arg, Args};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{EtherAddr, Prefix4, Prefix6};
 
-/// The network of an interface address, of one IP version.
+/// Network of an interface address, for one IP version.
 pub(super) trait Network: Copy {
-    /// An address of this version.
+    /// Address type of this version.
     type Address: Copy + PartialEq;
     /// Example of an interface address, for error messages.
     const EXAMPLE: &'static str;
 
-    /// Parses an address with the length of its network.
+    /// Parses an interface address with its prefix length.
     fn parse(text: &str) -> Option<(Self::Address, Self)>;
     /// True if the address is in the network.
     fn has(self, address: Self::Address) -> bool;
@@ -46,7 +46,7 @@ impl Network for Prefix6 {
     }
 }
 
-/// A front port, or the back port: its Ethernet address, and the router's addresses there with their networks.
+/// A front port or the back port: its Ethernet address, and the router's addresses with their networks.
 pub(super) struct Port<N: Network> {
     pub(super) ether: EtherAddr,
     addresses: Vec<(N::Address, N)>,
@@ -69,7 +69,7 @@ impl<N: Network> Port<N> {
         fronts.iter().map(parse).collect()
     }
 
-    /// Parses the value of the argument `name`; a mistake is recorded.
+    /// Parses the value of the argument `name`. Errors are recorded in `args`.
     pub(super) fn parse(args: &mut Args, name: &'static str, text: &str) -> Port<N> {
         let mut port = Port::default();
         let mut words = text.split_whitespace();
@@ -107,7 +107,7 @@ impl<N: Network> Port<N> {
         self.own_for(address).is_some()
     }
 
-    /// The router's address in the network of another address.
+    /// Address of the router in the network that contains `address`.
     pub(super) fn own_for(&self, address: N::Address) -> Option<N::Address> {
         let mut all = self.addresses.iter();
         Some(all.find(|(_, net)| net.has(address))?.0)

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Disjoint ranges, ascending.
+/// Disjoint address ranges with their owners, in ascending order.
 #[derive(Clone, Debug)]
 pub(super) struct Ranges<A>(Box<[(A, A, u16)]>);
 
@@ -13,7 +13,11 @@ impl<A> Default for Ranges<A> {
 }
 
 impl<A: Copy + Ord> Ranges<A> {
-    /// Ranges with their owners. The error is the indices of two that overlap.
+    /// Builds the ranges.
+    ///
+    /// # Errors
+    ///
+    /// Two ranges overlap; the error contains their indices.
     pub(super) fn new(ranges: &[(A, A, u16)]) -> Result<Ranges<A>, (usize, usize)> {
         let mut order: Vec<usize> = (0..ranges.len()).collect();
         order.sort_by_key(|&at| ranges[at].0);
@@ -25,10 +29,10 @@ impl<A: Copy + Ord> Ranges<A> {
         Ok(Ranges(order.into_iter().map(|at| ranges[at]).collect()))
     }
 
-    /// Owner of an address.
+    /// Owner of an address; `None` outside all ranges.
     #[inline]
     pub(super) fn owner(&self, address: A) -> Option<u16> {
-        // Few: a list is read faster than it is halved.
+        // A few ranges are searched faster linearly than by bisection.
         let range = match self.0.len() {
             0..=8 => self.0.iter().find(|(_, last, _)| *last >= address),
             _ => self
@@ -41,11 +45,11 @@ impl<A: Copy + Ord> Ranges<A> {
     }
 }
 
-/// Ranges of IPv4 addresses, of which most packets' destinations are none.
+/// Ranges of IPv4 addresses, optimised for destinations outside all ranges.
 #[derive(Clone, Debug)]
 pub(super) struct Ranges4 {
     ranges: Ranges<u32>,
-    /// A bit for each block of 2^16 addresses in which a range has some.
+    /// Bitmap of blocks of 2^16 addresses; a bit is set if the block overlaps a range.
     blocks: [u64; BLOCKS / 64],
 }
 
@@ -61,7 +65,7 @@ impl Default for Ranges4 {
 }
 
 impl Ranges4 {
-    /// See [`Ranges::new`].
+    /// Builds the ranges, like [`Ranges::new`].
     pub(super) fn new(ranges: &[(u32, u32, u16)]) -> Result<Ranges4, (usize, usize)> {
         let mut blocks = [0; BLOCKS / 64];
         for (first, last, _) in ranges {
@@ -75,13 +79,13 @@ impl Ranges4 {
         })
     }
 
-    /// False if no range has an address whose first 16 bits are these.
+    /// False if no range overlaps the block of addresses with these high 16 bits.
     #[inline(always)]
     pub(super) fn is_near(&self, block: u16) -> bool {
         self.blocks[usize::from(block / 64)] >> (block % 64) & 1 != 0
     }
 
-    /// Owner of an address. Takes no longer where there are many ranges, if none is near the address.
+    /// Owner of an address. For addresses in blocks without ranges, the time is independent of the number of ranges.
     #[inline]
     pub(super) fn owner(&self, address: u32) -> Option<u16> {
         match self.is_near((address >> 16) as u16) {
@@ -96,14 +100,14 @@ impl Ranges4 {
     }
 }
 
-/// First and last address of a network.
+/// First and last address of an IPv4 network.
 pub(super) fn network4(address: Ipv4Addr, length: u8) -> (u32, u32) {
     let host = u32::MAX.checked_shr(length.into()).unwrap_or(0);
     let first = u32::from(address) & !host;
     (first, first | host)
 }
 
-/// First and last address of a network.
+/// First and last address of an IPv6 network.
 pub(super) fn network6(address: Ipv6Addr, length: u8) -> (u128, u128) {
     let host = u128::MAX.checked_shr(length.into()).unwrap_or(0);
     let first = u128::from(address) & !host;

@@ -16,24 +16,24 @@ use std::time::Duration;
 use sync::Lock;
 use wire::{EtherAddr, Prefix4, Prefix6};
 
-/// Owner of addresses that are the router's own: the back end that speaks for the router.
+/// Pseudo-owner of the router's own addresses: the speaker, a back end that answers for the router.
 pub(super) const SPEAKER: u16 = NOBODY - 1;
-/// Owner of addresses of the network behind the balancer, which nobody outside may reach.
+/// Pseudo-owner of addresses in the internal network, which are unreachable from outside.
 pub(super) const INSIDE: u16 = NOBODY - 2;
 
-/// Lines of the journal.
+/// Number of lines kept in the journal.
 const KEPT: usize = 256;
-/// Back ends of a balancer, at most.
+/// Maximum number of back ends.
 const BACKENDS_MAX: usize = 256;
-/// Classes, at most: each has a table of 512 KiB.
+/// Maximum number of traffic classes; each has a table of 512 KiB.
 const CLASSES_MAX: usize = 8;
 
-/// A back end that packets are sent to.
+/// A back end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Backend {
     pub(super) name: String,
     pub(super) ether: EtherAddr,
-    /// Address of the back end on the network behind the balancer.
+    /// Address of the back end in the internal network.
     pub(super) address: Option<Ipv4Addr>,
     pub(super) weight: u16,
 }
@@ -43,19 +43,19 @@ pub(crate) struct Shared {
     pub(super) backends: Vec<Backend>,
     /// Ethernet addresses of the back ends.
     pub(super) ethers: [EtherAddr; BACKENDS_MAX],
-    /// Packets go to back ends in turn, and not by their flows.
+    /// True if packets are distributed round robin instead of by flow.
     pub(super) in_turn: bool,
-    /// True if buckets follow load.
+    /// True if buckets move according to load.
     pub(super) by_load: bool,
     pub(super) sorter: Sorter,
     pub(super) owners4: Ranges4,
     pub(super) owners6: Ranges<u128>,
-    /// Class of each DSCP.
+    /// Traffic class of each DSCP.
     pub(super) class_of: [u8; 64],
-    /// Digest of the parts that the files of all balancers have in common.
+    /// Digest of the configuration that all balancers have in common.
     pub(super) version: u64,
     journal: Lock<VecDeque<String>>,
-    /// Nanoseconds since 1970, and on the router's clock, at the last sweep.
+    /// Time of the last sweep: in nanoseconds since 1970, and in nanoseconds on the router's clock.
     wall: AtomicU64,
     now: AtomicU64,
 }
@@ -72,7 +72,7 @@ const SETTINGS: Settings = Settings {
     settle: 5_000_000_000,
 };
 
-/// Health settings of a back end, with a probe in each interval, given in nanoseconds.
+/// Health settings for a back end with one probe per `interval` nanoseconds.
 pub(super) fn watched(interval: u64, misses: u32, answers: u32) -> HealthSettings {
     HealthSettings {
         interval,
@@ -116,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// Reads the arguments of a BalancePool; mistakes are recorded.
+    /// Parses the arguments of a BalancePool. Errors are recorded in `args`.
     pub(super) fn parse(args: &mut Args) -> Shared {
         let algorithm: String =
             args.key("ALGORITHM", "flows".to_owned(), "method to spread packets");
@@ -226,7 +226,7 @@ impl Shared {
             }
             sets.push(class);
             for dscp in dscps.split('+') {
-                // A frame's priority is known to the graph before BalanceIn only.
+                // Frame priorities (`pcpN`) are skipped: only elements upstream of BalanceIn can read them.
                 let priority = dscp.strip_prefix("pcp").and_then(|pcp| pcp.parse().ok());
                 if matches!(priority, Some(0..=7u8)) {
                     continue;
@@ -329,7 +329,7 @@ impl Shared {
         Some(backend)
     }
 
-    /// Takes addresses and networks with their owners; mistakes are recorded.
+    /// Sets addresses and networks with their owners. Errors are recorded in `args`.
     fn set_ranges(&mut self, args: &mut Args, ranges: &[(String, u16)]) {
         let (mut four, mut six) = (Vec::new(), Vec::new());
         let (mut texts4, mut texts6) = (Vec::new(), Vec::new());
@@ -338,7 +338,7 @@ impl Shared {
                 true => word.clone(),
                 false => format!("{word}/{bits}"),
             };
-            // The router's own address is one, however long its network's prefix is.
+            // An entry of the router's own is a single address, whatever its prefix length.
             if let Ok((address, length)) = Prefix4::parse_host(&host(32)) {
                 let (first, last) = network4(address, if *owner == SPEAKER { 32 } else { length });
                 four.push((first, last, *owner));
@@ -374,7 +374,7 @@ impl Shared {
         }
     }
 
-    /// Continues the state of the balancer whose configuration is replaced.
+    /// Takes over the state of the replaced configuration.
     pub(super) fn follow(&mut self, old: &Shared) {
         self.pool.follow(&old.pool);
         let lines = old.journal.lock();
@@ -383,13 +383,13 @@ impl Shared {
         self.now = AtomicU64::new(old.now.load(Relaxed));
     }
 
-    /// The back end whose port has an Ethernet address.
+    /// Index of the back end with an Ethernet address.
     pub(super) fn at(&self, ether: EtherAddr) -> Option<u16> {
         let at = self.backends.iter().position(|of| of.ether == ether);
         at.map(|at| at as u16)
     }
 
-    /// Moves buckets that are due.
+    /// Moves the buckets that are due at `now`, in nanoseconds on the router's clock; `wall` is the time of day.
     pub(super) fn sweep(&self, now: u64, wall: u64) {
         self.wall.store(wall, Relaxed);
         self.now.store(now, Relaxed);
@@ -407,7 +407,7 @@ impl Shared {
         }
     }
 
-    /// Adds a line to the journal.
+    /// Adds a line to the journal, with the time `wall` in nanoseconds since 1970.
     pub(super) fn note(&self, wall: u64, line: &str) {
         let mut journal = self.journal.lock();
         if journal.len() == KEPT {
@@ -422,7 +422,7 @@ impl Shared {
         journal.iter().map(String::as_str).collect()
     }
 
-    /// A line per back end.
+    /// Text form of the back ends, one per line.
     pub(super) fn show(&self) -> String {
         let mut text = String::new();
         let now = self.now.load(Relaxed);
@@ -446,7 +446,7 @@ impl Shared {
         text
     }
 
-    /// Samples of each back end for /metrics.
+    /// Metrics of each back end in Prometheus text format.
     pub(super) fn metrics(&self) -> String {
         let mut text = String::new();
         for (at, (of, state)) in (0..).zip(self.backends.iter().zip(self.pool.states())) {
@@ -465,7 +465,7 @@ impl Shared {
         text
     }
 
-    /// Owners of all buckets, 64 in a line.
+    /// Owners of all buckets, 64 per line.
     pub(super) fn show_owners(&self) -> String {
         let name = |of: &u16| {
             self.backends
@@ -489,7 +489,7 @@ impl Shared {
         })
     }
 
-    /// Parses `NAME [TIME]`: a back end, and the time within which its buckets must have moved.
+    /// Parses `NAME [TIME]`: a back end, and the time by which its buckets must have moved.
     fn named_with_time(&self, value: &str) -> Result<(u16, Option<u64>), String> {
         let mut words = value.split_whitespace();
         let of = self.named(words.next().unwrap_or_default())?;
@@ -556,7 +556,7 @@ fn words(text: &Option<String>) -> impl Iterator<Item = &str> {
     text.iter().flat_map(|text| text.split_whitespace())
 }
 
-/// A back end's state in a word.
+/// Text form of a back end's state, in one word.
 pub(super) fn word(state: &State) -> &'static str {
     match (state.up, state.intent) {
         (false, _) => "down",

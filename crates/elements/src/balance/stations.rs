@@ -4,51 +4,51 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use wire::EtherAddr;
 
-/// Stations of a set; a station is in the set that its address chooses.
+/// Associativity of the table. An address selects the set of a host.
 const WAYS: usize = 4;
-/// Low bits of an entry that hold no address: the front port, counted from 1, and [`USED`].
+/// Number of low bits of an entry below the address. They hold the front port, counted from 1, and [`USED`].
 const LOW: u32 = 16;
-/// Set if packets have been sent to the station.
+/// Flag: packets have been sent to the host.
 const USED: u64 = 1 << 15;
 const FRONT: u64 = USED - 1;
-/// Bits by which a time in nanoseconds is shifted to get a tick: a tick is 1.07 seconds.
+/// Right shift that converts nanoseconds to ticks of 1.07 seconds.
 const TICK_BITS: u32 = 30;
 const NANOSECONDS: u64 = 1 << TICK_BITS;
 
 #[derive(Default)]
 struct Set {
     entries: [AtomicU64; WAYS],
-    /// For each station, the tick at which it was heard last.
+    /// Tick at which each host was last heard.
     heard: [AtomicU32; WAYS],
 }
 
-/// Outcome of hearing a station.
+/// Result of recording a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Learnt {
     Known,
     New,
-    /// The station was at another front port before.
+    /// The host was at another front port before.
     Moved,
-    /// All entries of the station's set are taken.
+    /// All entries of the host's set are in use.
     Full,
 }
 
 pub(super) struct Stations {
     sets: Box<[Set]>,
-    /// Another number whenever the front port of a station may have changed.
+    /// Version, which changes whenever the front port of a host may have changed.
     version: AtomicU32,
-    /// Ticks after which a silent station is forgotten.
+    /// Number of ticks after which a silent host is removed.
     timeout: u32,
 }
 
-/// A time in nanoseconds as a tick.
+/// Tick of a time in nanoseconds.
 #[inline]
 pub(super) fn tick(now: u64) -> u32 {
     (now >> TICK_BITS) as u32
 }
 
 impl Stations {
-    /// A table with room for about `capacity` stations, which are forgotten after `timeout` nanoseconds of silence.
+    /// A table for about `capacity` hosts, which are removed after `timeout` nanoseconds of silence.
     pub(super) fn new(capacity: usize, timeout: u64) -> Stations {
         let sets = capacity.div_ceil(WAYS).next_power_of_two();
         Stations {
@@ -72,7 +72,7 @@ impl Stations {
         })
     }
 
-    /// The front port of a station that was heard lately. The station now counts as in use.
+    /// Front port of a recently heard host, which is marked as used.
     #[inline]
     pub(super) fn front(&self, station: u64, now: u32) -> Option<u8> {
         let set = self.set(station);
@@ -81,13 +81,13 @@ impl Stations {
             return None;
         }
         if entry & USED == 0 {
-            // If another station has taken the entry meanwhile, it counts as used a little early.
+            // If another host has taken the entry concurrently, that host is marked as used too early.
             set.entries[way].fetch_or(USED, Relaxed);
         }
         Some((entry & FRONT) as u8 - 1)
     }
 
-    /// Ticks since a station was heard.
+    /// Number of ticks since a host was heard.
     pub(super) fn age(&self, station: EtherAddr, now: u32) -> Option<u32> {
         let station = station.to_u64();
         let set = self.set(station);
@@ -95,8 +95,8 @@ impl Stations {
         Some(now.wrapping_sub(set.heard[way].load(Relaxed)))
     }
 
-    /// Records a station at a front port. In a full set, the station replaces one that was silent for too long; without
-    /// such a one, the station without packets that was silent longest.
+    /// Records a host at a front port. In a full set, a host whose timeout has passed is replaced. Without one, the
+    /// longest silent host without USED is replaced.
     pub(super) fn learn(&self, station: EtherAddr, front: u8, now: u32) -> Learnt {
         let station = station.to_u64();
         let set = self.set(station);
@@ -116,7 +116,7 @@ impl Stations {
             .or_else(|| (0..WAYS).find(|&way| age(way) > self.timeout))
             .or_else(|| {
                 let unused = (0..WAYS).filter(|&way| entry(way) & USED == 0);
-                // A station heard at the same time is not replaced by the new one.
+                // A host heard in the current tick is not replaced.
                 unused
                     .filter(|&way| age(way) > 0)
                     .max_by_key(|&way| age(way))
@@ -134,13 +134,13 @@ impl Stations {
         self.version.fetch_add(1, Release);
     }
 
-    /// A number that is another whenever the front port of a station has changed.
+    /// Version, which changes whenever the front port of a host has changed.
     #[inline]
     pub(super) fn version(&self) -> u32 {
         self.version.load(Acquire)
     }
 
-    /// Takes over what another table knows.
+    /// Takes over the hosts of another table.
     pub(super) fn follow(&self, old: &Stations, fronts: usize) {
         for (set, way) in old
             .sets
@@ -156,13 +156,13 @@ impl Stations {
         }
     }
 
-    /// Tick at which the last station was heard.
+    /// Tick at which the most recent host was heard.
     pub(super) fn newest(&self) -> u32 {
         let each = self.sets.iter().flat_map(|set| &set.heard);
         each.map(|heard| heard.load(Relaxed)).max().unwrap_or(0)
     }
 
-    /// Stations heard lately, with the front port and the age in seconds of each.
+    /// Recently heard hosts, each with its front port and age in seconds.
     pub(super) fn all(&self, now: u32) -> Vec<(EtherAddr, u8, f64)> {
         let each = self
             .sets

@@ -3,21 +3,21 @@
 use std::net::Ipv4Addr;
 use wire::{Ether, EtherAddr, Ipv4, Udp, ether, ipv4, proto};
 
-/// Time to live; a packet that was forwarded has less (RFC 5082).
+/// TTL of sent packets; forwarded packets have a lower one (RFC 5082).
 const TTL: u8 = 255;
-/// Class of network control (RFC 4594).
+/// Traffic class of network control (RFC 4594).
 const CS6: u8 = 48 << 2;
 const AT_UDP: usize = ether::LEN + ipv4::MIN_LEN;
 const AT_BODY: usize = AT_UDP + 8;
 
-/// Sender and receiver.
+/// Ethernet and IP addresses of sender and receiver.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub(super) from: (EtherAddr, Ipv4Addr),
     pub(super) to: (EtherAddr, Ipv4Addr),
 }
 
-/// A frame from a port to a port with a body.
+/// Frame of a UDP packet from one port to another, with the payload `body`.
 pub(super) fn frame(ends: Ends, (from, to): (u16, u16), body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; AT_BODY + body.len()];
     frame[..ether::LEN].copy_from_slice(&ether::header(ends.to.0, ends.from.0, ether::IPV4));
@@ -41,7 +41,7 @@ pub(super) fn frame(ends: Ends, (from, to): (u16, u16), body: &[u8]) -> Vec<u8> 
     frame
 }
 
-/// Sender and body of a frame to an address and a port.
+/// Sender and payload of a frame to an address and a port.
 pub(super) fn read(
     frame: &[u8],
     own: Ipv4Addr,

@@ -3,16 +3,16 @@
 use super::shared::Backend;
 use cluster::balance::key;
 
-/// Parts of a file that all balancers have in common.
+/// Parts of a configuration that all balancers have in common.
 pub(super) struct Common<'a> {
     pub(super) backends: &'a [Backend],
-    /// SPEAKER, OWNS and CLASSES.
+    /// Words of SPEAKER, OWNS and CLASSES.
     pub(super) words: [&'a str; 3],
-    /// ALGORITHM, KEY and SEED.
+    /// Values of ALGORITHM, KEY and SEED.
     pub(super) choices: [&'a str; 3],
 }
 
-/// Computes the version. Neither the order of back ends nor the balancer's own ports and addresses count.
+/// Digest of the common parts. The order of back ends and the balancer's own ports and addresses have no influence.
 pub(super) fn of(parts: &Common<'_>) -> u64 {
     let mut lines: Vec<String> = parts
         .backends
@@ -20,7 +20,7 @@ pub(super) fn of(parts: &Common<'_>) -> u64 {
         .map(|of| format!("{} {} {:?} {}", of.name, of.ether, of.address, of.weight))
         .collect();
     lines.sort();
-    // Back ends and their networks stand in the file's order.
+    // Back ends and their networks follow each other in the file's order.
     let mut owner = "";
     let mut owned = Vec::new();
     for word in parts.words[1].split_whitespace() {

@@ -5,25 +5,26 @@ use wire::EtherAddr;
 use wire::ether::{LEN, Words};
 
 const PLACES: usize = 1 << u8::BITS;
-/// The type of IPv4 frames, as the last bytes of [`Words`].
+/// EtherType of IPv4 as it appears in the last bytes of [`Words`].
 const IPV4: u64 = 0x0008;
 
-/// A way that IPv4 frames for a station have taken.
+/// Cached forwarding decision for IPv4 frames to one host.
 #[derive(Clone, Copy)]
 struct Way {
-    /// The station, and the epoch in which it was noted.
+    /// Address of the host, and the epoch of the entry.
     key: u64,
-    /// Source address of the frames that leave.
+    /// Source address written into the frames.
     source: EtherAddr,
     verdict: Verdict,
 }
 
-/// Ways by station. All are forgotten when the time or the table of stations has changed.
+/// Cache of forwarding decisions by destination. The cache is cleared at each tick, and when the table of hosts
+/// changes.
 pub(super) struct Ways {
     ways: [Way; PLACES],
-    /// Ways of other epochs are forgotten. Never 0.
+    /// Current epoch, never 0; entries of other epochs are invalid.
     epoch: u16,
-    /// The tick and the table's version in this epoch.
+    /// Tick and table version of this epoch.
     of: (u32, u32),
 }
 
@@ -33,7 +34,7 @@ const NONE: Way = Way {
     verdict: Verdict::ON,
 };
 
-/// Place of a way: the last byte of its station.
+/// Cache index: the last byte of the destination.
 #[inline(always)]
 fn place(first: u64) -> usize {
     usize::from((first >> 40) as u8)
@@ -48,7 +49,7 @@ impl Ways {
         }
     }
 
-    /// Forgets all ways if it is another tick, or the table has another version. To be called for every batch.
+    /// Clears the cache if the tick or the table's version has changed. Call it for every batch.
     #[inline]
     pub(super) fn follow(&mut self, tick: u32, version: u32) {
         if self.of != (tick, version) {
@@ -71,7 +72,7 @@ impl Ways {
         first << 16 | u64::from(self.epoch)
     }
 
-    /// Sends a frame the way of its station, if that is known.
+    /// Forwards a frame by the cache. `None` if its destination is not cached.
     #[inline(always)]
     pub(super) fn send(&self, frame: &mut [u8]) -> Option<Verdict> {
         let head = frame.first_chunk_mut::<LEN>()?;
@@ -85,7 +86,7 @@ impl Ways {
         Some(way.verdict)
     }
 
-    /// Records the verdict for frames of a station.
+    /// Adds the decision for frames to one host.
     pub(super) fn note(&mut self, head: &[u8; LEN], source: EtherAddr, verdict: Verdict) {
         let Words(first, _) = Words::of(head);
         self.ways[place(first)] = Way {

@@ -8,19 +8,19 @@
 use crate::prelude::*;
 use std::time::Duration;
 
-/// Maximum time that sources rest in one crowd, in all.
+/// Maximum total pause of sources in one period of congestion.
 const MOST: Duration = Duration::from_millis(100);
-/// Time without a nearly full ring after which a crowd is over.
+/// Time without a nearly full ring that ends a period of congestion.
 const OVER: Duration = Duration::from_secs(1);
-/// Maximum interval at which a resting worker checks its rings.
+/// Maximum interval at which a paused worker checks its rings.
 pub(super) const LOOK: Duration = Duration::from_micros(100);
 
-/// Back-pressure: sources rest while rings to other workers are nearly full.
+/// Back-pressure: sources pause while rings to other workers are nearly full.
 #[derive(Default)]
 pub(super) struct BackPressure {
-    /// Start of the current rest; `None` if sources do not rest.
+    /// Start of the current pause; `None` if sources are running.
     since: Option<Time>,
-    /// Total time of earlier rests in the current crowd.
+    /// Total time of earlier pauses in the current period of congestion.
     rested: Duration,
     /// Last time at which a ring was nearly full.
     crowded: Time,
@@ -28,7 +28,7 @@ pub(super) struct BackPressure {
 }
 
 impl BackPressure {
-    /// Handles a nearly full ring: returns true if sources are to rest from now on.
+    /// Handles a nearly full ring. Returns true if sources are to pause from now on.
     pub(super) fn begins(&mut self, now: Time) -> bool {
         if now.since(self.crowded) >= OVER {
             self.rested = Duration::ZERO;
@@ -42,13 +42,13 @@ impl BackPressure {
         begins
     }
 
-    /// True if sources rest.
+    /// True if sources are paused.
     #[inline]
     pub(super) fn goes_on(&self) -> bool {
         self.since.is_some()
     }
 
-    /// True if a rest is over: there is room again, or it has lasted too long.
+    /// Ends the pause if the rings have room, or the maximum time has passed. Returns true if the pause has ended.
     pub(super) fn ends(&mut self, now: Time, has_room: bool) -> bool {
         let Some(since) = self.since else {
             return false;
@@ -62,7 +62,7 @@ impl BackPressure {
         ends
     }
 
-    /// Number of rests of the sources.
+    /// Number of pauses.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

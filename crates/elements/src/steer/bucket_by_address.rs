@@ -30,13 +30,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use wire::{EtherAddr, ether, vlan};
 
-/// Key of rules and frames: address and VLAN.
+/// Key of rules and frames: Ethernet address and VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key(u64);
 
-/// Flag in a key: the VLAN is part of the key.
+/// Flag in a key: the VLAN is significant.
 const TAGGED: u64 = 1 << 12;
-/// Flag in a key: the address is not part of the key.
+/// Flag in a key: the address is ignored.
 const ANY: u64 = 1 << 13;
 
 impl Key {
@@ -67,7 +67,7 @@ impl Key {
         Ok(Key::new(Some(parsed), tag))
     }
 
-    /// Rule for a port.
+    /// Rule in a port's form.
     fn to_match(self) -> Match {
         let [a, b, c, d, e, f, ..] = self.0.to_be_bytes();
         Match::Station {
@@ -88,7 +88,7 @@ impl Key {
     }
 }
 
-/// A multiplication: only keys are hashed, and a sender of keys could flood the bucket anyway.
+/// Multiplicative hasher. It need not resist chosen keys: the sender of such frames could flood one bucket anyway.
 #[derive(Default)]
 struct Mix(u64);
 
@@ -111,7 +111,7 @@ impl Hasher for Mix {
     }
 }
 
-/// Rules. The look-up goes from exact to general ones, skipping kinds without rules.
+/// Rules by kind. The look-up proceeds from exact to general kinds and skips kinds without rules.
 #[derive(Clone, Default)]
 struct Rules {
     by_key: HashMap<Key, u16, BuildHasherDefault<Mix>>,
@@ -126,7 +126,7 @@ impl Rules {
         self.has_ids = self.by_key.keys().any(|key| of(key).1);
     }
 
-    /// The bucket of a frame's first bytes; `None` if no rule fits.
+    /// Bucket of a frame; `None` if no rule matches.
     #[inline]
     fn find(&self, frame: &[u8]) -> Option<u16> {
         let head = frame.first_chunk::<{ ether::LEN + vlan::LEN }>();
@@ -135,7 +135,7 @@ impl Rules {
                 u64::from_be_bytes(*head.first_chunk()?) & !0xffff,
                 tag_of(head),
             ),
-            // Too short for a tag.
+            // The frame is too short for a VLAN tag.
             None => (u64::from_be_bytes(*frame.first_chunk()?) & !0xffff, None),
         };
         let get = |key: u64| self.by_key.get(&Key(key)).copied();
@@ -148,7 +148,7 @@ impl Rules {
     }
 }
 
-/// The VLAN of a frame's outermost tag; priority tags have none.
+/// VLAN identifier in a frame's outermost tag; `None` for a priority tag.
 #[inline]
 fn tag_of(head: &[u8; ether::LEN + vlan::LEN]) -> Option<u16> {
     let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
@@ -156,14 +156,14 @@ fn tag_of(head: &[u8; ether::LEN + vlan::LEN]) -> Option<u16> {
     Some(word(14) & 0xfff).filter(|&id| tagged && id != 0)
 }
 
-/// Number of buckets of these rules, with those of broadcasts and unknown frames.
+/// Number of buckets of these rules, including those of broadcasts and unmatched frames.
 pub(crate) fn buckets(rules: &[String]) -> usize {
     place::buckets(rules.iter().map(String::as_str)) + 2
 }
 
 pub(super) struct Config {
     rules: Published<Rules>,
-    /// Bucket of broadcasts; the next one is that of unknown frames.
+    /// Bucket of broadcasts; the next bucket is for unmatched frames.
     group: u16,
     port: Option<Arc<PortRules>>,
 }

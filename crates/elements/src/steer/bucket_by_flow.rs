@@ -46,17 +46,17 @@ use sync::Lock;
 use tables::exact::{Exact, ExactWriter, Full, Key};
 use wire::plain::Plain;
 
-/// Maximum number of rules: 64 bytes each.
+/// Maximum number of rules; each takes 64 bytes.
 const RULES_MAX: usize = 1 << 20;
 
-/// Time that a change waits for workers, and interval of its looks.
+/// Maximum time that a change waits for workers, and its polling interval.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_micros(50);
 
-/// Control's part of the rules.
+/// Writer's half of the rules, for the control thread.
 struct Writer {
     rules: ExactWriter,
-    /// Entries that workers may still be looking at.
+    /// Removed entries that workers may still read, by epoch.
     limbo: VecDeque<(Epoch, Vec<u32>)>,
 }
 
@@ -70,7 +70,7 @@ impl Writer {
         }
     }
 
-    /// Retires removed rules.
+    /// Retires removed rules until all workers have passed the current epoch.
     fn retire(&mut self) {
         let gone = self.rules.take_limbo();
         if !gone.is_empty() {
@@ -78,8 +78,8 @@ impl Writer {
         }
     }
 
-    /// Waits, on the control thread, until workers have released enough removed rules: changes may come faster than the
-    /// turns of a worker without its core.
+    /// Waits on the control thread until workers release enough removed rules, at most `PATIENCE`. A preempted worker
+    /// may delay this.
     fn wait_for_room(&mut self, entries: usize) {
         let begun = Instant::now();
         while self.rules.room() < entries && !self.limbo.is_empty() && begun.elapsed() < PATIENCE {
@@ -90,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// Adds rules, all or none.
+    /// Adds all rules or none.
     fn add(&mut self, rules: &[(Key, u16)]) -> Result<(), String> {
         let new = rules.iter().filter(|(key, _)| !self.rules.has(key)).count();
         if self.rules.len() + new <= self.rules.capacity() {
@@ -154,7 +154,7 @@ impl Config {
         Ok(self.changed(rules.iter().map(|rule| &rule.0)))
     }
 
-    /// Tells the port of changes.
+    /// Passes changed rules to the port.
     fn changed<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> String {
         if let Some(port) = &self.port {
             let flows = keys.filter_map(|key| self.fields.flow(key));
@@ -176,7 +176,7 @@ impl Config {
         Ok(self.changed(keys.iter()))
     }
 
-    /// Makes these the rules: others go, and those that stay are never missed.
+    /// Replaces all rules. Rules in both sets stay in effect throughout.
     fn replace(&self, value: &str) -> Result<String, String> {
         let rules = self.parse(value)?;
         let kept: std::collections::HashSet<Key> = rules.iter().map(|rule| rule.0).collect();
@@ -192,7 +192,7 @@ impl Config {
         writer.retire();
         let done = writer.add(&rules);
         drop(writer);
-        // Removed rules are gone even if there was no room for the rest.
+        // The old rules are removed even if the new ones do not fit.
         let changed = self.changed(gone.iter().chain(rules.iter().map(|rule| &rule.0)));
         done.map(|()| changed)
     }

@@ -44,7 +44,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Hash and bucket of a flow that is written `SRC DST [SRCPORT DSTPORT]`.
+    /// Hash and bucket of a flow written as `SRC DST [SRCPORT DSTPORT]`.
     fn of_text(&self, text: &str) -> Result<String, String> {
         let flow = flow_of(text).ok_or("the flow should be `SRC DST [SRCPORT DSTPORT]`")?;
         let hash = self.hashing.key.table.snapshot().hash(&flow);
@@ -52,7 +52,7 @@ impl Config {
     }
 }
 
-/// Reads `SRC DST [SRCPORT DSTPORT]`.
+/// Parses `SRC DST [SRCPORT DSTPORT]`.
 fn flow_of(text: &str) -> Option<FlowKey> {
     use std::net::IpAddr;
     use wire::flow::Flow;
@@ -82,13 +82,13 @@ fn flow_of(text: &str) -> Option<FlowKey> {
 
 pub(super) struct BucketByHash {
     config: Arc<Config>,
-    /// Port of the packets, if its hash is that of the same headers.
+    /// Receive port whose hash covers the same headers; `None` if there is none.
     of_port: Option<PortKey>,
     by_port: u64,
     not_ip: u64,
 }
 
-/// The key by which a port hashes.
+/// RSS key of a port, cached.
 struct PortKey {
     port: Arc<dyn Port>,
     key: Option<[u8; 40]>,
@@ -105,7 +105,7 @@ impl PortKey {
         }
     }
 
-    /// True if it is this. The port is asked for it when it may have changed, as that takes a lock.
+    /// True if the port's key is `key`. The cached key is read again only after a change, since reading takes a lock.
     #[inline]
     fn is(&mut self, key: &[u8; 40]) -> bool {
         let changes = self.port.hash_changes();
@@ -117,10 +117,10 @@ impl PortKey {
 }
 
 impl BucketByHash {
-    /// The hash of a packet that is not plain, or may have one by the port.
+    /// Hash of a packet: the port's if it can be trusted, otherwise computed here.
     #[inline(never)]
     fn hash(&mut self, table: &Toeplitz, packet: &Packet, trusts_port: bool) -> u32 {
-        // Ports hash an ICMP error by its own addresses.
+        // Ports hash the outer addresses of an ICMP error, not those of the quoted packet.
         let noted = packet
             .rss_hash()
             .filter(|_| trusts_port && !may_be_error(packet.data()));
@@ -133,7 +133,7 @@ impl BucketByHash {
     }
 }
 
-/// True if a frame may hold an ICMP error: false for most frames, after a look at its first bytes.
+/// True if a frame may contain an ICMP error. For most frames, the first bytes rule it out.
 #[inline]
 fn may_be_error(frame: &[u8]) -> bool {
     let protocol = match frame.get(12..14) {
@@ -179,7 +179,7 @@ impl Element for BucketByHash {
         let config = Arc::clone(&self.config);
         let hashing = &config.hashing;
         let table = hashing.key.table.read(cx.reader());
-        // Each time, as either key may change.
+        // The keys are compared for each batch, because both may change.
         let port = self.of_port.as_mut();
         let trusts_port = port.is_some_and(|port| port.is(table.key()));
         for packet in batch.iter_mut() {

@@ -36,7 +36,7 @@ use sync::Lock;
 use tables::fib::{Fib4, Fib6, Full, Limbo, Prefix, Rib, Rib4, Rib6, Structure};
 use wire::{Prefix4, Prefix6, ether, tunnel};
 
-/// A prefix of either kind.
+/// IPv4 or IPv6 prefix.
 #[derive(Clone, Copy)]
 enum Either {
     V4(Prefix4),
@@ -53,7 +53,7 @@ impl Either {
         .map_err(|_| wrong())
     }
 
-    /// Rule for a port.
+    /// Rule in a port's form.
     fn to_match(self, is_source: bool) -> Match {
         let (address, len) = match self {
             Either::V4(prefix) => (prefix.addr().into(), prefix.len()),
@@ -66,7 +66,7 @@ impl Either {
         }
     }
 
-    /// Prefix from which [`to_match`](Self::to_match) made a rule.
+    /// Prefix of a rule made by [`to_match`](Self::to_match).
     fn of_match(rule: &Match) -> Option<Either> {
         match *rule {
             Match::Prefix { address, len, .. } => Some(match address {
@@ -78,11 +78,11 @@ impl Either {
     }
 }
 
-/// Control's part of the rules.
+/// Writer's half of the rules, for the control thread.
 struct Writer {
     rib4: Rib4,
     rib6: Rib6,
-    /// Memory that workers may still be looking at.
+    /// Retired table memory that workers may still read, by epoch.
     limbo: VecDeque<(Epoch, Limbo, Limbo)>,
 }
 
@@ -97,7 +97,7 @@ impl Writer {
         }
     }
 
-    /// Stages a change; `bucket` is `None` to remove the prefix.
+    /// Stages a change of one prefix; `None` removes the prefix.
     fn stage(&mut self, prefix: Either, bucket: Option<u16>) {
         fn stage_one<const N: usize>(rib: &mut Rib<N>, prefix: Prefix<N>, id: Option<NonZeroU16>) {
             match id {
@@ -120,7 +120,7 @@ impl Writer {
     }
 }
 
-/// Workers' part of the table, and its writer.
+/// Lookup structures for workers, and their writer.
 struct Table {
     fib4: Arc<Fib4>,
     fib6: Arc<Fib6>,
@@ -175,14 +175,14 @@ impl Table {
     }
 }
 
-/// Number of buckets of these prefixes, and of other packets.
+/// Number of buckets of these prefixes and of unmatched packets.
 pub(crate) fn buckets(prefixes: &[String], default: Option<&str>) -> usize {
     let default: usize = default.and_then(|n| n.parse().ok()).unwrap_or(0);
     place::buckets(prefixes.iter().map(String::as_str)).max(default + 1)
 }
 
 pub(super) struct Config {
-    /// Table; `None` if there is no memory for it, and the configuration is refused.
+    /// Lookup table; `None` if memory for it ran out, in which case the configuration is refused.
     table: Option<Table>,
     default: u16,
     is_source: bool,
@@ -229,11 +229,11 @@ pub(super) struct BucketByPrefix {
     config: Arc<Config>,
     keys: Vec<u32>,
     ids: Vec<u16>,
-    /// Packets of a batch that are not IPv4, by their places, and their buckets.
+    /// Index and bucket of each packet in a batch that is not IPv4.
     others: Vec<(usize, u16)>,
 }
 
-/// Key of a packet.
+/// Address of a packet that is looked up.
 enum Key {
     V4(u32),
     V6([u8; 16]),
@@ -243,7 +243,7 @@ enum Key {
 impl BucketByPrefix {
     #[inline]
     fn key(frame: &[u8], is_source: bool) -> Key {
-        // Most are untagged IPv4, and need no more looks.
+        // Most packets are untagged IPv4, for which this check suffices.
         if let Some(head) = frame.first_chunk::<34>()
             && head[12..14] == ether::IPV4.to_be_bytes()
             && head[14] >> 4 == 4
@@ -346,7 +346,7 @@ impl Element for BucketByPrefix {
         keys.clear();
         self.ids.clear();
         self.others.clear();
-        // IPv4 is looked up all at once; others keep a place among them.
+        // IPv4 addresses are looked up in bulk. Other packets get a placeholder among them.
         for (place, packet) in batch.iter().enumerate() {
             let bucket = match BucketByPrefix::key(packet.data(), config.is_source) {
                 Key::V4(key) => {

@@ -6,30 +6,34 @@ use tables::exact::{KEY_BYTES, Key, WORDS};
 use wire::plain::Plain;
 use wire::{FlowKey, tunnel};
 
-/// Bytes at a place of the frame.
+/// A field of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     offset: usize,
     len: usize,
-    /// The bits that count, from the first byte on.
+    /// Mask of the significant bits, from the field's first byte on.
     mask: [u8; 16],
 }
 
-/// Sources of keys.
+/// Fields that form a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fields {
-    /// Protocol, addresses and ports.
+    /// Protocol, addresses and ports (five-tuple).
     Tuple,
-    /// Bytes that are chosen.
+    /// Configured fields.
     Chosen(Vec<Chosen>),
 }
 
-/// A chosen field, opaque to others.
+/// A configured field, opaque to other modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chosen(Field);
 
 impl Fields {
-    /// Reads `tuple`, or fields `OFFSET/LENGTH[%MASK]`; the error is a sentence.
+    /// Parses `tuple`, or fields `OFFSET/LENGTH[%MASK]`.
+    ///
+    /// # Errors
+    ///
+    /// A message that describes the mistake.
     pub(super) fn parse(text: &str) -> Result<Fields, String> {
         if text.trim() == "tuple" {
             return Ok(Fields::Tuple);
@@ -48,7 +52,7 @@ impl Fields {
         }
     }
 
-    /// Words of a key.
+    /// Number of words in a key.
     pub(super) fn words(&self) -> usize {
         match self {
             Fields::Tuple => WORDS,
@@ -59,7 +63,7 @@ impl Fields {
         }
     }
 
-    /// Key of a frame; [`of_plain`] is faster if it applies. `None` if the frame lacks some of the bytes.
+    /// Key of a frame; `None` if the frame is too short. [`of_plain`] is faster for plain frames.
     #[inline(never)]
     pub(super) fn key(&self, frame: &[u8], is_inner: bool) -> Option<Key> {
         match self {
@@ -86,11 +90,12 @@ impl Fields {
         }
     }
 
-    /// Key of a rule: a value for each field, or `PROTOCOL SRC SRCPORT DST DSTPORT`, with `/` or white space between
-    /// them.
+    /// Parses the key of a rule: a value for each field, or `PROTOCOL SRC SRCPORT DST DSTPORT`, separated by `/` or
+    /// white space.
     ///
     /// # Errors
-    /// A wrong number of values, or a word that is no value of its field; a sentence.
+    ///
+    /// The number of values is wrong, or a word is no value of its field; a message.
     pub(super) fn rule(&self, text: &str) -> Result<Key, String> {
         let words: Vec<&str> = text
             .split(['/', ' ', '\t'])
@@ -119,12 +124,12 @@ impl Fields {
         }
     }
 
-    /// The flow of a key, where keys are five-tuples.
+    /// Flow of a key; `None` unless keys are five-tuples.
     pub(super) fn flow(&self, key: &Key) -> Option<FlowKey> {
         (*self == Fields::Tuple).then(|| flow_of(key))
     }
 
-    /// Rule of a key.
+    /// Text form of a key, as in a rule.
     pub(super) fn show(&self, key: &Key) -> String {
         let bytes: Vec<u8> = key.iter().flat_map(|word| word.to_be_bytes()).collect();
         match self {
@@ -186,7 +191,7 @@ fn hex(text: &str, len: usize) -> Option<Vec<u8>> {
     )
 }
 
-/// A value in hexadecimal digits, or as an address where the length fits one.
+/// Parses a value in hexadecimal digits, or as an address if the field has an address's length.
 fn value(text: &str, len: usize) -> Option<Vec<u8>> {
     let address = || match text.parse().ok()? {
         IpAddr::V4(ip) if len == 4 => Some(ip.octets().to_vec()),
@@ -200,7 +205,7 @@ fn value(text: &str, len: usize) -> Option<Vec<u8>> {
     hex(text, len).or_else(address).or_else(ether)
 }
 
-/// First word: version, protocol and ports; then the addresses.
+/// Key of a five-tuple. The first word holds version, protocol and ports; the addresses follow.
 #[inline]
 pub(super) fn of_tuple(flow: &FlowKey) -> Key {
     let head = |version: u64, protocol: u8, src: u16, dst: u16| {
@@ -222,7 +227,7 @@ pub(super) fn of_tuple(flow: &FlowKey) -> Key {
     }
 }
 
-/// Flow from which [`of_tuple`] made a key.
+/// Five-tuple of a key made by [`of_tuple`].
 fn flow_of(&[first, a, b, c, d, _]: &Key) -> FlowKey {
     let halves = |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)).into();
     macro_rules! flow {
@@ -242,7 +247,7 @@ fn flow_of(&[first, a, b, c, d, _]: &Key) -> FlowKey {
     }
 }
 
-/// The five-tuple of a plain frame, as [`Fields::key`].
+/// Key of a plain frame's five-tuple, equal to the result of [`Fields::key`].
 #[inline]
 pub(super) fn of_plain(plain: &Plain) -> Key {
     let first = 4 << 40 | u64::from(plain.protocol) << 32 | u64::from(plain.ports);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use sync::Lock;
 use wire::rss::{KEY_LEN, MICROSOFT, SYMMETRIC, Toeplitz};
 
-/// A key by name or in hexadecimal digits.
+/// Hash key, parsed from a name or hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HashKey(pub(crate) [u8; KEY_LEN]);
 
@@ -59,10 +59,11 @@ impl FromArg for HashKey {
     }
 }
 
-/// A key that workers read and control replaces.
+/// Hash key that workers read and the control thread replaces.
 pub(crate) struct Shared {
     pub(crate) table: Published<Toeplitz>,
-    /// Held by each sorter, too: as long as there is one, state of flows is kept by the buckets of this key.
+    /// Reference count of users that keep flow state by this key's buckets. The key is replaceable while there are
+    /// none.
     sorters: Arc<()>,
 }
 
@@ -79,7 +80,11 @@ impl Shared {
         Arc::clone(&self.sorters)
     }
 
-    /// Replaces the key, unless an element needs the present one.
+    /// Replaces the key.
+    ///
+    /// # Errors
+    ///
+    /// An element keeps flow state by the buckets of the present key; a message.
     pub(crate) fn replace(&self, key: &HashKey) -> Result<(), String> {
         if *self.table.snapshot().key() == key.0 {
             return Ok(());
@@ -96,13 +101,13 @@ impl Shared {
     }
 }
 
-/// The hash keys of a router, by the description of the elements that share one. Both directions of a flow come by
-/// different ports, and must keep the same worker when the key changes.
+/// Hash keys of a router, by key and number of buckets. Elements with equal values share a key, because both directions
+/// of a flow must reach the same worker when the key changes.
 #[derive(Default)]
 pub(crate) struct Keys(Lock<HashMap<String, Weak<Shared>>>);
 
 impl Keys {
-    /// Key of a description; `key` if it is new.
+    /// Shared key for a description. At the first call, its value is `key`.
     pub(crate) fn get(&self, description: &str, key: &HashKey) -> Arc<Shared> {
         let mut all = self.0.lock();
         all.retain(|_, shared| shared.strong_count() > 0);

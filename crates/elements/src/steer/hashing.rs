@@ -9,16 +9,16 @@ use steer::Sorter;
 use wire::rss::Toeplitz;
 use wire::{FlowKey, tunnel};
 
-/// Key, number of buckets, and true if inner headers count.
+/// Settings of the hash: key, number of buckets, and true if inner headers are hashed.
 pub(super) struct Hashing {
     pub(super) key: Arc<Shared>,
-    /// A power of two.
+    /// Number of buckets, a power of two.
     pub(super) buckets: usize,
     pub(super) inner: bool,
 }
 
 impl Hashing {
-    /// Reads KEY, BUCKETS and INNER.
+    /// Parses KEY, BUCKETS and INNER.
     pub(super) fn configure(args: &mut Args) -> Hashing {
         let key = args.key("KEY", HashKey::stand_in(), "the key of the hash");
         let buckets = args.key("BUCKETS", 256, "buckets, a power of two");
@@ -38,13 +38,13 @@ impl Hashing {
         }
     }
 
-    /// The bucket of a hash.
+    /// Bucket of a hash.
     #[inline]
     pub(super) fn bucket(&self, hash: u32) -> u16 {
         (hash & (self.buckets as u32 - 1)) as u16
     }
 
-    /// The hash of a frame's flow; `None` if it is no IP. Ask [`Plain`](wire::plain::Plain) before.
+    /// Hash of a frame's flow; `None` if the frame is not IP. [`Plain`](wire::plain::Plain) is faster for plain frames.
     #[inline(never)]
     pub(super) fn hash(&self, table: &Toeplitz, frame: &[u8]) -> Option<u32> {
         let packet = tunnel::ip_of_ether(frame)?;
@@ -55,7 +55,7 @@ impl Hashing {
         Some(table.hash(&flow?))
     }
 
-    /// The hash as others see it that have to do with flows of its buckets.
+    /// Interface for elements that keep flow state by bucket.
     pub(super) fn sorter(&self) -> Arc<dyn Sorter> {
         Arc::new(ByHash {
             key: Arc::clone(&self.key),
@@ -64,12 +64,12 @@ impl Hashing {
         })
     }
 
-    /// The key as text.
+    /// Text form of the key.
     pub(super) fn show_key(&self) -> String {
         HashKey(*self.key.table.snapshot().key()).to_string()
     }
 
-    /// Changes the key of all elements that share it.
+    /// Replaces the key of all elements that share it.
     pub(super) fn set_key(&self, value: &str) -> Result<String, String> {
         self.key.replace(&arguments::units::parse(value)?)?;
         Ok(String::new())

@@ -8,29 +8,29 @@ use steer::{HELD_MAX, Held};
 /// Pseudo-owner of a bucket whose packets are held.
 pub(super) const HELD: u16 = u16::MAX;
 
-/// Packets that leave at a time.
+/// Maximum number of held packets sent at once.
 const BURST: usize = 256;
 
 #[derive(Default)]
 pub(super) struct HeldPackets {
-    /// Held packets in order of arrival, with their times.
+    /// Held packets in order of arrival, with their arrival times.
     waiting: VecDeque<(Time, Packet)>,
-    /// Buckets that are released once nothing waits, and their new owner.
+    /// Buckets to release once no packets are held, and their new owner.
     releasing: Option<(Vec<u16>, usize)>,
     count: Held,
-    /// True if back-pressure is applied, as too many packets are held.
+    /// True if back-pressure is applied because too many packets are held.
     full: bool,
 }
 
 impl HeldPackets {
-    /// Holds packets of these buckets from now on.
+    /// Starts to hold packets of these buckets.
     pub(super) fn hold(&mut self, buckets: &[u16], owners: &mut [u16]) {
         self.count = Held::default();
         mark(owners, buckets, HELD);
     }
 
-    /// Reload: continues in a copy with the `owners` of the same table, or `None` for another table. In that case,
-    /// waiting packets go to their former destination, and no bucket waits for them.
+    /// Continues in a new clone of the element after a reload. `owners` is `None` if the new clone has another table.
+    /// In that case, held packets go to their former destination, and no bucket is released afterwards.
     pub(super) fn moved(mut self, before: &[u16], owners: Option<&mut [u16]>) -> HeldPackets {
         match owners {
             Some(owners) => {
@@ -57,7 +57,7 @@ impl HeldPackets {
         }
     }
 
-    /// Releases buckets, now or when no packets wait.
+    /// Releases buckets to the worker `to`: at once, or when no packets are held any more.
     pub(super) fn release(&mut self, buckets: &[u16], to: usize, owners: &mut [u16]) {
         if self.waiting.is_empty() {
             return mark(owners, buckets, to as u16);
@@ -65,7 +65,7 @@ impl HeldPackets {
         self.releasing = Some((buckets.to_vec(), to));
     }
 
-    /// Sends packets that wait for an owner that is known by now. Returns true if one was sent.
+    /// Sends held packets, once their buckets have a new owner. Returns true if a packet was sent.
     pub(super) fn send_on(&mut self, owners: &mut [u16], ends: &mut Ends, cx: &mut Cx) -> bool {
         let Some((buckets, to)) = self.releasing.take() else {
             return false;

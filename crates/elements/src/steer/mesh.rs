@@ -7,23 +7,23 @@ use std::sync::{OnceLock, Weak};
 use steer::Table;
 use sync::Lock;
 
-/// A ring, and its ends while no worker has them.
+/// A ring between two workers, and its ends until the workers take them.
 struct Ring {
     tail: Slot<Tail<Packet>>,
     head: Slot<Head<Packet>>,
     level: Level,
 }
 
-/// The rings.
+/// Rings between all pairs of workers.
 struct Rings {
-    /// Rings by sending and receiving worker.
+    /// Rings by sending, then by receiving worker.
     by_pair: Vec<Vec<Option<Ring>>>,
-    /// Tables that know of them: a hot swap may bring another one.
+    /// Tables that monitor the rings; a reload may add another one.
     known: Lock<Vec<Weak<Table>>>,
 }
 
 impl Rings {
-    /// Makes a table know these rings, once.
+    /// Registers the rings with a table, once.
     fn show(self: &Arc<Rings>, table: &Arc<Table>) {
         let mut known = self.known.lock();
         known.retain(|table| table.strong_count() > 0);
@@ -44,18 +44,18 @@ impl steer::Rings for Rings {
     }
 }
 
-/// The rings of an element, made when the first copy of several is built. The configuration that replaces another one
-/// shares the place, too: a reload may be planned before any worker has made the rings.
+/// Rings of an element, created with the first of its clones if there are several. A replacing configuration shares
+/// this cell, since a reload may be planned before the rings exist.
 #[derive(Default)]
 pub(super) struct Mesh(Arc<OnceLock<Arc<Rings>>>);
 
 impl Mesh {
-    /// Hot swap: takes over the existing rings.
+    /// Shares the rings of the replaced configuration.
     pub(super) fn inherit(&mut self, old: &Mesh) {
         self.0 = Arc::clone(&old.0);
     }
 
-    /// The ends of one worker of several, in rings that `table` knows of.
+    /// Ring ends of one worker. The rings are registered with `table`.
     pub(super) fn ends(
         &self,
         worker: usize,
@@ -92,7 +92,7 @@ impl Mesh {
     }
 }
 
-/// Free space in the fullest of the rings that were checked.
+/// Free space in the fullest of several rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Room {
     /// More than half of the ring.
@@ -104,7 +104,7 @@ pub(super) enum Room {
     Little,
 }
 
-/// The ring to one worker, and packets that are to go there.
+/// Sending end of the ring to one worker, and packets set aside for it.
 struct Out {
     tail: Option<Tail<Packet>>,
     packets: Vec<Packet>,
@@ -126,7 +126,7 @@ impl Out {
     }
 }
 
-/// Ends of rings at one worker.
+/// Ring ends of one worker.
 pub(super) struct Ends {
     worker: usize,
     rings: Arc<Rings>,
@@ -154,19 +154,19 @@ impl Drop for Ends {
 }
 
 impl Ends {
-    /// Packets of other workers for this one.
+    /// Number of packets that other workers have sent to this one and that wait in rings.
     pub(super) fn waiting(&self) -> usize {
         let rings = self.rings.by_pair.iter().map(|row| &row[self.worker]);
         rings.flatten().map(|one| one.level.len()).sum()
     }
 
-    /// Packets sent to other workers since the rings were made.
+    /// Number of packets sent to other workers since the rings were created.
     pub(super) fn crossed(&self) -> u64 {
         let rings = self.rings.by_pair[self.worker].iter().flatten();
         rings.map(|one| one.level.pushed() as u64).sum()
     }
 
-    /// The ring to a worker.
+    /// Ring to a worker; `None` to itself.
     fn to(&self, to: usize) -> Option<&Ring> {
         self.rings.by_pair[self.worker].get(to)?.as_ref()
     }
@@ -176,12 +176,12 @@ impl Ends {
         self.to(to).map_or(0, |ring| ring.level.pushed())
     }
 
-    /// True if a worker has taken what had been sent to it.
+    /// True if worker `to` has received the first `sent` packets sent to it.
     pub(super) fn has_arrived(&self, to: usize, sent: usize) -> bool {
         self.to(to).is_none_or(|ring| ring.level.is_past(sent))
     }
 
-    /// Sends packets from the front of `packets` to a worker, as far as there is room.
+    /// Sends packets from the front of `packets` to a worker until the ring is full. The others remain in `packets`.
     pub(super) fn send_some(&mut self, to: usize, packets: &mut Vec<Packet>, cx: &mut Cx) {
         if let Some(tail) = self.tail(to)
             && tail.push_burst(packets) > 0
@@ -199,14 +199,14 @@ impl Ends {
         out.tail.as_mut()
     }
 
-    /// Puts a packet aside that is to go to another worker by [`send`](Self::send).
+    /// Sets a packet aside for another worker; [`send`](Self::send) sends it.
     #[inline]
     pub(super) fn put(&mut self, to: usize, packet: Packet) {
         self.out[to].packets.push(packet);
     }
 
-    /// Sends the packets set aside, and calls `lost` for those that find a ring full. Returns the room left in the
-    /// rings that were filled.
+    /// Sends the packets set aside. Calls `lost` for each packet whose ring is full. Returns the room in the fullest
+    /// ring used.
     pub(super) fn send(&mut self, cx: &mut Cx, mut lost: impl FnMut(Packet, &mut Cx)) -> Room {
         let mut room = Room::Ample;
         for to in 0..self.out.len() {
@@ -222,18 +222,18 @@ impl Ends {
         room
     }
 
-    /// The room in the fullest of the rings that this worker fills.
+    /// Free space in the fullest ring to another worker.
     pub(super) fn room(&mut self) -> Room {
         let workers = 0..self.out.len();
         let room = workers.map(|to| {
-            // After a reload nothing may have been sent yet.
+            // After a reload, this worker may not have taken the sending end yet.
             self.tail(to);
             self.out[to].room()
         });
         room.max().unwrap_or_default()
     }
 
-    /// Appends up to `max` packets of every other worker.
+    /// Appends up to `max` packets from each other worker to a batch.
     pub(super) fn receive(&mut self, max: usize, into: &mut Batch) {
         for (from, head) in self.heads.iter_mut().enumerate() {
             if head.is_none() {

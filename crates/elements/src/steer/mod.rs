@@ -27,7 +27,7 @@ mod reloaded_move_tests;
 use engine::element::Class;
 pub(crate) use one_source::check;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<bucket_by_address::BucketByAddress>(),
     Class::of::<bucket_by_flow::BucketByFlow>(),

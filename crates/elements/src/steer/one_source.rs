@@ -4,10 +4,10 @@ use super::port_rules::port_name;
 use lang::{Diagnostic, Element, Router, Span};
 use std::collections::HashMap;
 
-/// Classes with rules for a port.
+/// Classes whose rules a port can apply.
 const SOURCES: [&str; 3] = ["BucketByAddress", "BucketByFlow", "BucketByPrefix"];
 
-/// The argument PORT of an element: its place, and the port.
+/// Argument PORT of an element: its position in the source, and the port.
 fn port_of(element: &Element) -> Option<(Span, String)> {
     let config = &element.config;
     let find = |range: std::ops::Range<usize>| {
@@ -18,7 +18,7 @@ fn port_of(element: &Element) -> Option<(Span, String)> {
     lang::args::split(&config.text).into_iter().find_map(find)
 }
 
-/// Finds elements whose PORT is another's already.
+/// Reports elements whose PORT already belongs to another element.
 pub(crate) fn check(router: &Router) -> Vec<Diagnostic> {
     let mut first: HashMap<String, &Element> = HashMap::new();
     let mut errors = Vec::new();

@@ -2,7 +2,11 @@
 
 use engine::packet::BUCKETS_MAX;
 
-/// A rule as text, and its bucket; the error completes a sentence that begins with the rule.
+/// Splits `RULE=BUCKET`; without a bucket, `place` is the bucket.
+///
+/// # Errors
+///
+/// The end of a sentence that begins with the rule.
 pub(super) fn split(word: &str, place: usize) -> Result<(&str, u16), String> {
     let (rule, bucket) = match word.rsplit_once('=') {
         Some((rule, bucket)) => (rule.trim(), bucket.trim().parse().ok()),
@@ -17,15 +21,14 @@ pub(super) fn split(word: &str, place: usize) -> Result<(&str, u16), String> {
     }
 }
 
-/// Number of buckets for all these rules; words that are not rules are ignored.
+/// Number of buckets that these rules need; words that are not rules are ignored.
 pub(super) fn buckets<'a>(words: impl Iterator<Item = &'a str>) -> usize {
     let each = words.enumerate();
     let each = each.filter_map(|(place, word)| Some(usize::from(split(word, place).ok()?.1) + 1));
     each.max().unwrap_or(0)
 }
 
-/// The rules of a handler's value: one per line, `RULE BUCKET` or `RULE=BUCKET`. Either all lines are right or
-/// none is taken.
+/// Parses a handler's value: one rule per line, `RULE BUCKET` or `RULE=BUCKET`. An error in one line rejects all.
 pub(super) fn lines<T>(
     value: &str,
     buckets: usize,

@@ -12,26 +12,26 @@ use std::sync::{Arc, MutexGuard, Weak};
 use steer::Table;
 use sync::Lock;
 
-/// An element with rules.
+/// An element whose rules a port can apply.
 pub(crate) trait Source: Send + Sync {
-    /// Rules with their buckets, as far as a port could do them.
+    /// Rules with their buckets, without those that no port supports.
     fn rules(&self) -> Vec<(Match, u16)>;
 
-    /// The bucket of a rule, if there is this one.
+    /// Bucket of a rule; `None` if the element has no such rule.
     fn bucket(&self, rule: &Match) -> Option<u16>;
 }
 
-/// Receivers, and the owners of their packets.
+/// Receive queues of a port, and the table that maps buckets to workers.
 #[derive(Clone)]
 pub(crate) struct Receivers {
     pub(crate) table: Arc<Table>,
-    /// Queues by worker.
+    /// Receive queues by worker.
     pub(crate) queues: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Receivers {
-    /// The queue of each bucket: one of its owner's. Buckets of workers without a queue are spread over all queues,
-    /// and so are all of them before they have owners.
+    /// Receive queue of each bucket: one of its owner's queues. Buckets without an owner, or whose owner has no queue,
+    /// are spread over all queues.
     pub(crate) fn by_bucket(&self) -> Vec<u16> {
         let (owners, of) = (self.table.owners(), &self.queues);
         let all: Vec<usize> = of.values().flatten().copied().collect();
@@ -49,30 +49,30 @@ impl Receivers {
     }
 }
 
-/// The name of a port, which may be written with `dpdk:` and, for FromDPDKDevice, without.
+/// Port name without the optional prefix `dpdk:`.
 pub(super) fn port_name(port: &str) -> &str {
     port.strip_prefix("dpdk:").unwrap_or(port)
 }
 
-/// The rules of a router's ports, by port.
+/// Rules of a router's ports, by port name.
 #[derive(Default)]
 pub(crate) struct ByPort(Lock<HashMap<String, Known>>);
 
-/// State of a port's rules.
+/// Entry of one port.
 #[derive(Default)]
 struct Known {
     rules: Weak<PortRules>,
-    /// Number of times that they were made: reloads may do without rules for a while.
+    /// Number of times that the rules were created. They may be dropped between two reloads.
     made: u64,
     teller: Teller,
 }
 
-/// Number of the plan that has told the port last. An old plan may go at any time after the new one has come, and must
-/// not remove rules that are not its own.
+/// Number of the rules object that last programmed the port. The object of an old plan may be dropped after a new one
+/// has programmed the port, and must not remove the new rules.
 type Teller = Arc<Lock<u64>>;
 
 impl ByPort {
-    /// Rules of a port; made on first use.
+    /// Rules of a port, created at the first call.
     pub(crate) fn get(&self, port: &str) -> Arc<PortRules> {
         let mut all = self.0.lock();
         all.retain(|_, known| {
@@ -95,7 +95,7 @@ impl ByPort {
     }
 }
 
-/// The rules of a port: their sources, and the part (port or worker) that applies them.
+/// Rules of a port: their source element, and the port that applies them.
 #[derive(Default)]
 pub(crate) struct PortRules(Lock<State>);
 
@@ -103,7 +103,7 @@ pub(crate) struct PortRules(Lock<State>);
 struct State {
     source: Option<Weak<dyn Source>>,
     port: Option<(Arc<dyn Port>, Receivers)>,
-    /// Queue of each bucket: that of its owner, or the one of the bucket's other packets until the port follows.
+    /// Receive queue of each bucket: the one of its owner, or its previous one until the port has moved it.
     queues: Vec<u16>,
     number: u64,
     teller: Teller,
@@ -114,7 +114,7 @@ impl State {
         self.teller.lock()
     }
 
-    /// The port, if it can do rules and has a choice of queues.
+    /// Port, if it supports rules and has several queues.
     fn able(&self) -> Option<&Arc<dyn Port>> {
         let (port, receivers) = self.port.as_ref()?;
         let is_choice = receivers.queues.values().flatten().nth(1).is_some();
@@ -129,7 +129,7 @@ impl State {
         self.source.as_ref()?.upgrade()
     }
 
-    /// Sends the port all rules, or those of some buckets.
+    /// Sends the port all rules, or those of the buckets `only`.
     fn tell(&self, only: Option<&BTreeSet<u16>>) {
         if let (Some(port), Some(source)) = (self.able(), self.source()) {
             let mut rules = source.rules();
@@ -141,7 +141,7 @@ impl State {
 }
 
 impl Drop for State {
-    /// Removes the port's rules, unless another plan has given it rules since.
+    /// Removes the port's rules, unless another plan has programmed the port since.
     fn drop(&mut self) {
         let teller = self.teller();
         if let Some((port, _)) = &self.port
@@ -157,13 +157,13 @@ impl PortRules {
         self.0.lock()
     }
 
-    /// Reads PORT of an element with rules.
+    /// Parses the argument PORT of an element with rules.
     pub(super) fn configure(args: &mut Args) -> Option<Arc<PortRules>> {
         let port: String = args.key_maybe("PORT", "the port from which packets come")?;
         Some(args.router_wide::<ByPort>().get(&port))
     }
 
-    /// Sets the source of the rules; each of its copies may do so.
+    /// Sets the source of the rules; each clone of the source may call this.
     pub(super) fn come_from<S: Source + 'static>(&self, source: &Arc<S>) {
         let source: Weak<dyn Source> = Arc::downgrade(source) as _;
         let mut state = self.lock();
@@ -174,8 +174,8 @@ impl PortRules {
         }
     }
 
-    /// Sets the port. It gets all rules, with these queues by bucket, if it is a new one, has other queues, or if
-    /// `again` is true. Returns true if it applies rules.
+    /// Sets the port. If the port is new, its queues have changed or `again` is true, it gets all rules, with these
+    /// queues by bucket. Returns true if the port applies rules.
     pub(crate) fn go_to(
         &self,
         port: &Arc<dyn Port>,
@@ -198,7 +198,7 @@ impl PortRules {
         state.able().is_some()
     }
 
-    /// The port gives what rules of these buckets say to other queues.
+    /// Moves the rules of some buckets to other queues of the port.
     pub(crate) fn redirect(&self, receivers: Receivers, buckets: &BTreeSet<u16>, queues: &[u16]) {
         let mut state = self.lock();
         if let Some(known) = &mut state.port {
@@ -208,24 +208,24 @@ impl PortRules {
         state.tell(Some(buckets));
     }
 
-    /// The buckets that rules speak of.
+    /// Buckets that rules refer to.
     pub(crate) fn buckets(&self) -> BTreeSet<u16> {
         let rules = self.lock().source().map(|source| source.rules());
         rules.into_iter().flatten().map(|rule| rule.1).collect()
     }
 
-    /// Records rules that have been added, changed or removed.
+    /// Passes added, changed or removed rules to the port.
     pub(super) fn changed(&self, rules: impl Iterator<Item = Match>) {
         let state = self.lock();
         if let (Some(port), Some(source)) = (state.able(), state.source()) {
-            // Read the present rules, so that the port gets the last of several changes last.
+            // The rules are read now, so that the port ends with the last of several changes.
             let queue = |rule: &Match| state.queue(source.bucket(rule)?);
             let rules = rules.map(|rule| (rule, queue(&rule)));
             port.direct(&rules.collect::<Vec<_>>(), false);
         }
     }
 
-    /// Progress of the port with the rules, as a sentence.
+    /// Progress of the port in applying the rules, as a sentence.
     pub(crate) fn show(&self) -> String {
         let state = self.lock();
         let Some((port, _)) = &state.port else {

@@ -16,7 +16,7 @@
 use crate::prelude::*;
 use engine::packet::BUCKETS_MAX;
 
-/// The last bucket that a Steer can have.
+/// Highest bucket number in a Steer.
 const LAST: u16 = BUCKETS_MAX as u16 - 1;
 
 pub(super) struct SetBucket(u16);

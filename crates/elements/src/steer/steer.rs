@@ -62,17 +62,17 @@ pub(crate) struct Steer {
     table: Arc<Table>,
     worker: usize,
     workers: usize,
-    /// Owners by bucket, for every number that a packet may have, so that no number needs a check.
+    /// Owner of each bucket number that a packet can carry, which saves a bounds check.
     owners: Box<[u16; BUCKETS_MAX]>,
     buckets: usize,
-    /// `None` if there is one worker only.
+    /// Ring ends; `None` with a single worker.
     ends: Option<Ends>,
     held: HeldPackets,
     back_pressure: BackPressure,
-    /// Packets of another worker that are sent on at a time: as many as a device gives, so that both have their share
-    /// of a worker that has too much to do.
+    /// Number of packets received from one worker at a time. It equals a device's burst, so that an overloaded worker
+    /// serves both equally.
     burst: usize,
-    /// Packets may come without annotations.
+    /// True if packets may arrive without annotations.
     bare: bool,
 }
 
@@ -143,7 +143,7 @@ impl Element for Steer {
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         let seen = self.table.counts(self.workers)[self.worker].seen();
         let packets = batch.iter().as_slice();
-        // Mostly all packets are our own: then the batch is looked at, and left as it is.
+        // In most batches all packets are this worker's own; such a batch passes unchanged.
         if !all_ours(packets, &self.owners, seen, (self.worker, self.buckets)) {
             self.part(batch, cx);
         }
@@ -277,13 +277,13 @@ impl Steering for Steer {
     }
 }
 
-/// A value for every bucket that a packet may name.
+/// Array with an element for each bucket number that a packet can carry.
 type Each<T> = [T; BUCKETS_MAX];
 
-/// Counts packets by bucket; returns true if all are of existing buckets that the worker owns.
+/// Counts packets by bucket. Returns true if this worker owns the buckets of all packets.
 ///
-/// Every packet passes here, so instructions count. An owner is compared in memory, the loop handles eight packets per
-/// turn, and as a function of its own it keeps its state in registers.
+/// Every packet takes this path, so instructions count. Owners are compared in memory, the loop is unrolled eight
+/// times, and a separate function keeps its state in registers.
 #[inline(never)]
 fn all_ours(
     packets: &[Packet],
@@ -316,7 +316,8 @@ fn all_ours(
         .is_none()
 }
 
-/// Counts what [`all_ours`] has not: among the first of these it has found a packet that is not.
+/// Counts the remaining packets after [`all_ours`] has found one of another worker among the first eight. Returns
+/// false.
 #[inline(never)]
 fn count_from_first_other(
     packets: &[Packet],
@@ -330,7 +331,7 @@ fn count_from_first_other(
     false
 }
 
-/// Counts packets by bucket. A packet of a bucket that does not exist counts for the bucket to which it is mapped.
+/// Counts packets by bucket. A bucket number beyond the last one wraps around.
 #[inline(never)]
 fn count(packets: &[Packet], seen: &Each<AtomicU64>, buckets: usize) {
     for packet in packets {
@@ -343,7 +344,7 @@ fn count(packets: &[Packet], seen: &Each<AtomicU64>, buckets: usize) {
     }
 }
 
-/// Bucket of a packet, among `buckets`; a higher one is also changed on the packet.
+/// Bucket of a packet. A number beyond the last bucket wraps around, and is written back to the packet.
 #[inline]
 fn bucket_of(packet: &mut Packet, buckets: usize) -> usize {
     let bucket = usize::from(packet.bucket());
@@ -361,13 +362,13 @@ fn list(counts: &[u64]) -> String {
 }
 
 impl Steer {
-    /// Keeps packets of this worker's buckets, and takes others out of the batch.
+    /// Removes packets of other workers' buckets from the batch, and sets them aside.
     #[inline(never)]
     fn part(&mut self, batch: &mut Batch, cx: &mut Cx) {
         let (owners, buckets, me) = (&*self.owners, self.buckets, self.worker as u16);
         let held = &mut self.held;
         let Some(ends) = &mut self.ends else {
-            // There is one worker only: some are of buckets that there are not.
+            // With a single worker, the other packets have nonexistent buckets.
             batch
                 .iter_mut()
                 .for_each(|packet| _ = bucket_of(packet, buckets));
@@ -382,7 +383,7 @@ impl Steer {
         let clean = self.bare && !cx.watched();
         batch.split(cx, part, |mut packet, _, cx| {
             if clean {
-                // An element that begins to read annotations must not see old contents of the buffers.
+                // Elements that begin to read annotations after a reload must not see stale buffer contents.
                 *packet.anno_mut() = Anno::EMPTY;
             }
             match owners[usize::from(packet.bucket())] {
