@@ -83,6 +83,7 @@ unsafe extern "C" fn device_event(
     let mut leaving = LEAVING.lock();
     leaving.push(name);
     // EAL cannot remove a device within this callback, so an alarm reports the removal in a later call.
+    // SAFETY: the function lives as long as the process.
     unsafe { c::rte_eal_alarm_set(1, Some(tell_leaving), ptr::null_mut()) };
 }
 
