@@ -132,7 +132,7 @@ fn stages(plan: &Plan, behind: &BTreeSet<usize>) -> usize {
     };
     let mut depth: BTreeMap<usize, usize> =
         behind.iter().map(|&node| (node, holds(node))).collect();
-    // In a circle depths would grow for ever.
+    // The number of rounds is bounded, because in a cycle depths would grow for ever.
     for _ in 0..behind.len() {
         let before = depth.clone();
         for edge in &plan.edges {

@@ -36,7 +36,7 @@ pub struct Moved {
     /// Buckets that could not be moved: the old owner had not taken packets sent to it earlier, or the new owner had
     /// not taken the waiting ones.
     pub stay: usize,
-    /// Elements that still held packets of before after the table's limit: those may come behind later ones.
+    /// Elements that still held earlier packets after the table's limit: later packets may overtake these.
     pub late: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ fn hand_over(
         ends,
     };
     let mut steps = vec![all(Part::Hold, Ends::OrNone(limit.saturating_mul(STALLED)))];
-    // One more than there are stages: elements that hold packets now and then are not counted.
+    // There is one drain more than there are stages, because elements that hold packets only sometimes are not counted.
     steps.extend((0..=around.stages).map(|_| all(Part::Drain, Ends::OrLate(limit))));
     steps.push(one(Part::Give, owner, Ends::AtOnce));
     steps.push(one(Part::Take, to, Ends::Moved));

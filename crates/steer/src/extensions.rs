@@ -15,7 +15,7 @@ pub trait Steers: Element {
     /// The table by which packets are steered.
     fn table(config: &Self::Config) -> Arc<Table>;
 
-    /// This copy, for moving buckets.
+    /// The extension's view of this copy, for moving buckets.
     fn steering(&mut self) -> &mut dyn Steering;
 }
 
@@ -97,9 +97,9 @@ pub(crate) fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
 /// A class that keeps state of flows by bucket, so that the state moves with its bucket. It lists
 /// [`ROUTER`](crate::ROUTER), too, which refuses reloads that would lose the state.
 pub trait KeepsFlows: Element {
-    /// True if the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets all
-    /// the same. Behind elements that steer packets, sorted by their flow so that both directions meet, each worker
-    /// then owns the state of its buckets; [`SortedBy`](crate::SortedBy) is attached to the element.
+    /// True if the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets. This
+    /// holds only downstream of elements that steer packets, sorted by flow so that both directions meet. Each worker
+    /// then owns the state of its buckets, and [`SortedBy`](crate::SortedBy) is attached to the element.
     fn splits(config: &Self::Config) -> bool {
         let _ = config;
         false

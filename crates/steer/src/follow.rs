@@ -3,11 +3,11 @@
 //! A port that is told to give later packets of a bucket to another queue still has earlier ones in the old queue, or
 //! on their way from its worker to others. So the entries follow owner by owner:
 //!
-//! 1. Hold: the owner keeps all packets of the queues that are to have the buckets, before they are sorted. Packets
-//!    from other workers go on.
-//! 2. The port is told.
-//! 3. Drain: the workers of the old queues take the packets that wait there, and wait until all workers have taken what
-//!    these sent them, for a bounded time.
+//! 1. Hold: the owner stops sorting packets from those of its queues that will receive the buckets, and keeps them.
+//!    Packets from other workers pass.
+//! 2. The port gets its new table.
+//! 3. Drain: the workers of the old queues receive the packets that wait there, and send them to the owners. Then they
+//!    wait, for a bounded time, until all workers have taken these packets.
 //! 4. Release: packets that the owner kept go on.
 //!
 //! The queue is kept as a whole, as a port need not sort as Steer does: it may not look into tunnels, or hash by
@@ -45,7 +45,7 @@ pub struct Followed {
     pub buckets: usize,
     /// Packets that had to wait.
     pub held: Held,
-    /// An old queue had not delivered what waited in it when its time was over: that may come behind later packets.
+    /// True if an old queue had not delivered its packets in time: later packets may overtake these.
     pub late: bool,
 }
 
@@ -128,7 +128,7 @@ struct Entries {
     owner: usize,
     /// The owner's queues that are to have the packets.
     to: BTreeSet<usize>,
-    /// Queues by which packets came before, with their workers.
+    /// Queues that received the packets before, each with its worker.
     queues: BTreeSet<(usize, usize)>,
     late: AtomicBool,
     /// Time since which packets are held.

@@ -89,7 +89,8 @@ fn mark(graph: &Graph, node: usize) -> Option<usize> {
     Some(class.map_or(0, |class| (class.mark)(element)))
 }
 
-/// True if what an element had taken in at a mark has left. Of a class that cannot tell, nothing must be held.
+/// True if all packets that the element held at `mark` have left. If the class has no `Storage` extension, true if the
+/// element holds no packet.
 fn is_past(graph: &Graph, node: usize, mark: usize) -> bool {
     let class: Option<&StorageOfClass> = graph.class_of(node).and_then(|c| c.extension());
     match graph.element(node).zip(class) {

@@ -1,16 +1,16 @@
-//! Hand-over: something that workers own changes its owner while packets come. No packet is lost, and none overtakes
-//! another of its flow.
+//! Hand-over: a bucket, a queue or a table entry gets another owner among the workers while packets arrive. No packet
+//! is lost, and none overtakes another of its flow.
 //!
 //! All hand-overs have the same parts. New packets are *held*, at their sender or at their destination. Earlier packets
 //! are *drained* at the old owner. State moves to the new owner. Held packets are *released*. A [`Change`] implements
 //! each part.
 //!
-//! Control tells the workers once, and sleeps until they are done. Each worker takes its part in a step between
-//! batches, as soon as a count shows that the earlier steps are over ([`Steps`]). So a step costs turns only of the
-//! workers that take it, and no switches of threads.
+//! Control sends the workers one request, and sleeps until they are done. Each worker does its part of a step between
+//! batches, as soon as a counter shows that the earlier steps are complete ([`Steps`]). So a step costs only turns of
+//! the workers that take it, and no thread switches.
 //!
-//! A step has a deadline. A hand-over can be called off until the step that makes the new owner the owner, if a worker
-//! is late or does not answer. Then everything is the old owner's again, and held packets go there.
+//! A step has a deadline. If a worker is late or does not answer, the hand-over is called off, up to the step in which
+//! ownership changes. Everything then belongs to the old owner again, and held packets go there.
 
 use engine::clock::Time;
 use engine::graph::Graph;
@@ -66,9 +66,9 @@ pub(crate) enum Ends {
     OrNone(Duration),
     /// The step is taken, or this time is over.
     OrLate(Duration),
-    /// At once. It is not begun if all has been called off.
+    /// The step takes no time, and is not begun if the hand-over has been called off.
     AtOnce,
-    /// At once, and what changes its owner is the new owner's: from now on all cannot be called off.
+    /// The step takes no time and makes the new owner the owner: from now on the hand-over cannot be called off.
     Moved,
 }
 

@@ -1,4 +1,4 @@
-//! Buckets, RX queues and entries of a port's indirection table change their owner while packets come.
+//! Moves buckets, RX queues and entries of a port's indirection table from worker to worker while packets arrive.
 //!
 //! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] assigns every
 //! bucket to a worker, as receive-side scaling does, for any classification and any port. Elements that steer by a
@@ -8,8 +8,8 @@
 //! overtakes another: a [bucket](move_buckets) with the state of its flows, an [RX queue](move_queue) of a port, and an
 //! entry of the [indirection table of a port](follow), which sends packets to another queue.
 //!
-//! The kernel knows nothing of this. Classes list extensions ([`Steers`], [`Sorts`], [`KeepsFlows`], [`Receives`]), and
-//! with them [`PASS`] and [`ROUTER`].
+//! The crates `engine` and `router` do not depend on this crate. Classes list extensions ([`Steers`], [`Sorts`],
+//! [`KeepsFlows`], [`Receives`]), and with them [`PASS`] and [`ROUTER`].
 
 mod around;
 mod buckets;

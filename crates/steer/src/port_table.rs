@@ -8,7 +8,8 @@ pub trait PortTable: Send + Sync {
     /// The table by which its packets are steered.
     fn table(&self) -> Option<&Arc<Table>>;
 
-    /// Buckets whose packets come by a queue of another worker than their owner, though the owner has a queue, too.
+    /// Buckets whose packets arrive by a queue of another worker than their owner, although the owner polls a queue,
+    /// too.
     fn astray(&self) -> Vec<Astray>;
 
     /// Makes the port give packets of these buckets to other queues.
@@ -24,7 +25,7 @@ pub trait PortTable: Send + Sync {
     fn tell_again(&self) -> Result<(), String>;
 }
 
-/// A bucket whose packets come by a queue of another worker than its owner.
+/// A bucket whose packets arrive by a queue of another worker than its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Astray {
     /// Number of the bucket.
@@ -33,7 +34,7 @@ pub struct Astray {
     pub entry: usize,
     /// Worker that owns the bucket.
     pub owner: usize,
-    /// The queue by which its packets come, and the worker that polls it.
+    /// The queue by which the bucket's packets arrive, and the worker that polls it.
     pub from: (usize, usize),
     /// A queue that the owner polls.
     pub to: usize,

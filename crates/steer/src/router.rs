@@ -105,8 +105,8 @@ fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Before a reload: buckets of workers that may own none by the new plan go to others that have the state
-/// of flows, too.
+/// Before a reload, moves the buckets of workers that may own none by the new plan to other workers, with the state of
+/// their flows.
 fn leave_workers(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError> {
     for table in tables(old) {
         let steers = new.elements.iter().find(|e| {

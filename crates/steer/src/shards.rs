@@ -1,6 +1,6 @@
 //! State by bucket, which moves to another worker with its bucket.
 //!
-//! An element that keeps state per flow, behind an element that steers packets by their buckets, keeps it in
+//! An element with state per flow, downstream of an element that steers packets by their buckets, keeps the state in
 //! [`Shards`] and forwards [`give_bucket`](crate::KeepsFlows::give_bucket) and
 //! [`take_bucket`](crate::KeepsFlows::take_bucket) to it.
 

@@ -1,5 +1,5 @@
-//! Elements whose state each worker may own for its buckets: those that packets reach by way of elements only
-//! that steer by one table, sorted by flows so that both directions of one meet.
+//! Elements whose state each worker may own for its buckets: all paths to such an element lead through elements that
+//! steer by one table, sorted by flow so that both directions of a flow meet.
 
 use super::extensions::{sorter_of, splits};
 use super::{Sorter, Table, table_of};
@@ -28,7 +28,7 @@ pub(crate) fn mark(plan: &mut Plan) {
     }
 }
 
-/// The function by which all packets are sorted that reach an element; `None` if they are not all sorted alike.
+/// The function that sorts all packets that reach an element; `None` if they are not all sorted alike.
 fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<(Arc<Table>, Arc<dyn Sorter>)> = None;
     let mut seen = BTreeSet::from([element]);

@@ -58,8 +58,8 @@ impl Counts {
         }
     }
 
-    /// Packets by bucket; there is room for any that a packet may name. Only the worker whose counts they are may add
-    /// to them, by [`add`].
+    /// Packet counts by bucket; there is room for every bucket that a packet may name. Only the worker that the counts
+    /// belong to may add to them, by [`add`].
     #[inline]
     pub fn seen(&self) -> &[AtomicU64; BUCKETS_MAX] {
         &self.seen
@@ -203,9 +203,9 @@ impl Table {
         self.rings.lock().push(rings);
     }
 
-    /// Notes how full a queue of a worker is, from 0 to 1, of a port whose packets are steered by this table: a quarter
-    /// at least. If it `grows` the doorbell rings: when it is half full, or sooner while there are workers to be
-    /// called. `lasts` says that it has been so for long.
+    /// Notes the fill level of a receive queue of a worker, from 0.25 to 1; the queue's port is steered by this table.
+    /// If the level `grows`, the doorbell rings when the queue is half full, or sooner while some workers sleep.
+    /// `lasts` is true if the queue has been a quarter full for long.
     pub fn note_port(&self, worker: usize, fill: f64, grows: bool, lasts: bool) {
         // Workers beyond the number of bits are not distinguished.
         let bit = 1u64.checked_shl(worker as u32).unwrap_or(0);

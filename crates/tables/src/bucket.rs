@@ -1,8 +1,8 @@
 //! Rate limits: token buckets in the form of the generic cell rate algorithm (ITU-T I.371, annex A).
 //!
-//! Instead of tokens and the time of the last refill, one number is kept: when the bucket would be full
-//! again. Taking adds the cost to it; what would push it further than a full bucket's time into the future
-//! does not conform. One number fits an atomic, so that the workers of a router can share a limit:
+//! Instead of tokens and the time of the last refill, a bucket keeps one number: the time at which it would be full
+//! again. Taking units adds their cost to this time. Units do not conform if the time would then lie further in the
+//! future than an empty bucket takes to fill. One number fits an atomic, so the workers of a router can share a limit:
 //! [`SharedBucket`]. A bucket that one worker owns is a [`TokenBucket`].
 //!
 //! Units are what the caller counts: packets, bytes.
@@ -158,8 +158,8 @@ const SHARE: u64 = 8;
 /// Buckets that sources are spread over.
 const SOURCES: usize = 256;
 
-/// A bucket that several workers share, and of which no source keeps the others out: a source may take all that others
-/// do not want, but not what is reserved for those that want little.
+/// A bucket that several workers share and that is fair among sources. A source may take all units that others do not
+/// want, but not the part reserved for sources that want little.
 #[derive(Debug)]
 pub struct FairBucket {
     all: SharedBucket,

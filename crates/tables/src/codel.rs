@@ -40,8 +40,8 @@ impl Codel {
         self.dropping = false;
     }
 
-    /// True to drop the packet that comes out of the queue at `now` after having waited for `sojourn`; `last` if it
-    /// was the last one inside. After a drop the next packet comes out at once.
+    /// True if the packet that leaves the queue at `now`, after waiting for `sojourn` nanoseconds, must be dropped;
+    /// `last` if the queue is empty after it. After a drop the next packet leaves at once.
     pub fn drops(&mut self, aim: &Aim, now: u64, sojourn: u64, last: bool) -> bool {
         let mut harms = false;
         if sojourn < aim.target || last {

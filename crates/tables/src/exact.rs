@@ -42,7 +42,7 @@ pub fn key_of(bytes: &[u8]) -> Key {
 
 /// Words that alone make up the hash of keys whose others are zero.
 const SHORT: usize = 2;
-/// No entry.
+/// Index that means no entry.
 const NONE: u32 = u32::MAX;
 
 /// An entry, one cache line.
@@ -189,7 +189,8 @@ impl ExactWriter {
         (self.capacity - self.len).min(self.free.len())
     }
 
-    /// The link that leads to a key's entry, and the entry; [`NONE`] if there is none, behind the last link.
+    /// The link that leads to a key's entry, and the entry. If the key has no entry: the last link of its chain, and
+    /// [`NONE`].
     fn link(&self, key: &Key) -> (&AtomicU32, u32) {
         let mut link = &self.table.heads[self.table.slot(key)];
         loop {
@@ -202,7 +203,7 @@ impl ExactWriter {
         }
     }
 
-    /// Number of other keys in the slot of this one: a look-up may have to pass each of them.
+    /// Number of other keys in the chain of this key: a look-up may have to pass each of them.
     pub fn others(&self, key: &Key) -> usize {
         let table = &self.table;
         let first = table.heads[table.slot(key)].load(Relaxed);
@@ -251,7 +252,7 @@ impl ExactWriter {
         Some(entry.value.load(Relaxed))
     }
 
-    /// All keys with their numbers, in no particular order.
+    /// All keys with their numbers, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, u32)> {
         self.table.heads.iter().flat_map(move |head| {
             let mut at = head.load(Relaxed);

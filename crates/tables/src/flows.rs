@@ -70,7 +70,7 @@ struct Times {
 
 /// A bounded table of flows; times are nanoseconds on a scale of the caller's.
 pub struct Flows<K, V> {
-    /// Both ends of every flow: twice its number, plus the side.
+    /// Both ends of every flow. An entry is twice the flow's number, plus 1 for its second key.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     slots: Vec<Slot<K, V>>,
@@ -207,15 +207,15 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             .expect("a flow's number is used while it lives")
     }
 
-    /// All flows, in no order.
+    /// All flows, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (Flow, &[K; 2], &V)> {
         let each = self.slots.iter().enumerate();
         each.filter_map(|(i, slot)| Some((i as Flow, &slot.keys, slot.value.as_ref()?)))
     }
 
-    /// Adds a flow that is touched now. A flow that has one of the keys goes; so does, from a full table,
-    /// the loose flow that would end first. `None`: the table is full of flows that may not go for this one.
-    /// `gone` is told keys and value of each flow that goes.
+    /// Adds a flow, last used at `now`. A present flow that has one of the keys is removed; if the table is full, so is
+    /// the loose flow that would expire first. `None` if the table is full of flows that may not be removed for this
+    /// one. `gone` is called with the keys and the value of each removed flow.
     pub fn insert(
         &mut self,
         keys: [K; 2],
@@ -256,7 +256,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         self.len += 1;
         self.append(flow, list(class, self.times(class).guarantee == 0));
         self.join(flow, group);
-        // A flow whose ends are the same is found by its second.
+        // If both keys of a flow are equal, it is indexed only once, by its second key.
         let first = usize::from(keys[0] == keys[1]);
         for (side, key) in keys.iter().enumerate().skip(first) {
             let (slots, hasher) = (&self.slots, &self.hasher);
@@ -352,7 +352,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         gone(keys, self.remove(flow));
     }
 
-    /// Removes up to `max` flows whose lifetime is over; true if there may be more.
+    /// Removes up to `max` expired flows. Returns true if there may be more.
     pub fn expire(&mut self, now: u64, max: usize, mut gone: impl FnMut([K; 2], V)) -> bool {
         self.loosen(now);
         for _ in 0..max {
@@ -364,8 +364,8 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         true
     }
 
-    /// Changes how many flows there may be. Those that are too many go: loose ones that would end first,
-    /// then held ones in the order in which they were touched.
+    /// Changes the maximum number of flows. Excess flows are removed: first loose flows, those that would expire first
+    /// leading, then held flows, the one unused longest leading.
     pub fn set_capacity(&mut self, capacity: usize, now: u64, mut gone: impl FnMut([K; 2], V)) {
         let capacity = capacity.min(FLOWS_MAX);
         self.capacity = capacity;

@@ -1,4 +1,5 @@
-//! Guarantees of delay: which flows a link can take, what bound holds for each, and the deadlines that make it hold.
+//! Guarantees of delay: the flows that a link can accept, the delay bound of each flow, and the deadlines that enforce
+//! it.
 //!
 //! A flow that keeps to a token bucket of `burst` bytes and `rate` bytes a second, and for which each hop reserves
 //! `reserved` bytes a second (no less than `rate`), is delayed by at most
@@ -21,7 +22,7 @@ const TICKS: u64 = 16;
 /// Binary places of the time of a byte.
 const PLACES: u32 = 24;
 const SECOND: u128 = 1_000_000_000;
-/// Bytes of a packet at least, for what rounding may come to.
+/// Minimum length of a packet in bytes, which bounds the error of rounding.
 const PACKET_MIN: u64 = 40;
 
 /// A link, as a flow's set-up sees it, and all others on the way like it.
@@ -73,7 +74,7 @@ impl Grant {
 pub enum Refusal {
     /// The request is invalid: it has no rate, a bucket smaller than a packet, or packets longer than the link's.
     NotSound(&'static str),
-    /// No rate makes the delay this short; the least possible delay in nanoseconds.
+    /// The requested delay is impossible at any rate; holds the least possible delay in nanoseconds.
     TooShort(u64),
     /// The link has less left than is needed, in bytes a second.
     NoRate {
@@ -128,7 +129,7 @@ impl Link {
     /// Delay of all hops that no reservation shortens, in nanoseconds.
     fn fixed(&self, wanted: &Wanted) -> u64 {
         let hop = self.error();
-        // Each packet of a burst is late by up to one tick, as its time is rounded up.
+        // Each packet of a burst is late by up to one tick, because its transmission time is rounded up.
         let rounding = wanted.burst / PACKET_MIN / TICKS + 1;
         wanted.hops.saturating_mul(hop).saturating_add(rounding)
     }

@@ -22,7 +22,7 @@ pub mod prefetch;
 pub mod shares;
 pub mod tokens;
 
-// What tests share with the programs that measure.
+// Modules that tests share with the benchmark programs.
 #[cfg(test)]
 extern crate self as tables;
 #[cfg(test)]

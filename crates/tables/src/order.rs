@@ -1,10 +1,11 @@
-//! Queues that give back first what has the lowest rank: by bins, at a cost that does not grow, and exactly.
+//! Priority queues: the item of lowest rank leaves first, either approximately, by bins and at constant cost, or
+//! exactly.
 //!
 //! [`BinSort`] divides ranks into bins of equal width and keeps each bin first in, first out; a hierarchy of bitmaps
-//! tells the first bin that holds something. What leaves may come too early or too late by less than a bin's width, as
-//! long as all ranks inside span no more than the bins do. B. Hardekopf et al., "Impact of Network Protocols on
-//! Programmable Router Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with what it
-//! holds. In both, equals leave in the order in which they came. [`Many`] is several of the former, for several
+//! finds the first bin that is not empty. An item may leave too early or too late by less than a bin's width, as long
+//! as the ranks inside span no more than all bins do. B. Hardekopf et al., "Impact of Network Protocols on Programmable
+//! Router Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with the number of items.
+//! In both, items of equal rank leave in the order of arrival. [`Many`] consists of several `BinSort`s, for several
 //! threads.
 
 mod many;
@@ -15,7 +16,7 @@ use std::collections::BinaryHeap;
 
 /// Number of bins in a word of a bitmap.
 const WORD: usize = 64;
-/// No entry.
+/// Index that means no entry.
 const NONE: u32 = u32::MAX;
 /// Maximum number of bins.
 pub const BINS_MAX: usize = 1 << 20;
@@ -85,7 +86,7 @@ impl Bitmap {
 /// Items that a block holds, so that one of words fills a cache line.
 const BLOCK: usize = 7;
 
-/// Items of a bin that came after each other. What waits long is then read a line at a time, and not an item.
+/// Consecutive items of a bin. Items that wait long are then read by the cache line, not one by one.
 #[repr(align(64))]
 struct Block<T> {
     items: [Option<T>; BLOCK],
@@ -113,8 +114,8 @@ const EMPTY: Bin = Bin {
 
 /// Items in the order of their ranks, to within a bin's width.
 ///
-/// The bins are a ring: the first one is where the lowest rank inside is, wherever that may be, so no clock is needed.
-/// A rank that lies further from the others than the bins reach goes into the bin at the end of their reach.
+/// The bins form a ring that begins at the lowest rank inside, so no clock is needed. A rank beyond the range of the
+/// bins goes into the bin at the end of the range.
 pub struct BinSort<T> {
     width: u64,
     bins: Box<[Bin]>,

@@ -1,18 +1,18 @@
 //! First match among many rules, each a conjunction of ranges of masked words.
 //!
-//! A [`Tree`] is asked with a [`Key`]: some words of a packet's headers. Its nodes take a few bits of a
-//! word as the number of a child, or compare a word with a threshold; its leaves list the few rules that
-//! are left, in order, each with only those tests that the way down has not answered.
+//! A look-up in a [`Tree`] takes a [`Key`]: some words of a packet's headers. A node uses a few bits of a word as the
+//! number of a child, or compares a word with a threshold. A leaf lists the few rules that are left, in order, each
+//! with only the tests that the path from the root has not decided.
 //!
-//! Reasons for a tree over bits. Rules over IP headers are mostly prefixes, and bits far down in a prefix tell
-//! rules apart better than the first ones, which many share: a cut may take any bits of a word, as a
-//! hash would, and the leaf's tests check the others (an idea of ByteCuts, Daly and Torng 2018). Ranges of
-//! ports are split at their ends (HyperSplit, Qi et al. 2009). The builder estimates for each way to go
-//! on the instructions that the rest will take if every rule is hit equally often, and how many copies
-//! of rules it makes. Rules that a cut would copy to all children, because they leave its bits open,
-//! cost memory: where a tree would grow beyond its budget, rules are divided by which addresses they
-//! name into several trees (EffiCuts, Vamanan et al. 2010), asked in the order of their first rules until
-//! none can hold an earlier match. `eval/classify` has the figures.
+//! Reasons for a tree over bits. Rules over IP headers are mostly prefixes. Many prefixes share their first bits, so
+//! the last bits of a prefix distinguish rules better. A cut may therefore use any bits of a word, as a hash would, and
+//! the leaf's tests check the other bits (an idea of ByteCuts, Daly and Torng 2018). Ranges of ports are split at their
+//! ends (HyperSplit, Qi et al. 2009). For each possible cut, the builder estimates the instructions of the remaining
+//! search if every rule is hit equally often, and the number of copies of rules that the cut makes. Rules that a cut
+//! would copy to all children, because they leave its bits open, cost memory. If a tree would exceed its budget, its
+//! rules are divided among several trees by the addresses that they name (EffiCuts, Vamanan et al. 2010). The trees are
+//! searched in the order of their first rules, until no further tree can hold an earlier match. `eval/classify` has the
+//! figures.
 
 mod build;
 mod choose;
@@ -85,7 +85,7 @@ struct Check {
 const TOGETHER: usize = 4;
 const RANGE: u8 = SPLIT;
 
-/// In place of a rule's number: tests of it follow.
+/// Marker in place of a rule's number: tests of a rule follow.
 const MORE: u32 = u32::MAX - 1;
 
 impl Check {

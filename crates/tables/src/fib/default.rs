@@ -1,12 +1,13 @@
-//! The default route, kept apart: else each change of it would have to reach all of a structure.
+//! The default route, stored apart: otherwise each change of it would have to rewrite the whole structure.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Id of the default route, for addresses that no other route contains.
 ///
-/// A reader loads this word before and after it reads the structure. The word counts changes: if it is equal both
-/// times, it was the default route all the while, and so also at the moment at which the address had no other.
+/// A reader loads this word before and after it reads the structure. The word includes a count of changes. If both
+/// loads are equal, the id was the default route throughout, and so also at the moment at which the structure had no
+/// other route for the address.
 #[derive(Debug, Default)]
 pub(super) struct DefaultRoute(
     /// The id in the lower 16 bits; above them the count.

@@ -126,7 +126,7 @@ pub(super) fn bits<const N: usize>(address: &[u8; N], at: u32, count: u32) -> us
 impl<const N: usize> Ord for Prefix<N> {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        // As numbers, in one or two comparisons.
+        // Comparing prefixes as numbers takes one or two comparisons.
         if N == 4 {
             let key = |p: &Self| bits(&p.address, 0, 32) << 8 | usize::from(p.length);
             key(self).cmp(&key(other))

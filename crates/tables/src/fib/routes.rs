@@ -95,7 +95,7 @@ impl<const N: usize> Routes<N> {
         Place(run, at)
     }
 
-    /// From a place on, gives the routes below `prefix` that `from` covered to `to`.
+    /// Replaces the cover length `from` by `to`, from a place on, for routes below `prefix`.
     fn change_cover(&mut self, Place(run, at): Place, prefix: &Prefix<N>, from: u8, to: u8) {
         let mut at = at;
         for routes in self.runs.iter_mut().skip(run) {
@@ -154,7 +154,7 @@ impl<const N: usize> Routes<N> {
         here.or_else(|| self.runs.get(run.checked_sub(1)?)?.last())
     }
 
-    /// All routes from a place on.
+    /// All routes from a place to the end.
     fn from(&self, Place(run, at): Place) -> impl Iterator<Item = Route<N>> {
         let here = self.runs.get(run).and_then(|routes| routes.get(at..));
         let after = self.runs.get(run + 1..).unwrap_or_default();

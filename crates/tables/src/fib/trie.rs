@@ -66,7 +66,7 @@ impl Entry {
         (self.0 & Self::GROUP != 0).then_some((self.0 & !Self::GROUP) as usize)
     }
 
-    /// True if it is neither a group, whose is the sign, nor nothing: no route has id 0.
+    /// True if the entry is a route's id: groups have the sign bit set, and 0 is no route.
     #[inline(always)]
     fn is_route(self) -> bool {
         self.0.cast_signed() > 0
@@ -229,7 +229,8 @@ pub struct TrieWriter<const N: usize, const ROOT: u32, const STRIDE: u32> {
     limbo: Limbo,
 }
 
-/// The slot that a prefix goes through at some level: where it is, and the bits above its array.
+/// The slot through which a prefix passes at some level: its array and index, and the number of address bits above the
+/// array.
 struct Place {
     group: Option<usize>,
     index: usize,
@@ -237,8 +238,8 @@ struct Place {
 }
 
 impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STRIDE> {
-    /// The places that lead to the array in which the prefix ends, and the one in it; fewer where groups
-    /// are missing, unless they are to be made.
+    /// The slots that lead to the array in which the prefix ends, and the slot in that array. If a group is missing, it
+    /// is made if `make` is true; otherwise the path ends there.
     fn path(&mut self, prefix: &Prefix<N>, make: bool) -> Vec<Place> {
         let (address, length) = (prefix.address(), u32::from(prefix.length()));
         let mut path = vec![Place {

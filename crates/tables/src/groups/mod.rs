@@ -1,11 +1,11 @@
-//! Next-hop groups: where packets of a route go, apart from the routes.
+//! Next-hop groups: the next hops of routes, stored apart from the routes.
 //!
-//! A route holds the id of a group; thousands of routes share one. When a next hop is lost, the groups
-//! that contain it change, not the routes. [`Groups`] is what workers read: immutable, published as a
-//! whole. [`GroupTable`] belongs to the writer. Equal groups that are interned have one id, and their users
-//! are counted; a group that is added is its owner's alone, who may change its members in place.
+//! A route holds the id of a group; thousands of routes share one. When a next hop is lost, the groups that contain it
+//! change, not the routes. Workers read [`Groups`], which is immutable and published as a whole. [`GroupTable`] belongs
+//! to the writer. Equal groups that are interned have one id, and their users are counted. A group that is added
+//! belongs to one owner, who may change its members in place.
 //!
-//! How a member is chosen is told in shares.rs.
+//! shares.rs describes the choice of a member.
 //!
 //! # Order of changes
 //!
@@ -39,7 +39,7 @@ pub struct Member {
     pub port: u16,
     /// MPLS labels that packets get.
     pub labels: Labels,
-    /// Its share of the flows, relative to the others' weights; not 0.
+    /// The member's share of the flows, relative to the weights of the other members; not 0.
     pub weight: u16,
 }
 
@@ -82,7 +82,7 @@ enum Choice {
     /// Unused id, or every member is down.
     #[default]
     Nothing,
-    /// One live member; no buckets are needed.
+    /// The group has one live member, so no buckets are needed.
     One(Member),
     Several(Arc<Shares>),
 }
@@ -195,8 +195,8 @@ impl GroupTable {
         self.place(normal_form(members)?, None)
     }
 
-    /// Gives a group that was [added](Self::add) other members, all of them up. Flows of remaining members stay on them
-    /// as far as the new weights allow. Returns false if there is no such group.
+    /// Replaces the members of a group that was [added](Self::add); all new members are up. Flows of remaining members
+    /// stay on them as far as the new weights allow. Returns false if there is no such group.
     pub fn change(&mut self, id: GroupId, members: &[Member]) -> Result<bool, GroupError> {
         let members = normal_form(members)?;
         let added = self.records.get_mut(index(id)).and_then(Option::as_mut);

@@ -69,7 +69,7 @@ pub(super) fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> S
             *owner = Some(i);
         }
     }
-    // The rest goes round the members that have quota left, so that neighbours differ.
+    // The remaining buckets go in turn to members that have quota left, so that neighbouring buckets differ in member.
     let mut next = 0;
     for owner in owners.iter_mut().filter(|o| o.is_none()) {
         for _ in 0..members.len() {

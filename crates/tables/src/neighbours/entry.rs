@@ -1,4 +1,4 @@
-//! An entry of the table of neighbours, and what time, packets and answers make of it: rules without a table.
+//! An entry of the neighbour table, and the rules by which time, packets and answers change it.
 
 use wire::EtherAddr;
 
@@ -61,7 +61,7 @@ impl Neighbour {
         is_sure(self.state).then_some(self.mac)
     }
 
-    /// With an address that has just been told.
+    /// Makes an entry whose address has just been confirmed.
     pub(super) fn confirmed(mac: EtherAddr, state: State, now: u64) -> Neighbour {
         Neighbour {
             mac,

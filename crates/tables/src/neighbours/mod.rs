@@ -2,14 +2,14 @@
 //! read and write without locks.
 //!
 //! An entry begins as [`State::Incomplete`], becomes [`State::Reachable`] by an answer, and [`State::Stale`] with time.
-//! A stale entry is asked for again ([`State::Probe`]) when a packet uses it then (RFC 4861, 7.3.2, without the Delay
-//! state: a router has no hints from above to wait for). The same serves ARP, where RFC 1122, 2.3.2.1 asks for a
-//! time-out and for at most one request per second and destination.
+//! When a packet uses a stale entry, the neighbour is probed ([`State::Probe`]). This is RFC 4861, 7.3.2 without the
+//! Delay state, because a router gets no reachability hints from upper layers. The same states serve ARP, for which RFC
+//! 1122, 2.3.2.1 demands a time-out and at most one request per second and destination.
 //!
 //! The table sends nothing: [`Neighbours::ask`] returns what to send, to one caller at a time.
-//! [`Neighbours::generation`] changes whenever an address becomes known or changes; a holder of waiting packets looks
-//! again then. [`Neighbours::changes`] counts changes of addresses that packets may be sent to without a probe; a cache
-//! of such addresses looks again then.
+//! [`Neighbours::generation`] changes whenever an address becomes known or changes; a holder of waiting packets then
+//! looks them up again. [`Neighbours::changes`] counts changes of addresses that packets may be sent to without a
+//! probe; a cache of such addresses is then invalid.
 //!
 //! A key can be in either of two buckets of eight, so a look-up reads at most 16 slots. With twice the wanted capacity
 //! of slots, a place is almost always free. Otherwise the oldest unanswered entry makes room, then a stale one;
@@ -152,21 +152,23 @@ impl<K: Key> Neighbours<K> {
         is_sure(state).then_some(mac)
     }
 
-    /// Changes whenever one of the addresses that [`sure`](Self::sure) tells does, goes or comes.
+    /// Count of changes: it grows whenever an address that [`sure`](Self::sure) returns is added, changes or is
+    /// removed.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Returns the probe to send for a packet to `key`, whose entry is not [`State::Reachable`] or
-    /// [`State::Permanent`]. Of several callers at a time, one is told to send. Makes an entry if there is none.
+    /// [`State::Permanent`]. Only one of several concurrent callers gets a probe to send. Makes an entry if there is
+    /// none.
     pub fn ask(&self, key: K, now: u64) -> Result<Ask, Refused> {
         let before = self.get(key);
         let (change, answer) = self.timing.next_probe(before, now);
         if matches!(change, Change::Keep) {
             return Ok(answer);
         }
-        // The rest as one writer at a time, on what the entry is then.
+        // The decision is repeated as the only writer, on the entry's present state.
         let mut answer = Ask::Nothing;
         self.change(key.words(), |entry| {
             let (change, a) = self.timing.next_probe(entry, now);
@@ -220,8 +222,8 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// The address of a neighbour that was not confirmed lately. Who has asked for it already is not told
-    /// to ask anew. Returns whether packets have a new address to go to.
+    /// Sets the address of a neighbour that was not confirmed lately. A probe under way for the same address is not
+    /// repeated. Returns true if packets have a new address to go to.
     pub fn set_stale(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |entry| match entry {
             Some(e) if e.known() == Some(mac) && matches!(e.state, State::Stale | State::Probe) => {
@@ -344,8 +346,8 @@ impl<K: Key> Neighbours<K> {
         spare.min().map(|(_, place)| place)
     }
 
-    /// Ages the entries of some of the buckets (`0..self.buckets()` are all), and tells what happened.
-    /// Call it for a few buckets at a time; together they should take less than `retry`.
+    /// Ages the entries of some of the buckets (`0..self.buckets()` is all), and calls `tell` with each event. Call it
+    /// for a few buckets at a time; one pass over all buckets should take less than `retry`.
     pub fn expire(&self, now: u64, buckets: Range<usize>, mut tell: impl FnMut(K, Event)) {
         let end = buckets.end.min(self.buckets.len());
         for bucket in &self.buckets[buckets.start.min(end)..end] {
@@ -404,7 +406,7 @@ impl<K: Key> Neighbours<K> {
         self.capacity
     }
 
-    /// All entries, in no particular order; entries that change meanwhile may be missed.
+    /// All entries, in arbitrary order; entries that change meanwhile may be missed.
     pub fn iter(&self) -> impl Iterator<Item = (K, Neighbour)> {
         let entries = self
             .buckets

@@ -3,7 +3,7 @@
 //! A bucket has a version, which is odd during a write. A writer makes it odd by compare-exchange. A reader copies what
 //! it needs and checks that the version was even and has not changed. All words are atomics, so a torn copy is possible
 //! and harmless: it is thrown away. Order: the writer's version goes odd before its words change (release fence) and
-//! even after (release store). The reader loads the version (acquire), the words, and the version again behind an
+//! even after (release store). The reader loads the version (acquire), the words, and the version again after an
 //! acquire fence. If it saw any of the new words, it sees the changed version too.
 
 use std::hint::spin_loop;

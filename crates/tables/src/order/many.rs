@@ -19,10 +19,11 @@ struct Part<T> {
 /// Into which structure a thread puts its next items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Any; if another thread has that one, the next. Threads do not wait for each other, at whatever speed each goes.
+    /// A random structure; the next one if another thread has locked it. Threads do not wait for each other, whatever
+    /// their speeds.
     Random,
-    /// One structure after the other, waiting for each, as in the paper: fast threads catch up with slow ones, and then
-    /// all go in lock-step (convoying).
+    /// The structures in turn, waiting for each one's lock, as in the paper: fast threads catch up with slow ones, and
+    /// then all run in lock-step (convoying).
     InTurn,
 }
 
@@ -63,9 +64,9 @@ impl Chooser {
 
 /// Items in the order of their ranks, filled and emptied by several threads.
 ///
-/// A burst goes into one structure, so that threads meet once per burst. Each thread empties a structure of its own
-/// first, and helps others when that is empty. Within a structure the order is that of [`BinSort`]. Among structures it
-/// is as even as the bursts are spread: an item may be passed by items in others.
+/// A burst goes into one structure, so threads contend once per burst. Each thread empties a structure of its own
+/// first, and another one when that is empty. Within a structure the order is that of [`BinSort`]. Between structures
+/// there is no order: an item may be overtaken by items in other structures.
 pub struct Many<T> {
     parts: Box<[Part<T>]>,
 }
@@ -108,8 +109,8 @@ impl<T> Many<T> {
         self.parts[at].len.store(queue.len(), Relaxed);
     }
 
-    /// Takes up to `most` items out of one structure: that of this thread or, if it is empty, the first other one that
-    /// is neither empty nor locked. Returns how many.
+    /// Takes up to `most` items out of one structure: the thread's own or, if that is empty, the first one that is
+    /// neither empty nor locked. Returns the number of items.
     #[inline]
     pub fn pop(&self, thread: usize, most: usize, mut take: impl FnMut(T)) -> usize {
         let own = thread % self.parts.len();

@@ -5,12 +5,12 @@
 //! child that was idle, and has not used its quantum of this round, is served before those that wait (as "new" flows of
 //! RFC 8290). It never gets more than one quantum in a round.
 
-/// No child.
+/// Index that means no child.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing to send at or below the node.
+    /// The node, and all nodes below it, have no packet to send.
     Idle,
     /// The node is in a list of its parent.
     Listed,

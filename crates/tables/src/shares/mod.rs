@@ -1,11 +1,11 @@
 //! A hierarchy of shares: a link is shared by groups, a group by subscribers, and a subscriber by classes, each with a
 //! queue.
 //!
-//! On each level, active nodes share their parent's rate in proportion to their own rates (deficit round robin). None
-//! gets more than its ceiling (a token bucket); what a node leaves goes to its siblings. If the rates of children add
-//! up to at most their parent's, each gets its rate whatever the others do. A queue that stays long loses packets by
-//! CoDel (RFC 8289). Putting a packet in and taking one out takes the same few steps whatever the number of nodes. Time
-//! is an argument, in nanoseconds.
+//! On each level, active nodes share their parent's rate in proportion to their own rates (deficit round robin). No
+//! node gets more than its ceiling (a token bucket); rate that a node does not use goes to its siblings. If the rates
+//! of the children add up to at most their parent's rate, each child gets its rate whatever the others do. CoDel (RFC
+//! 8289) drops packets of a queue that stays long. Enqueuing and dequeuing a packet takes constant time, whatever the
+//! number of nodes. Time is an argument, in nanoseconds.
 //!
 //! ```
 //! use tables::shares::{Settings, Share, Shares};
@@ -358,7 +358,7 @@ impl<T> Shares<T> {
         self.inners[0].link.state = State::Listed;
     }
 
-    /// Nodes whose time has come may send.
+    /// Wakes nodes that their ceilings held back until a time that has passed, so that they may send.
     #[inline]
     fn wake(&mut self, now: u64) {
         while self.waiting.first().is_some_and(|(at, _)| *at <= now)

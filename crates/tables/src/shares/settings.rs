@@ -64,11 +64,11 @@ pub enum Uneven {
     Groups,
     /// The subscribers of this group.
     Subscribers(usize),
-    /// The classes.
+    /// The rates of the classes are 0 or differ too much.
     Classes,
-    /// Too many different ceilings.
+    /// There are too many different ceilings.
     Ceilings,
-    /// More than [`QUEUES_MAX`] queues.
+    /// There are more than [`QUEUES_MAX`] queues.
     Queues,
 }
 

@@ -1,8 +1,8 @@
 //! A node of IPv6 in which one prefix differs from all around it.
 //!
-//! Behind the bits that tell networks apart, most words of a trie lead to a single prefix. Instead of a node for each
-//! 6 bits on the way to its end there is one of 16 bytes: the prefix, the id inside, and the id outside. It says
-//! nothing of the level at which it hangs, so it moves from one to the next as it is.
+//! After the bits that distinguish networks, most words of a trie lead to a single prefix. Instead of a node for each 6
+//! bits up to the prefix's end, there is one node of 16 bytes: the prefix, the id inside, and the id outside. The node
+//! does not depend on its level in the trie, so it moves to another level unchanged.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::{NODE_BITS, SLOTS, Slot};
 pub(super) struct Lone {
     /// The prefix; zeros follow.
     prefix: u64,
-    /// In 16 bits each, from the lowest on: 64 less the prefix's length, the id inside, that outside.
+    /// Three fields of 16 bits, from the lowest: 64 minus the prefix's length, the id inside, the id outside.
     ids: u64,
 }
 
@@ -63,7 +63,7 @@ impl Lone {
         64 - (self.ids % 64) as u32 > at
     }
 
-    /// The slots of a node that says the same of the bits from `at` on; `own` is the word that leads here.
+    /// The slots of an equivalent ordinary node for the bits from `at` on; `own` is the word that leads to this node.
     pub(super) fn slots(self, own: Slot, at: u32) -> [Slot; SLOTS] {
         let mut slots = [self.outside(); SLOTS];
         let first = (self.prefix << at >> (64 - NODE_BITS)) as usize;
@@ -78,8 +78,8 @@ impl Lone {
     }
 }
 
-/// The slots of a prefix that are equal and differ from all others, and what all others hold; if there are such slots.
-/// `bitmap` has a bit for each slot that differs from the next.
+/// The range of slots of one prefix that are equal and differ from all others, and the value of all other slots; `None`
+/// if there is no such range. `bitmap` has a bit for each slot that differs from the next.
 pub(super) fn odd(slots: &[Slot; SLOTS], bitmap: u64) -> Option<(Range<usize>, Slot)> {
     let second = bitmap.trailing_zeros() as usize + 1;
     let last = SLOTS - bitmap.leading_zeros() as usize;

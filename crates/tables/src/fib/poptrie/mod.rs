@@ -7,21 +7,22 @@
 //! # Shape
 //!
 //! The first bits of an address, 18 of IPv4 and 20 of IPv6, index `top`. A word there is a route's id, or names a node
-//! for the next 6 bits: a bitmap with a bit for each of the 64 slots that differs from the next, and
-//! behind it what the slots hold, once for each run of equal ones: 16-bit ids in a *narrow* node, where
-//! nothing goes on below; else, in a *wide* one, 32-bit words like those of `top`. With 18 bits on top,
-//! the 64 networks of 24 bits below a word are one node, and IPv4 addresses take three loads: word, bitmap,
-//! id, the last two mostly from one cache line.
+//! for the next 6 bits. A node begins with a bitmap, with a bit for each of the 64 slots that differs from the next.
+//! After the bitmap stand the slots' values, once for each run of equal slots. A *narrow* node has no node below it,
+//! and its values are 16-bit ids. The values of a *wide* node are 32-bit words like those of `top`. With 18 bits on
+//! top, the 64 networks of 24 bits below a word are one node, and IPv4 addresses take three loads: word, bitmap, id,
+//! the last two mostly from one cache line.
 //!
-//! IPv6 has no narrow nodes, but one for a prefix that differs from all around it ([`lone`]), however many bits are
-//! between: mostly it stands in the place of a row of nodes that lead nowhere else. An address of a table of 65,536
-//! prefixes that lie apart then takes 1.4 nodes instead of 4.3, and one of the Internet's 160,147 takes 3.2 instead of
-//! 3.7. With 20 bits on top, the second node ends where the networks of 32 bits do that the registries give out.
+//! IPv6 has no narrow nodes. It has a kind of node for a single prefix that differs from everything around it
+//! ([`lone`]), whatever the number of bits between. Such a node mostly replaces a chain of nodes with one child each.
+//! An address of a table of 65,536 prefixes that lie apart then takes 1.4 nodes instead of 4.3, and one of the
+//! Internet's 160,147 takes 3.2 instead of 3.7. With 20 bits on top, the second node ends where the networks of 32 bits
+//! do that the registries give out.
 //!
-//! Other than the paper's, a node lies in one piece and is never changed: a change writes new nodes
-//! from the changed prefix up, then one word of `top`. So each address goes from its old route to its
-//! new one at one moment, readers need no lock and never repeat, and the cost of concurrent
-//! readers is a few nodes that wait for the next quiescent point, not a second table.
+//! Unlike in the paper, a node is contiguous and is never changed: a change writes new nodes from the changed prefix
+//! up, then one word of `top`. So each address goes from its old route to its new one at one moment, and readers need
+//! no lock and never repeat. Concurrent readers cost a few nodes that wait for the next quiescent point, not a second
+//! table.
 //!
 //! # Memory
 //!

@@ -99,7 +99,7 @@ impl<const N: usize> Nodes<'_, N> {
         if slot.is_wide() {
             return self.descend(address, slot, Poptrie::<N>::TOP_BITS);
         }
-        // Without a node, the word that is read is an unrelated one, and the result is ignored.
+        // If there is no node, this reads an unrelated word, and the result is ignored.
         let index = bits(address, Poptrie::<N>::TOP_BITS, NODE_BITS);
         let found = self.narrow(slot.word(), self.run(slot.word(), index));
         if slot.is_node() { found } else { slot.id() }

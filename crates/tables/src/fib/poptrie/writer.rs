@@ -28,7 +28,7 @@ pub struct PoptrieWriter<const N: usize> {
     full: bool,
     /// Words that must remain free.
     reserve: usize,
-    /// For each page of `top`, true if it was written; and the number of these.
+    /// For each page of `top`, true if it was written; `pages` is the number of written pages.
     written: Box<[bool]>,
     pages: usize,
     /// Nodes are on huge pages.
@@ -174,7 +174,7 @@ impl<const N: usize> PoptrieWriter<N> {
         self.write(tag, &words[..end])
     }
 
-    /// Like [`Self::node`], if one prefix differs from everything around it and is short enough for a [`Lone`].
+    /// Like [`Self::node`], if one prefix differs from everything around it and is at most 64 bits long; else `None`.
     fn alone(
         &mut self,
         slots: &[Slot; SLOTS],
@@ -213,7 +213,8 @@ impl<const N: usize> PoptrieWriter<N> {
         Slot(tag | at as u32)
     }
 
-    /// True if what `slot` leads to at level `at` hangs from one of its 64 slots where these are spelt out.
+    /// True if the node of `slot`, at level `at`, would hang unchanged from one of its own 64 slots if these were
+    /// written out.
     fn moves_down(&self, slot: Slot, at: u32) -> bool {
         slot.is_lone() && self.fib.nodes().lone(slot).is_beyond(at + NODE_BITS)
     }
