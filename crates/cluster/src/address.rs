@@ -118,14 +118,14 @@ impl Address {
 /// The byte of the lane.
 const LANE: usize = 6;
 
-/// A frame's lane, 0 to 63: where several links lead on, frames of other lanes go other ways.
+/// A frame's lane, 0 to 63. Where several links lead to the next node, the lane chooses the link.
 #[inline]
 pub fn lane(bytes: &[u8; LEN]) -> u8 {
     bytes[LANE] >> 2
 }
 
-/// Writes the lane of the frames of a flow. Where all nodes are next to each other there is no choice on the way: all
-/// frames then have lane 0, so that nodes remember fewer ways.
+/// Writes the lane of the frames of a flow. If all nodes are neighbours of each other, there is no choice on the path.
+/// All frames then have lane 0, so that nodes remember fewer paths.
 #[inline]
 pub fn set_lane(bytes: &mut [u8; LEN], flow_hash: u32) {
     // Bits that neither choose a table's place nor the first link.

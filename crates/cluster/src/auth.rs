@@ -1,9 +1,9 @@
-//! The key of a cluster, and the keys of its links that come from it.
+//! The key of a cluster, and the link keys derived from it.
 //!
-//! All nodes share one secret. Heartbeats are signed with it (HMAC-SHA-256), frames of packets are not: these have a
-//! key for each link, each direction and each life of its ends. It is derived (HKDF, RFC 5869) from the secret, the
-//! names of the cluster, of the sender, of the receiver and of the link, and the two [lives](Life). So a frame that was
-//! recorded somewhere proves nothing on another link, in the other direction, or after a restart.
+//! All nodes share one secret, which signs heartbeats (HMAC-SHA-256). Frames of packets have keys of their own, one for
+//! each link, each direction and each pair of [lives](Life) of the link's ends. Such a key is derived (HKDF, RFC 5869)
+//! from the secret, the names of the cluster, the sender, the receiver and the link, and the two lives. So a recorded
+//! frame is not valid on another link, in the other direction, or after a restart.
 
 use aegis::aegis128l::{self, Aegis128L};
 use hkdf::Hkdf;
@@ -20,7 +20,7 @@ pub const KEYS_MAX: usize = 2;
 
 const SALT: &[u8] = b"Ashlar cluster, format 2";
 
-/// A random number that one end of a link draws when it starts. It never has the same one again.
+/// A random number that identifies one end of a link from start to restart. An end never draws the same number again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Life(pub [u8; 16]);
 
@@ -159,12 +159,12 @@ fn derive(secret: &[u8; 16], said: &[&[u8]], key: &mut [u8]) {
 pub struct Keys(Vec<Key>);
 
 impl Keys {
-    /// From the first one, which is used, and another that is accepted.
+    /// Makes a set of the key to sign with, `first`, and another key that is also accepted.
     pub fn new(first: Key, other: Option<Key>) -> Keys {
         Keys([first].into_iter().chain(other).collect())
     }
 
-    /// From one or two times 32 hexadecimal digits.
+    /// Parses one or two keys, each of 32 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Keys> {
         let keys: Option<Vec<Key>> = text.split_whitespace().map(Key::parse).collect();
         let keys = keys.filter(|keys| (1..=KEYS_MAX).contains(&keys.len()))?;

@@ -1,7 +1,7 @@
-//! Token buckets that cost a subtraction.
+//! Token buckets whose update costs one subtraction.
 //!
-//! A bucket is a moment: until when what has gone is paid. Before now those are tokens, after now it is debt; both
-//! are time, so nothing has to be filled (virtual scheduling, ITU-T I.371).
+//! A bucket is one moment, up to which the link's time is used by packets sent. A moment in the past means tokens, one
+//! in the future means debt. Both are times, so no bucket has to be refilled (virtual scheduling, ITU-T I.371).
 
 /// Units of 1/4096 ns: a byte's time at 100 Gbit/s is 328 of them.
 const SHIFT: u32 = 12;
@@ -30,7 +30,8 @@ impl Price {
 
     #[inline]
     fn cost(self, bytes: u32) -> i64 {
-        // Less than 2^32 times the bytes of the longest packet, and of a second on a link: it fits.
+        // The product is less than 2^32 times the larger of the longest packet and a second's bytes on a link, so it
+        // fits.
         (u64::from(self.0) * u64::from(bytes)).min(1 << 60) as i64
     }
 }
@@ -52,7 +53,7 @@ impl Moment {
 pub(crate) struct Bucket(u64);
 
 impl Bucket {
-    /// Neither tokens nor debt.
+    /// Makes a bucket with neither tokens nor debt.
     pub(crate) fn new(now: Moment) -> Bucket {
         Bucket(now.0)
     }
@@ -68,7 +69,7 @@ impl Bucket {
         tokens.min(depth)
     }
 
-    /// Takes what `bytes` cost, and goes into debt down to `floor` at most. Debt below that remains as it is.
+    /// Takes the cost of `bytes` bytes, going into debt down to `floor` at most. Debt below `floor` remains as it is.
     #[inline]
     pub(crate) fn take(&mut self, now: Moment, depth: i64, bytes: u32, price: Price, floor: i64) {
         let tokens = self.tokens(now, depth);

@@ -1,12 +1,12 @@
 //! Flowlet table: the last path of each flow.
 //!
 //! Packets of a flow that follow each other within delta keep their path, so that none overtakes another (RB10; Flare's
-//! flowlets). The table has a fixed size: sets of four, chosen by the flow's hash, of which the flow that rested
-//! longest makes room. A flow that lost its place only chooses anew.
+//! flowlets). The table has a fixed size: it consists of sets of four flows, chosen by the flow's hash. A new flow
+//! replaces the one of its set that was idle longest. A replaced flow only chooses a path anew.
 //!
-//! The table also counts the flows to each output node by their path, so that new ones can take a path with few. The
-//! links of an intermediate node carry what several input nodes send to one output node, and no input node sees them.
-//! They are loaded evenly only if each input node spreads its flows to each output node evenly.
+//! The table also counts the flows to each output node by their path, so that a new flow can take a path with few
+//! flows. The links of an intermediate node carry packets of several input nodes to one output node, and no input node
+//! sees their load. These links are loaded evenly only if each input node spreads its flows to each output node evenly.
 
 use crate::address::{NO_NODE, NodeId};
 
@@ -138,8 +138,8 @@ impl Flowlets {
         sets(flows) * size_of::<Set>() + counted * (counted + 1) * size_of::<u32>()
     }
 
-    /// The place for packets with a flow hash to a node, and the way that they went within delta: the intermediate
-    /// node, or [`NO_NODE`] for straight.
+    /// The table place of flows with this hash to a node, and the path of the flow's last packet within delta: the
+    /// intermediate node, or [`NO_NODE`] for the direct path.
     #[inline]
     pub fn look(&self, now: u64, hash: u32, to: NodeId) -> Option<(Place, Option<NodeId>)> {
         let mixed = (hash ^ u32::from(to) << 16).wrapping_mul(0x9e37_79b1);
@@ -154,7 +154,7 @@ impl Flowlets {
         Some((Place(at, older(older(0, 1), older(2, 3))), None))
     }
 
-    /// Notes that a packet went by the way of its flow.
+    /// Records that a packet took the path of its flow.
     #[inline]
     pub fn keep(&mut self, place: Place, now: u64) {
         if let Some(set) = self.sets.get_mut(place.0) {
@@ -174,11 +174,11 @@ impl Flowlets {
         }
     }
 
-    /// Notes that a packet went by a way that is new to its flow.
+    /// Records that a packet took a path that is new to its flow.
     #[inline]
     pub fn note(&mut self, place: Place, now: u64, hash: u32, to: NodeId, via: NodeId) {
         if via != NO_NODE {
-            // Only who visits a node has asked for the counts, and alone pays for it.
+            // Only the choice of an intermediate node reads the counts, so only such packets pay for their update.
             self.forget(place.0, now);
             self.forget(self.hand, now);
             self.hand = (self.hand + 1) & (self.sets.len().max(1) - 1);

@@ -1,24 +1,25 @@
-//! Liveness of links: every node hears its peers, and tells all others what it hears.
+//! Liveness of links: every node watches the heartbeats of its peers, and tells all other nodes which links are up.
 //!
-//! Each node sends heartbeats on each of its links. It calls a link up if it hears the peer well and the peer says the
-//! same; so a cable that carries one way only is down. This is the node's *record*. Heartbeats pass records on, changed
-//! ones first and at once. A link is used if the records of both its ends call it up.
+//! Each node sends heartbeats on each of its links. A link is up for a node if the peer's heartbeats arrive well, and
+//! the peer reports the same of this node's; so a cable that carries one direction only is down. These states of a
+//! node's links are its *record*. Heartbeats pass records on, changed ones first and at once. A link is used if it is
+//! up in the records of both its ends.
 //!
-//! A link is not heard well if its peer is silent for too long, if too many heartbeats are missing, or if they take too
-//! long. At the first doubt both ends send heartbeats five times as often. So a lossy link is told from one lost frame
-//! in less time than it takes to detect a dead one. A link that failed must be good for several heartbeats, twice as
-//! many each time that it fails soon after.
+//! Heartbeats do not arrive well if the peer is silent for too long, if too many heartbeats are missing, or if they
+//! take too long. At the first missing heartbeat both ends send heartbeats five times as often. So a lossy link is
+//! distinguished from one lost frame in less time than the detection of a dead link takes. A link that failed must be
+//! good for several heartbeats before it is up again; the number doubles each time that it soon fails again.
 //!
-//! A node whose own loop was late has not listened: that time is no silence of others, and losses or delays of that
-//! time are not held against them.
+//! A node whose own loop was late received nothing in that time. It counts that time neither as silence of its peers
+//! nor as losses or delays.
 //!
-//! A peer that was late, because it shares its processor, may be late again. The times at which it sent show how late,
-//! whatever the link did. For [`Config::settle`] its silence and its round trips may then be longer. A peer is never
-//! dead before `dead`, and always after five times `dead`.
+//! A peer that was late, because it shares its processor, may be late again. The send times in its heartbeats show how
+//! late it was, independently of the link. For [`Config::settle`] its silence and its round trips may then be longer. A
+//! peer is never dead before `dead`, and always after five times `dead`.
 //!
 //! Where frames of packets have codes, heartbeats also exchange the [lives](Life) of a link's ends, from which the keys
-//! of those frames are derived. A life is agreed on when the peer has told its own in answer to this node's. A replayed
-//! heartbeat cannot contain that.
+//! of those frames are derived. A pair of lives is agreed when the peer's heartbeat contains its own life and echoes
+//! this node's. A replayed heartbeat cannot contain this node's present life.
 
 mod beat;
 mod gossip;
@@ -44,7 +45,8 @@ const HASTE: u64 = 5;
 const SLOWER: u64 = 4;
 /// Minimum distance of two heartbeats of a link, in nanoseconds: the shortest interval, in haste.
 const SOONEST: u64 = 100_000 / HASTE;
-/// Time in nanoseconds that a node may have lived after the last heartbeat that a peer has heard of it: an hour.
+/// Maximum time in nanoseconds that a node may have run after the last heartbeat that a peer received from it: one
+/// hour.
 const UNHEARD: u64 = 3_600_000_000_000;
 
 /// Greatest plausible lead of a version or incarnation over a node's own time, in nanoseconds (73 years): both count
@@ -111,7 +113,7 @@ impl Config {
 /// Reason why a heartbeat was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Not a heartbeat, or one of a later format.
+    /// The frame is not a heartbeat, or has a later format.
     Malformed,
     /// Heartbeat of another cluster.
     Foreign,
@@ -190,7 +192,7 @@ pub struct Health {
     gossip: Gossip,
     /// True if another life was agreed on since this was last asked.
     agreed: bool,
-    /// Time of the last look, and end of the time in which heartbeats may be late by this node's own fault.
+    /// Time of the last check, and end of the time in which heartbeats may be late by this node's own fault.
     looked: u64,
     blind: u64,
     /// Recent delays of this node.
@@ -304,7 +306,8 @@ impl Health {
         }
     }
 
-    /// Newest frame that the peer [tells](Self::tell) of on an own link; 0: none.
+    /// Number of the newest frame that the peer reports to have sent on an own link (see [`tell`](Self::tell)); 0 if
+    /// none.
     pub fn told(&self, own: usize) -> u64 {
         self.hearings.get(own).map_or(0, |hearing| hearing.newest)
     }
@@ -395,7 +398,8 @@ impl Health {
         })
     }
 
-    /// Takes a frame that came by an own link, from its addresses on. [`due`](Self::due) may be earlier afterwards.
+    /// Processes a frame that arrived on an own link; `bytes` begins with the addresses. [`due`](Self::due) may be
+    /// earlier afterwards.
     pub fn heard(&mut self, own: usize, bytes: &[u8], now: u64) -> Result<(), Refused> {
         let Config {
             cookie,
@@ -427,7 +431,8 @@ impl Health {
         hearing.hear(&beat, me, (late, slow), &self.config, now);
         self.agreed |= agreed != hearing.agreed;
         let mut news = before != (hearing.hears, hearing.heard);
-        // This node lived before, and its clock was not behind then: peers wait for a later life than that.
+        // The peers know a later life of this node, whose clock was ahead of the present one. So the incarnation must
+        // exceed that one.
         let echo = (beat.echo.incarnation, beat.echo.time);
         if echo > (self.incarnation, self.sent[own].at) {
             let end = beat.echo.incarnation.saturating_add(beat.echo.time);

@@ -1,7 +1,7 @@
-//! Members of a cluster, their links, and the paths that live links leave.
+//! Members of a cluster, their links, and the paths over live links.
 //!
 //! A [`Map`] is the operator's description, which is constant while all nodes live. [`Links`] has the links that are
-//! up. [`Ways`] is one node's view of both: the links by which it comes nearer to each other node, and the possible
+//! up. [`Ways`] is one node's view of both: its links on shortest paths to each other node, and the possible
 //! intermediate nodes.
 
 use crate::address::NodeId;
@@ -19,7 +19,7 @@ pub struct Node {
 /// A cable between two nodes, or its equivalent. Both directions have the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Both ends; the first is the smaller number.
+    /// The nodes at both ends, the smaller number first.
     pub ends: [NodeId; 2],
     /// Bits per second.
     pub rate: f64,
@@ -84,8 +84,9 @@ impl Map {
     }
 
     /// A `k`-ary `n`-fly of k^n equal nodes. Each node plays the switches of its row in all n stages, so it is linked
-    /// to the n (k - 1) nodes whose numbers differ from its own in one digit to the base k. Links of 2R/k carry
-    /// what Valiant's two phases bring, for each phase corrects a digit in k - 1 of k cases by one of k - 1 links.
+    /// to the n (k - 1) nodes whose numbers differ from its own in one digit to the base k. Links of rate 2R/k carry
+    /// the load of Valiant's two phases, because each phase corrects a digit in k - 1 of k cases, by one of k - 1
+    /// links.
     pub fn fly(k: usize, n: u32, rate: f64) -> Map {
         let nodes = k.pow(n);
         let mut links = Vec::new();

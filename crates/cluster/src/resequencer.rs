@@ -1,8 +1,9 @@
-//! Brings packets that crossed the cluster by different ways back into the order in which they entered it.
+//! Restores the order of packets that crossed the cluster by different paths.
 //!
-//! The input node numbers packets by stream: those with the same tag, which follows from their flow's hash. The
-//! output node holds a packet back until those before it have left, for a bounded time and in a bounded buffer: RB10
-//! names this and leaves it open. While ways differ in delay by less than the wait, nothing is reordered.
+//! The input node numbers the packets of each stream; a stream is all packets with one tag, computed from the flow's
+//! hash. The output node holds a packet back until all earlier packets of its stream have left, for a bounded time and
+//! in a bounded buffer. RB10 mentions such a buffer without a design. While paths differ in delay by less than the
+//! waiting time, no packet is reordered.
 
 use crate::address::NodeId;
 use std::collections::VecDeque;
@@ -96,7 +97,7 @@ const FRESH: Stream = Stream {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// None in a free slot.
+    /// The item; `None` in a free slot.
     item: Option<T>,
     number: u16,
     after: u32,
@@ -132,8 +133,8 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Takes a packet from an input node, with what [`Numbers::number`] said there, and gives out what may leave, in
-    /// order.
+    /// Takes a packet from an input node, with the flow and number that [`Numbers::number`] returned there. Calls `out`
+    /// with each packet that may leave, in order.
     pub fn take(
         &mut self,
         now: u64,
@@ -158,7 +159,7 @@ impl<T> Resequencer<T> {
         }
         if ahead > u16::MAX / 2 {
             if ahead.wrapping_neg() > LATE {
-                // Its input node has begun anew.
+                // The number is far too old, so the input node has restarted its numbers.
                 self.flush(at, out);
                 self.stream(at).next = number.wrapping_add(1);
             }
@@ -205,7 +206,7 @@ impl<T> Resequencer<T> {
         self.bounds
     }
 
-    /// Other bounds, for packets that come from now on.
+    /// Sets new bounds, for packets that arrive from now on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }

@@ -5,8 +5,8 @@ use crate::tag::{Bad, Lanes, Tag, Windows};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An own link, from when the node learns of it to when it forgets it. Numbers of frames begin with it and end with
-/// it, so that none comes twice under one key.
+/// An own link, from the time when the node learns of it until the node forgets it. Frame numbers begin and end with
+/// it, so no number is used twice under one key.
 #[derive(Debug)]
 pub struct Cable {
     life: Life,
@@ -34,7 +34,7 @@ impl Cable {
         self.lanes.newest(turn)
     }
 
-    /// Frames that came by it and were forged, or had come before.
+    /// Number of frames that were refused because they were forged or replayed.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -51,7 +51,7 @@ impl Cable {
 pub struct Names<'a> {
     /// The cluster.
     pub cluster: &'a str,
-    /// This node.
+    /// Name of this node.
     pub own: &'a str,
     /// The node at the other end.
     pub peer: &'a str,
@@ -71,7 +71,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// With a peer's life, from which nothing has come yet.
+    /// Makes a session with a peer's life from which no frame has arrived yet.
     pub fn new(keys: &Keys, names: &Names, cable: Arc<Cable>, peer: Life) -> Session {
         let own = (names.own, cable.life);
         let there = (names.peer, peer);

@@ -39,7 +39,7 @@ pub struct Settings {
     pub burst: u32,
     /// Nanoseconds within which packets of a flow keep their way.
     pub delta: u64,
-    /// Flows whose way is known; 0: every packet chooses for itself.
+    /// Number of flows whose path is remembered; 0: every packet chooses for itself.
     pub flows: usize,
     /// Makes the spreading of different nodes and workers differ.
     pub seed: u32,
@@ -89,7 +89,7 @@ pub struct Counts {
     pub kept: u64,
     /// Packets to an intermediate node that left their flow's path, which was full or dead.
     pub moved: u64,
-    /// Refused, as no way leads there.
+    /// Packets refused because no path leads to the output node.
     pub no_path: u64,
     /// Refused, as the ways are full.
     pub full: u64,
@@ -144,7 +144,8 @@ impl Spread {
         spread
     }
 
-    /// Adapts to a changed map: rates are new, and their used parts remain. Ways over the same map need no such call.
+    /// Adapts to a changed map: link rates change, and the used parts of the rates remain. A change of links over the
+    /// same map needs no such call.
     pub fn adapt(&mut self, ways: &Ways, now: u64) {
         let map = ways.reach().fabric().map();
         let now = Moment::of(now);
@@ -255,7 +256,7 @@ impl Spread {
         self.flowlets.live(now)
     }
 
-    /// The way of the packet's flow, if it still leads there and bears the packet.
+    /// The path of the packet's flow, if it still leads to the output node and has room for the packet.
     #[inline]
     fn keep(&mut self, ways: &Ways, packet: &Asked, via: NodeId) -> Option<Choice> {
         let stop = if via == NO_NODE { packet.to } else { via };
@@ -264,8 +265,9 @@ impl Spread {
         }
         let link = ways.link_past(stop, packet.flow_hash, past(stop, packet.to))?;
         let (tokens, depth) = self.tokens(packet.now, link)?;
-        // Between half the debt and all of it, by bits of the hash that choose neither links nor tables: so only some
-        // flows leave a link that is asked for a little too much, and the order of the others remains.
+        // A flow leaves its link at a debt between half the limit and the limit, chosen by bits of the hash that choose
+        // neither links nor table places. So only some flows leave a slightly overloaded link, and the others keep
+        // their order.
         let stays = (depth * i64::from(packet.flow_hash >> 12 & 0xff)) >> 9;
         if tokens <= -depth / 2 - stays {
             return None;
@@ -281,7 +283,8 @@ impl Spread {
     #[inline(never)] // so that what comes before keeps its registers
     fn balance(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let mut best: Option<(i64, u16, NodeId)> = None;
-        // With room: what it lacks of its part of the flows to this output node.
+        // Best choice among links with room: the intermediate node that most lacks its share of the flows to this
+        // output node.
         let mut evenly: Option<(i64, u16, NodeId)> = None;
         let mut looks = 0;
         let nodes = ways.reach().fabric().map().nodes.len();
@@ -297,8 +300,8 @@ impl Spread {
             } else {
                 break;
             };
-            // The next packet goes on behind the first possible one, however many more this one looks at: so each has
-            // its turn as often as it should, also the output node.
+            // The next packet continues after the first possible node, however many nodes this packet tries. So each
+            // node, the output node included, has its turn equally often.
             if best.is_none()
                 && let Some(target) = self.targets.get_mut(usize::from(packet.to))
             {
@@ -314,7 +317,7 @@ impl Spread {
             let Some((tokens, depth)) = self.tokens(packet.now, link) else {
                 continue;
             };
-            // In units of the debt that is borne, so that links of different rates compare.
+            // Room in units of the permitted debt, so that links of different rates are comparable.
             let room = tokens.saturating_mul(256) / depth;
             if best.is_none_or(|(most, ..)| room > most) {
                 best = Some((room, link, via));
@@ -424,8 +427,9 @@ impl Spread {
     }
 }
 
-/// Node that packets on their way to `stop` should not pass. In Valiant's scheme they would come back from there. Here
-/// they would have arrived, so `to`'s links would get less of them and others more.
+/// Node that packets to `stop` should not pass, namely the output node. In Valiant's scheme packets that pass it would
+/// come back to it from `stop`. Here they would have arrived already, so the links of `to` would get fewer of them and
+/// other links more.
 #[inline]
 fn past(stop: NodeId, to: NodeId) -> NodeId {
     if stop == to { NO_NODE } else { to }

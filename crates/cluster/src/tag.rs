@@ -1,4 +1,4 @@
-//! The tag behind the addresses of an internal frame: for the resequencer, and against forged and replayed frames.
+//! The tag after the addresses of an internal frame: for the resequencer, and against forged and replayed frames.
 //!
 //! ```text
 //!  0 addresses             12     38 flow tag                2
@@ -7,11 +7,12 @@
 //! 30 link sequence          8     44 packet
 //! ```
 //!
-//! The input node writes the flow's numbers, which stay. The link's number is written anew for each internal link, with
-//! the code. The code is AEGIS-128L's, which encrypts nothing here. Its key is that of the link, its direction and its
-//! [life](crate::auth::Life), and its nonce is the link sequence. The code covers all other bytes of the frame and
-//! their number, so that nobody without the key can send, change or reorder packets. The bytes before the code are
-//! copied over the code's place while it is computed, so that the covered bytes lie in one piece.
+//! The input node writes the flow's tag and sequence number, which stay unchanged. The link sequence and the code are
+//! written anew for each internal link. The code is an authentication tag of AEGIS-128L; nothing is encrypted. Its key
+//! is that of the link, its direction and its [life](crate::auth::Life), and its nonce is the link sequence. The code
+//! covers all other bytes of the frame and the frame's length, so that only a holder of the key can send, change or
+//! reorder packets. The bytes before the code are copied over the code's place while it is computed, so that the
+//! covered bytes lie in one piece.
 //!
 //! Every worker counts for itself: the upper 8 bits of a link sequence are the worker's number, its *lane*. A frame
 //! with a code is never shorter than Ethernet's minimum, so it is never padded.
@@ -186,8 +187,8 @@ pub(crate) fn lane(number: u64) -> usize {
 #[derive(Debug)]
 pub struct Window {
     newest: AtomicU64,
-    /// Lower bits: which numbers have come. Upper bits: in which round through all words, so that none is taken for
-    /// another's.
+    /// For each word: in the lower bits, the frame numbers that have arrived; in the upper bits, the round through all
+    /// words, so that numbers of different rounds are not confused.
     seen: [AtomicU64; WORDS],
 }
 

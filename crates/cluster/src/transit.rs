@@ -6,7 +6,7 @@ use crate::map::Ways;
 /// Next step of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// On by an own link, with these addresses.
+    /// The frame goes to the next node by an own link, with these addresses.
     On {
         /// The own link.
         link: u16,
@@ -32,7 +32,7 @@ pub enum Fault {
     TooManyHops,
     /// The frame came back to its input node.
     Loop,
-    /// No path of live links leads to the output node, or only one that is longer than the packet may go.
+    /// No path of live links leads to the output node, or only one with more links than the packet may still pass.
     NoPath,
 }
 
@@ -94,8 +94,8 @@ pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Faul
     let first = (via != me && via != NO_NODE).then(|| ways.link(via, hash));
     let (link, via) = match first.flatten() {
         Some(link) => (link, via),
-        // Visited, or not to be reached any more: then straight on.
-        // The input node may know sooner than this one that a link has come up.
+        // The intermediate node has been visited or cannot be reached, so the frame goes directly to the output node.
+        // The input node may know sooner than this node that a link is up.
         None => (
             ways.link_on(node, hash, input).ok_or(Fault::NoPath)?,
             NO_NODE,

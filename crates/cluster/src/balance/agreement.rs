@@ -1,9 +1,9 @@
-//! Agreement of balancers about buckets that move by plan, so that both directions of a flow meet at one back end
-//! though they enter by different balancers.
+//! Agreement of balancers about planned moves of buckets: both directions of a flow reach the same back end, although
+//! they enter by different balancers.
 //!
-//! A balancer tells the others which buckets wait and which of these are busy. A bucket that a peer calls busy does not
-//! move; a bucket that has moved at a peer moves at once. What an operator changes at one balancer the others learn. A
-//! peer that is not heard, or whose file is another, has no say.
+//! A balancer tells its peers which buckets wait to move, and which of these are busy. A bucket that is busy at a peer
+//! does not move; a bucket that has moved at a peer moves at once. An operator's change at one balancer is sent to the
+//! others. Messages of a peer that is silent, or has another configuration file, have no effect.
 
 use super::message::{
     Body, CHUNK, CHUNKS, Chunk, MEMBERS_MAX, Message, Setting, TableState, WORDS,
@@ -21,7 +21,7 @@ const ALL_WORDS: usize = BUCKETS / 64;
 /// Knowledge of one table of a peer.
 struct Seen {
     state: TableState,
-    /// A bit for each part that was told since the digest is as it is.
+    /// For each part of the table, a bit: set if the peer has sent the part since the digest last changed.
     told: u16,
     waiting: Box<[u64]>,
     busy: Box<[u64]>,
@@ -87,8 +87,9 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// State before any peer has been heard. `version` is the digest of the parts that all files must have in common.
-    /// `sequence` exceeds the numbers of all messages before a restart, such as the time of day in nanoseconds.
+    /// Makes the state before any peer's message has arrived. `version` is the digest of the parts that all
+    /// configuration files must have in common. `sequence` must exceed the sequence numbers of all messages before a
+    /// restart; the time of day in nanoseconds will do.
     pub fn new(version: u64, peers: usize, sequence: u64) -> Agreement {
         Agreement {
             version,

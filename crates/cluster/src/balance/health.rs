@@ -25,7 +25,7 @@ const DOUBLINGS_MAX: u32 = 6;
 pub enum Cause {
     /// Probes are not answered.
     Silent,
-    /// Too many of the last probes did not come back.
+    /// Too many of the last probes were lost.
     Lossy,
 }
 
@@ -103,7 +103,7 @@ impl Watch {
         self.delay
     }
 
-    /// Probes of the last 32 that did not come back, without the newest, which may be on its way.
+    /// Number of the last 32 probes without an answer, not counting the newest, which may be under way.
     pub fn missing(&self) -> u32 {
         (!self.answered >> 1).count_ones()
     }

@@ -5,7 +5,8 @@ use super::rendezvous::{Candidate, NOBODY};
 /// Deviation from the fair load, in percent, below which nothing moves.
 const TOLERANCE_PERCENT: u128 = 5;
 
-/// Buckets from one that may move to the next: a prime, so that all come, and neighbours do not come together.
+/// Distance from one bucket that may move to the next. It is a prime, so that all buckets have their turn, and
+/// neighbouring buckets do not move together.
 const STRIDE: usize = 40507;
 
 /// Gives buckets of back ends with more than their fair load to those with less. `loads` is the recent load of each

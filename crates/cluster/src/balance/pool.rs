@@ -231,13 +231,13 @@ impl Pool {
         }
     }
 
-    /// Back ends of a class (0: of packets without one) in turn. Each may be [`NOBODY`].
+    /// Back ends for packets of a class in turn (class 0: packets without a class). An entry may be [`NOBODY`].
     #[inline]
     pub fn turns(&self, class: u8) -> &[AtomicU16; TURNS] {
         &self.turns[usize::from(class)]
     }
 
-    /// The back end whose turn it is at the `count`-th packet of a class, or [`NOBODY`].
+    /// The back end for the `count`-th packet of a class, or [`NOBODY`].
     #[inline]
     pub fn turn(&self, class: u8, count: u32) -> u16 {
         self.turns(class)[count as usize % TURNS].load(Relaxed)
@@ -318,8 +318,9 @@ impl Pool {
         wanted.map(|of| of.targets.clone()).unwrap_or_default()
     }
 
-    /// Sets the state of a back end: up if it forwards. The buckets of one that went down move at once. One that came
-    /// up gets its buckets as after a planned change. Returns the number of buckets that moved at once.
+    /// Sets the state of a back end: up if it forwards packets. The buckets of a back end that goes down move at once.
+    /// A back end that comes up gets its buckets as after a planned change. Returns the number of buckets that moved at
+    /// once.
     pub fn set_up(&self, of: u16, up: bool, now: u64) -> usize {
         let mut inside = self.inside();
         let Some(one) = inside.members.get_mut(usize::from(of)) else {
@@ -479,7 +480,7 @@ impl Pool {
             return None;
         };
         let mut inside = self.inside();
-        // Another change may have begun.
+        // A deadline set meanwhile by another change is kept.
         if inside.allowed.is_none() {
             inside.deadline = None;
         }

@@ -10,7 +10,8 @@ const TICK_BITS: u32 = 16;
 
 /// Owners of all buckets. Workers read it without a lock.
 pub struct Table {
-    /// By bucket, the owner (high half) and the wanted owner (low half). A bucket whose halves differ moves.
+    /// For each bucket, its owner (high half) and the owner that it should have (low half). A bucket whose halves
+    /// differ waits to move.
     entries: Box<[AtomicU32; BUCKETS]>,
     /// Tick of the last packet, of buckets that move.
     seen: Box<[AtomicU32]>,
@@ -155,7 +156,8 @@ impl Table {
         self.held[bucket / 64].load(Relaxed) >> (bucket % 64) & 1 != 0
     }
 
-    /// For a word of 64 buckets, sets which must not move even if idle (`held`), and moves others at once (`moved`).
+    /// For a word of 64 buckets, sets the buckets that must not move even if idle (`held`), and moves the buckets in
+    /// `moved` at once.
     pub fn hold(&self, word: usize, held: u64, moved: u64) {
         self.held[word].store(held, Relaxed);
         if moved == 0 {
@@ -183,7 +185,7 @@ impl Table {
         (owner != target, owner != target && !is_idle)
     }
 
-    /// For each of `owners` owners, its number of buckets, and of those that move away.
+    /// For each of `owners` owners, the number of its buckets, and the number of these that wait to move away.
     pub fn count(&self, owners: usize) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); owners];
         for bucket in 0..BUCKETS {

@@ -1,8 +1,8 @@
-//! Records of all nodes' links, as far as they have arrived here.
+//! Records of all nodes' links that have reached this node.
 //!
-//! Only a node itself makes its record. The newest version wins wherever it meets an older one, so records may come
-//! twice, late and by any path. Changed records are told first. The rest of a heartbeat tells the others in turn, so
-//! that lost ones come again.
+//! Only a node itself makes its record. The newest version replaces older ones, so records may arrive twice, late and
+//! by any path. A heartbeat first carries the changed records. The remaining room carries the other records in turn, so
+//! that lost ones are sent again.
 
 use super::beat::Record;
 use crate::address::NodeId;

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Cause {
     /// No fault.
     None,
-    /// Nothing was heard yet, or not often enough in a row.
+    /// No heartbeat has arrived yet, or not enough in succession.
     #[default]
     New,
     /// The peer is silent.
@@ -24,7 +24,7 @@ pub enum Cause {
     Restarted,
     /// The peer does not hear this node.
     Unheard,
-    /// Heartbeats come, but of the peer's frames none was taken: they are forged or replayed.
+    /// Heartbeats arrive, but all packet frames of the peer are refused: they are forged or replayed.
     Stuck,
 }
 
@@ -156,7 +156,8 @@ impl Hearing {
         now.saturating_sub(self.at).saturating_sub(self.excused)
     }
 
-    /// This node looked at `looked`, and again only now. More than two intervals of that are its own silence.
+    /// Forgives silence of the peer during which this node itself was late: it checked at `looked`, and again only at
+    /// `now`. The time beyond two intervals is this node's own delay.
     pub(super) fn excuse(&mut self, looked: u64, config: &Config, now: u64) {
         let since = now.saturating_sub(looked.max(self.at));
         self.excused += since.saturating_sub(2 * config.interval);
@@ -208,7 +209,7 @@ impl Hearing {
         now < self.probed_until
     }
 
-    /// True if `beat` was heard before, or comes from a life that has ended.
+    /// True if `beat` has arrived before, or comes from a life of the peer that has ended.
     pub(super) fn is_old(&self, beat: &Beat) -> bool {
         (beat.incarnation, beat.sequence) <= (self.incarnation, self.sequence)
     }
@@ -274,8 +275,8 @@ impl Hearing {
             }
             return;
         }
-        // A bad one takes back a window of good ones. Were it all of them, a link with few losses that has to prove
-        // itself for long would never come back.
+        // A bad heartbeat cancels one window of good ones. If it cancelled all, a link with few losses that must prove
+        // itself for long would never come up again.
         self.run = match lost + u32::from(self.slow > 0) {
             0 => self.run + 1,
             bad => self.run.saturating_sub(bad * window),

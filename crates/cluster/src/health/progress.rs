@@ -1,9 +1,9 @@
-//! Watches whether frames of a peer come, beside its heartbeats.
+//! Checks that a peer's packet frames arrive, and not only its heartbeats.
 //!
-//! Heartbeats say how far each lane of the peer has come. A frame may be lost, and heartbeats are faster than frames
-//! that wait in a queue. So a lane is stuck only if a second has passed since the peer had sent many frames of it, if
-//! since then none of them was taken, and if frames of the link were refused meanwhile. It should never happen: the key
-//! is there to prevent it.
+//! Heartbeats contain the number of the newest frame of each of the peer's lanes. A frame may be lost, and heartbeats
+//! are faster than frames that wait in a queue. So a lane is *stuck* only under three conditions: the peer sent many
+//! frames of it more than a second ago, none of them was accepted since, and frames of the link were refused meanwhile.
+//! A stuck lane should never occur: the key is there to prevent it.
 
 use crate::tag;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Paths over live links: the part that all nodes share, and a node's own part.
 //!
 //! [`Fabric`] follows from the map alone, [`Reach`] from the map and the live links. Both are the same for every node
-//! with the same knowledge, so a simulator of thousands of nodes keeps them once. [`Ways`] adds one node's part: the
-//! links by which it comes nearer to each other node.
+//! with the same knowledge, so a simulator of thousands of nodes keeps them once. [`Ways`] adds one node's part: its
+//! links on shortest paths to each other node.
 
 use super::{Links, Map};
 use crate::address::{HOPS_MAX, NO_NODE, NodeId};
@@ -93,7 +93,7 @@ impl Fabric {
         &self.map
     }
 
-    /// True if some nodes are not next to each other, so that several ways may be as short.
+    /// True if some nodes are not neighbours, so that several paths may be equally short.
     pub fn branches(&self) -> bool {
         self.whole.hops.iter().any(|&hops| hops > 1)
     }
@@ -206,7 +206,7 @@ impl Reach {
     }
 }
 
-/// The ways of one node: by which of its own links it comes nearer to each other node.
+/// The paths of one node: its own links on shortest paths to each other node.
 #[derive(Clone, Debug)]
 pub struct Ways {
     reach: Arc<Reach>,
@@ -276,7 +276,7 @@ impl Ways {
         &self.rates
     }
 
-    /// Own links by which a node comes nearer; none if it cannot be reached.
+    /// Own links on shortest paths to a node; empty if the node cannot be reached.
     #[inline]
     pub fn next(&self, to: NodeId) -> &[u16] {
         let to = usize::from(to);
@@ -286,7 +286,7 @@ impl Ways {
         }
     }
 
-    /// The own link by which a flow goes to a node.
+    /// The own link for a flow to a node.
     #[inline]
     pub fn link(&self, to: NodeId, flow_hash: u32) -> Option<u16> {
         match self.next(to) {
@@ -297,8 +297,8 @@ impl Ways {
         }
     }
 
-    /// Like [`Ways::link`], but avoids the node `past` while other links lead on: flows that would pass it are spread
-    /// over those.
+    /// Like [`Ways::link`], but avoids the node `past` if other links lead to the destination: flows that would pass
+    /// `past` are spread over those links.
     #[inline]
     pub fn link_past(&self, to: NodeId, flow_hash: u32, past: NodeId) -> Option<u16> {
         let link = self.link(to, flow_hash)?;
@@ -308,7 +308,7 @@ impl Ways {
         }
         let others = links.iter().filter(|&&link| !self.leads_to(link, past));
         let count = others.clone().count().max(1);
-        // Other bits than those that have chosen the first one.
+        // The choice uses other bits of the hash than the first choice.
         Some(
             others
                 .copied()
@@ -326,8 +326,8 @@ impl Ways {
 
     /// Like [`Ways::link_past`], for a packet that came from `from`.
     ///
-    /// If all paths lead back, a direct link to the destination is tried although it is not known to be up: `from`
-    /// knows better, or the packet is lost either way.
+    /// If all paths lead back to `from`, a direct link to the destination is used although it is not known to be up:
+    /// `from` may know better, and otherwise the packet is lost in any case.
     #[inline]
     pub fn link_on(&self, to: NodeId, flow_hash: u32, from: NodeId) -> Option<u16> {
         let link = self.link_past(to, flow_hash, from)?;
@@ -357,7 +357,7 @@ impl Ways {
     /// True if `via` can be the intermediate node of packets to `to`; for `via == to`, if they can go straight.
     ///
     /// Both halves of the path must be as short as with every link up, so that no detour around a dead link is chosen
-    /// while other paths are whole. Packets must not come back to this node. Those that pass `to` before they visit
+    /// while other paths have no dead link. Packets must not come back to this node. Packets that reach `to` before
     /// `via` have arrived.
     #[inline(always)] // for a mesh: nothing else is asked for every packet
     pub fn allowed(&self, via: NodeId, to: NodeId) -> bool {
@@ -375,9 +375,9 @@ impl Ways {
         self.is_whole_by(via, to) && !self.comes_back(via, to)
     }
 
-    /// Destination of packets to `to` that are spread to `via`: `to` itself, if a shortest path from `via` would lead
-    /// back here. In Valiant's scheme they would come back, and go straight on. So links carry no more than in that
-    /// scheme, as if these packets were spread over all other nodes.
+    /// Destination of packets to `to` that are spread to `via`: `to` itself if a shortest path from `via` would lead
+    /// back to this node, else `via`. In Valiant's scheme such packets would come back here and then go directly to
+    /// `to`. So links carry no more load than in that scheme, as if these packets were spread over all other nodes.
     #[inline]
     pub fn stop(&self, via: NodeId, to: NodeId) -> NodeId {
         if !self.reach.mesh && self.is_whole_by(via, to) && self.comes_back(via, to) {

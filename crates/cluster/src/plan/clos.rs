@@ -1,5 +1,5 @@
-//! Strictly non-blocking network of switches of one size (Clos). Leaves with n external ports have 2n - 1 links up, one
-//! to each network of the stage above, which is a switch, or again such a network.
+//! Strictly non-blocking network of switches of one size (Clos). Leaves with n external ports have 2n - 1 uplinks, each
+//! to a different network of the stage above. Such a network is a single switch, or again a network of this kind.
 
 /// Switch ports that cost as much as a server: the paper's, of 500 and 2000 dollars.
 pub const PORTS_PER_SERVER: u32 = 4;

@@ -24,7 +24,7 @@ pub(super) fn shape(server: &Server, free: u32, rate: f64, servers: u32) -> Opti
     let stages = (2..)
         .find(|&n| reach(most, n))
         .expect("2 to the power of 32 is more than there are");
-    // With fewer, faster links the columns are reached as well, if these fit.
+    // A smaller k means fewer, faster links. It is chosen if as many stages still reach all servers, and the links fit.
     let k = (2..=most)
         .find(|&k| reach(k, stages) && fits(k))
         .unwrap_or(most);

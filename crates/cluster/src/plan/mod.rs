@@ -308,7 +308,7 @@ impl Plan {
         (u64::from(direct) * each, u64::from(balanced) * each)
     }
 
-    /// Map of such a cluster, with cables that go both ways. Nodes with external ports come first.
+    /// Map of such a cluster, with links in both directions. Nodes with external ports come first.
     pub fn map(&self) -> Map {
         let rate = f64::from(self.ports_per_server) * self.wanted.rate;
         match self.topology {

@@ -19,7 +19,7 @@ impl Chance {
         z ^ z >> 31
     }
 
-    /// Less than `n`; 0 if `n` is 0.
+    /// A random number less than `n`; 0 if `n` is 0.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64

@@ -20,7 +20,7 @@ pub enum Traffic {
         /// Lengths of frames.
         sizes: Sizes,
     },
-    /// From the first node with external ports to the last.
+    /// Packets of a capture, from the first node with external ports to the last.
     Trace(Trace),
 }
 

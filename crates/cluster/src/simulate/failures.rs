@@ -1,4 +1,4 @@
-//! Links and nodes that fail, and the heartbeats by which nodes see it: the same machine as on real servers.
+//! Failures of links and nodes, and the heartbeats by which nodes detect them, with the same code as on real servers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum Broken {
 /// Kind of failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing passes; a node is dead.
+    /// A link passes no frames, or a node is dead.
     #[default]
     Cut,
     /// Seven of ten frames are lost.
@@ -114,7 +114,7 @@ pub struct Failure {
     pub what: Broken,
     /// Kind of failure.
     pub how: Fault,
-    /// From when, in nanoseconds from the start of the run.
+    /// Start of the failure, in nanoseconds from the start of the run.
     pub from: u64,
     /// End of the failure.
     pub until: u64,
@@ -293,7 +293,7 @@ impl Watch {
                 continue;
             };
             let cable = &mut links[2 * end.link + usize::from(node > end.peer)];
-            // With the check sequence, and at least the shortest frame.
+            // The length on the wire includes the frame check sequence, and is at least 64 bytes.
             let length = (bytes.len() as u32 + 4).max(64);
             let at = cable.serve_first(now, length);
             let (to, own) = (end.peer, end.index);

@@ -20,7 +20,7 @@ impl Simulation {
         let Some(watch) = &mut self.watch else {
             return;
         };
-        // After the last packet heartbeats would go on for ever.
+        // Heartbeats end with the last packet; otherwise the run would not end.
         if watch.due[usize::from(node)] > now && watch.due[usize::from(node)] != u64::MAX
             || now >= end
         {

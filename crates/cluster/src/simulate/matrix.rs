@@ -9,16 +9,17 @@ use crate::map::Map;
 pub enum Matrix {
     /// Each input sends equally to every other output.
     Uniform,
-    /// Each input sends all to one output, no two to the same.
+    /// Each input sends all its traffic to one output, and no two inputs to the same one.
     Permutation,
-    /// Each input sends a quarter to one output, which overloads it, and the rest evenly.
+    /// Each input sends a quarter of its traffic to one common output, which overloads that output, and spreads the
+    /// rest evenly.
     HotSpot,
-    /// All inputs send all to one output.
+    /// All inputs send all their traffic to one output.
     Incast,
     /// A mean of permutations with random weights (Birkhoff): no output gets more than its rate, no input sends more.
     Random,
-    /// Each input sends its quota, R/N, to its neighbour, and the rest to the node after that: quota, phase 1 and phase
-    /// 2 meet on the link to the neighbour.
+    /// Each input sends its quota, R/N, to its neighbour, and the rest of its traffic to the node after that: quota,
+    /// phase 1 and phase 2 meet on the link to the neighbour.
     Adverse,
 }
 

@@ -182,7 +182,7 @@ impl Simulation {
 
     /// Makes a node's resequencer release packets that have waited long enough.
     pub(super) fn tick(&mut self, node: NodeId) {
-        // On the clock of packets that have been processed.
+        // The time includes the processing latency of packets.
         let now = self.now + self.config.latency;
         let Some(order) = &mut self.nodes[usize::from(node)].order else {
             return;

@@ -119,7 +119,7 @@ impl<E> Queue<E> {
             number = place.next;
         }
         self.waiting -= self.near.len();
-        // Of events at the same time, those in the heap were created before those in the ring.
+        // Among events at the same time, those in the heap were created before those in the ring.
         let middle = self.near.len();
         while let Some(&Reverse((at, _, number))) = self.far.peek() {
             if at >> WIDTH > self.slot {

@@ -21,7 +21,7 @@ pub struct Drops {
     pub link_full: u64,
     /// The queue of an external output was full.
     pub output_full: u64,
-    /// No links lead to the output node.
+    /// Packets without any path of links to the output node.
     pub no_path: u64,
     /// A packet passed too many links.
     pub too_many_hops: u64,
@@ -67,8 +67,8 @@ pub struct LinkLoads {
     pub excess: f64,
 }
 
-/// A time in which a cluster that grows had as many servers with external ports. Packets belong to that in which they
-/// came.
+/// A stage of a growing cluster, during which the number of servers with external ports is constant. A packet belongs
+/// to the stage in which it arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
     /// Servers that sent and received.

@@ -56,8 +56,9 @@ impl Server {
         Some(self.busy)
     }
 
-    /// Time at which it finishes a priority packet, which delays all waiting ones. The packet goes behind earlier
-    /// priority packets and the one being served, which counts as one of the longest, as it is not known.
+    /// Time at which the server finishes a priority packet, which delays all waiting packets. The packet goes after
+    /// earlier priority packets and the one being served; that one counts as one of maximum length, because its length
+    /// is not known.
     pub(crate) fn serve_first(&mut self, now: u64, bytes: u32) -> u64 {
         let takes = (f64::from(bytes) * self.per_byte) as u64;
         let start = match self.first > now {

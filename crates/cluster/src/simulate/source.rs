@@ -94,7 +94,7 @@ pub(super) struct Source {
     stopped: bool,
     /// Packets sent.
     sent: u32,
-    /// Nanoseconds by which the last packet came later than its rate alone would have it.
+    /// Delay in nanoseconds of the last packet, compared with its due time by the flow's rate alone.
     late: f64,
 }
 

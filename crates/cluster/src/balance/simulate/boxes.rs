@@ -102,7 +102,7 @@ pub(super) struct Balancer {
     pub(super) pool: Pool,
     pub(super) watches: Vec<Watch>,
     pub(super) backs: Vec<Server>,
-    /// For each front port, true if the host there has been heard.
+    /// For each front port, true if a frame from its host has arrived.
     pub(super) heard: Vec<bool>,
     /// Packets that were sent in turn.
     pub(super) count: u32,
@@ -194,7 +194,8 @@ impl Switch {
         *self.known(address) = Some(port);
     }
 
-    /// Ports to which a frame is sent: one, or all others if the address is unknown. Never the one by which it came.
+    /// Ports to which a frame is sent: one, or all others if the address is unknown, but never the port by which the
+    /// frame arrived.
     pub(super) fn ports(&mut self, to: Address, from: Port) -> Vec<Port> {
         match *self.known(to) {
             Some(port) if port == from => Vec::new(),

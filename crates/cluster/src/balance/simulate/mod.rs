@@ -1,8 +1,8 @@
 //! A multistage router in virtual time: the pools, tables and watches of real balancers, and models of boxes and hosts.
 //!
 //! Boxes serve packets at a rate, in order of arrival, from a queue of bounded delay. A packet is an event at each box
-//! behind the switch. Frames have addresses: the switch learns them and floods what it does not know, as does a
-//! balancer on the way back. All follows from the seed.
+//! after the switch. Frames have addresses: the switch learns them and floods frames for unknown ones, as does a
+//! balancer for returning frames. A run depends on the seed only.
 
 use super::{BUCKETS, Intent, NOBODY};
 use crate::simulate::chance::Chance;
@@ -69,7 +69,7 @@ enum Event {
 struct Flow {
     hosts: [u32; 2],
     bucket: u16,
-    /// By direction: number of the next packet, order of arrived packets, and back end of the last.
+    /// For each direction: number of the next packet, order of the arrived packets, and back end of the last packet.
     next: [u32; 2],
     order: [tally::Flow; 2],
     backend: [u16; 2],
@@ -350,7 +350,7 @@ impl Simulation {
         }
     }
 
-    /// A frame comes to a box behind the switch.
+    /// Processes a frame that arrives at a box after the switch.
     fn frame(&mut self, port: Port, packet: Packet) {
         let (from, until) = packet.stay;
         let lost = |health: &boxes::Health| health.has_lost(from, until);
