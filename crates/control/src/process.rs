@@ -35,30 +35,30 @@ use tracing::info;
 
 /// Shared state of all routers of a process.
 pub struct Common {
-    /// The process's name.
+    /// Name of the process.
     pub name: String,
-    /// The classes.
+    /// Registry of element classes.
     pub registry: Registry,
-    /// Ports of a router that is alone in the process. Those of several routers are made from it.
+    /// Ports of the process. If a file describes several routers, each router's ports derive from these.
     pub ports: Arc<Directory>,
-    /// The workers.
+    /// Worker threads, shared by all routers.
     pub workers: Arc<Workers>,
-    /// Seed of random numbers.
+    /// Seed of random number generators.
     pub seed: Seed,
-    /// Settings of waiting for a routing daemon (FPM), if wanted.
+    /// Address and settings for a routing daemon's connection (FPM); `None` without one.
     pub fpm: Option<Listen>,
-    /// Load balancing of the workers: the value for the handler `balance`.
+    /// Initial value of the handler `balance`, for load balancing between workers.
     pub balance: &'static str,
 }
 
-/// The file that describes the routers of a process.
+/// File that describes the routers of a process.
 #[derive(Clone)]
 pub struct File {
-    /// The file, with the definitions of the command line, which all graphs get.
+    /// Text of the file, and the command line's definitions, which apply to all graphs.
     pub source: Source,
-    /// The namespace of routers that name none.
+    /// Default network namespace of routers.
     pub netns: Option<String>,
-    /// Folder of isolated routers' files.
+    /// Parent folder for the files of isolated routers.
     pub folder: PathBuf,
 }
 
@@ -66,23 +66,23 @@ pub struct File {
 pub struct Process {
     common: Common,
     routers: RwLock<Vec<Arc<Control>>>,
-    /// `None` where the router comes from a Click file.
+    /// Description of the routers; `None` if a Click file defines the only router.
     file: Option<Lock<File>>,
-    /// The file with which the process was started.
+    /// Description with which the process was started.
     own: Option<File>,
-    /// Held during a change of the file: one at a time. Readers do not wait for it.
+    /// Lock that serialises changes of the file. Readers do not take it.
     changing: Lock<()>,
     reloads: AtomicU64,
     pub(crate) stop: tokio::sync::Notify,
     keeper: Keeper,
     pub(crate) isolated: IsolatedRouters,
-    /// Set when routers have been planned, or are gone.
+    /// Notified whenever a router is added or removed.
     pub(crate) spare: Spare,
     started: Instant,
 }
 
 impl Process {
-    /// A process that runs no router yet. With `file` its routers are told apart by name everywhere.
+    /// A process without routers. With `file`, routers are always identified by name.
     pub fn new(common: Common, file: Option<File>) -> Process {
         Process {
             common,
@@ -99,7 +99,11 @@ impl Process {
         }
     }
 
-    /// Starts a router. The error is a sentence.
+    /// Starts a router.
+    ///
+    /// # Errors
+    ///
+    /// The router cannot be started; a message.
     pub fn add(
         &self,
         name: String,
@@ -130,7 +134,11 @@ impl Process {
         Ok(control)
     }
 
-    /// Starts a router that its file describes. The error is a sentence.
+    /// Starts a planned router of the file; for an isolated router, its gate.
+    ///
+    /// # Errors
+    ///
+    /// The graph has errors, or the router cannot be started; a message.
     pub fn add_planned(&self, planned: &Planned) -> Result<Arc<Control>, String> {
         let section = &planned.section;
         let plan = planned.compiled.plan.as_ref().map(Arc::clone);
@@ -144,13 +152,17 @@ impl Process {
         control.map_err(|why| format!("router {}: {why}", section.name))
     }
 
-    /// Starts the process of a router, if it has one, or makes it apply changes. The error is a sentence.
+    /// Starts or reloads the process of an isolated router; does nothing for other routers.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot be started or reloaded; a message.
     pub fn follow_isolated(&self, planned: &Planned) -> Result<(), String> {
         let isolated = planned.isolated.as_ref();
         isolated.map_or(Ok(()), |(isolated, _)| self.isolated.follow(isolated))
     }
 
-    /// Closes queues of TAP interfaces that were held for this process and that no router has taken up.
+    /// Closes queues of TAP interfaces that a former process left open for this one, and that no router uses.
     pub fn forget_queues_left(&self) {
         let left = self.common.ports.close_queues_left();
         left.iter().for_each(|name| service::forget(name));
@@ -160,13 +172,17 @@ impl Process {
         change(&mut self.routers.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The routers, in the order in which they were added.
+    /// All routers, in the order of their addition.
     pub fn routers(&self) -> Vec<Arc<Control>> {
         let routers = self.routers.read();
         routers.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The router of this name; without a name the only one there is.
+    /// Router with this name; without a name, the only router.
+    ///
+    /// # Errors
+    ///
+    /// There is no such router, or a name is required.
     pub fn router(&self, name: Option<&str>) -> Result<Arc<Control>, Failure> {
         let routers = self.routers();
         let names = || {
@@ -197,17 +213,17 @@ impl Process {
         self.file.is_some()
     }
 
-    /// A router's name, where there may be several.
+    /// Name of a router for labels; `None` if the process always has a single router.
     pub(crate) fn label<'a>(&self, router: &'a Control) -> Option<&'a str> {
         self.is_described().then(|| router.name())
     }
 
-    /// The workers.
+    /// Worker threads of the process.
     pub fn workers(&self) -> &Arc<Workers> {
         &self.common.workers
     }
 
-    /// Takes a router down, with its ports. False if there is none of this name.
+    /// Removes a router and its ports. Returns false if no router has this name.
     pub fn remove(&self, name: &str) -> bool {
         let gone = self.list(|routers| {
             let at = routers.iter().position(|router| router.name() == name)?;
@@ -229,11 +245,11 @@ impl Process {
         self.stop.notify_one();
     }
 
-    /// Ends one router, and the process with the last.
+    /// Stops one router. The process ends with its last router.
     pub(crate) fn stop_router(&self, name: &str) -> Result<(), Failure> {
         self.router(Some(name))?;
         match &*self.routers() {
-            // Its counts are told at the end.
+            // The last router's counters are reported at the end of the process.
             [_] => self.stop(),
             _ => {
                 self.remove(name);
@@ -245,13 +261,13 @@ impl Process {
         Ok(())
     }
 
-    /// Balancers run from now on, on a thread of `threads`, until the process [ends](Self::end).
+    /// Starts load balancing on a thread of `threads`, until the process [ends](Self::end).
     pub(crate) fn begin(self: &Arc<Self>, threads: &tokio::runtime::Handle) {
         let process = Arc::clone(self);
         threads.spawn_blocking(move || process.keeper.run(|| process.routers()));
     }
 
-    /// Ends all waiting of the routers.
+    /// Ends load balancing, isolated routers and all requests that wait for routers.
     pub(crate) fn end(&self) {
         self.keeper.end();
         self.isolated.end_all();
@@ -264,7 +280,7 @@ impl Process {
         !routers.is_empty() && routers.iter().all(|router| router.router.ended())
     }
 
-    /// About the process.
+    /// Description of the process for the API.
     pub fn info(&self) -> Info {
         match &self.file {
             None => self.router(None).map(|one| one.info()).unwrap_or_default(),
@@ -286,7 +302,7 @@ impl Process {
         }
     }
 
-    /// The routers as the API lists them.
+    /// Description of the routers for the API.
     pub fn list_routers(&self) -> Result<Vec<view::Router>, Failure> {
         let busy = self.workers().busy()?;
         let each = |router: &Arc<Control>| {
@@ -320,7 +336,7 @@ impl Process {
         Ok(self.routers().iter().map(each).collect())
     }
 
-    /// All counts as Prometheus text.
+    /// Metrics of all routers in Prometheus text format.
     pub fn metrics(&self) -> Result<String, Failure> {
         let mut text = metrics::Text::default();
         if !self.is_described() {
@@ -349,14 +365,14 @@ impl Process {
         Ok(text.finish())
     }
 
-    /// Halts all routers and gives their final counts, as the books add them up: the router's name, where there may
-    /// be several, and its books.
+    /// Halts all routers. Returns the packet accounting of each, with the router's name if the process may have
+    /// several.
     pub fn close(&self) -> Result<Vec<(Option<String>, Books)>, Failure> {
         let routers = self.routers();
         let close = |router: &Arc<Control>| {
             let mut books = router.close()?;
             if self.is_described() {
-                // Workers count the buffers of all routers together.
+                // Buffers are accounted for all routers of the process together.
                 books.buffers = None;
             }
             Ok((self.label(router).map(str::to_owned), books))
@@ -364,7 +380,7 @@ impl Process {
         routers.iter().map(close).collect()
     }
 
-    /// Plans the configuration that an isolated router has applied, to know which counts it can report.
+    /// Plans the configuration that an isolated router has applied, to learn which counters the router can report.
     fn learn(&self, name: &str, asked: &ReloadRequest) {
         let isolated = &self.isolated;
         let (Some(source), Some(workers)) = (isolated.source(name), isolated.workers(name)) else {
@@ -389,8 +405,7 @@ impl Process {
         }
     }
 
-    /// Replaces configurations, or reports the changes without applying them: of one router, or of all that the file
-    /// describes.
+    /// Reloads one router, or all routers of the file; or reports the changes without applying them.
     pub fn reload(
         &self,
         router: Option<&str>,
@@ -423,7 +438,7 @@ impl File {
         self.parse_for(None)
     }
 
-    /// Like [`parse`](Self::parse), but if only one router is wanted, the graphs of others are not read.
+    /// Parses the file. If only one router is requested, the graphs of the others are not read.
     fn parse_for(&self, only: Option<&str>) -> Parsed {
         let folder = self.source.path.as_deref().and_then(Path::parent);
         let folder = folder.unwrap_or(Path::new("."));
@@ -431,13 +446,17 @@ impl File {
     }
 }
 
-/// The directory of a router's ports, made from the process's. The error is a sentence.
+/// Port directory of a router, derived from the process's directory.
+///
+/// # Errors
+///
+/// The router's network namespace cannot be opened; a message.
 pub fn directory(of: &Directory, section: &Section) -> Result<Directory, String> {
     let namespace = section.netns.as_deref().map(Namespace::open).transpose()?;
     Ok(of.of_router(&section.name, namespace.map(Arc::new)))
 }
 
-/// True if a directory's TAP interfaces are in the namespace that has this name now.
+/// True if a directory's TAP interfaces belong to the current namespace of this name.
 fn is_in(ports: &Directory, netns: Option<&str>) -> bool {
     match (ports.namespace(), netns) {
         (None, None) => true,

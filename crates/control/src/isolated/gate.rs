@@ -22,49 +22,50 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes and files that a router's folder has room for.
+/// Size limit of a router's folder, in bytes, and its maximum number of files.
 const ROOM: u32 = 16 << 20;
 const FILES: u32 = 1024;
 
-/// A router that runs as a process of its own.
+/// Parameters of a router that runs in its own process.
 #[derive(Clone, Debug)]
 pub struct Isolated {
     /// Name of the router.
     pub name: String,
-    /// Graph of the router itself.
+    /// Graph of the router itself, without its gate.
     pub source: Source,
     pub(super) user_name: String,
     pub(super) user: User,
     /// Folder of the router.
     folder: PathBuf,
-    /// Copy of the graph for its process, beside which its saved settings are.
+    /// Copy of the graph for the router's process, with saved settings in the same folder.
     graph: PathBuf,
-    /// File with the values of the graph's variables, which may be secret, for its process.
+    /// File for the router's process with the values of the graph's variables, which may be secret.
     definitions: PathBuf,
     isolation: Isolation,
     netns: Option<String>,
-    /// Bounds of the counts that its process may report.
+    /// Elements and ports that the router's process may report.
     pub(super) known: Arc<Known>,
-    /// Shared ports and links of the router.
+    /// Shared ports and links between the router and its gate.
     pub(super) passages: Vec<Passage>,
 }
 
-/// A shared port or link of an isolated router: shared memory with one end in its process and the other in the gate.
+/// A shared port or link of an isolated router: shared memory between the router's process and its gate.
 #[derive(Clone, Debug)]
 pub(super) struct Passage {
-    /// Name on both sides.
+    /// Name of the port in both processes.
     pub(super) name: String,
-    /// The device in its process.
+    /// Device in the router's process.
     inside: String,
-    /// The device of the gate.
+    /// Device of the gate.
     pub(super) outside: String,
 }
 
-/// Parameters of an isolated router whose own graph has this plan, and the graph of its gate. Its folder is made in
-/// `folder`.
+/// Parameters of an isolated router, whose own graph has this plan, and the graph of its gate. The router's folder is a
+/// subfolder of `folder`.
 ///
 /// # Errors
-/// The router is not isolated, or its configuration does not fit its isolation; a sentence.
+///
+/// The router is not isolated, or its configuration does not fit its isolation; a message.
 pub fn plan(
     section: &Section,
     user: User,
@@ -76,7 +77,7 @@ pub fn plan(
     let (mut text, mut passages) = (String::new(), Vec::new());
     for device in &plan.devices {
         if ports.is_of_machine(&device.name) {
-            // The virtual machine opens its own cards.
+            // A virtual machine opens its own devices.
             continue;
         }
         let socket = own.join(format!("{}.sock", device.name));
@@ -108,7 +109,7 @@ pub fn plan(
         }
     }
     if text.is_empty() {
-        // All its ports are its own.
+        // The router has no shared ports.
         text.push_str("Idle -> Discard;\n");
     }
     let gate = Source {
@@ -133,17 +134,17 @@ pub fn plan(
 }
 
 impl Isolated {
-    /// Folder of all isolated routers of the process.
+    /// Folder of all isolated routers of this process.
     pub(super) fn all(&self) -> &Path {
         self.folder.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The number of its workers.
+    /// Number of the router's workers.
     pub(super) fn workers(&self) -> usize {
         self.isolation.workers.into()
     }
 
-    /// Address of its control socket.
+    /// Address of the router's control socket.
     pub(super) fn place(&self) -> Place {
         Place {
             socket: self.folder.join("control.sock"),
@@ -151,19 +152,19 @@ impl Isolated {
         }
     }
 
-    /// True if a process that was started for this one does for `other`, too, once it has read its file again.
+    /// True if the process started for this router can run `other` after a reload of its file.
     pub(super) fn starts_like(&self, other: &Isolated) -> bool {
         self.user == other.user
             && self.words(None) == other.words(None)
             && self.source.definitions == other.source.definitions
     }
 
-    /// A control group for all of its processes together.
+    /// Control group for all processes of the router.
     pub(super) fn group(&self) -> Result<Group, String> {
         Group::new(self.all(), &self.name, self.isolation.memory)
     }
 
-    /// The words that start it in a control group, after the program's name.
+    /// Command-line arguments of the router's process in a control group, after the program's name.
     pub(super) fn words(&self, group: Option<&Path>) -> Vec<String> {
         let (program, inside) = (program(), self.folder.join("program").display().to_string());
         let mut words: Vec<String> = Vec::new();
@@ -212,7 +213,7 @@ impl Isolated {
         words
     }
 
-    /// File in which `ashlar save` keeps its changed settings: beside the graph that its file names.
+    /// File with the router's saved settings (`ashlar save`), next to the original graph.
     pub(super) fn saved(&self) -> Option<PathBuf> {
         let path = self.source.path.as_deref()?;
         Some(file_for(path, Some(&self.name)))
@@ -233,7 +234,11 @@ impl Isolated {
         }
     }
 
-    /// Writes its graph where its process reads it. The error is a sentence.
+    /// Writes the graph where the router's process reads it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written; a message.
     pub(super) fn write(&self) -> Result<(), String> {
         let mut all = DirBuilder::new();
         all.recursive(true)
@@ -245,11 +250,12 @@ impl Isolated {
         self.hand(&self.definitions, &definitions)
     }
 
-    /// Writes a file for its process: only root can change it, and only its group can read it. Concurrent readers see
-    /// the old file.
+    /// Writes a file that only root can change and only the router's group can read. Concurrent readers see the old
+    /// file.
     ///
     /// # Errors
-    /// The file cannot be written; a sentence.
+    ///
+    /// The file cannot be written; a message.
     fn hand(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".new");
@@ -268,8 +274,12 @@ impl Isolated {
         write().map_err(|e| format!("cannot write {}: {e}", path.display()))
     }
 
-    /// Makes its folder anew, which only its user can enter. It has a file system of its own, so that there is a bound
-    /// for all files in it. The error is a sentence.
+    /// Creates the router's folder as a separate file system, which only the router's user can enter. The file system
+    /// bounds the size of all files in it.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be created or mounted; a message.
     pub(super) fn make_folder(&self) -> Result<(), String> {
         let User { id, group, .. } = &self.user;
         let options = format!("size={ROOM},nr_inodes={FILES},mode=0700,uid={id},gid={group}");
@@ -283,7 +293,7 @@ impl Isolated {
         make().map_err(|e| format!("cannot make the folder {}: {e}", self.folder.display()))
     }
 
-    /// Removes its folder, if there is one; also one that a process has left which was killed.
+    /// Removes the router's folder if it exists, perhaps after a process was killed.
     fn remove_folder(&self) -> io::Result<()> {
         // The folder need not be a mount point.
         let _ = unmount(&self.folder, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
@@ -299,15 +309,15 @@ impl Isolated {
         let _ = fs::remove_file(&self.graph);
         let _ = fs::remove_file(&self.definitions);
         let _ = fs::remove_file(file_for(&self.graph, None));
-        // The last one's.
+        // The common folder is removed with the last router.
         let _ = fs::remove_dir(self.all());
     }
 }
 
-/// This program, as a file.
+/// Path of this program's file.
 pub(super) fn program() -> String {
     let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ashlar"));
     let path = path.display().to_string();
-    // After an upgrade there is a new one.
+    // After an upgrade, a new file has the path of the deleted one.
     path.trim_end_matches(" (deleted)").to_owned()
 }

@@ -9,9 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Mount point of control groups.
+/// Mount point of the control group hierarchy.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// Processes and threads.
+/// Maximum number of processes and threads in a group.
 const PROCESSES: u32 = 512;
 
 /// A control group, which is removed on drop.
@@ -20,10 +20,11 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Makes the group of a router, whose process has its files in `of`.
+    /// Creates the control group of a router, whose process has its files in `of`. `memory` is in bytes.
     ///
     /// # Errors
-    /// A sentence: why there is no such group.
+    ///
+    /// No group with a memory limit can be created; a message.
     pub(super) fn new(of: &Path, router: &str, memory: u64) -> Result<Group, String> {
         let failed = |e: io::Error| format!("no control group can be made below {MOUNT}: {e}");
         let process = of.file_name().unwrap_or_default().to_string_lossy();
@@ -32,18 +33,18 @@ impl Group {
         let group = |parent: &Path| -> io::Result<Group> {
             let folder = parent.join(&name);
             match fs::create_dir(&folder) {
-                // A killed process may have left the group.
+                // A killed process may have left the group behind.
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
                 _ => {}
             }
             Ok(Group { folder })
         };
         if let Some(path) = own_path(&own, |kinds| kinds.split(',').any(|kind| kind == "memory")) {
-            // Version 1, in which each kind of bound has a tree.
+            // In version 1 of control groups, each controller has its own hierarchy.
             let made = group(&below(&Path::new(MOUNT).join("memory"), path)).map_err(failed)?;
             made.bound("memory.limit_in_bytes", memory)
                 .map_err(failed)?;
-            // Kernels may be without it.
+            // Some kernels lack swap accounting.
             let _ = made.bound("memory.memsw.limit_in_bytes", memory);
             return Ok(made);
         }
@@ -71,7 +72,7 @@ impl Group {
         fs::write(self.folder().join(file), value.to_string())
     }
 
-    /// Folder of the group, in which processes enter it.
+    /// Folder of the group, through which processes join it.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -79,12 +80,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Processes that are still ending keep it; the next group of this name is the same.
+        // Removal fails while processes are still ending; the router's next group then uses the same folder.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// The path of the own group in the tree of a kind of bounds.
+/// Path of this process's group in the hierarchy of some controllers.
 fn own_path(own: &str, is_it: impl Fn(&str) -> bool) -> Option<&str> {
     own.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;

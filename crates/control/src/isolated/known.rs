@@ -6,17 +6,17 @@ use engine::plan::Plan;
 use engine::stats::drop_names;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of an answer beside those counted for elements and ports.
+/// Base length of an answer in bytes, without elements and ports.
 const ROOM: usize = 64 << 10;
-/// Bytes of an answer for each copy of an element, and for each port.
+/// Length of an answer per clone of an element and per port, in bytes.
 const COPY: usize = 2 << 10;
 const PORT: usize = 32 << 10;
-/// Bytes of a number and its surroundings.
+/// Length of a number with its separators, in bytes.
 const NUMBER: usize = 24;
-/// Counters of a port, and characters of their names and of other words.
+/// Maximum number of counters of a port, and maximum length of their names and of other words, in bytes.
 const COUNTERS: usize = 256;
 const WORD: usize = 64;
-/// A drop counter that a plan may have, depending on the capabilities of its ports.
+/// Name of a drop counter that depends on the capabilities of ports.
 const NO_SEGMENT: &str = "no_segment";
 
 /// An isolated router's elements and ports, as this process has planned them.
@@ -35,7 +35,7 @@ struct Element {
     drops: BTreeSet<String>,
 }
 
-/// A short word that stands well in a label; nothing in the place of any other.
+/// The text if it is short and can be part of a label; otherwise the empty string.
 fn word(text: &str) -> String {
     let fits = |b: u8| b.is_ascii_graphic() && b != b'"' && b != b'\\';
     match text.len() <= WORD && text.bytes().all(fits) {
@@ -45,7 +45,7 @@ fn word(text: &str) -> String {
 }
 
 impl Known {
-    /// Bounds for a router with this plan and `workers` workers.
+    /// Elements and ports of a router with this plan and `workers` workers.
     pub(crate) fn of(plan: &Plan, workers: usize) -> Known {
         let element = |element: &engine::plan::PlanElement| Element {
             name: element.name.clone(),
@@ -63,7 +63,7 @@ impl Known {
         }
     }
 
-    /// Bytes that an answer with all counts has at most.
+    /// Maximum length of an answer with all counters, in bytes.
     pub(crate) fn most_bytes(&self) -> usize {
         let of = |e: &Element| {
             let names: usize = e.drops.iter().map(|name| name.len() + NUMBER).sum();
@@ -75,7 +75,7 @@ impl Known {
         ROOM + elements + 2 * names + PORT * (self.ports.len() + 1)
     }
 
-    /// Keeps the part of an answer that is within the bounds.
+    /// Filters an answer: only planned elements and ports remain, with bounded numbers of counters.
     pub(crate) fn only(&self, name: String, info: &Info, stats: Stats) -> (Info, Stats) {
         let info = Info {
             name,
@@ -112,7 +112,7 @@ impl Known {
     }
 
     fn element(&self, known: &Element, told: &ElementStats) -> ElementStats {
-        // Counts belong to names by place.
+        // Counters are matched to drop names by position.
         let places = told.drop_names.iter().enumerate();
         let places: Vec<(usize, &String)> = places
             .filter(|(_, name)| known.drops.contains(*name))
@@ -146,7 +146,7 @@ impl Known {
         }
     }
 
-    /// Tables are named for elements or ports.
+    /// Filters load-balancing tables, which must have the name of an element or port.
     fn balance(&self, told: Balance) -> Balance {
         let names: BTreeSet<&str> = self.elements.iter().map(|e| e.name.as_str()).collect();
         let mut seen = BTreeSet::new();

@@ -39,24 +39,25 @@ use tracing::warn;
 /// Suffix of a gate's name.
 pub const GATE: &str = ".gate";
 
-/// Isolation settings of a router in a file.
+/// Isolation settings of a router, as in the file that describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Isolation {
-    /// User of the router's process.
+    /// User that runs the router's process.
     pub user: String,
     /// Memory limit of the router's process, in bytes.
     pub memory: u64,
-    /// Processors that the router's process may use; `None` = all.
+    /// Processors that the router's process may use; `None` for all.
     pub cores: Option<String>,
     /// Number of workers.
     pub workers: u8,
 }
 
 impl Isolation {
-    /// User of the router.
+    /// Looks up the user of the router.
     ///
     /// # Errors
-    /// There is no such user, or it is root; a sentence.
+    ///
+    /// The user does not exist or is root; a message.
     pub(crate) fn user(&self) -> Result<User, String> {
         let user = User::named(&self.user)?;
         match user.id {
@@ -66,19 +67,19 @@ impl Isolation {
     }
 }
 
-/// Folder of a process's isolated routers. Root alone writes there; each router has a folder below.
+/// Parent folder of a process's isolated routers, writable for root only.
 pub fn folder(process: &str) -> PathBuf {
     PathBuf::from("/run/ashlar-isolated").join(process)
 }
 
-/// The isolated routers that run.
+/// The running isolated routers of this process.
 #[derive(Default)]
 pub(crate) struct IsolatedRouters {
     running: Lock<BTreeMap<String, Supervisor>>,
     claim: Lock<Option<Claim>>,
 }
 
-/// Claim of this process on a folder, until it is dropped.
+/// Exclusive lock on a folder, held until this value is dropped.
 struct Claim {
     path: PathBuf,
     _locked: File,
@@ -93,7 +94,7 @@ impl Claim {
         let all = all.recursive(true).mode(0o711);
         all.create(base).map_err(failed)?;
         loop {
-            // A user who can open the file could lock it, and keep the next process from starting.
+            // Other users must not be able to open the lock file: they could lock it, and block the next process.
             let mut file = OpenOptions::new();
             let file = file.write(true).create(true).truncate(false).mode(0o600);
             let file = file.open(&path).map_err(failed)?;
@@ -109,7 +110,7 @@ impl Claim {
                 }
                 Err(e) => return Err(failed(e.into())),
             }
-            // The former owner may have removed the file.
+            // The former owner may have removed the file before this process locked it.
             let ours = file.metadata().map_err(failed)?.ino();
             if path.metadata().is_ok_and(|there| there.ino() == ours) {
                 return Ok(Claim {
@@ -132,10 +133,11 @@ impl IsolatedRouters {
         self.running.lock()
     }
 
-    /// Claims the folder, so that no other process of the same name uses it.
+    /// Locks the folder against other processes of the same name.
     ///
     /// # Errors
-    /// The folder cannot be used, or another process has claimed it; a sentence.
+    ///
+    /// The folder cannot be used, or another process has locked it; a message.
     fn claim(&self, folder: &Path) -> Result<(), String> {
         let mut claim = self.claim.lock();
         if claim.is_none() {
@@ -144,7 +146,11 @@ impl IsolatedRouters {
         Ok(())
     }
 
-    /// Starts a router, or has it take up what has changed. The error is a sentence.
+    /// Starts an isolated router, or reloads it if it runs.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be used, the process cannot be started, or it refuses the configuration; a message.
     pub(crate) fn follow(&self, isolated: &Isolated) -> Result<(), String> {
         let name = &isolated.name;
         self.claim(isolated.all())?;
@@ -156,7 +162,7 @@ impl IsolatedRouters {
             _ => None,
         };
         if let Some(place) = place {
-            // The router's process reads its file again.
+            // The router's process can stay: it only reloads its file.
             let asked = ReloadRequest::default();
             let reply = remote::reload(&place, &asked, true).map_err(|failure| failure.text);
             return match reply {
@@ -165,27 +171,27 @@ impl IsolatedRouters {
                     Ok(())
                 }
                 Ok(reply) => Err(format!("router {name} refuses it: {}", reply.text)),
-                // The router's process applies the change when it starts again.
+                // A process that does not answer reads the file when it is restarted.
                 Err(why) => {
                     warn!(router = name, why, "does not answer");
                     Ok(())
                 }
             };
         }
-        // Only one process at a time may use the folder.
+        // The old process must end first, since both use the same folder.
         self.end(name);
         let started = Supervisor::start(isolated.clone())?;
         self.list().insert(name.clone(), started);
         Ok(())
     }
 
-    /// Ends a router, if it is an isolated one, and waits for it; what it was.
+    /// Ends an isolated router, and waits for its process. Returns the router's parameters; `None` for other routers.
     pub(crate) fn end(&self, name: &str) -> Option<Isolated> {
         let gone = self.list().remove(name)?;
         Some(gone.isolated.clone())
     }
 
-    /// Ends all.
+    /// Ends all isolated routers.
     pub(crate) fn end_all(&self) {
         let all = std::mem::take(&mut *self.list());
         all.values().for_each(Supervisor::stop);
@@ -203,14 +209,14 @@ impl IsolatedRouters {
         self.list().get(name)?.isolated.saved()
     }
 
-    /// An isolated router has another configuration now.
+    /// Records the new configuration of an isolated router.
     pub(crate) fn learn(&self, name: &str, known: Arc<Known>) {
         if let Some(running) = self.list().get_mut(name) {
             running.isolated.known = known;
         }
     }
 
-    /// The number of its workers, if a router is isolated.
+    /// Number of an isolated router's workers; `None` for other routers.
     pub(crate) fn workers(&self, name: &str) -> Option<usize> {
         Some(self.list().get(name)?.isolated.workers())
     }
@@ -220,7 +226,7 @@ impl IsolatedRouters {
         Some(self.list().get(name)?.isolated.source.clone())
     }
 
-    /// Description and counts of all isolated routers that answer in time.
+    /// Description and counters of all isolated routers that answer in time.
     pub(crate) fn counts(&self) -> BTreeMap<String, (Info, Stats)> {
         let list = self.list();
         let places = list.iter().map(|(name, of)| {
@@ -229,7 +235,7 @@ impl IsolatedRouters {
         });
         let places: Vec<(String, Place, Arc<Known>)> = places.collect();
         drop(list);
-        // Ask all processes in parallel, so that several that hang cost one timeout.
+        // All processes are queried in parallel, so that several hung processes cost one timeout.
         std::thread::scope(|scope| {
             let ask = |(name, place, known): (String, Place, Arc<Known>)| {
                 scope.spawn(move || {
@@ -243,13 +249,13 @@ impl IsolatedRouters {
         })
     }
 
-    /// The router whose gate this is called.
+    /// Name of the isolated router whose gate has this name.
     pub(crate) fn of_gate(&self, name: &str) -> Option<String> {
         let router = name.strip_suffix(GATE)?;
         self.list().contains_key(router).then(|| router.to_owned())
     }
 
-    /// Shows isolated routers the link states of their shared ports, by the ports of their gates.
+    /// Passes link states of shared ports to isolated routers. `ports` returns the ports of a gate.
     pub(crate) fn follow_links(&self, ports: impl Fn(&str) -> Option<Arc<Directory>>) {
         for (name, running) in &*self.list() {
             let Some(ports) = ports(name) else {
@@ -264,7 +270,7 @@ impl IsolatedRouters {
         }
     }
 
-    /// Description of an isolated router; `None` for others.
+    /// API description of an isolated router; `None` for other routers.
     pub(crate) fn view(&self, name: &str) -> Option<view::Isolated> {
         let list = self.list();
         let running = list.get(name)?;
@@ -275,7 +281,7 @@ impl IsolatedRouters {
         })
     }
 
-    /// Makes an isolated router replace its configuration: by a text, or by its file, read again.
+    /// Reloads an isolated router from a given text, or from its file.
     pub(crate) fn reload(&self, name: &str, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let found = self.list().get(name).map(|r| r.isolated.clone());
         let gone = || Failure::new(404, format!("router {name} does not run"));

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// File of a network namespace: that of `ip netns`, or a path.
+/// File of a network namespace: `name` is a path, or a name known to `ip netns`.
 pub fn path_of(name: &str) -> PathBuf {
     match name.contains('/') {
         true => PathBuf::from(name),
@@ -24,7 +24,7 @@ pub fn path_of(name: &str) -> PathBuf {
 pub struct Owned {
     /// The network namespace.
     pub network: OwnedFd,
-    /// The user namespace, a child of this process's own.
+    /// The user namespace, a child of this process's user namespace.
     pub users: OwnedFd,
 }
 
@@ -32,7 +32,8 @@ impl Owned {
     /// Opens a network namespace that belongs to a user.
     ///
     /// # Errors
-    /// A sentence: there is none, or the user's rights in it would count elsewhere, too.
+    ///
+    /// The namespace does not exist, or the user's rights in it would extend beyond it; a message.
     pub fn open(path: &Path, user: &User) -> Result<Owned, String> {
         let shown = path.display();
         let failed = |e: io::Error| format!("cannot use network namespace {shown}: {e}");

@@ -12,37 +12,38 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// Time limit for a router's answer to begin, and for each further piece.
+/// Timeout for the start of an answer, and for each further piece.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Timeout of slow requests: a trace, a reload.
+/// Timeout of slow requests, such as a trace or a reload.
 const LONG: Duration = Duration::from_secs(65);
-/// Time that metrics wait for a router.
+/// Timeout of a query for metrics.
 const SOON: Duration = Duration::from_secs(1);
-/// Bytes of an answer that is handed on piece by piece and is no capture.
+/// Maximum length of a relayed answer other than a capture, in bytes.
 const ANSWER_MAX: usize = 64 << 20;
-/// Bytes of an answer that this process reads itself: about the router, about a reload, of an error.
+/// Maximum length in bytes of an answer that this process parses: a router's description, a reload's result or an
+/// error.
 pub(crate) const INFO_MAX: usize = 64 << 10;
 const REPLY_MAX: usize = 1 << 20;
 const ERROR_MAX: usize = 64 << 10;
-/// Number of pieces that may wait for the client.
+/// Maximum number of pieces queued for a client.
 const PIECES: usize = 16;
 
-/// Form of an answer.
+/// Kind of an answer, which determines timeout and length limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// A whole answer that comes soon.
+    /// A complete answer within [`PATIENCE`].
     Soon,
-    /// A whole answer that may take a while.
+    /// A complete answer within [`LONG`].
     Late,
     /// An endless stream of pieces.
     Endless,
 }
 
-/// Address of a router's process.
+/// Control socket of a router's process, with the identity that the process must have.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(super) socket: PathBuf,
-    /// User that must own the process.
+    /// User that the process must run as.
     pub(super) user: u32,
 }
 
@@ -51,24 +52,24 @@ fn failed(why: impl std::fmt::Display) -> Failure {
 }
 
 impl Place {
-    /// Sends a request; the answer, whose head has come.
+    /// Sends a request. Returns the answer once its head has arrived.
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let stream = UnixStream::connect(&self.socket).await.map_err(failed)?;
-        // The folder belongs to the user, who may have put another program's socket there.
+        // The folder belongs to the user, who may have bound another program's socket there.
         if stream.peer_cred().map_err(failed)?.uid() != self.user {
             return Err(failed("another program listens at its socket"));
         }
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(failed)?;
-        // The connection ends with the answer.
+        // The connection task ends with the answer.
         tokio::spawn(async {
             let _ = connection.await;
         });
         sender.send_request(request).await.map_err(failed)
     }
 
-    /// Sends a request; returns the pieces of the answer as they come. A refusal there is a refusal here. The place is
-    /// given back with the last piece.
+    /// Sends a request, and relays the answer piece by piece. An error answer of the process becomes an error here. The
+    /// request's slot is released with the last piece.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -101,7 +102,7 @@ impl Place {
         };
         tokio::spawn(async move {
             let mut body = Limited::new(answer.into_body(), most);
-            // The client may have left.
+            // The client may have disconnected.
             while let Ok(Some(Ok(frame))) = tokio::time::timeout(patience, body.frame()).await {
                 if let Ok(data) = frame.into_data()
                     && to.send(data).await.is_err()
@@ -114,7 +115,7 @@ impl Place {
         Ok(pieces)
     }
 
-    /// Waits for a whole answer of limited length, outside the async runtime.
+    /// Waits for a complete answer of bounded length, outside the async runtime.
     fn ask_and_wait(
         &self,
         method: Method,
@@ -151,7 +152,8 @@ pub(crate) async fn whole(
 }
 
 impl Place {
-    /// Asks the process for its state and counts, within a time and a number of bytes.
+    /// Queries the process for its description and counters. `None` after a timeout, an error, or more than `most`
+    /// bytes.
     pub(crate) fn counts(&self, most: usize) -> Option<(Info, Stats)> {
         let get = |target, most| {
             self.ask_and_wait(Method::GET, target, Bytes::new(), (SOON, most))

@@ -13,23 +13,23 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tracing::{Level, debug, error, info, warn};
 
-/// Pauses between starts grow from the first to the last while processes end sooner than that.
+/// Minimum and maximum delay before a restart. The delay doubles while processes end earlier than `SETTLED`.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 const SETTLED: Duration = Duration::from_secs(10);
-/// Time limit for a process to end in order.
+/// Timeout for a process to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Interval at which the file of saved settings is checked.
+/// Interval of checks for changed saved settings.
 const LOOK: Duration = Duration::from_secs(1);
-/// Lines of its log that are passed on in a second, and bytes of each.
+/// Maximum number of log lines relayed per second, and maximum length of each in bytes.
 const LINES: u32 = 50;
 const LINE: usize = 1000;
-/// Maximum number of bytes of the process's log that are read in a second.
+/// Maximum number of log bytes read per second.
 const BYTES: usize = 256 << 10;
-/// Bytes of it that are read at once.
+/// Maximum number of log bytes read at once.
 const PIECE: usize = 4096;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An isolated router's process, which ends with this value.
+/// Supervisor of an isolated router's process. The process ends when this value is dropped.
 pub(super) struct Supervisor {
     pub(super) isolated: Isolated,
     state: Arc<State>,
@@ -43,7 +43,11 @@ struct State {
 }
 
 impl Supervisor {
-    /// Starts the router. The error is a sentence.
+    /// Starts the router's process and the thread that restarts it.
+    ///
+    /// # Errors
+    ///
+    /// This process lacks root's rights, or the router's folder or the thread cannot be created; a message.
     pub(super) fn start(isolated: Isolated) -> Result<Supervisor, String> {
         let failed = |e: io::Error| format!("router {} cannot run: {e}", isolated.name);
         if !rustix::process::geteuid().is_root() {
@@ -84,13 +88,13 @@ impl Supervisor {
         })
     }
 
-    /// Makes the process end, without waiting.
+    /// Requests the end of the process, without waiting.
     pub(super) fn stop(&self) {
-        // A counter that is full is readable already.
+        // If the event counter is full, it is readable already.
         let _ = rustix::io::write(&self.state.stop, &1u64.to_ne_bytes());
     }
 
-    /// Number of starts.
+    /// Number of starts of the process.
     pub(super) fn starts(&self) -> u64 {
         self.state.starts.load(Relaxed)
     }
@@ -111,15 +115,15 @@ impl Drop for Supervisor {
     }
 }
 
-/// The thread's own.
+/// State of the supervising thread.
 struct Life {
     isolated: Isolated,
     group: Option<Group>,
     state: Arc<State>,
     log: Log,
-    /// Time of the saved settings that the process has; `None` while unknown.
+    /// Modification time of the saved settings that the process has; `None` before the first check.
     saved: Option<Option<SystemTime>>,
-    /// Time of the last check.
+    /// Time of the last check for changed saved settings.
     looked: Instant,
 }
 
@@ -153,7 +157,7 @@ impl Life {
         }
     }
 
-    /// True if the supervisor is told to stop within a time.
+    /// Waits for a stop request, at most for the duration `within`. Returns true if one arrived.
     fn stopped(&self, within: Duration) -> bool {
         let mut fds = [PollFd::new(&self.state.stop, PollFlags::IN)];
         let limit = Timespec::try_from(within).ok();
@@ -185,7 +189,7 @@ impl Life {
         })
     }
 
-    /// Gives changed saved settings to the process's folder, as it may start again by itself.
+    /// Copies changed saved settings to the router's folder, since its process may restart.
     fn follow_saved(&mut self) {
         self.looked = Instant::now();
         let file = self.isolated.saved();
@@ -200,7 +204,7 @@ impl Life {
         }
     }
 
-    /// Passes the log on until the process has ended; returns true if it was stopped on request.
+    /// Relays the process's log until the process has ended. Returns true if it was stopped on request.
     fn watch(&mut self, child: &mut Child) -> io::Result<bool> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let process = pidfd_open(pid.ok_or(io::ErrorKind::NotFound)?, PidfdFlags::empty())?;
@@ -233,7 +237,8 @@ impl Life {
                 said = None;
             }
             if ended {
-                // Pass on the last lines in the pipe. Do not wait for its end: others may hold it open.
+                // The lines left in the pipe are relayed. Other processes may hold the pipe open, so its end is not
+                // awaited.
                 if spoke {
                     self.log.pass_on(said.as_mut());
                 }
@@ -250,14 +255,14 @@ impl Life {
     }
 }
 
-/// Output of a process on standard error, for our own log: of any content and amount.
+/// Relay for a process's standard error. Content and amount of the output are not trusted.
 struct Log {
     router: String,
-    /// The beginning of a line.
+    /// Incomplete last line.
     line: Vec<u8>,
     since: Instant,
     lines: u32,
-    /// Bytes that were read since then.
+    /// Bytes read since `since`.
     bytes: usize,
 }
 
@@ -272,8 +277,8 @@ impl Log {
         }
     }
 
-    /// Time for which nothing is read, so that reading takes a bounded part of a processor: the process waits, or loses
-    /// lines.
+    /// Time to wait before the next read if the limit of bytes per second is reached. Meanwhile the process blocks or
+    /// loses lines.
     fn pause(&mut self) -> Option<Duration> {
         let spent = self.since.elapsed();
         if spent >= SECOND {
@@ -286,7 +291,7 @@ impl Log {
         (self.bytes >= BYTES).then(|| SECOND.saturating_sub(spent))
     }
 
-    /// Passes on the available text; returns false at its end.
+    /// Relays the available text. Returns false at its end.
     fn pass_on(&mut self, from: Option<&mut ChildStderr>) -> bool {
         let mut bytes = [0; PIECE];
         let read = from.map_or(Ok(0), |from| from.read(&mut bytes));
@@ -327,7 +332,7 @@ impl Log {
     }
 }
 
-/// The level of a line of a log, and the line without its time and level.
+/// Level of a log line, and the line without time and level.
 fn event(line: &str) -> (Level, &str) {
     let parts = line.split_once(' ').and_then(|(time, rest)| {
         let (level, text) = rest.trim_start().split_once(' ')?;

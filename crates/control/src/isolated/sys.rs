@@ -9,7 +9,7 @@ const PARENT: libc::Ioctl = 0xb702;
 const OWNER_UID: libc::Ioctl = 0xb704;
 
 fn opened(of: BorrowedFd, what: libc::Ioctl) -> io::Result<OwnedFd> {
-    // SAFETY: the request takes no argument and gives a new descriptor, which nobody else owns, or -1.
+    // SAFETY: the request takes no argument. It returns -1 or a new descriptor that nobody else owns.
     unsafe {
         match libc::ioctl(of.as_raw_fd(), what) {
             ..0 => Err(io::Error::last_os_error()),
@@ -18,20 +18,20 @@ fn opened(of: BorrowedFd, what: libc::Ioctl) -> io::Result<OwnedFd> {
     }
 }
 
-/// The user namespace that owns a namespace.
+/// User namespace that owns a namespace.
 pub(super) fn user_namespace(of: BorrowedFd) -> io::Result<OwnedFd> {
     opened(of, USERNS)
 }
 
-/// The user namespace in which a user namespace was made.
+/// Parent of a user namespace.
 pub(super) fn parent(of: BorrowedFd) -> io::Result<OwnedFd> {
     opened(of, PARENT)
 }
 
-/// The user who has made a user namespace.
+/// User who created a user namespace.
 pub(super) fn owner(of: BorrowedFd) -> io::Result<u32> {
     let mut user: libc::uid_t = 0;
-    // SAFETY: the request writes one user number, and `user` outlives the call.
+    // SAFETY: the request writes one user ID, and `user` outlives the call.
     match unsafe { libc::ioctl(of.as_raw_fd(), OWNER_UID, &raw mut user) } {
         ..0 => Err(io::Error::last_os_error()),
         _ => Ok(user),

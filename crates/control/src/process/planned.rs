@@ -12,28 +12,28 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
-/// A router that is described, and its plan.
+/// A router of the file, with its plan.
 pub struct Planned {
-    /// Section of the file.
+    /// Section of the file that describes the router.
     pub section: Section,
     /// Ports of the router.
     pub ports: Arc<Directory>,
-    /// Graph of the router, compiled as far as its mistakes allow; for an isolated router, its gate's.
+    /// Compiled graph of the router, as far as its errors allow; for an isolated router, the graph of its gate.
     pub compiled: Compiled,
-    /// Router behind the gate, and its own compiled graph.
+    /// Isolated router behind the gate, and its own compiled graph.
     pub isolated: Option<(Isolated, Compiled)>,
 }
 
 impl Planned {
-    /// Graphs of the router.
+    /// All compiled graphs of the router.
     fn graphs(&self) -> impl Iterator<Item = &Compiled> {
         let own = self.isolated.as_ref().map(|(_, own)| own);
         own.into_iter().chain([&self.compiled])
     }
 }
 
-/// Plans all routers of a file for `workers` workers. `ports` opens a router's directory; an error from it is a mistake
-/// of the file. So are ports that two routers use.
+/// Plans all routers of a file for `workers` workers. `ports` opens a router's port directory. Failures to open one,
+/// and ports used by two routers, are reported as errors in the file.
 pub fn plan_all(
     parsed: &mut Parsed,
     registry: &Registry,
@@ -70,7 +70,7 @@ pub fn plan_all(
         ..
     } = planner;
     if !all.is_empty() {
-        // Definitions on the command line are for all graphs; a graph need not use each of them.
+        // A definition on the command line applies to all graphs, and need not be used in each of them.
         let given = file.source.definitions.iter().map(|(name, _)| name);
         let unknown = given.filter(|name| !variables.contains(*name));
         mistakes.extend(unknown.map(|name| unknown_variable(name, &variables, true)));
@@ -84,19 +84,19 @@ pub fn plan_all(
     all
 }
 
-/// Plans the routers of a file one after the other.
+/// Planner for the routers of a file, one after the other.
 struct Planner<'a> {
     registry: &'a Registry,
     workers: usize,
     devices_must_exist: bool,
     file: &'a File,
     mistakes: Vec<Diagnostic>,
-    /// Variables of all graphs.
+    /// Variables used by the graphs so far.
     variables: BTreeSet<String>,
 }
 
 impl Planner<'_> {
-    /// Plans a router. `own` are the definitions of its section.
+    /// Plans a router. `own` contains the definitions of its section.
     fn plan(
         &mut self,
         mut section: Section,
@@ -124,8 +124,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Puts a gate in the place of a router that shall be isolated: `section` and `compiled` become the gate's. Returns
-    /// the router behind it.
+    /// Replaces the section and the compiled graph of an isolated router by those of its gate. Returns the router
+    /// itself.
     fn isolate(
         &mut self,
         section: &mut Section,
@@ -134,7 +134,7 @@ impl Planner<'_> {
     ) -> Option<(Isolated, Compiled)> {
         let user = match section.isolation.as_ref()?.user() {
             Ok(user) => user,
-            // A file may be checked on another machine.
+            // The file may be checked on a machine without these devices.
             Err(why) if !self.devices_must_exist => {
                 self.note(section, Diagnostic::warning("router-user", why));
                 return None;
@@ -151,7 +151,7 @@ impl Planner<'_> {
         {
             self.note(section, Diagnostic::error("router-netns", why));
         }
-        // Definitions of the command line are for all graphs.
+        // Definitions on the command line apply to all graphs.
         let known = &compiled.router.variables;
         let definitions = &mut section.source.definitions;
         definitions.retain(|(name, _)| known.contains(name));
@@ -169,20 +169,20 @@ impl Planner<'_> {
         }
     }
 
-    /// Records a mistake of an isolated router.
+    /// Records an error about an isolated router.
     fn note(&mut self, section: &Section, mistake: Diagnostic) {
         let help = "docs/routers.md, \"Isolated routers\", lists the requirements of such a router";
         self.mistakes.push(mistake.at(section.place).help(help));
     }
 }
 
-/// The mistakes of a file and of the graphs that it names, as people read them.
+/// Text form of the diagnostics of a file and its graphs.
 pub fn text_of_all(parsed: &Parsed, all: &[Planned]) -> String {
     let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::text);
     std::iter::once(parsed.text()).chain(graphs).collect()
 }
 
-/// The diagnostics as a JSON array.
+/// Diagnostics of a file and its graphs as a JSON array.
 pub fn json_of_all(parsed: &Parsed, all: &[Planned]) -> serde_json::Value {
     let own = lang::to_json(&parsed.diagnostics, &parsed.map);
     let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::json);
@@ -194,7 +194,7 @@ pub fn json_of_all(parsed: &Parsed, all: &[Planned]) -> serde_json::Value {
     serde_json::Value::Array(each.collect())
 }
 
-/// Number of errors of both.
+/// Number of errors in a file and its graphs.
 pub fn errors_of_all(parsed: &Parsed, all: &[Planned]) -> usize {
     let graphs = all.iter().flat_map(Planned::graphs).map(Compiled::errors);
     parsed.errors() + graphs.sum::<usize>()

@@ -129,7 +129,7 @@ impl Process {
         if !asked.dry_run {
             service::reloading();
             let goes = running.iter().filter(|router| !kept(router)).cloned();
-            // This process opens the ports of routers that are no longer isolated.
+            // Ports of routers that are no longer isolated are opened by this process.
             let shared = planned.iter().filter(|one| one.isolated.is_none());
             let ended = shared.filter_map(|one| self.isolated.end(&one.section.name));
             let ended: Vec<_> = ended.collect();
@@ -142,7 +142,7 @@ impl Process {
             }
             reply.lost = done?;
             joints.hold();
-            // Isolated routers change nothing in this process: their failures are logged, and the reload is not undone.
+            // A failed isolated router affects nothing in this process: its failure is logged, and the reload stands.
             for one in &planned {
                 if let Err(why) = self.follow_isolated(one) {
                     warn!(router = one.section.name, why);
@@ -154,7 +154,7 @@ impl Process {
         Ok(reply)
     }
 
-    /// Starts one router of the file as it is now; the others stay as they are.
+    /// Starts one router of the current file, without changing the others.
     pub(super) fn add_described(
         &self,
         described: &Lock<File>,
@@ -202,15 +202,15 @@ impl Process {
         Ok(reply)
     }
 
-    /// Removes, reloads and starts routers, as one transaction. A router that needs a port of another router waits
-    /// until that one has been reloaded.
+    /// Removes, reloads and starts routers as one transaction. A router that needs another router's port follows after
+    /// that router's reload.
     fn take_up<'a>(
         &self,
         planned: &[Planned],
         stays: &impl Fn(&Section) -> Option<&'a Arc<Control>>,
         goes: Vec<Arc<Control>>,
     ) -> Result<Vec<String>, Failure> {
-        // Removing a router cannot fail. So it comes last, unless another router needs its ports.
+        // Removal cannot fail, and thus comes last, unless another router needs the ports.
         let (first, last): (Vec<_>, Vec<_>) =
             goes.into_iter().partition(|r| is_in_the_way(r, planned));
         let mut done = Vec::new();
@@ -263,7 +263,7 @@ impl Process {
             return Ok(lost);
         }
         if let Some(joints) = self.common.ports.joints() {
-            // Restored parts are as they were.
+            // Undone changes restore the old shared parts.
             joints.prepare(&joints.together());
         }
         let undone = done.into_iter().rev().map(|step| self.undo(step));
@@ -279,7 +279,11 @@ impl Process {
         Err(Failure::new(409, text))
     }
 
-    /// Undoes a step of a reload. A router that was taken down begins anew. The error is a sentence.
+    /// Undoes a step of a reload. A removed router starts anew, without its former state.
+    ///
+    /// # Errors
+    ///
+    /// The router cannot be started or reloaded; a message.
     fn undo(&self, step: Step) -> Result<(), String> {
         match step {
             Step::Added(name) => {
@@ -301,7 +305,7 @@ impl Process {
     }
 }
 
-/// A change of shared ports and links, which is undone unless it [holds](Change::hold).
+/// A change of shared ports and links. Dropping this value undoes the change unless it was [kept](Change::hold).
 struct Change<'a> {
     joints: Option<&'a Arc<Joints>>,
     before: Together,
@@ -334,17 +338,17 @@ impl Drop for Change<'_> {
     }
 }
 
-/// Completed steps of a reload of all routers.
+/// Completed step of a reload of all routers.
 enum Step {
-    /// A router was taken down.
+    /// A router was removed.
     Removed(Arc<Control>),
-    /// A router has another configuration or share; its old ones.
+    /// A router was reloaded; its former source and share of the workers.
     Reloaded(Arc<Control>, Box<Source>, Share),
     /// A router was started.
     Added(String),
 }
 
-/// True if a router that is removed has the name, or a port, of a planned one.
+/// True if a router to be removed has the name, or a port, of a planned router.
 fn is_in_the_way(router: &Control, planned: &[Planned]) -> bool {
     let netns = router.ports.namespace().map(|n| n.name().to_owned());
     let plan = router.router.plan();
