@@ -8,15 +8,15 @@
 use std::collections::HashMap;
 use tables::tokens::Tokens;
 
-/// Fraction of the kernel's entries that are asked for per second and interface: within the kernel's three seconds of
-/// attempts, unknown neighbours take three quarters of them.
+/// Divisor for the share of the kernel's neighbour table that may be requested per second and interface. The kernel
+/// tries each neighbour for three seconds, so unknown neighbours take up to three quarters of the table.
 const PART: u64 = 4;
-/// Places of a kernel that has not said how many.
+/// Assumed size of the kernel's neighbour table, in entries, until the kernel reports it.
 const PLACES: u32 = 1024;
-/// Known neighbours that are asked for a second and interface.
+/// Maximum rate of requests for known neighbours, per second and interface.
 const KNOWN_RATE: u64 = 4096;
 
-/// The rates of all interfaces.
+/// Rate limits of all interfaces.
 pub(super) struct Limits {
     unknown: u64,
     interfaces: HashMap<u16, [Tokens; 2]>,
@@ -32,7 +32,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Sets how many neighbours the kernel has places for.
+    /// Sets the size of the kernel's neighbour table, in entries.
     pub(super) fn set_places(&mut self, places: u32) {
         let unknown = (u64::from(places) / PART).max(1);
         if unknown != self.unknown {

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A count: written by the thread that follows the kernel, read by everyone.
+/// Counter written by one thread, which follows the kernel, and read by all.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
     pub(super) fn add(&self, n: u64) {
-        // There is one writer.
+        // A load and a store suffice, because only one thread writes.
         self.0.store(self.0.load(Relaxed) + n, Relaxed);
     }
 
@@ -23,14 +23,14 @@ impl Count {
 
 macro_rules! counts {
     ($counts:ident: $($kind:literal $name:ident: $doc:literal;)*) => {
-        /// The counts; what each is stands in `list`.
+        /// Counters of this module; `list` describes each.
         #[derive(Debug, Default)]
         pub(crate) struct $counts {
             $(pub(super) $name: Count,)*
         }
 
         impl $counts {
-            /// Kind (as Prometheus has it), name, sentence, value.
+            /// Type, name, description and value of each counter, for Prometheus.
             pub(crate) fn list(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
                 vec![$(($kind, stringify!($name), $doc, self.$name.get())),*]
             }

@@ -25,23 +25,23 @@ use sync::part;
 use tracing::warn;
 use wire::netlink::{Message, RTM_DELLINK, RTM_DELNEIGH, RTM_NEWLINK, RTM_NEWNEIGH, messages};
 
-/// Bytes of messages that are handled before the image is updated.
+/// Maximum length of messages in bytes that are processed before the mirror is updated.
 const BATCH: usize = 256 << 10;
-/// Delay before a repeated dump, so that one answer serves for several reasons.
+/// Delay before a repeated dump, so that one dump serves several causes.
 const SETTLE: Duration = Duration::from_millis(20);
-/// After how long all is asked for because of a message that could not be read.
+/// Delay before a full dump after an unreadable message.
 const UNREAD: Duration = Duration::from_secs(10);
-/// The longest quiet that is waited for before asking.
+/// Maximum pause in messages that a pending dump waits for.
 const QUIET_MAX: Duration = Duration::from_millis(500);
 
-/// The sockets.
+/// Netlink sockets.
 pub(super) struct Sockets {
     pub(super) changes: Changes,
     pub(super) requests: Requests,
 }
 
 impl Sockets {
-    /// Opens them in the namespace of the calling thread.
+    /// Opens the sockets in the namespace of the calling thread. `room` is the size of the receive buffer in bytes.
     pub(super) fn open(room: usize) -> io::Result<Sockets> {
         Ok(Sockets {
             changes: Changes::open(room)?,
@@ -50,29 +50,29 @@ impl Sockets {
     }
 }
 
-/// The kernel's follower.
+/// Worker that keeps the mirror of the kernel's routing state up to date.
 pub(super) struct Follower {
     state: State,
     limits: Limits,
     asked: Vec<Place>,
     /// Messages received and not processed yet.
     heard: Vec<u8>,
-    /// Offset up to which urgent ones (links and neighbours) have been processed.
+    /// Offset up to which urgent messages (about links and neighbours) have been processed.
     served: usize,
     /// Time of the last message.
     heard_at: Instant,
     /// Time of the next full dump.
     all_at: Option<Instant>,
-    /// Time since which the model has been in doubt about routes.
+    /// Start of the model's current doubt about routes; `None` without doubt.
     doubt_since: Option<Instant>,
     /// Time of the next IPv6 dump.
     recheck_at: Option<Instant>,
-    /// Earliest time of the next dump: dumps take at most a fifth of the time, except for very slow tables.
+    /// Earliest time of the next dump. Dumps take at most a fifth of the time, except for very slow tables.
     rest_until: Instant,
     /// Duration of the last dump.
     took: Duration,
     start: Instant,
-    /// A routing daemon, if its routes take the place of the kernel's.
+    /// Routing daemon whose routes replace the kernel's; `None` without FPM.
     fpm: Option<Fpm>,
 }
 
@@ -100,16 +100,17 @@ impl Follower {
         }
     }
 
-    /// Discards everything received before, as the sockets are new.
+    /// Discards all messages received so far, after the sockets were reopened.
     pub(super) fn start_again(&mut self) {
         self.all_at = Some(Instant::now());
     }
 
-    /// Processes received messages and due work; returns true if there is more to do at once. `stop` returns true to
-    /// give up meanwhile.
+    /// Processes received messages and due work. Returns true if more work is pending. If `stop` returns true, the call
+    /// ends early.
     ///
     /// # Errors
-    /// The sockets are of no use any more.
+    ///
+    /// The sockets have failed and must be reopened.
     pub(super) fn turn(
         &mut self,
         sockets: &mut Sockets,
@@ -133,10 +134,10 @@ impl Follower {
         Ok(more)
     }
 
-    /// Time of the next dump.
+    /// Time of the next dump; `None` if none is pending.
     fn due(&self) -> Option<Instant> {
-        // Most changes come in rows, and while the kernel tells of a large table they have to wait: so it is
-        // asked when it has nothing more to say, or has been talking on and on.
+        // Changes come in bursts, and must wait during the dump of a large table. So a dump starts after a pause in
+        // messages, or after a maximum delay.
         let quiet = self.took.clamp(SETTLE, QUIET_MAX);
         let doubt_at = |since| (self.heard_at + quiet).clamp(since + SETTLE, since + 4 * quiet);
         let rules_at = self.state.rules.stale.then(|| self.heard_at + SETTLE);
@@ -146,18 +147,18 @@ impl Follower {
         first.map(|first| first.max(self.rest_until))
     }
 
-    /// Time of the next turn if nothing is received.
+    /// Time of the next call of `turn` if no message arrives before.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let daemon = self.fpm.as_ref().and_then(Fpm::due);
         [self.due(), daemon].into_iter().flatten().min()
     }
 
-    /// Descriptors of FPM that bring something.
+    /// Descriptors to poll for FPM.
     pub(super) fn daemon_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.fpm.iter().flat_map(Fpm::fds)
     }
 
-    /// Handles messages of a routing daemon; returns true if there was one, as there may be more.
+    /// Processes messages of a routing daemon. Returns true if there were any, since more may follow.
     fn hear_daemon(&mut self) -> bool {
         let fpm = self.fpm.as_mut();
         let heard = fpm.is_some_and(|fpm| fpm.turn(&mut self.state.model, &self.state.counts));
@@ -167,15 +168,15 @@ impl Follower {
         heard
     }
 
-    /// Forgets received messages that are processed or obsolete.
+    /// Discards processed or obsolete messages.
     fn forget_heard(&mut self) {
         self.heard.clear();
-        // Much has come while a large table was told.
+        // Many messages arrived during the dump of a large table.
         self.heard.shrink_to(2 * BATCH);
         self.served = 0;
     }
 
-    /// Receives messages until none is left or `most` bytes are kept; returns true if there may be more.
+    /// Receives messages until none is left or `most` bytes are buffered. Returns true if more may be pending.
     fn hear(&mut self, changes: &Changes, most: usize) -> io::Result<bool> {
         loop {
             match changes.receive(&mut self.heard, most) {
@@ -194,7 +195,7 @@ impl Follower {
         self.all_at = Some(Instant::now() + SETTLE);
     }
 
-    /// Processes received messages; returns the number of those about `of`.
+    /// Processes buffered messages. Returns the number of messages about `of`.
     fn take_heard(&mut self, of: Option<Part>) -> usize {
         if self.heard.is_empty() {
             return 0;
@@ -213,7 +214,7 @@ impl Follower {
             }
         }
         if bad {
-            // The effect of the message is not known, and the kernel may send more of the kind.
+            // The effect of the message is unknown, and more of the kind may follow.
             self.all_at.get_or_insert(Instant::now() + UNREAD);
             self.state.counts.synced.set(0);
         }
@@ -222,7 +223,7 @@ impl Follower {
         about
     }
 
-    /// Processes messages about links and neighbours at once: packets wait for them, or get lost.
+    /// Processes messages about links and neighbours ahead of others, since packets wait for them or are lost.
     fn serve_urgent(&mut self) {
         let news = self.heard.get(self.served..).unwrap_or(&[]);
         let mut linked = false;
@@ -236,7 +237,7 @@ impl Follower {
         }
     }
 
-    /// Makes the kernel look for the neighbours that workers ask for.
+    /// Sends workers' neighbour requests to the kernel.
     fn ask(&mut self, sockets: &mut Sockets) -> io::Result<()> {
         let Follower {
             state,
@@ -263,7 +264,7 @@ impl Follower {
         if !asked.is_empty() {
             counts.asks.add(asked.len() as u64);
             match sockets.requests.use_neighbours(asked) {
-                // The kernel has no memory just now: workers ask again.
+                // The kernel is short of memory; workers repeat their requests.
                 Err(e) if is_loss(&e) => counts.asks_refused.add(asked.len() as u64),
                 other => other?,
             }
@@ -278,7 +279,7 @@ impl Follower {
     }
 }
 
-/// True if a message is about a neighbour.
+/// True if a message is about a neighbour or a link as such.
 fn is_urgent(message: &Message<'_>) -> bool {
     matches!(
         message.kind,

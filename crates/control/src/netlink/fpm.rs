@@ -24,53 +24,53 @@ use super::model::{Model, Part, Source};
 use super::own::is_own;
 use super::owner::{Other, Owners};
 
-/// Default port for a daemon's connection.
+/// Default TCP port for a routing daemon's connection.
 pub const PORT: u16 = 2620;
 
-/// Settings of waiting for a routing daemon.
+/// Settings for accepting a routing daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Address in the router's namespace.
+    /// Local address in the router's namespace.
     pub address: SocketAddr,
-    /// Users whose daemons are accepted in that namespace.
+    /// User IDs of accepted daemons in the same namespace.
     pub users: Vec<u32>,
-    /// The address of another machine, or namespace, where it may run instead.
+    /// Address of an accepted daemon on another machine or in another namespace.
     pub from: Option<IpAddr>,
-    /// Time for which routes are kept that a returned daemon does not name.
+    /// Time for which old routes are kept that a reconnected daemon has not sent again.
     pub stale: Duration,
 }
 
-/// The header of a frame.
+/// Length of a frame header, in bytes.
 const HEADER: usize = 4;
-/// Size of a buffer in bytes: some frames of the greatest length.
+/// Buffer size in bytes: four frames of maximum length.
 const BUFFER: usize = 4 << 16;
-/// Silence after which a daemon is taken to have told everything.
+/// Pause in messages after which a daemon's routes count as complete.
 const QUIET: Duration = Duration::from_secs(1);
-/// Longest time after the keeping time of routes until the daemon counts as complete, even if it never pauses.
+/// Maximum delay, after the time for which old routes are kept, until the daemon's routes count as complete.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Buffers that are read before something else gets its turn.
+/// Maximum number of buffers read before other work.
 const TURN: usize = 4;
-/// Delay after a connection could not be accepted, as with too many open files.
+/// Delay after a connection could not be accepted, for instance with too many open files.
 const RETRY: Duration = Duration::from_secs(1);
-/// Time of silence after which a daemon on another machine is probed, and interval of the probes.
+/// Idle time before TCP keepalive probes to a daemon on another machine, and interval of the probes.
 const IDLE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 5;
-/// Connections that are taken up before something else gets its turn.
+/// Maximum number of connections accepted before other work.
 const MEETINGS: usize = 16;
-/// Lines of the log at once; then one per interval.
+/// Burst of log lines; further lines are limited to one per interval.
 const LINES: u32 = 20;
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Mistake in a peer's frame.
+/// Error in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadFrame {
     /// The version is not 1.
     Version(u8),
-    /// The content is not netlink (2 is protobuf).
+    /// The payload is not netlink (type 2 is protobuf).
     Kind(u8),
-    /// The frame is shorter than its header.
+    /// The frame's length is less than the length of its header.
     Length(u16),
-    /// The netlink inside.
+    /// Malformed netlink message in the frame.
     Message(BadHeader),
 }
 
@@ -88,7 +88,7 @@ impl std::fmt::Display for BadFrame {
 
 impl std::error::Error for BadFrame {}
 
-/// Bytes of a stream, as frames.
+/// Splits a byte stream into frames.
 #[derive(Debug)]
 pub struct Frames {
     buffer: Box<[u8]>,
@@ -107,19 +107,19 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// Room for bytes that follow; never none after all whole frames were taken.
+    /// Free part of the buffer for further bytes. It is never empty after all complete frames were taken.
     pub fn room(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         &mut self.buffer[self.end..]
     }
 
-    /// Records that `bytes` bytes of the room have been filled.
+    /// Records that `bytes` bytes were written to the free part of the buffer.
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// The netlink messages of the next whole frame; none if more bytes are needed.
+    /// Netlink messages of the next complete frame; `None` if the frame is incomplete.
     pub fn take(&mut self) -> Option<Result<&[u8], BadFrame>> {
         let bytes = &self.buffer[self.start..self.end];
         let (&[version, kind, high, low], _) = bytes.split_first_chunk()?;
@@ -139,21 +139,21 @@ impl Frames {
     }
 }
 
-/// A daemon's connection, without the socket.
+/// Protocol state of a daemon's connection.
 #[derive(Debug)]
 pub struct Session {
     frames: Frames,
-    /// Time of its first message.
+    /// Time of the daemon's first message.
     first: Option<Instant>,
     heard: Instant,
-    /// Time for which earlier routes are kept.
+    /// Time for which the former session's routes are kept.
     stale: Duration,
     /// True if routes of the former session are still present.
     syncing: bool,
 }
 
 impl Session {
-    /// Session of a new connection. From its first message on, it tells everything from the start.
+    /// Session of a new connection, in which the daemon sends its complete state again.
     pub fn new(stale: Duration, now: Instant) -> Session {
         Session {
             frames: Frames::default(),
@@ -164,12 +164,12 @@ impl Session {
         }
     }
 
-    /// Room for received bytes; pass their number to [`Session::take`].
+    /// Free part of the buffer; pass the number of received bytes to [`Session::take`].
     pub fn room(&mut self) -> &mut [u8] {
         self.frames.room()
     }
 
-    /// Processes `bytes` received bytes; returns the number of completed messages.
+    /// Processes `bytes` received bytes. Returns the number of completed messages.
     pub fn take(
         &mut self,
         model: &mut Model,
@@ -211,19 +211,20 @@ impl Session {
         Ok(count)
     }
 
-    /// True if the daemon has sent a route or a next hop.
+    /// True if the daemon has sent a route or next hop.
     pub fn has_told(&self) -> bool {
         self.first.is_some()
     }
 
-    /// Time at which to call [`Session::tick`].
+    /// Time at which [`Session::tick`] is due.
     pub fn due(&self) -> Option<Instant> {
         let kept = self.first? + self.stale;
         let quiet = kept.max(self.heard + QUIET);
         self.syncing.then(|| quiet.min(kept + PATIENCE))
     }
 
-    /// Handles the time. Returns true if the daemon now counts as complete: routes that it has not named are removed.
+    /// Handles the passage of time. Returns true if the daemon's state has just become complete; routes that it has not
+    /// sent are removed.
     pub fn tick(&mut self, model: &mut Model, now: Instant) -> bool {
         let told = self.due().is_some_and(|due| due <= now);
         if told {
@@ -236,24 +237,24 @@ impl Session {
     }
 }
 
-/// Accepts and serves one daemon at a time. While it is connected others are refused, since two daemons could
-/// contradict each other.
+/// Server for one routing daemon at a time. While a daemon is connected, others are refused, since their routes could
+/// contradict.
 #[derive(Debug)]
 pub(super) struct Fpm {
     listener: TcpListener,
     owners: Owners,
     listen: Listen,
     peer: Option<(TcpStream, SocketAddr, Session)>,
-    /// Time before which no connections are accepted.
+    /// Time before which no connections are accepted, after an error.
     rest_until: Option<Instant>,
     lines: Lines,
 }
 
-/// Lines of the log: those that others can have written have a bound.
+/// Rate limit for log lines that other programs can cause.
 #[derive(Debug)]
 struct Lines {
     left: u32,
-    /// Time from which the current lines are counted.
+    /// Start of the current interval.
     since: Instant,
     left_out: u64,
 }
@@ -291,7 +292,7 @@ impl Lines {
 }
 
 impl Fpm {
-    /// Waits at an address of the namespace of the calling thread.
+    /// Listens on an address in the namespace of the calling thread.
     pub(super) fn open(listen: Listen) -> io::Result<Fpm> {
         if let Some(from) = listen.from
             && is_own(from)?
@@ -313,7 +314,11 @@ impl Fpm {
         })
     }
 
-    /// True if the client may act as the daemon; the error is the reason why not.
+    /// Checks if a client may act as the daemon.
+    ///
+    /// # Errors
+    ///
+    /// The reason why not; a message.
     fn admit(&self, stream: &TcpStream, theirs: SocketAddr) -> Result<(), String> {
         let ours = stream.local_addr();
         let owner = ours.and_then(|ours| self.owners.of(ours, theirs));
@@ -340,17 +345,17 @@ impl Fpm {
         [listener, peer].into_iter().flatten()
     }
 
-    /// Time of due work if nothing is received.
+    /// Time of the next due work if no message arrives before.
     pub(super) fn due(&self) -> Option<Instant> {
         let told = self.peer.as_ref().and_then(|(.., session)| session.due());
         [told, self.rest_until].into_iter().flatten().min()
     }
 
-    /// Handles received messages; returns true if there were some, as there may be more.
+    /// Processes received messages. Returns true if there were any, since more may follow.
     pub(super) fn turn(&mut self, model: &mut Model, counts: &Counts) -> bool {
         let now = Instant::now();
         let heard = self.hear(model, counts, now);
-        // Messages of an ended connection were received before its end is handled.
+        // Messages that precede the end of a connection are processed before the end.
         if !heard && self.rest_until.is_none_or(|until| until <= now) {
             self.rest_until = None;
             return self.meet(counts, now);
@@ -358,7 +363,7 @@ impl Fpm {
         heard
     }
 
-    /// Accepts connections; returns true if one is the daemon's from now on.
+    /// Accepts connections. Returns true if a daemon was accepted.
     fn meet(&mut self, counts: &Counts, now: Instant) -> bool {
         for _ in 0..MEETINGS {
             let (stream, address) = match self.listener.accept() {
@@ -402,7 +407,7 @@ impl Fpm {
         false
     }
 
-    /// Handles the daemon's messages; returns true if there were some.
+    /// Processes the daemon's messages. Returns true if there were any.
     fn hear(&mut self, model: &mut Model, counts: &Counts, now: Instant) -> bool {
         let Some((stream, address, session)) = &mut self.peer else {
             return false;
@@ -430,7 +435,7 @@ impl Fpm {
     }
 }
 
-/// Makes a connection ready to be listened to, such that one whose other end has gone without a word ends.
+/// Prepares a connection for polling, with TCP keepalive to detect a vanished peer.
 fn watch(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -440,7 +445,7 @@ fn watch(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads once; returns true if there may be more.
+/// Reads once from the connection. Returns true if more may be pending.
 fn listen(
     stream: &mut TcpStream,
     session: &mut Session,

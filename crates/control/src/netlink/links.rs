@@ -6,35 +6,35 @@ use std::sync::Arc;
 use wire::EtherAddr;
 use wire::netlink::{AF_UNSPEC, Change, Link};
 
-/// A link of the kernel's.
+/// Known state of a kernel link.
 struct Known {
     name: Box<[u8]>,
     up: bool,
     carrier: bool,
     mac: [u8; 6],
     mtu: usize,
-    /// True if the kernel takes packets with labels from it.
+    /// True if the kernel accepts MPLS packets from the link.
     takes_labels: bool,
-    /// The lower link of a stacked device, such as a VLAN.
+    /// Index of the lower link of a stacked device, such as a VLAN.
     upon: Option<u32>,
-    /// The interface of this name, if the configuration has one.
+    /// Interface with the link's name, if the configuration has one.
     interface: Option<Arc<Interface>>,
-    /// Number of the last dump that reported the link.
+    /// Number of the last dump that contained the link.
     sync: u32,
 }
 
-/// The links of the namespace by their numbers.
+/// Links of the namespace, by index.
 #[derive(Default)]
 pub(super) struct Links {
     known: HashMap<u32, Known>,
-    /// Links by their interfaces' numbers; of several (names change hands) the last one.
+    /// Links by interface number. During a rename two links may match; the last one counts.
     by_number: HashMap<u16, u32>,
     interfaces: Vec<Arc<Interface>>,
     generation: Option<u64>,
     sync: u32,
 }
 
-/// State of a link that matters to routes.
+/// State of a link, as far as routes depend on it.
 pub(super) type State = super::model::Link;
 
 impl Known {
@@ -46,7 +46,7 @@ impl Known {
         }
     }
 
-    /// Copies the link's state to the interface.
+    /// Copies the link's state to its interface.
     fn tell(&self) {
         if let Some(interface) = &self.interface {
             interface.set_state(self.up, self.mac, self.mtu);
@@ -56,14 +56,14 @@ impl Known {
 }
 
 impl Links {
-    /// True if interfaces are named otherwise than when [`renumber`](Self::renumber) ran.
+    /// True if interfaces were added or renamed since [`renumber`](Self::renumber) ran.
     pub(super) fn is_outdated(&self, kernel: &Kernel) -> bool {
         self.generation != Some(kernel.generation())
     }
 
-    /// Matches links to interfaces again. Returns links with another interface than before, by number.
+    /// Matches links to interfaces again. Returns the links whose interface has changed, by index.
     pub(super) fn renumber(&mut self, kernel: &Kernel) -> Vec<(u32, State)> {
-        // Before the list: an interface that comes between the two is seen the next time again.
+        // The generation is read before the list: an interface added in between is handled by the next call.
         self.generation = Some(kernel.generation());
         self.interfaces = kernel.interfaces();
         let mut changed = Vec::new();
@@ -85,7 +85,7 @@ impl Links {
         let numbered =
             numbered.filter_map(|(index, k)| Some((k.interface.as_ref()?.number(), *index)));
         self.by_number = numbered.collect();
-        // Now that none is taken away any more: one may have what another had.
+        // Interfaces are updated after all removals, because one link may take over another's interface.
         let tell = |index: u32| {
             let link = &self.known[&index];
             link.tell();
@@ -95,8 +95,8 @@ impl Links {
         changed.into_iter().map(tell).collect()
     }
 
-    /// Processes a message. Returns the new state of the link, `Some(None)` if it is gone; `None` if the message is not
-    /// about a link as such.
+    /// Processes a message. Returns the link's new state, or `Some(None)` if the link was removed. `None` if the
+    /// message is not about a link as such.
     pub(super) fn take(&mut self, change: Change, link: &Link<'_>) -> Option<Option<State>> {
         if link.family != AF_UNSPEC {
             return None;
@@ -108,7 +108,7 @@ impl Links {
         let (name, up) = (link.name, link.is_up());
         let old = self.known.get(&link.index);
         if old.is_some_and(|old| *old.name != *name) {
-            // The link was renamed: the interface of the old name has no link any more.
+            // The link was renamed: the interface with its old name loses the link.
             self.remove(link.index);
         }
         let old = self.known.get(&link.index);
@@ -140,7 +140,7 @@ impl Links {
         Some(Some(state))
     }
 
-    /// Passes the Ethernet addresses of a link's active upper links, such as VLANs, to its interface.
+    /// Passes the Ethernet addresses of a link's active upper links, such as VLANs, to the link's interface.
     fn tell_others(&self, index: u32) {
         let Some(link) = self.known.get(&index) else {
             return;
@@ -149,7 +149,7 @@ impl Links {
             let upon = self
                 .known
                 .values()
-                // FRR's vrrpd leaves its interface up while another router is the master, and takes its carrier.
+                // FRR's vrrpd leaves the interface of a backup router up, and removes its carrier.
                 .filter(|k| k.upon == Some(index) && k.up && k.carrier);
             let others = upon
                 .map(|k| k.mac)
@@ -158,7 +158,7 @@ impl Links {
         }
     }
 
-    /// True if the kernel takes packets with labels from a link.
+    /// Sets whether the kernel accepts MPLS packets from a link.
     pub(super) fn set_takes_labels(&mut self, index: u32, takes: bool) {
         if let Some(link) = self.known.get_mut(&index) {
             link.takes_labels = takes;
@@ -166,12 +166,12 @@ impl Links {
         }
     }
 
-    /// From now on all links there are will be told.
+    /// Begins a dump of all links.
     pub(super) fn begin_sync(&mut self) {
         self.sync = self.sync.wrapping_add(1);
     }
 
-    /// Ends a dump of links: returns those that are gone.
+    /// Ends a dump of links. Returns the links that the dump did not contain.
     pub(super) fn end_sync(&mut self) -> Vec<u32> {
         let unseen = self.known.iter().filter(|(_, k)| k.sync != self.sync);
         let gone: Vec<u32> = unseen.map(|(index, _)| *index).collect();
@@ -179,18 +179,18 @@ impl Links {
         gone
     }
 
-    /// The interface whose packets use a link.
+    /// Interface of a link; `None` if the configuration has none.
     pub(super) fn interface(&self, index: u32) -> Option<&Arc<Interface>> {
         self.known.get(&index)?.interface.as_ref()
     }
 
-    /// The link of an interface, if it is up.
+    /// Link index of an interface that is up.
     pub(super) fn index(&self, interface: u16) -> Option<u32> {
         let index = self.by_number.get(&interface)?;
         self.known.get(index).filter(|k| k.up).map(|_| *index)
     }
 
-    /// Number of links, and of those that the configuration names.
+    /// Number of links, and number of links with an interface.
     pub(super) fn count(&self) -> (usize, usize) {
         let named = self.known.values().filter(|k| k.interface.is_some());
         (self.known.len(), named.count())
@@ -203,7 +203,7 @@ impl Links {
         if let Some(interface) = &link.interface {
             interface.clear_neighbours();
         }
-        // A dump may tell of a link of this name before this one is known to be gone.
+        // After a rename, the dump may report the new owner of a name before the former owner's change.
         let mut others = self.known.iter();
         let other = others.find(|(_, other)| other.name == link.name);
         if let Some(interface) = &link.interface {

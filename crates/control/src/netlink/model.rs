@@ -47,22 +47,25 @@ use world::World;
 pub use labels::LabelImage;
 pub use world::Link;
 
-/// `RTPROT_KERNEL`: made by the kernel itself, with an address.
+/// Route protocol `RTPROT_KERNEL`: the kernel has added the route with an address.
 const BY_KERNEL: u8 = 2;
-/// `RTPROT_RA`: made by the kernel from a router advertisement.
+/// Route protocol `RTPROT_RA`: the kernel has added the route after a router advertisement.
 const BY_ADVERTISEMENT: u8 = 9;
 
-/// A forwarding table that follows the model.
+/// Forwarding table that mirrors the model.
 pub trait Image<const N: usize> {
-    /// A new group; the model counts its users.
+    /// Adds a group of next hops; the model counts its routes.
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError>;
-    /// Other members for groups: all their prefixes follow, together. What cannot be is an error; the rest
-    /// takes effect.
+    /// Replaces the members of groups for all their prefixes at once. The error reports an impossible change; the
+    /// others take effect.
     fn change_groups(&self, changes: &[(GroupId, &[Member])]) -> Result<(), GroupError>;
     /// Removes a group that no prefix uses.
     fn remove_group(&self, id: GroupId);
-    /// Sets prefixes, or removes them (`None`), published together. If there is no room, the changes remain staged, and
-    /// the next call publishes the rest.
+    /// Sets or removes (`None`) the groups of prefixes, and publishes all together.
+    ///
+    /// # Errors
+    ///
+    /// The table is full. The changes remain staged, and the next call publishes them.
     fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full>;
 }
 
@@ -84,7 +87,7 @@ impl<const N: usize> Image<N> for elements::linux::Routes<N> {
     }
 }
 
-/// Source of a message.
+/// Origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The kernel, by netlink.
@@ -93,39 +96,39 @@ pub enum Source {
     Fpm,
 }
 
-/// Part of the state that can be dumped by itself.
+/// Part of the state that can be dumped separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// Next-hop objects and groups. Tell them before the routes.
+    /// Next-hop objects and groups, which precede the routes that use them.
     Nexthops,
-    /// Routes of IPv4.
+    /// IPv4 routes.
     Routes4,
-    /// Routes of IPv6.
+    /// IPv6 routes.
     Routes6,
-    /// Routes of MPLS.
+    /// MPLS routes.
     Labels,
 }
 
 impl Part {
-    /// In the order in which they are told: next hops before the routes that go by them.
+    /// All parts in the order of dumps: next hops before the routes that use them.
     pub const ALL: [Part; 4] = [Part::Nexthops, Part::Routes4, Part::Routes6, Part::Labels];
 }
 
-/// Parts that need a new dump.
+/// Parts of the state that need a new dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Doubt {
     /// Next-hop objects and groups.
     pub nexthops: bool,
-    /// Routes of IPv4.
+    /// IPv4 routes.
     pub routes4: bool,
-    /// Routes of IPv6.
+    /// IPv6 routes.
     pub routes6: bool,
-    /// Routes of MPLS.
+    /// MPLS routes.
     pub labels: bool,
 }
 
 impl Doubt {
-    /// About everything.
+    /// Doubt about all parts.
     pub const ALL: Doubt = Doubt {
         nexthops: true,
         routes4: true,
@@ -139,44 +142,44 @@ impl Doubt {
     }
 }
 
-/// Counts of routes that were left out, and that did not fit.
+/// Counters of routes that were ignored or did not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages about routes of other tables.
+    /// Messages about routes in other tables.
     pub other_table: u64,
-    /// Messages about routes for a traffic class or a source.
+    /// Messages about routes that depend on a traffic class or source address.
     pub selective: u64,
-    /// Messages about routes with an MTU of their own.
+    /// Messages about routes with their own MTU.
     pub route_mtu: u64,
-    /// Ways that found no group in the image, so that their packets go to the kernel.
+    /// Paths refused a group by the forwarding table, so that their packets go to the kernel.
     pub no_group: u64,
     /// Routes that did not fit into the model.
     pub no_room: u64,
-    /// Routes and next-hop objects beyond those that there may be.
+    /// Routes and next-hop objects beyond the maximum number.
     pub left_out: u64,
 }
 
 /// Result of [`Model::flush`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flushed {
-    /// Prefixes given to the image.
+    /// Number of prefixes written to the forwarding table.
     pub prefixes: usize,
-    /// Groups that were changed.
+    /// Number of changed groups.
     pub groups: usize,
 }
 
-/// The kernel's routing state; see the [module](self).
+/// Model of the kernel's routing state; see the [module](self).
 #[derive(Debug)]
 pub struct Model {
     world: World,
     v4: Family<4>,
     v6: Family<16>,
     labels: LabelRoutes,
-    /// True if a daemon's routes take the place of the table `main`.
+    /// True if a routing daemon's routes replace the table `main`.
     fpm: bool,
     doubt: Doubt,
-    /// A link went down with IPv6 routes: the kernel says of each that it is gone, unless the operator does not
-    /// want that (`net.ipv6.route.skip_notify_on_dev_down`).
+    /// True after a link with IPv6 routes went down. The kernel reports each removed route, unless
+    /// `net.ipv6.route.skip_notify_on_dev_down` is set.
     leaving: bool,
     /// Maximum number of next-hop objects.
     objects: Bound,
@@ -184,8 +187,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Nothing. With `fpm`, the table `main` comes from
-    /// [`Source::Fpm`] but for the routes that the kernel itself has made.
+    /// Empty model. With `fpm`, the table `main` comes from [`Source::Fpm`], except for routes that the kernel itself
+    /// has added.
     pub fn new(fpm: bool) -> Self {
         Model {
             world: World::default(),
@@ -200,8 +203,8 @@ impl Model {
         }
     }
 
-    /// Sets the maximum number of routes of each family, of labels and of next-hop objects. Existing ones stay; those
-    /// beyond are left out, and asked for again when there is room.
+    /// Sets the maximum number of routes per family, of labels and of next-hop objects. Existing ones stay. Excess ones
+    /// are left out, and dumped again when there is room.
     pub fn set_most(&mut self, most: usize) {
         let [v4, v6] = [&mut self.v4.bound, &mut self.v6.bound];
         for bound in [v4, v6, &mut self.labels.bound, &mut self.objects] {
@@ -209,10 +212,10 @@ impl Model {
         }
     }
 
-    /// A message about a route, with the flags of its header.
+    /// Processes a message about a route, with the flags of its header.
     pub fn route(&mut self, source: Source, flags: u16, change: Change, route: &Route<'_>) {
         if let Some(label) = route.label {
-            // A daemon's routes take the place of the kernel's.
+            // A daemon's routes replace the kernel's.
             if (source == Source::Fpm) == self.fpm {
                 let world = &self.world;
                 self.labels.route(world, source, change, label, route);
@@ -239,7 +242,7 @@ impl Model {
         }
     }
 
-    /// Table of a route; `None` if it is not relevant.
+    /// Class of a route; `None` if the route is ignored.
     fn class(&mut self, source: Source, route: &Route<'_>) -> Option<Class> {
         if route.flags & wire::netlink::RTM_F_CLONED != 0 {
             return None;
@@ -262,7 +265,7 @@ impl Model {
         }
     }
 
-    /// A message about a next-hop object or group.
+    /// Processes a message about a next-hop object or group.
     pub fn nexthop(&mut self, source: Source, change: Change, nexthop: &Nexthop<'_>) {
         if nexthop.bridge {
             return;
@@ -278,7 +281,7 @@ impl Model {
         self.follow_world();
     }
 
-    /// True if there is room for one more object of every kind.
+    /// True if there is room for another object of each kind.
     pub fn has_room(&self) -> bool {
         self.v4.bound.has_room(self.v4.count())
             && self.v6.bound.has_room(self.v6.count())
@@ -286,16 +289,16 @@ impl Model {
             && self.objects.has_room(self.world.objects_len())
     }
 
-    /// True if there would be more objects than there may be with this one. A daemon's are not counted: when it
-    /// connects again, its old ones are here until it has told all.
+    /// True if a next-hop object exceeds the maximum number. A daemon's objects do not count: after a reconnection, its
+    /// old ones remain until its state is complete.
     fn is_beyond(&self, source: Source, nexthop: &Nexthop<'_>) -> bool {
         source == Source::Kernel
             && !self.objects.has_room(self.world.objects_len())
             && !self.world.has_object(source, nexthop.id)
     }
 
-    /// Sets the present state of the link with this index; `None`: it is gone. Call it whenever the kernel tells, and
-    /// when the number of the interface with its name changes.
+    /// Sets the state of a link; `None` if the link was removed. Call it for each message about the link, and when its
+    /// interface number changes.
     pub fn link(&mut self, index: u32, link: Option<Link>) {
         let was = self.world.set_link(index, link);
         let (was_up, is_up) = (was.is_some_and(|l| l.up), link.is_some_and(|l| l.up));
@@ -307,7 +310,7 @@ impl Model {
         }
         if (was_up && !is_up) || lost {
             self.doubt.nexthops |= self.world.lose_objects(index);
-            // Routes that are being told may be older than this.
+            // A dump in progress may contain routes from before this change.
             let syncing = self.world.syncing || self.v4.is_syncing() || self.v6.is_syncing();
             if link.is_none() || syncing {
                 self.doubt = Doubt::ALL;
@@ -321,19 +324,19 @@ impl Model {
         self.follow_world();
     }
 
-    /// A setting: true if routes by way of a link (or of all: `NETCONF_ALL`) are unused while it has no carrier.
+    /// Sets whether routes over a link (or all links: `NETCONF_ALL`) are ignored while it has no carrier.
     pub fn ignore_linkdown(&mut self, is4: bool, index: u32, ignores: bool) {
         if self.world.set_ignoring(is4, index, ignores) {
             self.follow_world();
         }
     }
 
-    /// The kernel has loaded MPLS: its earlier messages are not complete.
+    /// Marks labels for a dump: the kernel has just loaded MPLS, so earlier messages are incomplete.
     pub fn doubt_labels(&mut self) {
         self.doubt.labels = true;
     }
 
-    /// An address of a link has gone (routes may have gone with it) or come (hops may live again).
+    /// Processes a change of a link's address. A removed address may remove routes; a new one may revive next hops.
     pub fn address(&mut self, change: Change, is4: bool) {
         if is4 {
             self.doubt.routes4 |= change == Change::Gone || self.v4.has_dead_hops();
@@ -342,7 +345,7 @@ impl Model {
         }
     }
 
-    /// Removes the ways by objects that have gone, and checks groups again.
+    /// Removes paths over removed objects, and updates groups.
     fn follow_world(&mut self) {
         for object in self.world.take_gone() {
             self.v4.object_gone(object);
@@ -353,9 +356,8 @@ impl Model {
         self.labels.stale();
     }
 
-    /// Begins to receive all of a part. May be called again instead of [`Model::end_sync`], if a dump has failed. A
-    /// daemon's earlier next-hop objects differ from those of the same number afterwards; end its parts in the order
-    /// routes, next hops.
+    /// Begins a dump of a part, or begins it again after a failure. A daemon's earlier next-hop objects differ from
+    /// those with the same number afterwards. End a daemon's parts in the order routes, next hops.
     pub fn begin_sync(&mut self, source: Source, part: Part) {
         match part {
             Part::Nexthops => {
@@ -379,7 +381,7 @@ impl Model {
         }
     }
 
-    /// Ends a part: objects that were not told are removed.
+    /// Ends a dump of a part: removes all objects that it did not contain.
     pub fn end_sync(&mut self, source: Source, part: Part) {
         match part {
             Part::Nexthops => {
@@ -392,7 +394,7 @@ impl Model {
         }
     }
 
-    /// Parts that need a new dump; a part is forgotten when its dump begins ([`Model::begin_sync`]).
+    /// Parts that need a new dump. A part is removed when its dump begins ([`Model::begin_sync`]).
     pub fn doubt(&self) -> Doubt {
         let lacks_objects = self.objects.lacks(self.world.objects_len());
         Doubt {
@@ -403,22 +405,26 @@ impl Model {
         }
     }
 
-    /// Clears doubts that later messages have removed. Call it after the kernel's pending messages, before a dump.
+    /// Clears doubts that later messages have resolved. Call it after the kernel's pending messages, and before a dump.
     pub fn reconsider(&mut self) {
         self.leaving &= self.v6.has_lost(&self.world);
     }
 
-    /// Prefixes that wait for a [`Model::flush`].
+    /// Number of prefixes that wait for [`Model::flush`].
     pub fn pending(&self) -> usize {
         self.v4.pending() + self.v6.pending()
     }
 
-    /// True if a [`Model::flush`] has something to do: prefixes wait, or links or next-hop objects have changed.
+    /// True if [`Model::flush`] has work: prefixes wait, or links or next-hop objects have changed.
     pub fn is_behind(&self) -> bool {
         self.v4.is_behind() || self.v6.is_behind()
     }
 
-    /// Brings the image in step. If it is full, flush again later: it may have room then.
+    /// Updates the forwarding tables.
+    ///
+    /// # Errors
+    ///
+    /// A table is full. Call again later, when it may have room.
     pub fn flush(&mut self, v4: &impl Image<4>, v6: &impl Image<16>) -> Result<Flushed, Full> {
         let mut flushed = Flushed::default();
         let first = self.v4.flush(&self.world, v4, &mut flushed);
@@ -426,7 +432,7 @@ impl Model {
         first.and(second).map(|()| flushed)
     }
 
-    /// Writes changed labels to a table; all labels if it `is_new`.
+    /// Writes changed labels to a table; all labels if the table `is_new`.
     pub fn flush_labels(&mut self, image: &impl LabelImage, is_new: bool) {
         if is_new {
             self.labels.stale();
@@ -434,27 +440,27 @@ impl Model {
         self.labels.flush(&self.world, image);
     }
 
-    /// Labels that have a route.
+    /// Number of labels with a route.
     pub fn labels_len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Prefixes of IPv4 and of IPv6 that have a route.
+    /// Number of IPv4 and of IPv6 prefixes with a route.
     pub fn len(&self) -> (usize, usize) {
         (self.v4.len(), self.v6.len())
     }
 
-    /// True if the model has no objects.
+    /// True if no prefix has a route.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }
 
-    /// Next-hop objects and groups that are known, a daemon's of all its connections.
+    /// Number of next-hop objects and groups, including those of a daemon's former connections.
     pub fn objects_len(&self) -> usize {
         self.world.objects_len()
     }
 
-    /// Counts of routes that were left out or did not fit.
+    /// Counters of routes that were ignored or did not fit.
     pub fn counts(&self) -> Counts {
         Counts {
             no_group: self.v4.no_group() + self.v6.no_group(),
@@ -468,7 +474,7 @@ impl Model {
         }
     }
 
-    /// Bytes that the model takes, but for next-hop objects and lists of hops.
+    /// Memory of the model in bytes, without next-hop objects and lists of hops.
     pub fn memory_bytes(&self) -> usize {
         self.v4.memory_bytes() + self.v6.memory_bytes()
     }

@@ -9,11 +9,11 @@ use wire::netlink::{
     NUD_STALE, Neighbour,
 };
 
-/// A neighbour's interface (its number with the kernel) and address.
+/// Key of a neighbour: link index and address.
 pub(super) type Place = (u32, IpAddr);
 
-/// The neighbours that have an Ethernet address, of all interfaces; those that the configuration does not name
-/// may be named later. The kernel bounds their number (`gc_thresh3`).
+/// Neighbours with a known Ethernet address on all links, since the configuration may name further links later. The
+/// kernel bounds their number (`gc_thresh3`).
 #[derive(Default)]
 pub(super) struct Neighbours {
     known: HashMap<Place, (State, u32)>,
@@ -21,9 +21,9 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Takes a message up.
+    /// Processes a message about a neighbour.
     pub(super) fn take(&mut self, links: &Links, change: Change, neighbour: &Neighbour) {
-        // Groups are nobody's neighbours, and for others' sake one only answers.
+        // Groups are not resolved, and proxy entries only make the kernel answer for others.
         let proxy = neighbour.flags & NTF_PROXY != 0;
         let Some(address) = neighbour.dst.filter(|a| !proxy && !a.is_multicast()) else {
             return;
@@ -38,7 +38,8 @@ impl Neighbours {
         };
         match state {
             State::Gone | State::Failed => {
-                // An unknown neighbour need not be removed; but packets that wait for it are told that there is none.
+                // An unknown neighbour need not be removed, but packets that wait for it must learn that resolution
+                // failed.
                 let known = self.known.remove(&place).is_some();
                 if !known && state == State::Gone {
                     return;
@@ -51,23 +52,23 @@ impl Neighbours {
         tell(links, place, state);
     }
 
-    /// Sets all neighbours of an interface, when the configuration begins to name it.
+    /// Passes all neighbours of a link to its interface, when the configuration begins to name it.
     pub(super) fn tell_all(&self, links: &Links, index: u32) {
         let of_it = self.known.iter().filter(|(place, _)| place.0 == index);
         of_it.for_each(|(place, (state, _))| tell(links, *place, *state));
     }
 
-    /// Forgets the neighbours of a link that has gone.
+    /// Removes the neighbours of a removed link.
     pub(super) fn forget(&mut self, index: u32) {
         self.known.retain(|place, _| place.0 != index);
     }
 
-    /// From now on all neighbours there are will be told.
+    /// Begins a dump of all neighbours.
     pub(super) fn begin_sync(&mut self) {
         self.sync = self.sync.wrapping_add(1);
     }
 
-    /// Ends a dump of neighbours: those not told are gone.
+    /// Ends a dump of neighbours: removes those that it did not contain.
     pub(super) fn end_sync(&mut self, links: &Links) {
         let sync = self.sync;
         self.known.retain(|place, (_, seen)| {
@@ -78,7 +79,7 @@ impl Neighbours {
         });
     }
 
-    /// True if the neighbour's Ethernet address is known.
+    /// True if the Ethernet address of a neighbour is known.
     pub(super) fn knows(&self, place: &Place) -> bool {
         self.known.contains_key(place)
     }
@@ -95,7 +96,7 @@ fn tell(links: &Links, (index, address): Place, state: State) {
     }
 }
 
-/// State for the kernel's state; `None` while the kernel is still asking for the first time.
+/// Neighbour state for the kernel's state; `None` while the kernel resolves the address for the first time.
 fn state(neighbour: &Neighbour) -> Option<State> {
     const STALE: u16 = NUD_STALE | NUD_DELAY | NUD_PROBE;
     const FIXED: u16 = NUD_PERMANENT | NUD_NOARP;

@@ -9,13 +9,13 @@ use wire::netlink::{
     Event, NLM_F_REQUEST, NewRoute, RTM_GETROUTE, RouteKind, TABLE_MAIN, Target, Writer, messages,
 };
 
-/// `NETLINK_ROUTE`.
+/// Netlink protocol `NETLINK_ROUTE`.
 const ROUTE: isize = 0;
-/// The kernel answers at once, or never.
+/// Timeout of a request, which the kernel normally answers at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// True if the namespace of the calling thread receives packets to an address, by an address of an interface or by a
-/// local route.
+/// True if the calling thread's namespace delivers packets to an address locally: by an interface's address or a local
+/// route.
 pub(super) fn is_own(address: IpAddr) -> io::Result<bool> {
     let address = address.to_canonical();
     if address.is_loopback() {
@@ -43,7 +43,7 @@ pub(super) fn is_own(address: IpAddr) -> io::Result<bool> {
         let event = message.and_then(|message| message.event());
         match event.map_err(io::Error::other)? {
             Event::Route(_, route) => return Ok(route.kind == RouteKind::Local),
-            // There is no way there.
+            // The address has no route.
             Event::Error(_) => return Ok(false),
             _ => {}
         }

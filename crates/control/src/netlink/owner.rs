@@ -5,26 +5,26 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use wire::netlink::{AF_INET, AF_INET6, HEADER, NLM_F_REQUEST};
 
-/// `NETLINK_SOCK_DIAG`.
+/// Netlink protocol `NETLINK_SOCK_DIAG`.
 const SOCK_DIAG: isize = 4;
-/// `SOCK_DIAG_BY_FAMILY`: the type of question and answer.
+/// Message type `SOCK_DIAG_BY_FAMILY` of requests and answers.
 const BY_FAMILY: u16 = 20;
-/// `NLMSG_ERROR`.
+/// Message type `NLMSG_ERROR`.
 const ERROR: u16 = 2;
 const IPPROTO_TCP: u8 = 6;
-/// `TCP_ESTABLISHED`. A connection that has ended has no owner, which the kernel reports as user 0.
+/// Socket state `TCP_ESTABLISHED`. The kernel reports closed connections with user 0.
 const ESTABLISHED: u8 = 1;
 /// Length of a socket's identity (`inet_diag_sockid`).
 const ID: usize = 48;
-/// Offsets in an answer of the state, the socket's identity, and its user.
+/// Offsets of the state, the socket's identity and its user in an answer.
 const STATE: usize = HEADER + 1;
 const FOUND: usize = HEADER + 4;
 const UID: usize = FOUND + ID + 12;
 
-/// The other end of a connection.
+/// Owner of the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Other {
-    /// A program of this user has it open.
+    /// A process of this user has opened the other end.
     Users(u32),
     /// The end was in this namespace and is closed: its owner is unknown.
     Closed,
@@ -41,14 +41,14 @@ impl Owners {
     pub(super) fn open() -> io::Result<Owners> {
         let mut socket = netlink_sys::Socket::new(SOCK_DIAG)?;
         socket.bind_auto()?;
-        // The kernel answers before the question has been sent.
+        // The kernel answers during the send call, so a receive never needs to wait.
         socket.set_non_blocking(true)?;
         Ok(Owners(socket))
     }
 
-    /// Owner of the other end of a connection.
+    /// Finds the owner of the other end of a connection.
     pub(super) fn of(&self, ours: SocketAddr, theirs: SocketAddr) -> io::Result<Other> {
-        // An answer that nobody has waited for.
+        // Discards answers to earlier requests.
         while self.0.recv_from_full().is_ok() {}
         let asked = End {
             own: canonical(theirs),
@@ -64,20 +64,20 @@ impl Owners {
     }
 }
 
-/// The address with IPv4-mapped IPv6 addresses turned into IPv4: an end may be known by either.
+/// Address with IPv4-mapped IPv6 converted to IPv4, since an end may be reported in either form.
 fn canonical(mut address: SocketAddr) -> SocketAddr {
     address.set_ip(address.ip().to_canonical());
     address
 }
 
-/// An end of a connection, with both addresses.
+/// One end of a connection, with the addresses of both.
 struct End {
     own: SocketAddr,
     other: SocketAddr,
 }
 
 impl End {
-    /// The kernel's identity (`inet_diag_sockid`): ports, addresses, interface, cookie.
+    /// The kernel's socket identity (`inet_diag_sockid`): ports, addresses, interface, cookie.
     fn id(&self) -> [u8; ID] {
         let mut id = [0; ID];
         id[..2].copy_from_slice(&self.own.port().to_be_bytes());
@@ -87,12 +87,12 @@ impl End {
                 SocketAddr::V4(v4) => id[at..at + 4].copy_from_slice(&v4.ip().octets()),
                 SocketAddr::V6(v6) => {
                     id[at..at + 16].copy_from_slice(&v6.ip().octets());
-                    // A link-local address is looked up on its link.
+                    // A link-local address is valid on its link only.
                     id[36..40].copy_from_slice(&v6.scope_id().to_ne_bytes());
                 }
             }
         }
-        // Any cookie (INET_DIAG_NOCOOKIE).
+        // No cookie is required (INET_DIAG_NOCOOKIE).
         id[40..].fill(0xff);
         id
     }
@@ -106,7 +106,7 @@ impl End {
         all.extend(((HEADER + 8 + ID) as u32).to_ne_bytes());
         all.extend(BY_FAMILY.to_ne_bytes());
         all.extend(NLM_F_REQUEST.to_ne_bytes());
-        // Number of the question, and who asks.
+        // Sequence number and sender's port ID, both 0.
         all.extend([0; 8]);
         all.extend([family, IPPROTO_TCP, 0, 0]);
         all.extend((1u32 << ESTABLISHED).to_ne_bytes());
@@ -114,7 +114,7 @@ impl End {
         all
     }
 
-    /// True if it is this one that an answer of some family names.
+    /// True if an answer names this end.
     fn is(&self, family: u8, found: &[u8; 36]) -> bool {
         let address = |at: usize| {
             let bytes = found[at..at + 16].first_chunk::<16>()?;
@@ -134,7 +134,7 @@ impl End {
     }
 }
 
-/// The user that an answer names, if it is about the requested connection and this is open.
+/// User ID in an answer; `None` unless it is about the requested connection, in the state established.
 fn read(answer: &[u8], asked: &End) -> io::Result<Option<u32>> {
     let short = || io::Error::from(ErrorKind::InvalidData);
     let four = |at: usize| answer.get(at..at + 4).and_then(|b| b.try_into().ok());
@@ -145,7 +145,7 @@ fn read(answer: &[u8], asked: &End) -> io::Result<Option<u32>> {
             let errno = i32::from_ne_bytes(four(HEADER).ok_or_else(short)?);
             let error = io::Error::from_raw_os_error(errno.saturating_neg());
             return match error.kind() {
-                // There is no such socket here.
+                // The socket does not exist in this namespace.
                 ErrorKind::NotFound => Ok(None),
                 _ => Err(error),
             };

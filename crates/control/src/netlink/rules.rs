@@ -5,21 +5,21 @@ use std::collections::HashSet;
 use tracing::{info, warn};
 use wire::netlink::{Rule, TABLE_LOCAL, TABLE_MAIN};
 
-/// Known state of the rules.
+/// State of the kernel's routing rules.
 #[derive(Default)]
 pub(super) struct Rules {
-    /// True if rules differ from the known ones: dump them again.
+    /// True if rules have changed and must be dumped.
     pub(super) stale: bool,
-    /// State of the dump: families that have rules, rules beside the initial ones, and tables of the initial ones.
+    /// Dump state: families with rules, rules besides the kernel's initial ones, and tables of the initial ones.
     families: HashSet<u8>,
     others: usize,
     initial: HashSet<(u8, u32)>,
-    /// Differences that were warned of.
+    /// Number of differences in the last warning.
     warned: usize,
 }
 
 impl Rules {
-    /// Begins a sync: all rules are reported again.
+    /// Begins a dump of rules.
     pub(super) fn begin_sync(&mut self) {
         self.others = 0;
         self.families.clear();
@@ -27,7 +27,7 @@ impl Rules {
         self.stale = false;
     }
 
-    /// Adds a rule of the dump.
+    /// Processes a rule of the dump.
     pub(super) fn tell(&mut self, rule: &Rule) {
         self.families.insert(rule.family);
         if rule.is_initial() {
@@ -37,7 +37,7 @@ impl Rules {
         }
     }
 
-    /// Ends a dump of rules: returns the number of those that are not followed, or missing.
+    /// Ends a dump of rules. Returns the number of rules that are not followed, or missing.
     pub(super) fn end_sync(&mut self) -> usize {
         let missing = |family: &u8| {
             let tables = [TABLE_LOCAL, TABLE_MAIN].into_iter();

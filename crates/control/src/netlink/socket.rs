@@ -14,21 +14,21 @@ use std::time::Duration;
 use wire::netlink::{Event, Full, Message, NLM_F_CREATE, RTM_NEWLINK, Writer, messages};
 use zeroize::Zeroize;
 
-/// `NETLINK_ROUTE`.
+/// Netlink protocol `NETLINK_ROUTE`.
 const ROUTE: isize = 0;
-/// Links, neighbours; addresses, routes, rules and settings of both families (`RTNLGRP_*`).
+/// Multicast groups (`RTNLGRP_*`) for links and neighbours; and for addresses, routes, rules and settings of both
+/// families.
 const GROUPS: [u32; 10] = [1, 3, 5, 9, 7, 11, 8, 19, 24, 25];
-/// Routes and settings of MPLS, since Linux 4.1 and 4.10; next-hop objects, since Linux 5.3.
+/// Multicast groups of newer kernels: MPLS routes (Linux 4.1), MPLS settings (4.10) and next-hop objects (5.3).
 const NEWER: [u32; 3] = [27, 29, 32];
-/// Room for one receive: more than the kernel puts into a part of a dump (32 KiB), and than one message
-/// about a route of many hops takes.
+/// Receive size in bytes. It exceeds a part of a dump (32 KiB), and a message about a route with many hops.
 const RECEIVE: usize = 64 << 10;
-/// Time limit for a part of the kernel's answer.
+/// Timeout for each part of the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of requests that are sent together.
+/// Maximum length of requests sent together, in bytes.
 const REQUESTS: usize = 16 << 10;
 
-/// True if messages were lost, because they came faster than they were read.
+/// True if the error means that messages were lost because the receive buffer was full.
 pub(super) fn is_loss(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error())
 }
@@ -39,7 +39,7 @@ fn open(protocol: isize) -> io::Result<netlink_sys::Socket> {
     Ok(socket)
 }
 
-/// Appends the next received messages.
+/// Appends the next received messages to `into`.
 fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -> io::Result<()> {
     let flags = (flags | RecvFlags::TRUNC).bits() as i32;
     loop {
@@ -53,7 +53,7 @@ fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -
             into.truncate(start);
             return Err(Errno::NOBUFS.into());
         }
-        // Only the kernel's word counts.
+        // Messages from other processes are ignored.
         match from.port_number() {
             0 => return Ok(()),
             _ => into.truncate(start),
@@ -65,21 +65,21 @@ fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -
 pub(super) struct Changes(netlink_sys::Socket);
 
 impl Changes {
-    /// Opens it in the namespace of the calling thread, with `room` bytes for messages that wait. The
-    /// kernel counts some hundred bytes for each beside its own.
+    /// Opens the socket in the namespace of the calling thread, with a receive buffer of `room` bytes. The kernel
+    /// counts some hundred bytes of overhead per message.
     pub(super) fn open(room: usize) -> io::Result<Changes> {
         let changes = Changes::of(ROUTE, &GROUPS, room)?;
         for group in NEWER {
-            // A kernel that has none tells of none.
+            // Kernels without the group never send its messages.
             let _ = changes.0.add_membership(group);
         }
         Ok(changes)
     }
 
-    /// Opens one of a protocol (`NETLINK_*`) that hears of some groups.
+    /// Opens a socket for a protocol (`NETLINK_*`) that receives messages of multicast groups.
     pub(super) fn of(protocol: isize, groups: &[u32], room: usize) -> io::Result<Changes> {
         let socket = open(protocol)?;
-        // More than net.core.rmem_max takes a right that who follows links may lack.
+        // A buffer larger than net.core.rmem_max requires a capability that this process may lack.
         if sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), room).is_err() {
             sockopt::set_socket_recv_buffer_size(socket.as_fd(), room)?;
         }
@@ -90,11 +90,12 @@ impl Changes {
         Ok(Changes(socket))
     }
 
-    /// Appends received messages, until nothing is left or `into` holds `most` bytes; returns true if there may be
-    /// more.
+    /// Appends received messages until none is left or `into` holds `most` bytes. Returns true if more may be pending.
     ///
     /// # Errors
-    /// An error that [`is_loss`] comes once for each loss; earlier messages are in `into`.
+    ///
+    /// The socket failed. An error for which [`is_loss`] is true is returned once per loss; earlier messages are in
+    /// `into`.
     pub(super) fn receive(&self, into: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         while into.len() < most {
             match receive(&self.0, into, RecvFlags::empty()) {
@@ -110,28 +111,28 @@ impl Changes {
     }
 }
 
-/// Requests of information and of changes.
+/// Socket for requests and their answers.
 pub(super) struct Requests {
     socket: netlink_sys::Socket,
     sequence: u32,
-    /// True if the kernel guarantees that its messages so far are complete.
+    /// False if the kernel has marked the dump as interrupted, and thus perhaps incomplete.
     whole: bool,
-    /// Number of refused requests that has not been read yet.
+    /// Number of refused requests not yet returned by `refusals`.
     refused: u64,
     answer: Vec<u8>,
     unsent: Box<[u8; REQUESTS]>,
 }
 
 impl Requests {
-    /// Opens it in the namespace of the calling thread.
+    /// Opens the socket in the namespace of the calling thread.
     pub(super) fn open() -> io::Result<Requests> {
         Requests::of(ROUTE)
     }
 
-    /// Opens one of a protocol (`NETLINK_*`).
+    /// Opens a socket for a protocol (`NETLINK_*`).
     pub(super) fn of(protocol: isize) -> io::Result<Requests> {
         let socket = open(protocol)?;
-        // Old kernels know no strict checking; their answers are filtered here as well.
+        // Old kernels lack strict checking; their answers are filtered here, too.
         let _ = socket.set_netlink_get_strict_chk(true);
         sockopt::set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(PATIENCE))?;
         Ok(Requests {
@@ -144,12 +145,12 @@ impl Requests {
         })
     }
 
-    /// Begins to have the kernel tell all of a kind (`RTM_GET*`): see [`part`](Self::part).
+    /// Requests a dump of a kind (`RTM_GET*`); read it by [`part`](Self::part).
     pub(super) fn begin(&mut self, kind: u16, family: u8) -> io::Result<()> {
         self.ask(|writer, sequence| writer.dump(kind, family, sequence))
     }
 
-    /// Sends a question, which `write` writes with the number that it is given; see [`part`](Self::part).
+    /// Sends a request that `write` writes with a given sequence number; read the answer by [`part`](Self::part).
     pub(super) fn ask(
         &mut self,
         write: impl FnOnce(&mut Writer<'_>, u32) -> Result<(), Full>,
@@ -162,8 +163,8 @@ impl Requests {
         self.socket.send(writer.bytes(), 0).map(|_| ())
     }
 
-    /// Passes a part of the kernel's answer to `each`. After the last part, returns true if the answer is consistent;
-    /// if not, things changed meanwhile and some may be missing.
+    /// Passes a part of the kernel's answer to `each`. After the last part, returns true if the answer is consistent.
+    /// If not, concurrent changes may have made the kernel skip entries.
     pub(super) fn part(&mut self, each: &mut dyn FnMut(&Message<'_>)) -> io::Result<Option<bool>> {
         self.answer.clear();
         let received = receive(&self.socket, &mut self.answer, RecvFlags::empty());
@@ -186,7 +187,7 @@ impl Requests {
                 Event::Done(0) => return Ok(Some(self.whole)),
                 Event::Done(errno) | Event::Error(errno) => {
                     let error = io::Error::from_raw_os_error(errno.saturating_neg());
-                    // The kernel lacks the object or address family: an empty dump.
+                    // The kernel lacks the object or address family: the dump is empty.
                     return match error.kind() {
                         ErrorKind::Unsupported => Ok(Some(true)),
                         _ if errno == -Errno::AFNOSUPPORT.raw_os_error() => Ok(Some(true)),
@@ -199,13 +200,13 @@ impl Requests {
         Ok(None)
     }
 
-    /// Names to the kernel the neighbours (number of the interface, address) that are in use, so that it probes them.
-    /// Only refusals are answered: [`refusals`](Self::refusals).
+    /// Reports neighbours in use (link index and address) to the kernel, which then probes them. Only refusals are
+    /// answered; read them by [`refusals`](Self::refusals).
     pub(super) fn use_neighbours(&mut self, those: &[(u32, IpAddr)]) -> io::Result<()> {
         for some in those.chunks(REQUESTS / 64) {
             let mut writer = Writer::new(&mut *self.unsent);
             for (interface, address) in some {
-                // Each takes less than 64 bytes.
+                // Each request takes less than 64 bytes.
                 let written = writer.use_neighbour(*interface, *address, NLM_F_CREATE, 0);
                 written.map_err(io::Error::other)?;
             }
@@ -214,17 +215,17 @@ impl Requests {
         Ok(())
     }
 
-    /// Overwrites the answer, which may contain keys.
+    /// Overwrites the buffer, which may contain keys.
     pub(super) fn wipe(&mut self) {
         self.answer.zeroize();
     }
 
-    /// Sends messages that need no answer.
+    /// Sends messages without waiting for an answer.
     pub(super) fn tell(&mut self, messages: &[u8]) -> io::Result<()> {
         self.socket.send(messages, 0).map(|_| ())
     }
 
-    /// Reads answers to requests that need none: returns the number of refusals since the last call.
+    /// Reads answers to messages sent without waiting. Returns the number of refusals since the last call.
     pub(super) fn refusals(&mut self) -> u64 {
         self.drain();
         std::mem::take(&mut self.refused)

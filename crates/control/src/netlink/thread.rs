@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Room for messages that wait: some hundred thousand routes.
+/// Receive buffer size in bytes, for some hundred thousand routes.
 const ROOM: usize = 256 << 20;
-/// Interval of looking for questions, if no descriptor announces them.
+/// Polling interval for neighbour requests if no descriptor announces them.
 const WITHOUT_BELL: Duration = Duration::from_millis(2);
 
-/// Follows a kernel until it is dropped.
+/// Thread that follows a kernel until this value is dropped.
 pub(crate) struct Netlink {
     counts: Arc<Counts>,
     thread: Watched,
 }
 
-/// Place in which the kernel is followed.
+/// Network namespace whose kernel state is followed.
 struct Place {
     namespace: Option<Arc<Namespace>>,
     room: usize,
@@ -39,10 +39,11 @@ struct Following {
 }
 
 impl Netlink {
-    /// Starts to follow the kernel in a namespace, by default that of the process.
+    /// Starts to follow the kernel in a namespace, by default the namespace of the process.
     ///
     /// # Errors
-    /// There is no memory for the routes, or a socket cannot be opened; a sentence.
+    ///
+    /// Memory for the routes ran out, or a socket cannot be opened; a message.
     pub(crate) fn start(
         (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
         namespace: Option<Arc<Namespace>>,
@@ -76,17 +77,17 @@ impl Netlink {
         })
     }
 
-    /// See [`Watched::is_alive`].
+    /// True if the thread makes progress; see [`Watched::is_alive`].
     pub(crate) fn is_alive(&self) -> bool {
         self.thread.is_alive()
     }
 
-    /// The configuration may name other interfaces than before.
+    /// Makes the thread match links to interfaces again, after a change of the configuration.
     pub(crate) fn look(&self) {
         self.thread.wake();
     }
 
-    /// Counts of messages and actions.
+    /// Counters of messages and actions.
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -98,7 +99,11 @@ impl Place {
         within(&self.namespace, move || Sockets::open(room))
     }
 
-    /// Waits for a routing daemon. The error is a sentence.
+    /// Listens for a routing daemon in the followed namespace.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be used; a message.
     fn listen(&self, listen: Listen) -> Result<Fpm, String> {
         let address = listen.address;
         let opened = within(&self.namespace, move || Fpm::open(listen));

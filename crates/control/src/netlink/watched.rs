@@ -9,46 +9,50 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// After how long sockets that failed are opened again.
+/// Delay before failed sockets are reopened.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The thread, which ends with this.
+/// Thread that ends when this value is dropped.
 pub(super) struct Watched {
     post: Arc<Post>,
     thread: Option<JoinHandle<()>>,
-    /// Progress of the thread at the last query.
+    /// Progress counter of the thread at the last query.
     seen: AtomicU64,
 }
 
-/// Requests to the thread, and its waiting.
+/// State shared with the thread: its progress counter, stop flag and wake-up descriptor.
 pub(super) struct Post {
     stop: AtomicBool,
-    /// Counts the steps of the thread; if it hangs, the count stands still.
+    /// Progress counter of the thread; a constant value means that the thread hangs.
     steps: AtomicU64,
-    /// Wakes the thread.
+    /// Event descriptor that wakes the thread.
     poke: OwnedFd,
 }
 
-/// Work of the thread.
+/// A job of the thread.
 pub(super) trait Follow {
-    /// Sockets of the thread.
+    /// Socket type of the job.
     type Sockets;
 
     /// Opens new sockets.
     fn open(&self) -> io::Result<Self::Sockets>;
 
-    /// Follows until it is to stop, or the sockets are of no use.
+    /// Runs the job until it is to stop.
+    ///
+    /// # Errors
+    ///
+    /// The sockets have failed and must be reopened.
     fn follow(&mut self, post: &Post, sockets: &mut Self::Sockets) -> io::Result<()>;
 
-    /// The sockets are of no use, or there are none.
+    /// Handles failed sockets, or a failure to open them.
     fn lost(&mut self, why: &io::Error);
 
-    /// New sockets are available.
+    /// Handles newly opened sockets.
     fn found(&mut self);
 }
 
 impl Watched {
-    /// Starts a thread.
+    /// Starts the thread.
     pub(super) fn start(
         name: &str,
         run: impl FnOnce(&Post) + Send + 'static,
@@ -68,8 +72,8 @@ impl Watched {
         })
     }
 
-    /// True if the thread has done something since this was last asked. It is woken, so that it will have the next
-    /// time.
+    /// True if the thread has made progress since the last call. Wakes the thread, so that it makes progress until the
+    /// next call.
     pub(super) fn is_alive(&self) -> bool {
         let now = self.post.steps.load(Ordering::Relaxed);
         let before = self.seen.swap(now, Ordering::Relaxed);
@@ -79,7 +83,7 @@ impl Watched {
 
     /// Wakes the thread.
     pub(super) fn wake(&self) {
-        // Full: it is about to wake.
+        // If the event counter is full, the thread is about to wake.
         let _ = rustix::io::write(&self.post.poke, &1u64.to_ne_bytes());
     }
 
@@ -87,12 +91,12 @@ impl Watched {
         self.post.stop.store(true, Ordering::Release);
         self.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been logged already.
+            // A panic of the thread is already in the log.
             let _ = thread.join();
         }
     }
 
-    /// Ends the thread in such a way that it seems to hang.
+    /// Ends the thread, which then appears to hang, for tests.
     #[cfg(test)]
     pub(super) fn halt(&mut self) {
         self.end();
@@ -106,13 +110,13 @@ impl Drop for Watched {
 }
 
 impl Post {
-    /// True if the thread is to end. Asked before each step, it shows that there are steps.
+    /// True if the thread is to end. Each call increments the progress counter.
     pub(super) fn is_stopped(&self) -> bool {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Waits for one of the descriptors, for a poke, or for a time.
+    /// Waits for input on a descriptor, for a wake-up, or for a timeout.
     pub(super) fn wait(&self, fds: &[PollFd<'_>], at_most: Option<Duration>) {
         let mut all: Vec<PollFd<'_>> = fds.to_vec();
         all.push(PollFd::new(&self.poke, PollFlags::IN));
@@ -120,12 +124,12 @@ impl Post {
             tv_sec: d.as_secs() as i64,
             tv_nsec: i64::from(d.subsec_nanos()),
         });
-        // An interruption is no harm: everything is looked at again.
+        // An interrupted poll is harmless, because everything is checked again.
         let _ = poll(&mut all, at_most.as_ref());
         let _ = rustix::io::read(&self.poke, &mut [0; 8]);
     }
 
-    /// Follows, with new sockets after those that failed, until the thread is to end.
+    /// Runs the job until the thread is to end, and reopens failed sockets.
     pub(super) fn keep<F: Follow>(&self, job: &mut F, sockets: F::Sockets) {
         let mut sockets = Some(sockets);
         while !self.is_stopped() {
@@ -147,7 +151,7 @@ impl Post {
     }
 }
 
-/// Runs a job in a namespace, by default that of the process.
+/// Runs a job in a namespace, by default the namespace of the process.
 pub(super) fn within<T: Send + 'static>(
     namespace: &Option<Arc<Namespace>>,
     job: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -158,8 +162,8 @@ pub(super) fn within<T: Send + 'static>(
     }
 }
 
-/// The size of the buffer of changes in bytes: `ASHLAR_NETLINK_BUFFER`, if that is set. A small one has
-/// messages lost soon, which tests want.
+/// Receive buffer size in bytes: the variable `ASHLAR_NETLINK_BUFFER`, otherwise `room`. Tests set a small value to
+/// provoke lost messages.
 pub(super) fn room_or(room: usize) -> usize {
     let asked = std::env::var("ASHLAR_NETLINK_BUFFER");
     asked.ok().and_then(|n| n.parse().ok()).unwrap_or(room)

@@ -13,7 +13,7 @@ use tracing::warn;
 use wire::BadHeader;
 use wire::netlink::{AF_INET, AF_INET6, AF_MPLS, Change, Event, Message, NLM_F_MULTI, Netconf};
 
-/// Known state, and its consumers.
+/// Known state of the kernel, and the mirrors that it is written to.
 pub(super) struct State {
     pub(super) kernel: Arc<Kernel>,
     /// Maximum number of routes.
@@ -25,24 +25,24 @@ pub(super) struct State {
     pub(super) rules: Rules,
     /// True if the kernel has MPLS.
     pub(super) has_mpls: bool,
-    /// True if the image's labels are complete, except for changes that are still to come.
+    /// True if the mirror's labels are complete, except for pending changes.
     knows_labels: bool,
-    /// Neighbours that the kernel has places for, of the family with fewer.
+    /// Size of the kernel's smaller neighbour table (IPv4 or IPv6), in entries; `None` if unknown.
     pub(super) places: Option<u32>,
-    /// Types of messages that could not be read, so that each is said once.
+    /// Types of unreadable messages that were logged, so that each is logged once.
     unread: HashSet<u16>,
-    /// True if a table was full, so that it is said once.
+    /// True if a full table was logged, so that it is logged once.
     full: bool,
-    /// Number of routes left out beyond the bound, and true if that was reported.
+    /// Number of routes beyond the bound, and true if this was logged.
     left_out: (u64, bool),
-    /// Counts of what is ignored that were reported, each once.
+    /// Names of counters of ignored properties that were logged, each once.
     said: HashSet<&'static str>,
-    /// Interfaces from which the kernel forwards nothing, by family.
+    /// Interfaces on which forwarding is disabled, with their address family.
     not_forwarding: HashSet<(u8, u32)>,
 }
 
 impl State {
-    /// Empty state. With `daemon`, a daemon tells routes by FPM.
+    /// Empty state. With `daemon`, a routing daemon sends routes by FPM.
     pub(super) fn new(
         (kernel, bound): (Arc<Kernel>, Arc<RouteBound>),
         counts: Arc<Counts>,
@@ -67,12 +67,12 @@ impl State {
         }
     }
 
-    /// Applies the limit for routes.
+    /// Applies a changed limit of routes.
     pub(super) fn follow_bound(&mut self) {
         self.model.set_most(self.bound.get());
     }
 
-    /// Handles a message; returns true if it could be parsed.
+    /// Processes a message. Returns true if it could be parsed.
     pub(super) fn take(&mut self, message: &Message<'_>) -> bool {
         self.counts.messages.add(1);
         let event = match message.event() {
@@ -117,7 +117,7 @@ impl State {
         true
     }
 
-    /// A setting of an interface.
+    /// Applies a setting of an interface.
     fn set(&mut self, change: Change, netconf: &Netconf) {
         let ignores = match change {
             Change::New => netconf.ignores_linkdown,
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    /// Counts a message that cannot be read; false.
+    /// Counts a message that could not be parsed. Returns false.
     pub(super) fn leave_out(&mut self, kind: u16, why: BadHeader) -> bool {
         self.counts.bad_messages.add(1);
         if self.unread.insert(kind) {
@@ -164,7 +164,7 @@ impl State {
         self.model.link(index, None);
     }
 
-    /// The configuration names other interfaces.
+    /// Matches links to interfaces again, after the configuration has named other interfaces.
     pub(super) fn renumber(&mut self) {
         for (index, state) in self.links.renumber(&self.kernel) {
             self.model.link(index, Some(state));
@@ -173,7 +173,7 @@ impl State {
         self.flush();
     }
 
-    /// Writes pending changes to the image.
+    /// Writes pending changes to the mirror.
     pub(super) fn flush(&mut self) {
         if let Some(labels) = self.kernel.labels() {
             let is_new = !std::mem::replace(&mut self.knows_labels, true);
@@ -196,7 +196,7 @@ impl State {
         self.say_ignored();
     }
 
-    /// Logs ignored properties of routes, each kind once.
+    /// Logs ignored properties of routes, once per kind.
     fn say_ignored(&mut self) {
         let counts = self.model.counts();
         let kinds = [
@@ -226,7 +226,7 @@ impl State {
         }
     }
 
-    /// Logs that routes are left out: once, until there is room again.
+    /// Logs that routes are left out; once until all fit again.
     fn say_left_out(&mut self) {
         let (before, said) = self.left_out;
         let now = self.model.counts().left_out;

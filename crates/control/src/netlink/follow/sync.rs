@@ -12,21 +12,21 @@ use wire::netlink::{
     RTM_NEWNEXTHOP, RTM_NEWROUTE,
 };
 
-/// Prefixes that may wait for the image during a dump.
+/// Maximum number of prefixes pending for the mirror during a dump.
 const PENDING: usize = 8192;
-/// Bytes of changes that are kept while a dump is read. If more come, they count as lost.
+/// Maximum length in bytes of changes buffered during a dump. Beyond that, changes count as lost.
 const BACKLOG: usize = 64 << 20;
-/// Maximum number of immediate repetitions of a dump that changes have disturbed.
+/// Maximum number of immediate repetitions of a dump that was disturbed by changes.
 const REPEATS: usize = 3;
-/// Time after which an IPv6 dump that was always disturbed is repeated.
+/// Delay before an IPv6 dump is repeated that changes have disturbed in all attempts.
 const RECHECK: Duration = Duration::from_secs(10);
-/// Minimum wait after an answer that was not complete.
+/// Minimum delay after an incomplete dump.
 const REST_MIN: Duration = Duration::from_millis(200);
-/// Maximum wait after an answer that was not complete.
+/// Maximum delay after an incomplete dump.
 const REST_MAX: Duration = Duration::from_secs(5);
 
 impl Follower {
-    /// Makes the due dumps.
+    /// Performs all due dumps.
     pub(super) fn resync(
         &mut self,
         sockets: &mut Sockets,
@@ -56,7 +56,7 @@ impl Follower {
         counts.resync_us.set(took.as_micros() as usize);
         match asked {
             Ok(()) => {}
-            // The answer took too long, or is outdated: dump again, a little later.
+            // The dump took too long or is outdated: it is repeated after a delay.
             Err(e) if is_again(&e) => {
                 warn!("the kernel did not answer in full ({e}): it is asked again");
                 self.rest_until = Instant::now() + (4 * took).clamp(REST_MIN, REST_MAX);
@@ -97,8 +97,8 @@ impl Follower {
             for family in [AF_INET, AF_INET6, AF_MPLS] {
                 self.dump(sockets, (RTM_GETNETCONF, family), None, stop)?;
             }
-            // Before routes, which may take seconds: meanwhile the kernel forwards what has no route here, and
-            // nothing waits for a neighbour.
+            // Links and neighbours precede routes, which may take seconds. Meanwhile the kernel forwards packets
+            // without a route here, and none waits for a neighbour.
             self.state.places = None;
             self.dump(sockets, (RTM_GETNEIGHTBL, AF_UNSPEC), None, stop)?;
             if let Some(places) = self.state.places {
@@ -125,7 +125,7 @@ impl Follower {
         for (wanted, part, question) in parts {
             if wanted {
                 self.state.model.begin_sync(Source::Kernel, part);
-                // For an unknown family, the kernel would dump the routes of all other families.
+                // For an unknown address family, the kernel would dump the routes of all others.
                 if part != Part::Labels || self.state.has_mpls {
                     self.dump(sockets, question, Some(part), stop)?;
                 }
@@ -136,7 +136,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Requests a dump of a kind. Changes that come meanwhile are handled after it.
+    /// Dumps one part of the state. Changes that arrive meanwhile are processed afterwards.
     fn dump(
         &mut self,
         sockets: &mut Sockets,
@@ -149,7 +149,7 @@ impl Follower {
             self.forget_heard();
             sockets.requests.begin(kind, family)?;
             let whole = loop {
-                // Unreadable messages are skipped: a repeated dump would bring them again.
+                // Unreadable messages are skipped, since a repeated dump would contain them again.
                 let take = &mut |message: &Message<'_>| _ = self.state.take(message);
                 let end = sockets.requests.part(take)?;
                 self.meanwhile(sockets, of, stop)?;
@@ -158,7 +158,7 @@ impl Follower {
                 }
             };
             let disturbed = self.take_heard(of) > 0;
-            // The kernel's walk through IPv6 routes may skip some when others come or go.
+            // The kernel's traversal of IPv6 routes may skip some during concurrent changes.
             let doubtful = of == Some(Part::Routes6) && disturbed;
             if whole && !doubtful {
                 return Ok(());
@@ -168,13 +168,13 @@ impl Follower {
         if !again {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // All dumps have hardly missed the same route, and a later dump checks.
+        // Several dumps are unlikely to have missed the same route. A later dump makes sure.
         self.recheck_at = Some(Instant::now() + RECHECK);
         Ok(())
     }
 
-    /// Serves urgent work during a dump: changes are received and kept, and links, neighbours and a routing daemon are
-    /// served.
+    /// Handles urgent work during a dump: buffers changes, and processes links, neighbours and the routing daemon's
+    /// messages.
     fn meanwhile(
         &mut self,
         sockets: &mut Sockets,
@@ -205,7 +205,7 @@ fn is_again(error: &io::Error) -> bool {
     matches!(error.kind(), ResourceBusy | TimedOut) || is_loss(error)
 }
 
-/// Part of the state that a change is about.
+/// Part of the state that a message changes; `None` if it belongs to no part.
 pub(super) fn part(message: &Message<'_>) -> Option<Part> {
     match (message.kind, message.body.first()) {
         (RTM_NEWNEXTHOP | RTM_DELNEXTHOP, _) => Some(Part::Nexthops),

@@ -1,16 +1,16 @@
 //! Bound on a number of objects.
 
-/// A limit, and the number of routes beyond it.
+/// Maximum number of objects, and a counter of the excess ones.
 #[derive(Debug)]
 pub(super) struct Bound {
     most: usize,
     left_out: u64,
-    /// True if some that the kernel has told were left out since it was last asked.
+    /// True if objects of the kernel were left out since its last dump.
     lacks: bool,
 }
 
 impl Default for Bound {
-    /// No bound.
+    /// Unlimited.
     fn default() -> Self {
         Bound {
             most: usize::MAX,
@@ -21,33 +21,33 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// Sets the bound. Routes beyond it stay.
+    /// Sets the maximum. Existing objects beyond it stay.
     pub(super) fn set(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// True if there is room for one more object than `count`.
+    /// True if there is room for another object besides `count`.
     pub(super) fn has_room(&self, count: usize) -> bool {
         count < self.most
     }
 
-    /// Counts a route that is left out; returns true if it can be requested again.
+    /// Counts an object that is left out. `again` is true if a dump would contain it again.
     pub(super) fn leave_out(&mut self, again: bool) {
         self.left_out += 1;
         self.lacks |= again;
     }
 
-    /// Number of objects left out, counted each time that the kernel reports them.
+    /// Number of objects left out; each message of the kernel counts.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// True if beside `count` there is room for some that were left out and can be asked for.
+    /// True if there is room besides `count` for objects that were left out and can be dumped.
     pub(super) fn lacks(&self, count: usize) -> bool {
         self.lacks && self.has_room(count)
     }
 
-    /// The kernel is asked for all.
+    /// Records that a full dump begins.
     pub(super) fn asked(&mut self) {
         self.lacks = false;
     }

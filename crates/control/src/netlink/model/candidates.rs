@@ -7,7 +7,8 @@ use super::paths::{Class, Path, PathId, Paths};
 use super::ways::{Way, Ways};
 use super::world::Hop;
 
-/// A route of a prefix, or a mark that there are several: 22 bits of a path's number, and two flags.
+/// Route of a prefix in three bytes: a 22-bit path number and two flags. Alternatively the mark that a prefix has
+/// several routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry([u8; 3]);
 
@@ -15,7 +16,7 @@ const SEVERAL: u32 = 1 << 22;
 const MARK: u32 = 1 << 23;
 
 impl Entry {
-    /// A prefix has several routes.
+    /// Mark of a prefix with several routes.
     pub(super) const SEVERAL: Entry = Entry::of(SEVERAL);
 
     const fn of(bits: u32) -> Entry {
@@ -28,12 +29,12 @@ impl Entry {
         u32::from_le_bytes([a, b, c, 0])
     }
 
-    /// Creates an entry for a route, with the mark of the last sync that has seen it.
+    /// Entry of a route, with the mark of the last dump that contained it.
     pub(super) fn new(id: PathId, mark: bool) -> Entry {
         Entry::of(id & (SEVERAL - 1)).marked(mark)
     }
 
-    /// The path, unless there are several.
+    /// Path of the route; `None` for [`Entry::SEVERAL`].
     #[inline]
     pub(super) fn path(self) -> Option<PathId> {
         (self.bits() & SEVERAL == 0).then_some(self.bits() & (SEVERAL - 1))
@@ -56,34 +57,34 @@ impl Entry {
     }
 }
 
-/// Kind of a message about a route.
+/// Action of a message about a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// The route exists; routes are told in the kernel's order.
+    /// The route exists. A dump lists routes in the kernel's order.
     Told,
-    /// The route replaces the first of its metric.
+    /// The route replaces the first route with its metric.
     Replace,
-    /// The route is behind others of its metric.
+    /// The route follows others with its metric.
     Append,
-    /// The route is before others of its metric.
+    /// The route precedes others with its metric.
     Prepend,
-    /// The route is gone.
+    /// The route was removed.
     Gone,
 }
 
-/// The routes of a prefix, the one that counts first.
+/// Routes of a prefix in the order of preference, the active one first.
 pub(super) struct Candidates<'a> {
     pub(super) list: &'a mut Vec<Entry>,
     pub(super) paths: &'a mut Paths,
     pub(super) ways: &'a mut Ways,
-    /// Current mark of routes of this class.
+    /// Mark of existing routes of this class in the current dump.
     pub(super) mark: bool,
     pub(super) is4: bool,
     pub(super) no_room: &'a mut u64,
 }
 
 impl Candidates<'_> {
-    /// Processes a message; returns true if it fits the known state.
+    /// Applies a message. Returns true if it is consistent with the known state.
     pub(super) fn tell(&mut self, how: How, path: &Path) -> bool {
         if path.class == Class::Fpm {
             self.only(how, path);
@@ -100,7 +101,7 @@ impl Candidates<'_> {
         self.paths.get(self.list[at].id())
     }
 
-    /// Range of the routes of this rank.
+    /// Range of routes with the same rank as `path`.
     fn span(&self, path: &Path) -> Range<usize> {
         let rank = |entry: &Entry| self.paths.get(entry.id()).rank();
         let start = self.list.partition_point(|e| rank(e) < path.rank());
@@ -108,7 +109,7 @@ impl Candidates<'_> {
         start..end
     }
 
-    /// A daemon has one route to a prefix.
+    /// Replaces all routes of a daemon, which has one route per prefix.
     fn only(&mut self, how: How, path: &Path) {
         while let Some(last) = self.list.len().checked_sub(1) {
             if self.path(last).class != Class::Fpm {
@@ -129,7 +130,7 @@ impl Candidates<'_> {
         }
         match (how, known) {
             (How::Told, known) => {
-                // Behind those that this sync has seen, before those that it has not.
+                // New routes follow those that the current dump contained, and precede all others of their rank.
                 let unseen = span.clone().find(|at| self.list[*at].mark() != self.mark);
                 match (known, unseen) {
                     (Some(at), Some(to)) if to < at => self.list[to..=at].rotate_right(1),
@@ -138,7 +139,7 @@ impl Candidates<'_> {
                 }
                 true
             }
-            // Told again, perhaps; else the kernel has replaced another by one that it had already.
+            // The message may be repeated; otherwise the kernel has replaced a route by another known one.
             (How::Replace, Some(at)) => Some(at) == self.replaced(&span, path),
             (How::Replace, None) => {
                 match self.replaced(&span, path) {
@@ -159,7 +160,7 @@ impl Candidates<'_> {
         }
     }
 
-    /// Index of the route that `ip route replace` replaces: for IPv6 one of the same kind if possible.
+    /// Index of the route that `ip route replace` replaces; for IPv6, one of the same kind if possible.
     fn replaced(&self, span: &Range<usize>, path: &Path) -> Option<usize> {
         let alike = span.clone().find(|at| self.path(*at).joins == path.joins);
         alike.or_else(|| (!span.is_empty()).then_some(span.start))
@@ -186,7 +187,7 @@ impl Candidates<'_> {
         true
     }
 
-    /// Removes some hops of an IPv6 multipath route.
+    /// Removes hops from an IPv6 multipath route.
     fn leave(&mut self, at: usize, path: &Path) -> bool {
         let known = *self.path(at);
         let gone = self.ways.get(path.way).hops();
@@ -224,7 +225,7 @@ impl Candidates<'_> {
         self.paths.release(entry.id(), self.ways);
     }
 
-    /// Removes routes for which `gone` returns true.
+    /// Removes all routes for which `gone` returns true.
     pub(super) fn purge(&mut self, gone: impl Fn(&Path, Entry, &Ways) -> bool) {
         for at in (0..self.list.len()).rev() {
             if gone(self.path(at), self.list[at], self.ways) {
@@ -234,7 +235,7 @@ impl Candidates<'_> {
     }
 }
 
-/// True if two ways are equal except for the state of their hops.
+/// True if two paths are equal, apart from the state of their hops.
 fn alike(one: &Way, other: &Way) -> bool {
     match (one, other) {
         (Way::Hops(_, one), Way::Hops(_, other)) => {

@@ -17,37 +17,37 @@ use super::ways::{Way, WayId, Ways};
 use super::world::{Hop, ObjectId, World};
 use super::{BY_ADVERTISEMENT, Source};
 
-/// Routes of addresses of `N` bytes.
+/// Routes with addresses of `N` bytes.
 #[derive(Debug)]
 pub(super) struct Family<const N: usize> {
-    /// The only route of each prefix, or a mark that it has several.
+    /// Only route of each prefix, or the mark that the prefix has several.
     table: HashMap<Prefix<N>, Entry, Seeded>,
-    /// Routes of prefixes with several, the one that counts first.
+    /// Routes of prefixes with several, in the order of preference.
     several: HashMap<Prefix<N>, Box<[Entry]>, Seeded>,
     paths: Paths,
     ways: Ways,
-    /// By class: mark of routes that are known to exist ([`Entry::mark`]).
+    /// By class: mark of routes that the last dump contained ([`Entry::mark`]).
     marks: [bool; 3],
-    /// By class: true if a sync is under way.
+    /// By class: true during a dump.
     syncing: [bool; 3],
-    /// Links whose routes rest, as far as the image knows.
+    /// Links without carrier whose routes were ignored at the last update of the forwarding table.
     asleep: HashSet<u32>,
-    /// Prefixes that go another way than the image knows.
+    /// Prefixes whose active route differs from the forwarding table.
     staged: Vec<Prefix<N>>,
     exception: WayId,
     no_room: u64,
-    /// True if the image had no room to tell workers of everything.
+    /// True if the forwarding table had no room to publish all changes.
     full: bool,
-    /// Number of routes; several of one prefix count each.
+    /// Number of routes, counting all routes of a prefix.
     count: usize,
-    /// Maximum number of routes. Addresses of the machine count, and are never left out.
+    /// Maximum number of routes. The machine's own addresses count, and are never left out.
     pub(super) bound: Bound,
     hops: Vec<Hop>,
     list: Vec<Entry>,
 }
 
-/// True if packets of a prefix are for the router itself, whatever the tables say: groups, broadcast, and what
-/// stays on a link. The image knows these by itself.
+/// True if packets to a prefix are always local: multicast, broadcast and link-local destinations. The forwarding table
+/// contains these by itself.
 fn is_always_local<const N: usize>(prefix: &Prefix<N>) -> bool {
     let (address, length) = (prefix.address(), prefix.length());
     match address[..] {
@@ -84,7 +84,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// Processes a message; returns true if it fits the known state.
+    /// Processes a message. Returns true if it is consistent with the known state.
     pub(super) fn route(
         &mut self,
         world: &World,
@@ -99,7 +99,7 @@ impl<const N: usize> Family<N> {
         let path = self.path(world, class, route);
         let mark = self.marks[class as usize];
         if self.is_beyond(how, &prefix, &path) {
-            // A daemon cannot be asked.
+            // A daemon's routes cannot be dumped again.
             self.bound.leave_out(class == Class::Main);
             return true;
         }
@@ -128,8 +128,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// True if there would be more routes than there may be with this one. One that is here, or takes the place of
-    /// another, does not count as one more.
+    /// True if a route exceeds the maximum number. Known routes, and those that replace another, do not.
     fn is_beyond(&self, how: How, prefix: &Prefix<N>, path: &Path) -> bool {
         if self.bound.has_room(self.count) || path.class == Class::Local || how == How::Gone {
             return false;
@@ -137,31 +136,31 @@ impl<const N: usize> Family<N> {
         let here = |entry: &Entry| {
             let known = self.paths.get(entry.id());
             let gives_way = how == How::Replace || (path.joins && known.joins);
-            // A daemon has one route to a prefix.
+            // A daemon has one route per prefix.
             let is_daemons = known.class == Class::Fpm && path.class == Class::Fpm;
             known == path || is_daemons || (gives_way && known.rank() == path.rank())
         };
         !self.routes(prefix).iter().any(here)
     }
 
-    /// True if routes were left out for which there is room now.
+    /// True if there is room for routes that were left out.
     pub(super) fn lacks(&self) -> bool {
         self.bound.lacks(self.count)
     }
 
-    /// Recounts the routes.
+    /// Number of routes, counted anew.
     #[cfg(test)]
     pub(super) fn counted(&self) -> usize {
         let all = self.table.keys();
         all.map(|prefix| self.routes(prefix).len()).sum()
     }
 
-    /// Number of routes; several of one prefix count each.
+    /// Number of routes, counting all routes of a prefix.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Path in a message.
+    /// Path of a route in a message.
     fn path(&mut self, world: &World, class: Class, route: &Route<'_>) -> Path {
         let mut joins = false;
         let source = match class {
@@ -169,13 +168,14 @@ impl<const N: usize> Family<N> {
             Class::Local | Class::Main => Source::Kernel,
         };
         let way = match route.kind {
-            // IPv4's own addresses stay when their link goes down. IPv6 has a route for each link with the address.
+            // IPv4 addresses of the machine stay when their link goes down. IPv6 has one route per link with the
+            // address.
             RouteKind::Local if N == 4 => Way::To(LOCAL),
             RouteKind::Local | RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast => {
                 let link = route.hops().next().map(|hop| hop.interface);
                 link.map_or(Way::To(LOCAL), Way::Own)
             }
-            // The kernel calls routes by way of an object "blackhole" while the object is one.
+            // The kernel reports routes over an object as "blackhole" while the object is one.
             RouteKind::Unicast | RouteKind::Blackhole if route.nexthop != 0 => {
                 Way::Object((world.owner(source), route.nexthop))
             }
@@ -213,7 +213,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// Changes the routes of a prefix that has some; returns what `change` does.
+    /// Applies `change` to the routes of a prefix that has some. Returns the result.
     fn edit<R>(
         &mut self,
         prefix: &Prefix<N>,
@@ -236,7 +236,7 @@ impl<const N: usize> Family<N> {
         candidates.purge(|path, _, ways| ways.is_condemned(path.way));
         let result = change(&mut candidates);
         let after = list.first().map(|entry| self.paths.get(entry.id()).way);
-        // While routes rest, it need not be the first one that counts.
+        // While routes are ignored for lack of carrier, the active route need not be the first.
         if before != after || !self.asleep.is_empty() {
             self.staged.push(*prefix);
         }
@@ -256,7 +256,7 @@ impl<const N: usize> Family<N> {
         result
     }
 
-    /// Removes the routes for which `gone` returns true.
+    /// Removes all routes for which `gone` returns true.
     fn purge(&mut self, gone: impl Fn(&Path, Entry, &Ways) -> bool) {
         let Family {
             table,
@@ -285,12 +285,12 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// True if a sync of all routes is under way.
+    /// True during a dump of routes.
     pub(super) fn is_syncing(&self) -> bool {
         self.syncing[Class::Local as usize]
     }
 
-    /// A link is down: the kernel has dropped routes that have no other.
+    /// Removes the routes that use only a link that went down, as the kernel does.
     pub(super) fn link_down(&mut self, world: &World, index: u32) {
         let on_it = |hop: &Hop| hop.interface == index;
         self.ways.condemn(|way| {
@@ -299,32 +299,32 @@ impl<const N: usize> Family<N> {
         });
     }
 
-    /// True if routes go by a link and no other.
+    /// True if a route uses only this link.
     pub(super) fn goes_by(&self, index: u32) -> bool {
         self.ways.any(|way| way.is_only_by(index))
     }
 
-    /// True if routes have no hop alive, which the kernel would not keep.
+    /// True if a route has no usable hop, so that the kernel would remove it.
     pub(super) fn has_lost(&self, world: &World) -> bool {
         self.ways.any(|way| way.is_lost(N == 4, world))
     }
 
-    /// A next-hop object is gone, and its routes with it.
+    /// Removes the routes over a removed next-hop object.
     pub(super) fn object_gone(&mut self, object: ObjectId) {
         self.ways.condemn_one(&Way::Object(object));
     }
 
-    /// The next-hop objects that routes go by.
+    /// Next-hop objects that routes use.
     pub(super) fn objects(&self) -> impl Iterator<Item = ObjectId> {
         self.ways.objects()
     }
 
-    /// Links or objects have changed.
+    /// Marks all groups for an update, after a change of links or objects.
     pub(super) fn stale(&mut self) {
         self.ways.stale = true;
     }
 
-    /// True if hops were told to be dead though their links are up: they may live again unnoticed.
+    /// True if a hop was reported dead although its link is up. Such hops may be revived without a message.
     pub(super) fn has_dead_hops(&self) -> bool {
         self.ways.any(|way| way.hops().iter().any(|hop| hop.dead))
     }
@@ -336,7 +336,7 @@ impl<const N: usize> Family<N> {
         for class in classes(source) {
             let at = *class as usize;
             if self.syncing[at] {
-                // Routes that the failed sync has marked become unmarked again.
+                // Routes marked by the failed dump become unmarked.
                 let (mark, paths) = (!self.marks[at], &self.paths);
                 let unmark = |entry: &mut Entry| {
                     if paths.get(entry.id()).class == *class {
@@ -367,7 +367,7 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// The routes of a prefix, the one that counts first.
+    /// Routes of a prefix in the order of preference.
     fn routes(&self, prefix: &Prefix<N>) -> &[Entry] {
         match self.table.get(prefix) {
             Some(&Entry::SEVERAL) => self.several.get(prefix).map_or(&[], |several| &several[..]),
@@ -396,9 +396,9 @@ impl<const N: usize> Family<N> {
         self.no_room
     }
 
-    /// Bytes, but for lists of hops. A map of the library has a byte beside each place.
+    /// Memory in bytes, without lists of hops. A standard hash map has one control byte per slot.
     pub(super) fn memory_bytes(&self) -> usize {
-        // Most lists are short, and the allocator's least piece is what they take.
+        // Most lists are short, and occupy the allocator's minimum size.
         let lists = self.several.len() * 32;
         self.table.capacity() * (size_of::<(Prefix<N>, Entry)>() + 1) * 8 / 7
             + self.several.capacity() * (size_of::<(Prefix<N>, Box<[Entry]>)>() + 1) * 8 / 7
@@ -409,12 +409,12 @@ impl<const N: usize> Family<N> {
     }
 }
 
-/// Owner and scope of a route.
+/// Protocol and scope of a route.
 fn origin(route: &Route<'_>) -> u16 {
     u16::from_le_bytes([route.protocol, route.scope])
 }
 
-/// The classes of routes from a source.
+/// Classes of routes from a source.
 fn classes(source: Source) -> &'static [Class] {
     match source {
         Source::Kernel => &[Class::Local, Class::Main],

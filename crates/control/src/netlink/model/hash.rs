@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Makes [`Fold`]s of one seed.
+/// Builder of [`Fold`] hashers with one seed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seeded(u64);
 
@@ -21,11 +21,11 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// The two halves of a 128-bit product, folded.
+/// Hasher by folded multiplication: XOR of both halves of a 128-bit product.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fold(u64);
 
-/// Odd, with as many ones as zeroes: digits of pi.
+/// Odd multiplier with as many ones as zeroes: digits of pi.
 const FACTOR: u64 = 0x243f_6a88_85a3_08d3;
 
 impl Fold {
@@ -39,7 +39,7 @@ impl Fold {
 impl Hasher for Fold {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        // Addresses.
+        // IPv4 addresses have four bytes.
         if let Ok(four) = bytes.try_into() {
             return self.mix(u32::from_le_bytes(four).into());
         }
@@ -65,13 +65,13 @@ impl Hasher for Fold {
         self.mix(n);
     }
 
-    /// Discriminants, whose type is this one.
+    /// Hashes an enum's discriminant.
     #[inline]
     fn write_isize(&mut self, n: isize) {
         self.mix(n as u64);
     }
 
-    /// Ignores lengths of arrays: all keys of a table have the same, or lists differ in their content.
+    /// Ignores array lengths: keys of a table have equal lengths, and lists differ in their content.
     #[inline]
     fn write_usize(&mut self, _: usize) {}
 

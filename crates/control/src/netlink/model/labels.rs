@@ -11,10 +11,10 @@ use super::Source;
 use super::bound::Bound;
 use super::world::{Hop, World};
 
-/// The kernel's number of the loopback interface, in every namespace.
+/// Index of the loopback interface, the same in each namespace.
 const LOOPBACK: u32 = 1;
 
-/// A table of labels that follows the model.
+/// MPLS forwarding table that mirrors the model.
 pub trait LabelImage {
     /// Sets a label's next hops, or removes the label.
     fn set(&self, label: u32, hops: Option<Vec<LabelHop>>);
@@ -26,7 +26,7 @@ impl LabelImage for elements::linux::LabelRoutes {
     }
 }
 
-/// A label's route, and the number of the sync of its source that has seen it last.
+/// Route of a label, and the number of the last dump of its source that contained it.
 #[derive(Debug)]
 struct Told {
     hops: Vec<Hop>,
@@ -34,15 +34,15 @@ struct Told {
     sync: u32,
 }
 
-/// Routes of labels.
+/// MPLS routes, by label.
 #[derive(Debug, Default)]
 pub(super) struct LabelRoutes {
     routes: BTreeMap<u32, Told>,
     /// Maximum number of labels with a route.
     pub(super) bound: Bound,
-    /// Labels that the image knows otherwise, perhaps.
+    /// Labels whose forwarding table entries may be outdated.
     stale: BTreeSet<u32>,
-    /// The numbers of the syncs by the kernel and by FPM.
+    /// Number of the current dump by the kernel, and by FPM.
     syncs: [u32; 2],
 }
 
@@ -56,12 +56,12 @@ impl Source {
 }
 
 impl LabelRoutes {
-    /// True if labels were left out for which there is room now.
+    /// True if there is room for labels that were left out.
     pub(super) fn lacks(&self) -> bool {
         self.bound.lacks(self.routes.len())
     }
 
-    /// A message about a label.
+    /// Processes a message about a label's route.
     pub(super) fn route(
         &mut self,
         world: &World,
@@ -94,7 +94,7 @@ impl LabelRoutes {
         self.stale.insert(label);
     }
 
-    /// Links have changed, or the image is a new one.
+    /// Marks all labels for an update, because links have changed or the forwarding table is new.
     pub(super) fn stale(&mut self) {
         self.stale.extend(self.routes.keys());
     }
@@ -107,7 +107,7 @@ impl LabelRoutes {
         *sync = sync.wrapping_add(1);
     }
 
-    /// Ends a sync of a source: routes that were not told are removed.
+    /// Ends a dump of a source: removes routes that it did not contain.
     pub(super) fn end_sync(&mut self, source: Source) {
         let (sync, stale) = (self.syncs[source.index()], &mut self.stale);
         self.routes.retain(|label, told| {
@@ -123,7 +123,7 @@ impl LabelRoutes {
         self.routes.len()
     }
 
-    /// Writes the changed labels to the image.
+    /// Writes changed labels to the forwarding table.
     pub(super) fn flush(&mut self, world: &World, image: &impl LabelImage) {
         for label in std::mem::take(&mut self.stale) {
             let told = self.routes.get(&label);
@@ -132,7 +132,7 @@ impl LabelRoutes {
     }
 }
 
-/// Present hops of packets with a label.
+/// Usable hops of packets with a label.
 fn hops(world: &World, hops: &[Hop]) -> Vec<LabelHop> {
     let to = |port| {
         vec![LabelHop {
@@ -146,7 +146,7 @@ fn hops(world: &World, hops: &[Hop]) -> Vec<LabelHop> {
     for hop in world.live(hops) {
         match (world.number(hop.interface), hop.labels) {
             (_, Some(labels)) if hop.interface == LOOPBACK && labels.is_empty() => {
-                // The label was this router's, whatever else is said.
+                // The label ends at this router, whatever other hops the route has.
                 return to(LOCAL);
             }
             (Some(port), Some(labels)) if hop.gateway.is_some() => all.push(LabelHop {
@@ -155,7 +155,7 @@ fn hops(world: &World, hops: &[Hop]) -> Vec<LabelHop> {
                 port,
                 weight: hop.weight,
             }),
-            // The kernel takes some of the flows elsewhere, so it must see all.
+            // The kernel sends some flows over another hop, so all packets go to the kernel.
             _ => return to(EXCEPTION),
         }
     }

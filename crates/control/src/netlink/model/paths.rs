@@ -6,28 +6,28 @@ use std::hash::{Hash, Hasher};
 use super::hash::Seeded;
 use super::ways::{WayId, Ways};
 
-/// Class of a route's source; lower classes come first.
+/// Class of a route, by its source; lower classes are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(super) enum Class {
-    /// The table `local`.
+    /// Table `local` of the kernel.
     Local,
-    /// The table `main`.
+    /// Table `main` of the kernel.
     Main,
-    /// A daemon, by FPM.
+    /// Routes of a daemon, by FPM.
     Fpm,
 }
 
-/// Properties of a route except its prefix.
+/// Properties of a route apart from its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) class: Class,
     pub(super) metric: u32,
     pub(super) way: WayId,
-    /// Further identity of a route: for IPv4 protocol and scope, and the source address that the router uses.
+    /// Protocol and scope, which distinguish IPv4 routes, and the preferred source address.
     pub(super) origin: u16,
     pub(super) source: u32,
-    /// IPv6: it makes one multipath route with others of its metric.
+    /// For IPv6: true if the route forms a multipath route with others of its metric.
     pub(super) joins: bool,
 }
 
@@ -41,16 +41,16 @@ impl Hash for Path {
 }
 
 impl Path {
-    /// Routes of the lowest rank count.
+    /// Rank of the route; the lowest rank is preferred.
     pub(super) fn rank(&self) -> (Class, u32) {
         (self.class, self.metric)
     }
 }
 
-/// Names a path: less than [`PATHS_MAX`].
+/// Number of a path, less than [`PATHS_MAX`].
 pub(super) type PathId = u32;
 
-/// Maximum number of paths: they have three bytes, less the marks.
+/// Maximum number of paths; a path number has three bytes without the two flags.
 pub(super) const PATHS_MAX: usize = 1 << 22;
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ struct Kept {
     routes: u32,
 }
 
-/// Paths, with the number of routes of each.
+/// Distinct paths, with the number of routes that use each.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     kept: Vec<Kept>,
@@ -72,7 +72,7 @@ impl Paths {
         &self.kept[id as usize].path
     }
 
-    /// The path's number, with one route more; none if there are too many.
+    /// Number of the path, which gains one route; `None` if there are too many paths.
     pub(super) fn retain(&mut self, path: &Path, ways: &mut Ways) -> Option<PathId> {
         if let Some(id) = self.by_path.get(path) {
             self.kept[*id as usize].routes += 1;
@@ -98,7 +98,7 @@ impl Paths {
         Some(id)
     }
 
-    /// Removes a route from a path.
+    /// Decrements a path's number of routes.
     pub(super) fn release(&mut self, id: PathId, ways: &mut Ways) {
         let kept = &mut self.kept[id as usize];
         kept.routes -= 1;

@@ -8,19 +8,19 @@ use super::hash::Seeded;
 use super::world::{Hop, ObjectId, World, to};
 use super::{Flushed, Image, Source};
 
-/// Names a way.
+/// Number of a way.
 pub(super) type WayId = u32;
 
-/// Way of packets.
+/// Set of next hops of a route, before links are considered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Way {
-    /// No link: the port is `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
+    /// Without a link: the port is `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
     To(u16),
-    /// To the router itself, as long as this link is up.
+    /// Local delivery, as long as this link is up.
     Own(u32),
-    /// A next-hop object.
+    /// Next-hop object.
     Object(ObjectId),
-    /// By these hops. A daemon's routes hold until it changes them; the kernel drops routes silently.
+    /// List of hops. A daemon's routes stay until it changes them; the kernel removes routes without a message.
     Hops(Source, Vec<Hop>),
 }
 
@@ -32,7 +32,7 @@ impl Way {
         }
     }
 
-    /// True if a route of the kernel's own takes this way and no other link.
+    /// True if the kernel's routes with this way use only the link `index`.
     pub(super) fn is_only_by(&self, index: u32) -> bool {
         match self {
             Way::Own(link) => *link == index,
@@ -43,7 +43,7 @@ impl Way {
         }
     }
 
-    /// True if the kernel would not keep a route of this way.
+    /// True if the kernel would remove a route with this way.
     pub(super) fn is_lost(&self, is4: bool, world: &World) -> bool {
         match self {
             Way::Own(link) => world.is_down(*link),
@@ -53,37 +53,37 @@ impl Way {
     }
 }
 
-/// A way that routes have taken.
+/// A way in use.
 #[derive(Debug)]
 struct Kept {
     way: Way,
-    /// Number of paths (kinds of route) that use the way.
+    /// Number of paths with this way.
     users: u32,
     group: Option<GroupId>,
     members: Box<[Member]>,
-    /// True if no route can use the way, and those that did are gone.
+    /// True if all routes with this way are to be removed.
     condemned: bool,
-    /// True if the image refused a group for the way.
+    /// True if the forwarding table refused a group for the way.
     refused: bool,
 }
 
-/// Ways in use.
+/// Ways in use, by number.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     kept: Vec<Kept>,
     by_way: HashMap<Way, WayId, Seeded>,
     free: Vec<WayId>,
-    /// Ways whose last user has left.
+    /// Ways without users.
     idle: Vec<WayId>,
     condemned: bool,
-    /// Links or objects have changed.
+    /// True if links or objects have changed since the last update of groups.
     pub(super) stale: bool,
     refusals: u64,
     scratch: Vec<Member>,
 }
 
 impl Ways {
-    /// The way's number; a new one has no user.
+    /// Number of a way; a new way has no users.
     pub(super) fn intern(&mut self, way: &Way) -> WayId {
         if let Some(id) = self.by_way.get(way) {
             return *id;
@@ -127,7 +127,7 @@ impl Ways {
         }
     }
 
-    /// Marks the selected ways: all routes by them are gone.
+    /// Marks the selected ways: all their routes are to be removed.
     pub(super) fn condemn(&mut self, which: impl Fn(&Way) -> bool) {
         for kept in &mut self.kept {
             if kept.users > 0 && !kept.condemned && which(&kept.way) {
@@ -138,7 +138,7 @@ impl Ways {
         }
     }
 
-    /// Marks one way like [`Ways::condemn`].
+    /// Marks a single way, like [`Ways::condemn`].
     pub(super) fn condemn_one(&mut self, way: &Way) {
         let Some(id) = self.by_way.get(way) else {
             return;
@@ -155,17 +155,17 @@ impl Ways {
         self.kept[id as usize].condemned
     }
 
-    /// True if the routes of condemned ways must be removed; resets the flag.
+    /// True if routes of condemned ways must be removed; resets the flag.
     pub(super) fn take_condemned(&mut self) -> bool {
         std::mem::take(&mut self.condemned)
     }
 
-    /// True if a way in use satisfies this.
+    /// True if `which` holds for a way in use.
     pub(super) fn any(&self, which: impl Fn(&Way) -> bool) -> bool {
         self.kept.iter().any(|k| k.users > 0 && which(&k.way))
     }
 
-    /// The objects that routes go by.
+    /// Next-hop objects that routes use.
     pub(super) fn objects(&self) -> impl Iterator<Item = ObjectId> {
         let used = self.kept.iter().filter(|kept| kept.users > 0);
         used.filter_map(|kept| match kept.way {
@@ -174,7 +174,7 @@ impl Ways {
         })
     }
 
-    /// Lets refused changes be tried again in the image; returns true if there were some.
+    /// Lets the forwarding table's refusals be retried. Returns true if there were any.
     pub(super) fn forget_refusals(&mut self) -> bool {
         let mut any = false;
         for kept in &mut self.kept {
@@ -197,7 +197,7 @@ impl Ways {
         }
     }
 
-    /// Updates the groups after changes of links and objects.
+    /// Updates groups after changes of links and objects.
     pub(super) fn refresh<const N: usize>(
         &mut self,
         world: &World,
@@ -230,7 +230,7 @@ impl Ways {
         }
     }
 
-    /// The way's group in the image, made if need be; none if the image has none for it.
+    /// Group of a way in the forwarding table, created on demand; `None` if the table refuses one.
     pub(super) fn group<const N: usize>(
         &mut self,
         id: WayId,
@@ -255,11 +255,11 @@ impl Ways {
         kept.group
     }
 
-    /// Removes ways without routes, after the image has been updated.
+    /// Removes ways without users, after the forwarding table was updated.
     pub(super) fn collect<const N: usize>(&mut self, image: &impl Image<N>) {
         for id in std::mem::take(&mut self.idle) {
             let kept = &mut self.kept[id as usize];
-            // The list may have a way twice, or a way that is in use again.
+            // The list may contain a way twice, or a way that is in use again.
             let named = self.by_way.get(&kept.way) == Some(&id);
             if kept.users > 0 || !(named || kept.condemned) {
                 continue;

@@ -13,7 +13,7 @@ use super::Source;
 /// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// The number of the configuration's interface of this name ([`Member::port`]); `None`: it has none.
+    /// Number of the interface with the link's name ([`Member::port`]); `None` if the configuration has none.
     pub number: Option<u16>,
     /// Administrative state: true if `IFF_UP` is set.
     pub up: bool,
@@ -21,26 +21,26 @@ pub struct Link {
     pub carrier: bool,
 }
 
-/// A hop of a route.
+/// A next hop of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hop {
     pub(super) interface: u32,
     pub(super) gateway: Option<IpAddr>,
     pub(super) weight: u16,
-    /// Though its link was up as far as we knew when we were told.
+    /// True if the hop was reported dead although its link was up.
     pub(super) dead: bool,
-    /// The labels that packets get; none: they get another header, which only the kernel can do.
+    /// MPLS labels to push. `None`: another encapsulation, which only the kernel can add.
     pub(super) labels: Option<Labels>,
 }
 
 impl Hop {
-    /// Interface and gateway of the hop.
+    /// Link index and gateway of the hop.
     pub(super) fn to(&self) -> (u32, Option<IpAddr>) {
         (self.interface, self.gateway)
     }
 }
 
-/// Hashes as few words as possible, as every message about a route is hashed.
+/// Hashes as few words as possible, because each message about a route is hashed.
 impl Hash for Hop {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let flags = u64::from(self.dead) << 1 | u64::from(self.labels.is_none());
@@ -60,49 +60,49 @@ impl Hash for Hop {
     }
 }
 
-/// Number of an object, and its owner: 0 for the kernel; otherwise a daemon's connection, since a restarted daemon
-/// numbers its objects anew.
+/// Number of a next-hop object, and its owner: 0 for the kernel, otherwise the daemon's connection, since a restarted
+/// daemon reuses numbers.
 pub(super) type ObjectId = (u32, u32);
 
 const KERNEL: u32 = 0;
 
-/// A next-hop object.
+/// Content of a next-hop object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Object {
     One(Hop),
     Blackhole,
-    /// Objects and their weights.
+    /// Member objects with their weights.
     Group(Box<[(u32, u16)]>),
 }
 
-/// Present state of a hop.
+/// Usability of a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Health {
     Dead,
-    /// No carrier, and the operator wants the hop unused meanwhile (`ignore_routes_with_linkdown`).
+    /// The link has no carrier, and the setting `ignore_routes_with_linkdown` excludes the hop.
     Asleep,
-    /// No carrier: used only if all hops are so.
+    /// The link has no carrier: the hop is used only if no hop has one.
     Poor,
     Good,
 }
 
-/// Links and objects.
+/// Links and next-hop objects.
 #[derive(Debug, Default)]
 pub(super) struct World {
     links: HashMap<u32, Link>,
-    /// Links whose routes are unused while they have no carrier; the flag is true for IPv4.
+    /// Links with `ignore_routes_with_linkdown`; the flag is true for IPv4.
     ignoring: HashSet<(bool, u32)>,
-    /// Objects, each with the number of the last sync that has seen it.
+    /// Next-hop objects, each with the number of the last dump that contained it.
     objects: HashMap<ObjectId, (Object, u32)>,
     sync: u32,
     pub(super) syncing: bool,
-    /// Connections of daemons so far.
+    /// Number of daemon connections so far.
     connection: u32,
     gone: Vec<ObjectId>,
 }
 
 impl World {
-    /// Sets the state of a link; returns the previous one.
+    /// Sets the state of a link. Returns the previous state.
     pub(super) fn set_link(&mut self, index: u32, link: Option<Link>) -> Option<Link> {
         match link {
             Some(link) => self.links.insert(index, link),
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// Sets if routes by way of a link are unused while it has no carrier; returns true if that is new.
+    /// Sets `ignore_routes_with_linkdown` of a link. Returns true if it has changed.
     pub(super) fn set_ignoring(&mut self, is4: bool, index: u32, ignores: bool) -> bool {
         match ignores {
             true => self.ignoring.insert((is4, index)),
@@ -121,14 +121,14 @@ impl World {
         }
     }
 
-    /// True if routes by way of a link rest.
+    /// True if routes over a link are ignored for lack of carrier.
     fn is_asleep(&self, is4: bool, index: u32, link: Link) -> bool {
         let ignores = |index| self.ignoring.contains(&(is4, index));
-        // Of IPv6 the kernel sets every link when all are set.
+        // For IPv6, the kernel changes each link when the setting for all changes.
         !link.carrier && (ignores(index) || (is4 && ignores(NETCONF_ALL)))
     }
 
-    /// Links whose routes rest.
+    /// Links whose routes are ignored for lack of carrier.
     pub(super) fn asleep(&self, is4: bool) -> HashSet<u32> {
         if self.ignoring.is_empty() {
             return HashSet::new();
@@ -138,8 +138,8 @@ impl World {
         asleep.map(|(index, _)| *index).collect()
     }
 
-    /// A hop as routes hold it. That it is dead is not told when it changes, so it is noted only where the
-    /// link's state does not explain it.
+    /// Converts a hop. The kernel does not report when a hop dies, so the flag `dead` is kept only if the link's state
+    /// does not explain it.
     pub(super) fn hop(&self, is4: bool, hop: &wire::netlink::Hop) -> Hop {
         let index = hop.interface;
         let awake = |link: &Link| link.up && !self.is_asleep(is4, index, *link);
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Owner of an object from this source.
+    /// Owner of next-hop objects from a source.
     pub(super) fn owner(&self, source: Source) -> u32 {
         match source {
             Source::Kernel => KERNEL,
@@ -180,20 +180,20 @@ impl World {
         self.objects.insert(id, (object, self.sync));
     }
 
-    /// True if an object is known.
+    /// True if a next-hop object is known.
     pub(super) fn has_object(&self, source: Source, id: u32) -> bool {
         self.objects.contains_key(&(self.owner(source), id))
     }
 
-    /// Removes an object; those groups that had it as their last member go with it.
+    /// Removes a next-hop object, and groups whose last member it was.
     pub(super) fn remove_object(&mut self, source: Source, id: u32) {
         self.remove_all(HashSet::from([(self.owner(source), id)]));
     }
 
-    /// Walks all objects once for those, and once more for groups that are left without a member.
+    /// Removes objects, then groups left without a member; each round is one pass over all objects.
     fn remove_all(&mut self, mut those: HashSet<ObjectId>) {
         while !those.is_empty() {
-            // Routes may go by an object that we have not heard of.
+            // Routes may use an unknown object, so unknown ones are also recorded as removed.
             those.iter().for_each(|id| drop(self.objects.remove(id)));
             self.gone.extend(&those);
             let mut emptied = HashSet::new();
@@ -224,19 +224,19 @@ impl World {
         any
     }
 
-    /// Removes the objects on this link, as the kernel does; returns true if there were some.
+    /// Removes the next-hop objects on a link, as the kernel does. Returns true if there were any.
     pub(super) fn lose_objects(&mut self, index: u32) -> bool {
         self.remove_where(|id, object, _| {
             id.0 == KERNEL && matches!(object, Object::One(hop) if hop.interface == index)
         })
     }
 
-    /// Objects that have gone since the last call.
+    /// Returns the next-hop objects removed since the last call.
     pub(super) fn take_gone(&mut self) -> Vec<ObjectId> {
         std::mem::take(&mut self.gone)
     }
 
-    /// `used` are the objects that routes go by.
+    /// Begins a dump of next-hop objects. `used` are the objects that routes use.
     pub(super) fn begin_sync(&mut self, source: Source, used: impl Iterator<Item = ObjectId>) {
         match source {
             Source::Kernel => {
@@ -250,8 +250,7 @@ impl World {
         }
     }
 
-    /// Removes daemons' objects that no route uses. However often daemons connect, there are no more than their routes
-    /// need.
+    /// Removes daemons' objects without routes. This bounds their number, however often daemons connect.
     fn keep(&mut self, mut used: HashSet<ObjectId>) {
         let groups: Vec<ObjectId> = used.iter().copied().collect();
         for (owner, id) in groups {
@@ -290,28 +289,28 @@ impl World {
         }
     }
 
-    /// True if a link is gone, or the operator has it down.
+    /// True if a link was removed or is administratively down.
     pub(super) fn is_down(&self, index: u32) -> bool {
         !self.links.get(&index).is_some_and(|link| link.up)
     }
 
-    /// True if the kernel has no use for a route of these hops alone.
+    /// True if the kernel would remove a route with these hops.
     pub(super) fn all_dead(&self, is4: bool, hops: &[Hop]) -> bool {
         !hops.is_empty() && hops.iter().all(|hop| self.health(is4, hop) == Health::Dead)
     }
 
-    /// True if the kernel passes over a route of these hops, and keeps it.
+    /// True if the kernel ignores a route with these hops, but keeps it.
     pub(super) fn all_asleep(&self, is4: bool, hops: &[Hop]) -> bool {
         let best = hops.iter().map(|hop| self.health(is4, hop)).max();
         best == Some(Health::Asleep)
     }
 
-    /// The number of the configuration's interface whose packets use a link.
+    /// Interface number of a link.
     pub(super) fn number(&self, index: u32) -> Option<u16> {
         self.links.get(&index).and_then(|link| link.number)
     }
 
-    /// Usable hops of a label.
+    /// Usable hops of a labelled route.
     pub(super) fn live<'h>(&self, hops: &'h [Hop]) -> impl Iterator<Item = &'h Hop> {
         let health = |hop: &Hop| {
             let is4 = !matches!(hop.gateway, Some(IpAddr::V6(_)));
@@ -322,7 +321,7 @@ impl World {
         hops.iter().filter(move |hop| Some(health(hop)) == best)
     }
 
-    /// The members of the group for these hops.
+    /// Appends the group members for these hops.
     pub(super) fn members(&self, is4: bool, hops: &[Hop], members: &mut Vec<Member>) {
         members.clear();
         let best = hops.iter().map(|hop| self.health(is4, hop)).max();
@@ -332,7 +331,7 @@ impl World {
         for hop in hops.iter().filter(|hop| self.health(is4, hop) == best) {
             let number = self.number(hop.interface);
             let (Some(port), Some(labels)) = (number, hop.labels) else {
-                // The kernel takes some of the flows elsewhere, so it must see all.
+                // The kernel sends some flows over another hop, so all packets go to the kernel.
                 members.clear();
                 return members.push(to(FORWARDED));
             };
@@ -345,7 +344,7 @@ impl World {
         }
     }
 
-    /// The members of the group for an object; an unknown one is the kernel's business.
+    /// Appends the group members for a next-hop object. Packets to an unknown object go to the kernel.
     pub(super) fn object_members(&self, is4: bool, id: ObjectId, members: &mut Vec<Member>) {
         members.clear();
         match self.objects.get(&id).map(|(object, _)| object) {
@@ -360,9 +359,9 @@ impl World {
                             weight: *weight,
                             ..*hop
                         }),
-                        // Only alone in its group.
+                        // A blackhole is always the only member of its group.
                         Some(Object::Blackhole) => return members.push(to(BLACKHOLE)),
-                        // The kernel has no groups of groups.
+                        // The kernel has no nested groups.
                         Some(Object::Group(_)) | None => return members.push(to(EXCEPTION)),
                     }
                 }
@@ -372,7 +371,7 @@ impl World {
     }
 }
 
-/// A member that is not a hop.
+/// Group member for a port without a next hop.
 pub(super) fn to(port: u16) -> Member {
     Member {
         gateway: None,

@@ -8,11 +8,11 @@ use super::super::world::{Hop, World};
 use super::super::{Flushed, Image};
 use super::Family;
 
-/// Prefixes given to the image in one go.
+/// Maximum number of prefixes per update of the forwarding table.
 const BATCH: usize = 8192;
 
 impl<const N: usize> Family<N> {
-    /// Way of a prefix's packets.
+    /// Path that a prefix's packets should take.
     fn wanted(&self, world: &World, prefix: &Prefix<N>) -> Option<WayId> {
         let ways = self.routes(prefix).iter();
         let mut ways = ways.map(|entry| self.paths.get(entry.id()).way);
@@ -22,7 +22,7 @@ impl<const N: usize> Family<N> {
         ways.find(|way| !world.all_asleep(N == 4, self.ways.get(*way).hops()))
     }
 
-    /// Stages the prefixes of routes that rest from now on, or did until now.
+    /// Stages the prefixes of routes over links that lost or regained their carrier.
     fn wake(&mut self, world: &World) {
         let asleep = world.asleep(N == 4);
         if asleep == self.asleep {
@@ -41,7 +41,7 @@ impl<const N: usize> Family<N> {
         self.asleep = asleep;
     }
 
-    /// Writes the changed routes to the image.
+    /// Writes changed routes to the forwarding table.
     pub(in super::super) fn flush(
         &mut self,
         world: &World,
