@@ -36,7 +36,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
     if words.next().as_deref() == Some("click".as_ref()) {
         return click::main(words, registry);
     }
-    // A shell asks what may stand where its user is.
+    // A shell may have started the program to complete a command line.
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let done = match Cli::parse().command {
         Command::Run(run) => cmd::run::run(run, &registry),
@@ -58,7 +58,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
             Err(text) => Err(text),
         },
         Command::Doc(doc) => cmd::doc::doc(&doc, &registry),
-        // Its own command line was read above.
+        // The command line of `click` was processed above.
         Command::Click { .. } => Ok(()),
         Command::Show(show) => cmd::show::show(&show),
         Command::Save(save) => cmd::save::save(&save),

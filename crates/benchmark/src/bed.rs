@@ -41,7 +41,7 @@ pub struct Measured {
     pub received: u64,
     /// Packets that came there again.
     pub duplicates: u64,
-    /// Received packets that came behind later packets of their flow, by the same queue.
+    /// Received packets that arrived after later packets of their flow, at the same queue.
     pub reordered: u64,
     /// Lost packets that were not taken from the ring of the receiving port in time.
     pub missed: u64,
@@ -49,7 +49,7 @@ pub struct Measured {
     pub elsewhere: u64,
     /// Drops of elements meanwhile, by element and reason, most first.
     pub drops: Vec<(String, u64)>,
-    /// From the moment a packet was due to the moment it left.
+    /// Latency: the time from the moment when a packet was due to the moment when it left.
     pub latency: Counts,
 }
 
@@ -220,8 +220,8 @@ impl Drop for Live {
     }
 }
 
-/// A router in simulated time: processing takes no time. The result is what its queues, shapers and schedulers let
-/// through, and is the same on every machine.
+/// A router in simulated time, in which processing takes no time. The result is limited only by queues, shapers and
+/// schedulers, and is the same on every machine.
 pub struct Simulated {
     stand: Arc<Stand>,
     graph: Graph,

@@ -1,5 +1,5 @@
-//! A stand on ports of this machine: its packets go through real cables to a router that runs on its own ports, and
-//! come back by another.
+//! A stand on ports of this machine: its packets reach a router on other ports of this machine through real cables, and
+//! return by another cable.
 
 use crate::offer::Source;
 use crate::stand::{End, Sink, Stand};
@@ -85,7 +85,7 @@ impl Side {
     }
 }
 
-/// Opens a port for the stand: one queue each way, and frames for whomever.
+/// Opens a port for the stand: one queue in each direction, promiscuous.
 pub fn open(ports: &dyn PortDirectory, name: &str) -> Result<OpenPort, String> {
     let request = PortRequest {
         rx_queues: 1,

@@ -1,9 +1,9 @@
-//! `ashlar bench`: how much a configuration carries, and how long packets take.
+//! `ashlar bench`: measures the throughput of a configuration, and the latency of packets.
 //!
-//! A [`stand::Stand`] offers packets that are due at equal distances ([`offer`]) and counts those that come
-//! back, with the time since each was due ([`histogram`]). It stands in the place of a configuration's devices
-//! ([`rig`]), or is connected to them by cables of this machine ([`cable`]). A [`bed::Bed`] runs trials: a router
-//! at work, or one in simulated time. Which trials to run is [`search`]'s business, which is pure.
+//! A [`stand::Stand`] offers packets that are due at equal intervals ([`offer`]) and counts returning packets, with the
+//! time since each was due ([`histogram`]). A stand replaces the devices of a configuration ([`rig`]), or is connected
+//! to them by cables ([`cable`]). A [`bed::Bed`] runs trials, with a router in real time or in simulated time.
+//! [`search`], which is pure, chooses the trials.
 
 pub mod bed;
 pub mod cable;
@@ -33,7 +33,8 @@ pub struct Found {
     pub fails: Option<Measured>,
 }
 
-/// Searches the greatest load whose losses each goal allows; `tell` gets every trial and the bounds of the first goal.
+/// Searches the greatest load whose losses each goal allows. `tell` is called with every trial and the bounds of the
+/// first goal.
 pub fn throughput(
     bed: &mut dyn Bed,
     settings: Settings,
@@ -70,7 +71,7 @@ pub fn warm_up(bed: &mut dyn Bed, flows: usize, to: &str) -> Result<(), String> 
     let load = (2.0 * flows as f64 / duration.as_secs_f64()).max(1000.0);
     let mut first = bed.run(Trial { load, duration })?;
     if first.received == 0 {
-        // A first packet may be what looks for a neighbour.
+        // The first packets may only have started address resolution, so the trial is repeated.
         first = bed.run(Trial { load, duration })?;
     }
     if first.received > 0 {

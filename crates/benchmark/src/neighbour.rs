@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use wire::{Arp, EtherAddr, Icmp6, Ipv6, Nd, arp, ether, ipv6, nd, proto};
 
-/// The answer to a frame, if it is a question for a neighbour: it is at `mac`.
+/// The answer to an ARP request or neighbour solicitation, with the address `mac`; `None` for any other frame.
 pub fn answer(frame: &[u8], mac: EtherAddr) -> Option<Vec<u8>> {
     match ether::network(frame)? {
         (ether::ARP, at) => arp_reply(frame.get(at..)?, mac),

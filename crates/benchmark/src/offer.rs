@@ -111,7 +111,7 @@ pub struct Given {
     pub lost: AtomicU64,
 }
 
-/// One of several sources of a trial's packets: it gives every n-th.
+/// One of several sources of a trial's packets. Of n sources, each gives every n-th packet.
 pub struct Source {
     offer: Arc<Offer>,
     templates: Arc<Templates>,
@@ -195,7 +195,7 @@ impl Source {
         while given < max
             && let Some(n) = self.ring.pop()
         {
-            // Of all packets of the trial.
+            // The packet's number among all packets of the trial.
             let n = n * self.place.1 + self.place.0;
             let flow = (n % self.templates.flows() as u64) as usize;
             let Some(mut packet) = Packet::from_bytes(self.templates.frame(flow)) else {

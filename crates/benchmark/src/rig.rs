@@ -1,4 +1,4 @@
-//! Ports that lead to a test stand, in the place of those that a configuration names.
+//! Ports that lead to a test stand and replace the ports that a configuration names.
 
 use crate::offer::Source;
 use crate::stand::{End, Sink, Stand};
@@ -17,8 +17,8 @@ pub const ROUTER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 1]);
 /// The Ethernet address of all hosts.
 pub const HOSTS: EtherAddr = EtherAddr([2, 0, 0, 0, 1, 0]);
 
-/// Devices of a configuration, in memory: one gives the offered packets, one takes them. The others are links whose
-/// hosts only answer.
+/// Devices of a configuration, in memory: one delivers the offered packets, and one takes packets. The others are links
+/// whose hosts only answer address resolution.
 pub struct Rig {
     stand: Arc<Stand>,
     from: String,
@@ -101,7 +101,7 @@ impl PortDirectory for Rig {
 
 struct Rx {
     source: Option<Source>,
-    /// Host whose answers come in by this queue.
+    /// Host whose answers arrive by this queue.
     end: Option<Arc<End>>,
 }
 

@@ -1,4 +1,4 @@
-//! Packets of a trial that have come: each counts once, and duplicates and late packets are told apart.
+//! Arrived packets of a trial: each counts once, and duplicates and late packets are distinguished.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Seen {
     /// A bit for each packet.
     came: Box<[AtomicU64]>,
-    /// For each flow, the greatest number that has come plus one.
+    /// For each flow, the greatest number that has arrived, plus one.
     next: Box<[AtomicU64]>,
 }
 
 /// Arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// New, behind all packets of its flow that had come (RFC 4737, 3.2).
+    /// The packet is new and arrived after all earlier packets of its flow that have arrived (RFC 4737, 3.2).
     InOrder,
     /// New, behind a later packet of its flow.
     Late,
     /// Duplicate (RFC 5560, 3.2).
     Again,
-    /// Not a packet of the trial.
+    /// The packet does not belong to the trial.
     Never,
 }
 

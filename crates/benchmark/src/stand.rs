@@ -28,7 +28,7 @@ pub struct Stand {
 struct Taken {
     /// Packets of the trial that runs, each once.
     now: AtomicU64,
-    /// Packets of it that came again, or behind later ones of their flow.
+    /// `again` counts duplicates, and `late` packets that arrived after later packets of their flow.
     again: AtomicU64,
     late: AtomicU64,
     /// Packets of the trial that came.
@@ -45,11 +45,11 @@ pub struct Snapshot {
     pub given: u64,
     /// Packets that were lost before they were taken.
     pub missed: u64,
-    /// Packets that came where they should; each once, but where it came to several queues.
+    /// Packets that arrived at the right port. Each counts once for each queue by which it arrived.
     pub received: u64,
     /// Packets that came there again.
     pub again: u64,
-    /// Packets that came there behind later ones of their flow.
+    /// Packets that arrived at the right port after later packets of their flow.
     pub late: u64,
     /// Packets that left elsewhere.
     pub elsewhere: u64,
@@ -207,7 +207,7 @@ impl Stand {
         Ok(packets)
     }
 
-    /// Packets of the trial that came where they should, each counted once, wherever it came to.
+    /// Packets of the trial that arrived at the right port; each counts once, even if it arrived by several queues.
     pub fn distinct(&self) -> u64 {
         let taken = self.taken.lock();
         let right = taken.iter().filter(|(right, _)| *right);

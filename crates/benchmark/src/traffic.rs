@@ -39,8 +39,8 @@ impl std::str::FromStr for Hosts {
 }
 
 impl Hosts {
-    /// A host: the same for the same number, spread over the prefix. The first and the last address of a larger prefix
-    /// are left out, as they may be the network's own.
+    /// The `n`-th host, spread over the prefix; equal numbers give equal hosts. The first and the last address of a
+    /// larger prefix are left out, because they may be network and broadcast address.
     fn host(self, n: usize) -> IpAddr {
         // An odd factor visits every place of a power of two.
         let spread = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -247,7 +247,7 @@ impl<R: BufRead> Reader<R> {
         self.read_block_rest(total, 8)
     }
 
-    /// Reads the rest of a block of `total` bytes after `read` of them.
+    /// Skips the rest of a block of `total` bytes, of which `read` bytes have been read.
     fn read_block_rest(&mut self, total: usize, read: usize) -> Result<(), String> {
         if total < read + 4 || total > MAX_BLOCK || !total.is_multiple_of(4) {
             return Err(format!(
@@ -418,7 +418,7 @@ impl<W: Write> Writer<W> {
     /// Writes the header of a file of Ethernet frames with nanoseconds.
     ///
     /// # Errors
-    /// As the file's.
+    /// The file cannot be written.
     pub fn new(file: W) -> io::Result<Writer<W>> {
         Writer::with(file, Head::default())
     }
@@ -426,7 +426,7 @@ impl<W: Write> Writer<W> {
     /// Writes the file's header.
     ///
     /// # Errors
-    /// As the file's.
+    /// The file cannot be written.
     pub fn with(mut file: W, head: Head) -> io::Result<Writer<W>> {
         let magic = if head.nanos { NANOS } else { MICROS };
         let words = [magic, 2 | 4 << 16, 0, 0, head.snap, u32::from(head.link)];
@@ -440,7 +440,7 @@ impl<W: Write> Writer<W> {
     /// Writes a frame with its time in nanoseconds since the Unix epoch.
     ///
     /// # Errors
-    /// As the file's.
+    /// The file cannot be written.
     pub fn write(&mut self, timestamp: u64, frame: &[u8]) -> io::Result<()> {
         self.write_cut(timestamp, frame, frame.len())
     }
@@ -448,7 +448,7 @@ impl<W: Write> Writer<W> {
     /// Writes the front of a frame that had `original` bytes.
     ///
     /// # Errors
-    /// As the file's.
+    /// The file cannot be written.
     pub fn write_cut(&mut self, timestamp: u64, frame: &[u8], original: usize) -> io::Result<()> {
         let (seconds, nanos) = (timestamp / 1_000_000_000, timestamp % 1_000_000_000);
         let fraction = if self.nanos { nanos } else { nanos / 1000 };
@@ -476,7 +476,7 @@ impl<W: Write> Writer<W> {
     /// Hands everything to the operating system.
     ///
     /// # Errors
-    /// As the file's.
+    /// The file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }

@@ -43,7 +43,8 @@ impl Machine {
         ))
     }
 
-    /// Leaves a device to programs, by `driver`; says what has been done and how to undo it.
+    /// Binds a device to `driver`, so that programs can use it. Returns a text with the changes made and the command
+    /// that undoes them.
     ///
     /// # Errors
     /// A sentence: there is no such card, this machine is reached by it (unless `force`), or the driver does not take

@@ -1,10 +1,10 @@
-//! Resources of this machine for ports, and what it lacks: network interfaces, PCI devices, memory, rights.
+//! Resources of this machine for ports, and the missing ones: network interfaces, PCI devices, memory, rights.
 //!
-//! Everything is read from `/sys`, `/proc` and by ioctls when it is asked for, and nothing needs DPDK. A [`Machine`]
-//! can be a folder with files like those of Linux, for tests; [`Kernel`] supplies what is in no file.
+//! All data is read from `/sys`, `/proc` and by ioctls at the time of the call, without DPDK. In tests, a [`Machine`]
+//! can be a folder with files like those of Linux; [`Kernel`] supplies properties that are in no file.
 //!
 //! [`interfaces`](Machine::interfaces) and [`devices`](Machine::devices) list; [`bind`] gives PCI devices to another
-//! driver; [`doctor`] finds what is lacking, and the remedy.
+//! driver; [`doctor`] finds missing resources and their remedies.
 
 pub mod bind;
 pub mod doctor;

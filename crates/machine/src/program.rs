@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// A program that inherits standard input, output and error, and no other descriptor. All programs are started by it,
-/// apart from those that replace this one.
+/// A command for a program that inherits standard input, output and error, and no other descriptor. This process starts
+/// all child programs by this function, except programs that replace the process itself.
 ///
-/// Descriptors are marked here and not in the child: code between fork and exec makes the standard library fork, and a
-/// fork makes all private memory copy-on-write, which costs every worker a page fault for each page that it writes.
+/// Descriptors are marked close-on-exec here and not in the child. With code between fork and exec the standard library
+/// would use fork, which makes all private memory copy-on-write. Every worker would then have a page fault for each
+/// page that it writes.
 pub fn program(name: impl AsRef<OsStr>) -> Command {
     // Linux before 5.11 does not know the call; what Rust opens closes without it.
     let _ = crate::close_on_exec(3);

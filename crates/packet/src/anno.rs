@@ -1,8 +1,8 @@
-//! Annotations: what elements note on a packet beside its bytes.
+//! Annotations: values that elements store with a packet, apart from its bytes.
 //!
-//! [`Anno`] lies in the mbuf's second cache line and is used by the packet path; [`Cold`] has a
-//! line of its own and costs nothing until it is written. Header places are kept as offsets into
-//! the buffer, so they stay right when bytes are pulled or pushed at the front.
+//! [`Anno`] lies in the mbuf's second cache line and is used by the packet path; [`Cold`] has a cache line of its own,
+//! which is not touched before the first write. Positions of headers are offsets into the buffer, so they stay right
+//! when bytes are pulled or pushed at the front.
 
 /// Annotations of the packet path: 32 of the 36 bytes of the mbuf's dynamic fields, two vector stores.
 #[repr(C)]
@@ -23,7 +23,7 @@ pub struct Anno {
     pub trace: u16,
     /// Links between routers of this process that the packet has crossed.
     pub hops: u16,
-    /// Payload of a super-frame behind its first segment, in bytes; 0 = the packet is none. See
+    /// Payload bytes of a super-frame after its first segment; 0 if the packet is not a super-frame. See
     /// [`super_frame`](crate::super_frame).
     pub tail: u16,
     dst: [u8; 16],
@@ -41,7 +41,7 @@ pub enum PacketType {
     Broadcast = 1,
     /// Link-layer multicast.
     Multicast = 2,
-    /// To another station; seen because the port is promiscuous.
+    /// Frame to another station, received because the port is promiscuous.
     OtherHost = 3,
     /// Sent by this machine.
     Outgoing = 4,
@@ -213,7 +213,7 @@ impl Cold {
         self.set_word(AGGREGATE, aggregate);
     }
 
-    /// Click's EXTRA_PACKETS: packets that this one stands for, beside itself.
+    /// Click's EXTRA_PACKETS: number of packets that this one represents, not counting itself.
     pub fn extra_packets(&self) -> u32 {
         self.word(EXTRA_PACKETS)
     }

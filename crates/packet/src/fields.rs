@@ -105,8 +105,8 @@ impl Packet {
         m.ol_flags = m.ol_flags & !RX_RSS_HASH | FLOW_HASH;
     }
 
-    /// The bucket into which an element has sorted the packet, below [`BUCKETS_MAX`]; 0 if none has. Where packets come
-    /// without annotations it means something behind an element that sorts them only.
+    /// The bucket into which an element has sorted the packet, below [`BUCKETS_MAX`]; 0 if no element has. If packets
+    /// are received without annotations, the value is valid only downstream of an element that sorts them.
     #[inline]
     pub fn bucket(&self) -> u16 {
         let m = self.mbuf();

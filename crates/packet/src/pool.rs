@@ -4,8 +4,8 @@
 //! The heap pool keeps a cache of free buffers per thread and exchanges chunks with a common list, so a packet freed on
 //! another core finds its way back. Memory is allocated as packets need it, up to a limit, and kept.
 //!
-//! A few large buffers hold a datagram of any length, as reassembly of fragments may need one. They come from a list
-//! under a lock, off the packet path.
+//! A few large buffers hold a datagram of any length, which reassembly of fragments may need. They are kept in a list
+//! under a lock, outside the packet path.
 
 use crate::{Buffer, HEADER, HEADROOM, Line};
 use std::cell::{Cell, RefCell};
@@ -106,7 +106,7 @@ pub(crate) fn alloc() -> Option<Buffer> {
 
 #[inline]
 pub(crate) fn free(buffer: Buffer) {
-    // While a thread ends its caches are gone already: such a buffer goes to the common list.
+    // A thread that is ending has lost its caches already: its buffers go to the common list.
     let _ = BALANCE.try_with(|balance| balance.set(balance.get() - 1));
     if buffer.is_of_other_pool() {
         return free_elsewhere(buffer);
@@ -201,7 +201,7 @@ pub fn make_ahead(count: usize) {
     }
 }
 
-/// True if the process's pool is an outside one, whose buffers come and go without this crate.
+/// True if the process uses an external pool, which allocates and frees buffers itself.
 pub fn is_external() -> bool {
     EXTERNAL.get().is_some()
 }

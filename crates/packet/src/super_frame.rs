@@ -62,8 +62,8 @@ impl Shape {
         }
     }
 
-    /// Shape of an Ethernet frame of `len` bytes whose first bytes are `head`. `None` unless it is plain TCP, with all
-    /// headers in `head`: VLAN tags, IPv6 extension headers and bytes after the IP packet are refused.
+    /// Shape of an Ethernet frame of `len` bytes whose first bytes are `head`. `None` unless the frame is plain TCP
+    /// with all headers in `head`: VLAN tags, IPv6 extension headers and bytes after the IP packet are refused.
     pub fn of_frame(head: &[u8], len: usize) -> Option<Shape> {
         let network = ether::LEN;
         let ip = head.get(network..network + 20)?;
@@ -77,7 +77,7 @@ impl Shape {
         (network + ip_len == len && protocol == proto::TCP).then_some(shape)
     }
 
-    /// Shape of a packet; `None` if it is no super-frame, or no longer a valid one.
+    /// Shape of a packet; `None` if the packet is no super-frame, or no longer a valid one.
     pub fn of(packet: &Packet) -> Option<Shape> {
         let anno = packet.anno();
         let place = |place: u16| usize::from(place).checked_sub(packet.headroom());
@@ -136,7 +136,7 @@ impl Packet {
         self.anno_mut().tail = tail as u16;
     }
 
-    /// Length of the longest packet that it becomes when it is cut: its own, if it is no super-frame.
+    /// Length in bytes of the longest packet after segmentation; the packet's own length if it is no super-frame.
     #[inline]
     pub fn segment_len(&self) -> usize {
         self.len().saturating_sub(usize::from(self.anno().tail))

@@ -1,4 +1,4 @@
-//! Communication between workers, without locks; and a lock for what is no worker's.
+//! Lock-free communication between workers, and a lock for state that no worker uses on the packet path.
 //!
 //! [`ring`] carries values, [`publish`] lets many readers see a table that one writer replaces, [`steps`] orders the
 //! steps of several workers, and [`wake`] wakes a sleeping worker. [`Lock`] is a mutex without poison.

@@ -34,7 +34,7 @@ impl<T: ?Sized> Lock<T> {
         }
     }
 
-    /// The value, which nobody else can have while it is borrowed so.
+    /// The value, without locking: the exclusive borrow rules out other users.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Steps; `hands` says by step how many workers take it.
+    /// Makes a sequence of steps; `hands` has the number of workers that take each step.
     pub fn new(hands: impl IntoIterator<Item = usize>) -> Steps {
         let mut before = vec![0];
         for hands in hands {

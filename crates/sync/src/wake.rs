@@ -14,13 +14,13 @@ struct Sleeper {
     any_woken: AtomicBool,
 }
 
-/// The sleep state of all workers, which the routers of a process share, a router's state of rest on each, and its
-/// requests to stop.
+/// The sleep state of all workers, shared by the routers of a process; for one router, also the workers on which it
+/// rests (is not polled), and its stop requests.
 ///
-/// A worker says [`going_to_sleep`](Wakers::going_to_sleep), looks once more for work, and only
-/// then waits. Who gives it work looks at the flag afterwards. With a full fence on both sides one
-/// of the two sees the other, so no packet waits for a worker that sleeps. A router that a worker does not poll
-/// rests by the same rule: [`rest`](Wakers::rest), then one more look.
+/// A worker calls [`going_to_sleep`](Wakers::going_to_sleep), looks for work once more, and only then waits. A thread
+/// that gives it work reads the flag afterwards. With a full fence on both sides, one of the two sees the other's
+/// write, so no packet waits for a sleeping worker. A router that a worker does not poll follows the same rule:
+/// [`rest`](Wakers::rest), then one more look for work.
 pub struct Wakers {
     sleepers: Arc<[Sleeper]>,
     /// Number of the router. The flags are true on workers where it rests; there are none if these belong to no router.
@@ -31,7 +31,7 @@ pub struct Wakers {
 }
 
 impl Wakers {
-    /// One wake function per worker.
+    /// Makes the state for workers, with one wake function for each.
     pub fn new(wakes: Vec<WakeFn>) -> Wakers {
         let sleeper = |wake| Sleeper {
             asleep: AtomicBool::new(false),

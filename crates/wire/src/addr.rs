@@ -7,11 +7,11 @@ use core::str::FromStr;
 /// Reason why a text is not an address. Its `Display` says what was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddrError {
-    /// Not six hexadecimal bytes.
+    /// The text is not six hexadecimal bytes.
     Ether,
-    /// Not a dotted quad.
+    /// The text is not a dotted quad.
     V4,
-    /// Not an IPv6 address.
+    /// The text is not an IPv6 address.
     V6,
     /// A prefix length that is no number or above 32.
     Len4,
@@ -43,7 +43,7 @@ impl core::error::Error for AddrError {}
 pub struct EtherAddr(pub [u8; 6]);
 
 impl EtherAddr {
-    /// All stations.
+    /// The broadcast address of Ethernet, for all stations.
     pub const BROADCAST: EtherAddr = EtherAddr([0xff; 6]);
     /// No address.
     pub const ZERO: EtherAddr = EtherAddr([0; 6]);
@@ -231,7 +231,8 @@ pub const fn is_martian_destination6(a: Ipv6Addr) -> bool {
         && (a.to_bits() <= 1 || is_mapped6(a) || (is_multicast6(a) && multicast_scope6(a) < 2))
 }
 
-/// In ::/8 or ff00::/8, as all are that are not forwarded: the one look that most addresses need.
+/// True for addresses in ::/8 or ff00::/8. All addresses that must not be forwarded are there, so most addresses need
+/// only this check.
 #[inline]
 const fn is_at_an_end6(a: Ipv6Addr) -> bool {
     a.octets()[0].wrapping_add(1) <= 1

@@ -85,9 +85,9 @@ field!(Ipv4Addr, v => v.octets(), a => Ipv4Addr::from_octets(a));
 field!(Ipv6Addr, v => v.octets(), a => Ipv6Addr::from_octets(a));
 field!(EtherAddr, v => v.0, a => EtherAddr(a));
 
-/// The plain fields of a view: doc, name of the getter and, if there is one, of the setter, type,
-/// offset. What needs shifts, units or a second field is written out beside it. `VIEW, LEN bytes` is a header
-/// that always has this length, and of which nothing else need hold.
+/// Defines accessors for the plain fields of a view; each line has a doc, the getter, the setter if there is one, the
+/// type and the offset. Fields that need shifts, units or a second field have hand-written accessors. `VIEW, LEN bytes`
+/// also defines `new_checked`, for a header of fixed length without further conditions.
 macro_rules! fields {
     (
         $view:ident $(, $len:ident bytes)?:

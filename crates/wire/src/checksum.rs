@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// One's complement sum of `bytes` as big-endian 16-bit words; an odd last byte counts as a high byte.
 ///
-/// At most 17 significant bits, so billions of sums may be added before [`fold`].
+/// A sum has at most 17 significant bits, so billions of sums may be added before [`fold`].
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
     // The sum does not depend on byte order except for a final swap.
@@ -82,7 +82,8 @@ pub fn verify20(header: &[u8; 20]) -> bool {
 /// True if a sum that includes the checksum field is right.
 #[inline]
 pub const fn is_valid(sum: u64) -> bool {
-    // What folds to 0xffff, the multiples of it: in arithmetic modulo 2^64 these alone are small when divided.
+    // Valid sums fold to 0xffff, so they are its multiples. Multiplied by this inverse of 0xffff modulo 2^64, only its
+    // multiples become small.
     const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
     const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
     sum.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff // 0 is not right

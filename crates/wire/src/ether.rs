@@ -84,9 +84,9 @@ pub const fn header(dst: EtherAddr, src: EtherAddr, ethertype: u16) -> [u8; LEN]
     ]
 }
 
-/// Ethertype and offset of the network header, behind at most two VLAN tags.
+/// Ethertype and offset of the network header, after at most two VLAN tags.
 ///
-/// `None` if the frame ends before it is known.
+/// `None` if the frame ends before the Ethertype.
 #[inline]
 pub fn network(frame: &[u8]) -> Option<(u16, usize)> {
     let mut at = LEN;

@@ -78,7 +78,8 @@ impl Fragment {
 pub struct Walk {
     /// Number of the upper layer; [`proto::NO_NEXT`] if there is none.
     pub protocol: u8,
-    /// Its offset. In a fragment other than the first, that of the piece, which starts inside something.
+    /// Offset of the upper layer. In a fragment other than the first, the offset of the fragment's data, which may
+    /// start inside a header.
     pub offset: usize,
     /// Offset of the hop-by-hop options header.
     pub hop_by_hop: Option<usize>,

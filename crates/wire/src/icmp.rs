@@ -43,7 +43,7 @@ pub mod unreachable {
     pub const HOST: u8 = 1;
     /// The protocol is not supported.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody listens at the port.
+    /// No socket listens at the port.
     pub const PORT: u8 = 3;
     /// Fragmentation needed, but forbidden.
     pub const FRAG_NEEDED: u8 = 4;

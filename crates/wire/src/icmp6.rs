@@ -30,7 +30,7 @@ pub mod unreachable {
     pub const SCOPE: u8 = 2;
     /// The address does not answer (neighbour discovery failed).
     pub const ADDRESS: u8 = 3;
-    /// Nobody listens at the port.
+    /// No socket listens at the port.
     pub const PORT: u8 = 4;
 }
 

@@ -30,7 +30,7 @@ pub struct Ipv4Checked {
 /// Judges a header in the order of RFC 1812, 5.2.2; `bytes` is what the link layer delivered.
 ///
 /// The checksum comes third, since it needs the header's length. A datagram longer than `bytes` is
-/// [`BadHeader::Truncated`]; the RFC wants a Parameter Problem with pointer 2 for it.
+/// [`BadHeader::Truncated`]; the RFC demands a Parameter Problem with pointer 2 as answer.
 #[inline(always)]
 pub fn check(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, true)

@@ -19,8 +19,8 @@ pub struct Ipv6Checked {
 
 /// Judges a header: length, version, payload length; `bytes` is what the link layer delivered.
 ///
-/// There is no checksum. Addresses are judged by [`crate::addr::is_martian_source6`] and its like.
-/// Jumbograms (RFC 2675) are not told from empty packets.
+/// The header has no checksum. [`crate::addr::is_martian_source6`] and similar functions check addresses. Jumbograms
+/// (RFC 2675) are not distinguished from empty packets.
 #[inline]
 pub fn check(bytes: &[u8]) -> Result<Ipv6Checked, BadHeader> {
     let Some(fixed) = bytes.first_chunk::<LEN>() else {

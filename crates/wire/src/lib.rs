@@ -8,14 +8,14 @@
 //!
 //! * `new_checked(bytes)` proves that the buffer holds the whole header and that the lengths inside it
 //!   stay inside the buffer. After it no getter panics. The reason of a refusal is a [`BadHeader`].
-//! * `new_unchecked(bytes)` trusts the caller, who has checked the same bytes before (an element behind
-//!   `CheckIPHeader`, for example). On a buffer that is too short a getter panics; it never reads astray.
+//! * `new_unchecked(bytes)` trusts the caller, who has checked the same bytes before (an element downstream of
+//!   `CheckIPHeader`, for example). On a buffer that is too short a getter panics; it never reads outside the buffer.
 //! * Getters need `B: AsRef<[u8]>`, setters `B: AsMut<[u8]>` too. A setter of a length field may end what
 //!   `new_checked` promised.
 //! * `set_x` writes the field alone; `patch_x` keeps the header's checksum right as well (RFC 1624).
 //!
-//! Numbers are in host order, lengths and offsets in bytes, whatever the unit on the wire.
-//! Functions named `check` judge a whole header, as a router has to, and give the first fault they meet.
+//! Numbers are in host order, lengths and offsets in bytes, whatever the unit on the wire. Functions named `check`
+//! check a whole header, as a router must, and return the first fault.
 #![no_std]
 
 #[cfg(test)]

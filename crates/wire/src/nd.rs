@@ -1,8 +1,8 @@
 //! Neighbour discovery (RFC 4861, 4): solicitations and advertisements of routers and neighbours.
 //!
-//! A view covers the whole ICMPv6 message. `new_checked` proves what the RFC asks of a message by itself:
-//! length, code, target, and options none of which is empty or leaves the message. What depends on the IPv6
-//! header is judged by [`Nd::check_received`].
+//! A view covers the whole ICMPv6 message. `new_checked` proves the RFC's conditions on the message alone: length,
+//! code, target, and options that are not empty and lie within the message. [`Nd::check_received`] checks the
+//! conditions that depend on the IPv6 header.
 
 use core::net::Ipv6Addr;
 
@@ -57,7 +57,7 @@ pub enum Opt {
 pub struct PrefixInfo {
     /// The prefix.
     pub prefix: crate::Prefix6,
-    /// On-link flag: true if addresses of the prefix are on the link.
+    /// On-link flag: true if the prefix's addresses can be reached on the link directly.
     pub on_link: bool,
     /// Autonomous flag: true if hosts may form addresses from the prefix.
     pub autonomous: bool,

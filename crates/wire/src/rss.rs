@@ -62,10 +62,10 @@ pub fn rss(key: &[u8; KEY_LEN], flow: &FlowKey) -> u32 {
     toeplitz(key, &input[..len + 4])
 }
 
-/// A key made ready for many packets: a table for each byte of the input, since the hash is linear.
+/// A key prepared for many packets: a table for each byte of the input, which suffices because the hash is linear.
 ///
-/// A key of period 16 bits, such as [`SYMMETRIC`], needs the first two of them only: all words of the input are
-/// added up before.
+/// A key that repeats every 16 bits, such as [`SYMMETRIC`], needs only the first two tables, because all words of the
+/// input are first combined by exclusive or.
 pub struct Toeplitz {
     key: [u8; KEY_LEN],
     is_folding: bool,
@@ -129,7 +129,7 @@ impl Toeplitz {
         }
     }
 
-    /// Like [`rss`].
+    /// The RSS hash of a flow by this key; equal to [`rss`].
     #[inline]
     pub fn hash(&self, flow: &FlowKey) -> u32 {
         match flow {

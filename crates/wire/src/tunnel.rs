@@ -18,7 +18,7 @@ const DEPTH: usize = 3;
 /// Maximum number of VLAN tags that are skipped.
 const TAGS: usize = 2;
 
-/// The IP packet of an Ethernet frame, behind up to two VLAN tags; `None` if it is of another protocol.
+/// The IP packet of an Ethernet frame, after up to two VLAN tags; `None` if the frame carries another protocol.
 #[inline]
 pub fn ip_of_ether(frame: &[u8]) -> Option<&[u8]> {
     let mut at = ether::LEN;

@@ -77,7 +77,7 @@ fn show(asked: &ShowBackends) -> Done {
     let backends = read(&client, &format!("{POOL}.backends"), "")?;
     let health = read(&client, &format!("{HEALTH}.backends"), "")?;
     let journal = read(&client, &format!("{POOL}.journal"), "")?;
-    // Without other balancers there is no such element.
+    // The element exists only if there are other balancers.
     let peers = read(&client, &format!("{PEER}.peers"), "").unwrap_or_default();
     let health_of = |name: &str| {
         let mut lines = health.lines().filter_map(|line| line.split_once(' '));

@@ -296,7 +296,7 @@ impl Report {
         let first = [
             name(found.goal),
             least(lower).unwrap_or_else(|| "none".to_owned()),
-            // Nothing greater was tried.
+            // Without an upper bound, no greater load was tried.
             least(upper).unwrap_or_else(|| "-".to_owned()),
         ];
         self.row(first, lower.unwrap_or(0.0), found.fits.as_ref())

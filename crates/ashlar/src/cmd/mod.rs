@@ -40,8 +40,8 @@ use std::sync::Arc;
 
 pub(crate) type Done = Result<(), String>;
 
-/// The text without characters that a terminal obeys: it may be the word of an isolated router, which would write on
-/// root's terminal what it likes.
+/// The text without control characters that a terminal would interpret. The text may come from an isolated router,
+/// which could otherwise control root's terminal.
 fn harmless(text: &str) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
     match text.contains(obeyed) {

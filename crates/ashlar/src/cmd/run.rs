@@ -99,7 +99,7 @@ pub(crate) fn run_source(
 
 fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     let user = run.user.as_deref().map(User::named).transpose()?;
-    // Before there is another thread.
+    // This must run before the process has a second thread.
     user.as_ref().map_or(Ok(()), |_| user::no_more_rights())?;
     let format = match run.log_format {
         LogFormat::Text => Format::Text,
@@ -110,7 +110,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         let used = cores.0.iter().take(run.workers.count().into());
         control::leave_to_workers(&used.copied().collect::<Vec<_>>())?;
     }
-    // Before any buffer is made, and before their memory is reckoned.
+    // The size must be set before any buffer is made and before the memory of buffers is computed.
     ports::carry_frames(run.frame_bytes.into());
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
     let mut ports = Directory::with_dpdk_sizes(sizes)
@@ -127,7 +127,8 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
                 ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
             }
         }
-        // Namespaces are entered before rights are given up. What cannot be is told with other mistakes.
+        // Namespaces are entered before rights are given up. Namespaces that cannot be entered are reported with other
+        // mistakes.
         What::Many(described) => {
             let (file, parsed) = &**described;
             let joints = Joints::new(run.workers.count().into());
@@ -197,7 +198,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     };
     let read = text_file::take_record();
     text_file::read_in_place(Copies::new());
-    // From here on the program must end in order.
+    // From here on the program must end in order, so that it cleans up.
     let runtime = Runtime::new()?;
     let name = run.name.clone().unwrap_or(stem);
     let socket = match (run.no_socket, &run.socket) {

@@ -1,7 +1,7 @@
 //! `ashlar shell`: lines are command lines of this program, for one running router.
 //!
-//! Each command runs as a process of its own, as it does from another shell: what ends it (Ctrl-C in `top`) does not
-//! end this one.
+//! Each command runs as a process of its own, as from another shell: ending the command (Ctrl-C in `top`) does not end
+//! the shell.
 
 use super::{Done, complain, known, print};
 use crate::cli::{Cli, Target};

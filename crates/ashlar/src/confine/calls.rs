@@ -1,6 +1,6 @@
-//! System calls that a confined program cannot make. What a router needs is allowed, and most else, too: this list
-//! takes away what changes namespaces, mounts and the kernel itself, what looks into other processes, what gets round
-//! the bounds, and parts of the kernel in which mistakes are found often.
+//! System calls that a confined program cannot make. All other calls are allowed, among them all calls that a router
+//! needs. The list has calls that change namespaces, mounts or the kernel itself, that inspect other processes, or that
+//! circumvent the limits, and parts of the kernel with frequent vulnerabilities.
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Calls that fail as without permission.
 const FORBIDDEN: &[i64] = &[
-    // Other processes.
+    // Calls that inspect other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -163,7 +163,7 @@ pub(super) fn forbid() -> Result<(), String> {
         let rule = rule.map_err(|e| said(e.into()))?;
         rules.entry(call).or_default().push(rule);
     }
-    // The same calls have other numbers for programs of the x32 ABI, and some of them numbers of their own.
+    // Programs of the x32 ABI make the same calls by other numbers; some calls have x32 numbers of their own.
     let of_x32 = rules
         .keys()
         .chain([&libc::SYS_clone3])

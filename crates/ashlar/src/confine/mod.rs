@@ -1,14 +1,14 @@
 //! `ashlar confine`: runs a program that is not trusted, so that it cannot do more than its own work. A router of a
 //! process with `isolation = "process"` runs like this (docs/routers.md).
 //!
-//! The program is another user without root's rights. CAP_NET_ADMIN and CAP_NET_RAW it has only in a user namespace
-//! that owns its network namespace (`ashlar netns`), so they count for no other network. It sees no process but its
-//! own, writes to no file but in one folder, and has bounds of memory, files and processes. It cannot call what would
-//! get it out of this or reach deep into the kernel.
+//! The program runs as another user without root's rights. It has CAP_NET_ADMIN and CAP_NET_RAW only in a user
+//! namespace that owns its network namespace (`ashlar netns`), so they are not valid for any other network. The program
+//! sees only its own processes, writes only to files in one folder, and has limits of memory, files and processes. A
+//! system call filter denies calls by which it could leave the confinement.
 //!
-//! Three processes: this one waits outside, passes signals on and kills; the *first* one is number 1 among the
-//! program's processes, whose end ends all of them; the third becomes the program. The first one is root's, so that the
-//! program can neither end it nor keep it from ending with this one.
+//! There are three processes. The *outer* one, this process, waits outside, passes signals on and kills. The *first*
+//! one is process 1 of the program's PID namespace: when it ends, all processes there end. The third one becomes the
+//! program. The first one runs as root, so the program can neither end it nor keep it from ending with the outer one.
 
 mod calls;
 mod devices;
@@ -102,7 +102,7 @@ pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
         }
         match signal {
             None => {
-                // All of its processes end with the first one.
+                // When the first process ends, all processes of the program end.
                 let _ = kill_process(first, Signal::KILL);
                 end = None;
             }
@@ -157,7 +157,7 @@ fn be_first(
     }
 }
 
-/// Takes note of all processes that have ended, orphans among them; the program's status, if it is one of them.
+/// Reaps all processes that have ended, orphans among them. Returns the program's status if the program is one of them.
 fn reap(program: Pid) -> Option<WaitStatus> {
     while let Ok(Some((ended, status))) = wait(WaitOptions::NOHANG) {
         if ended == program {
@@ -205,7 +205,7 @@ fn own_view_of_files(asked: &Confine) -> io::Result<()> {
     sys::read_only("/".as_ref(), true)?;
     sys::read_only(&asked.folder, false)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    // Its own processes only.
+    // The new /proc shows only the program's own processes.
     Ok(mount("proc", "/proc", "proc", flags, None)?)
 }
 

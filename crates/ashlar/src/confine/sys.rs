@@ -106,7 +106,8 @@ impl Signals {
 pub(super) fn read_only(path: &Path, is_so: bool) -> io::Result<()> {
     const RDONLY: u64 = 1;
     const RECURSIVE: libc::c_uint = 0x8000;
-    // As mount_setattr(2) has it: what to set, what to clear, propagation, a user namespace.
+    // Fields of `struct mount_attr` (mount_setattr(2)): attributes to set, attributes to clear, propagation, user
+    // namespace.
     let (attributes, flags): ([u64; 4], _) = match is_so {
         true => ([RDONLY, 0, 0, 0], RECURSIVE),
         false => ([0, RDONLY, 0, 0], 0),

@@ -1,6 +1,5 @@
-//! Places in layers, after Sugiyama: cycles are broken, elements get layers by their longest way
-//! from a source, long connections pass through empty places, and places in a layer are sorted so
-//! that few connections cross.
+//! Layered graph layout, after Sugiyama. Cycles are broken, and elements get layers by their longest path from a
+//! source. Long connections pass through empty places, and places in a layer are sorted so that few connections cross.
 
 use super::Drawing;
 
@@ -91,7 +90,7 @@ fn forward(drawing: &Drawing) -> Vec<(usize, usize)> {
         next[link.from.0].push(link.to.0);
         has_input[link.to.0] = true;
     }
-    // A depth-first walk from the sources; what reaches an element that is being walked goes back.
+    // A depth-first search from the sources; a connection to an element that is being visited closes a cycle.
     let mut rank = vec![usize::MAX; n];
     let mut finished = n;
     let mut seen = vec![false; n];

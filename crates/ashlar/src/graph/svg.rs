@@ -167,7 +167,7 @@ fn triangle(
         return;
     };
     let fill = if link.pull { "white" } else { "black" };
-    // Both sides point down, the way packets go: into the element, or out of it.
+    // Input and output triangles both point down, the direction of packets.
     let top = if input { y - PORT } else { y };
     let (a, b, tip) = (x - PORT, x + PORT, top + PORT);
     let _ = write!(

@@ -1,7 +1,7 @@
 //! `ashlar keep`: stands in for a service manager. It starts a router, holds the queues of its TAP interfaces by the
-//! protocol of systemd's descriptor store (sd_notify(3), sd_listen_fds(3)), and starts it again should it be
-//! killed. A router that no longer says that it lives (sd_watchdog_enabled(3)) is killed. It has one thread and knows
-//! nothing of packets, so there is little that could end it.
+//! protocol of systemd's descriptor store (sd_notify(3), sd_listen_fds(3)), and starts it again after a crash. A router
+//! that no longer sends keep-alive messages (sd_watchdog_enabled(3)) is killed. `ashlar keep` has one thread and
+//! processes no packets, so few faults can end it.
 
 pub(crate) mod store;
 mod sys;
@@ -28,8 +28,8 @@ const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
 const SETTLED: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Runs the program until it ends in order or is told to. The status is the program's, except that its end by the
-/// signal that it was to end by is in order, as it is to systemd: before it has a handler it has no other way.
+/// Runs the program until it ends in order or is told to end. Returns the program's status. As for systemd, its end by
+/// the signal that was sent to end it counts as success: before it has a handler, it can end in no other way.
 pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
     let mut keeper = Keeper {
         signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,

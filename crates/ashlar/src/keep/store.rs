@@ -58,8 +58,8 @@ impl Store {
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).map_err(said)?;
         socket.set_nonblocking(true).map_err(said)?;
-        // The program may run as another user. As with systemd's own socket anyone may write, and who has
-        // written is known by what the kernel says of it.
+        // The program may run as another user. As with systemd's own socket, any user may write; the kernel names the
+        // sender of each message.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).map_err(said)?;
         set_socket_passcred(&socket, true).map_err(|e| said(e.into()))?;
         let (program, held) = (None, Held::default());

@@ -22,7 +22,7 @@ fn check(result: i32) -> io::Result<i32> {
 /// sent to it reach it, however early. The process must have one thread.
 pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Result<Pid> {
     let us = getpid();
-    // Until it is the program, the child has our handlers, which would swallow them.
+    // Until exec, the child has the parent's signal handlers, which would swallow signals. So signals are blocked.
     let signals = block_signals()?;
     // SAFETY: with no other thread, nothing is left half done in the child, which may do all that we may.
     let forked = check(unsafe { libc::fork() }).map(Pid::from_raw);

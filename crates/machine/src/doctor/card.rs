@@ -7,7 +7,7 @@ use crate::vfio::GROUPS;
 use crate::{Device, Machine};
 use std::io::ErrorKind;
 
-/// Reason why a program cannot open a card just now, with what mends it; `None` if nothing is known to be in the way.
+/// Reason why a program cannot open a card now, with the remedy; `None` if no obstacle is known.
 pub fn why_not(machine: &Machine, address: &str) -> Option<String> {
     let mut found = Vec::new();
     machine.card(address, &mut found);

@@ -65,7 +65,7 @@ impl Machine {
         let total: usize = pages.iter().map(|p| p.bytes * p.total).sum();
         if free < wanted.memory {
             let (have, want) = self.hugepages_for(wanted.memory);
-            // Without an IOMMU a card needs addresses that only hugepages have.
+            // Without an IOMMU a card needs physical addresses, which are fixed and contiguous only in hugepages.
             let level = match wanted.cards.is_empty() || self.has_iommu() {
                 true => Level::Warning,
                 false => Level::Error,

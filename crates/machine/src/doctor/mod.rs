@@ -126,7 +126,7 @@ pub struct Wanted {
 }
 
 impl Machine {
-    /// All findings, the worst first.
+    /// All findings, the most severe first.
     pub fn lacks(&self, wanted: &Wanted) -> Vec<Finding> {
         let mut found = Vec::new();
         self.cards(wanted, &mut found);

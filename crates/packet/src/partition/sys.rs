@@ -29,7 +29,7 @@ pub struct Sides {
     /// Cursors: null except for `home` and `others`. Those two are valid only while a [`Partition`] exists, which sets
     /// them first.
     cursors: Box<Cursors>,
-    /// The output whose packets stay, if it is open.
+    /// The output whose packets stay in the partitioned batch, if it is open.
     home: Option<u8>,
     /// The other open outputs; each has a batch in `batches`.
     others: Vec<u8>,
@@ -49,7 +49,7 @@ impl Sides {
         }
     }
 
-    /// True if the last batch went several ways.
+    /// True if packets of the last batch went to more than one output.
     #[inline]
     pub fn part(&self) -> bool {
         !self.others.is_empty()
@@ -193,7 +193,7 @@ impl Partition<'_> {
         (self.next != self.end).then(|| unsafe { &mut *self.next })
     }
 
-    /// The next packet goes where a verdict says; it is handed out if there is no such output.
+    /// Moves the next packet to the verdict's output; returns the packet if there is no such output.
     #[inline(never)]
     pub fn go(&mut self, verdict: Verdict) -> Option<Packet> {
         if self.admit(verdict) {
@@ -277,10 +277,11 @@ unsafe fn move_one(
     Some(said)
 }
 
-/// Writes a packet where an output's next one goes.
+/// Writes a packet at an output's cursor.
 ///
 /// # Safety
-/// It is open, and the packet has been read from the part of the batch that has not been dealt out: so there is room.
+/// The output is open, and the packet was read from the part of the batch that is not yet distributed, so the output
+/// has room.
 #[inline(always)]
 unsafe fn put(packet: Packet, len: u64, cursors: *mut Cursors, port: usize) {
     // SAFETY: an output is opened with room for all packets that have not been dealt out, and at home there is always

@@ -1,9 +1,8 @@
 //! Tables that many workers read while one writer replaces them: no locks for the readers.
 //!
-//! Each worker owns a [`Reader`] and calls [`Reader::quiescent`] once per turn of its loop, when it
-//! holds no reference into a table. A [`Published`] value is replaced as a whole; the old one is freed
-//! once every reader has passed such a point (quiescent-state reclamation). A worker that sleeps does
-//! so inside [`Reader::offline`] and holds nobody up.
+//! Each worker owns a [`Reader`] and calls [`Reader::quiescent`] once per turn of its loop, when it holds no reference
+//! into a table. A [`Published`] value is replaced as a whole; the old one is freed once every reader has passed such a
+//! point (quiescent-state reclamation). A worker sleeps inside [`Reader::offline`] and so delays no writer.
 //!
 //! That no reference survives a quiescent point is checked by the compiler: a reference borrows the
 //! reader, and `quiescent` wants it for itself.

@@ -1,4 +1,4 @@
-//! The one way across cores: a bounded ring with one pusher and one popper.
+//! A bounded ring with one pusher and one popper, the only way for packets to another core.
 //!
 //! [`ring`] makes two ends: things are pushed at the [`Tail`] and popped at the [`Head`], as in
 //! Click's Queue. Each end belongs to one worker at a time and can be moved, never copied or shared.
@@ -26,8 +26,8 @@ use primitives::{Arc, AtomicUsize, Ordering, UnsafeCell};
 
 /// Types whose values may cross from one core to another through a ring.
 ///
-/// Any `Send` type may, wrapped in [`Plain`] or [`Box`]. Packets are not `Send`; they may cross here, and only here,
-/// because a ring hands over the whole of a packet and keeps nothing behind.
+/// Any `Send` type may, wrapped in [`Plain`] or [`Box`]. Packets are not `Send`; they may cross only through a ring,
+/// because it hands over a packet completely and keeps no part of it.
 ///
 /// # Safety
 ///
@@ -315,7 +315,7 @@ impl<T: Transfer> Tail<T> {
 /// let (_tail, head) = sync::ring::ring::<u64>(8);
 /// shared(head);
 /// ```
-/// Only what is made for crossing goes through:
+/// Only [`Transfer`] types can be sent through a ring:
 ///
 /// ```compile_fail,E0277
 /// let ring = sync::ring::ring::<std::rc::Rc<u64>>(8);

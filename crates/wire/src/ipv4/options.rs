@@ -174,7 +174,7 @@ fn sized(header: &[u8], at: usize, kind: u8) -> Result<Item<'_>, BadOption> {
     let fault = |offset: usize| BadOption {
         pointer: (at + offset) as u8,
     };
-    // Without a length byte only the type is there to be pointed at.
+    // An option without a length byte has only its type byte, so the pointer names that byte.
     let len = usize::from(*header.get(at + 1).ok_or(fault(0))?);
     let bytes = match len {
         0 | 1 => return Err(fault(1)),

@@ -1,4 +1,5 @@
-//! Addresses of interfaces (`struct ifaddrmsg`): routes come and go with them, which are told apart.
+//! Addresses of interfaces (`struct ifaddrmsg`). The kernel adds and removes routes with them; messages about those
+//! routes are separate.
 
 use crate::BadHeader;
 

@@ -1,4 +1,4 @@
-//! Requests, written one behind the other into a buffer of the caller's.
+//! Requests, written one after the other into a buffer of the caller's.
 
 use crate::EtherAddr;
 use core::fmt;

@@ -27,7 +27,7 @@ pub struct Link<'a> {
     pub flags: u32,
     /// Name of the interface, at most 15 bytes.
     pub name: &'a [u8],
-    /// Its Ethernet address; `None` if it is of another kind.
+    /// Ethernet address of the interface; `None` if the address is of another kind.
     pub ether: Option<EtherAddr>,
     /// Greatest length of a packet without its Ethernet header; 0 if the message does not say.
     pub mtu: u32,
@@ -60,7 +60,7 @@ impl<'a> Link<'a> {
                 _ => {}
             }
         }
-        // Each end of a veth pair names the other end as its link.
+        // Each end of a veth pair gives the other end as its link, which is no lower interface.
         link.upon = link
             .upon
             .filter(|&upon| !elsewhere && upon != link.index && upon != 0);

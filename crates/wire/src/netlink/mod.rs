@@ -1,13 +1,12 @@
-//! rtnetlink: how Linux tells of links, addresses, neighbours, routes and next hops, and how it is asked
+//! rtnetlink: Linux's messages about links, addresses, neighbours, routes and next hops, and the requests for them
 //! (`linux/netlink.h`, `linux/rtnetlink.h`, `linux/nexthop.h`, `linux/neighbour.h`; RFC 3549).
 //!
-//! [`messages`] walks over what one receive brought; [`Message::event`] decodes one message into a plain
-//! structure. Lists (hops of a route, members of a group) stay slices of the message and are walked in
-//! place, so nothing is allocated. [`Writer`] puts requests into a buffer of the caller's.
+//! [`messages`] iterates over the messages of one receive; [`Message::event`] decodes one message into a plain
+//! structure. Lists (hops of a route, members of a group) stay slices of the message and are walked in place, so
+//! nothing is allocated. [`Writer`] puts requests into a buffer of the caller's.
 //!
-//! Numbers of netlink stand in the order of the machine, addresses in network order. Whatever the bytes
-//! are, nothing here panics: a length that leaves its message is a [`BadHeader`], unknown types are
-//! [`Event::Other`], unknown attributes are passed over.
+//! Netlink has numbers in host order and addresses in network order. No input makes this module panic. A length that
+//! exceeds its message is a [`BadHeader`], unknown types are [`Event::Other`], and unknown attributes are skipped.
 
 mod address;
 mod attr;

@@ -21,9 +21,10 @@ pub struct Netconf {
     pub interface: u32,
     /// True if the kernel forwards packets from it, if the message says.
     pub forwards: Option<bool>,
-    /// True if routes by way of it are not used while it has no carrier, if the message says.
+    /// True if the kernel does not use routes through the interface while it has no carrier; `None` if the message does
+    /// not say.
     pub ignores_linkdown: Option<bool>,
-    /// For MPLS: true if labelled packets are accepted from the interface; `None` if the message does not tell.
+    /// For MPLS: true if the kernel accepts labelled packets from the interface; `None` if the message does not say.
     pub input: Option<bool>,
 }
 

@@ -43,9 +43,9 @@ pub enum RouteKind {
     Unicast = 1,
     /// A route for the host itself.
     Local = 2,
-    /// For all hosts on the link, this one included.
+    /// A route for all hosts on the link, this one included (broadcast).
     Broadcast = 3,
-    /// For this host as one of several with the address.
+    /// A route for this host as one of several with the address (anycast).
     Anycast = 4,
     /// A route for a multicast group.
     Multicast = 5,

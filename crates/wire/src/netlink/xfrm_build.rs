@@ -32,7 +32,8 @@ impl Writer<'_> {
         self.message(GETDEFAULT, NLM_F_REQUEST, sequence, |w| w.put(&[0; 4]))
     }
 
-    /// Tells what has passed an association, and its sequence numbers. Those that have come are told as all seen.
+    /// Sets an association's counts and sequence numbers in the kernel. All received sequence numbers are reported as
+    /// seen.
     pub fn xfrm_counts(
         &mut self,
         id: &Id,
@@ -86,7 +87,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Tells that an association is needed: policy, its templates, and the one of them that is meant.
+    /// Reports that an association is needed: the policy, its templates, and the template that the association must
+    /// match.
     pub fn xfrm_acquire(
         &mut self,
         policy: &[u8; POLICY],

@@ -166,7 +166,7 @@ fn trace(file: &Path) -> Result<Trace, String> {
         };
         let next = flows.len() as u32;
         records.push(Record {
-            // With the check sequence that captures lack.
+            // The length includes the frame check sequence, which captures lack.
             bytes: (record.original.min(FRAME_MAX) + 4).max(64) as u32,
             flow: *flows.entry(key).or_insert(next),
         });
