@@ -27,7 +27,7 @@ impl Doorbell {
         self.rung.load(Ordering::Acquire)
     }
 
-    /// True if it was rung since the last time. From now on it wakes this thread.
+    /// True if the doorbell was rung since the last call. Later rings wake the calling thread.
     pub(super) fn was_rung(&self) -> bool {
         self.listener.get_or_init(std::thread::current);
         self.rung.swap(false, Ordering::AcqRel)

@@ -17,42 +17,41 @@ use steer::{Moves, Pressure, Table};
 use sync::Lock;
 use tracing::warn;
 
-/// Minimum fraction of a table's buckets that may move at a time: one in this number.
+/// Divisor for the minimum number of a table's buckets that may move at a time.
 const PARTS: usize = 16;
-/// Assumed time that packets wait for a move before one was measured, and its minimum.
+/// Assumed and minimum time that packets wait during a move.
 const WAIT: Duration = Duration::from_millis(5);
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Events that are remembered.
+/// Maximum number of events in the history.
 const REMEMBERED: usize = 100;
-/// Shares of a port's queue, and of a ring to a worker, from which on they are crowded: some packets are always under
-/// way in a ring.
+/// Fill levels from which a port's queue, and a ring to a worker, count as crowded. Rings always contain some packets.
 const PORT_CROWDED: f64 = 0.25;
-/// Share of a port's queue from which on it is nearly full.
+/// Fill level from which a port's queue counts as nearly full.
 const PORT_FULL: f64 = 0.75;
 const RING_CROWDED: f64 = 0.5;
-/// Share of an interval below which a measurement is not conclusive.
+/// Fraction of an interval that a measurement must cover to be conclusive.
 const WHOLE: f64 = 0.5;
-/// Precision for a slower worker: its buckets move until its load differs from its share by at most half of this.
+/// Precision of shares for slowed workers: buckets move until a load deviates from its share by at most half of this.
 const EXACT: f64 = 0.02;
-/// Maximum time for which loads within chance are added up.
+/// Maximum time for which loads below statistical significance are accumulated.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Something that was moved, or could not be.
+/// A move, or a failure to move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Time since the balancer began.
+    /// Time since the start of load balancing.
     pub at: Duration,
     /// Action and its reason, or the failure.
     pub text: String,
 }
 
-/// Workers whose load is balanced: those of a running router.
+/// Workers of a running router, between which load is balanced.
 pub trait Workers: Moves {
     /// Plan that the workers run.
     fn plan(&self) -> Arc<Plan>;
     /// Number of workers.
     fn count(&self) -> usize;
-    /// The time.
+    /// Current time of the router's clock.
     fn now(&self) -> Time;
     /// Busy time of a worker, in nanoseconds.
     fn busy(&self, worker: usize) -> u64;
@@ -76,23 +75,23 @@ impl Workers for Router {
     }
 }
 
-/// The balancer of a router.
+/// Load balancer of a router.
 pub struct Balance {
     state: Lock<State>,
     doorbell: Arc<Doorbell>,
 }
 
-/// A table, and the proposed moves.
+/// Measurement of a table, and the proposed moves.
 pub(super) struct Look {
     pub(super) table: Arc<Table>,
     pub(super) proposal: Proposal,
-    /// Buckets of each worker.
+    /// Number of buckets of each worker.
     pub(super) buckets: Vec<usize>,
-    /// The time in which the loads came.
+    /// Duration of the measurement.
     pub(super) time: Duration,
 }
 
-/// Packets of a table by bucket at some moment.
+/// Packet counters of a table's buckets at some time.
 struct Seen {
     at: Time,
     loads: Vec<u64>,
@@ -103,25 +102,25 @@ struct Seen {
 pub(super) struct State {
     pub(super) settings: Settings,
     started: Option<Time>,
-    /// Time of the last measurement.
+    /// Time of the last measurement; `None` before the first.
     looked: Option<Instant>,
     now: Time,
-    /// Last state of each table, by name.
+    /// Last packet counters of each table, by name.
     seen: BTreeMap<String, Seen>,
-    /// Nanoseconds that each worker was busy, and when that was read.
+    /// Busy time of each worker in nanoseconds, and the time at which it was read.
     pulses: Option<(Time, Vec<u64>)>,
     pub(super) busy: Vec<f64>,
     scaler: Scaler,
     slower: Slower,
-    /// Fill level of the fullest queue since the last whole interval, and true for workers whose queue was crowded for
-    /// long.
+    /// Fill level of the fullest queue since the last complete interval. For each worker, true if its queue was crowded
+    /// for long.
     level: f64,
     behind: Vec<bool>,
-    /// Workers that should work, by the last measurement.
+    /// Active workers, by the last measurement.
     works: Vec<usize>,
-    /// Time that packets had to wait for the last move.
+    /// Time that packets waited during the last move.
     wait: Duration,
-    /// Number of workers at work, and of all workers.
+    /// Number of active workers, and of all workers.
     pub(super) active: usize,
     pub(super) all: usize,
     pub(super) looks: Vec<Look>,
@@ -133,7 +132,7 @@ pub(super) struct State {
 }
 
 impl Balance {
-    /// A balancer that has not looked yet.
+    /// A load balancer without measurements.
     pub fn new(settings: Settings) -> Balance {
         Balance {
             state: Lock::new(State {
@@ -150,8 +149,11 @@ impl Balance {
         self.state.lock()
     }
 
-    /// Changes a setting ([`Settings::set`]), or with `now` makes the moves that were proposed last. The error is a
-    /// sentence.
+    /// Changes a setting ([`Settings::set`]). `now` performs the moves proposed last.
+    ///
+    /// # Errors
+    ///
+    /// The setting is invalid; a message.
     pub fn set(&self, router: &impl Workers, text: &str) -> Result<(), String> {
         let mut state = self.lock();
         match text.trim() {
@@ -180,8 +182,8 @@ impl Balance {
         self.doorbell.is_rung()
     }
 
-    /// Looks if it is time: the interval is over, or a worker has rung. Returns how long it is until the next time,
-    /// unless a worker rings: that wakes the calling thread, which must always be the same.
+    /// Measures if the interval is over or a worker has rung. Returns the time until the next measurement. A ring wakes
+    /// the calling thread, which must be the same for all calls.
     pub fn step_if_due(&self, router: &impl Workers) -> Duration {
         let left = || {
             let state = self.lock();
@@ -196,25 +198,25 @@ impl Balance {
         left()
     }
 
-    /// Number of workers at work, and of all workers.
+    /// Number of active workers, and of all workers.
     pub fn workers(&self) -> (usize, usize) {
         let state = self.lock();
         (state.active.min(state.all), state.all)
     }
 
-    /// Buckets that have moved, the moves in which they did, and queues that have.
+    /// Number of moved buckets, of moves, and of moved queues.
     pub fn moves(&self) -> (u64, u64, u64) {
         let state = self.lock();
         (state.moved, state.moves, state.queues)
     }
 
-    /// Past actions, the last at the end.
+    /// Past actions, the latest at the end.
     pub fn history(&self) -> Vec<Event> {
         self.lock().history.iter().cloned().collect()
     }
 }
 
-/// True if each worker has a bucket that is more than a worker's share of all tables' packets by itself.
+/// For each worker, true if one of its buckets alone exceeds a worker's share of all packets.
 fn large(loads: &[Vec<Bucket>], works: &[bool]) -> Vec<bool> {
     let total: u64 = loads.iter().flatten().map(|bucket| bucket.load).sum();
     let workers = works.iter().filter(|&&works| works).count() as u64;
@@ -235,7 +237,7 @@ impl State {
             let doorbell = Arc::clone(doorbell);
             table.set_doorbell(|| Box::new(move || doorbell.ring()));
         }
-        // Workers that have just been started, or given a plan, assign buckets when they get to it.
+        // Newly started workers, or those with a new plan, assign their buckets later.
         tables.retain(|table| !table.workers().is_empty());
         let workers: BTreeSet<usize> = tables.iter().flat_map(|t| t.workers()).collect();
         let mut workers = Vec::from_iter(workers);
@@ -256,7 +258,7 @@ impl State {
         let acts = self.settings.mode != Mode::Off;
         let large = large(&loads, &works);
         if is_new && acts && self.compare(&works, &large) {
-            // The load that is too much for a worker is known now, not only that it has more than others.
+            // The excess load of a worker is known exactly, so the threshold can be small.
             self.looks = self.propose_all(&tables, loads, &works, share.min(EXACT));
         }
         self.works = workers;
@@ -279,7 +281,7 @@ impl State {
     ) -> Vec<Look> {
         let each = (0..tables.len()).map(|at| {
             let look = self.propose(tables, at, &loads, works, share);
-            // The next table is seen as if this one's buckets had moved.
+            // The next table is balanced as if this table's buckets had moved.
             let moves = look.proposal.moves.iter();
             moves.for_each(|m| loads[at][m.bucket].worker = m.to);
             look
@@ -287,7 +289,7 @@ impl State {
         each.collect()
     }
 
-    /// Finds a worker that is overloaded while others have time. Returns true if it is to have less from now on.
+    /// Finds an overloaded worker while others have time. Returns true if its share is cut from now on.
     fn compare(&mut self, works: &[bool], large: &[bool]) -> bool {
         let found = Found {
             busy: &self.busy,
@@ -308,7 +310,7 @@ impl State {
         true
     }
 
-    /// Makes the moves that were proposed last.
+    /// Performs the moves proposed last.
     fn act(&mut self, router: &impl Workers) {
         let looks = std::mem::take(&mut self.looks);
         for look in &looks {
@@ -323,7 +325,7 @@ impl State {
         }
     }
 
-    /// Reads how busy workers are; returns how crowded rings to workers and queues of ports have been.
+    /// Measures the busy time of workers. Returns how crowded rings and ports' queues were.
     fn look(&mut self, router: &impl Workers, tables: &[Arc<Table>]) -> Crowd {
         let now = self.now;
         let pulses: Vec<u64> = (0..router.count()).map(|w| router.busy(w)).collect();
@@ -337,7 +339,7 @@ impl State {
                     .map(|(n, b)| (n.saturating_sub(*b) as f64 / time).min(1.0))
                     .collect();
             }
-            // The doorbell has rung: a worker with full bursts was busy all this time.
+            // The doorbell has rung: a worker with full bursts was busy the whole time.
             Some(_) => return self.crowd(tables),
         }
         self.pulses = Some((now, pulses));
@@ -369,13 +371,13 @@ impl State {
                 Crowd::None
             }
         };
-        // Each is asked: what was noted until now is over.
+        // All tables are read, which also resets their levels.
         let crowd = tables.iter().map(&mut crowd).max().unwrap_or_default();
         (self.level, self.behind) = (level, behind);
         crowd
     }
 
-    /// Number of workers that should work.
+    /// Number of workers that should be active.
     fn wanted(&mut self, workers: &[usize], crowd: Crowd, is_new: bool) -> usize {
         if let Some(fixed) = self.settings.workers {
             return fixed.clamp(1, self.all);
@@ -413,7 +415,7 @@ impl State {
         share: f64,
     ) -> Look {
         let table = &tables[at];
-        // The base load of each worker: its buckets of the other tables, with their present owners.
+        // Base load of each worker: its buckets in the other tables, with their present owners.
         let mut base = vec![0; works.len()];
         let others = loads.iter().enumerate().filter(|(other, _)| *other != at);
         for bucket in others.flat_map(|(_, buckets)| buckets) {
@@ -435,7 +437,7 @@ impl State {
         loads[at].iter().for_each(|b| buckets[b.worker] += 1);
         let seen = self.seen.get(table.name());
         let mut proposal = propose(&loads[at], &base, &works, Limits::of(share));
-        // Subtract the load that stands for slower workers: it is not made of packets.
+        // Subtracts the virtual load of slowed workers, which does not consist of packets.
         for loads in [&mut proposal.before, &mut proposal.after] {
             let pairs = loads.iter_mut().zip(&less);
             pairs.for_each(|(load, less)| *load = load.saturating_sub(*less));
@@ -461,8 +463,8 @@ impl State {
         for (to, moves) in by_target {
             let mut moves = &moves[..];
             while !moves.is_empty() {
-                // Packets for buckets that move must wait. Some buckets move at a time, so that their packets fit into
-                // the room for them; otherwise all traffic waits.
+                // Packets wait while their bucket moves. Only some buckets move at a time, so that the waiting packets
+                // fit in memory.
                 let rates = moves.iter().map(|m| m.load as f64 / seconds);
                 let least = (table.buckets() / PARTS).max(1);
                 let n = concurrent_moves(rates, self.wait * 2, least).min(moves.len());
@@ -494,7 +496,7 @@ impl State {
         }
     }
 
-    /// Queues of ports go to workers that work, and back home when their first worker works again.
+    /// Moves ports' queues to active workers, and back when their first worker is active again.
     fn own_queues(&mut self, router: &impl Workers, plan: &Plan) {
         for (node, queues) in steer::queue_owners(plan) {
             let (element, works) = (&plan.elements[node], &self.works);
@@ -526,7 +528,7 @@ impl State {
         }
     }
 
-    /// Loads are counted anew, but where they were too few to tell.
+    /// Resets the loads of tables, except of those with too few packets.
     fn remember(&mut self, tables: &[Arc<Table>]) {
         let now = self.now;
         for (table, look) in tables.iter().zip(&self.looks) {

@@ -11,32 +11,32 @@ use std::time::Duration;
 use steer::{Astray, port_tables};
 use tracing::warn;
 
-/// Time without a change before ports follow.
+/// Time without changes before ports are reprogrammed.
 const QUIET: Duration = Duration::from_millis(500);
-/// Time after which the settings of a port that did not follow are repeated.
+/// Interval of further attempts to program a port that has failed.
 const AGAIN: Duration = Duration::from_secs(10);
-/// A port follows after this time, though there is no quiet.
+/// Maximum delay before a port is reprogrammed, despite further changes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Buckets of a port that come by queues of other workers than their owners.
+/// Buckets that a port delivers to other workers than their owners.
 #[derive(PartialEq)]
 pub(super) struct Lost {
-    /// The receiver.
+    /// Name of the receiving element.
     pub(super) element: String,
     pub(super) astray: Vec<Astray>,
 }
 
-/// State of ports that are to follow.
+/// State of ports with misdelivered buckets.
 #[derive(Default)]
 pub(super) struct Following {
     pub(super) lost: Vec<Lost>,
-    /// Time since which a bucket is misdelivered.
+    /// Time at which the first bucket was misdelivered.
     since: Time,
     /// Earliest time of the next attempt.
     next: Time,
-    /// Ports that did not follow, and until when they are not told again.
+    /// Ports that could not be programmed, and the time before which they are not tried again.
     refused: BTreeMap<String, Time>,
-    /// Number of buckets whose moves ports have followed.
+    /// Number of buckets for which ports were reprogrammed.
     pub(super) followed: u64,
 }
 
@@ -64,7 +64,7 @@ impl Following {
 }
 
 impl State {
-    /// Makes ports follow, if it is time or `at_once`.
+    /// Reprograms ports, if their time has come or `at_once` is true.
     pub(super) fn follow(&mut self, router: &impl Workers, at_once: bool) {
         let now = router.now();
         if self.following.lost.is_empty() || now < self.following.next && !at_once {
@@ -93,7 +93,7 @@ impl State {
                 }
             }
         }
-        // The remaining buckets are looked at again after a while.
+        // Buckets that are left are observed again later.
         self.following.look(&router.plan(), router.now());
     }
 }

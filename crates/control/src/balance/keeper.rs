@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Time between two measurements when workers ring.
+/// Minimum interval between measurements caused by rings.
 pub const PAUSE: Duration = Duration::from_millis(10);
-/// Routers are looked for so often at least.
+/// Maximum interval between searches for new routers.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Control of the thread.
+/// Control of the load-balancing thread.
 #[derive(Default)]
 pub(crate) struct Keeper {
     thread: OnceLock<Thread>,
@@ -20,7 +20,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Runs balancers until told to end. Call it on one thread only.
+    /// Runs the load balancers of all routers until [`end`](Self::end). Call it on one thread only.
     pub(crate) fn run(&self, routers: impl Fn() -> Vec<Arc<Control>>) {
         self.thread.get_or_init(std::thread::current);
         while !self.ending.load(Ordering::Acquire) {
@@ -30,8 +30,8 @@ impl Keeper {
                 left = left.min(router.balance.step_if_due(&router.router));
             }
             std::thread::sleep(PAUSE);
-            // A ring until now may have woken this thread while it waited for something else. A ring from here on
-            // prevents its wait.
+            // An earlier ring may have woken this thread while it waited for something else. A later ring prevents the
+            // wait.
             if !all.iter().any(|router| router.balance.is_rung()) {
                 drop(all);
                 std::thread::park_timeout(left.saturating_sub(PAUSE));
@@ -39,7 +39,7 @@ impl Keeper {
         }
     }
 
-    /// Wakes the thread, as the set of routers has changed.
+    /// Wakes the thread after the set of routers has changed.
     pub(crate) fn look(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();

@@ -8,27 +8,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use steer::HELD_MAX;
 
-/// A bucket: its owner, and its load in the last interval.
+/// Owner and load of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Worker that owns the bucket.
     pub worker: usize,
-    /// Packets in the interval.
+    /// Number of packets in the interval.
     pub load: u64,
 }
 
-/// Thresholds of uneven load.
+/// Thresholds for the deviation of a worker's load from the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Buckets move when a worker differs from the mean by more than this share of it.
+    /// Relative deviation from the mean at which moving begins.
     pub share: f64,
-    /// Deviation at which moving stops. It is smaller than the other threshold, so that a balanced table does not begin
-    /// to move again.
+    /// Relative deviation at which moving stops. It is below `share`, so that a balanced table does not start to move
+    /// again.
     pub target: f64,
 }
 
 impl Limits {
-    /// Limits that begin at `share` and aim at half of it.
+    /// Limits with the start threshold `share` and half of it as target.
     pub fn of(share: f64) -> Limits {
         Limits {
             share,
@@ -37,8 +37,8 @@ impl Limits {
     }
 }
 
-/// Number of buckets that may move at a time, if their packets wait for `wait`: as many as there is room for, at least
-/// `least`. `rates` has the packets a second of each bucket.
+/// Number of buckets that may move at a time if their packets wait for `wait`, at least `least`. `rates` contains the
+/// packets per second of each bucket.
 pub fn concurrent_moves(
     rates: impl IntoIterator<Item = f64>,
     wait: Duration,
@@ -52,7 +52,7 @@ pub fn concurrent_moves(
     rates.into_iter().take_while(fits).count().max(least)
 }
 
-/// A bucket that should change its worker.
+/// Proposed move of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The bucket.
@@ -61,7 +61,7 @@ pub struct Move {
     pub from: usize,
     /// New owner.
     pub to: usize,
-    /// Load in the last interval.
+    /// Number of packets in the last interval.
     pub load: u64,
 }
 
@@ -72,31 +72,31 @@ pub enum Why {
     Idle,
     /// No worker deviates from the mean by more than the threshold.
     Even,
-    /// Deviations are within chance for so few packets.
+    /// Deviations are not statistically significant for so few packets.
     Chance,
-    /// This worker differs most, by this share of the mean.
+    /// The worker with the greatest relative deviation from the mean, and this deviation.
     Uneven(usize, f64),
-    /// This worker is to have no buckets.
+    /// The worker is inactive, and gives up its buckets.
     Leaves(usize),
 }
 
-/// Proposed moves, and the resulting loads.
+/// Proposed moves and resulting loads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// The moves, each bucket at most once, by bucket.
+    /// Moves in the order of buckets, each at most once.
     pub moves: Vec<Move>,
-    /// Load of every worker now.
+    /// Present load of each worker.
     pub before: Vec<u64>,
-    /// Load of every worker after the moves, if the buckets keep their load.
+    /// Load of each worker after the moves, assuming constant loads of buckets.
     pub after: Vec<u64>,
-    /// Buckets that bring more than a worker's fair share, the heaviest first: a bucket is never split.
+    /// Buckets whose load alone exceeds a worker's fair share, heaviest first. A bucket is never split.
     pub above: Vec<usize>,
-    /// Reason of the change.
+    /// Reason for the proposal.
     pub why: Why,
 }
 
-/// Proposes moves. `base` is each worker's load apart from buckets, in the same unit, and `works` is true for workers
-/// that shall have buckets; both have an entry for each worker.
+/// Proposes moves. `base` contains each worker's load apart from these buckets, in packets; `works` is true for active
+/// workers.
 pub fn propose(buckets: &[Bucket], base: &[u64], works: &[bool], limits: Limits) -> Proposal {
     let mut state = State::new(buckets, base, works);
     let before = state.loads.clone();
@@ -130,11 +130,11 @@ fn mean(loads: &[u64], of: &[usize]) -> f64 {
     of.iter().map(|&w| loads[w] as f64).sum::<f64>() / of.len().max(1) as f64
 }
 
-/// The worker that differs most from the mean, and by which share of it.
+/// Worker with the greatest relative deviation from the mean, and this deviation.
 fn worst(loads: &[u64], of: &[usize], mean: f64) -> Option<(usize, f64)> {
     let off = |w: usize| (loads[w] as f64 - mean).abs() / mean;
     let worst = of.iter().copied().max_by(|&a, &b| {
-        // Among equals, take the first.
+        // Of equal deviations, the first worker counts.
         off(a).total_cmp(&off(b)).then(b.cmp(&a))
     });
     worst.map(|w| (w, off(w)))
@@ -146,7 +146,7 @@ fn judge(loads: &[u64], active: &[usize], mean: f64, limits: Limits) -> Why {
     }
     match worst(loads, active, mean) {
         Some((worker, off)) if off > limits.share => {
-            // Three times the deviation that independent packets have.
+            // Three standard deviations of independent packets.
             let chance = 3.0 / mean.sqrt();
             match off > chance {
                 true => Why::Uneven(worker, off),
@@ -157,14 +157,14 @@ fn judge(loads: &[u64], active: &[usize], mean: f64, limits: Limits) -> Why {
     }
 }
 
-/// Load and number of a bucket that brings something.
+/// Load and number of a bucket with packets.
 type Load = (u64, usize);
 
 struct State {
     loads: Vec<u64>,
-    /// Such buckets of each worker, the lightest first.
+    /// Buckets with packets by worker, lightest first.
     loaded: Vec<Vec<Load>>,
-    /// Buckets of each worker that bring nothing.
+    /// Buckets without packets, by worker.
     silent: Vec<Vec<usize>>,
     owner: Vec<usize>,
 }
@@ -198,8 +198,8 @@ impl State {
         self.owner[bucket] = to;
     }
 
-    /// Workers that are not active give all buckets: the heaviest to the lightest worker, those without load to the
-    /// worker with the fewest buckets.
+    /// Moves all buckets of inactive workers: the heaviest to the lightest worker, those without packets to the worker
+    /// with the fewest buckets.
     fn leave(&mut self, active: &[usize]) {
         let leaving = |w: &usize| !active.contains(w);
         let leaving: Vec<usize> = (0..self.loads.len()).filter(leaving).collect();
@@ -221,7 +221,7 @@ impl State {
         }
     }
 
-    /// Evens out the loads of the workers in `pool`. Every step brings the sum of their squares down.
+    /// Evens out the loads of the workers in `pool`. Each step reduces the sum of squared loads.
     fn even(&mut self, mut pool: Vec<usize>, target: f64) {
         while pool.len() > 1 {
             let mean = mean(&self.loads, &pool);
@@ -237,13 +237,13 @@ impl State {
                 return;
             };
             if !self.step(heavy, light, mean) {
-                // No bucket of the heaviest worker can be moved with profit: balance the other workers.
+                // No move from the heaviest worker reduces the sum: it is excluded.
                 pool.retain(|&w| w != heavy);
             }
         }
     }
 
-    /// Moves a bucket from `heavy` to `light`, or exchanges two. False if nothing helps.
+    /// Moves a bucket from `heavy` to `light`, or exchanges two. Returns false if nothing reduces the sum.
     fn step(&mut self, heavy: usize, light: usize, mean: f64) -> bool {
         let gap = self.loads[heavy] - self.loads[light];
         let much = self.loads[heavy] as f64 - mean;
@@ -265,7 +265,7 @@ impl State {
                 true
             }
             None => {
-                // The lightest one, if the other stays below where this one was.
+                // The lightest bucket, if `light` stays below the present load of `heavy`.
                 let least = self.loaded[heavy].first().copied();
                 let helps = least.filter(|b| b.0 < gap);
                 helps.map(|bucket| self.give(bucket, light)).is_some()
@@ -273,11 +273,11 @@ impl State {
         }
     }
 
-    /// A bucket of `heavy` and a lighter one of `light` that are best exchanged.
+    /// Best pair to exchange: a bucket of `heavy` and a lighter one of `light`.
     fn exchange(&self, heavy: usize, light: usize, gap: u64, wanted: f64) -> Option<(Load, Load)> {
         let mut best: Option<(f64, Load, Load)> = None;
         for &there in &self.loaded[heavy] {
-            // The best candidates are on both sides of this point.
+            // The best candidates are next to this position on both sides.
             let at = self.loaded[light].partition_point(|b| b.0 as f64 <= there.0 as f64 - wanted);
             for &back in self.loaded[light][at.saturating_sub(1)..].iter().take(2) {
                 let gained = there.0.saturating_sub(back.0);
@@ -305,7 +305,7 @@ impl State {
 }
 
 impl Proposal {
-    /// Loads that move, by pair of workers: from, to, buckets.
+    /// Moved buckets, by source and destination worker.
     pub fn by_pair(&self) -> BTreeMap<(usize, usize), Vec<usize>> {
         let mut pairs: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for m in &self.moves {

@@ -1,15 +1,15 @@
 //! Number of workers for a load: as few as stay below a set share, and more at once when the load rises.
 
-/// More workers come when those at work are busy by more than this share.
+/// Busy share of active workers above which more workers are activated.
 const HIGH: f64 = 0.6;
-/// Greatest load of the remaining workers at which a worker is released. It is smaller than `HIGH`, so that a released
-/// worker does not come back at once.
+/// Maximum busy share of the remaining workers after a worker is deactivated. It is below `HIGH`, so that the worker is
+/// not activated again at once.
 const LOW: f64 = 0.4;
-/// Share of busy time of one worker at which all workers are activated: its true load is unknown.
+/// Busy share of a single worker at which all workers are activated, since its true load is unknown.
 const FULL: f64 = 0.9;
-/// Consecutive measurements at which fewer workers would do, before some are deactivated.
+/// Number of consecutive measurements with excess workers before some are deactivated.
 const PATIENCE: u32 = 10;
-/// The same for workers activated by a filling queue, which may have been a short stall.
+/// The same number for workers activated by a filling queue, which may have been a short stall.
 const SOON: u32 = 3;
 
 /// Fill level of rings to workers and of ports' queues since the last measurement.
@@ -26,12 +26,12 @@ pub(super) enum Crowd {
     Lost,
 }
 
-/// Decides how many workers work.
+/// Controller for the number of active workers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scaler {
-    /// Consecutive measurements at which fewer workers would do.
+    /// Number of consecutive measurements with excess workers.
     calm: u32,
-    /// Maximum number of workers needed at these measurements.
+    /// Maximum number of workers needed during these measurements.
     peak: usize,
     /// True if the last measurement found a filling or full queue.
     crowded: bool,
@@ -40,8 +40,8 @@ pub(super) struct Scaler {
 }
 
 impl Scaler {
-    /// Number of all workers that should work, of which `now` do. `busy` is each worker's share of busy time in the
-    /// last interval. Only a measurement that `is_new`, not one with the same shares, counts towards fewer workers.
+    /// Number of workers that should be active; `now` are active. `busy` is each worker's busy share in the last
+    /// interval. Only new measurements (`is_new`) count towards a deactivation.
     pub(super) fn look(&mut self, busy: &[f64], crowd: Crowd, now: usize, is_new: bool) -> usize {
         let all = busy.len().max(1);
         let before = std::mem::take(&mut self.crowded);
@@ -53,7 +53,7 @@ impl Scaler {
             return all;
         }
         if crowd != Crowd::None {
-            // Twice as many at first, as it may be over; if it is not, whatever there is.
+            // The number first doubles, because the congestion may be over; if it persists, all workers are activated.
             let many = match before || crowd >= Crowd::Full {
                 true => all,
                 false => now.saturating_mul(2).min(all),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Automatic actions of the balancer.
+/// Automatic actions of the load balancer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Moves nothing, but shows the moves that it would make.
+    /// Moves nothing, but reports proposed moves.
     Off,
     /// Evens out the load of all workers.
     Even,
@@ -14,16 +14,16 @@ pub enum Mode {
     On,
 }
 
-/// Settings of the balancer.
+/// Settings of the load balancer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Automatic actions.
     pub mode: Mode,
-    /// Buckets move when a worker differs from the mean by more than this share.
+    /// Relative deviation of a worker's load from the mean at which buckets move.
     pub share: f64,
-    /// Time between two measurements.
+    /// Interval between measurements.
     pub interval: Duration,
-    /// Workers that work, whatever the load; `None` = as many as it needs.
+    /// Fixed number of active workers; `None` for as many as the load needs.
     pub workers: Option<usize>,
 }
 
@@ -39,8 +39,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Changes a setting, as `ashlar set balance` does: `on`, `even`, `off`, `share 10%`, `interval 50ms`,
-    /// `workers 2`, `workers auto`. The error is a sentence.
+    /// Changes a setting, with the syntax of `ashlar set balance`: `on`, `even`, `off`, `share 10%`, `interval 50ms`,
+    /// `workers 2`, `workers auto`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a valid setting; a message.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {

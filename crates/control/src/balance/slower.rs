@@ -5,61 +5,61 @@
 //! again gradually, as there is no sign of when the core is free again: then either the load is soon even, or the queue
 //! begins to fill, which costs nothing yet.
 
-/// A queue that is as full as this after a poll can hardly become fuller.
+/// Fill level after a poll above which a queue can hardly become fuller.
 const BRIM: f64 = 0.9;
-/// Share of busy time below which a worker has time.
+/// Busy share below which a worker has idle time.
 const BUSY: f64 = 0.85;
-/// Number of checks after a move that show its effect.
+/// Number of measurements after a move that show its effect.
 const LOOKS: u32 = 2;
-/// Measurements until the next try, after moves that did not help.
+/// Number of measurements until the next attempt, after moves without effect.
 const PAUSE: u32 = 20;
-/// Factor by which a share is cut, and growth of shares at each measurement.
+/// Factor by which a share is cut, and factor of its growth per measurement.
 const CUT: f64 = 0.6;
 const GROWS: f64 = 1.03;
-/// The least share: from here it is as large as others' after about 100 looks.
+/// Minimum share. From here, a share recovers after about 100 measurements.
 const LEAST: f64 = 0.05;
 
-/// Result of a measurement over a whole interval.
+/// Measurement over a complete interval.
 pub(super) struct Found<'a> {
-    /// The share of the time in which each worker had something to do.
+    /// Busy share of each worker.
     pub(super) busy: &'a [f64],
-    /// True if a queue of each worker has been crowded for long.
+    /// For each worker, true if a queue was crowded for long.
     pub(super) behind: &'a [bool],
-    /// For each worker, true if it is at work.
+    /// For each worker, true if it is active.
     pub(super) works: &'a [bool],
-    /// True if each worker has a bucket that is more than its share by itself. It is never split, and would be too much
-    /// for any other, too: it would go from one to the next for ever.
+    /// For each worker, true if one of its buckets alone exceeds a worker's share. Such a bucket would overload any
+    /// worker, so moving it is useless.
     pub(super) large: &'a [bool],
-    /// Fill level of the fullest queue since the last such measurement; 0 if below a quarter.
+    /// Fill level of the fullest queue since the last measurement; 0 if below a quarter.
     pub(super) level: f64,
-    /// True if nothing would move: workers have their shares.
+    /// True if no bucket would move: loads match the shares.
     pub(super) even: bool,
 }
 
 /// Shares of slowed workers.
 #[derive(Default)]
 pub(super) struct Slower {
-    /// Share of each worker relative to one at full speed; empty while all are equal.
+    /// Share of each worker relative to full speed; empty while all are equal.
     shares: Vec<f64>,
     works: Vec<bool>,
-    /// Measurements that are still ignored.
+    /// Number of measurements still to ignore.
     pause: u32,
     level: f64,
 }
 
 impl Slower {
-    /// Something has moved: what queues were like is over.
+    /// Records that buckets have moved, which invalidates earlier measurements of queues.
     pub(super) fn moved(&mut self) {
         self.pause = self.pause.max(LOOKS);
     }
 
-    /// Buckets have not moved, or not all: workers are too far behind for that, and all are equal again for a while.
+    /// Records a failed move: workers are too far behind. All shares are equal for a while.
     pub(super) fn stays(&mut self) {
         self.shares.clear();
         self.pause = PAUSE;
     }
 
-    /// Returns a worker whose share is cut, and to what.
+    /// Evaluates a measurement. Returns a worker whose share is cut, and its new share.
     pub(super) fn look(&mut self, found: &Found) -> Option<(usize, f64)> {
         if self.works != found.works {
             self.works = found.works.to_vec();
@@ -86,7 +86,7 @@ impl Slower {
         }
         self.shares.resize(found.works.len(), 1.0);
         self.shares[behind] *= CUT;
-        // The worker with the greatest share runs at full speed.
+        // The active worker with the greatest share runs at full speed.
         let pairs = self.shares.iter().zip(found.works);
         let most = pairs.filter_map(|(share, works)| works.then_some(*share));
         let most = most.fold(0.0, f64::max);
@@ -103,8 +103,8 @@ impl Slower {
         }
     }
 
-    /// Load by which each worker should stay below one at full speed, for a load of `total` in all. Loads are balanced
-    /// as if it were load already.
+    /// Virtual load of each worker: the load by which it should stay below a worker at full speed, for `total` packets
+    /// in all.
     pub(super) fn less(&self, total: u64) -> Vec<u64> {
         let pairs = self.shares.iter().zip(&self.works);
         let sum: f64 = pairs

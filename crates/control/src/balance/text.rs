@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use steer::ranges;
 
-/// Events that are shown.
+/// Number of events shown.
 const SHOWN: usize = 10;
 
 impl Balance {
@@ -58,7 +58,7 @@ impl Balance {
         text
     }
 
-    /// The tables for programs.
+    /// Load-balancing state for the API.
     pub fn view(&self) -> view::Balance {
         let state = self.lock();
         let table = |look: &Look| view::Table {

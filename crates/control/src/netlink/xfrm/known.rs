@@ -9,33 +9,32 @@ use std::sync::Arc;
 use wire::netlink::xfrm::{Current, Id, Replay, SELECTOR};
 use wire::netlink::{Full, Writer};
 
-/// Sequence number of 32 bits from which on an association should be renewed.
+/// Sequence number after which an association with 32-bit numbers should be renewed.
 const LATE: u64 = 0xf000_0000;
-/// SPI, direction (true if it seals), and the remaining fields of its identity.
+/// SPI, direction (true for outbound), and the complete identity of an association.
 type Key = (u32, bool, Id);
 
-/// Time at which an association went, and the association.
+/// Removal time of an association in nanoseconds, and the association.
 type Gone = (u64, Arc<Sa>);
 
 fn key(id: &Id, is_out: bool) -> Key {
     (id.spi, is_out, *id)
 }
 
-/// True for an association in transport mode that seals.
+/// True for an outbound association in transport mode.
 fn seals(spec: &Spec) -> bool {
     spec.direction == Direction::Out && spec.tunnel.is_none()
 }
 
-/// Associations in use, and those that were until a moment ago. Where there may be thousands, one is found without a
-/// search through others.
+/// Associations in use, and recently removed ones. Look-ups are logarithmic in the number of associations.
 #[derive(Default)]
 pub(super) struct Associations {
     all: BTreeMap<Key, Known>,
-    /// Removed associations by SPI and direction (true = outbound).
+    /// Recently removed associations, by SPI and direction (true for outbound).
     gone: HashMap<(u32, bool), Vec<Gone>>,
-    /// Last sealing association in transport mode, by number.
+    /// Latest outbound association in transport mode, by number.
     sealing: HashMap<u32, Key>,
-    /// Association after which the next report to the kernel continues; `None`: from the first.
+    /// Association after which the next report to the kernel continues; `None` to start with the first.
     told: Option<Key>,
 }
 
@@ -60,15 +59,15 @@ impl Associations {
         self.all.get_mut(&key(id, is_out))
     }
 
-    /// True if an association of this number seals packets for another selector. A policy finds associations by the
-    /// number alone, so one of the two would seal for both.
+    /// True if an outbound association with this number has another selector. Policies find associations by number
+    /// alone, so one of both would encrypt the packets of both selectors.
     pub(super) fn has_rival(&self, spec: &Spec, selector: &[u8; SELECTOR]) -> bool {
         let rival = self.sealing.get(&spec.reqid).filter(|_| seals(spec));
         let rival = rival.and_then(|key| self.all.get(key));
         rival.is_some_and(|rival| rival.selector != *selector)
     }
 
-    /// Adds one; that in its place, if there was one, is returned.
+    /// Adds an association. Returns the association that it replaces, if there was one.
     pub(super) fn insert(&mut self, id: &Id, is_out: bool, known: Known) -> Option<Known> {
         let spec = known.sa.spec();
         if seals(spec) {
@@ -89,7 +88,7 @@ impl Associations {
         Some(known.sa)
     }
 
-    /// Removes associations that have been gone for `kept`.
+    /// Removes associations that were removed at least `kept` nanoseconds ago.
     pub(super) fn forget(&mut self, now: u64, kept: u64) {
         self.gone.retain(|_, list| {
             list.retain(|(since, _)| now.saturating_sub(*since) < kept);
@@ -97,7 +96,7 @@ impl Associations {
         });
     }
 
-    /// The youngest with the keys, the SPI and the direction of another, there or just gone.
+    /// Latest association with the same keys, SPI and direction as `sa`, in use or recently removed.
     pub(super) fn same_as(&self, sa: &Sa) -> Option<&Arc<Sa>> {
         let (spi, is_out) = (sa.spec().spi, sa.spec().direction == Direction::Out);
         let least = Id {
@@ -114,8 +113,8 @@ impl Associations {
             .max_by_key(|old| old.made())
     }
 
-    /// Writes unreported state for the kernel, as much as has room; returns true if that was all. The next call
-    /// continues where this one ends, so that busy associations do not starve others.
+    /// Writes unreported counters for the kernel until `writer` is full. Returns true if all were written. The next
+    /// call continues after this one's last association, so that busy associations do not starve others.
     pub(super) fn tell(&mut self, writer: &mut Writer<'_>, now: u64, counts: &XfrmCounts) -> bool {
         let from = self.told.map_or(Bound::Unbounded, Bound::Excluded);
         for (key, known) in self.all.range_mut((from, Bound::Unbounded)) {
@@ -130,11 +129,11 @@ impl Associations {
     }
 }
 
-/// An association in use, with its counters at the kernel.
+/// Association in use, with the state last reported to the kernel.
 pub(super) struct Known {
     pub(super) sa: Arc<Sa>,
     pub(super) src: IpAddr,
-    /// Packets that it is for.
+    /// Selector of the packets that may use the association.
     pub(super) selector: [u8; SELECTOR],
     pub(super) replay: Replay,
     pub(super) current: Current,
@@ -142,12 +141,12 @@ pub(super) struct Known {
     pub(super) told: (u64, u64, u64),
     pub(super) soft: bool,
     pub(super) hard: bool,
-    /// Told by which dump.
+    /// Number of the last dump that contained the association.
     pub(super) round: u64,
 }
 
 impl Known {
-    /// Writes the counts that the kernel does not have yet.
+    /// Writes the counters that have changed since the last report to the kernel.
     pub(super) fn tell(
         &mut self,
         id: &Id,

@@ -14,21 +14,21 @@ use tracing::warn;
 use wire::netlink::xfrm::{self, DELSA, Event, Id, POLICY, Template};
 use wire::netlink::{Message, Writer};
 
-/// Numbers that are skipped when another sender with the same keys may still be at work: more than a core seals until
-/// it reads the table again.
+/// Sequence numbers to skip if another sender with the same keys may still be active: more than a core uses before it
+/// reads the table again.
 const STILL: u64 = 1 << 16;
-/// Numbers that are skipped after a restart: more than a port sends between two reports to the kernel.
+/// Sequence numbers to skip after a restart: more than a port sends between two reports to the kernel.
 const RESTART: u64 = 1 << 26;
-/// Nanoseconds for which a removed association is kept, in case the same comes again with other addresses.
+/// Time in nanoseconds for which a removed association is kept, in case it returns with other addresses.
 const KEPT: u64 = 2_000_000_000;
-/// Nanoseconds for which a deleted association still seals packets that no other does, and opens received ones. A
-/// responder of strongSwan deletes the old association before it adds the new one. A daemon that changes an address or
-/// port deletes the association before it adds the same with others. The other end uses the old one for seconds.
+/// Time in nanoseconds for which a removed association still decrypts, and encrypts packets that no other association
+/// covers. Daemons such as strongSwan remove an association before they add its successor, and the other end uses the
+/// old one for seconds.
 const FADES: u64 = 1_000_000_000;
-/// Interval of reports to the kernel that an association is missing, in nanoseconds.
+/// Minimum interval between requests to the kernel for a missing association, in nanoseconds.
 const ASK_AGAIN: u64 = 1_000_000_000;
 
-/// A policy that requires an association, to be announced again.
+/// Policy that lacks an association, with its last request to the kernel.
 struct Asker {
     raw: [u8; POLICY],
     templates: Vec<u8>,
@@ -36,16 +36,16 @@ struct Asker {
     asked: u64,
 }
 
-/// The image of the kernel's IPsec.
+/// Mirror of the kernel's IPsec state.
 pub struct Mirror {
     database: Arc<Database>,
     counts: Arc<XfrmCounts>,
     numbers: Numbers,
     known: Associations,
-    /// Removed associations that still seal packets that no other does, or open received ones; and the ends of that.
+    /// Removed associations that remain usable for `FADES` nanoseconds, each with the end of this time.
     fading: Vec<(u64, Arc<Sa>)>,
     askers: HashMap<u32, Asker>,
-    /// Policies of a dump, with their places.
+    /// Policies of a dump, with their index.
     told: Vec<(u32, esp::policy::Policy)>,
     defaults: [bool; 3],
     round: u64,
@@ -53,15 +53,15 @@ pub struct Mirror {
     selective: usize,
     strict: usize,
     said: HashSet<String>,
-    /// Time of the last association made: each is younger than the one before.
+    /// Creation time of the latest association; creation times are unique and increasing.
     made: u64,
-    /// True if everything must be dumped again; `policies_stale` for policies only.
+    /// True if associations and policies must be dumped.
     pub all_stale: bool,
-    /// Policies must be asked for again.
+    /// True if policies must be dumped.
     pub policies_stale: bool,
     /// True if a policy of this dump could not be read.
     unread: bool,
-    /// True if an association was refused because of another, which may go.
+    /// True if an association was refused because of a rival that may be removed.
     has_rivals: bool,
 }
 
@@ -90,18 +90,18 @@ impl Mirror {
         }
     }
 
-    /// A mirror for a table, without counts.
+    /// A mirror that writes to `database`, with counters of its own.
     pub fn of(database: Arc<Database>) -> Mirror {
         Mirror::new(database, Arc::default())
     }
 
-    /// True if some association has no direction yet: neither of its addresses is local. An address may be added later.
+    /// True if the direction of an association is unknown, because neither of its addresses is local yet.
     pub fn has_unresolved(&self) -> bool {
         !self.unresolved.is_empty()
     }
 
-    /// Handles a message to all listeners. `own` is true for addresses of the namespace; `now`: nanoseconds since the
-    /// Unix epoch.
+    /// Processes a multicast message. `own` returns true for local addresses; `now` is in nanoseconds since the Unix
+    /// epoch.
     pub fn take(&mut self, message: &Message<'_>, own: &mut dyn FnMut(IpAddr) -> bool, now: u64) {
         self.counts.xfrm_messages.add(1);
         match xfrm::event(message, false) {
@@ -134,14 +134,14 @@ impl Mirror {
         self.count();
     }
 
-    /// A dump of associations begins.
+    /// Begins a dump of associations.
     pub fn begin_sas(&mut self) {
         self.round += 1;
         self.unresolved.clear();
         self.selective = 0;
     }
 
-    /// Handles an association of a dump, which has the youngest first; adds it to `made`.
+    /// Processes an association of a dump, which lists the latest first. Adds the resulting associations to `made`.
     pub fn dumped_sa(
         &mut self,
         message: &Message<'_>,
@@ -156,15 +156,15 @@ impl Mirror {
         }
     }
 
-    /// Handles the early end of a dump: the associations so far are kept.
+    /// Ends an incomplete dump: adds its associations, and removes none.
     pub fn keep_sas(&mut self, made: &[Arc<Sa>]) {
         self.database.add_beside(made.iter().rev());
         self.count();
     }
 
-    /// Handles the end of a dump: associations that were not in it are removed.
+    /// Ends a dump: removes associations that it did not contain.
     pub fn end_sas(&mut self, made: &[Arc<Sa>], now: u64) {
-        // The last to be added is used.
+        // Among equal associations, the last one added is used.
         self.database.add_beside(made.iter().rev());
         let round = self.round;
         let left: Vec<Id> = self.known.ids().copied().collect();
@@ -172,7 +172,7 @@ impl Mirror {
         self.count();
     }
 
-    /// A dump of policies begins.
+    /// Begins a dump of policies.
     pub fn begin_policies(&mut self) {
         self.told.clear();
         self.unread = false;
@@ -180,7 +180,7 @@ impl Mirror {
         self.askers.clear();
     }
 
-    /// Handles a policy of a dump, which has the youngest first, or the default action.
+    /// Processes a policy of a dump, which lists the latest first, or the default action.
     pub fn dumped_policy(&mut self, message: &Message<'_>) {
         match xfrm::event(message, true) {
             Ok(Event::Policy(said)) => {
@@ -222,7 +222,7 @@ impl Mirror {
         }
     }
 
-    /// A dump of policies has ended.
+    /// Ends a dump of policies.
     pub fn end_policies(&mut self) {
         self.counts.xfrm_policies.set(self.told.len());
         // Among policies of the same priority, the oldest applies.
@@ -231,7 +231,7 @@ impl Mirror {
         let [inward, forward, out] = self.defaults;
         let mut list: Vec<_> = Vec::with_capacity(self.told.len() + 4);
         for (_, policy) in self.told.drain(..) {
-            // Policies for local and for forwarded packets are mostly the same.
+            // Policies for local and for forwarded packets are usually equal.
             if list.last() != Some(&policy) {
                 list.push(policy);
             }
@@ -256,7 +256,7 @@ impl Mirror {
         self.count();
     }
 
-    /// Makes associations for one that the kernel has announced.
+    /// Creates the associations for one of the kernel's, which may apply to both directions.
     fn sa(
         &mut self,
         said: &xfrm::Sa<'_>,
@@ -304,7 +304,7 @@ impl Mirror {
         }
     }
 
-    /// New associations because of one, in one direction.
+    /// Creates the association for one of the kernel's in one direction.
     fn learn(
         &mut self,
         said: &xfrm::Sa<'_>,
@@ -343,7 +343,7 @@ impl Mirror {
                 return None;
             }
         };
-        // One with the same keys, there or just gone: its addresses or limits have changed.
+        // An association with equal keys, in use or recently removed, has changed its addresses or limits.
         match self.known.same_as(&sa) {
             Some(old) => sa.go_on(old, STILL),
             None => {
@@ -369,14 +369,14 @@ impl Mirror {
             round: self.round,
             sa: Arc::clone(&sa),
         };
-        // The replaced association may have another address: packets on their way can still use it for a while.
+        // The replaced association may have another address, which packets in flight still use.
         if let Some(old) = self.known.insert(&said.id, is_out, known) {
             self.fading.push((now + FADES, old.sa));
         }
         Some(sa)
     }
 
-    /// Removes associations that the dump `round` did not have. They may fade.
+    /// Removes associations that the dump `round` did not contain; with `fades`, they remain usable for a while.
     fn lose(&mut self, ids: &[Id], now: u64, round: u64, fades: bool) {
         let mut gone = Vec::new();
         for (id, is_out) in ids.iter().flat_map(|id| [(id, false), (id, true)]) {
@@ -393,11 +393,11 @@ impl Mirror {
                 false => gone.push(sa),
             }
         }
-        // At once: each change of the table costs as much as many.
+        // All removals form one change of the table, since each change costs as much as many.
         self.database.remove_these(&gone);
     }
 
-    /// Writes messages for the kernel, as many as there is room for; returns true if those were all.
+    /// Writes reports and requests for the kernel until `writer` is full. Returns true if all were written.
     pub fn tell(&mut self, writer: &mut Writer<'_>, now: u64) -> bool {
         self.known.forget(now, KEPT);
         let over = |fading: &mut (u64, Arc<Sa>)| fading.0 <= now;
@@ -416,7 +416,7 @@ impl Mirror {
             }
             asker.asked = now;
             let written = writer.xfrm_acquire(&asker.raw, &asker.templates, &asker.wanted);
-            // If there is no room, the next packet asks again.
+            // If `writer` is full, the next packet triggers a request again.
             counts.xfrm_acquired.add(u64::from(written.is_ok()));
         }
         true

@@ -28,17 +28,17 @@ use wire::netlink::xfrm::{GETPOLICY, GETSA};
 use wire::netlink::{Writer, messages};
 use zeroize::{Zeroize, Zeroizing};
 
-/// `NETLINK_XFRM`.
+/// Netlink protocol `NETLINK_XFRM`.
 const PROTOCOL: isize = 6;
-/// Limits that are reached, associations, policies, other addresses (`XFRMNLGRP_*`).
+/// Multicast groups (`XFRMNLGRP_*`): reached limits, associations, policies and changed addresses.
 const GROUPS: [u32; 4] = [2, 3, 4, 7];
-/// Room for messages that wait.
+/// Receive buffer size in bytes.
 const ROOM: usize = 64 << 20;
-/// Bytes that are read before they are taken up.
+/// Maximum length of messages in bytes that are read before they are processed.
 const BATCH: usize = 256 << 10;
 /// Interval of reports of traffic to the kernel.
 const TELL: Duration = Duration::from_millis(500);
-/// Interval of dumps while an association has no end here, or an answer was incomplete.
+/// Interval of dumps while an association's direction is unknown, or a dump was incomplete.
 const AGAIN: Duration = Duration::from_secs(1);
 
 fn wall() -> u64 {
@@ -51,7 +51,7 @@ struct Sockets {
     requests: Requests,
 }
 
-/// Place in which the kernel's IPsec is followed.
+/// Network namespace whose IPsec state is followed.
 struct Place {
     namespace: Option<Arc<Namespace>>,
     room: usize,
@@ -64,17 +64,18 @@ struct Following {
     mirror: Mirror,
 }
 
-/// Follows the kernel's IPsec until it is dropped.
+/// Thread that follows the kernel's IPsec state until this value is dropped.
 pub(crate) struct Xfrm {
     counts: Arc<XfrmCounts>,
     thread: Watched,
 }
 
 impl Xfrm {
-    /// Starts to follow the kernel's IPsec in a namespace, by default that of the process.
+    /// Starts to follow the kernel's IPsec state in a namespace, by default the namespace of the process.
     ///
     /// # Errors
-    /// The sockets cannot be opened; a sentence.
+    ///
+    /// The sockets cannot be opened; a message.
     pub(crate) fn start(
         table: Arc<KernelTable>,
         namespace: Option<Arc<Namespace>>,
@@ -102,12 +103,12 @@ impl Xfrm {
         })
     }
 
-    /// See [`Watched::is_alive`].
+    /// True if the thread makes progress; see [`Watched::is_alive`].
     pub(crate) fn is_alive(&self) -> bool {
         self.thread.is_alive()
     }
 
-    /// Counts of messages and actions.
+    /// Counters of messages and actions.
     pub(crate) fn counts(&self) -> &XfrmCounts {
         &self.counts
     }
@@ -128,14 +129,14 @@ impl Place {
         within(&self.namespace, move || is_own(address)).unwrap_or(false)
     }
 
-    /// Function that tells if an address is the machine's own; it asks the kernel for unknown ones.
+    /// Function that returns true for local addresses. The kernel is queried for unknown ones.
     fn asker<'a>(
         &'a self,
         known: &'a mut HashMap<IpAddr, bool>,
     ) -> impl FnMut(IpAddr) -> bool + 'a {
         move |address| {
             let own = known.entry(address);
-            // Only what is: an address may come later.
+            // Only positive answers are cached, because an address may be added later.
             match own {
                 std::collections::hash_map::Entry::Occupied(own) => *own.get(),
                 std::collections::hash_map::Entry::Vacant(none) => {
@@ -194,13 +195,13 @@ impl Follow for Following {
                 post.wait(&[changes], Some(rest));
             }
         }
-        // The last that has passed.
+        // A last report includes packets since the previous one.
         self.tell(post, sockets)
     }
 }
 
 impl Following {
-    /// Takes up what has come; whether there may be more.
+    /// Receives and processes messages. Returns true if more may be pending.
     fn hear(
         &mut self,
         sockets: &Sockets,
@@ -227,7 +228,8 @@ impl Following {
         Ok(more)
     }
 
-    /// Asks for all, or for all policies; whether the kernel vouches for the answer.
+    /// Dumps stale state: everything, or policies only. Returns true if the kernel guarantees that the dumps are
+    /// complete.
     fn resync(
         &mut self,
         sockets: &mut Sockets,
@@ -255,7 +257,7 @@ impl Following {
             };
             match ended {
                 true => mirror.end_sas(&made, now),
-                // What it has told is there; what it has not may have been passed over.
+                // The entries of an incomplete dump are valid, but others may be missing.
                 false => {
                     mirror.keep_sas(&made);
                     mirror.all_stale = true;
@@ -266,7 +268,7 @@ impl Following {
         if std::mem::take(&mut mirror.policies_stale) {
             mirror.begin_policies();
             requests.ask(|writer, sequence| writer.xfrm_default(sequence))?;
-            // Old kernels do not know the question: then all passes.
+            // Old kernels lack this request; then the default action is to pass.
             let _ = requests.part(&mut |message| mirror.dumped_policy(message));
             requests.ask(|writer, sequence| writer.xfrm_dump(GETPOLICY, sequence))?;
             let ended = loop {

@@ -12,39 +12,39 @@ use wire::netlink::xfrm::{
 };
 use wire::{Prefix4, Prefix6, proto};
 
-/// `UDP_ENCAP_ESPINUDP`.
+/// Encapsulation type `UDP_ENCAP_ESPINUDP`.
 const ESP_IN_UDP: u16 = 2;
-/// Several workers send, and their packets mix: no window is smaller, but none stays none. A receiver may choose its
-/// window.
+/// Minimum replay window in packets, because several workers' packets arrive out of order. A window of 0 (no replay
+/// protection) is kept.
 const WINDOW_MIN: u32 = 1024;
-/// Maximum padding length, which every link can carry.
+/// Maximum padding length in bytes, which fits every link.
 const PAD_MAX: u32 = 1400;
-/// The first association number that is not a kernel's `reqid`.
+/// First association number that is not one of the kernel's `reqid`s.
 const OTHERS: u32 = 1 << 31;
 
 /// Reason why an association is not used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The association is being negotiated.
+    /// The association is still being negotiated.
     Unborn,
-    /// The association is for marked packets or an XFRM interface.
+    /// The association applies to marked packets or an XFRM interface only.
     Selective,
-    /// Another reason, in words.
+    /// Another reason; a message.
     Cannot(String),
 }
 
 type Ends = (u8, IpAddr, IpAddr);
 
-/// Numbers by which policies find associations. The kernel compares `reqid`, mode and ends.
+/// Numbers by which policies find associations. The kernel instead compares `reqid`, mode and addresses.
 #[derive(Debug, Default)]
 pub struct Numbers {
     all: HashMap<(u32, Ends), u32>,
-    /// Ends whose number is the `reqid` itself.
+    /// Addresses for which the `reqid` itself is the number.
     first: HashMap<u32, Ends>,
-    /// Numbers that are no `reqid`: the most that existed at a time, and the free ones.
+    /// Count of allocated numbers that are not `reqid`s; `free` holds the unused ones.
     others: u32,
     free: Vec<u32>,
-    /// Numbers asked for since the last [`forget`](Self::forget).
+    /// Numbers used since the last [`forget`](Self::forget).
     asked: HashSet<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Numbers {
         let known = self.all.entry((reqid, (mode, src, dst)));
         let number = *known.or_insert_with(|| {
             let first = self.first.entry(reqid).or_insert((mode, src, dst));
-            // Both ways of a tunnel have one number, which is the `reqid` wherever it can be.
+            // Both directions of a tunnel share a number: the `reqid`, if it is free.
             let is_first = *first == (mode, src, dst) || *first == (mode, dst, src);
             match is_first && (1..OTHERS).contains(&reqid) {
                 true => reqid,
@@ -67,7 +67,7 @@ impl Numbers {
         number
     }
 
-    /// Forgets unused numbers: peers come and go, each with other ends.
+    /// Frees unused numbers, since peers come and go with changing addresses.
     pub(super) fn forget(&mut self, in_use: impl Iterator<Item = u32>) {
         let mut stay = std::mem::take(&mut self.asked);
         stay.extend(in_use);
@@ -83,7 +83,7 @@ impl Numbers {
     }
 }
 
-/// The suite of an association, and its keys.
+/// Cipher suite of an association, and its keys.
 fn suite(sa: &Sa<'_>) -> Result<(Suite, Keys), Refusal> {
     let says = |algorithm: Option<Algorithm<'_>>| {
         algorithm.map_or(String::new(), |a| {
@@ -135,7 +135,7 @@ fn suite(sa: &Sa<'_>) -> Result<(Suite, Keys), Refusal> {
     Ok((suite, keys))
 }
 
-/// An association as `esp` has it, for packets of one direction.
+/// Converts an association for one direction.
 pub fn association(
     sa: &Sa<'_>,
     direction: Direction,
@@ -172,7 +172,7 @@ pub fn association(
         Some((ESP_IN_UDP, src, dst)) => Some((src, dst)),
         Some((kind, ..)) => return cannot(format!("its encapsulation is {kind}, not ESP in UDP")),
     };
-    // No limit is the greatest number there, and 0 here. The kernel itself minds limits of time.
+    // An unlimited number is the maximum there, and 0 here. The kernel enforces time limits itself.
     let limit = |n: u64| if n == u64::MAX { 0 } else { n };
     let limits = |place: usize| Limits {
         packets: limit(sa.lifetime.packets[place]),
@@ -205,7 +205,7 @@ pub fn association(
     Ok((spec, keys))
 }
 
-/// A policy, and true if it is exactly the kernel's; if not, it drops all packets that the kernel's may match.
+/// Converts a policy. The flag is true if the result is exact; otherwise it drops all packets that may match.
 pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy::Policy, bool)> {
     if policy.direction > DIR_FWD || policy.is_selective {
         return None;
@@ -216,7 +216,7 @@ pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy
     let protocol = (selector.protocol != 0).then_some(selector.protocol);
     let (mut src_ports, mut dst_ports) = (src_ports.flatten(), dst_ports.flatten());
     if (src_ports, dst_ports) != (None, None) && protocol.is_some_and(|p| !has_ports(p)) {
-        // For ICMP the selector's ports are types and codes, which policies here do not match.
+        // For ICMP, the ports of a selector are type and code, which policies here do not match.
         (src_ports, dst_ports, exact) = (None, None, false);
     }
     let action = action(policy, numbers);
@@ -236,8 +236,8 @@ pub fn policy(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<(esp::policy
     Some((made, exact))
 }
 
-/// Action of a policy; `None` if it needs something that is not supported, such as AH, two protections, or transport
-/// mode between more than two hosts.
+/// Action of a policy. `None` for unsupported ones: AH, nested protection, or transport mode between more than two
+/// hosts.
 fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
     if policy.blocks {
         return Some(Action::Discard);
@@ -257,8 +257,8 @@ fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
     Some(Action::Protect(number))
 }
 
-/// The two hosts of a selector, if it has just two. In transport mode the kernel looks for the association between the
-/// packet's hosts. A policy for more hosts has as many associations, of which one would be found here for all.
+/// Both hosts of a selector; `None` if it contains more. In transport mode, the kernel finds associations by the
+/// packet's hosts. Here a policy with more hosts would use one association for all of them.
 fn hosts(selector: &Selector) -> Option<(IpAddr, IpAddr)> {
     let host = |(address, len): (IpAddr, u8)| {
         let whole = if address.is_ipv4() { 32 } else { 128 };
@@ -267,7 +267,7 @@ fn hosts(selector: &Selector) -> Option<(IpAddr, IpAddr)> {
     host(selector.src).zip(host(selector.dst))
 }
 
-/// The association that a policy requires, if it is a possible one.
+/// Association that a policy requires; `None` if its kind is not supported.
 pub fn wanted(policy: &Policy<'_>) -> Option<Template> {
     let mut templates = policy.templates;
     let first = templates.next()?;
@@ -275,7 +275,7 @@ pub fn wanted(policy: &Policy<'_>) -> Option<Template> {
     (can && templates.next().is_none()).then_some(first)
 }
 
-/// Policies for all packets that no policy of the kernel matches.
+/// Policies for packets that match none of the kernel's policies.
 pub fn rest(direction: Direction, action: Action) -> [esp::policy::Policy; 2] {
     [Net::V4(Prefix4::ALL), Net::V6(Prefix6::ALL)].map(|net| esp::policy::Policy {
         direction,
@@ -295,7 +295,7 @@ fn net((address, len): (IpAddr, u8)) -> Net {
     }
 }
 
-/// Ports, if those that a mask leaves open lie in a row; the inner is none for all ports.
+/// Range of ports under a mask; `None` if the ports are not contiguous, `Some(None)` for all ports.
 fn ports((port, mask): (u16, u16)) -> Option<Option<Range>> {
     let open = !mask;
     match open.wrapping_add(1) & open {
@@ -316,7 +316,7 @@ fn has_ports(protocol: u8) -> bool {
     those.contains(&protocol)
 }
 
-/// Text of a selector for messages.
+/// Text form of a selector, for messages.
 pub fn shown(selector: &Selector) -> String {
     let ((src, from), (dst, to)) = (selector.src, selector.dst);
     format!("src {src}/{from} dst {dst}/{to}")
