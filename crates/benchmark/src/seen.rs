@@ -16,7 +16,7 @@ pub struct Seen {
 pub enum Came {
     /// The packet is new and arrived after all earlier packets of its flow that have arrived (RFC 4737, 3.2).
     InOrder,
-    /// New, behind a later packet of its flow.
+    /// The packet is new but arrived after a later packet of its flow.
     Late,
     /// Duplicate (RFC 5560, 3.2).
     Again,

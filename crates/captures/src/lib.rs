@@ -222,7 +222,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Reads a section header behind its type.
+    /// Reads a section header block after its block type.
     fn section(&mut self) -> Result<(), String> {
         let mut head = [0; 8];
         self.must_fill(&mut head)?;
@@ -445,7 +445,7 @@ impl<W: Write> Writer<W> {
         self.write_cut(timestamp, frame, frame.len())
     }
 
-    /// Writes the front of a frame that had `original` bytes.
+    /// Writes the first bytes of a frame of originally `original` bytes.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -473,7 +473,7 @@ impl<W: Write> Writer<W> {
         self.file
     }
 
-    /// Hands everything to the operating system.
+    /// Flushes buffered frames to the operating system.
     ///
     /// # Errors
     /// The file cannot be written.

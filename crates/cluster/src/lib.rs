@@ -29,7 +29,7 @@ pub mod session;
 pub mod simulate;
 /// Direct Valiant load balancing: which way an input node gives a packet.
 pub mod spread;
-/// The tag behind the addresses: for the resequencer, and against forged and replayed frames.
+/// The tag after the addresses: for the resequencer, and against forged and replayed frames.
 pub mod tag;
 /// Forwarding of frames from internal links.
 pub mod transit;

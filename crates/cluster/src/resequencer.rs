@@ -18,7 +18,7 @@ const CHUNK: usize = 1 << TAG_BITS;
 const TAG_BITS: u32 = 12;
 /// Number of packets that the first packet of a stream may have overtaken.
 const OVERTAKEN: u16 = 8192;
-/// Lag behind the newest packet from which on a packet belongs to another run of its input node.
+/// Lag, in packets, beyond which a packet belongs to another run of its input node.
 const LATE: u16 = 4096;
 const NONE: u32 = u32::MAX;
 

@@ -36,7 +36,7 @@ pub const WINDOW: u64 = (WORDS as u64 - 1) * EACH;
 
 /// Bytes of the tag with both ethertypes.
 const LEN: usize = 32;
-/// Offset of the code: behind an Ethernet header.
+/// Offset of the code: after an Ethernet header.
 const CODE_AT: usize = 14;
 /// Start of the covered bytes, while a copy of the Ethernet header is there.
 const COVERED: usize = LINK - CODE_AT;

@@ -29,7 +29,7 @@ impl Attached {
     }
 }
 
-/// An extension: elements of the class never send a packet, so nothing is needed of the elements behind them (Idle).
+/// An extension: elements of the class never send a packet, so the needs of elements downstream of them are met (Idle).
 pub struct Silent;
 
 /// An extension: packets may reach elements of the class without annotations although an element downstream reads some.

@@ -167,7 +167,7 @@ impl<S: Stages> Code<S> {
 /// No element may call handlers on the spot: while a fused loop runs, its elements are absent from the graph. A handler
 /// that is called after the loop finds them back.
 pub trait Stages {
-    /// The place of the class that prefetches; behind the last if none does.
+    /// Index of the class that prefetches; the number of classes if none does.
     const SPLIT: usize;
     /// True if the class steps the whole batch.
     const WHOLE: bool;
@@ -204,7 +204,7 @@ macro_rules! stages {
                 $(let $name = typed::<$element>(&mut held.$at);)+
                 let mut left = [0; $n];
                 let came = batch.len();
-                // Whether bytes are counted behind a place, and how many.
+                // For each place, true if a counting element follows. `bytes` sums the lengths of the packets counted there.
                 let counts: [bool; $n] = from_fn(|i| COUNTING && at.counters.iter().any(|counter| counter.0 == i));
                 let mut bytes = [0; $n];
                 if const { before(0, Self::SPLIT) } {

@@ -155,7 +155,7 @@ pub(crate) struct Core {
     pub(crate) inbox: Option<Inbox>,
 }
 
-/// A set of ranks: the first 64, and those behind them.
+/// A set of ranks: the first 64 in one word, and all later ones.
 #[derive(Default)]
 pub(crate) struct Ready(u64, Vec<u64>);
 
@@ -200,7 +200,7 @@ pub struct Graph {
     moving: Batch,
 }
 
-/// A fused loop, and the inboxes of the elements behind the first.
+/// A fused loop, and the inboxes of its elements after the first.
 pub(crate) struct LoopHere {
     placed: PlacedLoop,
     code: &'static LoopCode,

@@ -10,7 +10,7 @@ pub struct Placement {
     /// True if packets leave the element on the workers of its task only, and on all of those, whatever
     /// workers they come from; without `workers` these are all there are.
     pub gathers: bool,
-    /// Workers that it can tell apart: it runs on those below this number only.
+    /// Number of workers that the element can distinguish: it runs only on workers below this number.
     pub workers_max: Option<usize>,
     /// A device that the element receives from or sends to.
     pub device: Option<Device>,

@@ -76,7 +76,7 @@ pub struct PlanElement {
     pub rooms: Vec<Signal>,
     /// Elements to wake when packets wait at an input of this element.
     pub listeners: Vec<usize>,
-    /// Elements to wake when there is room behind an output of this element.
+    /// Elements to wake when there is room downstream of an output of this element.
     pub fillers: Vec<usize>,
 }
 

@@ -183,7 +183,7 @@ pub enum Match {
     },
     /// The first bits of the destination.
     Prefix {
-        /// The address; bits behind the first `len` do not count.
+        /// The address; bits after the first `len` are ignored.
         address: IpAddr,
         /// Length of the prefix in bits.
         len: u8,
@@ -323,7 +323,7 @@ pub trait PortDirectory: Send + Sync {
     /// Describes the port without opening it.
     ///
     /// # Errors
-    /// A sentence with cause and remedy.
+    /// There is no such port, or it cannot be used; a sentence with cause and remedy.
     fn probe(&self, name: &str) -> Result<PortInfo, String>;
 
     /// True if the port keeps annotations with the packets sent to it, as a file keeps timestamps.

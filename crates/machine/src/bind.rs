@@ -11,7 +11,7 @@ use std::fmt::Write;
 pub const VFIO: &str = "vfio-pci";
 
 impl Machine {
-    /// The network device that is meant by an address or by the name of its interface.
+    /// The network device with this PCI address or interface name.
     ///
     /// # Errors
     /// A sentence: there is none.

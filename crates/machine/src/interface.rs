@@ -226,7 +226,7 @@ impl Machine {
         of_device.or_else(|| self.kernel.driver(name))
     }
 
-    /// The PCI device behind an interface: its own, or the one that its virtio device is on.
+    /// The PCI device of an interface: its own, or the one that its virtio device is on.
     fn pci_of(&self, name: &str) -> Option<String> {
         let path = self.files.path(&format!("{NET}/{name}/device"));
         let real = std::fs::canonicalize(path).ok()?;

@@ -73,7 +73,7 @@ impl Batch {
         self.changing().drain(..n)
     }
 
-    /// Takes out all packets behind the first `n`.
+    /// Takes out all packets after the first `n`.
     pub fn split_off(&mut self, n: usize) -> Batch {
         let n = n.min(self.len());
         Batch::from(self.changing().split_off(n))

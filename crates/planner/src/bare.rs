@@ -82,7 +82,8 @@ fn handled(plan: &Plan) -> Vec<bool> {
 }
 
 /// Calls `step` for all edges until nothing changes (a fixed point): again for the edges of each changed element.
-/// `step` returns two flags: true if it changed the element before the edge, and the one behind.
+/// `step` returns two flags: true if it changed the element before the edge, and true if it changed the one after the
+/// edge.
 fn until_still(
     elements: usize,
     edges: &PlanEdges,

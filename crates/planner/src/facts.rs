@@ -60,7 +60,7 @@ pub(super) fn prove(
     }
 }
 
-/// Elements that packets can reach: nothing is asked of elements behind a silent one.
+/// Elements that packets can reach: the needs of elements downstream of a silent one are not checked.
 fn live(classes: &[&'static Class], edges: &PlanEdges) -> Vec<bool> {
     let starts = |element: &usize| {
         let class = classes[*element];

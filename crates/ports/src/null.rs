@@ -73,7 +73,7 @@ fn length(rest: &str) -> Result<Option<usize>, String> {
 /// Description of the port.
 ///
 /// # Errors
-/// The text behind `null:` is not a frame length.
+/// The text after `null:` is not a frame length.
 pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
     length(rest)?;
     Ok(PortInfo::of_process("null", MAX_QUEUES))

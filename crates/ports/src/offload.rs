@@ -263,7 +263,7 @@ impl Cut {
 /// Cuts a whole super-frame into packets, in order.
 ///
 /// # Errors
-/// See [`CutError`]. Segments made before the error have been delivered.
+/// The frame is not valid, or buffers have run out ([`CutError`]). Segments made before the error have been delivered.
 fn cut(
     vnet: &VnetHeader,
     head: &[u8],

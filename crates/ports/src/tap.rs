@@ -310,7 +310,7 @@ pub(crate) fn failed(kind: &str, name: &str, e: &io::Error) -> String {
 /// A port with these queues of an interface (at least one), and a number of queues for each direction.
 ///
 /// # Errors
-/// The system's: no descriptors are left.
+/// The process has no file descriptors left.
 pub(crate) fn parts(
     layer: Layer,
     name: &str,
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(receive(REST), 1);
         send(64);
         assert_eq!(receive(REST * 2), 64);
-        // More may wait behind a full batch.
+        // After a full batch, more frames may wait.
         send(1);
         assert_eq!(receive(REST * 2 + moment), 1);
     }

@@ -91,7 +91,7 @@ impl Vhost {
     /// Opens the device, which makes the socket; only this user and root may connect to it.
     ///
     /// # Errors
-    /// As `open`; a sentence.
+    /// The arguments are wrong, or DPDK cannot open the device; a sentence says which.
     pub(crate) fn open<T: Send>(
         &self,
         open: impl FnOnce() -> Result<T, String> + Send,

@@ -7,7 +7,7 @@ use engine::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Maximum number of stages in series that are told apart.
+/// Maximum number of stages in series that are distinguished.
 const STAGES: usize = 8;
 
 /// Parts of a plan around a table.

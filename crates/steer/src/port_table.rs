@@ -15,7 +15,7 @@ pub trait PortTable: Send + Sync {
     /// Makes the port give packets of these buckets to other queues.
     ///
     /// # Errors
-    /// A sentence with the reason; then nothing has changed.
+    /// The port refuses the new queues; a sentence says why. Nothing has changed then.
     fn redirect(&self, buckets: &[Astray]) -> Result<(), String>;
 
     /// True if the port has made all changes.

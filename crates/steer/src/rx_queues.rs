@@ -34,7 +34,7 @@ fn owners(plan: &Plan, node: usize) -> Option<Vec<(usize, usize)>> {
 /// packets may overtake them.
 ///
 /// # Errors
-/// The queue stays with its owner.
+/// A worker does not answer in time; the queue stays with its owner.
 pub fn move_queue(
     ask: &impl Ask,
     plan: &Plan,

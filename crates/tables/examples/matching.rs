@@ -31,7 +31,7 @@ struct Record {
     deadline: AtomicU64,
 }
 
-/// The same record behind a lock of its own.
+/// The same record in a lock of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Locked(Mutex<[u64; 3]>);

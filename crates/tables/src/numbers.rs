@@ -91,7 +91,7 @@ impl Numbers {
     /// The first member from a number on.
     pub fn next_from(&self, number: u32) -> Option<u32> {
         let mut at = number as usize;
-        // Up, to the first level with another member behind this place.
+        // The search goes up to the first level with another member after this place.
         let level = (0..self.levels.len()).find(|&level| {
             let word = self.levels[level].get(at / BITS).copied().unwrap_or(0);
             match word & (u64::MAX << (at % BITS)) {

@@ -106,8 +106,8 @@ impl Walk {
 
 /// Walks the extension headers of `packet`, which starts with the IPv6 header and ends without padding.
 ///
-/// The walk stops at the first number that is no extension header, ESP included, and behind a fragment
-/// header with an offset. Hop-by-hop options anywhere but first are an unrecognised next header (RFC 8200, 4.1).
+/// The walk stops at the first number that is no extension header, ESP included, and after a fragment header with an
+/// offset. Hop-by-hop options anywhere but first are an unrecognised next header (RFC 8200, 4.1).
 pub fn walk(packet: &[u8]) -> Result<Walk, BadExt> {
     let mut next_at = 6;
     let mut walk = Walk {
@@ -164,7 +164,7 @@ pub fn walk(packet: &[u8]) -> Result<Walk, BadExt> {
     }
 }
 
-/// The number behind the extension header at `at`, and the header's length.
+/// The next-header number of the extension header at `at`, and the header's length in bytes.
 #[inline]
 fn header(packet: &[u8], at: usize, kind: u8, named_at: usize) -> Result<(u8, usize), BadExt> {
     let &[next, units] = packet
@@ -217,7 +217,7 @@ pub struct Item<'a> {
     pub at: usize,
     /// Option type. The two highest bits say what to do with an unknown option, the third if routers may change it.
     pub kind: u8,
-    /// The data behind the length byte.
+    /// The data after the length byte.
     pub data: &'a [u8],
 }
 

@@ -135,7 +135,7 @@ impl FlowKey {
         })
     }
 
-    /// The flow of an IPv6 packet, looked for behind extension headers; the caller has seen the version.
+    /// The flow of an IPv6 packet, whose extension headers are skipped; the caller has checked the version.
     #[inline]
     pub fn of_ip6(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
         let ip = Ipv6::new_unchecked(packet.first_chunk::<{ crate::ipv6::LEN }>()?);

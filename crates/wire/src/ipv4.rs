@@ -23,7 +23,7 @@ pub const OFFSET_MASK: u16 = 0x1fff;
 pub struct Ipv4Checked {
     /// Length of the header, options included: 20 to 60.
     pub header_len: usize,
-    /// Length of the datagram; bytes behind it are link-layer padding.
+    /// Length of the datagram; later bytes are link-layer padding.
     pub total_len: usize,
 }
 

@@ -13,7 +13,7 @@ pub const MIN_MTU: usize = 1280;
 /// Results of [`check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Checked {
-    /// Length of the packet, header included; bytes behind it are link-layer padding.
+    /// Length of the packet, header included; later bytes are link-layer padding.
     pub total_len: usize,
 }
 

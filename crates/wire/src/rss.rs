@@ -24,7 +24,7 @@ pub const SYMMETRIC: [u8; KEY_LEN] = {
     key
 };
 
-/// The Toeplitz hash of at most 36 bytes; input behind that does not count.
+/// The Toeplitz hash of at most 36 bytes; later input is ignored.
 #[inline]
 pub fn toeplitz(key: &[u8; KEY_LEN], input: &[u8]) -> u32 {
     let mut hash = 0;

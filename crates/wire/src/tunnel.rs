@@ -33,7 +33,7 @@ pub fn ip_of_ether(frame: &[u8]) -> Option<&[u8]> {
 }
 
 /// Flow of an IP packet, or of the innermost packet of a tunnel; of an ICMP error, the flow of the packet it
-/// [quotes](FlowKey::quoted). `None` if the headers are malformed. Fragments of a tunnel's packets are told apart by
+/// [quotes](FlowKey::quoted). `None` if the headers are malformed. Fragments of a tunnel's packets are distinguished by
 /// the tunnel's addresses alone, as only the first fragment has the inner header.
 #[inline]
 pub fn innermost(packet: &[u8]) -> Option<FlowKey> {

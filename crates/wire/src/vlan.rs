@@ -1,4 +1,4 @@
-//! IEEE 802.1Q tags: the four bytes behind the tag's Ethertype, and tagging in place.
+//! IEEE 802.1Q tags: the four bytes after the tag's Ethertype, and tagging in place.
 
 use crate::bytes::{be16, put16};
 use crate::ether;
@@ -76,7 +76,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// Tag control information and the Ethertype behind it, as they follow the tag's own Ethertype.
+/// Tag control information and the next Ethertype, as they follow the tag's own Ethertype.
 #[derive(Clone, Copy, Debug)]
 pub struct Vlan<B>(B);
 

@@ -75,7 +75,7 @@ fn complain(text: &str) {
 /// Makes the router, runs it and prints the answers.
 ///
 /// # Errors
-/// All messages in one text.
+/// The configuration has mistakes, or the run failed; all messages are in one text.
 fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
     if let Some(first) = options.affinity {
         pin(first)?;

@@ -15,7 +15,7 @@ pub(super) enum Input {
 /// A control socket to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Listen {
-    /// A TCP port; `+` behind it also takes one of the next.
+    /// A TCP port; a `+` after it also allows one of the next ports.
     Tcp(String),
     /// A file.
     Unix(String),
@@ -55,9 +55,9 @@ pub(super) enum Parsed {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Nothing,
-    /// A value, behind it or as the next word.
+    /// The option has a value, after the option's name or as the next word.
     Value,
-    /// A value only behind `=`.
+    /// The option has a value only after `=`.
     Maybe,
 }
 

@@ -20,13 +20,13 @@ pub struct Candidate {
     pub weight: u16,
 }
 
-/// Bits of a logarithm behind the point.
+/// Fractional bits of a logarithm.
 const POINT: u32 = 32;
 /// Bits of a mantissa that choose an entry of the table.
 const STEP_BITS: u32 = 12;
 const STEPS: usize = 1 << STEP_BITS;
 
-/// Logarithms to base 2 of 1 to 2 in [`STEPS`] steps, with [`POINT`] bits behind the point.
+/// Logarithms to base 2 of 1 to 2 in [`STEPS`] steps, with [`POINT`] fractional bits.
 static LOGARITHMS: [u64; STEPS + 1] = logarithms();
 
 const fn logarithms() -> [u64; STEPS + 1] {
@@ -40,8 +40,8 @@ const fn logarithms() -> [u64; STEPS + 1] {
     all
 }
 
-/// Logarithm of a number from 1 to 2 with 63 bits behind the point: the square of a number has twice its logarithm, so
-/// each squaring gives one bit.
+/// Logarithm of a number from 1 to 2 with 63 fractional bits: the square of a number has twice its logarithm, so each
+/// squaring gives one bit.
 const fn logarithm(mut x: u64) -> u64 {
     let (mut result, mut bit) = (0, 0);
     while bit < POINT {

@@ -175,7 +175,7 @@ impl Packet {
         usize::from(self.mbuf().data_off)
     }
 
-    /// Free bytes behind the data.
+    /// Number of free bytes after the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
         let m = self.mbuf();
@@ -226,7 +226,7 @@ impl Packet {
         if n > self.tailroom() {
             return None;
         }
-        // SAFETY: the buffer has `n` bytes behind the data (checked above).
+        // SAFETY: the buffer has `n` bytes after the data (checked above).
         unsafe { self.set_place(self.headroom(), len + n) };
         Some(&mut self.data_mut()[len..])
     }
@@ -238,7 +238,7 @@ impl Packet {
         if back > self.tailroom() {
             return None;
         }
-        // SAFETY: the buffer has room before the data and behind (checked above).
+        // SAFETY: the buffer has room before and after the data (checked above).
         unsafe { self.set_place(offset, front + self.len() + back) };
         Some(self.data_mut())
     }
@@ -292,8 +292,8 @@ impl Packet {
         true
     }
 
-    /// Bytes before the data that may have been removed from this packet: those behind the usual headroom, in which
-    /// packets begin, or from the MAC header on.
+    /// Number of bytes before the data that may have been removed from this packet. They begin after the usual
+    /// headroom, where packets begin, or at the MAC header.
     fn own_before(&self) -> usize {
         let mac = usize::from(self.anno().mac);
         let first = if mac == 0 {
@@ -419,8 +419,8 @@ impl Packet {
         if !self.anno().has_cold() {
             return &Cold::EMPTY;
         }
-        // SAFETY: every pool reserves PRIV_SIZE bytes right behind the 128-byte header, aligned to
-        // 64 like the header itself; `has_cold` says that they were written.
+        // SAFETY: every pool reserves PRIV_SIZE bytes right after the 128-byte header, aligned to 64 like the header
+        // itself; `has_cold` says that they were written.
         unsafe { self.mbuf.add(1).cast::<Cold>().as_ref() }
     }
 

@@ -232,7 +232,7 @@ impl Partition<'_> {
                 sides.home = Some(port as u8);
                 sides.cursors.ends[port] = self.batch.packets.as_mut_ptr();
             } else {
-                // SAFETY: both are of one batch, and `next` is not behind `end`.
+                // SAFETY: both are of one batch, and `next` does not exceed `end`.
                 let left = unsafe { self.end.offset_from_unsigned(self.next) };
                 sides.cursors.open(port as u8, side, left);
                 sides.others.push(port as u8);

@@ -205,7 +205,7 @@ impl Filter {
     /// Sets the addresses whose packets are left to the kernel.
     ///
     /// # Errors
-    /// The kernel's: there are too many.
+    /// There are more addresses than the kernel's map holds.
     pub(super) fn leave(&mut self, addresses: &BTreeSet<IpAddr>) -> io::Result<()> {
         let old: Vec<IpAddr> = self.known.difference(addresses).copied().collect();
         for address in old {

@@ -87,7 +87,7 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
             pages
         ));
         let limit = sizes.megabytes_without_hugepages.to_string();
-        // DPDK takes --in-memory for hugepages only; this leaves nothing behind either.
+        // DPDK takes --in-memory for hugepages only; the option used here also leaves no files on disk.
         args.extend(["--no-huge", "--no-shconf", "-m", &limit].map(String::from));
     } else {
         args.push("--in-memory".into());

@@ -31,7 +31,7 @@ pub(super) struct Ringer {
 }
 
 impl Ringer {
-    /// Wakes a sleeping waiter, after a full fence behind the change that it waits for.
+    /// Wakes a sleeping waiter, after a full fence that follows the change it waits for.
     #[inline]
     pub(super) fn ring(&mut self, bell: &Bell) {
         let changes = bell.changes.load(Acquire);

@@ -154,7 +154,7 @@ impl Table {
         }
     }
 
-    /// The segment of a frame, and where the Ethertype behind its tags lies.
+    /// The segment of a frame, and the offset of the Ethertype after its tags.
     #[inline]
     fn segment(&self, frame: &[u8]) -> Option<(&Segment, usize)> {
         frame.get(..ether::LEN)?;

@@ -214,7 +214,7 @@ mod tests {
     use testkit::Rng;
     use wire::checksum;
 
-    /// A segment with `len` bytes of payload, `before` bytes behind the start of its flow.
+    /// A segment with `len` bytes of payload, `before` bytes after the start of its flow.
     fn segment(v6: bool, flow: u8, number: u16, before: u32, len: usize, flags: u8) -> Vec<u8> {
         let mut f = vec![2; 12];
         let tcp_len = 32 + len;

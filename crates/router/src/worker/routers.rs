@@ -305,7 +305,8 @@ impl Routers {
                     worked = true;
                 }
                 // The router that polls a shared port continues until it has seen all waiting packets, for about as
-                // long as the turns of others. Packets of others must not be lost in the port behind its own.
+                // long as the turns of others. Packets of others must not wait in the port behind its packets until
+                // they are lost.
                 let ahead = local.account.share.is_ahead();
                 again = moved && ahead && !stops && end.since(before).as_nanos() < u128::from(TURN);
                 is_over = moved && !ahead;

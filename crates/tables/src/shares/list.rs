@@ -1,9 +1,9 @@
 //! Turns of the children of a node: deficit round robin, with priority for newly active children.
 //!
-//! A child sends while its deficit is above 0; then it gets its quantum and waits for the next round, behind all
-//! others. A quantum is at least a packet, so every listed child may send, and finding the next one takes one look. A
-//! child that was idle, and has not used its quantum of this round, is served before those that wait (as "new" flows of
-//! RFC 8290). It never gets more than one quantum in a round.
+//! A child sends while its deficit is above 0; then it gets its quantum and waits for the next round, after all others.
+//! A quantum is at least a packet, so every listed child may send, and finding the next one takes one look. A child
+//! that was idle, and has not used its quantum of this round, is served before those that wait (as "new" flows of RFC
+//! 8290). It never gets more than one quantum in a round.
 
 /// Index that means no child.
 pub(super) const NONE: u32 = u32::MAX;

@@ -128,7 +128,7 @@ pub fn final_dst(header: &[u8]) -> Option<Ipv4Addr> {
     })
 }
 
-/// The options of a header, in order. Ends after EOL, at the header's end, or behind the first fault.
+/// The options of a header, in order. Ends after EOL, at the header's end, or after the first fault.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     header: &'a [u8],

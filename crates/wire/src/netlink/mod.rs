@@ -62,7 +62,7 @@ pub const NLM_F_DUMP_INTR: u16 = 0x10;
 pub const NLM_F_REPLACE: u16 = 0x100;
 /// Flag of a new thing: make it if there is none.
 pub const NLM_F_CREATE: u16 = 0x400;
-/// Flag of a new thing: behind those that are there.
+/// Flag of a new object: it goes after the existing ones.
 pub const NLM_F_APPEND: u16 = 0x800;
 /// Flags of a request: all there are.
 pub const NLM_F_DUMP: u16 = 0x300;

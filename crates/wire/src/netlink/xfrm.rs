@@ -60,7 +60,7 @@ pub(super) const XFRMA_SA_EXTRA_FLAGS: u16 = 24;
 pub(super) const XFRMA_IF_ID: u16 = 31;
 pub(super) const XFRMA_SA_DIR: u16 = 33;
 
-/// Mode: behind the packet's own IP header.
+/// Transport mode: ESP stands after the packet's own IP header.
 pub const TRANSPORT: u8 = 0;
 /// Mode: a whole packet inside.
 pub const TUNNEL: u8 = 1;
@@ -217,7 +217,7 @@ impl fmt::Debug for Algorithm<'_> {
 }
 
 impl<'a> Algorithm<'a> {
-    /// With `bits` behind the key's length, or without.
+    /// Parses an algorithm. If `bits` is true, a further length in bits stands after the key's length.
     fn read(value: &'a [u8], bits: bool) -> Result<Algorithm<'a>, BadHeader> {
         let (name, rest) = value
             .split_first_chunk::<NAME>()

@@ -8,7 +8,7 @@ use crate::graph::Node;
 use crate::graph::{Target, Walker, follow, follow_from, put_back};
 use crate::packet::Batch;
 
-/// The element behind a source, taken out of its place.
+/// The element after a source, taken out of its place.
 struct Next {
     target: Target,
     element: Box<dyn Node>,

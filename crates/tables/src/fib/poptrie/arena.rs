@@ -17,7 +17,7 @@ const STEP: usize = 2;
 pub(super) struct Arena {
     /// Free pieces by length, in units of [`STEP`].
     free: [Vec<u32>; NODE_MAX / STEP + 1],
-    /// Number of units used so far; those behind have never been used.
+    /// Number of units used so far; later units have never been used.
     used: usize,
 }
 
