@@ -3,19 +3,19 @@
 use super::description::{Description, Inside};
 use std::fmt::Write;
 
-/// An interface and its required settings.
+/// Network interface of a back end, with its required settings.
 struct Interface {
     name: String,
-    /// The interface that carries it and its VLAN.
+    /// Parent interface and VLAN identifier of a VLAN interface; `None` for others.
     vlan: Option<(String, u16)>,
-    /// Addresses with the length of their prefix, each with its purpose.
+    /// Addresses with prefix length, each with its purpose.
     addresses: Vec<(String, String)>,
 }
 
-/// Everything that a back end needs.
+/// Required configuration of a back end.
 struct Needs {
     interfaces: Vec<Interface>,
-    /// Names and values of sysctl.
+    /// Names and values of sysctl settings.
     settings: Vec<(String, u8)>,
 }
 
@@ -55,7 +55,7 @@ fn needs(of: &Description, number: usize) -> Needs {
         }
     }
     let setting = |name: &str, value| (name.to_owned(), value);
-    // All ports of the router are one link in flat mode, so a packet leaves where it came in.
+    // In flat mode, all ports of the router are one link, so a packet may leave by the interface on which it arrived.
     let mut settings = vec![
         setting("net.ipv4.ip_forward", 1),
         setting("net.ipv4.conf.all.send_redirects", 0),
@@ -76,7 +76,7 @@ fn needs(of: &Description, number: usize) -> Needs {
     }
 }
 
-/// A shell script that makes a box a back end, by the back end's number.
+/// Shell script that configures a machine as back end `number`.
 pub fn script(of: &Description, number: usize) -> String {
     let Some(own) = of.backends.get(number) else {
         return String::new();
@@ -136,8 +136,8 @@ pub fn script(of: &Description, number: usize) -> String {
     out
 }
 
-/// A shell script that prints the differences between a box and the back end's requirements, a line each. It changes
-/// nothing.
+/// Shell script that prints the differences between a machine and the requirements for back end `number`, one per line.
+/// The script changes nothing.
 pub fn check(of: &Description, number: usize) -> String {
     let Some(own) = of.backends.get(number) else {
         return String::new();

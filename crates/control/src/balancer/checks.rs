@@ -6,10 +6,10 @@ use lang::Span;
 use std::net::IpAddr;
 use wire::{Prefix4, Prefix6};
 
-/// Places in the file: of `[balancer]`, of each front port, and of each back end.
+/// Positions in the file: of `[balancer]`, of each front port, and of each back end.
 type Places<'a> = (Span, &'a [Span], &'a [Span]);
 
-/// Records the mistakes.
+/// Records errors that concern several sections.
 pub(super) fn whole(r: &mut Reader, of: &Description, places: Places) {
     let (place, ports, backends) = places;
     let at = |places: &[Span], at: usize| places.get(at).copied().unwrap_or(place);
@@ -27,7 +27,7 @@ pub(super) fn whole(r: &mut Reader, of: &Description, places: Places) {
     }
 }
 
-/// Checks a back end against those before it.
+/// Checks a back end against the preceding ones.
 fn backend(r: &mut Reader, of: &Description, one: &Backend, (number, span): (usize, Span)) {
     let (own, length) = of.address;
     let network = Prefix4::new(own, length);
@@ -56,7 +56,7 @@ fn backend(r: &mut Reader, of: &Description, one: &Backend, (number, span): (usi
     }
 }
 
-/// Checks a front port against those before it and against the ports behind.
+/// Checks a front port against the preceding and the following ones.
 fn port(r: &mut Reader, of: &Description, port: &Port, (number, span): (usize, Span)) {
     if let Some(vrrp) = port.vrrp.as_ref().filter(|vrrp| vrrp.control.len() > 15) {
         let wrong = format!(
@@ -140,12 +140,12 @@ fn port(r: &mut Reader, of: &Description, port: &Port, (number, span): (usize, S
     }
 }
 
-/// A network, or an address of its own, and whose it is.
+/// A network or address with its owner.
 struct Claim {
     first: u128,
     last: u128,
     text: String,
-    /// The back end that owns it; `None` for the router and the network behind the balancer.
+    /// Back end that owns the network; `None` for the router and the internal network.
     owner: Option<usize>,
 }
 
@@ -215,7 +215,7 @@ fn owners(r: &mut Reader, of: &Description, place: &dyn Fn(usize) -> Span) {
     }
 }
 
-/// Returns networks of two ports that have addresses in common.
+/// Networks of two ports that overlap; `None` if there are none.
 pub(super) fn overlapping(a: &Port, b: &Port) -> Option<(String, String)> {
     let four = |port: &Port| -> Vec<Prefix4> {
         port.v4

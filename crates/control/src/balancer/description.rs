@@ -4,16 +4,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 use wire::EtherAddr;
 
-/// A balancer and its back ends: together one router.
+/// Description of a balancer and its back ends, which together form one router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
     /// Name of the router.
     pub name: String,
-    /// Separation of front ports behind the balancer.
+    /// Separation of front ports in the internal network.
     pub inside: Inside,
     /// Names of the back ports, in the syntax of FromDevice; at least 1.
     pub back: Vec<String>,
-    /// The balancer's address on the network behind it, and the length of the network's prefix.
+    /// Address of the balancer in the internal network, with prefix length.
     pub address: (Ipv4Addr, u8),
     /// BalancePool's ALGORITHM.
     pub algorithm: String,
@@ -21,45 +21,45 @@ pub struct Description {
     pub key: String,
     /// BalancePool's SEED.
     pub seed: u32,
-    /// Back ends that speak for the router, by number, the first choice first.
+    /// Back ends that may be the speaker, by number, in order of preference.
     pub speakers: Vec<usize>,
-    /// BalancePool's times.
+    /// Time without packets after which a bucket may move.
     pub idle: Duration,
     /// Time after which buckets move even if they are not idle.
     pub deadline: Duration,
-    /// Time after the start without planned moves.
+    /// Time after the start without planned moves of buckets.
     pub settle: Duration,
-    /// Parameters of watching back ends.
+    /// Settings for health checks of back ends.
     pub health: Health,
     /// Front ports.
     pub ports: Vec<Port>,
     /// Other balancers of the router.
     pub peers: Vec<Peer>,
-    /// Back ends; a place is a number.
+    /// Back ends; the index is the back end's number.
     pub backends: Vec<Backend>,
-    /// Packets that some back ends get only.
+    /// Traffic classes with dedicated back ends.
     pub classes: Vec<Class>,
 }
 
-/// Separation of front ports behind the balancer.
+/// Separation of front ports in the internal network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// One Ethernet for all; next hops' Ethernet addresses tell the ports apart.
+    /// One Ethernet segment for all ports; a frame's next hop determines its port.
     Flat,
-    /// A VLAN for each.
+    /// A separate VLAN for each front port.
     Vlan,
 }
 
-/// Parameters of watching back ends.
+/// Settings for health checks of back ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Health {
     /// BalanceHealth's KIND.
     pub kind: String,
-    /// Time between probes.
+    /// Interval between probes.
     pub interval: Duration,
-    /// Probes in a row that may be missing.
+    /// Number of consecutive probes that may stay unanswered.
     pub misses: u32,
-    /// Probes in a row that must come back.
+    /// Number of consecutive answered probes after which a failed back end is up again.
     pub answers: u32,
 }
 
@@ -70,31 +70,31 @@ pub struct Port {
     pub name: String,
     /// Name of the port, in the syntax of FromDevice.
     pub device: String,
-    /// The router's IPv4 addresses there with the lengths of their networks' prefixes.
+    /// IPv4 addresses of the router on the port, with prefix length.
     pub v4: Vec<(Ipv4Addr, u8)>,
-    /// IPv6 addresses with the length of their prefix.
+    /// IPv6 addresses of the router on the port, with prefix length.
     pub v6: Vec<(Ipv6Addr, u8)>,
-    /// VLAN of the port behind the balancer.
+    /// VLAN of the port in the internal network.
     pub vlan: Option<u16>,
-    /// True if hosts outside are here, for the key `outside`.
+    /// True if outside hosts are on this port, for the key `outside`.
     pub outside: bool,
-    /// Networks that the router answers for beside its addresses.
+    /// Networks for which the router answers ARP requests besides its own addresses.
     pub proxy: Vec<(Ipv4Addr, u8)>,
-    /// The virtual router that this port belongs to, if several balancers share it by VRRP.
+    /// VRRP virtual router of this port, if several balancers share the port.
     pub vrrp: Option<Vrrp>,
 }
 
-/// A virtual router at a front port.
+/// VRRP virtual router of a front port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vrrp {
     /// Virtual router identifier, 1 to 255.
     pub id: u8,
-    /// The port's control-plane interface, at which the daemon is.
+    /// Control-plane interface of the port, on which the VRRP daemon runs.
     pub control: String,
 }
 
 impl Port {
-    /// The router's Ethernet address on the port, as Click's arguments have it.
+    /// Ethernet address of the router on the port, in the syntax of configurations.
     pub fn ether(&self) -> String {
         match &self.vrrp {
             None => format!("{}:eth", self.device),
@@ -108,11 +108,11 @@ impl Port {
 pub struct Peer {
     /// Name of the balancer.
     pub name: String,
-    /// Ethernet address of its back port.
+    /// Ethernet address of the peer's back port.
     pub ether: EtherAddr,
-    /// Address on the network behind the balancers.
+    /// Address of the peer in the internal network.
     pub address: Ipv4Addr,
-    /// The router's addresses at its front ports: the port's VLAN behind the balancer, and the addresses.
+    /// Front ports of the peer: their internal VLAN and addresses.
     pub ports: Vec<Port>,
 }
 
@@ -121,26 +121,26 @@ pub struct Peer {
 pub struct Backend {
     /// Name of the back end.
     pub name: String,
-    /// Ethernet address of its port to the switch.
+    /// Ethernet address of the back end's port to the switch.
     pub ether: EtherAddr,
-    /// Address on the network behind the balancer.
+    /// Address of the back end in the internal network.
     pub address: Ipv4Addr,
-    /// Weight relative to that of others.
+    /// Weight of the back end relative to others.
     pub weight: u16,
     /// Networks whose packets always go to this back end.
     pub owns: Vec<(IpAddr, u8)>,
-    /// Name of the box's interface to the switch.
+    /// Name of the back end's network interface to the switch.
     pub device: String,
 }
 
-/// Packets that some back ends get only.
+/// Traffic class with dedicated back ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// DSCPs of the class.
     pub dscps: Vec<u8>,
-    /// VLAN priorities.
+    /// VLAN priorities of the class, 0 to 7.
     pub priorities: Vec<u8>,
-    /// The back ends by number.
+    /// Back ends of the class, by number.
     pub backends: Vec<usize>,
 }
 
@@ -151,7 +151,11 @@ impl Description {
         self.ports.iter().chain(others)
     }
 
-    /// The number of a back end. The error is a sentence.
+    /// Number of the back end with this name.
+    ///
+    /// # Errors
+    ///
+    /// There is no such back end; a message.
     pub fn backend(&self, name: &str) -> Result<usize, String> {
         let at = self.backends.iter().position(|of| of.name == name);
         at.ok_or_else(|| {

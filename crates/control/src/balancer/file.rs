@@ -15,10 +15,10 @@ use wire::{EtherAddr, Prefix4, Prefix6};
 const BACKENDS_MAX: usize = 256;
 const PORTS_MAX: usize = 64;
 const CLASSES_MAX: usize = 8;
-/// Longest of the times that may be asked for.
+/// Maximum of the configurable times.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Reads the sections. Mistakes are noted; with one the description may be none.
+/// Parses the sections of a balancer. Errors are recorded in `r`; the description may then be `None`.
 pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
     let balancer = top.table(r, "balancer", "[balancer]");
     if balancer.is_none() {
@@ -292,7 +292,7 @@ pub(super) fn port(
     Some((port, place))
 }
 
-/// The virtual router of a front port, and its control-plane interface if one is named.
+/// Parses the virtual router of a front port: its identifier, and the control-plane interface if one is given.
 fn vrrp(r: &mut Reader, fields: &mut Fields, inside: Inside) -> Option<(u8, Option<String>)> {
     let control = fields.word(r, "control");
     let Some((id, place)) = fields.value::<u16>(r, "vrrp") else {
@@ -388,7 +388,7 @@ fn backend(r: &mut Reader, mut fields: Fields) -> Option<Backend> {
     })
 }
 
-/// Numbers of a class, from 0 to `last`, that are no other class's.
+/// Parses members of a class, from 0 to `last`, that belong to no other class.
 fn members(
     r: &mut Reader,
     words: &[Word],
@@ -465,7 +465,7 @@ fn classes(r: &mut Reader, fields: &mut Fields, names: &[String]) -> Vec<Class> 
     all
 }
 
-/// Index of the back end that `word` names; a mistake is recorded if there is none.
+/// Index of the back end named by `word`. An unknown name is recorded as an error.
 fn number(r: &mut Reader, names: &[String], word: &Word) -> Option<usize> {
     let found = names.iter().position(|name| *name == word.text);
     if found.is_none() {
@@ -539,7 +539,7 @@ fn time(r: &mut Reader, fields: &mut Fields, key: &'static str, usual_ms: u64) -
     }
 }
 
-/// A device whose own address must have a name, too.
+/// Parses a device that is also a valid element name, since its address is an AddressInfo entry.
 fn device(r: &mut Reader, word: Word) -> Option<String> {
     if !word.text.is_empty() && is_plain(&word.text) {
         return Some(word.text);
@@ -554,7 +554,7 @@ fn device(r: &mut Reader, word: Word) -> Option<String> {
     None
 }
 
-/// Names stand in configurations, in paths of the API and in words of commands.
+/// True if a word is a valid name, for use in configurations, API paths and commands.
 pub(super) fn is_name(r: &mut Reader, word: &Word) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let begins = word.text.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -5,15 +5,15 @@ use arguments::units::FromArg;
 use std::fmt::{Display, Write};
 use wire::Prefix4;
 
-/// Name of the BalancePool, whose handlers commands use.
+/// Name of the BalancePool element, whose handlers commands use.
 pub const POOL: &str = "lb";
-/// Name of the BalanceHealth.
+/// Name of the BalanceHealth element.
 pub const HEALTH: &str = "health";
 
-/// Name of the BalancePeer, if there are other balancers.
+/// Name of the BalancePeer element, present if there are other balancers.
 pub const PEER: &str = "peer";
 
-/// The configuration.
+/// Configuration of the balancer as text.
 pub fn text(of: &Description) -> String {
     let mut out = format!(
         "// The balancer {}, in front of {}.\n\
@@ -41,7 +41,7 @@ fn prefix<A: Display>((address, length): &(A, u8)) -> String {
     format!("{address}/{length}")
 }
 
-/// The back ends and how they are chosen.
+/// Writes the BalancePool: back ends and the method of choosing them.
 fn pool(out: &mut String, of: &Description) {
     let mut arguments: Vec<String> = of
         .backends
@@ -108,8 +108,8 @@ fn pool(out: &mut String, of: &Description) {
     );
 }
 
-/// Ethernet addresses behind the balancer: the back ports, other balancers, the back ends. A switch that has forgotten
-/// one floods frames for it, and these must not leave by a front port.
+/// Ethernet addresses in the internal network: back ports, other balancers, back ends. After a switch has forgotten an
+/// address, it floods frames, which must not leave by a front port.
 fn backs(of: &Description) -> String {
     let own = of.back.iter().map(|device| format!("{device}:eth"));
     let others = of.peers.iter().map(|peer| peer.ether.to_string());
@@ -138,7 +138,7 @@ fn proxy<'a>(ports: impl IntoIterator<Item = &'a Port>) -> String {
     }
 }
 
-/// True if a port has IPv6.
+/// True if a port has IPv6 addresses.
 fn six<'a>(ports: impl IntoIterator<Item = &'a Port>) -> bool {
     ports.into_iter().any(|port| !port.v6.is_empty())
 }
@@ -153,7 +153,7 @@ fn nd_port(port: &Port) -> String {
     format!("{}{addresses}", port.ether())
 }
 
-/// Keywords of a port's BalanceIn that name the way back.
+/// Arguments of a front port's BalanceIn: its Ethernet address, and the BalanceOut that learns senders.
 fn front(number: usize, port: &Port, out: &str) -> String {
     let front = match number {
         0 => String::new(),
@@ -163,7 +163,7 @@ fn front(number: usize, port: &Port, out: &str) -> String {
     format!("{}, OUT {out}{front}{outside}", port.ether())
 }
 
-/// Probes, sent before all packets that wait at the back port.
+/// Writes the health checks, whose probes take precedence over packets queued at the back port.
 fn health(out: &mut String, of: &Description) {
     let (health, back) = (&of.health, &of.back[0]);
     let kind = match &*health.kind {
@@ -181,7 +181,7 @@ fn health(out: &mut String, of: &Description) {
     );
 }
 
-/// Messages of balancers to each other.
+/// Writes the exchange of messages between balancers.
 fn peers(out: &mut String, of: &Description) {
     if of.peers.is_empty() {
         return;
@@ -199,13 +199,13 @@ fn peers(out: &mut String, of: &Description) {
 
 /// Writes the filter for the balancer's own frames from the back ports.
 fn own(out: &mut String, of: &Description, source: &str) {
-    // BFD's control packets, echo replies, or BFD's echo.
+    // Patterns of BFD control packets, echo replies, or BFD echo.
     let probes = match &*of.health.kind {
         "bfd" => "12/0800 23/11 36/0ec8",
         "icmp" => "12/0800 23/01 34/00",
         _ => "12/0800 23/11 36/0ec9",
     };
-    // The port of BalancePeer's messages.
+    // The UDP port of BalancePeer messages.
     let (pattern, rest) = match of.peers.is_empty() {
         true => ("", "own[3] -> Discard;".to_owned()),
         false => (
@@ -221,7 +221,7 @@ fn own(out: &mut String, of: &Description, source: &str) {
     );
 }
 
-/// Text for front ports that are one Ethernet inside.
+/// Writes the configuration for front ports that share one internal Ethernet segment.
 fn flat(out: &mut String, of: &Description) {
     let count = of.ports.len();
     for (number, device) in of.back.iter().enumerate() {
@@ -302,14 +302,14 @@ fn flat(out: &mut String, of: &Description) {
     }
 }
 
-/// Numbers of the classes that have VLAN priorities.
+/// Indices of the classes with VLAN priorities.
 fn classes(of: &Description) -> Vec<usize> {
     let all = of.classes.iter().enumerate();
     let by_priority = all.filter(|(_, class)| !class.priorities.is_empty());
     by_priority.map(|(at, _)| at + 1).collect()
 }
 
-/// Sorts the frames of a front port by the VLAN priorities of classes. Nothing if no class has one.
+/// Writes a classifier for the VLAN priorities of classes on a front port; empty if no class has any.
 fn sorted(of: &Description, number: usize, port: &Port) -> String {
     let classes = classes(of);
     if classes.is_empty() {
@@ -330,7 +330,7 @@ fn sorted(of: &Description, number: usize, port: &Port) -> String {
     )
 }
 
-/// Passes frames while this balancer is the master of a port that several share.
+/// Element that passes frames while this balancer is the VRRP master of a shared port.
 fn master(name: &str, port: &Port) -> String {
     port.vrrp.as_ref().map_or_else(String::new, |vrrp| {
         let (control, device) = (&vrrp.control, &port.device);
@@ -341,7 +341,7 @@ fn master(name: &str, port: &Port) -> String {
     })
 }
 
-/// The source of frames at a front port. VRRP and its daemon have the port's control-plane interface.
+/// Source of frames on a front port. VRRP packets go to the port's control-plane interface instead.
 fn arrival(number: usize, port: &Port) -> String {
     let device = &port.device;
     let Some(vrrp) = &port.vrrp else {
@@ -356,7 +356,7 @@ fn arrival(number: usize, port: &Port) -> String {
     )
 }
 
-/// Text for front ports that are VLANs inside.
+/// Writes the configuration for front ports with a separate internal VLAN each.
 fn vlans(out: &mut String, of: &Description) {
     let (device, backs) = (&of.back[0], backs(of));
     let (address, length) = of.address;

@@ -9,7 +9,7 @@ use wire::{EtherAddr, Prefix4};
 
 const PEERS_MAX: usize = 15;
 
-/// Reads the sections. Mistakes are noted.
+/// Parses the sections of peers. Errors are recorded in `r`.
 pub(super) fn read(r: &mut Reader, fields: &mut Fields, inside: Inside) -> Vec<(Peer, Span)> {
     let mut all = Vec::new();
     for fields in fields.tables(r, "peer", "[[balancer.peer]]") {
@@ -63,7 +63,7 @@ fn peer(r: &mut Reader, mut fields: Fields, inside: Inside) -> Option<Peer> {
     })
 }
 
-/// Mistakes that show only when all is read.
+/// Records errors that concern several sections.
 pub(super) fn check(r: &mut Reader, of: &Description, places: &[(Peer, Span)]) {
     let (own, length) = of.address;
     let behind = Prefix4::new(own, length);

@@ -8,63 +8,63 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A cluster: one router of many servers.
+/// Description of a cluster: several servers that form one router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Name, which tells frames apart from those of other clusters.
+    /// Name of the cluster; its frames carry a hash of the name.
     pub name: String,
-    /// Silence after which a flow may take another path.
+    /// Gap between packets after which a flow may take another path.
     pub delta: Duration,
-    /// The secrets by which internal frames are signed; required where links pass through foreign networks.
+    /// Keys that authenticate internal frames; required if links cross foreign networks.
     pub keys: Option<Keys>,
-    /// Time that the output node waits for overtaken packets; `None` if it does not restore order.
+    /// Maximum time that the output node waits for reordered packets; `None` without resequencing.
     pub resequence: Option<Duration>,
-    /// Signs of life on internal links.
+    /// Settings for heartbeats on internal links.
     pub heartbeat: Heartbeat,
-    /// Servers; their place is their number as a node.
+    /// Servers; the index is the node number.
     pub servers: Vec<Server>,
-    /// Internal links; their place is their number.
+    /// Internal links; the index is the link number.
     pub links: Vec<Link>,
-    /// Routes beyond the connected networks.
+    /// Routes other than those to connected networks.
     pub routes: Vec<Route>,
 }
 
-/// Signs of life on internal links.
+/// Settings for heartbeats on internal links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Time between two heartbeats.
+    /// Interval between heartbeats.
     pub interval: Duration,
-    /// Silence after which a link counts as dead.
+    /// Time without heartbeat after which a link counts as dead.
     pub dead: Duration,
 }
 
-/// A server.
+/// Server of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// Name of the server.
     pub name: String,
-    /// Control socket; `None` for the default that follows from the router's name.
+    /// Path of the control socket; `None` for the default path of the router's name.
     pub socket: Option<PathBuf>,
-    /// Number of workers, if the file gives it.
+    /// Number of workers; `None` for the default.
     pub workers: Option<u8>,
-    /// External ports; their place is their number.
+    /// External ports; the index is the port number.
     pub ports: Vec<Port>,
-    /// The port by which it reaches other servers over an IP network.
+    /// Port to other servers over an IP network; `None` without one.
     pub underlay: Option<Underlay>,
 }
 
-/// A port on an IP network that internal links pass through, and others use, too.
+/// Port to an IP network that carries internal links, and perhaps other traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Underlay {
     /// Name of the port, in the syntax of FromDevice.
     pub device: String,
-    /// The server's address there.
+    /// IP address of the server on the network.
     pub address: Ipv4Addr,
-    /// Length of the network's prefix.
+    /// Prefix length of the network.
     pub length: u8,
-    /// The router that leads to other networks.
+    /// Gateway to other networks.
     pub gateway: Option<Ipv4Addr>,
-    /// Longest packet that passes between servers, in bytes.
+    /// Maximum length of an IP packet between servers, in bytes.
     pub mtu: u16,
 }
 
@@ -75,48 +75,48 @@ pub struct Port {
     pub name: String,
     /// Name of the port, in the syntax of FromDevice.
     pub device: String,
-    /// Bits per second.
+    /// Rate in bits per second.
     pub rate: u64,
-    /// Longest packet that the port's link takes, in bytes.
+    /// Maximum length of an IP packet on the port, in bytes.
     pub mtu: u16,
-    /// The router's IPv4 address there, and the length of the network's prefix.
+    /// IPv4 address of the router on the port, with prefix length.
     pub v4: Option<(Ipv4Addr, u8)>,
-    /// IPv6 address with the length of its prefix.
+    /// IPv6 address of the router on the port, with prefix length.
     pub v6: Option<(Ipv6Addr, u8)>,
-    /// Link-local address.
+    /// IPv6 link-local address of the router on the port.
     pub link_local: Ipv6Addr,
-    /// Routers on its link. Internal frames name them by their place, counted from 1.
+    /// Gateways on the port's link. Internal frames refer to them by number, from 1.
     pub gateways: Vec<IpAddr>,
 }
 
 /// An internal link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// The servers at its ends, by number.
+    /// Servers at both ends, by number.
     pub ends: [usize; 2],
-    /// Carrier of its frames.
+    /// Carrier of the link's frames.
     pub over: Over,
-    /// Bits per second, each way.
+    /// Rate in each direction, in bits per second.
     pub rate: u64,
-    /// Longest packet that the link takes, in bytes without the Ethernet header.
+    /// Maximum length of a packet on the link, in bytes without the Ethernet header.
     pub mtu: u16,
 }
 
 /// Carrier of an internal link's frames.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Over {
-    /// A cable: the port at each end as FromDevice spells it.
+    /// A cable. The ports at both ends have the syntax of FromDevice.
     Devices([String; 2]),
     /// UDP between the underlay ports.
     Udp {
-        /// The port that datagrams go to.
+        /// UDP destination port.
         port: u16,
     },
     /// VXLAN between the underlay ports (RFC 7348).
     Vxlan {
-        /// The UDP port that datagrams go to.
+        /// UDP destination port.
         port: u16,
-        /// Number of the network.
+        /// VXLAN network identifier (VNI).
         vni: u32,
     },
 }
@@ -124,31 +124,31 @@ pub enum Over {
 /// A route through a gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// Destination: an address and the length of the prefix.
+    /// Destination prefix: address and length.
     pub prefix: (IpAddr, u8),
-    /// The output node.
+    /// Number of the output node.
     pub server: usize,
-    /// External port.
+    /// Number of the external port at the output node.
     pub port: usize,
-    /// The gateway there, from 1; 0: the network is attached.
+    /// Number of the gateway at the port, from 1; 0 if the network is attached.
     pub gateway: usize,
 }
 
-/// A network that is attached to a port, with the port's own address.
+/// Network attached to an external port, with the port's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
-    /// The server.
+    /// Number of the server.
     pub server: usize,
-    /// External port.
+    /// Number of the external port.
     pub port: usize,
     /// The port's address.
     pub address: IpAddr,
-    /// Length of the network's prefix.
+    /// Prefix length of the network.
     pub length: u8,
 }
 
 impl Server {
-    /// Rate of all external ports, in bits per second.
+    /// Total rate of all external ports, in bits per second.
     pub fn rate(&self) -> u64 {
         let rates = self.ports.iter().map(|port| port.rate);
         rates.fold(0, u64::saturating_add)
@@ -156,8 +156,8 @@ impl Server {
 }
 
 impl Over {
-    /// Bytes of an IPv4 packet on the underlay that are before the packet in an internal frame: headers of IPv4 and
-    /// UDP, of VXLAN, and the frame's own.
+    /// Length in bytes of all headers in front of the packet in an encapsulated internal frame: IPv4, UDP, VXLAN if
+    /// used, and the frame's own.
     pub fn overhead(&self) -> u16 {
         match self {
             Over::Devices(_) => 0,
@@ -168,7 +168,7 @@ impl Over {
 }
 
 impl Link {
-    /// The port of a server, if the link is a cable; by which of its ends the server is.
+    /// Port at one end of the link; `None` unless the link is a cable.
     pub fn device(&self, end: usize) -> Option<&str> {
         match &self.over {
             Over::Devices(devices) => Some(&devices[end]),
@@ -176,28 +176,32 @@ impl Link {
         }
     }
 
-    /// Index of a server among the ends of the link.
+    /// Index of a server among the ends of the link; `None` if the link does not end there.
     pub fn end(&self, server: usize) -> Option<usize> {
         self.ends.iter().position(|&end| end == server)
     }
 }
 
 impl Description {
-    /// Servers, at most.
+    /// Maximum number of servers.
     pub const SERVERS_MAX: usize = NODES_MAX;
-    /// Maximum number of external ports of a server: the greatest number stands for the server itself.
+    /// Maximum number of external ports of a server; the highest port number stands for the server itself.
     pub const PORTS_MAX: usize = ::cluster::address::PORT_SELF as usize;
-    /// Bytes that are added to internal frames that carry a tag.
+    /// Length added to internal frames with a tag, in bytes.
     pub const TAG: u16 = ::cluster::tag::ADDED as u16;
-    /// Destinations that a routing table can tell apart: ports, gateways and servers.
+    /// Maximum number of destinations in a routing table: ports, gateways and servers.
     pub const DESTINATIONS_MAX: usize = 250;
 
-    /// The number of a server.
+    /// Number of the server with this name.
     pub fn server(&self, name: &str) -> Option<usize> {
         self.servers.iter().position(|server| server.name == name)
     }
 
-    /// The number of a server that must be there. The error is a sentence.
+    /// Number of the server with this name.
+    ///
+    /// # Errors
+    ///
+    /// There is no such server; a message.
     pub fn number(&self, name: &str) -> Result<usize, String> {
         self.server(name).ok_or_else(|| {
             let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
@@ -208,7 +212,7 @@ impl Description {
         })
     }
 
-    /// Number of destinations that a table distinguishes: external ports, the gateways of routes, and servers.
+    /// Number of destinations in a routing table: external ports, gateways of routes, and servers.
     pub fn destinations(&self) -> usize {
         let ports: usize = self.servers.iter().map(|server| server.ports.len()).sum();
         let routes = self.routes.iter();
@@ -218,7 +222,7 @@ impl Description {
         self.servers.len() + ports + gateways.len()
     }
 
-    /// Bytes that each internal frame is longer than the packet's own frame.
+    /// Length added to each internal frame by its tag, in bytes.
     pub fn tag(&self) -> u16 {
         match self.keys.is_some() || self.resequence.is_some() {
             true => Description::TAG,
@@ -226,7 +230,7 @@ impl Description {
         }
     }
 
-    /// Nodes and links as the switching sees them.
+    /// Map of nodes and links for switching.
     pub fn map(&self) -> Map {
         let link = |link: &Link| map::Link {
             ends: link.ends.map(|end| end as NodeId),
@@ -238,14 +242,14 @@ impl Description {
         }
     }
 
-    /// A server's links in their order, each with the end that is this server's.
+    /// Links of a server in their order, each with the index of the server's end.
     pub fn links_of(&self, server: usize) -> impl Iterator<Item = (&Link, usize)> {
         let links = self.links.iter();
         links.filter_map(move |link| Some((link, link.end(server)?)))
     }
 
-    /// Bits per second that a server's links carry together, and the load that they must carry: every load that the
-    /// external ports admit passes if each node can send all that it receives to the others, and again as much for them
+    /// Total rate of a server's links, and the rate that they must carry, in bits per second. Any load that the
+    /// external ports admit fits if each node can send to the others all that it receives, and as much again for them
     /// (RouteBricks, 3.2): 2R (N-1)/N between equal servers.
     pub fn inside(&self, server: usize) -> (u64, u64) {
         let links = self.links_of(server).map(|(link, _)| link.rate);
@@ -258,7 +262,7 @@ impl Description {
         )
     }
 
-    /// The networks attached to all external ports, IPv4 first at each.
+    /// Networks attached to all external ports, IPv4 first for each port.
     pub fn connected(&self) -> impl Iterator<Item = Connected> {
         let servers = self.servers.iter().enumerate();
         servers.flat_map(|(server, of)| {
@@ -279,7 +283,7 @@ impl Description {
         })
     }
 
-    /// The router's name of a server, which its control socket follows from.
+    /// Name of a server's router, from which its control socket's path derives.
     pub fn router_name(&self, server: &Server) -> String {
         format!("{}-{}", self.name, server.name)
     }

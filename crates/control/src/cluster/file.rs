@@ -18,7 +18,7 @@ mod whole;
 
 pub(crate) use whole::first;
 
-/// Reads the sections of a cluster. Mistakes are noted.
+/// Parses the sections of a cluster. Errors are recorded in the reader.
 pub(crate) fn read(reader: Reader, top: &mut Fields) -> (Reader, Description) {
     let mut reading = Reading {
         reader,
@@ -29,17 +29,17 @@ pub(crate) fn read(reader: Reader, top: &mut Fields) -> (Reader, Description) {
     (reading.reader, description)
 }
 
-/// Places of values, for mistakes that show only when the whole file is read.
+/// Positions of values in the file, for errors found after all sections are read.
 #[derive(Default)]
 struct Places {
     servers: Vec<Span>,
     links: Vec<Span>,
-    /// Place of each link's MTU, or of the link.
+    /// Position of each link's MTU, or of the link without one.
     link_mtus: Vec<Span>,
     routes: Vec<Span>,
-    /// Place of each address of a port.
+    /// Position of each port's address.
     addresses: Vec<(Connected, Span)>,
-    /// Place of each underlay's address, by server.
+    /// Position of each underlay's address, by server.
     underlays: Vec<(usize, Span)>,
 }
 
@@ -243,7 +243,7 @@ impl Reading {
 
 type Gateway<'a> = ((usize, usize, &'a str, usize), IpAddr);
 
-/// All gateways: server, port, the port's name, number; and the address.
+/// All gateways: server, port, port name, gateway number, and address.
 fn gateways(of: &Description) -> impl Iterator<Item = Gateway<'_>> {
     let servers = of.servers.iter().enumerate();
     servers.flat_map(|(number, server)| {

@@ -3,22 +3,22 @@
 use super::description::Description;
 use serde::{Deserialize, Serialize};
 
-/// Names of numbered things, by their number.
+/// Assignment of numbers to links, ports and gateways.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Name of the cluster: frames of others are dropped.
+    /// Name of the cluster, whose hash distinguishes its frames.
     cluster: String,
     servers: Vec<String>,
-    /// `A-B`, and `A-B/2` for the second of them.
+    /// Names of the links: `A-B`, and `A-B/2` for the second link between two servers.
     links: Vec<String>,
-    /// External ports of the server itself: name and device of each.
+    /// Name and device of each external port of the server.
     ports: Vec<(String, String)>,
     /// Gateways of each port.
     gateways: Vec<Vec<String>>,
 }
 
 impl Numbers {
-    /// Numbers, as a server of a cluster knows them.
+    /// Numbers from the view of one server.
     pub fn new(of: &Description, server: usize) -> Numbers {
         let mut links: Vec<String> = Vec::new();
         for link in &of.links {
@@ -55,8 +55,8 @@ impl Numbers {
         }
     }
 
-    /// Name of something in `old` that has another number now, or whose number is reassigned, so that frames on their
-    /// way would be misread. `None` if all have kept theirs.
+    /// Name of an object in `old` whose number has changed or was reassigned, so that frames in flight would be
+    /// misinterpreted. `None` if all numbers stay valid.
     pub fn moved(&self, old: &Numbers) -> Option<String> {
         if self.cluster != old.cluster {
             return None; // frames of the old one are known by its name
@@ -69,7 +69,7 @@ impl Numbers {
                 ports.iter().cloned().unzip()
             };
             let ((was, on), (names, devices)) = (split(&old.ports), split(&self.ports));
-            // A port may have another device, and names may follow from numbers.
+            // A port may have another device, and names may derive from numbers.
             let port = changed(&was, &names, true).or_else(|| changed(&on, &devices, false));
             port.map(|name| format!("port `{name}`"))
         };
@@ -82,7 +82,7 @@ impl Numbers {
     }
 }
 
-/// The first of `old` whose place is another now; or, with `replaced`, another's.
+/// First name of `old` with another position now; with `replaced`, also a position with another name.
 fn changed(old: &[String], new: &[String], replaced: bool) -> Option<String> {
     let mut all = old.iter().enumerate();
     let found = all.find(

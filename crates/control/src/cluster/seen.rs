@@ -7,64 +7,68 @@ use crate::client::{Client, encode};
 use crate::view::{ElementStats, Info, Stats};
 use std::time::{Duration, Instant};
 
-/// Elements that stand between external ports and internal links.
+/// Classes of elements between external ports and internal links.
 const NODE: [&str; 7] = [
     "enter", "transit", "order", "leave4", "leave6", "beat", "from",
 ];
-/// Prefix of the name of an element that receives from an internal link; the link's number follows.
+/// Name prefix of an element that receives from an internal link; the link's number follows.
 const LINK: &str = "link";
-/// Prefix of the names of elements that check packets from an IP network.
+/// Name prefix of elements that check packets from the underlay.
 const UNDERLAY: &str = "under/";
-/// Names of drops that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
+/// Drop reasons that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
 const TAKEN: [&str; 2] = ["heard", "learned"];
-/// Names of VLBInput's counts of packets by their paths.
+/// Names of VLBInput's packet counters, by path.
 const SPREAD: [&str; 4] = ["direct", "straight", "phase1", "moved"];
 
 /// State of a server.
 pub struct Seen {
-    /// Time since its router started.
+    /// Time since the start of the server's router.
     pub uptime: Duration,
-    /// State of each own link.
+    /// State of each link of the server.
     pub links: Vec<SeenLink>,
-    /// Packets that entered here, by how they were spread.
+    /// Packets that entered the cluster here, by path.
     pub spread: Vec<(&'static str, u64)>,
-    /// Element, name of the drop, packets.
+    /// Dropped packets: element, drop reason, number.
     pub drops: Vec<(String, String, u64)>,
 }
 
-/// A server's state of an own link.
+/// State of a link, as reported by one of its servers.
 pub struct SeenLink {
-    /// The server at the other end.
+    /// Name of the server at the other end.
     pub peer: String,
-    /// Bits per second.
+    /// Rate of the link, in bits per second.
     pub rate: u64,
     /// State from the heartbeats.
     pub state: String,
     /// Seconds since the link's last change between used and unused.
     pub age: Option<f64>,
-    /// Bits per second that the server sent.
+    /// Rate of sent traffic, in bits per second.
     pub load: f64,
 }
 
 impl SeenLink {
-    /// True if the link is used.
+    /// True if the link is in use.
     pub fn up(&self) -> bool {
         self.state.starts_with("up")
     }
 }
 
-/// A first look at a server: rates need a second one.
+/// First measurement of a server; rates need a second one.
 pub struct Look<'a> {
     of: &'a Description,
     server: usize,
     client: Client,
     since: Instant,
-    /// Bytes sent by each of its links.
+    /// Bytes sent on each link of the server.
     sent: Vec<u64>,
 }
 
 impl Look<'_> {
-    /// Reads a server's state, by its number. The error is a sentence.
+    /// Reads the state of a server.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer as expected; a message.
     pub fn begin(of: &Description, server: usize, client: Client) -> Result<Look<'_>, String> {
         let stats: Stats = client.get_json("/v1/stats")?;
         let mut look = Look {
@@ -78,7 +82,11 @@ impl Look<'_> {
         Ok(look)
     }
 
-    /// Measures again, at the end of the interval. The error is a sentence.
+    /// Measures again, at the end of the interval.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer as expected; a message.
     pub fn end(&self) -> Result<Seen, String> {
         let info: Info = self.client.get_json("/v1/info")?;
         let stats: Stats = self.client.get_json("/v1/stats")?;
@@ -118,7 +126,7 @@ impl Look<'_> {
         self.handler(path)?.trim().parse().ok()
     }
 
-    /// Bytes that the server has sent by each of its links: by a device, or as the link's Counter has it.
+    /// Bytes that the server has sent on each link, from the counters of a device or of the link's Counter.
     fn sent(&self, stats: &Stats) -> Vec<u64> {
         let links = self.of.links_of(self.server).enumerate();
         let all = links.map(|(own, (link, end))| {
@@ -136,11 +144,11 @@ impl Look<'_> {
     }
 }
 
-/// The state of an own link among all, and for how many seconds it is so.
+/// State of a link, and the seconds since its last change.
 fn state(states: &str, own: usize) -> (String, Option<f64>) {
     let mut lines = states.lines().filter_map(|line| line.split_once(' '));
     let line = lines.find(|(number, _)| *number == own.to_string());
-    // Behind the number stands the peer's name.
+    // The peer's name follows the link's number.
     let state = line.and_then(|(_, rest)| rest.split_once(' '));
     let state = state.map_or("unknown", |(_, state)| state.trim());
     let parts = state.rsplit_once(" for ");
@@ -150,14 +158,14 @@ fn state(states: &str, own: usize) -> (String, Option<f64>) {
     }
 }
 
-/// True if an element is one of the node, or a queue `NAME@...` that the plan has put before one.
+/// True if an element belongs to the node, or is a queue `NAME@...` that the plan has inserted before one.
 fn is_node(name: &str) -> bool {
     let of = name.split_once('@').map_or(name, |(of, _)| of);
     let number = of.strip_prefix(LINK).map(str::parse::<usize>);
     NODE.contains(&of) || of.starts_with(UNDERLAY) || matches!(number, Some(Ok(_)))
 }
 
-/// Drops of an element, if it is one of the node.
+/// Drops of an element that belongs to the node.
 fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
     if !is_node(&element.name) {
         return Vec::new();

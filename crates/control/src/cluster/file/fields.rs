@@ -8,15 +8,15 @@ use cluster::auth::{KEYS_MAX, Key, Keys};
 use lang::Span;
 use std::time::Duration;
 
-/// Remedy for a missing rate.
+/// Help text for a missing rate.
 pub(super) const RATE: &str = "write rate = \"10Gbps\" here, or in [cluster] for all ports";
-/// Default MTU of links and ports.
+/// Default MTU of links and ports, in bytes.
 pub(super) const MTU: u16 = 1500;
-/// Bits per second, of a port or a link: sums of all remain far below the greatest numbers.
+/// Maximum rate of a port or link, in bits per second, so that sums cannot overflow.
 const RATE_MAX: u64 = 1_000_000_000_000_000;
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A name of letters, digits, `-`, `_` and `.`, which are fit for file names and for Click's names.
+/// Parses a name of letters, digits, `-`, `_` and `.`, which is valid in file names and in configurations.
 pub(super) fn named(word: Option<Word>, r: &mut Reader) -> Option<String> {
     let word = word?;
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -30,7 +30,7 @@ pub(super) fn named(word: Option<Word>, r: &mut Reader) -> Option<String> {
     None
 }
 
-/// A device as it can stand in a configuration: one argument.
+/// Parses a device that can be a single argument of a configuration.
 pub(super) fn port_spelling(r: &mut Reader, word: Word) -> Option<String> {
     let odd = |c: char| c.is_control() || c.is_whitespace() || "()[]{}\"\\;$".contains(c);
     if !word.text.is_empty() && !word.text.contains(odd) {
@@ -46,7 +46,7 @@ pub(super) fn port_spelling(r: &mut Reader, word: Word) -> Option<String> {
     None
 }
 
-/// A device with an external link: its own address must have a name, too.
+/// Parses an external device that is also a valid element name, since its address is an AddressInfo entry.
 pub(super) fn external(r: &mut Reader, word: Word) -> Option<String> {
     let place = word.span;
     let device = port_spelling(r, word)?;
@@ -73,7 +73,7 @@ pub(super) fn server(r: &mut Reader, of: &Description, word: &Word) -> Option<us
     found
 }
 
-/// A rate in bits per second.
+/// Parses a rate in bits per second.
 pub(super) fn rate(fields: &mut Fields, r: &mut Reader) -> Option<u64> {
     let (rate, place): (Bandwidth, _) = fields.value(r, "rate")?;
     let bytes = rate.0;
@@ -94,7 +94,7 @@ pub(super) fn rate(fields: &mut Fields, r: &mut Reader) -> Option<u64> {
     Some(8 * bytes)
 }
 
-/// A time in the range of elements, so that sums cannot overflow.
+/// Parses a time in the range that elements accept, so that sums cannot overflow.
 pub(super) fn time(
     fields: &mut Fields,
     r: &mut Reader,
@@ -110,7 +110,7 @@ pub(super) fn time(
     Some((time, place))
 }
 
-/// The cluster's key, and another one that is accepted while it changes.
+/// Parses the cluster's key, and a second accepted key for key changes.
 pub(super) fn keys(fields: &mut Fields, r: &mut Reader) -> Option<Keys> {
     let (place, before) = (fields.span, r.mistakes.len());
     let words = fields.word_or_words(r, "key");
@@ -139,7 +139,7 @@ pub(super) fn keys(fields: &mut Fields, r: &mut Reader) -> Option<Keys> {
     Some(Keys::new(first, keys.next()))
 }
 
-/// Number of workers of a server.
+/// Parses the number of a server's workers.
 pub(super) fn workers(fields: &mut Fields, r: &mut Reader) -> Option<u8> {
     let (count, place) = fields.value::<u16>(r, "workers")?;
     let found = u8::try_from(count).ok().filter(|n| (1..=64).contains(n));

@@ -10,14 +10,14 @@ use cluster::map::Map;
 use lang::Span;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// UDP port of links over UDP, from the range that is never assigned (RFC 6335, 6).
+/// UDP port of links over UDP, from the dynamic range (RFC 6335, 6).
 const UDP_PORT: u16 = 49789;
 const VNI: u32 = 1;
 const VNI_MAX: u32 = 0xff_ffff;
-/// Minimum MTU: heartbeats with all their records must pass.
+/// Minimum MTU in bytes, enough for complete heartbeats.
 const UNDERLAY_MTU_MIN: u16 = 576;
 
-/// Fields of a [[link]] that describe its carrier.
+/// Fields of a `[[link]]` section that describe its carrier.
 struct Carrier {
     over: Option<Word>,
     devices: Option<[Word; 2]>,
@@ -27,7 +27,7 @@ struct Carrier {
 }
 
 impl Reading {
-    /// A link, and where its MTU stands.
+    /// Parses a link. Returns the link, and the position of its MTU.
     pub(super) fn link(
         &mut self,
         mut fields: Fields,
@@ -80,7 +80,7 @@ impl Reading {
         Some((link, given.map_or(place, |(_, place)| place)))
     }
 
-    /// The port on the IP network between servers.
+    /// Parses the port to the IP network between servers.
     pub(super) fn underlay(&mut self, mut fields: Fields, number: usize) -> Option<Underlay> {
         let whole = fields.span;
         let r = &mut self.reader;
@@ -121,7 +121,7 @@ impl Reading {
         })
     }
 
-    /// Longest packet between the underlay ports of two servers that reach each other.
+    /// Maximum packet length between the underlay ports of two servers, in bytes.
     fn underlay_mtu(&mut self, of: &Description, ends: [usize; 2], place: Span) -> Option<u16> {
         let (r, given) = (&mut self.reader, &self.places.underlays);
         let [a, b] = ends.map(|end| {
@@ -150,7 +150,7 @@ impl Reading {
     }
 }
 
-/// Reports a link whose rate does not follow from its servers, unless they have mistakes of their own.
+/// Reports a link without a rate, unless errors of its servers are the cause.
 fn rate_unknown(r: &mut Reader, of: &Description, ends: [usize; 2], place: Span) -> Option<u64> {
     let without = ends.map(|end| &of.servers[end]);
     let without = without.iter().find(|server| server.ports.is_empty())?;
@@ -163,7 +163,7 @@ fn rate_unknown(r: &mut Reader, of: &Description, ends: [usize; 2], place: Span)
     None
 }
 
-/// Says that servers' rates give a link less than a byte per second, which is the least that elements know.
+/// Reports a link whose derived rate is below one byte per second, the minimum of elements.
 fn rate_of_nothing(r: &mut Reader, place: Span) -> Option<u64> {
     let wrong = "the rates of its servers give this link less than 8 bit/s".to_owned();
     let help = "write rate = \"10Gbps\", what the link carries each way";
@@ -219,7 +219,7 @@ impl Carrier {
         }
     }
 
-    /// The carrier; mistakes are noted.
+    /// Parses the carrier. Errors are recorded in `r`.
     fn over(self, r: &mut Reader) -> Option<Over> {
         let vxlan = self.over.as_ref().is_some_and(|word| word.text == "vxlan");
         let only = "only links over UDP and VXLAN have one";

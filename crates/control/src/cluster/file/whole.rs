@@ -21,7 +21,7 @@ pub(super) fn check(of: &Description, places: &Places, reader: &mut Reader) {
     queues(of, places, reader);
     mtus(of, places, reader);
     routes(of, places, reader);
-    // Missing paths and capacity may follow from mistakes already reported.
+    // Missing paths or capacity may result from errors already reported.
     if !reader.mistakes.iter().any(Diagnostic::is_error) {
         reachable(of, places, reader);
         capacity(of, places, reader);
@@ -58,7 +58,7 @@ fn servers(of: &Description, places: &Places, r: &mut Reader) {
     }
 }
 
-/// Checks the number of destinations, which the outputs of routing tables bound.
+/// Checks the number of destinations, which is bounded by the outputs of a routing table.
 fn destinations(of: &Description, r: &mut Reader) {
     let (count, most) = (of.destinations(), Description::DESTINATIONS_MAX);
     if count > most {
@@ -95,7 +95,7 @@ fn addresses(places: &Places, r: &mut Reader) {
     }
 }
 
-/// Checks links over an IP network: the senders of their packets, and other possible senders.
+/// Checks the addresses of underlay ports, by which the senders of packets are identified.
 fn underlays(of: &Description, places: &Places, r: &mut Reader) {
     let externals = places.addresses.iter();
     let mut hosts: HashMap<IpAddr, Span> =
@@ -135,7 +135,7 @@ fn underlays(of: &Description, places: &Places, r: &mut Reader) {
     }
 }
 
-/// The first address of a network.
+/// First address of a network.
 pub(crate) fn first(address: IpAddr, length: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => Prefix4::new(v4, length).addr().into(),
@@ -174,7 +174,8 @@ fn devices(of: &Description, places: &Places, r: &mut Reader) {
     }
 }
 
-/// A link in shared memory has a queue for each worker: what one end has more of, the other does not serve.
+/// Checks the numbers of workers at both ends of a shared-memory link, which has one queue per worker. The other end
+/// would not serve excess queues.
 fn queues(of: &Description, places: &Places, r: &mut Reader) {
     for (link, &place) in of.links.iter().zip(&places.links) {
         let [a, b] = link.ends.map(|end| &of.servers[end]);
@@ -245,7 +246,7 @@ fn reachable(of: &Description, places: &Places, r: &mut Reader) {
     }
 }
 
-/// Frames carry their hops, and go to their output node by any other one.
+/// Checks the distances between servers: frames carry a hop limit, and may travel via any third server.
 fn near(of: &Description, places: &Places, r: &mut Reader) {
     let (map, most) = (of.map(), HOPS_MAX / 2);
     let links = Links::all(&map);
@@ -319,7 +320,7 @@ fn routes(of: &Description, places: &Places, r: &mut Reader) {
     }
 }
 
-/// Reason why no router forwards packets to such addresses.
+/// Reason why routers never forward packets to these addresses; `None` for other addresses.
 fn never_forwarded(first: IpAddr, length: u8) -> Option<&'static str> {
     let group = "is for groups, and this router forwards to none";
     match first {
