@@ -204,7 +204,7 @@ macro_rules! stages {
                 $(let $name = typed::<$element>(&mut held.$at);)+
                 let mut left = [0; $n];
                 let came = batch.len();
-                // For each place, true if a counting element follows. `bytes` sums the lengths of the packets counted there.
+                // For each place, true if a counting element follows; `bytes` sums the lengths counted there.
                 let counts: [bool; $n] = from_fn(|i| COUNTING && at.counters.iter().any(|counter| counter.0 == i));
                 let mut bytes = [0; $n];
                 if const { before(0, Self::SPLIT) } {
