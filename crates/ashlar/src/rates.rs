@@ -168,7 +168,8 @@ fn per(part: u64, whole: u64) -> String {
     }
 }
 
-/// Packets that an element's copy handled: those that left it, plus those it dropped; for a sink, those it took.
+/// Number of packets that an element's copy handled: those that left it, plus those it dropped; for a sink, those it
+/// took.
 fn handled(copy: &CopyStats) -> u64 {
     let gone = copy.sent.iter().sum::<u64>() + copy.drops.iter().sum::<u64>();
     let sent = copy

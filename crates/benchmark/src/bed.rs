@@ -35,11 +35,11 @@ const GRAIN_IDLE: u64 = 1_000_000;
 pub struct Measured {
     /// The trial.
     pub trial: Trial,
-    /// Packets offered.
+    /// Number of packets offered.
     pub offered: u64,
-    /// Packets that came where they should, each counted once.
+    /// Number of packets that arrived at the right port, each counted once.
     pub received: u64,
-    /// Packets that came there again.
+    /// Number of packets that arrived at the right port again (duplicates).
     pub duplicates: u64,
     /// Received packets that arrived after later packets of their flow, at the same queue.
     pub reordered: u64,

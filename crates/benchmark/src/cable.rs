@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use wire::EtherAddr;
 
-/// Packets that are moved at once.
+/// Number of packets that are moved at once.
 const BURST: usize = 32;
 
 /// A thread that sends by one port and receives by another. It ends when this is dropped.

@@ -105,9 +105,9 @@ impl Plan {
 /// Counts of a source: packets given, and packets for which its ring had no room.
 #[derive(Default)]
 pub struct Given {
-    /// Packets given.
+    /// Number of packets given.
     pub given: AtomicU64,
-    /// Packets lost in the ring.
+    /// Number of packets lost in the ring.
     pub lost: AtomicU64,
 }
 
@@ -121,7 +121,7 @@ pub struct Source {
     place: (u64, u64),
     trial: u32,
     plan: Plan,
-    /// Packets due at the last check, including lost ones.
+    /// Number of packets due at the last check, including lost ones.
     arrived: u64,
     ring: Ring,
 }

@@ -26,14 +26,14 @@ pub struct Stand {
 /// Counts of a sink.
 #[derive(Default)]
 struct Taken {
-    /// Packets of the trial that runs, each once.
+    /// Number of packets of the trial that runs, each once.
     now: AtomicU64,
     /// `again` counts duplicates, and `late` packets that arrived after later packets of their flow.
     again: AtomicU64,
     late: AtomicU64,
     /// Packets of the trial that came.
     seen: Lock<Arc<Seen>>,
-    /// Packets of any trial.
+    /// Number of packets of any trial.
     any: AtomicU64,
     latency: Histogram,
 }
@@ -41,19 +41,19 @@ struct Taken {
 /// Counts at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Packets that sources gave.
+    /// Number of packets that sources gave.
     pub given: u64,
-    /// Packets that were lost before they were taken.
+    /// Number of packets that were lost before they were taken.
     pub missed: u64,
-    /// Packets that arrived at the right port. Each counts once for each queue by which it arrived.
+    /// Number of packets that arrived at the right port. Each counts once for each queue by which it arrived.
     pub received: u64,
-    /// Packets that came there again.
+    /// Number of packets that arrived at the right port again (duplicates).
     pub again: u64,
-    /// Packets that arrived at the right port after later packets of their flow.
+    /// Number of packets that arrived at the right port after later packets of their flow.
     pub late: u64,
-    /// Packets that left elsewhere.
+    /// Number of packets that left elsewhere.
     pub elsewhere: u64,
-    /// Packets of any trial, anywhere.
+    /// Number of packets of any trial, anywhere.
     pub any: u64,
 }
 
@@ -207,7 +207,8 @@ impl Stand {
         Ok(packets)
     }
 
-    /// Packets of the trial that arrived at the right port; each counts once, even if it arrived by several queues.
+    /// Number of packets of the trial that arrived at the right port; each counts once, even if it arrived by several
+    /// queues.
     pub fn distinct(&self) -> u64 {
         let taken = self.taken.lock();
         let right = taken.iter().filter(|(right, _)| *right);

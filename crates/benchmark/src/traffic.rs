@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{EtherAddr, Ipv4, Ipv6, Prefix4, Prefix6, Udp, checksum, ether, ipv4, ipv6, proto, udp};
 
-/// Bytes of the mark: a magic number, the trial, the number of the packet in it.
+/// Length of the mark in bytes: a magic number, the trial, the number of the packet in it.
 pub const MARK: usize = 16;
-/// Bytes of a frame that are never in memory: its CRC. Lengths of frames count it, as in RFC 2544.
+/// Number of bytes of a frame that are never in memory: its CRC. Lengths of frames count it, as in RFC 2544.
 pub const CRC: usize = 4;
 const MAGIC: u32 = 0xa5_7e_b3_c1;
 /// RFC 863: receivers discard all packets to it.
@@ -65,9 +65,9 @@ impl Hosts {
 /// Traffic of a trial.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Bytes of a frame, its CRC included.
+    /// Length of a frame in bytes, its CRC included.
     pub size: usize,
-    /// Flows; packets belong to one after the other.
+    /// Number of flows; packets belong to one after the other.
     pub flows: usize,
     /// Sources of packets.
     pub source: Hosts,

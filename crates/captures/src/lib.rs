@@ -75,7 +75,7 @@ pub struct Reader<R> {
     kind: Kind,
     /// True if numbers are big-endian.
     big: bool,
-    /// Bytes read so far, for messages.
+    /// Number of bytes read so far, for messages.
     at: u64,
     block: Vec<u8>,
 }
@@ -131,7 +131,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Bytes read so far: where the next record starts.
+    /// Number of bytes read so far: where the next record starts.
     pub fn position(&self) -> u64 {
         self.at
     }

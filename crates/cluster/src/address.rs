@@ -14,7 +14,7 @@
 /// Number of a node, from 0 in the order of the cluster's description.
 pub type NodeId = u16;
 
-/// Nodes of a cluster, at most.
+/// Maximum number of nodes of a cluster.
 pub const NODES_MAX: usize = 4096;
 /// Marks that no intermediate node is left to visit.
 pub const NO_NODE: NodeId = 0xffff;
@@ -22,10 +22,10 @@ pub const NO_NODE: NodeId = 0xffff;
 pub const PORT_SELF: u8 = 255;
 /// Internal links that a frame may pass.
 pub const HOPS_MAX: u8 = 15;
-/// Bytes of the two addresses.
+/// Length of the two addresses in bytes.
 pub const LEN: usize = 12;
 
-/// Links that a detour takes more: one, where all nodes are next to each other.
+/// Number of links that a detour takes more: one, where all nodes are next to each other.
 const DETOUR: u8 = 1;
 
 const LOCAL: u8 = 0b10;

@@ -15,7 +15,7 @@ use std::fmt;
 pub const CODE: usize = 16;
 /// An authentication code.
 pub type Code = [u8; CODE];
-/// Keys that a cluster has at a time.
+/// Maximum number of keys that a cluster has at a time.
 pub const KEYS_MAX: usize = 2;
 
 const SALT: &[u8] = b"Ashlar cluster, format 2";

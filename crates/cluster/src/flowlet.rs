@@ -13,7 +13,7 @@ use crate::address::{NO_NODE, NodeId};
 /// Number of nodes up to which paths are counted: the table has this number squared.
 const COUNTED: usize = 256;
 
-/// Flows in a set.
+/// Number of flows in a set.
 const SET: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub struct Flowlets {
 /// Flows in the table with an intermediate node, including flows that have ended lately.
 #[derive(Clone, Debug, Default)]
 struct Counts {
-    /// Nodes in all; 0: nothing is counted.
+    /// Number of nodes in all; 0: nothing is counted.
     nodes: usize,
     /// Flows by output node and intermediate node.
     by: Box<[u32]>,
@@ -132,7 +132,7 @@ impl Flowlets {
         }
     }
 
-    /// Bytes of a table for `flows` flows, with the counts of paths between `nodes` nodes.
+    /// Number of bytes of a table for `flows` flows, with the counts of paths between `nodes` nodes.
     pub fn bytes(flows: usize, nodes: usize) -> usize {
         let counted = counted(flows, nodes);
         sets(flows) * size_of::<Set>() + counted * (counted + 1) * size_of::<u32>()
@@ -198,7 +198,7 @@ impl Flowlets {
         }
     }
 
-    /// Flows that would keep their way now.
+    /// Number of flows that would keep their way now.
     pub fn live(&self, now: u64) -> usize {
         let all = self.sets.iter().flat_map(|set| set.0.iter());
         all.filter(|f| f.to != NO_NODE && now.saturating_sub(f.seen) < self.delta)

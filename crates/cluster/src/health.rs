@@ -39,7 +39,7 @@ use gossip::{Gossip, Told};
 use hearing::{Hearing, Lateness};
 use std::sync::Arc;
 
-/// Heartbeats per interval at the first doubt, and for changed records.
+/// Number of heartbeats per interval at the first missing heartbeat, and for changed records.
 const HASTE: u64 = 5;
 /// Factor by which a slow link takes longer than the best one.
 const SLOWER: u64 = 4;
@@ -71,7 +71,7 @@ pub struct Config {
     pub loss: f64,
     /// Acceptable round-trip time of a heartbeat; more if all links of a node are slow.
     pub slow: u64,
-    /// Records in a heartbeat, at most; [`RECORDS_MAX`] are the most that are read.
+    /// Maximum number of records in a heartbeat; [`RECORDS_MAX`] are the most that are read.
     pub records: usize,
     /// Cookie of the cluster's name.
     pub cookie: u8,

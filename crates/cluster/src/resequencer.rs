@@ -14,7 +14,7 @@ const TAGS: usize = 1 << 16;
 pub const WORKERS: usize = TAGS / CHUNK;
 /// Streams that are known together: a worker's of an input node.
 const CHUNK: usize = 1 << TAG_BITS;
-/// Bits of a flow's hash that are in a tag; the others are its worker's.
+/// Number of bits of a flow's hash that are in a tag; the others are its worker's.
 const TAG_BITS: u32 = 12;
 /// Number of packets that the first packet of a stream may have overtaken.
 const OVERTAKEN: u16 = 8192;
@@ -63,18 +63,18 @@ impl Numbers {
 pub struct Bounds {
     /// Nanoseconds that a packet waits for others.
     pub wait: u64,
-    /// Packets that wait at a time.
+    /// Number of packets that wait at a time.
     pub capacity: usize,
 }
 
 /// Counts of packets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that were emitted at once, as the next of their stream.
+    /// Number of packets that were emitted at once, as the next of their stream.
     pub in_order: u64,
-    /// Packets that waited for earlier ones of their stream.
+    /// Number of packets that waited for earlier ones of their stream.
     pub held: u64,
-    /// Packets that arrived after their sequence number had been skipped.
+    /// Number of packets that arrived after their sequence number had been skipped.
     pub late: u64,
     /// Sequence numbers that were skipped: their packets did not arrive in time, or too many packets waited.
     pub missed: u64,
@@ -216,7 +216,7 @@ impl<T> Resequencer<T> {
         self.waits.front().map(|wait| wait.0)
     }
 
-    /// Packets that wait.
+    /// Number of packets that wait.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -331,7 +331,7 @@ impl<T> Resequencer<T> {
     }
 }
 
-/// Packets missing before one that is `ahead` numbers ahead; 0 if the beginning of the stream was not seen.
+/// Number of packets missing before one that is `ahead` numbers ahead; 0 if the beginning of the stream was not seen.
 fn missed(ahead: u16) -> u64 {
     u64::from(if ahead < OVERTAKEN / 2 { ahead } else { 0 })
 }

@@ -83,13 +83,13 @@ pub struct Counts {
     pub direct: u64,
     /// Straight, where spreading chose the output node.
     pub straight: u64,
-    /// Packets sent to an intermediate node first.
+    /// Number of packets sent to an intermediate node first.
     pub phase1: u64,
-    /// Packets to an intermediate node that kept their flow's path.
+    /// Number of packets to an intermediate node that kept their flow's path.
     pub kept: u64,
-    /// Packets to an intermediate node that left their flow's path, which was full or dead.
+    /// Number of packets to an intermediate node that left their flow's path, which was full or dead.
     pub moved: u64,
-    /// Packets refused because no path leads to the output node.
+    /// Number of packets refused because no path leads to the output node.
     pub no_path: u64,
     /// Refused, as the ways are full.
     pub full: u64,
@@ -251,7 +251,7 @@ impl Spread {
         self.outs.iter().map(|out| out.bytes)
     }
 
-    /// Flows that keep their way now.
+    /// Number of flows that keep their way now.
     pub fn flows(&self, now: u64) -> usize {
         self.flowlets.live(now)
     }

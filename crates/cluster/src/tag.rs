@@ -24,11 +24,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// IEEE 802's first ethertype for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
-/// Bytes that a tag adds to a frame.
+/// Number of bytes that a tag adds to a frame.
 pub const ADDED: usize = 30;
 /// Offset of the packet.
 pub const PACKET: usize = address::LEN + LEN;
-/// Workers of a node that may send on one link.
+/// Number of workers of a node that may send on one link.
 pub const LANES: usize = 256;
 /// Maximum lag of a frame behind the newest of its lane. It is several times the content of a late worker's receive
 /// queue while others go on (an AF_PACKET socket holds some 40,000 short frames). A lane takes 64 KiB for it.
@@ -43,7 +43,7 @@ const COVERED: usize = LINK - CODE_AT;
 const LINK: usize = 30;
 const INNER: usize = 42;
 const LANE_SHIFT: u32 = 56;
-/// Words of a window, and numbers of each.
+/// Number of words of a window; [`EACH`] is the number of frame numbers per word.
 const WORDS: usize = 8192;
 const EACH: u64 = 16;
 

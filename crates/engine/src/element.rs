@@ -122,7 +122,7 @@ pub trait Element: Sized + 'static {
         let _ = cx;
     }
 
-    /// Packets that this copy holds and that may still leave it, for the counters and for a clean end.
+    /// Number of packets that this copy holds and that may still leave it, for the counters and for a clean end.
     fn held(&self) -> usize {
         0
     }

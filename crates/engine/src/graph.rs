@@ -96,15 +96,15 @@ pub(crate) struct Core {
     pub(crate) stats: Vec<NodeStats>,
     /// The fused loop of the plan that begins at a node; none on a strict graph. Taken out while it runs.
     pub(crate) loops: Vec<Option<Box<LoopHere>>>,
-    /// Cycles that packets took which moved on within the task under way: see [`Cx::run_to_completion`].
+    /// Number of cycles spent on packets that moved on within the current run of a task: see [`Cx::run_to_completion`].
     pub(crate) completed: u64,
     /// Output for the packets that the running element leaves in its batch: see [`Cx::go_by`].
     pub(crate) on: usize,
     /// Number of runs that a task may continue in this turn if it is the only one.
     pub(crate) more: u32,
-    /// Rounds that the last turn needed.
+    /// Number of rounds that the last turn needed.
     pub(crate) used: u32,
-    /// Packets that a task takes at a time, at most.
+    /// Maximum number of packets that a task takes at a time.
     pub(crate) most: usize,
     /// Number of runs of a task that the current run's measurement stands for; 0 if the run is not measured.
     pub(crate) weight: u64,
@@ -126,7 +126,7 @@ pub(crate) struct Core {
     shared: Shared,
     /// Elements that have not been told that the graph begins.
     pub(crate) fresh: Vec<usize>,
-    /// Requests to stop that have not been handled yet.
+    /// Number of requests to stop that have not been handled yet.
     pub(crate) stops: u32,
     /// The driver is to look after something before the next task.
     pub(crate) interrupt: bool,
@@ -142,7 +142,7 @@ pub(crate) struct Core {
     /// Number of back-pressures that elements have begun and not ended: the total, and by node.
     pub(crate) pressure: usize,
     pub(crate) pressures: Vec<usize>,
-    /// Elements that are running: more than one while they pull through each other.
+    /// Number of elements that are running: more than one while they pull through each other.
     pub(crate) running: usize,
     /// Number of nested jobs that are running.
     pub(crate) depth: usize,
@@ -410,7 +410,7 @@ impl Graph {
         }
     }
 
-    /// Packets that elements of this worker hold.
+    /// Number of packets that elements of this worker hold.
     pub fn held(&self) -> usize {
         self.nodes
             .iter()
@@ -419,7 +419,7 @@ impl Graph {
             .sum()
     }
 
-    /// Packets that one element holds on this worker.
+    /// Number of packets that one element holds on this worker.
     pub fn held_by(&self, node: usize) -> usize {
         self.nodes[node]
             .as_ref()

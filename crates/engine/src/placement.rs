@@ -27,7 +27,7 @@ pub struct Device {
     pub receives: bool,
     /// Queues wanted; `None` = one per worker.
     pub queues: Option<usize>,
-    /// Descriptors (frames) per queue; 0 = default.
+    /// Number of descriptors (frames) per queue; 0 = default.
     pub descriptors: usize,
     /// True if frames for other stations are wanted.
     pub promiscuous: bool,

@@ -160,7 +160,7 @@ pub struct PortRequest {
     pub rx_queues: usize,
     /// Transmit queues to open.
     pub tx_queues: usize,
-    /// Descriptors (frames) per queue; 0 = the driver's default.
+    /// Number of descriptors (frames) per queue; 0 = the driver's default.
     pub descriptors: usize,
     /// True if frames for other stations are wanted too.
     pub promiscuous: bool,

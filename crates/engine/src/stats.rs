@@ -7,14 +7,14 @@ use crate::ports::Ports;
 /// Counts of one element on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
-    /// Packets that came in (or were pulled from it).
+    /// Number of packets that entered the element (or were pulled from it).
     pub packets: u64,
     /// Number of segments beyond the super-frames they were cut from; see [`Cx::cut`](crate::graph::Cx::cut).
     pub cut: u64,
-    /// Batches in which the packets came.
+    /// Number of batches in which the packets entered.
     pub batches: u64,
-    /// Cycles spent in the element itself (and in the elements that it pulls from), estimated from a sample of its
-    /// runs.
+    /// Number of cycles spent in the element itself (and in the elements that it pulls from), estimated from a sample
+    /// of its runs.
     pub cycles: u64,
     /// Packets that left, by output.
     pub sent: Vec<u64>,
@@ -95,9 +95,9 @@ pub struct TaskStats {
     pub runs: u64,
     /// Number of runs in which the task found no packet: empty polls.
     pub empty: u64,
-    /// Cycles of runs that moved packets, with everything the packets passed, estimated from a sample.
+    /// Number of cycles of runs that moved packets, with everything the packets passed, estimated from a sample.
     pub cycles: u64,
-    /// Cycles of empty polls, estimated from a sample.
+    /// Number of cycles of empty polls, estimated from a sample.
     pub empty_cycles: u64,
     pub(crate) woken: bool,
 }

@@ -6,7 +6,7 @@ use crate::graph::StorageOfClass;
 
 /// A class that stores packets and can say more of them than how many a copy holds ([`Element::held`]).
 pub trait Storage: Element {
-    /// Packets that wait in this copy, and in the part that it shares with others.
+    /// Number of packets that wait in this copy, and in the part that it shares with others.
     fn waiting(&self) -> usize {
         self.held()
     }

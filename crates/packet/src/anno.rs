@@ -21,7 +21,7 @@ pub struct Anno {
     pub packet_type: PacketType,
     /// Identifier of a traced packet; 0 = not traced.
     pub trace: u16,
-    /// Links between routers of this process that the packet has crossed.
+    /// Number of links between routers of this process that the packet has crossed.
     pub hops: u16,
     /// Payload bytes of a super-frame after its first segment; 0 if the packet is not a super-frame. See
     /// [`super_frame`](crate::super_frame).
@@ -266,8 +266,8 @@ impl Cold {
         self.word(FIRST_TIMESTAMP)
     }
 
-    /// Bytes of the longest packet that a path takes which this one was too long for; 0 = not set. It lies where
-    /// FIRST_TIMESTAMP begins.
+    /// Number of bytes of the longest packet that a path takes which this one was too long for; 0 = not set. It lies
+    /// where FIRST_TIMESTAMP begins.
     pub fn path_mtu(&self) -> u32 {
         self.word(FIRST_TIMESTAMP)
     }

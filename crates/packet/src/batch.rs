@@ -104,7 +104,7 @@ impl Batch {
         self.packets.iter_mut()
     }
 
-    /// Bytes of all packets.
+    /// Number of bytes of all packets.
     #[inline]
     pub fn bytes(&self) -> u64 {
         if self.bytes.get() >= UNKNOWN {

@@ -41,10 +41,10 @@ pub mod super_frame;
 mod sys;
 mod verdict;
 
-/// Buckets that a packet may be sorted into, at most.
+/// Maximum number of buckets that a packet may be sorted into.
 pub const BUCKETS_MAX: usize = 4096;
 
-/// Bytes kept free before a received frame, for headers that elements prepend.
+/// Number of bytes kept free before a received frame, for headers that elements prepend.
 pub const HEADROOM: usize = 128;
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub fn use_external(pool: External) -> bool {
     EXTERNAL.set(pool).is_ok()
 }
 
-/// Bytes of data area, headroom included, in a heap buffer.
+/// Number of bytes of data area, headroom included, in a heap buffer.
 static BUFFER_BYTES: AtomicUsize = AtomicUsize::new(HEADROOM + 2048);
 /// Heap buffers that may exist.
 static LIMIT: AtomicUsize = AtomicUsize::new(256 * 1024);
@@ -46,7 +46,7 @@ static FREE: Lock<Vec<Buffer>> = Lock::new(Vec::new());
 
 const CHUNK: usize = 64;
 
-/// Bytes of data area in a large buffer.
+/// Number of bytes of data area in a large buffer.
 pub const LARGE_BYTES: usize = u16::MAX as usize;
 /// Maximum number of large buffers: 8 MiB.
 pub const LARGE_MAX: usize = 127;
@@ -228,7 +228,7 @@ fn buffer_bytes() -> usize {
     (HEADER + BUFFER_BYTES.load(Relaxed)).next_multiple_of(64)
 }
 
-/// Bytes that the heap pool holds.
+/// Number of bytes that the heap pool holds.
 pub fn memory_bytes() -> usize {
     MADE.load(Relaxed) * buffer_bytes() + large().1 * (HEADER + LARGE_BYTES)
 }

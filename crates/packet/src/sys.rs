@@ -60,10 +60,10 @@ pub const MBUF_OFFSETS: &[(&str, usize)] = &[
     ("dynfield1", offset_of!(Mbuf, anno)),
 ];
 
-/// Bytes of private area that a pool must reserve after each mbuf header (`priv_size`).
+/// Number of bytes of private area that a pool must reserve after each mbuf header (`priv_size`).
 pub const PRIV_SIZE: usize = size_of::<Cold>();
 
-/// Bytes before the data area of a heap buffer: mbuf header and private area.
+/// Number of bytes before the data area of a heap buffer: mbuf header and private area.
 pub(crate) const HEADER: usize = size_of::<Mbuf>() + PRIV_SIZE;
 
 // Flags that say which fields hold something; in others lies what the last user left.

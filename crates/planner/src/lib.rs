@@ -105,7 +105,7 @@ impl Registry {
 /// Options of planning.
 #[derive(Clone)]
 pub struct Options<'a> {
-    /// Workers that may be used.
+    /// Number of workers that may be used.
     pub workers: usize,
     /// Directory of devices.
     pub ports: &'a dyn PortDirectory,

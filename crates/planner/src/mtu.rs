@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// so.
 pub struct LimitsLength(pub fn(&AnyConfig) -> Option<usize>);
 
-/// Bytes of link-layer headers where lengths include them: an Ethernet header with two tags.
+/// Number of bytes of link-layer headers where lengths include them: an Ethernet header with two tags.
 const LINK_BYTES: usize = 22;
 
-/// Elements that are looked at before each device.
+/// Maximum number of elements that are looked at before each device.
 const STEPS_MAX: usize = 64;
 
 /// An element that lets longer packets through than a device takes.
@@ -21,11 +21,11 @@ const STEPS_MAX: usize = 64;
 pub struct TooLong<'p> {
     /// Number of the element.
     pub element: usize,
-    /// Bytes of the device's longest packet.
+    /// Number of bytes of the device's longest packet.
     pub longest: usize,
     /// The device.
     pub device: &'p str,
-    /// Bytes that the device takes.
+    /// MTU of the device, in bytes.
     pub mtu: usize,
 }
 

@@ -7,7 +7,7 @@ use engine::port::{PortInfo, PortRequest};
 use lang::{Diagnostic, Router};
 use std::collections::BTreeMap;
 
-/// Queues that an element may receive from: more than any port has.
+/// Maximum number of queues that an element may receive from: more than any port has.
 const QUEUES_MAX: usize = 4096;
 
 /// Deals the queues of every device to the copies of the elements that use it.

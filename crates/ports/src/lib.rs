@@ -75,9 +75,9 @@ pub use tap::Tap;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of a frame's checksum.
+/// Number of bytes of a frame's checksum.
 const CRC: usize = 4;
-/// Frames that buffers hold unless more is asked for.
+/// Number of frames that buffers hold unless more is asked for.
 const USUAL: usize = 2048;
 
 /// Makes packet buffers large enough for frames of `bytes` bytes, checksums included. Call it before a port is probed
@@ -105,7 +105,7 @@ fn longest_mtu() -> usize {
     LONGEST.load(Relaxed) - CRC - ETHERNET
 }
 
-/// Buffers of the heap that may exist, as without [`carry_frames`].
+/// Number of buffers of the heap that may exist, as without [`carry_frames`].
 const BUFFERS: usize = 256 * 1024;
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use sync::Lock;
 
-/// Queues that a memory port can have, each way.
+/// Maximum number of queues that a memory port can have, in each direction.
 const MAX_QUEUES: usize = 64;
 
 /// A frame that the router sent.
@@ -144,7 +144,7 @@ impl Memory {
         taken
     }
 
-    /// Frames that wait in a receive queue.
+    /// Number of frames that wait in a receive queue.
     pub fn waiting(&self, queue: usize) -> usize {
         self.lock().rx.get(queue).map_or(0, VecDeque::len)
     }

@@ -34,7 +34,7 @@ pub(crate) struct VnetHeader {
     csum_offset: u16,
 }
 
-/// Bytes of a virtio-net header.
+/// Length of a virtio-net header in bytes.
 pub(crate) const VNET_LEN: usize = 10;
 
 impl VnetHeader {
@@ -97,8 +97,8 @@ impl VnetHeader {
     }
 }
 
-/// Segments of a super-frame at most: 64 KiB in the smallest that Linux makes of TCP (sysctl tcp_min_snd_mss). One byte
-/// in each segment would make 65,000 packets of one frame.
+/// Maximum number of segments of a super-frame: 64 KiB in the smallest that Linux makes of TCP (sysctl
+/// tcp_min_snd_mss). One byte in each segment would make 65,000 packets of one frame.
 const SEGMENTS: usize = 1366;
 /// Maximum number of segments of a super-frame that is carried whole: it is cut in one turn.
 const SEGMENTS_WHOLE: usize = 128;

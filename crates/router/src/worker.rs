@@ -82,9 +82,9 @@ impl Default for Idle {
 /// Counters of a worker that control reads without a request; times in nanoseconds.
 #[derive(Debug, Default)]
 pub struct WorkerTimes {
-    /// Turns taken.
+    /// Number of turns taken.
     pub turns: AtomicU64,
-    /// Turns in which nothing moved.
+    /// Number of turns in which nothing moved.
     pub empty: AtomicU64,
     /// Nanoseconds of turns in which something moved.
     pub busy: AtomicU64,
@@ -107,13 +107,13 @@ pub struct WorkerTimes {
     pub runs: [AtomicU64; RUNS],
 }
 
-/// Elements of [`WorkerTimes::runs`]: up to 16 ms, and all others.
+/// Number of elements of [`WorkerTimes::runs`]: up to 16 ms, and all others.
 pub const RUNS: usize = 16;
 
 /// Progress of a router on one worker, readable by control without a request.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Turns in which something moved.
+    /// Number of turns in which something moved.
     pub moved: AtomicU64,
     /// The router has nothing left to do here: sources have ended, nothing is held. It can change back
     /// when another worker hands packets over.
@@ -174,16 +174,16 @@ pub struct LocalRouter {
     long_asks: Vec<LongAsk>,
     progress: Arc<Progress>,
     account: Account,
-    /// Rounds of its last turn at most.
+    /// Maximum number of rounds of the router's last turn.
     rounds: u32,
-    /// Packets that its tasks take at a time beside other routers, at most.
+    /// Maximum number of packets that the router's tasks take at a time beside other routers.
     most: u32,
     /// Duration in nanoseconds of the router's last turn beside other routers, and true if packets moved in it.
     last: (u64, bool),
     /// Nanoseconds of turns in which something moved.
     busy: u64,
     halted: bool,
-    /// Turns beside other routers since it last had work.
+    /// Number of turns beside other routers since it last had work.
     empty: u32,
     /// Rest of the router, if it is not polled.
     rest: Option<rest::Rest>,

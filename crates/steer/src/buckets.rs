@@ -29,12 +29,12 @@ pub(crate) const STALLED: u32 = 20;
 /// Result of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Buckets that have another owner now.
+    /// Number of buckets that have another owner now.
     pub buckets: usize,
     /// Packets that had to wait, including those that still wait.
     pub held: Held,
-    /// Buckets that could not be moved: the old owner had not taken packets sent to it earlier, or the new owner had
-    /// not taken the waiting ones.
+    /// Number of buckets that could not be moved: the old owner had not taken packets sent to it earlier, or the new
+    /// owner had not taken the waiting ones.
     pub stay: usize,
     /// Elements that still held earlier packets after the table's limit: later packets may overtake these.
     pub late: Vec<String>,

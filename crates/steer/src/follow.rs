@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Result of following.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// Buckets that come by a queue of their owner now.
+    /// Number of buckets that come by a queue of their owner now.
     pub buckets: usize,
     /// Packets that had to wait.
     pub held: Held,
@@ -209,7 +209,7 @@ impl Entries {
         });
     }
 
-    /// Packets that are kept here.
+    /// Number of packets that are kept here.
     fn kept(&self, graph: &mut Graph) -> usize {
         queues(graph, self.node, |queues| queues.kept()).unwrap_or(0)
     }

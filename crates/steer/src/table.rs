@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use sync::Lock;
 
-/// Packets of buckets that move which a worker may hold before its sources stop polling.
+/// Maximum number of packets, of buckets that move, that a worker may hold before its sources stop polling.
 pub const HELD_MAX: usize = 4096;
 
 /// Default time that a move waits for earlier packets.
@@ -75,9 +75,9 @@ impl Counts {
 /// Packets that had to wait for a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Packets that wait now.
+    /// Number of packets that wait now.
     pub waiting: usize,
-    /// Packets that had to wait.
+    /// Number of packets that had to wait.
     pub packets: u64,
     /// Maximum time that a packet had to wait.
     pub longest: Duration,

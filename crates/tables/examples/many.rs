@@ -20,7 +20,7 @@ const THREADS: usize = 2;
 const BINS: usize = 1024;
 const WIDTH: u64 = 1_000_000;
 const BURST: usize = 32;
-/// Packets that wait, for each thread.
+/// Number of packets that wait, for each thread.
 const HELD: usize = 1024;
 const ROUNDS: usize = 1 << 11;
 const REPEATS: usize = 300;

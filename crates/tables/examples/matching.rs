@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use tables::exact::{Exact, ExactWriter, Key};
 
 const CHAINS: [usize; 4] = [1, 2, 4, 8];
-/// Flows in the experiment about refusals; a power of two, as numbers of slots are.
+/// Number of flows in the experiment about refusals; a power of two, as numbers of slots are.
 const FLOWS: usize = 1 << 16;
 /// Number of repetitions; the shortest time counts.
 const REPEATS: usize = 7;
 const LOOKUPS: usize = 1 << 18;
-/// Bytes of a flow's record in a flow table.
+/// Number of bytes of a flow's record in a flow table.
 const RECORD: usize = 128;
 
 /// A flow's record, of real size; a packet touches its first cache line.

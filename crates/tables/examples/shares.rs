@@ -20,9 +20,9 @@ const SUBSCRIBERS: usize = 20_000;
 const CLASSES: usize = 4;
 const GROUPS: usize = 4;
 const ROUNDS: usize = 1 << 21;
-/// Packets that are timed at once.
+/// Number of packets that are timed at once.
 const SLICE: usize = 1 << 12;
-/// Packets that come, and leave, at once.
+/// Number of packets that arrive, and leave, at once.
 const BURST: usize = 32;
 
 /// An item as large as a pointer to a packet, and like it never 0.

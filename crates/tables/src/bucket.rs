@@ -155,7 +155,7 @@ impl FairRate {
 
 /// The part of a fair rate that no source is denied for what others want.
 const SHARE: u64 = 8;
-/// Buckets that sources are spread over.
+/// Number of buckets that sources are spread over.
 const SOURCES: usize = 256;
 
 /// A bucket that several workers share and that is fair among sources. A source may take all units that others do not

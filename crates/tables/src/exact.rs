@@ -40,7 +40,7 @@ pub fn key_of(bytes: &[u8]) -> Key {
     key
 }
 
-/// Words that alone make up the hash of keys whose others are zero.
+/// Number of words that alone make up the hash of keys whose others are zero.
 const SHORT: usize = 2;
 /// Index that means no entry.
 const NONE: u32 = u32::MAX;
@@ -114,7 +114,7 @@ impl Exact {
         size_of_val(&*self.heads) + size_of_val(&*self.entries)
     }
 
-    /// Bytes of a table for `capacity` keys in `slots` slots.
+    /// Number of bytes of a table for `capacity` keys in `slots` slots.
     pub fn bytes_of(capacity: usize, slots: usize) -> usize {
         slots.next_power_of_two() * size_of::<AtomicU32>() + entries(capacity) * size_of::<Entry>()
     }

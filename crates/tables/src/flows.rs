@@ -32,7 +32,7 @@ pub struct Side {
 }
 
 const NONE: u32 = u32::MAX;
-/// Flows whose ends have numbers.
+/// Maximum number of flows whose ends have numbers.
 const FLOWS_MAX: usize = (NONE / 2) as usize;
 
 struct Slot<K, V> {
@@ -137,7 +137,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         self.capacity
     }
 
-    /// Bytes of memory that the table takes now.
+    /// Number of bytes of memory that the table takes now.
     pub fn memory(&self) -> usize {
         self.slots.capacity() * size_of::<Slot<K, V>>()
             + self.index.allocation_size()

@@ -28,9 +28,9 @@ const PACKET_MIN: u64 = 40;
 /// A link, as a flow's set-up sees it, and all others on the way like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Bytes a second.
+    /// Rate, in bytes per second.
     pub rate: u64,
-    /// Bytes of the longest packet of any flow.
+    /// Length of the longest packet of any flow in bytes.
     pub mtu: u64,
     /// Width of a bin in nanoseconds: packets may leave out of order by at most this time.
     pub bin: u64,
@@ -39,7 +39,7 @@ pub struct Link {
 /// A flow's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Bytes a second that it sends on average at most.
+    /// Maximum average rate of the flow, in bytes per second.
     pub rate: u64,
     /// Maximum burst of the flow, in bytes.
     pub burst: u64,
@@ -78,9 +78,9 @@ pub enum Refusal {
     TooShort(u64),
     /// The link has less left than is needed, in bytes a second.
     NoRate {
-        /// Bytes a second that would have to be reserved.
+        /// Rate that would have to be reserved, in bytes per second.
         needed: u64,
-        /// Bytes a second that are not reserved.
+        /// Unreserved rate, in bytes per second.
         left: u64,
     },
 }

@@ -83,7 +83,7 @@ impl Bitmap {
     }
 }
 
-/// Items that a block holds, so that one of words fills a cache line.
+/// Number of items that a block holds, so that one of words fills a cache line.
 const BLOCK: usize = 7;
 
 /// Consecutive items of a bin. Items that wait long are then read by the cache line, not one by one.
@@ -127,7 +127,7 @@ pub struct BinSort<T> {
     first: u64,
     /// The last bin that holds something.
     last: u64,
-    /// Items whose rank lay out of reach.
+    /// Number of items whose rank lay out of reach.
     beyond: u64,
 }
 

@@ -148,11 +148,12 @@ pub fn stack_len(bytes: &[u8]) -> Result<usize, BadHeader> {
     }
 }
 
-/// Entries that an ICMP error quotes at most.
+/// Maximum number of entries that an ICMP error quotes.
 pub const QUOTED_MAX: usize = 16;
-/// Bytes of the longest extension.
+/// Length of the longest extension in bytes.
 pub const EXTENSION_MAX: usize = 8 + QUOTED_MAX * LEN;
-/// Bytes of the packet that an ICMP error with an extension quotes at least; zeros follow a shorter one (RFC 4884).
+/// Minimum number of bytes of the packet that an ICMP error with an extension quotes; zeros follow a shorter one (RFC
+/// 4884).
 pub const QUOTED_MIN: usize = 128;
 
 /// The ICMP extension structure that quotes a label stack, and its length.

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Between two frames on an Ethernet: preamble and gap, in bytes.
 const GAP: f64 = 20.0;
-/// Trials that a search may take.
+/// Maximum number of trials that a search may take.
 const TRIALS_MAX: usize = 1000;
 
 pub(crate) fn bench(asked: &Bench, registry: &Registry) -> Done {

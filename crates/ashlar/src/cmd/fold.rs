@@ -1,6 +1,6 @@
 //! Lines that fit on a terminal.
 
-/// Columns by which continuation lines are indented further than the first line.
+/// Number of columns by which continuation lines are indented further than the first line.
 const HANGING: usize = 4;
 /// Width below which text is not folded.
 const LEAST: usize = 20;

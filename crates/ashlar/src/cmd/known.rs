@@ -7,7 +7,7 @@ use clap_complete::CompletionCandidate;
 use control::view::{Element, Handler};
 use std::ffi::OsStr;
 
-/// Elements of whose handlers all are offered before there is a dot.
+/// Number of elements of whose handlers all are offered before there is a dot.
 const FEW: usize = 3;
 
 /// The elements of the router that a target means.

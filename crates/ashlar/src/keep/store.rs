@@ -16,9 +16,9 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Descriptors held at most, of all names: one message may bring as many.
+/// Maximum number of descriptors held, of all names: one message may bring as many.
 const MOST: usize = 253;
-/// Messages that are read between two checks of signals and of the program.
+/// Maximum number of messages that are read between two checks of signals and of the program.
 const MESSAGES_MAX: usize = 64;
 
 /// A socket for messages, and the descriptors that they have brought.

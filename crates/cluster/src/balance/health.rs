@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Settings {
     /// Nanoseconds between probes.
     pub interval: u64,
-    /// Probes in a row without an answer after which the back end is down.
+    /// Number of probes in a row without an answer after which the back end is down.
     pub misses: u32,
-    /// Probes of the last 32 without an answer after which the back end is down.
+    /// Number of probes of the last 32 without an answer after which the back end is down.
     pub losses: u32,
     /// Answers in a row after which the back end is up, at its first failure.
     pub answers: u32,
@@ -57,9 +57,9 @@ pub struct Watch {
     sent: u64,
     /// A bit for each of the last 32 probes, the newest in bit 0: set if the probe came back.
     answered: u32,
-    /// Probes sent since the last answer.
+    /// Number of probes sent since the last answer.
     misses: u32,
-    /// Probes in a row that came back.
+    /// Number of probes in a row that came back.
     streak: u32,
     /// Time of the last probe that may still be answered.
     sent_at: u64,

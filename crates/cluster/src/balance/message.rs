@@ -11,7 +11,7 @@ pub const LEN_MAX: usize = HEADER + BUCKETS_LEN;
 pub const CHUNK: usize = 4096;
 /// Number of messages for all buckets of a table.
 pub const CHUNKS: usize = BUCKETS / CHUNK;
-/// Words of 64 buckets in a chunk.
+/// Number of words of 64 buckets in a chunk.
 pub const WORDS: usize = CHUNK / 64;
 
 const MAGIC: [u8; 4] = *b"AshB";
@@ -22,7 +22,7 @@ const TABLE: usize = 9;
 const BUCKETS_LEN: usize = 8 + 2 * WORDS * 8;
 /// Maximum number of back ends in one message.
 pub const MEMBERS_MAX: usize = 50;
-/// Tables of a balancer, at most.
+/// Maximum number of tables of a balancer.
 pub const TABLES_MAX: usize = 16;
 
 /// Weight and intent of a back end, as set by an operator, with a version.

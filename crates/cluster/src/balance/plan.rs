@@ -15,9 +15,9 @@ pub struct Demand {
     pub fronts: u32,
     /// Back ports of a balancer.
     pub backs: u32,
-    /// Back ends beyond those that the load needs.
+    /// Number of back ends beyond those that the load needs.
     pub spare: u32,
-    /// Ports of a switch.
+    /// Number of ports of a switch.
     pub switch: u32,
 }
 

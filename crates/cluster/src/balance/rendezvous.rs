@@ -4,7 +4,7 @@
 //! cost wins. A candidate that leaves gives up its own buckets only, and a new one takes its share evenly from all.
 //! Logarithms are fixed-point numbers from a table that integers make, so that every program computes the same.
 
-/// Buckets of a table.
+/// Number of buckets of a table.
 pub const BUCKETS: usize = 1 << 16;
 /// Owner of a bucket without candidates.
 pub const NOBODY: u16 = u16::MAX;
@@ -22,7 +22,7 @@ pub struct Candidate {
 
 /// Fractional bits of a logarithm.
 const POINT: u32 = 32;
-/// Bits of a mantissa that choose an entry of the table.
+/// Number of bits of a mantissa that choose an entry of the table.
 const STEP_BITS: u32 = 12;
 const STEPS: usize = 1 << STEP_BITS;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Tick of a bucket that has not been watched yet. Ticks of watched buckets are odd.
 const UNSEEN: u32 = 0;
-/// Bits of a time in nanoseconds that a tick has not: a tick is 66 microseconds.
+/// Number of bits of a time in nanoseconds that a tick has not: a tick is 66 microseconds.
 const TICK_BITS: u32 = 16;
 
 /// Owners of all buckets. Workers read it without a lock.

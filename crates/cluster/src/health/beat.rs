@@ -23,7 +23,7 @@ use crate::auth::{CODE, Code, Ends, Key, Keys, Life};
 
 /// IEEE 802's second ethertype for local experiments.
 pub const ETHERTYPE: u16 = 0x88b6;
-/// Bytes of a record.
+/// Length of a record in bytes.
 const RECORD: usize = 18;
 /// Greatest number of records in a heartbeat: a sender without a key must not cause much computation.
 pub const RECORDS_MAX: usize = 128;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Number of frames sent, none of which has arrived, that make a lane suspect.
 const SENT: u64 = 64;
-/// Frames refused.
+/// Number of frames refused.
 const REFUSED: u64 = 16;
 /// Time in nanoseconds that the last of them may take.
 const PATIENCE: u64 = 1_000_000_000;

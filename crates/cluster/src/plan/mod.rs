@@ -16,7 +16,7 @@ mod fly;
 /// A kind of network card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nic {
-    /// Ports of a card.
+    /// Number of ports of a card.
     pub ports: u32,
     /// Rate of each, in bits per second.
     pub rate: f64,
@@ -27,7 +27,7 @@ pub struct Nic {
 pub struct Server {
     /// Bits per second that it can process, each packet counted once for each server it passes.
     pub processing: f64,
-    /// Slots for network cards.
+    /// Number of slots for network cards.
     pub slots: u32,
     /// Kinds of cards that there are.
     pub nics: Vec<Nic>,
@@ -59,9 +59,9 @@ pub enum Topology {
     /// Columns of servers; each has links to `k` of the next column. Packets pass all stages between two servers with
     /// external ports.
     Fly {
-        /// Links of a server to the next column.
+        /// Number of links of a server to the next column.
         k: u32,
-        /// Columns without external ports.
+        /// Number of columns without external ports.
         stages: u32,
     },
 }
@@ -73,7 +73,7 @@ pub struct Plan {
     pub wanted: Wanted,
     /// External ports of a server, the last may have fewer.
     pub ports_per_server: u32,
-    /// Servers with external ports.
+    /// Number of servers with external ports.
     pub port_servers: u32,
     /// Topology of the servers.
     pub topology: Topology,
@@ -81,7 +81,7 @@ pub struct Plan {
     pub link: f64,
     /// The kind of card that the links use.
     pub nic: Nic,
-    /// Ports of that kind that make up one link.
+    /// Number of ports of that kind that make up one link.
     pub trunk: u32,
     /// PCI slots used on a server with external ports: by external cards, and by internal cards.
     pub slots: (u32, u32),
@@ -103,7 +103,7 @@ pub enum Refused {
     FanOut,
     /// More servers than nodes can have numbers.
     Large {
-        /// Servers.
+        /// Number of servers.
         servers: u64,
     },
 }
@@ -234,7 +234,7 @@ pub fn plan(wanted: &Wanted) -> Result<Plan, Refused> {
 }
 
 impl Plan {
-    /// Servers without external ports, which only carry the others' packets.
+    /// Number of servers without external ports, which only carry the others' packets.
     pub fn transit_servers(&self) -> u32 {
         match self.topology {
             Topology::Fly { stages, .. } => stages * self.port_servers,
@@ -258,7 +258,7 @@ impl Plan {
         }
     }
 
-    /// Links by which a server sends.
+    /// Number of links by which a server sends.
     pub fn fan_out(&self) -> u32 {
         match self.topology {
             Topology::Single => 0,
@@ -282,8 +282,8 @@ impl Plan {
         }
     }
 
-    /// Servers without external ports that would do if processing alone counted and servers were used in full: both
-    /// phases of all ports, at each stage, over what a server can process.
+    /// Number of servers without external ports that would do if processing alone counted and servers were used in
+    /// full: both phases of all ports, at each stage, over what a server can process.
     pub fn transit_by_processing(&self) -> u32 {
         let Topology::Fly { stages, .. } = self.topology else {
             return 0;

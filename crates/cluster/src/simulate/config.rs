@@ -15,7 +15,7 @@ pub enum Traffic {
     Matrix {
         /// The matrix.
         matrix: Matrix,
-        /// Flows of an input, divided over its outputs.
+        /// Number of flows of an input, divided over its outputs.
         flows: u32,
         /// Lengths of frames.
         sizes: Sizes,
@@ -68,7 +68,7 @@ pub struct Growth {
     pub map: Map,
 }
 
-/// Bytes that each queue holds at least.
+/// Minimum number of bytes that each queue holds.
 pub(super) const QUEUE_LEAST: u64 = 64 * 1518;
 
 impl Config {

@@ -132,9 +132,9 @@ impl fmt::Display for Failure {
 /// Packets that something which breaks has to do with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Users {
-    /// Packets that could take another path.
+    /// Number of packets that could take another path.
     pub through: u64,
-    /// Packets from or to a failing node.
+    /// Number of packets from or to a failing node.
     pub ends: u64,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Queue<E> {
     near: Vec<(u64, u32)>,
     /// The place that was added last to each slot.
     ring: Vec<u32>,
-    /// Events in the ring.
+    /// Number of events in the ring.
     waiting: usize,
     /// Time, number of its making and place.
     far: BinaryHeap<Reverse<(u64, u64, u32)>>,

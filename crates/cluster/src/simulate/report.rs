@@ -7,7 +7,7 @@ use crate::address::{HOPS_MAX, NodeId};
 use crate::map::Map;
 use crate::spread::Counts;
 
-/// Bytes that a pair must have offered to be judged: some dozens of packets.
+/// Number of bytes that a pair must have offered to be judged: some dozens of packets.
 pub const PAIR_LEAST: u64 = 48_000;
 
 /// Packets that were dropped, by name; all of the run.
@@ -21,7 +21,7 @@ pub struct Drops {
     pub link_full: u64,
     /// The queue of an external output was full.
     pub output_full: u64,
-    /// Packets without any path of links to the output node.
+    /// Number of packets without any path of links to the output node.
     pub no_path: u64,
     /// A packet passed too many links.
     pub too_many_hops: u64,
@@ -71,11 +71,11 @@ pub struct LinkLoads {
 /// to the stage in which it arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
-    /// Servers that sent and received.
+    /// Number of servers that sent and received.
     pub servers: usize,
     /// Start of the stage, in nanoseconds from the start of the run.
     pub from: u64,
-    /// Bytes offered.
+    /// Number of bytes offered.
     pub offered: u64,
     /// Offered bytes that were delivered.
     pub delivered: u64,
@@ -87,11 +87,11 @@ pub struct Stage {
 pub struct Report {
     /// Nanoseconds that were measured.
     pub time: u64,
-    /// Packets that came in during the whole run.
+    /// Number of packets that came in during the whole run.
     pub packets_in: u64,
-    /// Packets that left during the whole run.
+    /// Number of packets that left during the whole run.
     pub packets_out: u64,
-    /// Bytes offered.
+    /// Number of bytes offered.
     pub offered: u64,
     /// Offered bytes that were delivered.
     pub delivered: u64,

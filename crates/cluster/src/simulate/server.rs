@@ -15,7 +15,7 @@ pub(crate) struct Server {
     longest: u64,
     /// Time until which the server is busy with priority work.
     first: u64,
-    /// Bytes served during the measured time.
+    /// Number of bytes served during the measured time.
     pub(crate) bytes: u64,
 }
 

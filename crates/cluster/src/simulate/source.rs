@@ -8,7 +8,7 @@ use crate::address::NodeId;
 /// A packet of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     pub bytes: u32,
     /// Number of the flow, from 0.
     pub flow: u32,
@@ -19,7 +19,7 @@ pub struct Record {
 pub struct Trace {
     /// The packets.
     pub records: Arc<[Record]>,
-    /// Flows in all: greater than the number of each record's flow.
+    /// Number of flows in all: greater than the number of each record's flow.
     pub flows: u32,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Next {
 enum Kind {
     Matrix {
         entries: Vec<Entry>,
-        /// Flows of each entry.
+        /// Number of flows of each entry.
         flows: u32,
         point: u32,
     },
@@ -92,7 +92,7 @@ pub(super) struct Source {
     chance: Chance,
     /// True if the source has stopped sending.
     stopped: bool,
-    /// Packets sent.
+    /// Number of packets sent.
     sent: u32,
     /// Delay in nanoseconds of the last packet, compared with its due time by the flow's rate alone.
     late: f64,

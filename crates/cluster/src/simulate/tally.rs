@@ -51,7 +51,7 @@ impl Histogram {
 pub(crate) struct Flow {
     /// Greatest packet number that left, plus 1.
     next: u32,
-    /// Packets that left.
+    /// Number of packets that left.
     left: u32,
     /// True if the last packet that left was late.
     late: bool,
@@ -62,13 +62,13 @@ pub(crate) struct Flow {
 /// Packets that left in another order than they came (RB10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
-    /// Flows with at least two packets: the sequences in which order can be lost.
+    /// Number of flows with at least two packets: the sequences in which order can be lost.
     pub flows: u64,
     /// Number of these flows with reordered packets.
     pub reordered_flows: u64,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Packets that left after one that came later.
+    /// Number of packets that left after a packet that arrived later.
     pub late: u64,
     /// Runs of such packets, as the paper counts in its example: `p1 p4 p2 p3 p5` is one.
     pub runs: u64,

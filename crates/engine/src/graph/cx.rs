@@ -346,7 +346,7 @@ impl Cx<'_> {
         nearest_queues(&self.core.plan, self.this)
     }
 
-    /// Packets that wait in an element; 0 if it has no copy on this worker.
+    /// Number of packets that wait in an element; 0 if it has no copy on this worker.
     pub fn waiting_in(&self, element: usize) -> usize {
         let Some(node) = self.nodes.get(element).and_then(Option::as_ref) else {
             return 0;

@@ -12,9 +12,9 @@ use std::os::fd::RawFd;
 /// Overflow of the packets of one run of a source's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// Packets that came to elements which overflow, or did within the last second.
+    /// Number of packets that reached elements which overflow, or did within the last second.
     pub entered: u64,
-    /// Packets that were lost there.
+    /// Number of packets that these elements lost.
     pub lost: u64,
 }
 

@@ -15,7 +15,7 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 /// Elements that have had no room for packets of late.
 #[derive(Default)]
 pub(crate) struct Overflows {
-    /// Packets lost in this run.
+    /// Number of packets lost in this run.
     lost: u64,
     /// The elements, and when they are to be forgotten.
     full: Vec<(usize, Time)>,

@@ -32,9 +32,10 @@ const STRIDE_ONE: u64 = 1 << 20;
 const TICKETS: u64 = 1024;
 /// Number of runs of a task for each measured run; the measured run stands for all of them.
 const MEASURED_ONE_IN: u64 = 64;
-/// Rounds of a turn at most where there are several tasks: one that found a packet may find a full burst next time.
+/// Maximum number of rounds of a turn where there are several tasks: one that found a packet may find a full burst next
+/// time.
 const ROUNDS_TOGETHER: u32 = 4;
-/// Tasks that run between two looks at timers and descriptors on a strict graph, as in Click.
+/// Maximum number of tasks that run between two checks of timers and descriptors on a strict graph, as in Click.
 const TASKS_MAX: usize = 128;
 
 /// State of the schedule.
@@ -163,7 +164,7 @@ impl Graph {
         }
     }
 
-    /// Rounds that the last turn used, of the rounds that it was given.
+    /// Number of rounds that the last turn used, of the rounds that it was given.
     #[inline]
     pub fn rounds_used(&self) -> u32 {
         self.core.used

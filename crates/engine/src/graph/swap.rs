@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Rounds in which elements that are removed by a hot swap may pass on the packets that they hold.
+/// Number of rounds in which elements that are removed by a hot swap may pass on the packets that they hold.
 const DRAIN_ROUNDS: usize = 1000;
 
 impl Graph {

@@ -261,7 +261,8 @@ impl Core {
         }
     }
 
-    /// Cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that the measured one stands for.
+    /// Number of cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that the measured one stands
+    /// for.
     #[inline]
     pub(crate) fn spent(&self, since: u64) -> u64 {
         match self.weight {

@@ -38,7 +38,7 @@ impl Machine {
         pages.collect()
     }
 
-    /// Bytes in hugepages that can be had.
+    /// Number of bytes in hugepages that can be had.
     pub fn free_hugepages(&self) -> usize {
         let pages = self.pages(PAGES).into_iter();
         pages.map(|p| p.bytes * p.free).sum()

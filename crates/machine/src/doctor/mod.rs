@@ -117,7 +117,7 @@ pub struct Wanted {
     pub xdp: Vec<String>,
     /// TAP interfaces, which the router makes.
     pub taps: bool,
-    /// Bytes that DPDK needs in hugepages; 0 if no port is DPDK's.
+    /// Number of bytes that DPDK needs in hugepages; 0 if no port is DPDK's.
     pub memory: usize,
     /// True if IPsec's associations and policies come from the kernel.
     pub ipsec: bool,

@@ -11,7 +11,7 @@ const IPC_LOCK: (u32, &str) = (14, "CAP_IPC_LOCK");
 const SYS_ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
 const BPF: (u32, &str) = (39, "CAP_BPF");
 
-/// Descriptors that a router of many ports and workers has open.
+/// Number of descriptors that a router of many ports and workers has open.
 const DESCRIPTORS: u64 = 1024;
 
 impl Machine {

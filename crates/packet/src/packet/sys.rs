@@ -7,8 +7,8 @@ use crate::{HEADROOM, pool};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// Bytes before the data that a copy takes along: a tagged Ethernet header and the longest IPv4 header,
-/// which may have been stripped and be put back.
+/// Number of bytes before the data that a copy takes along: a tagged Ethernet header and the longest IPv4 header, which
+/// may have been stripped and be put back.
 const REMOVED: usize = 80;
 
 /// A packet: bytes in a pooled buffer, with headroom, tailroom and annotations.
@@ -71,7 +71,7 @@ impl Packet {
         m.ol_flags &= RX_RSS_HASH; // rings hand over what an element had stored
     }
 
-    /// Buffers that the frame fills: 1, but for frames that just came from a DPDK port.
+    /// Number of buffers that the frame fills: 1, but for frames that just came from a DPDK port.
     #[inline]
     pub fn segments(&self) -> u16 {
         self.mbuf().nb_segs

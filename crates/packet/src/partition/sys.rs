@@ -11,7 +11,7 @@ use crate::Verdict;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-/// Ports that a verdict can name.
+/// Number of ports that a verdict can name.
 const PORTS: usize = 1 << u8::BITS;
 
 /// Write positions and byte counts by output port.
@@ -138,7 +138,7 @@ pub struct Partition<'a> {
     /// The first that has not been looked at, and where they end.
     next: *mut Packet,
     end: *mut Packet,
-    /// Bytes of the packets that have been handed out.
+    /// Number of bytes of the packets that have been handed out.
     gone: u64,
 }
 

@@ -35,7 +35,7 @@ use tie::Tie;
 
 /// Sockets in a fan-out group, at most (the kernel's limit is 256 in old versions).
 const MAX_QUEUES: usize = 64;
-/// Frames that a receive socket's buffer holds, at least.
+/// Minimum number of frames that a receive socket's buffer holds.
 const MIN_FRAMES: usize = 8192;
 /// Half of the memory that the kernel charges for a frame of 1500 bytes, its structures included. The kernel doubles
 /// the buffer size that it is asked for.
@@ -46,7 +46,7 @@ struct Socket {
     fd: OwnedFd,
     /// An epoll set around `fd`: what sleepers wait for, since it outlives the socket.
     ready: OwnedFd,
-    /// Frames that the kernel dropped for want of room.
+    /// Number of frames that the kernel dropped for want of room.
     drops: Count,
 }
 

@@ -45,8 +45,8 @@ pub(super) struct Rx {
     hold: Tail<Packet>,
     held: Head<Packet>,
     first_held: usize,
-    /// Frames to make room for first: a little more than came last time, so that an empty poll
-    /// does not take and give back a burst of buffers.
+    /// Number of frames to make room for first: a little more than arrived last time, so that an empty poll does not
+    /// take and give back a burst of buffers.
     guess: usize,
     /// True if super-frames are wanted whole.
     carries: bool,

@@ -10,9 +10,9 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Frames moved by one system call.
+/// Number of frames moved by one system call.
 pub(super) const BURST: usize = 32;
-/// Bytes of a super-frame that may lie beyond the packet buffer: 64 KiB of IP and link headers.
+/// Number of bytes of a super-frame that may lie beyond the packet buffer: 64 KiB of IP and link headers.
 const OVERFLOW: usize = 65_536 + 64;
 const PACKET_FANOUT_FLAG_UNIQUEID: c_int = 0x2000;
 /// A group has a hook of its own, for which the sockets' PACKET_IGNORE_OUTGOING does not count.
@@ -110,7 +110,7 @@ pub(super) fn fan_out<'a>(mut sockets: impl Iterator<Item = &'a OwnedFd>) -> io:
     Ok(())
 }
 
-/// Frames that the kernel dropped at this socket since the last call.
+/// Number of frames that the kernel dropped at this socket since the last call.
 pub(super) fn take_drops(socket: &OwnedFd) -> u64 {
     // SAFETY: all-zero bytes are valid statistics; pointer and length describe them.
     unsafe {
@@ -138,7 +138,7 @@ struct Control([u8; 64]);
 
 /// The kernel's information about a received frame.
 pub(super) struct Message {
-    /// Bytes of the frame that were stored.
+    /// Number of bytes of the frame that were stored.
     pub(super) len: usize,
     /// True if the frame was longer than all the room.
     pub(super) truncated: bool,

@@ -39,9 +39,9 @@ use std::time::{Duration, Instant};
 use sync::Lock;
 use tie::Tie;
 
-/// Queues of an interface, at most.
+/// Maximum number of queues of an interface.
 const MAX_QUEUES: usize = 64;
-/// Frames that wait in a ring, unless more are asked for.
+/// Maximum number of frames in a ring, unless more are asked for.
 const FRAMES: u32 = 1024;
 /// After the last frame polls go on for so long, though the worker may sleep between them: the kernel puts interrupts
 /// off for 200 us after each poll, and three times if nothing comes, so that a sleeping worker would be woken later

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-/// Bytes of an address in the map of the kernel's addresses; IPv4 addresses are mapped (RFC 4291, 2.5.5.2).
+/// Number of bytes of an address in the map of the kernel's addresses; IPv4 addresses are mapped (RFC 4291, 2.5.5.2).
 pub(super) const KEY: usize = 16;
 
 /// An address in the form of the map's keys.

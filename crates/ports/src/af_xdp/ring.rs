@@ -11,7 +11,7 @@ pub(super) struct Ring {
     region: Region,
     at: XdpRingOffset,
     size: u32,
-    /// Bytes of a place.
+    /// Length of a place in bytes.
     step: usize,
     /// Index of the next entry of this end, published or not.
     next: u32,

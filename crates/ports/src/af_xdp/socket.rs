@@ -30,7 +30,7 @@ pub(super) const TX_TOO_LONG: usize = 0;
 pub(super) const TX_LINK_DOWN: usize = 1;
 pub(super) const TX_ERRORS: usize = 2;
 
-/// Frames whose bytes are fetched ahead.
+/// Number of frames whose bytes are fetched ahead.
 const AHEAD: u32 = 4;
 /// Unsuccessful calls for one batch, after which the watcher sends the rest when the device has room.
 const TRIES: usize = 64;
@@ -61,7 +61,7 @@ impl Socket {
 pub(super) struct Wish {
     pub(super) interface: i32,
     pub(super) queue: u32,
-    /// Frames of each ring, a power of two.
+    /// Number of frames of each ring, a power of two.
     pub(super) frames: u32,
     pub(super) receives: bool,
     pub(super) sends: bool,

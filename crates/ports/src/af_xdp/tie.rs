@@ -203,7 +203,7 @@ impl Tie {
         Ok(())
     }
 
-    /// Queues from which the port receives.
+    /// Number of queues from which the port receives.
     fn queues(&self) -> usize {
         match &self.filter {
             None => 0,

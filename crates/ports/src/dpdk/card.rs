@@ -59,7 +59,7 @@ pub(super) struct Card {
     /// Descriptors of a receive queue.
     descriptors: AtomicU16,
     pub(super) too_long: Count,
-    /// Frames that were to be sent while the device was away.
+    /// Number of frames that were to be sent while the device was away.
     pub(super) not_there: Count,
     given: Lock<Given>,
     /// Held while the device is taken away from EAL, or given back.

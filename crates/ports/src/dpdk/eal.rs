@@ -43,7 +43,7 @@ impl Default for DpdkSizes {
     }
 }
 
-/// Bytes of buffers, including DPDK's overhead for each.
+/// Number of bytes of buffers, including DPDK's overhead for each.
 fn bytes_of(buffers: usize) -> usize {
     buffers * (pool::data_bytes() + 512) + pool::LARGE_MAX * (pool::LARGE_BYTES + 512)
 }

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use sync::Lock;
 
-/// Bytes of a frame beside its packet.
+/// Number of bytes of a frame beside its packet.
 const ETHERNET: usize = 18;
 
 /// DPDK's text for an error number, of either sign.
@@ -136,7 +136,7 @@ pub(super) struct Facts {
     pub(super) rx_queues: usize,
     pub(super) tx_queues: usize,
     pub(super) rss: u64,
-    /// Entries of the indirection table.
+    /// Number of entries of the indirection table.
     pub(super) reta: usize,
     /// The largest MTU.
     pub(super) max_mtu: usize,

@@ -208,7 +208,7 @@ impl Lanes {
         each.fold(0.0, f64::max)
     }
 
-    /// Packets that wait.
+    /// Number of packets that wait.
     pub(super) fn waiting(&self) -> usize {
         let each = self.lanes.iter();
         each.map(|consumer| consumer.lane.level().len()).sum()

@@ -15,7 +15,8 @@ use std::sync::atomic::{
     fence,
 };
 
-/// Links that a packet may cross: more than an IP packet's time to live lets it, so that this ends the loops of frames.
+/// Maximum number of links that a packet may cross: more than an IP packet's time to live lets it, so that this ends
+/// the loops of frames.
 const MAX_HOPS: u16 = 255;
 
 /// Places of counts.

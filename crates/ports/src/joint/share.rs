@@ -29,9 +29,9 @@ use whole::{Apart, Gather, Split, Whole};
 use wire::ether;
 use wire::vlan::{self, Tag};
 
-/// Packets that wait to be sent, for each router and worker: those of one turn of a router.
+/// Maximum number of packets that wait to be sent, for each router and worker: those of one turn of a router.
 const SENT: usize = 512;
-/// Bytes that a router of one ticket sends in a turn: a large frame.
+/// Number of bytes that a router of one ticket sends in a turn: a large frame.
 const QUANTUM: i64 = 1514;
 /// The most that a router of many tickets sends in a turn, in such turns.
 const QUANTA_MAX: u64 = 64;
@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     bells: Vec<Bell>,
     /// Frames for no router, by worker.
     unknown: Vec<Count>,
-    /// Queues that take what routers send.
+    /// Number of queues that collect packets sent by routers.
     gathering: AtomicUsize,
 }
 

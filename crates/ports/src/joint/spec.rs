@@ -27,7 +27,7 @@ pub struct ShareOf {
     pub broadcast: bool,
     /// Packets a second at most.
     pub rate: Option<u32>,
-    /// Packets that may wait for the router, on each worker.
+    /// Number of packets that may wait for the router, on each worker.
     pub queue: usize,
     /// The router's share of the port's sending time while the port is busy, relative to the tickets of the other
     /// routers.
@@ -51,7 +51,7 @@ pub struct LinkOf {
     pub name: String,
     /// Names of the two routers.
     pub routers: [String; 2],
-    /// Packets that may wait in the link, for each direction and worker.
+    /// Number of packets that may wait in the link, for each direction and worker.
     pub queue: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use super::words::Id;
 
-/// Bytes of a message.
+/// Length of a message in bytes.
 pub(super) const BYTES: usize = 128;
 /// The version that both ends must speak: 2.0.
 pub(super) const VERSION: u16 = 0x200;

@@ -39,11 +39,11 @@ use words::Words;
 const REGIONS: usize = 256;
 /// Maximum size of all regions in bytes. Descriptors count 32 bits, and a hole in a file becomes memory of the reader.
 const MEMORY_MAX: usize = 1 << 30;
-/// Queues each way.
+/// Maximum number of queues in each direction.
 const QUEUES_MAX: usize = 64;
 /// A new port waits so long for its other end before its link counts as down.
 const SETTLES: Duration = Duration::from_secs(1);
-/// Frames that wait in a ring, as a logarithm, unless more are asked for.
+/// Maximum number of frames in a ring, as a logarithm to base 2, unless more are asked for.
 const RING: u8 = 10;
 
 /// State shared by the queues and the connecting thread.

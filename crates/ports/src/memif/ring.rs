@@ -33,9 +33,10 @@ const DESCRIPTOR: usize = 16;
 const NEXT: u16 = 1;
 /// Number of descriptors that a buffer is prefetched ahead of its turn.
 const AHEAD: u16 = 4;
-/// Buffers of a frame at most: 64 KiB in the smallest ones.
+/// Maximum number of buffers of a frame: 64 KiB in the smallest ones.
 const FRAME_BUFFERS: usize = 512;
-/// Buffers that are looked at in a burst, for each frame that it may have: enough for long frames in buffers of 2 KiB.
+/// Number of buffers that are looked at in a burst, for each frame that it may have: enough for long frames in buffers
+/// of 2 KiB.
 const BUFFERS: usize = 8;
 
 /// Names of a receive queue's counters.
@@ -124,7 +125,7 @@ pub(super) struct Ring {
     regions: Arc<[Region]>,
     region: usize,
     at: usize,
-    /// Descriptors.
+    /// Number of descriptors.
     size: u16,
     memory: Memory,
     /// The next descriptor of this end; it wraps around.

@@ -22,9 +22,9 @@ pub(super) struct Words {
     pub id: Id,
     pub socket: PathBuf,
     pub secret: [u8; SECRET],
-    /// Bytes of a buffer.
+    /// Length of a buffer in bytes.
     pub buffer: usize,
-    /// Buffers of a ring, as a logarithm; 0: as the port is asked for.
+    /// Number of buffers of a ring, as a logarithm to base 2; 0: as many as the port request says.
     pub ring: u8,
     /// Rings by which a client receives at most; 0: one for each queue of the port.
     pub rings: usize,

@@ -160,7 +160,7 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// Bytes of payload.
+    /// Number of bytes of payload.
     fn len(&self) -> usize {
         self.frame.len() - self.payload
     }

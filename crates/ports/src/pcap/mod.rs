@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes buffered before the operating system is asked.
+/// Number of bytes buffered before the operating system is asked.
 const BUFFER: usize = 256 * 1024;
 
 #[derive(Default)]

@@ -130,7 +130,7 @@ impl RxQueue for Rx {
 struct Tx {
     inner: Box<dyn TxQueue>,
     dice: Dice,
-    /// Frames that the port had no room for last time, now first in line: their dice have fallen.
+    /// Number of frames that the port had no room for last time, which go first now: their faults are already chosen.
     rolled: usize,
 }
 

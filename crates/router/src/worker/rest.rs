@@ -42,7 +42,7 @@ pub(super) struct Resting {
     /// Ends of rests; some rests have ended earlier.
     ends: BinaryHeap<Reverse<(Time, u64)>>,
     woken: Vec<u64>,
-    /// Routers that rest with descriptors.
+    /// Number of routers that rest with descriptors.
     with_descriptors: u32,
 }
 

@@ -127,7 +127,7 @@ impl<T> Drop for Store<T> {
 pub struct Level(Arc<Ends>);
 
 impl Level {
-    /// Items inside, at some recent moment.
+    /// Number of items inside, at some recent moment.
     pub fn len(&self) -> usize {
         // The order matters: the head never passes a tail that was read after it.
         let head = self.0.head.0.load(Ordering::Acquire);
@@ -140,7 +140,7 @@ impl Level {
         self.len() == 0
     }
 
-    /// Items that were ever pushed; it wraps.
+    /// Number of items that were ever pushed; it wraps.
     pub fn pushed(&self) -> usize {
         self.0.tail.0.load(Ordering::Acquire)
     }
@@ -150,12 +150,12 @@ impl Level {
         reached(self.0.head.0.load(Ordering::Acquire), pushed)
     }
 
-    /// Items that the ring was made for.
+    /// Number of items that the ring was made for.
     pub fn capacity(&self) -> usize {
         self.0.capacity
     }
 
-    /// Items that the ring takes now.
+    /// Number of items that the ring takes now.
     pub fn limit(&self) -> usize {
         self.0.limit.load(Ordering::Relaxed)
     }
@@ -281,7 +281,7 @@ impl<T: Transfer> Tail<T> {
         &self.level
     }
 
-    /// Items inside; the popper may be taking some.
+    /// Number of items inside; the popper may be taking some.
     pub fn len(&self) -> usize {
         self.level.len()
     }
@@ -291,7 +291,7 @@ impl<T: Transfer> Tail<T> {
         self.level.is_empty()
     }
 
-    /// Items that the ring was made for.
+    /// Number of items that the ring was made for.
     pub fn capacity(&self) -> usize {
         self.level.capacity()
     }
@@ -379,7 +379,7 @@ impl<T: Transfer> Head<T> {
         &self.level
     }
 
-    /// Items inside; the pusher may be adding some.
+    /// Number of items inside; the pusher may be adding some.
     pub fn len(&self) -> usize {
         self.level.len()
     }
@@ -389,7 +389,7 @@ impl<T: Transfer> Head<T> {
         self.level.is_empty()
     }
 
-    /// Items that the ring was made for.
+    /// Number of items that the ring was made for.
     pub fn capacity(&self) -> usize {
         self.level.capacity()
     }

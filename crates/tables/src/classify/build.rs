@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// Instructions given for half as many copies of rules.
 const THRIFT: f64 = 1.5;
-/// Entries (rules in leaves) per rule, and beside, that a tree may have before it is given up.
+/// Number of entries (rules in leaves) per rule, and beside, that a tree may have before it is given up.
 const COPIES: usize = 8;
 const SPARE: usize = 1024;
 

@@ -20,7 +20,7 @@ mod region;
 #[cfg(test)]
 mod tests;
 
-/// Words of a key, at most.
+/// Maximum number of words of a key.
 pub const FIELDS: usize = 16;
 
 /// The words that rules are about.

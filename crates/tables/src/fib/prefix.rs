@@ -12,7 +12,7 @@ pub struct Prefix<const N: usize> {
 }
 
 impl<const N: usize> Prefix<N> {
-    /// Bits of an address.
+    /// Number of bits of an address.
     pub const BITS: u8 = 8 * N as u8;
     /// The prefix that contains every address: the default route's.
     pub const ALL: Self = Prefix {

@@ -87,7 +87,7 @@ pub trait Writer<const N: usize, F>: Sized {
     /// Memory that no reader can be looking at.
     fn release(&mut self, _: Limbo) {}
 
-    /// Bytes used beside those of the structure and the routes.
+    /// Number of bytes used beside those of the structure and the routes.
     fn memory_bytes(&self) -> usize {
         0
     }

@@ -7,7 +7,7 @@ use super::Prefix;
 /// A route: a prefix and the id of its next-hop group.
 pub type Route<const N: usize> = (Prefix<N>, NonZeroU16);
 
-/// Routes of a run, at most.
+/// Maximum number of routes of a run.
 const RUN: usize = 256;
 
 /// A stored route.

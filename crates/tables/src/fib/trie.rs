@@ -40,7 +40,7 @@ pub type Dir24<const N: usize> = Trie<N, 24, 8>;
 /// 4 bits of the address at each level.
 pub type Stride4<const N: usize> = Trie<N, 4, 4>;
 
-/// Entries in groups that a table can have: 256 MiB of address space.
+/// Maximum number of entries in groups that a table can have: 256 MiB of address space.
 const ENTRIES_MAX: usize = if cfg!(miri) { 1 << 18 } else { 1 << 26 };
 /// Number of routes from which on a table is on huge pages. A single route would take a whole one.
 const MANY: usize = 4096;
@@ -88,7 +88,7 @@ pub struct Trie<const N: usize, const ROOT: u32, const STRIDE: u32> {
     root: Pages<AtomicU32>,
     groups: Pages<[AtomicU32; ENTRIES_MAX]>,
     default: DefaultRoute,
-    /// Groups that there are or were.
+    /// Number of groups that there are or were.
     used: AtomicUsize,
 }
 

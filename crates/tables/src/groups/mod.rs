@@ -24,7 +24,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use wire::mpls::Labels;
 
-/// Members that a group may have.
+/// Maximum number of members that a group may have.
 pub const MEMBERS_MAX: usize = 256;
 
 /// Names a group; also what routes hold.
@@ -300,7 +300,7 @@ impl GroupTable {
             .flat_map(|r| r.members.iter().copied().zip(r.up.iter().copied()))
     }
 
-    /// Groups in use.
+    /// Number of groups in use.
     pub fn len(&self) -> usize {
         self.used
     }

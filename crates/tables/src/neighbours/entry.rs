@@ -39,8 +39,8 @@ pub struct Neighbour {
     pub mac: EtherAddr,
     /// State of the entry.
     pub state: State,
-    /// Probes sent since it was last confirmed. Incomplete with 0: the neighbour has not answered, and
-    /// is not asked again before `probe_at`.
+    /// Number of probes sent since the neighbour was last confirmed. In state Incomplete, 0 means: the neighbour has
+    /// not answered, and is not asked again before `probe_at`.
     pub tries: u8,
     /// Time of the last confirmation, or of creation if there was none.
     pub confirmed: u64,
@@ -88,7 +88,7 @@ pub struct Timing {
     pub retry: u64,
     /// Time since confirmation after which an unused stale entry is removed.
     pub idle: u64,
-    /// Probes before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT).
+    /// Number of probes before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT).
     pub tries: u8,
     /// Time between probes after `tries` of them, for callers that never call a neighbour unreachable (Click's
     /// ARPQuerier). No answer is then used for longer than `idle`.

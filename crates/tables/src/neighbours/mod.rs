@@ -106,7 +106,7 @@ impl<K: Key> Neighbours<K> {
         (2 * capacity).div_ceil(WAYS).max(2)
     }
 
-    /// Bytes that a table for `capacity` entries takes.
+    /// Number of bytes that a table for `capacity` entries takes.
     pub fn bytes_for(capacity: usize) -> usize {
         Self::buckets_for(capacity) * size_of::<Bucket>()
     }
@@ -391,7 +391,7 @@ impl<K: Key> Neighbours<K> {
         self.buckets.len()
     }
 
-    /// Entries, at some recent moment.
+    /// Number of entries, at some recent moment.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
@@ -401,7 +401,7 @@ impl<K: Key> Neighbours<K> {
         self.len() == 0
     }
 
-    /// Entries that the table was made for.
+    /// Number of entries that the table was made for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }

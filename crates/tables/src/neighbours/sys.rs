@@ -4,7 +4,7 @@
 use bytemuck::Zeroable;
 use std::sync::atomic::AtomicU64;
 
-/// Entries of a bucket.
+/// Number of entries of a bucket.
 pub(super) const WAYS: usize = 8;
 
 /// A bucket. Words of one kind are adjacent, so that looking for a key reads one cache line.

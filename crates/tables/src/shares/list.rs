@@ -20,7 +20,7 @@ pub(super) enum State {
 
 /// State of a node for its parent.
 pub(super) struct Link {
-    /// Bytes that the node may send in this round.
+    /// Number of bytes that the node may send in this round.
     pub(super) deficit: i32,
     pub(super) quantum: u32,
     /// The parent's round in which the node may send the deficit.

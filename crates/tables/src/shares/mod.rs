@@ -48,7 +48,7 @@ const IS_LEAF: u32 = 1 << 31;
 struct Inner {
     link: Link,
     lists: Lists,
-    /// Bytes that were sent.
+    /// Number of bytes that were sent.
     bytes: u64,
 }
 
@@ -206,7 +206,7 @@ impl<T> Shares<T> {
         self.least.get(group).copied().unwrap_or(1)
     }
 
-    /// Packets that wait.
+    /// Number of packets that wait.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -216,7 +216,7 @@ impl<T> Shares<T> {
         self.len == 0
     }
 
-    /// Packets that may wait.
+    /// Number of packets that may wait.
     pub fn capacity(&self) -> usize {
         self.settings.capacity
     }
@@ -516,7 +516,7 @@ impl<T> Shares<T> {
         sum
     }
 
-    /// Bytes that the subscribers of a group have sent.
+    /// Number of bytes that the subscribers of a group have sent.
     pub fn group_bytes(&self, group: usize) -> u64 {
         let inner = self.inners[..self.first_subscriber].get(group + 1);
         inner.map_or(0, |inner| inner.bytes)

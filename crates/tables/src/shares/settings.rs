@@ -23,13 +23,13 @@ pub const CAPACITY_MAX: usize = 1 << 28;
 pub struct Settings {
     /// Rate of the link in bytes a second; none if the link itself pulls packets at its rate.
     pub link: Option<u64>,
-    /// Bytes of the longest packet.
+    /// Length of the longest packet in bytes.
     pub mtu: u32,
     /// Time in nanoseconds for which an idle node may catch up above its ceiling; at least the time of a turn.
     pub burst: u64,
-    /// Packets of all queues.
+    /// Number of packets of all queues.
     pub capacity: usize,
-    /// Packets of a queue.
+    /// Number of packets of a queue.
     pub limit: usize,
     /// CoDel's parameters for all queues; `None` for no CoDel.
     pub aim: Option<Aim>,
@@ -84,15 +84,15 @@ pub enum Full {
 /// Counts of a queue, or of all queues of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that were sent.
+    /// Number of packets that were sent.
     pub packets: u64,
-    /// Bytes that were sent.
+    /// Number of bytes that were sent.
     pub bytes: u64,
-    /// Packets that wait.
+    /// Number of packets that wait.
     pub held: u64,
-    /// Packets for which there was no room.
+    /// Number of packets for which there was no room.
     pub full: u64,
-    /// Packets that CoDel dropped.
+    /// Number of packets that CoDel dropped.
     pub delay: u64,
 }
 

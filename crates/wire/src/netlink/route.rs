@@ -108,7 +108,7 @@ pub struct Route<'a> {
     pub priority: u32,
     /// The address that the router itself sends from by this route. Routes of IPv4 may differ in nothing else.
     pub source: Option<IpAddr>,
-    /// Bytes of the longest packet by this route, if that is said of the route itself; else 0.
+    /// MTU of the route in bytes, if the route has its own; else 0.
     pub mtu: u32,
     /// The next-hop object or group that it goes by, which rules over the hops below; 0 if none.
     pub nexthop: u32,

@@ -175,9 +175,9 @@ pub struct Lifetime {
 /// Traffic that an association has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Current {
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Time of creation, in seconds since the Unix epoch.
     pub added: u64,
@@ -205,7 +205,7 @@ pub struct Algorithm<'a> {
     pub name: &'a [u8],
     /// The key.
     pub key: &'a [u8],
-    /// Bits of the check value; 0 if they are not said.
+    /// Number of bits of the check value; 0 if the message does not give it.
     pub bits: u32,
 }
 

@@ -6,7 +6,7 @@ use crate::cmd::print;
 use cluster::plan::{Plan, Server, Topology, Wanted, clos};
 use serde_json::{Value, json};
 
-/// Ports of a switch in the design that is compared with.
+/// Number of ports of a switch in the design that is compared with.
 const SWITCH: u32 = 48;
 
 pub(crate) fn plan(asked: &ClusterPlan) -> Done {

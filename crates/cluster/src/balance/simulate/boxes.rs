@@ -104,7 +104,7 @@ pub(super) struct Balancer {
     pub(super) backs: Vec<Server>,
     /// For each front port, true if a frame from its host has arrived.
     pub(super) heard: Vec<bool>,
-    /// Packets that were sent in turn.
+    /// Number of packets that were sent in turn.
     pub(super) count: u32,
     /// Starts so far: echoes of an earlier life count for nothing.
     pub(super) life: u32,

@@ -133,9 +133,9 @@ pub struct Config {
     pub rate: f64,
     /// A host answers each packet.
     pub answers: bool,
-    /// Flows of a host at a time.
+    /// Number of flows of a host at a time.
     pub flows: u32,
-    /// Packets of a flow, on average. Where a flow ends another begins.
+    /// Number of packets of a flow, on average. Where a flow ends another begins.
     pub flow_packets: u32,
     /// Nanoseconds that are measured.
     pub time: u64,

@@ -94,7 +94,7 @@ struct Open {
     of: u16,
     from: u64,
     until: u64,
-    /// Packets that hosts had sent before the failure.
+    /// Number of packets that hosts had sent before the failure.
     sent: u64,
     /// For each balancer, true if it has taken the back end out, or does not work.
     noticed: Vec<bool>,

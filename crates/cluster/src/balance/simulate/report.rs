@@ -56,9 +56,9 @@ pub struct Loss {
     pub share: f64,
     /// Nanoseconds until the last balancer took the back end out; none: at least one never did.
     pub detection: Option<u64>,
-    /// Packets that the failure lost.
+    /// Number of packets that the failure lost.
     pub lost: u64,
-    /// Packets that all hosts sent until the last balancer took the back end out.
+    /// Number of packets that all hosts sent until the last balancer took the back end out.
     pub sent: u64,
 }
 
@@ -74,27 +74,27 @@ impl Loss {
 pub struct Report {
     /// Nanoseconds that were measured.
     pub time: u64,
-    /// Packets sent by hosts.
+    /// Number of packets sent by hosts.
     pub packets_in: u64,
-    /// Packets that came to their hosts.
+    /// Number of packets that reached their hosts.
     pub packets_out: u64,
     /// Copies made for unknown addresses.
     pub copies: u64,
-    /// Packets that came to their host a second time.
+    /// Number of packets that reached their host a second time.
     pub doubled: u64,
     /// Drops by [`Drop`].
     pub drops: [u64; Drop::ALL.len()],
-    /// Packets sent in the time that was measured.
+    /// Number of packets sent in the time that was measured.
     pub offered: u64,
-    /// Packets that came to their hosts in the time that was measured.
+    /// Number of packets that reached their hosts in the time that was measured.
     pub carried: u64,
     /// Packets of each back end in the time that was measured.
     pub backends: Vec<u64>,
     /// Order of packets within each direction of a flow.
     pub reordering: Reordering,
-    /// Packets that went to another back end than the last of the flow's other direction.
+    /// Number of packets that went to another back end than the last of the flow's other direction.
     pub apart: u64,
-    /// Buckets that moved at a deadline though they were not idle.
+    /// Number of buckets that moved at a deadline though they were not idle.
     pub forced: u64,
     /// Nanoseconds from host to host.
     pub latency: Histogram,
@@ -111,7 +111,7 @@ impl Report {
         self.drops[why as usize] += 1;
     }
 
-    /// Packets dropped for a reason.
+    /// Number of packets dropped for a reason.
     pub fn dropped(&self, why: Drop) -> u64 {
         self.drops[why as usize]
     }
@@ -122,7 +122,7 @@ impl Report {
             == self.packets_out + self.doubled + self.drops.iter().sum::<u64>()
     }
 
-    /// Packets that were lost: drops without copies for others.
+    /// Number of packets that were lost: drops without copies for others.
     pub fn lost(&self) -> u64 {
         self.packets_in - self.packets_out
     }

@@ -137,7 +137,7 @@ pub(super) fn free(buffer: Buffer) {
     unsafe { c::rte_pktmbuf_free(buffer.into_raw().as_ptr().cast()) };
 }
 
-/// Buffers that are not in the pool: with packets, in devices.
+/// Number of buffers that are not in the pool: with packets, in devices.
 pub(super) fn in_use() -> usize {
     [&POOL, &LARGE].map(in_use_of).iter().sum()
 }

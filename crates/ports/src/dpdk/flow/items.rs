@@ -4,7 +4,7 @@ use engine::port::Match;
 use std::net::IpAddr;
 use wire::{FlowKey, proto};
 
-/// Bytes of the largest header, IPv6.
+/// Length in bytes of the largest header, IPv6's.
 pub(super) const HEADER: usize = 40;
 
 /// A header of a pattern.

@@ -115,7 +115,7 @@ struct State<H> {
     rules: HashMap<Match, Rule<H>>,
     /// Rules that wait for their turn.
     changed: VecDeque<Match>,
-    /// Calls of the driver that have not returned.
+    /// Number of calls of the driver that have not returned.
     calling: usize,
     held: usize,
     /// Number of rules that the driver cannot remove.

@@ -277,7 +277,7 @@ impl Drop for Split {
 pub(super) struct Turn {
     share: Arc<Share>,
     head: Head<Packet>,
-    /// Bytes that it may still send in its turn; excess bytes count for the next turn.
+    /// Number of bytes that the router may still send in its turn; excess bytes count for the next turn.
     credit: i64,
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicU64;
 
-/// Words for nodes that a table can have: 128 MiB of address space.
+/// Maximum number of words for nodes that a table can have: 128 MiB of address space.
 pub(super) const WORDS_MAX: usize = if cfg!(miri) { 1 << 16 } else { 1 << 24 };
 /// The words, and unused ones after them: so a read of a node's words needs no check of the length.
 pub(super) type Words = [AtomicU64; WORDS_MAX + NODE_MAX];
-/// Words of the longest node: a bitmap and 64 words of 32 bits, in pairs.
+/// Number of words of the longest node: a bitmap and 64 words of 32 bits, in pairs.
 pub(super) const NODE_MAX: usize = 34;
 /// Nodes take pairs of words, which lie in one cache line.
 const STEP: usize = 2;
@@ -52,12 +52,12 @@ impl Arena {
         self.free[words.div_ceil(STEP)].push(at as u32);
     }
 
-    /// Words that there are or were nodes in.
+    /// Number of words that there are or were nodes in.
     pub(super) fn used(&self) -> usize {
         self.used
     }
 
-    /// Bytes of the lists.
+    /// Memory of the lists, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.free.iter().map(|list| list.capacity() * 4).sum()
     }

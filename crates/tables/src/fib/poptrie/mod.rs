@@ -47,11 +47,11 @@ use crate::pages::Pages;
 
 pub use writer::PoptrieWriter;
 
-/// Bits of an address that index a node.
+/// Number of bits of an address that index a node.
 const NODE_BITS: u32 = 6;
-/// Slots of a node.
+/// Number of slots of a node.
 const SLOTS: usize = 1 << NODE_BITS;
-/// Words of `top` in a page of memory.
+/// Number of words of `top` in a page of memory.
 const PAGE: usize = 1024;
 /// Number of words from which on nodes are on huge pages. A smaller table would waste them.
 const MANY: usize = 1 << 18;
@@ -118,14 +118,14 @@ pub struct Poptrie<const N: usize> {
     /// Nodes.
     words: Pages<Words>,
     default: DefaultRoute,
-    /// Pages of `top` that were written.
+    /// Number of pages of `top` that were written.
     top_pages: AtomicUsize,
-    /// Words in which there are or were nodes.
+    /// Number of words in which there are or were nodes.
     used: AtomicUsize,
 }
 
 impl<const N: usize> Poptrie<N> {
-    /// Bits of an address that index `top`.
+    /// Number of bits of an address that index `top`.
     const TOP_BITS: u32 = if N == 4 { 18 } else { 20 };
 
     fn new() -> Result<Self, NoMemory> {

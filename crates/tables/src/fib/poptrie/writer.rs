@@ -11,10 +11,10 @@ use super::arena::{Arena, NODE_MAX, WORDS_MAX};
 use super::lone::{Lone, odd};
 use super::{MANY, NODE_BITS, PAGE, Poptrie, SLOTS, Slot};
 
-/// Words that only the removal of routes may use: it must not fail for lack of them.
+/// Number of words that only the removal of routes may use: a removal must not fail for lack of words.
 const RESERVE: usize = WORDS_MAX / 32;
-/// Routes per change from which on changes are followed one by one. With more changes, making all nodes anew takes less
-/// time and leaves less memory in limbo.
+/// Number of routes per change from which on changes are followed one by one. With more changes, making all nodes anew
+/// takes less time and leaves less memory in limbo.
 const FEW: usize = 16;
 
 /// Writer of a [`Poptrie`]: applies changes of routes.
@@ -26,7 +26,7 @@ pub struct PoptrieWriter<const N: usize> {
     made: Vec<u32>,
     /// True if a node could not be allocated.
     full: bool,
-    /// Words that must remain free.
+    /// Number of words that must remain free.
     reserve: usize,
     /// For each page of `top`, true if it was written; `pages` is the number of written pages.
     written: Box<[bool]>,
