@@ -35,33 +35,32 @@ use wire::EtherAddr;
 
 mod waiting;
 
-/// Interval at which a worker with waiting packets looks if another one has learnt the address.
+/// Interval at which a worker with waiting packets checks if another worker has resolved the address.
 const LOOK: Duration = Duration::from_millis(2);
-/// Interval of repeated questions, and of housekeeping steps.
+/// Interval of repeated requests, and of expiry steps.
 const STEP: Duration = Duration::from_millis(250);
-/// Buckets of the table that a step goes through.
+/// Number of table buckets processed per expiry step.
 const STEP_BUCKETS: usize = 256;
 
-/// Bounds of a link's table and its waiting packets.
+/// Limits of a link's neighbour table and its waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Neighbours in the table.
+    /// Maximum number of neighbours in the table.
     pub(crate) entries: usize,
-    /// Packets that wait, over all workers; each has an equal share.
+    /// Maximum number of waiting packets of all workers, who have equal shares.
     pub(crate) packets: usize,
-    /// Packets that wait for one neighbour, on one worker.
+    /// Maximum number of packets that wait for one neighbour on one worker.
     pub(crate) packets_each: usize,
-    /// Divisor of the packets dropped when too many wait: one in `slim` of the packets is dropped; `usize::MAX` = only
-    /// as many as needed.
+    /// Divisor of the packets dropped if too many wait: one of `slim` is dropped; `usize::MAX` to drop only the excess.
     pub(crate) slim: usize,
-    /// Times of the table.
+    /// Timeouts of table entries and requests.
     pub(crate) timing: Timing,
-    /// Neighbours that are asked for anew in a second, and at once. 0: as many as there are packets for.
+    /// Rate limit and burst of requests for new neighbours, per second. 0 for no limit.
     pub(crate) asks: (u64, u64),
 }
 
-/// Reads `QUERY_RATE`. A packet to each address of a network must not become a query for each to all stations there
-/// (RFC 6583).
+/// Parses `QUERY_RATE`. Without a limit, a scan of a network's addresses would cause a multicast request for each (RFC
+/// 6583).
 pub(crate) fn asks(args: &mut Args) -> (u64, u64) {
     let usual = if args.as_click { 0 } else { 1000 };
     let doc = "new neighbours asked for per second; 0 = no limit";
@@ -70,31 +69,31 @@ pub(crate) fn asks(args: &mut Args) -> (u64, u64) {
 }
 
 impl Bounds {
-    /// True if neighbours are asked for whenever there is a packet for them, and never given up.
+    /// True if a request is sent for each packet to an unresolved neighbour, without giving up.
     #[inline]
     fn asks_on(&self) -> bool {
         self.timing.slow.is_some()
     }
 }
 
-/// The neighbours of one link, shared by all workers.
+/// Neighbours of one link, shared by all workers.
 pub(crate) struct Link<K> {
     bounds: Bounds,
     table: OnceLock<Neighbours<K>>,
-    /// The latest time that a worker has told, for control, which has no clock of theirs.
+    /// Latest time reported by a worker, for the control thread, which lacks the workers' clock.
     now: AtomicU64,
-    /// Time of the next step of housekeeping, and the bucket at which it starts.
+    /// Time of the next expiry step, and the bucket at which it starts.
     step_at: AtomicU64,
     bucket: AtomicUsize,
-    /// Packets that wait, and that were given up, on all workers.
+    /// Numbers of packets waiting, and of packets dropped, on all workers.
     waiting: AtomicUsize,
     drops: AtomicU64,
-    /// Limits questions for new neighbours, if something does.
+    /// Rate limit of requests for new neighbours; `None` for no limit.
     asks: Option<(FairRate, FairBucket)>,
 }
 
 impl<K: Key> Link<K> {
-    /// A link without neighbours. Memory is taken when it is first used.
+    /// A link without neighbours. The table is allocated on first use.
     pub(crate) fn new(bounds: Bounds) -> Link<K> {
         Link {
             bounds,
@@ -115,18 +114,18 @@ impl<K: Key> Link<K> {
         }
     }
 
-    /// True if a packet of a source may have one more neighbour be asked for.
+    /// True if the rate limit permits another request on behalf of `source`.
     fn may_ask(&self, source: u64, now: Time) -> bool {
         let asks = self.asks.as_ref();
         asks.is_none_or(|(rate, bucket)| bucket.take_at(source, rate, now.0))
     }
 
-    /// Bytes that the table takes, or will when it is used.
+    /// Memory of the table in bytes, whether allocated yet or not.
     pub(crate) fn memory(&self) -> usize {
         Neighbours::<K>::bytes_for(self.bounds.entries)
     }
 
-    /// Sets the time for users without a clock.
+    /// Records the current time for threads without a clock.
     pub(crate) fn tell(&self, now: Time) {
         self.now.fetch_max(now.0, Relaxed);
     }
@@ -136,15 +135,18 @@ impl<K: Key> Link<K> {
         Time(self.now.load(Relaxed))
     }
 
-    /// Sets the time, and removes entries that have expired by then.
+    /// Records the current time, and removes expired entries.
     pub(crate) fn catch_up(&self, now: Time) {
         self.tell(now);
         let table = self.table();
         table.expire(now.0, 0..table.buckets(), |_, _| ());
     }
 
-    /// Makes an entry by hand: for good, or as if there had been an answer where answers are forgotten
-    /// in the end.
+    /// Adds an entry by hand: permanent, or like a received answer if entries can expire by configuration.
+    ///
+    /// # Errors
+    ///
+    /// The table has no room, or another thread is writing the entry.
     pub(crate) fn insert(&self, key: K, mac: EtherAddr) -> Result<(), Refused> {
         let (table, now) = (self.table(), self.now.load(Relaxed));
         let news = match self.bounds.asks_on() {
@@ -154,22 +156,22 @@ impl<K: Key> Link<K> {
         news.map(|_| ())
     }
 
-    /// True if an answer of some age is useless.
+    /// True if an answer of this age has expired.
     pub(crate) fn outlived(&self, age: Duration) -> bool {
         self.bounds.asks_on() && age.as_nanos() >= u128::from(self.bounds.timing.idle)
     }
 
-    /// Packets that wait, on all workers.
+    /// Number of waiting packets on all workers.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)
     }
 
-    /// Packets that had to make room or were given up, on all workers.
+    /// Number of packets that were dropped while they waited, on all workers.
     pub(crate) fn drops(&self) -> u64 {
         self.drops.load(Relaxed)
     }
 
-    /// The table.
+    /// Neighbour table, allocated on first use.
     #[inline]
     pub(crate) fn table(&self) -> &Neighbours<K> {
         self.table.get_or_init(|| {
@@ -186,12 +188,12 @@ impl<K: Key> Link<K> {
         }
         if let Some(known) = old.table.get() {
             for (key, neighbour) in known.iter() {
-                // Neighbours that do not fit any more are asked for again.
+                // Neighbours that do not fit any more are resolved again when needed.
                 let (table, mac, at) = (new.table(), neighbour.mac, neighbour.confirmed);
                 let _ = match neighbour.state {
                     State::Incomplete => Ok(false),
                     State::Permanent => table.set_permanent(key, mac, 0),
-                    // Confirmed addresses need not be asked for anew.
+                    // Confirmed addresses stay confirmed.
                     State::Reachable => table.learn(key, mac, at).and(table.confirm(key, mac, at)),
                     _ => table.learn(key, mac, at),
                 };
@@ -209,17 +211,17 @@ impl<K: Key> Link<K> {
             .collect()
     }
 
-    /// Removes entries: all, or all but those that were configured.
+    /// Removes all entries, or all except permanent ones.
     pub(crate) fn clear(&self, permanent_too: bool) {
         for (key, neighbour) in self.table().iter() {
             if permanent_too || neighbour.state != State::Permanent {
-                // An entry that another thread is writing is new again, and may stay.
+                // If another thread is updating an entry, the entry is fresh and may stay.
                 let _ = self.table().remove(key);
             }
         }
     }
 
-    /// Ages some of the table, if it is time and no other worker does it.
+    /// Expires a part of the table if a step is due and no other worker performs it.
     fn step(&self, now: Time) {
         self.tell(now);
         let due = self.step_at.load(Relaxed);
@@ -234,14 +236,14 @@ impl<K: Key> Link<K> {
     }
 }
 
-/// An element's place on a link, for elements that write frames to its neighbours: those whose addresses are sure.
+/// An element's port to a link, for elements that write frames to resolved neighbours.
 pub(crate) struct Face<K> {
     link: Arc<Link<K>>,
     ether: EtherAddr,
 }
 
 impl<K: Key> Face<K> {
-    /// Creates the element's face on a link, with its own Ethernet address.
+    /// Port to a link, with the element's own Ethernet address.
     pub(crate) fn new(link: &Arc<Link<K>>, ether: EtherAddr) -> Face<K> {
         Face {
             link: Arc::clone(link),
@@ -249,8 +251,8 @@ impl<K: Key> Face<K> {
         }
     }
 
-    /// Addresses of frames to a neighbour, destination first, if they may be used without a probe. They hold until
-    /// [`changes`](Self::changes), read before, changes.
+    /// Destination and source address of frames to a neighbour; `None` if the neighbour must be confirmed first. The
+    /// result is valid until [`changes`](Self::changes), read before, changes.
     pub(crate) fn addresses(&self, key: K) -> Option<[u8; 12]> {
         let [a, b, c, d, e, f] = self.link.table().sure(key)?.0;
         let [g, h, i, j, k, l] = self.ether.0;
@@ -264,15 +266,15 @@ impl<K: Key> Face<K> {
     }
 }
 
-/// Something that the element has to do.
+/// Action that the element must perform.
 pub(crate) enum Event<K> {
-    /// Send this packet to this address.
+    /// Send a packet to an Ethernet address.
     Ready(EtherAddr, Packet),
-    /// Ask for the neighbour: at its last known address, or of all.
+    /// Send a request for the neighbour: unicast to its last known address, or multicast.
     Ask(K, Option<EtherAddr>),
     /// The packet's neighbour does not answer (RFC 1812, 3.3.2).
     Failed(Packet),
-    /// The packet had to make room for a later one.
+    /// The packet was dropped in favour of a later one.
     Full(Packet),
 }
 
@@ -281,27 +283,27 @@ pub(crate) enum Event<K> {
 pub(crate) enum Found {
     /// Ethernet address of the neighbour.
     Known(EtherAddr),
-    /// The neighbour was asked for: [`Resolver::hold`] the packet.
+    /// A request was sent: pass the packet to [`Resolver::hold`].
     Wait,
-    /// The neighbour did not answer, a short time ago.
+    /// The neighbour has recently failed to answer.
     Unreachable,
     /// The table has no room for one more neighbour.
     TableFull,
-    /// Too many new neighbours were asked for of late.
+    /// The rate limit of requests is exceeded.
     TooMany,
 }
 
-/// Waiting packets of one worker, and its access to the table.
+/// A worker's waiting packets, and its access to the neighbour table.
 pub(crate) struct Resolver<K> {
     link: Arc<Link<K>>,
     waiting: Waiting<K>,
-    /// The table's generation up to which nothing that waits has become known.
+    /// Table generation at which the waiting packets were last checked.
     seen: u64,
     ask_at: Time,
-    /// Time of the element's timer, as far as this part has set it.
+    /// Time of the element's timer, if this resolver has set it.
     timer_at: Option<Time>,
     keys: Vec<K>,
-    /// Number of packets waiting here, as last reported to the link.
+    /// Number of waiting packets last reported to the link.
     told: usize,
 }
 
@@ -312,7 +314,7 @@ impl<K> Drop for Resolver<K> {
 }
 
 impl<K: Key + Hash> Resolver<K> {
-    /// A worker's part of a link.
+    /// A worker's resolver for a link, without waiting packets.
     pub(crate) fn new(link: &Arc<Link<K>>, workers: usize) -> Resolver<K> {
         Resolver {
             waiting: Waiting::new(&link.bounds, workers),
@@ -334,12 +336,12 @@ impl<K: Key + Hash> Resolver<K> {
         self.told = held;
     }
 
-    /// Packets that wait here.
+    /// Number of packets waiting here.
     pub(crate) fn held(&self) -> usize {
         self.waiting.packets
     }
 
-    /// Hot swap: takes the packets that waited.
+    /// Takes over the waiting packets of the replaced element.
     pub(crate) fn take(&mut self, old: Resolver<K>) {
         let mut old = old;
         let new = &self.waiting;
@@ -351,7 +353,7 @@ impl<K: Key + Hash> Resolver<K> {
         self.report();
     }
 
-    /// Releases packets whose neighbours another worker has learnt. Otherwise the call costs one load.
+    /// Releases packets whose neighbours were resolved by other workers. If there are none, the call costs one load.
     #[inline]
     pub(crate) fn catch_up(&mut self, out: &mut impl FnMut(Event<K>)) {
         let generation = self.link.table().generation();
@@ -385,7 +387,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Address for a packet of `source` to `key`. Packets that wait for it leave first.
+    /// Ethernet address for a packet from `source` to `key`. Waiting packets to `key` are released first.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -444,7 +446,7 @@ impl<K: Key + Hash> Resolver<K> {
         answer
     }
 
-    /// Keeps a packet until its neighbour is known.
+    /// Holds a packet until its neighbour is resolved.
     pub(crate) fn hold(
         &mut self,
         key: K,
@@ -462,7 +464,7 @@ impl<K: Key + Hash> Resolver<K> {
         self.report();
     }
 
-    /// A neighbour has answered.
+    /// Handles a neighbour's answer to a request.
     pub(crate) fn answered(
         &mut self,
         key: K,
@@ -475,8 +477,7 @@ impl<K: Key + Hash> Resolver<K> {
         self.after_news(news, key, out);
     }
 
-    /// A neighbour has named its address without being asked. One that is not in the table is
-    /// learnt only if `make`.
+    /// Handles an unsolicited announcement of an address. Unknown neighbours are added only if `make`.
     pub(crate) fn heard(
         &mut self,
         key: K,
@@ -493,7 +494,7 @@ impl<K: Key + Hash> Resolver<K> {
     }
 
     fn after_news(&mut self, news: Result<bool, Refused>, key: K, out: &mut impl FnMut(Event<K>)) {
-        // With nobody else's news between, there is nothing else to look for.
+        // If the table has no other changes, no other packets need to be checked.
         if news == Ok(true) && self.link.table().generation() == self.seen.wrapping_add(1) {
             self.seen = self.seen.wrapping_add(1);
         }
@@ -503,7 +504,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Time to call [`tick`](Self::tick), if it is earlier than the last returned one.
+    /// Time at which to call [`tick`](Self::tick), if it is earlier than the last returned one.
     #[inline]
     pub(crate) fn arm(&mut self, now: Time) -> Option<Time> {
         let wanted = self.next_tick(now)?;
@@ -524,7 +525,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Repeats queries, ends them, and ages the table. Returns the time of the next call.
+    /// Repeats requests, gives up, and expires entries. Returns the time of the next call.
     pub(crate) fn tick(&mut self, now: Time, out: &mut impl FnMut(Event<K>)) -> Option<Time> {
         self.catch_up(out);
         if now >= self.ask_at && !self.waiting.queues.is_empty() {
@@ -539,7 +540,7 @@ impl<K: Key + Hash> Resolver<K> {
 
     fn ask_again(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) {
         if self.link.bounds.asks_on() {
-            // Packets ask; here it is only seen whether their neighbour was forgotten.
+            // Packets themselves trigger requests; here only removed neighbours are detected.
             match self.link.table().address(key) {
                 None => self.give_up(key, out),
                 Some(_) => self.release_if_known(key, out),
@@ -547,11 +548,11 @@ impl<K: Key + Hash> Resolver<K> {
             return;
         }
         let timing = &self.link.bounds.timing;
-        // Should another worker have given up meanwhile and somebody asked anew, it is enough too.
+        // The time limit also applies if another worker has given up meanwhile, and a new request was started.
         let time_limit = timing.retry.saturating_mul(u64::from(timing.tries) + 1);
         let (since, asked) = self.waiting.times(key).unwrap_or((now, now));
-        // The table counts questions while it has the neighbour. Under a flood another may have taken its
-        // place, but who was asked a moment ago is not asked anew for that.
+        // The table counts requests per entry. In a flood, the entry may have been replaced; then the interval between
+        // requests is kept nevertheless.
         let counted = self.link.table().address(key).is_some();
         let answer = match counted || now.since(asked).as_nanos() >= u128::from(timing.retry) {
             true => self.ask(key, now, out),

@@ -10,12 +10,12 @@ use lang::{Config, Diagnostic, Element, Router, Span};
 use planner::Options;
 use std::ops::Range;
 
-/// Buckets of those modes that hash, if their number is not given.
+/// Default number of buckets of the hashing modes.
 const BUCKETS: usize = 256;
-/// Longest text of a table's name; longer ones are cut, and told apart by a hash.
+/// Maximum length of a table's name in bytes; longer names are cut, and end in a hash.
 const NAME_LEN: usize = 48;
 
-/// A mode of classification: its name, its element, and the keywords of that element.
+/// Classification mode: its name, its element's class, and the keywords of that class.
 struct Mode {
     name: &'static str,
     class: &'static str,
@@ -50,24 +50,24 @@ const MODES: [Mode; 5] = [
     },
 ];
 
-/// A mistake, and advice for it.
+/// Error message, and help for it.
 type Wrong = (String, String);
 
-/// Classification that a port can do by itself.
+/// Classification that a port can perform in hardware.
 pub(super) struct OfPort {
-    /// The key of its hash.
+    /// Hash key; `None` if the mode does not hash.
     pub(super) key: Option<String>,
     /// True if the port has rules.
     pub(super) has_rules: bool,
     pub(super) buckets: usize,
-    /// The name of the table.
+    /// Name of the indirection table.
     pub(super) table: String,
 }
 
 /// Value of CLASSIFY.
 pub(super) struct Classify {
     mode: &'static Mode,
-    /// Arguments of the mode by place.
+    /// Positional arguments of the mode.
     places: Vec<String>,
     /// Keywords with their values.
     keys: Vec<(&'static str, String)>,
@@ -89,7 +89,7 @@ impl Classify {
             .ok_or_else(|| (format!("`{first}` is no classification"), known()))?;
         let (mut places, mut workers) = (Vec::new(), None);
         let mut keys: Vec<(&'static str, String)> = Vec::new();
-        // Words behind a keyword are its value, up to the next one; words before the first stand by place.
+        // Words after a keyword form its value, up to the next keyword; words before the first keyword are positional.
         let mut current: Option<&'static str> = None;
         for word in rest {
             let is_keyword = word.len() > 1 && word.bytes().all(|b| b.is_ascii_uppercase());
@@ -127,7 +127,7 @@ impl Classify {
         })
     }
 
-    /// Classification that a port can do by itself for a text of CLASSIFY.
+    /// Hardware classification for a value of CLASSIFY; `None` if no port supports the mode.
     pub(super) fn of_port(text: &str) -> Option<OfPort> {
         let asked = Classify::parse(&lang::args::unquoted_words(text)).ok()?;
         let key = asked.key("KEY").unwrap_or("symmetric");
@@ -145,7 +145,7 @@ impl Classify {
         Some(&key.1)
     }
 
-    /// Number of buckets, as far as it is known here; the element reports values that are not numbers.
+    /// Number of buckets as far as known here. The element itself reports values that are not numbers.
     fn buckets(&self) -> usize {
         let given = self.key("BUCKETS").and_then(|n| n.parse().ok());
         match self.mode.name {
@@ -155,7 +155,7 @@ impl Classify {
         }
     }
 
-    /// The configuration of the mode's element.
+    /// Configuration of the mode's element.
     fn config(&self, device: &str) -> String {
         let mut arguments = self.places.clone();
         let keys = self.keys.iter();
@@ -164,7 +164,7 @@ impl Classify {
         arguments.join(", ")
     }
 
-    /// The name of the table that all ports of the same description share.
+    /// Name of the table, shared by all ports with the same classification.
     fn table(&self) -> String {
         let hash = [
             self.key("KEY").unwrap_or("symmetric"),
@@ -191,13 +191,13 @@ fn append(text: &mut String, word: &str) {
     text.push_str(word);
 }
 
-/// A name that is no longer than names should be, without white space.
+/// Name of bounded length without white space.
 fn cut(name: String) -> String {
     let name = name.replace([' ', ','], "-");
     if name.len() <= NAME_LEN {
         return name;
     }
-    // FNV-1a: the same in every run.
+    // FNV-1a hash, which is the same in each run.
     let hash = name.bytes().fold(0x811c_9dc5u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });
@@ -205,13 +205,13 @@ fn cut(name: String) -> String {
     format!("{kept}-{hash:08x}")
 }
 
-/// The device's name as part of the names of elements.
+/// The device's name, converted for use in element names.
 fn plain(device: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '@');
     device.replace(|c| !fits(c), "_")
 }
 
-/// The argument CLASSIFY of an element: its place in the configuration, and its words.
+/// Argument CLASSIFY of an element: its position in the configuration, and its words.
 fn classify_argument(element: &Element) -> Option<(Range<usize>, Vec<String>)> {
     let text = &element.config.text;
     lang::args::split(text).into_iter().find_map(|range| {
@@ -223,13 +223,13 @@ fn classify_argument(element: &Element) -> Option<(Range<usize>, Vec<String>)> {
                     .1
             }
         };
-        // All of it may stand in quotes.
+        // The whole value may be quoted.
         let value = lang::args::unquote(value).into_owned();
         Some((range, lang::args::unquoted_words(&value)))
     })
 }
 
-/// Inserts the elements of CLASSIFY. Click's driver has one worker, so there CLASSIFY inserts none.
+/// Inserts the elements of CLASSIFY. Click's driver has a single worker, for which nothing is inserted.
 pub(super) fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     if options.as_click {
@@ -256,14 +256,14 @@ pub(super) fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic>
     errors
 }
 
-/// Input port of the elements that sort packets, and their output ports.
+/// Input port of the inserted elements, and their output ports.
 struct Sorter {
     input: (usize, usize),
     outputs: Vec<(usize, usize)>,
     buckets: usize,
 }
 
-/// Puts the elements in behind the receiver.
+/// Inserts the elements after the receiver.
 fn put_in(
     router: &mut Router,
     receiver: usize,
@@ -321,7 +321,7 @@ fn put_in(
     Ok(())
 }
 
-/// The program that sorts packets: its outputs are the buckets.
+/// Program that classifies packets; its outputs are buckets.
 fn program(
     router: &mut Router,
     receiver: usize,

@@ -5,27 +5,27 @@ use crate::prelude::*;
 use std::time::Duration;
 use steer::SteeredBy;
 
-/// Time between two looks: some drivers count descriptor by descriptor.
+/// Minimum interval between checks, since some drivers count each descriptor.
 const OFTEN: Duration = Duration::from_millis(1);
-/// Quarters of a queue from which on it is worth telling.
+/// Minimum fill level of a queue that is reported, in quarters.
 const QUARTER: u32 = 1;
 
-/// Time for which a queue must be that full, without a moment in which it is less, until its worker counts as
-/// overloaded.
+/// Time for which a queue must stay above the minimum fill level until its worker counts as overloaded.
 const LONG: Duration = Duration::from_millis(100);
 
 /// Fill levels of the queues of one worker.
 #[derive(Default)]
 pub(super) struct Fill {
     next: Time,
-    /// Full quarters of the queues at the last check.
+    /// Fill level of the fullest queue at the last check, in quarters.
     quarters: u32,
-    /// Time since which some queues have been full.
+    /// Time at which the fill level rose above the minimum.
     since: Time,
 }
 
 impl Fill {
-    /// Polls bring as much as they may, or less. Rings when a queue has become fuller by a quarter.
+    /// Handles the end of a poll; `has_more` is true if the poll returned as many packets as allowed. Notifies the
+    /// tables if a queue has become fuller by a quarter.
     #[inline]
     pub(super) fn polled(&mut self, has_more: bool, queues: &Queues, cx: &mut Cx) {
         if !has_more {

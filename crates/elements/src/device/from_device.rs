@@ -63,15 +63,15 @@ pub(crate) struct Config {
     pub(super) device: String,
     pub(super) cores: Option<Cores>,
     pub(super) queues: Option<usize>,
-    /// Packets taken at a time; else what suits the plan.
+    /// Burst size in packets; `None` for a size that suits the plan.
     pub(super) burst: Option<usize>,
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
-    /// Part of CLASSIFY that the port can do by itself. Elements for the rest are put in before the plan is made.
+    /// Part of CLASSIFY that the port can perform. The elements for the other part are inserted before planning.
     pub(super) rss: Option<Arc<Rss>>,
-    /// True if packets get the time; else as the driver that is stood in for.
+    /// True if packets get timestamps; `None` to follow the emulated driver.
     pub(super) timestamp: Option<bool>,
-    /// True if the port is polled less while all its packets are lost.
+    /// True if the port is polled less often while all its packets are lost.
     pub(super) yields: bool,
     pub(super) owners: Arc<Owners>,
     /// Filter of frames; `None` for all.
@@ -108,14 +108,14 @@ impl PortTable for Config {
     }
 }
 
-/// Difference between FromDevice and FromDPDKDevice: their arguments.
+/// Argument style, in which FromDevice and FromDPDKDevice differ.
 pub(crate) trait Style: 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
     fn configure(args: &mut Args) -> Config;
 }
 
-/// FromDevice's arguments.
+/// Argument style of FromDevice.
 pub(crate) struct Click;
 
 impl Style for Click {
@@ -149,7 +149,7 @@ impl Style for Click {
     }
 }
 
-/// Click's further keywords: which frames pass, and what cannot be done.
+/// Parses Click's additional keywords: frame filters, and options that are not supported.
 fn of_click(args: &mut Args) -> Option<Only> {
     let method = args.key_maybe::<String>("METHOD", "accepted, and without effect");
     args.key_maybe::<u32>("HEADROOM", "accepted, and without effect");
@@ -188,16 +188,16 @@ pub(crate) struct FromDevice<S = Click> {
     queues: Queues,
     pace: Option<Pace>,
     fill: Fill,
-    /// Packets that the last run brought.
+    /// Number of packets received in the last run.
     came: u64,
     burst: usize,
     timestamp: bool,
-    /// True if annotations are dead here, so that the port initialises none.
+    /// True if no element reads annotations, so that the port initialises none.
     bare: bool,
-    /// True if elements downstream take super-frames.
+    /// True if elements downstream accept GSO super-frames.
     whole: bool,
     only: Option<Only>,
-    /// Batch of a poll; empty between polls.
+    /// Batch for a poll; empty between polls.
     batch: Batch,
     count: u64,
     bytes: u64,
@@ -248,7 +248,7 @@ impl<S: Style> Element for FromDevice<S> {
 
     fn task(&mut self, cx: &mut Cx) -> Did {
         if self.queues.is_empty() {
-            // Another worker receives; a handler says when that changes.
+            // Another worker receives from the port; a handler wakes this task if that changes.
             return Did::End;
         }
         if let Some(pace) = &mut self.pace

@@ -30,7 +30,7 @@ use super::kernel_tun::{KernelTun, Style};
 use crate::prelude::*;
 use wire::ether;
 
-/// Frames begin with the Ethernet header.
+/// Style of KernelTap: frames begin with an Ethernet header.
 pub(crate) struct Ether;
 
 pub(crate) type KernelTap = KernelTun<Ether>;

@@ -41,28 +41,28 @@ const FULL: usize = 2;
 const REFUSED: usize = 3;
 
 pub(crate) struct Config {
-    /// The port's name, which holds the settings.
+    /// Name of the port, which includes its settings.
     device: String,
     burst: usize,
     mtu: usize,
 }
 
-/// Difference between KernelTun and KernelTap.
+/// Differences between KernelTun and KernelTap.
 pub(crate) trait Style: 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
     const PORTS: Ports;
     const FACTS: &'static [Facts];
-    /// The port's word for what packets begin with.
+    /// Keyword of the port for the layer with which packets begin.
     const LAYER: &'static str;
-    /// Bytes before the IP header.
+    /// Length of the link-layer header, in bytes.
     const LINK: usize;
 
-    /// True if a packet is what should come out.
+    /// True if the element may emit a packet.
     fn good(packet: &Packet) -> bool;
 }
 
-/// Packets begin with the IP header.
+/// Style of KernelTun: packets begin with an IP header.
 pub(crate) struct Ip;
 
 impl Style for Ip {
@@ -79,7 +79,7 @@ impl Style for Ip {
     }
 }
 
-/// An address and the length of its network's prefix.
+/// Interface address with prefix length.
 struct Interface(Ipv4Addr, u8);
 
 impl FromArg for Interface {
@@ -103,7 +103,7 @@ impl FromArg for Interface {
     }
 }
 
-/// The port's name for arguments.
+/// Parses the arguments into the port's name.
 fn configure<S: Style>(args: &mut Args) -> Config {
     let address: Interface = args.required("ADDR", "the kernel's address and prefix length");
     let gateway = args.optional(
@@ -162,7 +162,7 @@ impl<S> Drop for KernelTun<S> {
 }
 
 impl<S: Style> KernelTun<S> {
-    /// Receives a burst; how many packets came.
+    /// Receives a burst. Returns the number of packets.
     fn receive(&mut self, cx: &mut Cx) -> usize {
         if self.rx.is_none() {
             self.rx = self.from.as_ref().and_then(Slot::take);

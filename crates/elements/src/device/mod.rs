@@ -17,7 +17,7 @@ use engine::element::Class;
 use lang::{Diagnostic, Router};
 use planner::Options;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<from_device::FromDevice>(),
     Class::of::<from_dpdk_device::FromDpdkDevice>(),
@@ -28,8 +28,8 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlan_split::VlanSplit>(),
 ];
 
-/// Replaces VLAN sub-interfaces, and classification into queues, by the elements that do it, and finds elements whose
-/// rules are for the same port.
+/// Replaces VLAN sub-interfaces and CLASSIFY arguments by elements. Reports elements whose rules belong to the same
+/// port.
 pub fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic> {
     vlan::rewrite(router, options);
     let mut errors = classify::rewrite(router, options);
@@ -37,13 +37,13 @@ pub fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic> {
     errors
 }
 
-/// Keywords of both DPDK classes in FastClick that ask for nothing here.
+/// Parses FastClick keywords of both DPDK classes that have no effect here.
 fn of_fastclick(args: &mut arguments::Args) {
     args.key_maybe::<String>("VERBOSE", "accepted, and without effect");
     args.key_maybe::<String>("NUMA", "accepted, and without effect");
 }
 
-/// The port's name for what Click's DPDK classes take: a number, a PCI address or a virtual device.
+/// Port name for an argument of Click's DPDK classes: a number, a PCI address or a virtual device.
 fn dpdk_name(port: &str) -> String {
     if port.starts_with("dpdk:") {
         port.to_owned()

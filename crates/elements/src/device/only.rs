@@ -3,27 +3,27 @@
 use crate::dump::link::{Encap, mark_ip};
 use crate::prelude::*;
 
-/// Places in DROPS.
+/// Indices in DROPS.
 const NOT_IP: u8 = 0;
 const OTHER_PROTOCOL: u8 = 1;
 pub(super) const DROPS: &[&str] = &["not_ip", "other_protocol"];
 
-/// Conditions on frames.
+/// Filter of received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Only {
-    /// IPv4 packets, whose headers are then marked.
+    /// True to accept only valid IPv4 packets, and mark their headers.
     pub(super) ip: bool,
-    /// This Ethertype.
+    /// Required EtherType; `None` for any.
     pub(super) protocol: Option<u16>,
 }
 
 impl Only {
-    /// Conditions, if there are any.
+    /// Filter with these conditions; `None` if there are none.
     pub(super) fn new(ip: bool, protocol: Option<u16>) -> Option<Only> {
         (ip || protocol.is_some()).then_some(Only { ip, protocol })
     }
 
-    /// Drops frames that do not fit.
+    /// Drops frames that do not match.
     pub(super) fn sift(self, batch: &mut Batch, cx: &mut Cx) {
         batch.split(
             cx,

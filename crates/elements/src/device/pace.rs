@@ -9,29 +9,29 @@ use engine::clock::Time;
 use engine::external::Fate;
 use std::time::Duration;
 
-/// Duration of the first rest.
+/// Duration of the first pause.
 const FIRST: Duration = Duration::from_micros(20);
-/// Maximum duration of a rest: for this time a packet of another port may have to wait.
+/// Maximum duration of a pause, which may delay a packet of another port.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Time for which all packets must have been for full outputs before the port rests.
+/// Time for which all packets must have been destined to full outputs before the port pauses.
 const SURE: Duration = Duration::from_secs(1);
 
-/// State of a port's rest.
+/// Pauses of a port whose packets are all lost.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     rest: Duration,
-    /// End of the rest.
+    /// End of the current pause; `None` outside of a pause.
     until: Option<Time>,
-    /// Time since which all packets have gone to full outputs.
+    /// Time since which all packets were destined to full outputs.
     since: Option<Time>,
     /// True if the result of the last run was reported.
     told: bool,
-    /// Number of rests.
+    /// Number of pauses.
     rests: u64,
 }
 
 impl Pace {
-    /// True to rest now, and until when.
+    /// End of the current pause; `None` if the port is to be polled.
     #[inline]
     pub(super) fn rests(&mut self, now: Time) -> Option<Time> {
         match self.rest.is_zero() {
@@ -43,7 +43,7 @@ impl Pace {
     #[cold]
     fn rests_still(&mut self, now: Time) -> Option<Time> {
         if !std::mem::take(&mut self.told) && self.until.is_none() {
-            // The last run lost no packet, or received none.
+            // The last run received no packet, or lost none.
             self.shorter();
         }
         let until = self.until.take().filter(|&until| until > now)?;
@@ -63,7 +63,7 @@ impl Pace {
         }
         let since = *self.since.get_or_insert(now);
         if fate.lost * 4 > came && now >= since + SURE {
-            // The pause is so long that as many packets come then as were taken now.
+            // The pause is extended so that the next poll finds only as many packets as the outputs took now.
             let taken = came.saturating_sub(fate.lost).max(1);
             let factor = (came as f64 / taken as f64).min(2.0);
             self.rest = self.rest.max(FIRST).mul_f64(factor).min(LONGEST);
@@ -83,12 +83,12 @@ impl Pace {
         }
     }
 
-    /// The rest between two polls now.
+    /// Current duration of pauses; 0 without pauses.
     pub(super) fn rest(&self) -> Duration {
         self.rest
     }
 
-    /// Number of rests.
+    /// Number of pauses.
     pub(super) fn count(&self) -> u64 {
         self.rests
     }

@@ -16,42 +16,42 @@ use std::sync::{Arc, MutexGuard, Weak};
 use steer::{Assigned, Astray, Table, Tables};
 use sync::Lock;
 
-/// Part of CLASSIFY that a port can do.
+/// Part of CLASSIFY that a port performs in hardware.
 pub(crate) struct Rss {
-    /// The key of the hash.
+    /// Shared hash key; `None` if the port does not hash.
     key: Option<Arc<Shared>>,
-    /// The rules.
+    /// Rules of the port; `None` without rules.
     rules: Option<Arc<PortRules>>,
     table: Arc<Table>,
     copies: Lock<Copies>,
 }
 
-/// State of the receiver's copies.
+/// State shared by the receiver's clones.
 #[derive(Default)]
 struct Copies {
     port: Option<Arc<dyn Port>>,
-    /// Queues by worker.
+    /// Receive queues by worker.
     queues: BTreeMap<usize, Vec<usize>>,
-    /// The queue of each bucket, as the port was told last, and the key of the hash.
+    /// Receive queue of each bucket in the port's last settings, and their hash key.
     told: Vec<u16>,
     key: Option<[u8; 40]>,
-    /// Entries of its table then; `None` if it does not tell.
+    /// Size of the port's indirection table; `None` if the port does not report it.
     entries: Option<usize>,
-    /// Result of the last attempt to set its hash.
+    /// Result of the last attempt to set the port's hash.
     done: Option<Result<(), String>>,
     /// True if the port applies rules.
     directs: bool,
 }
 
 impl Copies {
-    /// True if the port hashes.
+    /// True if the port distributes packets by hash.
     fn hashes(&self) -> bool {
         matches!(self.done, Some(Ok(())))
     }
 }
 
 impl Rss {
-    /// Reads CLASSIFY. Its mistakes are reported where its elements are inserted.
+    /// Parses CLASSIFY. Errors in it are reported where its elements are inserted.
     pub(super) fn configure(args: &mut Args, device: &str) -> Option<Arc<Rss>> {
         let doc = "method to spread packets over workers, such as hash";
         let text: String = args.key_maybe("CLASSIFY", doc)?;
@@ -81,7 +81,7 @@ impl Rss {
         self.copies.lock()
     }
 
-    /// Reload: if the request to the port is the same, its state continues.
+    /// Keeps the state of the replaced configuration if its request to the port is the same.
     pub(super) fn inherit(self: &mut Arc<Self>, old: &Arc<Rss>) {
         fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
             a.map(Arc::as_ptr) == b.map(Arc::as_ptr)
@@ -94,9 +94,8 @@ impl Rss {
         }
     }
 
-    /// Registers a copy of the receiver; `queues` are those that have workers now. A port that is new, or has other
-    /// queues now, gets all settings at once, as far as they are known. Another one keeps its settings until it is to
-    /// follow.
+    /// Registers a clone of the receiver; `queues` returns the queues that have workers now. A new port, or one with
+    /// other queues, gets all known settings at once. Any other port keeps its settings until it is reprogrammed.
     pub(super) fn add_copy(
         self: &Arc<Self>,
         port: &Arc<dyn Port>,
@@ -104,7 +103,7 @@ impl Rss {
     ) {
         let mut copies = self.lock();
         let old = copies.port.replace(Arc::clone(port));
-        // Asked under the lock: copies are made side by side, and the last answer has to be the newest.
+        // The queues are read under the lock: clones are created concurrently, and the last reading must be the latest.
         let before = std::mem::replace(&mut copies.queues, queues());
         let is_known = old.as_ref().is_some_and(|old| Arc::ptr_eq(old, port))
             && numbers(&before) == numbers(&copies.queues);
@@ -117,16 +116,16 @@ impl Rss {
             let this: Weak<Rss> = Arc::downgrade(self);
             self.table.tell(this);
         }
-        // How it ended is there to be asked; all works without.
+        // A failure is stored for the handlers; software steering works without the port.
         let _ = self.tell(false);
     }
 
-    /// Repeats the last settings to the port: it may have room now for rules that it has refused.
+    /// Repeats the last settings, since the port may now have room for rules that it refused before.
     pub(super) fn tell_again(&self) -> Result<(), String> {
         self.tell(true)
     }
 
-    /// Sends the settings to the port; unchanged rules only if `again`.
+    /// Sends the settings to the port. Unchanged rules are repeated only if `again`.
     fn tell(&self, again: bool) -> Result<(), String> {
         let mut copies = self.lock();
         let port = copies.port.clone().ok_or("the port is not open")?;
@@ -140,7 +139,7 @@ impl Rss {
         let key = self.key();
         copies.done = key.map(|key| port.set_rss(&key, &copies.told));
         copies.key = key.filter(|_| copies.hashes());
-        // Asked once: drivers may take their time.
+        // The size is read once, since drivers may be slow.
         copies.entries = match copies.hashes() {
             true => Some(port.spreading().len()).filter(|entries| *entries > 0),
             false => None,
@@ -159,38 +158,38 @@ impl Rss {
         }
     }
 
-    /// The key of the hash that is asked of the port.
+    /// Hash key that the port should use.
     fn key(&self) -> Option<[u8; 40]> {
         Some(*self.key.as_ref()?.table.snapshot().key())
     }
 
-    /// Tables by which packets are steered.
+    /// Indirection table by which packets are steered.
     pub(super) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// Buckets that come by a queue of another worker than their owner, which has a queue; `queues` gives the queues of
-    /// each worker.
+    /// Buckets that arrive at another worker than their owner, although the owner has a queue. `queues` contains the
+    /// queues of each worker.
     pub(super) fn astray(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Vec<Astray> {
         let copies = self.lock();
         let (owners, buckets) = (self.table.owners(), self.table.buckets());
         let hashes = copies.hashes();
         let ruled = self.rules.as_ref().filter(|_| copies.directs);
         let is_ruled = ruled.is_some();
-        // Asked only if it matters: there may be many.
+        // The buckets with rules are computed only on demand, since there may be many.
         let ruled = LazyCell::new(|| ruled.map(|rules| rules.buckets()));
         if copies.told.len() != buckets || owners.len() != buckets {
             return Vec::new();
         }
-        // A port that does not tell how large its table is may share entries among buckets. One that hashes by another
-        // key by now has all flows elsewhere, until it is told the key by hand.
+        // A port that does not report its table size may share entries among buckets. If the port hashes by an outdated
+        // key, all flows arrive elsewhere, until the key is set by hand.
         let entries = match (hashes, copies.entries) {
             (true, None) => return Vec::new(),
             (true, _) if copies.key != self.key() => return Vec::new(),
             (_, entries) => entries.unwrap_or(buckets),
         };
         let is_small = hashes && entries < buckets;
-        // Buckets that have this remainder in common share an entry of the port's table.
+        // Buckets with equal remainders share an entry of the port's table.
         let apart = if is_small { entries } else { buckets };
         let fits = entries.max(buckets).is_multiple_of(entries.min(buckets));
         if hashes && !fits || is_small && is_ruled {
@@ -209,7 +208,7 @@ impl Rss {
                 return None;
             }
             let can = hashes || ruled.as_ref()?.contains(&(bucket as u16));
-            // An entry follows only where one worker owns all its buckets.
+            // An entry can move only if one worker owns all its buckets.
             let is_whole = (entry..buckets).step_by(apart).all(|b| owners[b] == owner);
             (can && is_whole).then(|| Astray {
                 bucket: bucket as u16,
@@ -222,7 +221,7 @@ impl Rss {
         owners.iter().enumerate().filter_map(one).collect()
     }
 
-    /// Makes the port give packets of these buckets to other queues.
+    /// Reprograms the port to deliver these buckets to other queues.
     pub(super) fn redirect(
         &self,
         buckets: &[Astray],
@@ -238,7 +237,7 @@ impl Rss {
         }
         copies.queues = queues;
         if copies.hashes() {
-            // Keep the port's key: another key would move all flows.
+            // The port's key is kept, since another key would move all flows.
             copies.key.map_or(Ok(()), |key| port.set_rss(&key, &told))?;
         }
         if let Some(rules) = self.rules.as_ref().filter(|_| copies.directs) {
@@ -249,14 +248,14 @@ impl Rss {
         Ok(())
     }
 
-    /// True if the port has carried out all requests.
+    /// True if the port has applied all settings.
     pub(super) fn is_done(&self) -> bool {
         let port = self.lock().port.clone();
         let directed = port.and_then(|port| port.directed());
         directed.is_none_or(|directed| directed.waiting == 0)
     }
 
-    /// Description of the port's progress.
+    /// Progress of the port in applying the settings, as text.
     pub(super) fn show(&self) -> String {
         let copies = self.lock();
         let entries = || {
@@ -286,7 +285,7 @@ impl Rss {
     }
 }
 
-/// Numbers of the queues of all owners.
+/// Queue numbers of all workers.
 fn numbers(queues: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
     queues.values().flatten().copied().collect()
 }

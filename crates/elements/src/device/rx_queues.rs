@@ -14,11 +14,11 @@ use std::sync::{Arc, MutexGuard};
 use steer::RxQueues;
 use sync::Lock;
 
-/// Packets that a queue may keep waiting here, and how many are taken in at a time.
+/// Maximum number of packets kept here per queue, and number of packets taken over at a time.
 const ROOM: usize = 4096;
 const BURST: usize = 64;
 
-/// Owners of the queues, shared by the copies.
+/// Owner of each queue, shared by the receiver's clones.
 #[derive(Default)]
 pub(super) struct Owners(Lock<BTreeMap<usize, usize>>);
 
@@ -27,12 +27,12 @@ impl Owners {
         self.0.lock()
     }
 
-    /// Reload: queues stay where they are.
+    /// Owners of the replaced configuration, so that queues stay at their workers.
     pub(super) fn inherit(old: &Owners) -> Arc<Owners> {
         Arc::new(Owners(Lock::new(old.lock().clone())))
     }
 
-    /// The queues that have an owner, each with its worker.
+    /// Queues with an owner, each with its worker.
     pub(super) fn all(&self) -> Vec<(usize, usize)> {
         let owners = self.lock();
         owners
@@ -41,7 +41,7 @@ impl Owners {
             .collect()
     }
 
-    /// The queues of each worker that has some.
+    /// Queues of each worker that owns some.
     pub(super) fn by_worker(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut all: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (&queue, &worker) in self.lock().iter() {
@@ -50,7 +50,7 @@ impl Owners {
         all
     }
 
-    /// A line for each queue: its number and its worker.
+    /// Text form of the owners, one queue per line: its number and its worker.
     pub(super) fn show(&self) -> String {
         let lines = self.all().into_iter();
         let lines = lines.map(|(queue, worker)| format!("{queue} {worker}\n"));
@@ -58,34 +58,34 @@ impl Owners {
     }
 }
 
-/// A queue of the port: here, or still with the worker that had it before.
+/// A receive queue of this worker; it may still be held by its former owner.
 struct Owned {
     number: usize,
     slot: Slot<Box<dyn RxQueue>>,
     queue: Option<Box<dyn RxQueue>>,
-    /// True if this worker is woken when packets come.
+    /// True if arriving packets wake this worker.
     wakes: bool,
     state: State,
-    /// Packets kept here, before all that are in the queue.
+    /// Packets kept here while the queue moves; they precede those in the queue.
     kept: Option<(Tail<Packet>, Kept)>,
 }
 
-/// State of a queue.
+/// State of a queue that moves between workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Polled,
-    /// Not polled: it is to go to another worker.
+    /// Not polled, since the queue is about to move.
     Held,
-    /// Polled, and still to deliver this number of the packets that waited at the request.
+    /// Polled until this number of packets, which waited at the request, have been delivered.
     Draining(usize),
-    /// Packets are kept here, as far as there is room.
+    /// Arriving packets are kept here, up to `ROOM`.
     Keeping,
-    /// Kept packets go first.
+    /// Kept packets are delivered before others.
     Giving,
 }
 
 impl Owned {
-    /// Takes the queue from its former owner, if it is there.
+    /// Takes the queue from its former owner, if that has released it.
     #[cold]
     fn take(&mut self, wakers: &Arc<Wakers>, worker: usize) {
         self.queue = self.slot.take();
@@ -93,7 +93,7 @@ impl Owned {
         self.wakes = queue.is_some_and(|queue| queue.wakes(wakers, worker));
     }
 
-    /// Polls a queue in a special state.
+    /// Polls a queue that is moving.
     #[cold]
     fn poll(&mut self, receive: &mut dyn FnMut(&mut dyn RxQueue) -> usize) -> usize {
         let Some(queue) = &mut self.queue else {
@@ -117,7 +117,7 @@ impl Owned {
             _ => receive(&mut **queue),
         };
         self.state = match self.state {
-            // A poll that brings none has found nothing that waits, or no memory for it.
+            // An empty poll means that no packets wait, or that no buffers were free.
             State::Draining(left) if came == 0 => match queue.fill() {
                 Some(fill) if fill > 0.0 => State::Draining(left),
                 _ => State::Polled,
@@ -129,7 +129,7 @@ impl Owned {
         came
     }
 
-    /// Packets that wait here.
+    /// Number of packets kept here.
     fn kept(&self) -> usize {
         let kept = self.kept.as_ref();
         kept.map_or(0, |(_, kept)| kept.packets.len())
@@ -150,7 +150,7 @@ impl Drop for Owned {
     }
 }
 
-/// Packets that wait before those of a queue.
+/// Receive queue that delivers kept packets before those of the real queue.
 struct Kept {
     packets: Head<Packet>,
     queue: Option<Box<dyn RxQueue>>,
@@ -180,7 +180,7 @@ impl RxQueue for Kept {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        // While packets wait here the queue must be polled.
+        // The queue must be polled as long as packets are kept.
         let queue = self.queue.as_ref().filter(|_| self.packets.is_empty());
         queue?.wait_fd()
     }
@@ -198,7 +198,7 @@ impl RxQueue for Kept {
     }
 }
 
-/// Queues of a port at one worker.
+/// Receive queues of one worker.
 pub(super) struct Queues {
     worker: usize,
     wakers: Arc<Wakers>,
@@ -208,7 +208,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Queues of one copy: assigned by the plan, or moved to the copy since.
+    /// Queues of one clone: those of the plan, and those that moved to it since.
     pub(super) fn new(device: &str, owners: &Arc<Owners>, init: &Init) -> Queues {
         let slots = init.ports.get(device).map_or_else(Vec::new, |port| port.rx);
         let mut queues = Queues {
@@ -250,7 +250,7 @@ impl Queues {
         self.queues.is_empty()
     }
 
-    /// Polls every queue with `receive`; returns the number of packets.
+    /// Polls each queue with `receive`. Returns the number of packets.
     #[inline]
     pub(super) fn receive(&mut self, mut receive: impl FnMut(&mut dyn RxQueue) -> usize) -> usize {
         let mut received = 0;
@@ -271,13 +271,13 @@ impl Queues {
         received
     }
 
-    /// Fill level of the fullest queue, among those that tell.
+    /// Fill level of the fullest queue that reports its level, 0 to 1.
     pub(super) fn fill(&self) -> f64 {
         let queues = self.queues.iter().filter_map(|q| q.queue.as_ref()?.fill());
         queues.fold(0.0, f64::max)
     }
 
-    /// True if no packet will ever come, as every queue says after a poll that has brought none.
+    /// True if all queues have reported, after an empty poll, that no more packets will arrive.
     pub(super) fn has_ended(&self) -> bool {
         let ended = |q: &Owned| {
             let may = q.state != State::Held && q.kept() == 0;
@@ -290,13 +290,13 @@ impl Queues {
         self.queues.iter_mut().find(|owned| owned.number == number)
     }
 
-    /// Descriptors that become readable when packets wait.
+    /// Appends the descriptors that become readable when packets arrive.
     pub(super) fn wait_fds(&self, fds: &mut Vec<RawFd>) {
         let polled = self.queues.iter().filter(|q| q.state != State::Held);
         fds.extend(polled.filter_map(|q| q.queue.as_ref()?.wait_fd()));
     }
 
-    /// True if packets may come to a queue that has no descriptor.
+    /// True if packets may arrive on a queue without a descriptor.
     pub(super) fn must_poll(&self) -> bool {
         let silent = |q: &Owned| !q.wakes && q.queue.as_ref().is_none_or(|q| q.wait_fd().is_none());
         self.queues
@@ -327,7 +327,7 @@ impl RxQueues for Queues {
 
     fn release(&mut self, queue: usize, to: usize) {
         self.queues.retain(|owned| owned.number != queue);
-        // A worker that only waits for the queue has nothing to give.
+        // A worker that has not received the queue yet cannot give it up.
         let mut owners = self.owners.lock();
         if owners.get(&queue) == Some(&self.worker) {
             owners.insert(queue, to);
@@ -337,7 +337,7 @@ impl RxQueues for Queues {
     fn drain(&mut self, queue: usize) {
         if let Some(owned) = self.find(queue) {
             let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
-            // Until a poll finds it empty, where nobody knows.
+            // If the fill level is unknown, the queue is drained until a poll returns nothing.
             let most = waiting.flatten().unwrap_or(usize::MAX);
             let most = most.saturating_add(owned.kept());
             owned.state = match most {

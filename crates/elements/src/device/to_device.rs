@@ -45,9 +45,9 @@ use std::time::Duration;
 
 const FULL: usize = 0;
 const REFUSED: usize = 1;
-/// Delay before a busy port is tried again.
+/// Delay before a busy port is retried.
 const AGAIN: Duration = Duration::from_micros(20);
-/// The bits of a mark that an input has.
+/// Number of bits for one input in a progress mark.
 const HALF: u32 = usize::BITS / 2;
 
 pub(crate) struct Config {
@@ -59,14 +59,14 @@ pub(crate) struct Config {
     pub(super) descriptors: usize,
 }
 
-/// Difference between ToDevice and ToDPDKDevice: their arguments.
+/// Argument style, in which ToDevice and ToDPDKDevice differ.
 pub(crate) trait Style: 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
     fn configure(args: &mut Args) -> Config;
 }
 
-/// ToDevice's arguments.
+/// Argument style of ToDevice.
 pub(crate) struct Click;
 
 impl Style for Click {
@@ -83,7 +83,7 @@ impl Style for Click {
 }
 
 impl Config {
-    /// A port, with the arguments of every style; `room` names the packets that may wait for it.
+    /// Parses the arguments common to all styles. `room` is the keyword for the maximum number of waiting packets.
     pub(super) fn of(
         args: &mut Args,
         device: String,
@@ -116,29 +116,29 @@ pub(crate) struct ToDevice<S = Click> {
     burst: usize,
     timeout: Duration,
     room: usize,
-    /// Packets may come without annotations.
+    /// True if packets may arrive without annotations.
     bare: bool,
-    /// Super-frames may come.
+    /// True if GSO super-frames may arrive.
     whole: bool,
     waiting: Batch,
-    /// Number of waiting packets, at the front, from the second input.
+    /// Number of waiting packets from the second input, which precede all others.
     ahead: usize,
-    /// Next burst of the waiting packets, if more than a burst waits.
+    /// Next burst, if more packets wait than one burst holds.
     part: Batch,
-    /// Packets that the port refused since the last call with a context, which drops them by name.
+    /// Packets refused by the port; they are dropped at the next call that has a context.
     refused: Batch,
-    /// Packets handed to the port, including those that it refused.
+    /// Number of packets handed to the port, including refused ones.
     count: u64,
-    /// Part of `count` that came from the second input.
+    /// Number of packets in `count` from the second input.
     preceded: u64,
-    /// Packets that the port refused.
+    /// Number of packets refused by the port.
     unsent: u64,
-    /// Bytes of packets that were sent.
+    /// Bytes of sent packets.
     bytes: u64,
     busy: u64,
-    /// Packets that found no room.
+    /// Number of packets dropped because too many were waiting.
     lost: u64,
-    /// Packets that had been sent when the counts began.
+    /// Number of packets already sent when the counters were reset.
     begun: u64,
 }
 
@@ -152,7 +152,7 @@ impl<S> Drop for ToDevice<S> {
 }
 
 impl<S> ToDevice<S> {
-    /// Hands waiting packets to the port. False if it did not take all of them.
+    /// Hands waiting packets to the port. Returns false if packets are left.
     fn flush(&mut self) -> bool {
         let mut waiting = std::mem::take(&mut self.waiting);
         let before = waiting.len();
@@ -164,8 +164,8 @@ impl<S> ToDevice<S> {
         all
     }
 
-    /// Puts packets of the second input behind earlier ones of it, and before all others. They wait for no full burst,
-    /// and waiting packets go with them.
+    /// Inserts packets of the second input before all waiting packets of the first, and sends without waiting for a
+    /// full burst.
     #[inline(never)]
     fn precede(&mut self, batch: &mut Batch, cx: &mut Cx) {
         self.note(batch, cx);
@@ -185,7 +185,7 @@ impl<S> ToDevice<S> {
         }
     }
 
-    /// Drops all but the first that wait.
+    /// Drops all waiting packets except the first `kept`.
     fn lose(&mut self, kept: usize, cx: &mut Cx) {
         let mut late = self.waiting.split_off(kept);
         self.lost += late.len() as u64;
@@ -193,17 +193,17 @@ impl<S> ToDevice<S> {
         cx.drop_batch(&mut late, FULL);
     }
 
-    /// Packets of the first input that have been sent.
+    /// Number of sent packets of the first input.
     fn passed(&self) -> u64 {
         self.count - self.preceded
     }
 
-    /// Packets of the first input that wait.
+    /// Number of waiting packets of the first input.
     fn first_input_waiting(&self) -> usize {
         self.waiting.len() - self.ahead
     }
 
-    /// Takes the port's queue once its former owner has released it.
+    /// Takes the port's queue once the former owner has released it.
     #[inline(always)]
     fn take_queue(&mut self) {
         if self.queue.is_none() {
@@ -211,7 +211,7 @@ impl<S> ToDevice<S> {
         }
     }
 
-    /// Cuts super-frames into segments if the port does not take them whole.
+    /// Segments super-frames if the port does not support them.
     #[inline(never)]
     fn fit(&mut self, batch: &mut Batch, cx: &mut Cx) {
         self.take_queue();
@@ -221,7 +221,7 @@ impl<S> ToDevice<S> {
         }
     }
 
-    /// Hands packets to the port. False if it did not take all of them.
+    /// Hands packets to the port. Returns false if packets are left.
     #[inline(always)] // once where packets come, once where they have waited
     fn send(&mut self, batch: &mut Batch) -> bool {
         let whole = self.whole;
@@ -250,7 +250,7 @@ impl<S> ToDevice<S> {
         false
     }
 
-    /// Drops by name what the port has refused.
+    /// Drops the packets that the port has refused.
     #[inline]
     fn drop_refused(&mut self, cx: &mut Cx) {
         if self.refused.is_empty() {
@@ -262,18 +262,18 @@ impl<S> ToDevice<S> {
         cx.drop_batch(&mut self.refused, REFUSED);
     }
 
-    /// Packets that have been sent.
+    /// Number of sent packets.
     fn sent(&self) -> u64 {
         self.count - self.unsent
     }
 
-    /// True if `packets` packets are to be sent now.
+    /// True if `packets` waiting packets are to be sent now.
     #[inline]
     fn is_due(&self, packets: usize) -> bool {
         packets >= self.burst || self.timeout.is_zero()
     }
 
-    /// Lets packets wait that the port has not taken, or behind others.
+    /// Appends packets that cannot be sent yet to the waiting ones.
     #[inline(never)]
     fn gather(&mut self, batch: &mut Batch, is_busy: bool, cx: &mut Cx) {
         self.note(batch, cx);
@@ -281,8 +281,8 @@ impl<S> ToDevice<S> {
         self.wait(is_busy, cx);
     }
 
-    /// Clears annotations of packets that were received without them: an element that reads the waiting packets must
-    /// not see old contents of the buffers.
+    /// Clears the annotations of packets that were received without them: a reader of the waiting packets must not see
+    /// stale buffer contents.
     fn note(&self, batch: &mut Batch, cx: &Cx) {
         if self.bare && !cx.watched() {
             let each = batch.iter_mut();
@@ -290,7 +290,7 @@ impl<S> ToDevice<S> {
         }
     }
 
-    /// Sends the waiting packets now if they are due, else later.
+    /// Sends the waiting packets if they are due; otherwise sets a timer.
     fn wait(&mut self, is_busy: bool, cx: &mut Cx) {
         let due = self.is_due(self.waiting.len());
         if due && !is_busy && self.flush() {
@@ -303,7 +303,7 @@ impl<S> ToDevice<S> {
     }
 }
 
-/// Hands packets to the port, `burst` at a time, until it does not take them; how many it took.
+/// Hands packets to the port in bursts, until the port refuses some. Returns the number of accepted packets.
 fn in_bursts(
     mut transmit: impl FnMut(&mut Batch) -> usize,
     waiting: &mut Batch,
@@ -440,7 +440,7 @@ impl<S: Style> Element for ToDevice<S> {
         }),
         Handler::sum("dropped", "packets for which there was no room", |e| e.lost),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
-            // The count itself goes on: marks are made of it.
+            // `count` itself is not reset, because progress marks are made of it.
             (e.begun, e.bytes, e.busy, e.lost) = (e.sent(), 0, 0, 0);
             Ok(())
         }),
@@ -476,7 +476,7 @@ impl<S: Style> External for ToDevice<S> {
 }
 
 impl<S: Style> Storage for ToDevice<S> {
-    // One input's packets may overtake the other's, so each has half of the mark.
+    // Packets of one input may overtake the other's, so each input has half of the mark's bits.
     fn mark(&self) -> usize {
         let first = (self.passed() as usize).wrapping_add(self.first_input_waiting());
         let second = (self.preceded as usize).wrapping_add(self.ahead);
@@ -484,7 +484,7 @@ impl<S: Style> Storage for ToDevice<S> {
     }
 
     fn is_past(&self, mark: usize) -> bool {
-        // In the upper half they wrap as whole counts do.
+        // Values in the upper half of the bits wrap like complete counters.
         let (first, second) = (mark >> HALF << HALF, mark << HALF);
         (self.first_input_waiting() == 0 || reached((self.passed() as usize) << HALF, first))
             && (self.ahead == 0 || reached((self.preceded as usize) << HALF, second))

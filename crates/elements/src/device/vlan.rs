@@ -12,12 +12,11 @@ use planner::Options;
 use std::collections::BTreeSet;
 use wire::vlan::Tag;
 
-/// Receiving and sending classes, with the class that takes a receiver's place.
+/// Receiving and sending classes, and the class that replaces a receiver.
 pub(super) const RECEIVERS: [&str; 2] = ["FromDevice", "FromDPDKDevice"];
 const SENDERS: [&str; 2] = ["ToDevice", "ToDPDKDevice"];
 
-/// Port and VLAN that the name of a sub-interface would say, if it is no device of its own: `eth0` and 100 of
-/// `eth0.100`. The port may be a sub-interface again.
+/// Port and VLAN in the name of a sub-interface: `eth0` and 100 for `eth0.100`. The port may itself be a sub-interface.
 pub fn port_and_vlan(device: &str) -> Option<(&str, Tag)> {
     let (port, tag) = device.rsplit_once('.')?;
     let tag = tag.parse().ok()?;
@@ -25,7 +24,8 @@ pub fn port_and_vlan(device: &str) -> Option<(&str, Tag)> {
     bare.then_some((port, tag))
 }
 
-/// Port that carries a name's frames: the name itself or, for a sub-interface that is no device, the port below.
+/// Port that carries a device's frames: the device itself, or the port below a sub-interface that does not exist as a
+/// device.
 pub fn carrier(device: &str, is_device: impl Fn(&str) -> bool) -> &str {
     let mut port = device;
     while let Some((below, _)) = port_and_vlan(port) {
@@ -37,31 +37,31 @@ pub fn carrier(device: &str, is_device: impl Fn(&str) -> bool) -> &str {
     port
 }
 
-/// Tags that frames of sub-interfaces have at most.
+/// Maximum number of tags of a sub-interface's frames.
 const TAGS_MAX: usize = 2;
 
-/// Suffixes of the names of elements that [`rewrite`] adds: a port's VLANSplit, and the element before an input of a
-/// sender.
+/// Name suffixes of elements that [`rewrite`] adds: the VLANSplit of a port, and the encapsulator before a sender's
+/// input.
 const SPLIT: &str = "/vlans";
 const ENCAP: &str = "/vlan";
-/// Suffix of an element that adds the outer of two tags.
+/// Name suffix of an element that adds the outer tag.
 const OUTER_ENCAP: &str = "/outer_vlan";
 
-/// A way of packets of VLANs, by the element that `rewrite` has added for it.
+/// Role of an element that `rewrite` has added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way<'a> {
-    /// From this port: each VLAN has an output, from 1 on, in the order of the configuration.
+    /// Splits the frames of this port by VLAN. Outputs from 1 on belong to VLANs in the order of the configuration.
     In(&'a str),
-    /// Sent by the port of this element.
+    /// Tags the frames of this sender.
     Out(&'a str),
 }
 
-/// The element, if there is one, that puts an outer tag on a sender's packets.
+/// Name of the element that adds the outer tag for a sender, if there is one.
 pub fn outer_of(sender: &str) -> String {
     format!("{sender}{OUTER_ENCAP}")
 }
 
-/// Way that an element of this class and name implements; `None` for an element in the user's text.
+/// Role of an element; `None` if it is from the user's configuration.
 pub fn way<'a>(class: &str, name: &'a str) -> Option<Way<'a>> {
     match class {
         "VLANSplit" => name.strip_suffix(SPLIT).map(Way::In),
@@ -74,7 +74,7 @@ pub fn way<'a>(class: &str, name: &'a str) -> Option<Way<'a>> {
     }
 }
 
-/// The VLAN that a VLANEncap of this configuration puts frames into, if `rewrite` has added it.
+/// VLAN of a VLANEncap with this configuration, if `rewrite` has added it.
 pub fn encap_tag(config: &str) -> Option<Tag> {
     let (id, service) = match config.split_once(',') {
         Some((id, more)) => (id, more.trim() == SERVICE),
@@ -85,16 +85,16 @@ pub fn encap_tag(config: &str) -> Option<Tag> {
     format!("{prefix}{tag}").parse().ok()
 }
 
-/// Argument that makes a VLANEncap write tags of 802.1ad.
+/// Argument of VLANEncap for 802.1ad tags.
 const SERVICE: &str = "ETHERTYPE 0x88a8";
 
-/// Port and VLAN of a sub-interface's name.
+/// Parses the name of a sub-interface. Returns its port and VLAN.
 fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, Tag)> {
     let (port, tag) = port_and_vlan(device)?;
     ports.probe(device).is_err().then(|| (port.to_owned(), tag))
 }
 
-/// Number of tags of a name's frames.
+/// Number of tags on the frames of a device.
 fn tags(device: &str, ports: &dyn PortDirectory) -> usize {
     match parse(device, ports) {
         Some((port, _)) => 1 + tags(&port, ports),
@@ -102,7 +102,7 @@ fn tags(device: &str, ports: &dyn PortDirectory) -> usize {
     }
 }
 
-/// The device argument of a receiver or sender, with its place in the configuration.
+/// Device argument of a receiver or sender, with its position in the configuration.
 pub(super) fn device_of(element: &Element) -> Option<(std::ops::Range<usize>, String)> {
     let range = lang::args::split(&element.config.text).into_iter().next()?;
     let text = &element.config.text[range.clone()];
@@ -115,7 +115,7 @@ pub(super) fn device_of(element: &Element) -> Option<(std::ops::Range<usize>, St
 /// Replaces sub-interfaces by ports and VLAN elements.
 pub(super) fn rewrite(router: &mut Router, options: &Options) {
     let ports = options.ports;
-    // Inner tags first: what is left then is a sub-interface with an outer tag.
+    // Inner tags are handled first; sub-interfaces with an outer tag are left for the next round.
     for depth in (1..=TAGS_MAX).rev() {
         let mut index = 0;
         while index < router.elements.len() {
@@ -138,13 +138,13 @@ pub(super) fn rewrite(router: &mut Router, options: &Options) {
     }
 }
 
-/// True if frames to a sender get a tag already.
+/// True if frames to a sender are already tagged.
 fn has_encap(router: &Router, sender: usize) -> bool {
     let name = format!("{}{ENCAP}", router.elements[sender].name);
     router.find(&name).is_some()
 }
 
-/// The element's configuration with another device.
+/// Configuration of an element with another device.
 fn with_device(element: &Element, range: std::ops::Range<usize>, port: &str) -> Config {
     let text = &element.config.text;
     let changed = format!(
@@ -156,7 +156,7 @@ fn with_device(element: &Element, range: std::ops::Range<usize>, port: &str) -> 
     Config::verbatim(changed, element.config.span())
 }
 
-/// Adds an element that stands where `like` does.
+/// Adds an element at the source position of `like`.
 pub(super) fn add(
     router: &mut Router,
     name: String,
@@ -175,7 +175,7 @@ pub(super) fn add(
     router.elements.len() - 1
 }
 
-/// Inserts an element that tags packets for an input of `sender`.
+/// Inserts an element that tags packets before an input of `sender`.
 fn encapsulate(
     router: &mut Router,
     (sender, range): (usize, std::ops::Range<usize>),
@@ -191,10 +191,10 @@ fn encapsulate(
     let to_sender = |c: &&Connection| c.to.element == sender;
     let used = router.connections.iter().filter(to_sender);
     let mut inputs: BTreeSet<usize> = used.map(|c| c.to.port).collect();
-    // An unconnected element gets its error for its first input.
+    // An unconnected sender is reported with its first input.
     inputs.insert(0);
     for input in inputs {
-        // The second input has a tag of its own, as it goes its own way.
+        // Each input has its own encapsulator, since packets of the second input overtake others.
         let name = match input {
             0 => name.clone(),
             more => format!("{name}{more}"),
@@ -214,7 +214,7 @@ fn encapsulate(
     }
 }
 
-/// `receiver` becomes a counter behind the port's VLANSplit.
+/// Turns `receiver` into a Counter after the port's VLANSplit.
 fn split(
     router: &mut Router,
     receiver: usize,
@@ -253,7 +253,7 @@ fn split(
     connect(router, (splitter, output), (receiver, 0));
 }
 
-/// The element that receives from `port`: the user's own, or a new one with the settings of `like`.
+/// Element that receives from `port`: an existing one, or a new one with the settings of `like`.
 fn receiver_of(
     router: &mut Router,
     like: usize,

@@ -16,11 +16,11 @@
 use crate::prelude::*;
 use wire::vlan::{self, Tag};
 
-/// Bytes of the two addresses.
+/// Length of both Ethernet addresses, in bytes.
 const ADDRESSES: usize = 12;
 
 pub(super) struct Config {
-    /// Output of each VLAN, of 802.1Q and of 802.1ad; 0 = none.
+    /// Output of each VLAN, for 802.1Q and for 802.1ad; 0 for none.
     outputs: Box<[[u8; 4096]; 2]>,
     count: usize,
 }

@@ -5,7 +5,7 @@ use arguments::{Kind, Names};
 use std::net::Ipv4Addr;
 use wire::Prefix4;
 
-/// Addresses, separated by spaces.
+/// List of addresses, separated by spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Addresses(pub(crate) Vec<Ipv4Addr>);
 
@@ -31,7 +31,7 @@ impl FromArg for Addresses {
     }
 }
 
-/// A list of addresses that packets seldom have: of most others a bit tells that they are not in it.
+/// Set of addresses that packets rarely have. A bitmap excludes most other addresses at once.
 #[derive(Default)]
 pub(super) struct Listed {
     all: Vec<Ipv4Addr>,
@@ -62,7 +62,7 @@ impl Listed {
     }
 }
 
-/// Addresses of interfaces with their prefix lengths, `10.0.0.1/24`, separated by spaces.
+/// List of interface addresses with prefix length, such as `10.0.0.1/24`, separated by spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interfaces(Vec<(Ipv4Addr, Prefix4)>);
 
@@ -76,7 +76,7 @@ impl Interfaces {
         self.0.iter().map(|i| i.0)
     }
 
-    /// The broadcast addresses of the networks, in both forms (see `is_broadcast`).
+    /// Broadcast addresses of the networks, in both forms (see `is_broadcast`).
     pub(crate) fn broadcasts(&self) -> impl Iterator<Item = Ipv4Addr> {
         let both = |net: &Prefix4| Some([net.broadcast()?, net.addr()]);
         self.0.iter().filter_map(move |i| both(&i.1)).flatten()

@@ -46,7 +46,7 @@ use wire::{BadHeader, Ipv4, addr, ipv4};
 const BAD_SOURCE: u8 = 6;
 const BAD_DESTINATION: u8 = 7;
 
-/// Addresses that no packet to be forwarded comes from.
+/// Invalid source addresses of forwarded packets.
 const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
 /// Offset of the total length, for Parameter Problem messages.
@@ -63,16 +63,16 @@ pub(crate) struct Config {
 
 pub(crate) struct CheckIPHeader {
     config: Arc<Config>,
-    /// Offset of headers; past the end of all packets if the configured one does not fit.
+    /// Offset of the header in bytes; beyond the end of all packets if the configured offset is too large.
     offset: u16,
     checksum: bool,
     addresses: bool,
-    /// True if addresses are judged as Click does, by the list of bad sources alone.
+    /// True if only the list of bad sources is checked, as in Click.
     as_click: bool,
     pub(super) faults: Faults<8>,
 }
 
-/// The first six are `BadHeader`'s, in its order, as in [`CheckIPHeader::DROPS`].
+/// The first six correspond to `BadHeader`'s variants, in their order, as in [`CheckIPHeader::DROPS`].
 const WORDING: &Wording<8> = &Wording {
     header: "IP",
     faults: [
@@ -95,7 +95,7 @@ const WORDING: &Wording<8> = &Wording {
     ],
 };
 
-/// The first argument: where the header begins, or, in Click's old way, a list of bad sources.
+/// First argument: the header offset, or a list of bad sources in Click's old syntax.
 enum First {
     Offset(usize),
     BadSources(Addresses),
@@ -139,7 +139,7 @@ impl Config {
         config
     }
 
-    /// Reads the arguments that are not about the header's place. `listed` are bad sources given already.
+    /// Parses all arguments except the header offset. `listed` contains bad sources parsed before.
     pub(super) fn at_start(args: &mut Args, checksum: bool, listed: Option<Addresses>) -> Config {
         let interfaces: Option<Interfaces> =
             args.key_maybe("INTERFACES", "the router's addresses, with prefix lengths");
@@ -169,7 +169,7 @@ impl Config {
         }
     }
 
-    /// True if addresses are what nearly all packets have, and so not judged at all.
+    /// True if neither address needs a check, which holds for nearly all packets.
     #[inline]
     fn usual(&self, src: Ipv4Addr, dst: Ipv4Addr) -> bool {
         let within = |a: Ipv4Addr, end| {
@@ -179,7 +179,7 @@ impl Config {
         within(src, 224) && within(dst, 240) && !self.bad_sources.contains(src)
     }
 
-    /// RFC 1812, 5.3.7. The bad sources count only for packets that are not for this router.
+    /// Drop reason for the addresses (RFC 1812, 5.3.7). Bad sources count only for packets to other hosts.
     fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr, list_alone: bool) -> Option<u8> {
         let listed = self.bad_sources.contains(src);
         let bad = match listed {
@@ -205,7 +205,7 @@ impl Element for CheckIPHeader {
         Facts::IP4.and(Facts::DST4),
     ];
     const SPOILS: Facts = Facts::IP6.and(Facts::DST6);
-    // The first six are `BadHeader`'s, in its order.
+    // The first six correspond to `BadHeader`'s variants, in their order.
     const DROPS: &'static [&'static str] = &[
         "too_short",
         "bad_version",
@@ -256,7 +256,7 @@ impl Element for CheckIPHeader {
 }
 
 impl Fuse for CheckIPHeader {
-    /// A good packet without options.
+    /// Fast path for valid packets without options.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let (config, offset) = (&*self.config, usize::from(self.offset));

@@ -6,28 +6,28 @@ use crate::prelude::*;
 use std::marker::PhantomData;
 use wire::Ipv4;
 
-/// Faults of a header above IPv4, as drop reasons.
+/// Drop reason: the packet has another protocol than the class checks.
 pub(crate) const OTHER_PROTOCOL: u8 = 0;
-/// See [`OTHER_PROTOCOL`].
+/// Drop reason: a length field is wrong.
 pub(crate) const BAD_LENGTH: u8 = 1;
-/// See [`OTHER_PROTOCOL`].
+/// Drop reason: the checksum is wrong.
 pub(crate) const BAD_CHECKSUM: u8 = 2;
 
-/// A class of the family: a protocol above IPv4.
+/// Constants and checks of a protocol over IPv4.
 pub(crate) trait Upper: Sized + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
     /// Protocol number in IPv4 headers.
     const PROTOCOL: u8;
-    /// Names of the three faults: for drops, and in Click's words.
+    /// Names of the three drop reasons, in this router's words and in Click's.
     const DROPS: &'static [&'static str];
     const WORDING: &'static Wording<3>;
 
-    /// Fault of the payload after a header of this protocol; `length` is the length that the header promises.
+    /// Drop reason for a payload; `length` is its length according to the IP header, in bytes.
     fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], length: usize, as_click: bool) -> Option<u8>;
 }
 
-/// An element that checks a protocol's header.
+/// Checks the header of protocol `P`.
 pub(crate) struct Checker<P> {
     faults: Faults<3>,
     as_click: bool,

@@ -27,7 +27,7 @@ pub(crate) struct DecIPTTL {
 }
 
 impl DecIPTTL {
-    /// An element that handles all packets.
+    /// Element that handles all packets, including multicast.
     pub(super) const ALL: DecIPTTL = DecIPTTL {
         active: true,
         multicast: true,

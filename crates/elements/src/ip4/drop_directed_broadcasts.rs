@@ -24,7 +24,7 @@ const DIRECTED_BROADCAST: u8 = 0;
 const NO_HEADER: u8 = 1;
 
 pub(crate) struct DropDirectedBroadcasts {
-    /// Addresses to which no packet may be sent.
+    /// Directed broadcast addresses of the attached networks.
     broadcasts: Listed,
 }
 

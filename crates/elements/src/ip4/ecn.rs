@@ -6,7 +6,7 @@ use arguments::units::FromArg;
 /// Congestion experienced.
 pub(super) const CE: u8 = 3;
 
-/// A value of the field.
+/// Value of the ECN field, 0 to 3.
 #[derive(Clone, Copy)]
 pub(super) struct Ecn(pub(super) u8);
 

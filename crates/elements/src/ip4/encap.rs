@@ -7,12 +7,12 @@ use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use wire::{Ipv4, ipv4};
 
-/// Destination of packets with a new header.
+/// Destination address of encapsulated packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// One address for all packets.
+    /// Fixed address for all packets.
     Fixed(Ipv4Addr),
-    /// Destination annotation of each packet.
+    /// Destination annotation of the packet.
     Anno,
 }
 
@@ -38,7 +38,7 @@ impl FromArg for To {
     }
 }
 
-/// The fields of a new header.
+/// Fields of the IPv4 header to prepend.
 #[derive(Clone, Copy)]
 pub(crate) struct Header {
     pub(crate) src: Ipv4Addr,
@@ -50,7 +50,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// A header as Click's encapsulators make it where nothing else is said.
+    /// Header with the default fields of Click's encapsulators.
     pub(crate) fn new(src: Ipv4Addr, dst: To, protocol: u8) -> Header {
         Header {
             src,
@@ -62,8 +62,8 @@ impl Header {
         }
     }
 
-    /// Puts the header and `upper` bytes of unspecified content before a packet, marks the header and
-    /// sets the destination annotation. `None` if there is no room, or the datagram were too long.
+    /// Prepends the header and `upper` bytes of unspecified content to a packet, marks the header, and sets the
+    /// destination annotation. `None` without headroom, or if the datagram is too long.
     #[inline]
     pub(crate) fn put<'p>(
         &self,
@@ -97,16 +97,15 @@ impl Header {
     }
 }
 
-/// Identifications, from a start of its own on each worker, so that they meet as late as may be.
+/// Sequence of identifications. Each worker starts at another point, to delay repetitions.
 pub(crate) struct Idents {
     next: u16,
-    /// Order of identifications; `None`: ascending.
+    /// Permutation of the identifications; `None` for ascending order.
     order: Option<Arc<Order>>,
 }
 
 impl Idents {
-    /// The numbers of one worker, from `first` on the first; without an order, or where the router runs as Click's,
-    /// they count up.
+    /// Identifications of one worker, starting with `first`. They ascend without an order, and in Click's mode.
     pub(crate) fn new(first: u16, order: Option<&Arc<Order>>, init: &Init) -> Idents {
         let apart = 0x1_0000 / init.workers.max(1);
         Idents {
@@ -127,9 +126,9 @@ impl Idents {
     }
 }
 
-/// A secret order of all identifications. With a predictable order, an attacker could insert fragments between those of
-/// others (RFC 7739). Each encapsulator has one, shared by its copies. It is a Feistel network of four rounds: each
-/// number occurs once, and the function of a round on a byte is drawn at random.
+/// Secret permutation of all identifications, since an attacker could insert fragments if they were predictable (RFC
+/// 7739). Each encapsulator has one, shared by its clones. It is a four-round Feistel network with random round
+/// functions on bytes.
 #[derive(Default)]
 pub(crate) struct Order(OnceLock<Box<[[u8; 256]; 4]>>);
 
@@ -150,33 +149,33 @@ impl Order {
     }
 }
 
-/// An element that puts [`Header`]s before packets.
+/// An element that prepends a [`Header`].
 pub(crate) trait Headed: Element {
-    /// The header it puts.
+    /// Header that the element prepends.
     fn header(&self) -> &Header;
 
     /// Mutable form of [`header`](Self::header).
     fn header_mut(&mut self) -> &mut Header;
 }
 
-/// Handler `src`, to read.
+/// Read handler `src`.
 pub(crate) const fn read_src<E: Headed>() -> Handler<E> {
     Handler::text("src", "see SRC", |e, _| Ok(e.header().src.to_string()))
 }
 
-/// Handler `src`, to write.
+/// Write handler `src`.
 pub(crate) const fn write_src<E: Headed>() -> Handler<E> {
     Handler::argument(Handler::set("src", "changes SRC", |e, value, _| {
         assign(&mut e.header_mut().src, value)
     }))
 }
 
-/// Handler `dst`, to read.
+/// Read handler `dst`.
 pub(crate) const fn read_dst<E: Headed>() -> Handler<E> {
     Handler::text("dst", "see DST", |e, _| Ok(e.header().dst.show()))
 }
 
-/// Handler `dst`, to write.
+/// Write handler `dst`.
 pub(crate) const fn write_dst<E: Headed>() -> Handler<E> {
     Handler::argument(Handler::set("dst", "changes DST", |e, value, _| {
         assign(&mut e.header_mut().dst, value)

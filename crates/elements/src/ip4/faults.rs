@@ -3,7 +3,7 @@
 use crate::complain::complain;
 use crate::prelude::*;
 
-/// Frequency of reports of bad packets on standard error.
+/// Frequency of log messages about bad packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Say {
     Never,
@@ -11,19 +11,18 @@ enum Say {
     Always,
 }
 
-/// Names of the faults in a class that checks packets.
+/// Texts of a class that checks packets.
 #[derive(Debug)]
 pub(crate) struct Wording<const N: usize> {
     /// Name of the checked header, such as `IP`.
     pub(crate) header: &'static str,
     /// Name of each fault; several may have the same.
     pub(crate) faults: [&'static str; N],
-    /// The lines of `drop_details`, in Click's order. Faults that are not among them are our own, and
-    /// are shown where there are any.
+    /// Lines of `drop_details`, in Click's order. Faults missing here are listed after them if they occurred.
     pub(crate) lines: &'static [&'static str],
 }
 
-/// Counts of an element's bad packets.
+/// Counters of an element's bad packets.
 pub(crate) struct Faults<const N: usize> {
     name: String,
     say: Say,
@@ -31,7 +30,7 @@ pub(crate) struct Faults<const N: usize> {
     counts: [u64; N],
 }
 
-/// Reads the keywords `VERBOSE` and `DETAILS`; gives the first.
+/// Parses the keywords `VERBOSE` and `DETAILS`. Returns the value of `VERBOSE`.
 pub(crate) fn verbose(args: &mut Args) -> bool {
     args.key(
         "DETAILS",
@@ -42,7 +41,7 @@ pub(crate) fn verbose(args: &mut Args) -> bool {
 }
 
 impl<const N: usize> Faults<N> {
-    /// No faults so far. With Click's driver, the first bad packet of each element is reported, too.
+    /// Counters at zero. In Click's mode, the first bad packet of each element is logged, too.
     pub(crate) fn new(verbose: bool, wording: &'static Wording<N>, init: &Init) -> Faults<N> {
         Faults {
             name: init.name.to_owned(),
@@ -56,7 +55,7 @@ impl<const N: usize> Faults<N> {
         }
     }
 
-    /// Counts and reports a fault, which is also the reason of the drop.
+    /// Counts and logs a fault. The fault is also the drop reason.
     #[cold]
     pub(crate) fn note(&mut self, fault: u8) {
         let fault = usize::from(fault);
@@ -73,19 +72,19 @@ impl<const N: usize> Faults<N> {
         }
     }
 
-    /// Counts a bad packet, which leaves by output 1 or is dropped.
+    /// Counts a bad packet. Returns the verdict: output 1, or a drop.
     #[cold]
     pub(crate) fn reject(&mut self, fault: u8) -> Verdict {
         self.note(fault);
         Verdict::reject(fault, 1)
     }
 
-    /// Bad packets.
+    /// Number of bad packets.
     pub(crate) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// A line per fault: its count and its name.
+    /// Counters with names, one per line.
     pub(crate) fn details(&self) -> String {
         let Wording { faults, lines, .. } = self.wording;
         let count = |line: &str| -> u64 {
@@ -101,7 +100,7 @@ impl<const N: usize> Faults<N> {
             .collect()
     }
 
-    /// Continues the old counts after a hot swap.
+    /// Takes over the counters of the replaced element.
     pub(crate) fn take(&mut self, old: Faults<N>) {
         self.counts = old.counts;
     }

@@ -58,7 +58,7 @@ impl Fuse for FixIPSrc {
     }
 }
 
-/// Writes the address into an annotated packet.
+/// Writes the source address into a packet whose annotation requests it.
 #[inline]
 pub(super) fn fix(packet: &mut Packet, address: Ipv4Addr) {
     if packet.anno().fix_ip_src() {

@@ -43,7 +43,7 @@ pub(super) struct Config {
     order: Arc<Order>,
 }
 
-/// The ECN bits of a transport that knows congestion notification.
+/// ECN value of an ECN-capable transport.
 struct Ect(u8);
 
 impl FromArg for Ect {

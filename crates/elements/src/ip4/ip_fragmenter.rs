@@ -41,13 +41,13 @@ const NO_HEADER: usize = 2;
 const TOO_LONG: usize = 3;
 const MTU: usize = 4;
 
-/// A header without options and the least piece of data (RFC 791, 3.2).
+/// Minimum MTU: a header without options, and 8 bytes of data (RFC 791, 3.2).
 const MTU_MIN: usize = 28;
 
 #[derive(Clone)]
 pub(super) struct Config {
     mtu: usize,
-    /// The interface that the MTU is of.
+    /// Interface whose MTU applies; `None` for a configured MTU.
     interface: Option<Arc<Interface>>,
     honor_df: bool,
     by_anno: bool,
@@ -60,11 +60,11 @@ pub(super) struct IPFragmenter {
     fragments: u64,
     made: u64,
     uncut: u64,
-    /// Packets that must not be cut that are still to be reported.
+    /// Number of unfragmentable packets that are still to be logged.
     to_report: u64,
 }
 
-/// Number of packets with DF that Click's driver reports unasked.
+/// Number of packets with DF that Click's driver logs by default.
 const REPORTS: u64 = 5;
 
 fn longest(config: &AnyConfig) -> Option<usize> {
@@ -144,7 +144,7 @@ impl Element for IPFragmenter {
             },
         };
         let long = |p: &Packet| {
-            // A packet whose header lies beyond its end counts as too long: `cut` refuses it.
+            // A header beyond the end of the packet counts as too long; `cut` refuses the packet.
             let (len, mtu) = (
                 || p.segment_len().checked_sub(p.network_offset()),
                 mtu_of(p),
@@ -209,7 +209,7 @@ impl Element for IPFragmenter {
 }
 
 impl IPFragmenter {
-    /// Notes a long packet that must not or cannot be cut.
+    /// Logs a packet that is too long and cannot be fragmented.
     #[cold]
     fn report(&mut self, packet: &Packet) {
         self.uncut += 1;
@@ -220,8 +220,11 @@ impl IPFragmenter {
         }
     }
 
-    /// Shortens `packet` to its first fragment; the others are appended to `rest`. The error is the
-    /// reason why not, and leaves `packet` as it was.
+    /// Truncates `packet` to its first fragment, and appends the others to `rest`.
+    ///
+    /// # Errors
+    ///
+    /// The drop reason; `packet` is unchanged.
     fn cut(
         &mut self,
         packet: &mut Packet,
@@ -245,7 +248,7 @@ impl IPFragmenter {
             return Err(MTU);
         }
         if word & DF != 0 && payload.len() > first_len {
-            // Its identification may be that of others: it was not to be cut (RFC 6864, 4.1).
+            // The identification may not be unique, because the packet was not meant to be fragmented (RFC 6864, 4.1).
             word &= !DF;
             super::header_mut(packet)
                 .ok_or(NO_HEADER)?
@@ -279,7 +282,7 @@ impl IPFragmenter {
         Ok(())
     }
 
-    /// Makes sure that a fragment has the requested headroom.
+    /// Ensures that a fragment has the requested headroom.
     fn make_room(&self, fragment: &mut Packet) -> Result<(), usize> {
         let made = self
             .config
@@ -289,7 +292,7 @@ impl IPFragmenter {
     }
 }
 
-/// The header of fragments behind the first: options without the copied flag are left out.
+/// Header of all fragments but the first, without options that lack the copied flag.
 fn short_header(header: &[u8]) -> ([u8; MAX_LEN], usize) {
     let mut short = [0; MAX_LEN];
     short[..MIN_LEN].copy_from_slice(&header[..MIN_LEN]);
@@ -301,7 +304,7 @@ fn short_header(header: &[u8]) -> ([u8; MAX_LEN], usize) {
     (short, len)
 }
 
-/// A fragment with the bytes `data` of `packet`, which are `from` bytes into its payload.
+/// Fragment with the bytes `data` of `packet`; `from` is the fragment offset in bytes.
 fn fragment(
     packet: &Packet,
     before: usize,

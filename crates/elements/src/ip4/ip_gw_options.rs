@@ -121,7 +121,7 @@ impl Fuse for IPGWOptions {
 }
 
 impl IPGWOptions {
-    /// An element that knows only the address of the interface.
+    /// Element with only the address of the interface.
     pub(super) fn of(me: Ipv4Addr) -> IPGWOptions {
         let config = Config {
             me,
@@ -147,7 +147,7 @@ impl IPGWOptions {
         let refused = Options::new(header).map_while(Result::ok).any(|item| {
             match item.option {
                 Opt::LooseRoute(_) => !config.source_routes,
-                // RFC 791: straight to the named host, over a network that both are on.
+                // RFC 791: a strict route leads directly to the next host, over a common network.
                 Opt::StrictRoute(_) => !config.source_routes || !direct,
                 _ => false,
             }

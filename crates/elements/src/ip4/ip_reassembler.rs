@@ -53,7 +53,7 @@ pub(super) struct Config {
 pub(super) struct IPReassembler {
     config: Arc<Config>,
     timeout: Duration,
-    /// True if `HIMEM` counts the bytes of packets instead of those of their buffers.
+    /// True if `HIMEM` limits the bytes of packets instead of their buffers.
     as_click: bool,
     table: Table,
     reassembled: u64,
@@ -167,7 +167,7 @@ impl Element for IPReassembler {
 }
 
 impl IPReassembler {
-    /// Takes a fragment in; gives the packet that it completes.
+    /// Adds a fragment. Returns the packet that it completes.
     fn fragment(&mut self, packet: Packet, cx: &mut Cx) -> Option<Packet> {
         let (key, fragment) = match parse(packet) {
             Ok(parsed) => parsed,
@@ -197,7 +197,7 @@ impl IPReassembler {
         self.table.recycle(fragments);
     }
 
-    /// The packet that fragments make, with the header of the first.
+    /// Joins fragments into a packet with the header of the first.
     fn join(&mut self, mut fragments: Vec<Fragment>, cx: &mut Cx) -> Option<Packet> {
         let Some(mut whole) = reassemble(&fragments) else {
             self.drop_all(fragments, NO_BUFFER, cx);
@@ -214,7 +214,7 @@ impl IPReassembler {
         Some(whole)
     }
 
-    /// Drops the oldest datagrams if more than HIMEM bytes wait, until three quarters of HIMEM are left.
+    /// Drops the oldest datagrams if more than HIMEM bytes wait, until at most three quarters of HIMEM remain.
     fn limit(&mut self, cx: &mut Cx) {
         let as_click = self.as_click;
         let bytes = |table: &Table| match as_click {
@@ -238,7 +238,11 @@ impl IPReassembler {
     }
 }
 
-/// Parses a fragment and the key of its datagram; as an error, the packet and its drop reason.
+/// Parses a fragment and the key of its datagram.
+///
+/// # Errors
+///
+/// The packet and its drop reason.
 fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
     let Some(ip) = super::header(&packet) else {
         return Err((packet, BAD_FRAGMENT));
@@ -253,7 +257,7 @@ fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
     let header_len = ip.header_len();
     let payload = packet.network_offset() + header_len;
     let len = super::datagram(&packet).len() - header_len;
-    // All but the last end at a multiple of 8, or the next could not begin there.
+    // All fragments but the last end at a multiple of 8 bytes, since offsets count in such units.
     if len == 0 || !last && !len.is_multiple_of(8) {
         return Err((packet, BAD_FRAGMENT));
     }
@@ -270,8 +274,8 @@ fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
     Ok((key, fragment))
 }
 
-/// A packet with the header of the first fragment and the payload of all, at their places; `None` without
-/// a buffer or a first fragment.
+/// Packet with the header of the first fragment and the payload of all. `None` without a free buffer or a first
+/// fragment.
 fn reassemble(fragments: &[Fragment]) -> Option<Packet> {
     let first = fragments.first().filter(|f| f.offset == 0)?;
     let len = first.payload + fragments.last().map_or(0, Fragment::end);

@@ -45,7 +45,7 @@ pub(super) struct IPSourceRoute {
     config: Arc<Config>,
 }
 
-/// Way of a packet by its header's options.
+/// Treatment of a packet according to its options.
 enum Way {
     Here,
     On { strict: bool, route: Route },
@@ -64,7 +64,7 @@ fn route_option(header: &[u8]) -> Way {
                 _ => continue,
             },
         };
-        // RFC 1122, 3.2.1.8: there must not be two.
+        // A header with two source routes is invalid (RFC 1122, 3.2.1.8).
         if std::mem::replace(&mut seen, true) {
             return Way::Bad(at as u8);
         }

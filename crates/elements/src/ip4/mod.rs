@@ -46,7 +46,7 @@ use wire::{Ipv4, ipv4};
 pub(crate) use addresses::{Addresses, Interfaces};
 pub(crate) use options::{Reversed, SOURCE_ROUTED, day_ms, record};
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<check_ip_header2::CheckIPHeader2>(),
     Class::of::<check_ip_header::CheckIPHeader>(),
@@ -79,14 +79,13 @@ pub const CLASSES: &[Class] = &[
     Class::of::<unstrip_ip_header::UnstripIPHeader>(),
 ];
 
-/// Place in the user annotations of the byte that a Parameter Problem message points at (Click's
-/// ICMP_PARAMPROB).
+/// Offset in the user annotations of the byte to which a Parameter Problem message points (Click's ICMP_PARAMPROB).
 pub(crate) const PARAMETER: usize = 17;
 
-/// The marked IPv4 header, if all of it is there.
+/// The marked IPv4 header, if it is complete.
 ///
-/// The plan has proved that it was checked; what elements between did to the data (a `Strip`, say) is
-/// not known to the plan, so that the bounds are looked at once more.
+/// The planner ensures that the header was checked. Elements in between may have changed the data (such as `Strip`), so
+/// the bounds are checked again.
 #[inline]
 pub(crate) fn header(packet: &Packet) -> Option<Ipv4<&[u8]>> {
     let bytes = packet.network();
@@ -100,7 +99,7 @@ pub(crate) fn header_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
     holds_header(bytes).then(|| Ipv4::new_unchecked(bytes))
 }
 
-/// Like [`header`], for packets without options, which are nearly all.
+/// The marked IPv4 header like [`header`], if it has no options.
 #[inline]
 pub(crate) fn plain(packet: &Packet) -> Option<Ipv4<&[u8; ipv4::MIN_LEN]>> {
     let head = packet.network_head()?;
@@ -126,7 +125,7 @@ fn holds_header(bytes: &[u8]) -> bool {
         }
 }
 
-/// Offset of the payload of a marked, unfragmented packet from the network header, its length, and the addresses of the
+/// Payload of a marked, unfragmented packet: its offset from the network header, its length, and the addresses of the
 /// pseudo-header.
 #[inline]
 fn upper(packet: &Packet) -> Option<(usize, usize, Ipv4Addr, Ipv4Addr)> {
@@ -135,7 +134,7 @@ fn upper(packet: &Packet) -> Option<(usize, usize, Ipv4Addr, Ipv4Addr)> {
     (!ip.is_fragment()).then(|| (ip.header_len(), len, ip.src(), ip.final_dst()))
 }
 
-/// The marked datagram, header and payload, without what lies behind it; empty if there is none.
+/// The marked datagram without trailing bytes; empty if there is none.
 #[inline]
 pub(crate) fn datagram(packet: &Packet) -> &[u8] {
     let bytes = packet.network();
@@ -145,7 +144,7 @@ pub(crate) fn datagram(packet: &Packet) -> &[u8] {
     }
 }
 
-/// The bytes behind the IP header, and how many the header says there are.
+/// Bytes after the IP header, and their number according to the header.
 #[inline]
 fn segment<'p>(packet: &'p Packet, ip: &Ipv4<&[u8]>) -> (&'p [u8], usize) {
     let bytes = datagram(packet).get(ip.header_len()..).unwrap_or(&[]);

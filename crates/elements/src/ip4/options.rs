@@ -5,18 +5,22 @@ use std::net::Ipv4Addr;
 use wire::ipv4_options::{Opt, Options, Route, Timestamp, TimestampKind, slot_addr};
 use wire::{Ipv4, ipv4};
 
-/// Place in the user annotations of the header offset at which this router wrote its address into a
-/// source route; 0 = it did not.
+/// Offset in the user annotations of the header offset at which this router has recorded its address in a source route;
+/// 0 if it has not.
 pub(crate) const SOURCE_ROUTED: usize = 18;
 
-/// Milliseconds since midnight UT, as the timestamp option wants them.
+/// Milliseconds since midnight UT, for the timestamp option.
 pub(crate) fn day_ms(timestamp: u64) -> u32 {
     (timestamp / 1_000_000 % 86_400_000) as u32
 }
 
-/// Writes this router's address and the time into the record route and timestamp options of `header`. Returns true if
-/// anything changed; the checksum is left to the caller. `mine` are all of the router's addresses, `me` the one to
-/// record. The error is the offset of a bad byte, and leaves options before it changed.
+/// Records this router's address and the time in the record route and timestamp options of `header`. Returns true if
+/// the header has changed; the caller updates the checksum. `mine` contains all addresses of the router, `me` the one
+/// to record.
+///
+/// # Errors
+///
+/// The offset of an invalid byte; options before it may have changed.
 pub(crate) fn record(
     header: &mut [u8],
     me: Ipv4Addr,
@@ -81,18 +85,17 @@ fn stamp(
     Ok(true)
 }
 
-/// The source route of an answer: the recorded part of a packet's route, backwards (RFC 1812,
-/// 4.3.2.6; RFC 1122, 3.2.2.6).
+/// Source route of a reply: the recorded part of the packet's route, reversed (RFC 1812, 4.3.2.6; RFC 1122, 3.2.2.6).
 pub(crate) struct Reversed {
-    /// First destination of the answer.
+    /// First destination of the reply.
     pub(crate) first: Ipv4Addr,
     bytes: [u8; ipv4::MAX_LEN - ipv4::MIN_LEN],
     len: usize,
 }
 
 impl Reversed {
-    /// Route back to the source of a packet with this header, if part of its source route was travelled. `own` is the
-    /// offset of the address that this router itself has recorded, or 0.
+    /// Route back to the source of a packet, if a part of its source route was travelled. `own` is the offset of the
+    /// address that this router has recorded, or 0.
     pub(crate) fn of(header: &[u8], own: usize) -> Option<Reversed> {
         let mut found = Options::new(header).map_while(Result::ok);
         let (item, route) = found.find_map(|item| match item.option {
@@ -115,8 +118,8 @@ impl Reversed {
         Some(Reversed { first, bytes, len })
     }
 
-    /// Like [`of`](Self::of), as Click does it: the answer goes to the packet's source at once, and the option lists
-    /// the whole path of the packet, though the answer does not take it.
+    /// Reversed route as in Click: the reply goes directly to the source, although its option lists the packet's whole
+    /// path.
     pub(crate) fn of_click(header: &[u8]) -> Option<Reversed> {
         let mut found = Options::new(header).map_while(Result::ok);
         let (item, route) = found.find_map(|item| match item.option {
@@ -138,12 +141,12 @@ impl Reversed {
         Some(Reversed { first, bytes, len })
     }
 
-    /// The option.
+    /// Bytes of the option.
     pub(crate) fn option(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// The option, filled up to a multiple of 4 bytes.
+    /// Bytes of the option, padded to a multiple of 4 bytes.
     pub(crate) fn padded(&self) -> &[u8] {
         &self.bytes[..self.len.next_multiple_of(4)]
     }

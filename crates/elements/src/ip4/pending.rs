@@ -5,7 +5,7 @@ use engine::packet::Packet;
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 
-/// Common fields of a datagram's fragments (RFC 791, 3.2).
+/// Fields that all fragments of a datagram have in common (RFC 791, 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) src: Ipv4Addr,
@@ -14,7 +14,7 @@ pub(super) struct Key {
     pub(super) ident: u16,
 }
 
-/// A fragment: the packet, and where its payload lies in the packet and in the datagram.
+/// A fragment, with the positions of its payload in the packet and in the datagram.
 pub(super) struct Fragment {
     pub(super) packet: Packet,
     /// Offset of the payload in the packet's data.
@@ -34,7 +34,7 @@ impl Fragment {
         self.offset + self.len
     }
 
-    /// Length of the fragment, from its IP header on.
+    /// Length of the fragment including its IP header, in bytes.
     pub(super) fn total_len(&self) -> usize {
         self.payload - self.packet.network_offset() + self.len
     }
@@ -42,32 +42,32 @@ impl Fragment {
 
 /// Result of adding a fragment.
 pub(super) enum Added {
-    /// The fragment waits.
+    /// The datagram is incomplete.
     Held,
-    /// The fragment came before.
+    /// The fragment is a duplicate.
     Duplicate(Packet),
-    /// The fragment contradicts others of its datagram; all are returned, with it.
+    /// The fragment overlaps others of its datagram. All are returned, including the new one.
     Overlap(Vec<Fragment>),
-    /// The fragment was the last: all fragments, in order.
+    /// The datagram is complete: all fragments, in order.
     Complete(Vec<Fragment>),
 }
 
 struct Pending {
     /// Fragments by offset, without overlap.
     fragments: Vec<Fragment>,
-    /// Payload bytes here.
+    /// Number of payload bytes received.
     have: usize,
-    /// Length of the whole payload, when the last fragment has come.
+    /// Length of the complete payload in bytes, known once the last fragment has arrived.
     total: Option<usize>,
     serial: u64,
     since: Time,
 }
 
-/// Datagrams whose fragments have not all come, oldest first.
+/// Incomplete datagrams, oldest first.
 #[derive(Default)]
 pub(super) struct Table {
-    /// True if a datagram counts as young again with every fragment, and of fragments that overlap the
-    /// first to come counts, as in Click's driver.
+    /// True for the rules of Click's driver: each fragment renews its datagram's lifetime, and of overlapping data the
+    /// first received counts.
     lenient: bool,
     pending: HashMap<Key, Pending>,
     by_age: BTreeMap<u64, Key>,
@@ -86,17 +86,17 @@ impl Table {
         }
     }
 
-    /// Number of fragments that wait.
+    /// Number of fragments held.
     pub(super) fn packets(&self) -> usize {
         self.packets
     }
 
-    /// Bytes of the fragments that wait.
+    /// Bytes of the fragments held.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds a fragment, which has at least one byte.
+    /// Adds a fragment with at least one byte of payload.
     pub(super) fn add(&mut self, key: Key, mut fragment: Fragment, now: Time) -> Added {
         let (by_age, serial, spare) = (&mut self.by_age, &mut self.serial, &mut self.spare);
         let datagram = self.pending.entry(key).or_insert_with(|| {
@@ -157,19 +157,19 @@ impl Table {
         datagram.fragments
     }
 
-    /// Start of the oldest datagram.
+    /// Time at which the oldest datagram began.
     pub(super) fn oldest(&self) -> Option<Time> {
         let (_, key) = self.by_age.first_key_value()?;
         self.pending.get(key).map(|d| d.since)
     }
 
-    /// Takes out the oldest datagram.
+    /// Removes the oldest datagram. Returns its fragments.
     pub(super) fn pop_oldest(&mut self) -> Option<Vec<Fragment>> {
         let (_, &key) = self.by_age.first_key_value()?;
         Some(self.remove(key))
     }
 
-    /// Takes an emptied list back, so that its memory serves again.
+    /// Keeps an emptied list for reuse.
     pub(super) fn recycle(&mut self, mut fragments: Vec<Fragment>) {
         fragments.clear();
         if self.spare.len() < 64 {
@@ -179,7 +179,7 @@ impl Table {
 }
 
 impl Pending {
-    /// Cuts off known bytes at either end of a fragment; returns false if nothing is left.
+    /// Trims received bytes at either end of a fragment. Returns false if nothing is left.
     fn cut(&self, fragment: &mut Fragment) -> bool {
         for known in &self.fragments {
             if known.offset <= fragment.offset && fragment.offset < known.end() {
@@ -194,7 +194,7 @@ impl Pending {
         fragment.len > 0
     }
 
-    /// True if a fragment for place `at` neither overlaps its neighbours nor contradicts the end.
+    /// True if a fragment at index `at` neither overlaps its neighbours nor contradicts the datagram's end.
     fn fits(&self, at: usize, fragment: &Fragment) -> bool {
         let before = at.checked_sub(1).and_then(|i| self.fragments.get(i));
         let behind = self.fragments.get(at);

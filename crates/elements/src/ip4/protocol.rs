@@ -4,7 +4,7 @@ use arguments::Names;
 use arguments::units::FromArg;
 use wire::proto;
 
-/// A protocol's number.
+/// IP protocol number, parsed from a number or name.
 pub(crate) struct Protocol(pub(crate) u8);
 
 impl FromArg for Protocol {

@@ -20,11 +20,11 @@
 use crate::prelude::*;
 use wire::{Ipv4, Tcp, checksum, ext, ipv4, ipv6, proto, tcp};
 
-/// The SYN flag, and where flags and checksum lie in a TCP header.
+/// SYN flag, and offsets of the flags and the checksum in a TCP header.
 const SYN: u8 = 0x02;
 const FLAGS_AT: usize = 13;
 const CHECKSUM_AT: usize = 16;
-/// RFC 791 requires 68; less than this has no room for headers.
+/// Minimum MTU in bytes. RFC 791 requires 68, which leaves no room for headers.
 const MTU_MIN: usize = 88;
 
 pub(super) struct SetTCPMSS {
@@ -55,7 +55,7 @@ impl SetTCPMSS {
         let most = self.mtu - headers - tcp::MIN_LEN;
         let most = u16::try_from(most).unwrap_or(u16::MAX);
         let option = header.mss_at().filter(|_| header.mss() > Some(most))?;
-        // The sum goes over words of two bytes, and an option may begin at an odd place.
+        // The checksum covers 16-bit words, and an option may begin at an odd offset.
         let words = option & !1..(option + 3) & !1;
         let segment = packet.network_mut().get_mut(at..)?;
         let mut old = [0; 4];

@@ -23,7 +23,7 @@ use wire::{Ipv4, checksum, ipv4, proto};
 const TOO_SHORT: u8 = 0;
 const BAD: u8 = 1;
 
-/// Place of the address.
+/// Field to which the address is written.
 #[derive(Clone, Copy)]
 enum Place {
     Source,
@@ -63,7 +63,7 @@ pub(super) struct StoreIPAddress {
     place: Place,
 }
 
-/// Writes into the marked header and updates what sums over it.
+/// Writes the address into the marked header, and updates the checksums.
 fn store(packet: &mut Packet, address: Ipv4Addr, source: bool) -> Option<()> {
     let bytes = packet.network_mut();
     if bytes.len() < ipv4::MIN_LEN {

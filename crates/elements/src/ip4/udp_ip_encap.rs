@@ -28,18 +28,18 @@ use arguments::units::FromArg;
 use wire::{Udp, proto, udp};
 
 const NO_ROOM: u8 = 0;
-/// First of the dynamic ports (RFC 6335, 6), whose other bits vary.
+/// First dynamic port (RFC 6335, 6), whose low bits vary.
 const DYNAMIC: u16 = 0xc000;
 const DYNAMIC_MASK: u16 = 0x3fff;
 
 type UdpPort = Port<{ proto::UDP }>;
 
-/// Source port of packets.
+/// Source port of encapsulated packets.
 #[derive(Clone, Copy)]
 enum SourcePort {
-    /// One port for all.
+    /// Fixed port for all packets.
     Fixed(u16),
-    /// One port for each flow.
+    /// Separate port for each flow.
     Flow,
 }
 
@@ -127,7 +127,7 @@ impl Element for UDPIPEncap {
             header: Header::new(src, dst, proto::UDP),
             src_port,
             dst_port: args.required("DPORT", "destination port"),
-            // Click's manual says true, too, but Click computes none.
+            // Click computes no checksum by default, despite its manual.
             checksum: args.optional(
                 "CHECKSUM",
                 !args.as_click,

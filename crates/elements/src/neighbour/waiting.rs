@@ -6,19 +6,19 @@ use engine::packet::Packet;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Packets by the neighbour that they wait for.
+/// Waiting packets by neighbour.
 pub(super) struct Waiting<K> {
     pub(super) queues: HashMap<K, Line>,
-    /// Neighbours in the order in which packets began to wait. Neighbours without packets are removed when they come to
-    /// the front or are too many.
+    /// Neighbours in the order in which their packets began to wait. Those without packets are removed at the front, or
+    /// when there are too many.
     order: VecDeque<(K, u64)>,
-    /// Emptied lines, whose memory is used again.
+    /// Emptied queues, kept for reuse.
     spare: Vec<VecDeque<Packet>>,
     pub(super) packets: usize,
     pub(super) total: usize,
     pub(super) each: usize,
     pub(super) slim: usize,
-    /// True if a neighbour keeps its place in the order when its packets have made room.
+    /// True if a neighbour keeps its position in the order after its packets were dropped for others.
     pub(super) keeps_order: bool,
     serial: u64,
 }
@@ -45,7 +45,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    /// Time since which packets wait for a neighbour, and time of the last question.
+    /// Time since which packets wait for a neighbour, and time of the last request.
     pub(super) fn times(&self, key: K) -> Option<(Time, Time)> {
         self.queues.get(&key).map(|line| (line.since, line.asked))
     }
@@ -84,8 +84,8 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    /// Drops packets of the neighbours whose packets began to wait first, until at most `keep` are left; never the last
-    /// one for `newest`.
+    /// Drops packets that have waited longest, by neighbour, until at most `keep` remain. The last packet for `newest`
+    /// is never dropped.
     fn make_room(&mut self, newest: K, keep: usize, full: &mut impl FnMut(Packet)) {
         let mut at = 0;
         while self.packets > keep
@@ -104,7 +104,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
                 }
                 self.take(key, drop);
             }
-            // No packet waits for this neighbour. At the front, remove the entry so that it is met once.
+            // No packet waits for this neighbour; an entry at the front is removed, so that it is skipped only once.
             match at {
                 0 => drop(self.order.pop_front()),
                 _ => at += 1,
@@ -112,7 +112,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    /// Takes out all packets for a neighbour, in order.
+    /// Removes all packets for a neighbour, in order.
     pub(super) fn take(&mut self, key: K, each: impl FnMut(Packet)) {
         if let Some(mut line) = self.queues.remove(&key) {
             self.packets -= line.packets.len();

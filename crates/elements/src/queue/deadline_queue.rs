@@ -56,7 +56,7 @@ pub(crate) struct Config {
     slack: u64,
 }
 
-/// Packets with a deadline.
+/// Order of packets with a deadline.
 enum Order {
     Bins(BinSort<Packet>),
     Exact(Sorted<Packet>),
@@ -78,7 +78,7 @@ impl Order {
         }
     }
 
-    /// Takes out up to `most` packets. Returns how many.
+    /// Removes up to `most` packets. Returns their number.
     #[inline]
     fn pop_each(&mut self, most: usize, take: impl FnMut(Packet)) -> usize {
         match self {
@@ -106,12 +106,12 @@ pub(crate) struct DeadlineQueue {
     config: Arc<Config>,
     capacity: usize,
     order: Order,
-    /// Packets without a deadline.
+    /// Packets without a deadline, first in, first out.
     rest: VecDeque<Packet>,
     highest: usize,
     dropped: u64,
     late: u64,
-    /// Counted by queues that this one took over from.
+    /// Counter value inherited from replaced queues.
     beyond_before: u64,
     idle_polls: u32,
     words: Overflow,
@@ -130,7 +130,7 @@ impl DeadlineQueue {
         }
     }
 
-    /// All packets, in the order in which they would leave.
+    /// Removes all packets in the order of their departure.
     fn drain(&mut self) -> Batch {
         let mut all = Batch::new();
         self.order.pop_each(usize::MAX, |packet| all.push(packet));
@@ -138,7 +138,7 @@ impl DeadlineQueue {
         all
     }
 
-    /// Puts packets with a deadline in the place of those without, the last ones first, which are then in the batch.
+    /// Makes room for packets with a deadline by removing the latest packets without one; these are then in the batch.
     #[cold]
     fn make_room(&mut self, batch: &mut Batch) {
         let mut late = Batch::new();
@@ -288,7 +288,7 @@ impl Element for DeadlineQueue {
                     into.push(packet);
                 }
             });
-            // Others take the places of those that are dropped.
+            // Dropped packets are replaced by others, up to the requested number.
             if popped == 0 || !drop_late {
                 break;
             }
@@ -354,7 +354,7 @@ impl Element for DeadlineQueue {
 
 impl Resources for DeadlineQueue {
     fn memory(config: &Config) -> usize {
-        // A bin, and a block of which it may have only one place in use.
+        // Worst case for each bin: the bin itself, and a block with a single used slot.
         let bins = if config.exact {
             0
         } else {

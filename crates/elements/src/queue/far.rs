@@ -7,23 +7,23 @@ use engine::ring::{Head, Level, Tail, ring};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
-/// Packets taken from one worker's ring before the next one has its turn.
+/// Maximum number of packets taken from one worker's ring before the next one's.
 const TURN: usize = 32;
 
-/// Rings, one per worker that fills the queue from afar; their ends wait here for their owners.
+/// Rings, one per worker that fills the queue from another core. Ring ends wait here for their owners.
 struct Rings {
     tails: Vec<Slot<Tail<Packet>>>,
     heads: Vec<Slot<Head<Packet>>>,
     levels: Vec<Level>,
 }
 
-/// Greatest number of packets in a queue of some capacity: no more than there are buffers for.
+/// Maximum number of packets in a queue of this capacity, bounded by the number of buffers.
 pub(super) fn held_at_most(capacity: usize) -> usize {
     capacity.min(pool::limits().1 + pool::LARGE_MAX)
 }
 
-/// The rings of a queue, made when the first copy is built and a worker fills from afar. The configuration that
-/// replaces another one shares the place, too: a reload may be planned before any worker has made the rings.
+/// Rings of a queue, created with its first clone if a worker fills from another core. A replacing configuration shares
+/// this cell, since a reload may be planned before the rings exist.
 #[derive(Default)]
 pub(super) struct Shared(Arc<OnceLock<Arc<Rings>>>);
 
@@ -45,21 +45,21 @@ impl Shared {
         })
     }
 
-    /// Hot swap: takes over the existing rings.
+    /// Shares the rings of the replaced configuration.
     pub(super) fn inherit(&mut self, old: &Shared) {
         self.0 = Arc::clone(&old.0);
     }
 }
 
-/// Ends of rings to and from other workers.
+/// Ring ends of one worker.
 pub(super) struct Far {
     worker: usize,
     puller: usize,
     rings: Arc<Rings>,
     tail: Option<Tail<Packet>>,
-    /// Workers that fill from afar, with their rings' heads once those are here.
+    /// Workers that fill from other cores, each with the ring's receiving end once it is available.
     heads: Vec<(usize, Option<Head<Packet>>)>,
-    /// Queue whose turn it is: 0 = our own packets, then `heads`.
+    /// Queue to be served next: 0 for the local one, then `heads`.
     turn: usize,
 }
 
@@ -77,7 +77,7 @@ impl Drop for Far {
 }
 
 impl Far {
-    /// The ends for one worker; `None` if all packets stay on their worker.
+    /// Ring ends of one worker; `None` if all packets stay on their worker.
     pub(super) fn new(shared: &Shared, capacity: usize, init: &Init) -> Option<Far> {
         let &[puller] = init.pullers else { return None };
         let away: Vec<usize> = init
@@ -106,7 +106,7 @@ impl Far {
         })
     }
 
-    /// The worker that empties the queue.
+    /// Worker that empties the queue.
     pub(super) fn puller(&self) -> usize {
         self.puller
     }
@@ -116,22 +116,22 @@ impl Far {
         self.puller == self.worker
     }
 
-    /// Packets in all rings.
+    /// Number of packets in all rings.
     pub(super) fn length(&self) -> usize {
         self.rings.levels.iter().map(Level::len).sum()
     }
 
-    /// Packets that were ever put into the ring of this worker, which wraps.
+    /// Number of packets ever put into this worker's ring; wraps around.
     pub(super) fn pushed(&self) -> usize {
         self.rings.levels[self.worker].pushed()
     }
 
-    /// True if those have been taken out that had been put in at some time.
+    /// True if the first `pushed` packets have left this worker's ring.
     pub(super) fn is_past(&self, pushed: usize) -> bool {
         self.rings.levels[self.worker].is_past(pushed)
     }
 
-    /// Moves packets from `batch` into the ring to the puller; what does not fit stays.
+    /// Moves packets from `batch` into the ring to the emptying worker. Packets without room stay in `batch`.
     pub(super) fn push(&mut self, batch: &mut Batch, room: usize) {
         if self.tail.is_none() {
             self.tail = self.rings.tails[self.worker].take();
@@ -144,7 +144,7 @@ impl Far {
         }
     }
 
-    /// Takes up to `max` packets from the rings and from the local queue, a turn from each.
+    /// Takes up to `max` packets from the rings and the local queue, round robin.
     pub(super) fn pull(&mut self, max: usize, local: &mut VecDeque<Packet>, into: &mut Batch) {
         let mut left = max;
         let mut empty = 0;

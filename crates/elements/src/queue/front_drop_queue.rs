@@ -16,7 +16,7 @@ use super::two_ended::{Policy, TwoEnded};
 use crate::prelude::*;
 use std::collections::VecDeque;
 
-/// Drops at the front.
+/// Kind of queue that drops at the front.
 pub(crate) struct FrontDrop;
 
 pub(crate) type FrontDropQueue = TwoEnded<FrontDrop>;

@@ -1,13 +1,13 @@
 //! Difference between the first-in-first-out queues: their names and their notifications.
 
-/// Notifications of a queue.
+/// Notifications that a queue sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notes {
     /// No notification: a pulling element polls the queue.
     None,
-    /// Waiting packets.
+    /// Notification of waiting packets.
     Packets,
-    /// Waiting packets, and room.
+    /// Notifications of waiting packets and of room.
     Both,
 }
 
@@ -17,8 +17,8 @@ pub(crate) trait Kind: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// Notifications of the class.
+    /// Notifications that the class sends.
     const NOTES: Notes = Notes::Both;
-    /// True if it says so at once when it is empty, not only when it is found so again and again.
+    /// True if an empty queue notifies at once, instead of after several empty polls.
     const QUICK: bool = false;
 }

@@ -19,7 +19,7 @@ mod unqueue;
 
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<deadline_queue::DeadlineQueue>(),
     Class::of::<front_drop_queue::FrontDropQueue>(),

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The words of a queue; none but where the router runs as Click would, for a router does not log on
-/// the packet path.
+/// Log text of an overflow. `None` except in Click's mode, since a router does not log on the packet path.
 pub(super) struct Overflow(Option<Box<str>>);
 
 impl Overflow {
@@ -12,7 +11,7 @@ impl Overflow {
         Overflow(init.as_click().then(words))
     }
 
-    /// Says so of the first packet, as Click does; `before` have been dropped since the counts were reset.
+    /// Logs the first dropped packet, as Click does. `before` packets were dropped since the counters were reset.
     pub(super) fn say(&self, before: u64, capacity: usize, cx: &mut Cx) {
         if let Some(words) = &self.0
             && before == 0

@@ -33,11 +33,11 @@ use std::marker::PhantomData;
 
 pub(super) const FULL: usize = 0;
 pub(super) const RESET: usize = 1;
-/// Times that a queue is found empty before it says so: one that hovers around a packet or two would
-/// else put its puller to sleep and wake it all the time.
+/// Number of empty polls before a queue notifies its puller. With fewer, a nearly empty queue would put the puller to
+/// sleep and wake it again and again.
 pub(super) const IDLE_POLLS_MAX: u32 = 9;
 
-/// The plain Queue.
+/// Kind of the plain Queue.
 pub(crate) struct Plain;
 
 impl Kind for Plain {
@@ -50,17 +50,17 @@ pub(crate) struct Config {
     rings: Shared,
 }
 
-/// One worker's part of a queue: packets that the worker put in itself, and its ends of rings.
+/// One worker's part of a queue: locally queued packets, and ring ends.
 pub(crate) struct Queue<K = Plain> {
     kind: PhantomData<K>,
     capacity: usize,
     local: VecDeque<Packet>,
     far: Option<Far>,
-    /// Packets of our own that were taken out; it wraps.
+    /// Number of local packets that have left; wraps around.
     left: usize,
     highest: usize,
     dropped: u64,
-    /// Times in a row that nothing was there.
+    /// Number of consecutive empty polls.
     idle_polls: u32,
     words: Overflow,
 }
@@ -70,7 +70,7 @@ impl<K: Kind> Queue<K> {
         self.local.len() + self.far.as_ref().map_or(0, Far::length)
     }
 
-    /// Sends packets that find no room where such packets go.
+    /// Handles packets for which the queue has no room: output 1, or a drop.
     fn overflow(&mut self, batch: &mut Batch, cx: &mut Cx) {
         self.words.say(self.dropped, self.capacity, cx);
         self.dropped += batch.len() as u64;
@@ -85,7 +85,7 @@ impl<K: Kind> Queue<K> {
     fn set_capacity(&mut self, capacity: usize, cx: &mut Cx) {
         self.capacity = capacity;
         let mut late: Batch = self.local.drain(capacity.min(self.local.len())..).collect();
-        // These packets were accepted before: as in Click, they do not count as packets that found the queue full.
+        // These packets were accepted before; as in Click, they do not count as overflow.
         cx.drop_batch(&mut late, FULL);
         self.tell_room(cx);
     }
@@ -141,10 +141,10 @@ impl<K: Kind> Element for Queue<K> {
 
     fn start(&mut self, cx: &mut Cx) {
         if self.far.is_none() && self.local.len() > self.capacity {
-            // The packets were inherited from a larger queue.
+            // The queue may have inherited packets from a larger one.
             self.set_capacity(self.capacity, cx);
         }
-        // Packets in rings come unannounced: such a queue never says that it is empty.
+        // Rings send no notification, so a queue with rings never notifies that it is empty.
         if self.far.is_some() || !self.local.is_empty() {
             cx.wake_pullers();
         }
@@ -203,18 +203,17 @@ impl<K: Kind> Element for Queue<K> {
     }
 
     fn inherit(config: &mut Config, old: &Config) {
-        // Rings hold what they were made for; a larger capacity counts for packets that stay on
-        // their worker.
+        // Rings keep their capacity; a larger one applies only to packets that stay on their worker.
         config.rings.inherit(&old.rings);
     }
 
     fn take(&mut self, mut old: Queue<K>) {
         (self.highest, self.dropped) = (old.highest, old.dropped);
         self.local = std::mem::take(&mut old.local);
-        // The old ends of rings go home before the new ones are looked for.
+        // The old ring ends are released before the new ones are taken.
         drop(old);
         if let Some(far) = self.far.as_mut().filter(|far| !far.at_home()) {
-            // Another worker pulls now: what was ours to give goes to its ring.
+            // Another worker empties the queue now: local packets move to its ring.
             let mut batch: Batch = self.local.drain(..).collect();
             far.push(&mut batch, usize::MAX);
             self.dropped += batch.len() as u64;

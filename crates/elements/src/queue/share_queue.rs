@@ -111,11 +111,11 @@ impl Config {
 
 pub(crate) struct ShareQueue {
     config: Arc<Config>,
-    /// `None` where the configuration was refused.
+    /// Shares of subscribers; `None` if the configuration was refused.
     shares: Option<Shares<Packet>>,
-    /// Shares that were set, by subscriber, with the name that was set.
+    /// Changed shares by subscriber, with the subscriber's name as given.
     set: BTreeMap<usize, (String, Share)>,
-    /// Subscriber and class of each packet of a batch.
+    /// Subscriber and class of each packet in a batch.
     places: Vec<Option<(usize, usize)>>,
     idle_polls: u32,
 }
@@ -125,7 +125,7 @@ impl ShareQueue {
         self.shares.as_ref().map_or(0, Shares::len)
     }
 
-    /// Counts for `PLACE`: nothing, a group, or a subscriber and maybe a class.
+    /// Counters for `PLACE`: the root (empty), a group, or a subscriber with an optional class.
     fn node(&self, text: &str) -> Result<String, String> {
         let (Some(shares), tree) = (&self.shares, &self.config.tree) else {
             return Ok(String::new());
@@ -159,7 +159,7 @@ impl ShareQueue {
         ))
     }
 
-    /// `SUBSCRIBER RATE bandwidth [CEIL bandwidth]`
+    /// Sets a share: `SUBSCRIBER RATE bandwidth [CEIL bandwidth]`.
     fn set(&mut self, text: &str) -> Result<(), String> {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let (name, rate, ceiling) = match words[..] {
@@ -194,14 +194,14 @@ impl ShareQueue {
         Ok(())
     }
 
-    /// Lines of `ctrl` that turn the configured shares into the present ones.
+    /// Lines of `ctrl` that turn the configured shares into the current ones.
     fn changes(&self) -> String {
         let each = self.set.values();
         each.map(|(name, share)| format!("set {name} {}\n", words_of(share)))
             .collect()
     }
 
-    /// The share that a subscriber has now.
+    /// Current share of a subscriber.
     fn share(&self, name: &str) -> Result<String, String> {
         let tree = &self.config.tree;
         let subscriber = tree.find(name.trim())?;
@@ -210,7 +210,7 @@ impl ShareQueue {
         Ok(words_of(set.unwrap_or(configured)))
     }
 
-    /// Lines `set SUBSCRIBER ...`: the first wrong one ends it, and none before it counts.
+    /// Executes lines `set SUBSCRIBER ...`, all or none.
     fn ctrl(&mut self, text: &str) -> Result<(), String> {
         let before = self.set.clone();
         for (number, line) in lines(text) {
@@ -226,7 +226,7 @@ impl ShareQueue {
         Ok(())
     }
 
-    /// Goes back to earlier shares.
+    /// Restores earlier shares.
     fn undo(&mut self, before: &BTreeMap<usize, (String, Share)>) {
         let changed: Vec<usize> = self.set.keys().chain(before.keys()).copied().collect();
         for subscriber in changed {
@@ -347,7 +347,7 @@ impl Element for ShareQueue {
             return;
         };
         let now = cx.now().0;
-        // All queues are brought near before the first one is needed.
+        // All queues are prefetched before the first one is used.
         self.places.clear();
         for packet in batch.iter() {
             let place = self.config.tree.of_packet(packet);
@@ -392,7 +392,7 @@ impl Element for ShareQueue {
         }
         self.idle_polls += 1;
         match shares.wait() {
-            // Every packet that could be sent is above a ceiling.
+            // All packets are above a ceiling.
             Some(at) => {
                 cx.note_empty();
                 cx.set_timer(Time(at));
@@ -414,7 +414,7 @@ impl Element for ShareQueue {
         let (Some(old), Some(shares)) = (&mut old.shares, &mut self.shares) else {
             return;
         };
-        // Packets without a subscriber in the new tree go to the first queue, so that no packet is lost uncounted.
+        // Packets without a subscriber in the new tree go to the first queue, so that each stays accounted for.
         for (_, came, bytes, packet) in old.drain() {
             let place = self.config.tree.of_packet(&packet);
             let place = place.map_or(0, |(subscriber, class)| shares.place(subscriber, class));
@@ -474,7 +474,7 @@ fn words_of(share: &Share) -> String {
     )
 }
 
-/// Takes the lines of a file; all mistakes are recorded.
+/// Parses the lines of a file. All errors are recorded.
 fn read(tree: &mut Tree, file: &str, text: &str, args: &mut Args) {
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or(line);

@@ -11,11 +11,11 @@ use tables::fib::{Poptrie, Prefix, Rib, Structure};
 use tables::shares::Share;
 use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
-/// Maximum number of subscribers, and of numbers that identify them.
+/// Maximum number of subscribers, and of values that identify them.
 pub(super) const SUBSCRIBERS_MAX: usize = 1 << 20;
 /// Maximum number of classes.
 const CLASSES_MAX: usize = 64;
-/// Class of a code point that no class has claimed.
+/// Class index of DSCPs that belong to no class.
 const UNCLAIMED: u8 = u8::MAX;
 
 /// Key of subscribers.
@@ -59,15 +59,15 @@ impl By {
     }
 }
 
-/// Addresses in blocks of `size` bits; each block is a subscriber.
+/// Address range, divided into subscribers by prefixes of length `size`.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// Address as a number of 128 bits; IPv4 addresses are extended.
+    /// First address as a 128-bit number; IPv4 addresses are extended.
     base: u128,
     len: u8,
     size: u8,
     is_four: bool,
-    /// Number of the block's first subscriber.
+    /// Index of the block's first subscriber.
     first: usize,
 }
 
@@ -117,20 +117,20 @@ impl Block {
         Ok(block)
     }
 
-    /// Number of subscribers, as a base-2 logarithm.
+    /// Base-2 logarithm of the number of subscribers.
     fn bits(&self) -> u8 {
         self.size - self.len
     }
 
     #[inline]
     fn subscriber(&self, address: u128) -> usize {
-        // Of ::/0/0 no bit tells subscribers apart: there is one.
+        // For `::/0/0` the shift exceeds the width: there is a single subscriber.
         let offset = (address ^ self.base).checked_shr(u32::from(self.width() - self.size));
         self.first + offset.unwrap_or(0) as usize
     }
 }
 
-/// A class of traffic, which every subscriber has.
+/// Traffic class, present for each subscriber.
 pub(super) struct Class {
     pub(super) name: String,
     pub(super) share: Share,
