@@ -7,10 +7,10 @@ pub use text::Text;
 use crate::view::{CopyStats, ElementStats, Info, Stats};
 use std::collections::BTreeMap;
 
-/// A counter of a metric: name, help, and where its value is.
+/// Name, help text and value function of a counter metric.
 type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// The labels of a copy of an element.
+/// Labels of an element's clone: element, class and worker.
 fn labels<'a>(element: &'a ElementStats, worker: &'a str) -> [(&'static str, &'a str); 3] {
     [
         ("element", &element.name),
@@ -20,7 +20,7 @@ fn labels<'a>(element: &'a ElementStats, worker: &'a str) -> [(&'static str, &'a
 }
 
 impl Text {
-    /// Everything that is counted of a router that has the process for itself.
+    /// Adds all counters of a router that is alone in its process.
     pub fn router(&mut self, info: &Info, stats: &Stats) {
         self.build(info);
         self.gauge("ashlar_uptime_seconds", "Time since the start.")
@@ -29,8 +29,8 @@ impl Text {
         self.of_process(stats);
     }
 
-    /// Adds the counts of one router of several, with its name as a label. `first` is true for the router that also
-    /// brings the process's counts.
+    /// Adds the counters of one of several routers, with the router's name as label. The counters of the process are
+    /// added with the `first` router.
     pub fn router_of_many(&mut self, info: &Info, stats: &Stats, first: bool) {
         self.build(info);
         self.router = Some(info.name.clone());
@@ -44,7 +44,7 @@ impl Text {
         }
     }
 
-    /// Ends what belongs to the router added last.
+    /// Ends the current router's label.
     pub fn end_router(&mut self) {
         self.router = None;
     }
@@ -83,7 +83,7 @@ impl Text {
             .sample(&[], stats.pool.bytes);
     }
 
-    /// Adds the counts of a followed kernel: kind, name, sentence, value.
+    /// Adds counters of a followed kernel: type, name, description, value.
     pub fn kernel(&mut self, counts: &[(&str, &str, &str, u64)]) {
         for (kind, name, help, value) in counts {
             let end = if *kind == "counter" { "_total" } else { "" };
@@ -92,8 +92,8 @@ impl Text {
         }
     }
 
-    /// Adds samples from elements' handlers `metrics`: one line each, `NAME VALUE LABEL=WORD...`. A name that ends in
-    /// `_total` is a counter's. Other lines are left out.
+    /// Adds samples from elements' handlers `metrics`: lines `NAME VALUE LABEL=WORD...`. A name that ends in `_total`
+    /// denotes a counter. Invalid lines are ignored.
     pub fn samples(&mut self, elements: &[(String, String)]) {
         let is_name = |word: &str| {
             let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -128,7 +128,7 @@ impl Text {
         }
     }
 
-    /// The time that a router has had of each worker, in nanoseconds.
+    /// Adds the busy time that a router has used on each worker, in nanoseconds.
     pub fn busy(&mut self, busy: &[u64]) {
         let help = "Time of a worker's turns in which the router moved something.";
         let mut family = self.counter("ashlar_router_busy_seconds_total", help);
@@ -142,7 +142,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// Every copy of every element, with its worker as text.
+/// Clones of all elements, each with its worker as text.
 fn copies(stats: &Stats) -> impl Iterator<Item = (&ElementStats, &CopyStats, String)> {
     stats.elements.iter().flat_map(|element| {
         let copies = element.copies.iter();
@@ -196,7 +196,7 @@ fn elements(text: &mut Text, stats: &Stats) {
     }
     let mut family = text.counter("ashlar_element_drops_total", "Packets dropped, by name.");
     for (e, c, worker) in copies(stats) {
-        // A reason and an output left open may share a name; a series must not come twice.
+        // Drops by a reason and by an unconnected output may have the same name; a time series must be unique.
         let mut drops: BTreeMap<&str, u64> = BTreeMap::new();
         for (reason, count) in e.drop_names.iter().zip(&c.drops) {
             *drops.entry(reason).or_default() += count;
@@ -239,7 +239,7 @@ fn tasks(text: &mut Text, stats: &Stats) {
     }
 }
 
-/// Queue numbers joined, for copies that serve several.
+/// Queue numbers, joined for clones that serve several.
 fn queues(list: &[usize]) -> String {
     let words: Vec<String> = list.iter().map(usize::to_string).collect();
     words.join("+")

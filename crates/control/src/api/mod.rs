@@ -50,35 +50,35 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Reason why a request was refused: a status of HTTP and a sentence.
+/// Reason why a request was refused: an HTTP status and a message.
 pub type Refusal = Failure;
 
-/// Largest value that a handler takes, in bytes: a million routes.
+/// Maximum length of a handler's value in bytes, enough for a million routes.
 const BODY_MAX: usize = 64 << 20;
 /// Memory limit for the bodies of all requests together, in bytes.
 const BODIES_MAX: usize = 2 * BODY_MAX;
 /// Unit in which the memory of bodies is counted, in bytes.
 const PIECE: usize = 1024;
-/// Time limit for a client to send its request, and to read some of its answer.
+/// Timeout for a client to send its request, and to read a part of its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Wait after a failed accept: out of descriptors, most likely, until clients leave.
+/// Delay after a failed accept, which is most likely caused by a lack of descriptors.
 const CALM: Duration = Duration::from_millis(100);
-/// Clients at a time; more wait.
+/// Maximum number of connected clients; further clients wait.
 const CLIENTS_MAX: usize = 64;
-/// Requests at a time that wait for workers.
+/// Maximum number of concurrent requests that wait for workers.
 const WORKING_MAX: usize = 8;
-/// Maximum number of clients that fetch metrics by TCP, and of clients that wait for workers.
+/// Maximum number of clients that fetch metrics by TCP, and maximum number of those that wait for workers.
 const FETCHING_MAX: usize = 32;
 const FETCHED_MAX: usize = 2;
-/// Time limit for the whole request of such a client.
+/// Timeout for the complete request of a TCP client.
 const FETCH_TIME: Duration = Duration::from_secs(10);
 
-/// Captures and traces at a time.
+/// Maximum number of concurrent captures and traces.
 const WATCHING_MAX: usize = 4;
-/// Pieces of a capture that wait for a slow client.
+/// Maximum number of pieces of a capture that are queued for a slow client.
 const PIECES_MAX: usize = 16;
 
-/// The API of a process, as clients of one kind have it.
+/// API of a process, for one kind of clients.
 #[derive(Clone)]
 pub(crate) struct Api {
     process: Arc<Process>,
@@ -86,7 +86,7 @@ pub(crate) struct Api {
     working: Arc<Semaphore>,
     watching: Arc<Semaphore>,
     reloading: Arc<Semaphore>,
-    /// Room for bodies, in pieces.
+    /// Free memory for request bodies, in units of `PIECE`.
     room: Arc<Semaphore>,
     /// True if only metrics are served.
     metrics_only: bool,
@@ -98,7 +98,7 @@ impl Api {
         Api::with_places(process, CLIENTS_MAX, WORKING_MAX)
     }
 
-    /// The API for metrics only. Its clients take no places from others.
+    /// API for metrics only. Its clients use limits of their own.
     pub(crate) fn of_metrics(process: Arc<Process>) -> Api {
         Api {
             metrics_only: true,
@@ -118,7 +118,7 @@ impl Api {
         }
     }
 
-    /// Serves clients of a TCP socket, for ever: a request each, in a bounded time.
+    /// Serves clients of a TCP socket, one request per connection, within `FETCH_TIME`. Never returns.
     pub(crate) async fn serve_tcp(self, listener: tokio::net::TcpListener) -> Infallible {
         loop {
             let place = self.place().await;
@@ -137,7 +137,7 @@ impl Api {
         }
     }
 
-    /// Serves the clients of a UNIX socket, for ever.
+    /// Serves clients of a UNIX socket. Never returns.
     pub(crate) async fn serve(self, listener: tokio::net::UnixListener) -> Infallible {
         loop {
             let place = self.place().await;
@@ -154,7 +154,7 @@ impl Api {
         }
     }
 
-    /// Waits until fewer than the maximum of clients are connected.
+    /// Waits for a free client slot.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
         Arc::clone(&self.clients).acquire_owned().await.ok()
@@ -168,7 +168,7 @@ impl Api {
         let service = service_fn(|request| async {
             Ok::<_, Infallible>(self.answer(request).await.unwrap_or_else(|e| refused(&e)))
         });
-        // Errors of a connection concern its client only.
+        // An error of a connection concerns only its client.
         let _ = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(PATIENCE)
@@ -183,7 +183,7 @@ impl Api {
         if self.metrics_only && wanted != Request::Metrics {
             return Err(Refusal::new(403, "only /metrics is served here"));
         }
-        // Requests to the process itself.
+        // Requests that concern the process itself.
         match (&name, &wanted) {
             (None, Request::Metrics) => return self.work(|p| Ok(text(p.metrics()?))).await,
             (None, Request::Info) => return self.work(|p| json(&p.info())).await,
@@ -201,7 +201,7 @@ impl Api {
                     drop(room);
                     reply
                 };
-                // One reload runs at a time, and those that wait for it block nothing else.
+                // Reloads are serialised; waiting ones block no other requests.
                 return self.within(&self.reloading, run).await;
             }
             (Some(name), Request::Stop) => {
@@ -222,7 +222,7 @@ impl Api {
             let pieces = self.hand_on(&place, request, &wanted).await?;
             if wanted == Request::Info {
                 let mut info = info_of(pieces).await?;
-                // Clients write where this says: the router must not choose.
+                // Clients write to this file, so the path must not come from the isolated router.
                 info.saved = isolated.saved(name);
                 return json(&info);
             }
@@ -254,7 +254,7 @@ impl Api {
         }
     }
 
-    /// Hands a request on to an isolated router's process.
+    /// Forwards a request to an isolated router's process.
     async fn hand_on(
         &self,
         place: &Place,
@@ -276,14 +276,18 @@ impl Api {
         place.ask(method, &target, body, comes, seat).await
     }
 
-    /// A request's body, if it comes in time, is not too large, and there is room for it as long as it is kept.
+    /// Receives a request's body. The memory stays reserved while the body is in use.
+    ///
+    /// # Errors
+    ///
+    /// The body is too large or too slow, or the memory for bodies is in use.
     async fn body(
         &self,
         request: hyper::Request<Incoming>,
     ) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
         let too_large = || Refusal::new(413, format!("at most {} MiB are taken", BODY_MAX >> 20));
         let body = request.into_body();
-        // A client that announces too large a body need not send it.
+        // A body whose announced length is too large is refused before it is sent.
         if body.size_hint().lower() > BODY_MAX as u64 {
             return Err(too_large());
         }
@@ -302,7 +306,7 @@ impl Api {
         }
     }
 
-    /// Runs what may wait for workers on a blocking thread.
+    /// Runs a job that may wait for workers, on a blocking thread.
     async fn work(
         &self,
         run: impl FnOnce(&Process) -> Result<Reply, Refusal> + Send + 'static,
@@ -310,7 +314,7 @@ impl Api {
         self.within(&self.working, run).await
     }
 
-    /// The same, at one of these places.
+    /// Runs a job on a blocking thread, once one of the given slots is free.
     async fn within(
         &self,
         places: &Arc<Semaphore>,
@@ -336,7 +340,11 @@ impl Api {
         done.await.map_err(broken)?
     }
 
-    /// A place for a capture or trace.
+    /// Reserves a slot for a capture or trace.
+    ///
+    /// # Errors
+    ///
+    /// All slots are in use.
     fn watch(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let busy = |_| {
             let text = format!("{WATCHING_MAX} captures and traces run already: end one");
@@ -374,7 +382,7 @@ fn kind_of(wanted: &Request) -> &'static str {
     }
 }
 
-/// Reads the `info` of an isolated router.
+/// Parses the `info` answer of an isolated router.
 async fn info_of(pieces: mpsc::Receiver<Bytes>) -> Result<view::Info, Refusal> {
     let text = remote::whole(pieces, remote::INFO_MAX).await?;
     serde_json::from_slice(&text).map_err(|e| {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream whose writes fail if the other end reads nothing for some time: a client that does not read would keep its
-/// place for ever.
+/// Stream whose writes fail if the client reads nothing for some time. Otherwise such a client would keep its slot
+/// forever.
 pub(super) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Timer since the first write that had to wait.
+    /// Timer started by the first write that blocked; `None` if none blocks.
     waits: Option<Pin<Box<Sleep>>>,
 }
 

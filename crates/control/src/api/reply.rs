@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Receiver;
 
 pub(super) type Reply = Response<Either<Full<Bytes>, Pieces>>;
 
-/// A body that comes in pieces.
+/// Response body made of pieces.
 pub(super) struct Pieces(Receiver<Bytes>);
 
 impl Body for Pieces {
@@ -42,12 +42,12 @@ fn whole(body: impl Into<Bytes>) -> Either<Full<Bytes>, Pieces> {
     Either::Left(Full::new(body.into()))
 }
 
-/// Types of answers; of text the one that Prometheus wants.
+/// Content types of answers; the one for text is that of Prometheus.
 pub(super) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 pub(super) const CAPTURE: &str = "application/x-pcapng";
 
-/// Text.
+/// Answer with plain text.
 pub(super) fn text(text: String) -> Reply {
     reply(StatusCode::OK, TEXT, whole(text))
 }

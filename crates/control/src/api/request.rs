@@ -6,10 +6,10 @@ use percent_encoding::percent_decode_str;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A valid request. The objects that it names may still not exist.
+/// A syntactically valid request. Objects named in it may not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// `GET /v1/info`: about the process, or the router.
+    /// `GET /v1/info`: description of the process or router.
     Info,
     /// `GET /v1/routers`: the routers of the process.
     Routers,
@@ -17,7 +17,7 @@ pub enum Request {
     Elements,
     /// `GET /v1/plan`: the plan as text.
     Plan,
-    /// `GET /v1/saved`: what differs from the configuration, as a start reads it.
+    /// `GET /v1/saved`: settings that differ from the configuration, in the form of a saved file.
     Saved,
     /// `GET /v1/stats`: all counts.
     Stats,
@@ -25,20 +25,20 @@ pub enum Request {
     Turns,
     /// `GET /v1/handlers/ELEMENT.HANDLER?argument=TEXT`: reads a handler.
     Read {
-        /// Element and handler.
+        /// Element and handler, separated by a dot.
         path: String,
-        /// Text after the handler's name.
+        /// Argument of the handler.
         argument: String,
     },
     /// `PUT /v1/handlers/ELEMENT.HANDLER` with the value as body: writes a handler.
     Write {
-        /// Element and handler.
+        /// Element and handler, separated by a dot.
         path: String,
     },
-    /// `GET /v1/capture?point=a+->+b&drops=q&count=9&filter=udp&snaplen=96`: packets as pcapng. `point` may come
-    /// several times; `drops` without a value means the drops of all elements.
+    /// `GET /v1/capture?point=a+->+b&drops=q&count=9&filter=udp&snaplen=96`: packets as pcapng. `point` may occur
+    /// several times; `drops` without a value selects the drops of all elements.
     Capture(capture::Spec),
-    /// `GET /v1/trace?count=3&from=eth0&snaplen=64&seconds=10`: the way of packets.
+    /// `GET /v1/trace?count=3&from=eth0&snaplen=64&seconds=10`: path of packets through the graph.
     Trace(trace::Spec),
     /// `GET /metrics`: all counts, for Prometheus.
     Metrics,
@@ -48,10 +48,14 @@ pub enum Request {
     Stop,
 }
 
-/// Longest path and query, together, in bytes.
+/// Maximum length of path and query together, in bytes.
 const TARGET_MAX: usize = 64 * 1024;
 
-/// Parses a request's first line into the named router, if any, and the request. The error names a correct request.
+/// Parses a request's method and target. Returns the named router, if any, and the request.
+///
+/// # Errors
+///
+/// The request is invalid; the message shows a correct one.
 pub fn parse(
     method: &str,
     path: &str,
@@ -182,14 +186,14 @@ fn method_refused(method: &str, right: &str) -> Refusal {
     Refusal::new(405, format!("{shown} is not possible here; {right} is"))
 }
 
-/// Decodes `%41` and the like.
+/// Decodes percent-encoded text.
 fn decode(text: &str) -> Result<String, Refusal> {
     let text = percent_decode_str(text).decode_utf8();
     let text = text.map_err(|_| Refusal::new(400, "the path is not UTF-8"))?;
     Ok(text.into_owned())
 }
 
-/// A query, decoded.
+/// Decoded query parameters.
 struct Arguments(Vec<(String, String)>);
 
 impl Arguments {
@@ -224,7 +228,7 @@ impl Arguments {
         }
     }
 
-    /// Refuses names that are not known here.
+    /// Refuses parameters whose names are not in `known`.
     fn only(&self, known: &[&str]) -> Result<(), Refusal> {
         let strange = self
             .0

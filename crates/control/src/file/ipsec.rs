@@ -11,10 +11,10 @@ use lang::args::quote;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The graph's variable.
+/// Variable of a graph that stands for the IPsec configuration.
 const VARIABLE: &str = "IPSEC";
 
-/// Reads the sections, and gives each router what its section says. Key files are looked for from `folder`.
+/// Parses the `[ipsec]` sections, and sets each router's variable. Key files are relative to `folder`.
 pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut [Section], folder: &Path) {
     let mut seen = BTreeSet::new();
     let has_routers = top.has("router");
@@ -37,7 +37,7 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut [Section], fo
         }
         let source = &mut router.source;
         let given = source.definitions.iter().any(|(name, _)| name == VARIABLE);
-        // A router that is not wanted has no text.
+        // The graph of a router that was not requested is empty.
         let uses = ["$IPSEC", "${IPSEC}"].map(|name| source.text.contains(name));
         if given {
             let wrong = format!(
@@ -59,7 +59,7 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut [Section], fo
     }
 }
 
-/// The router that a section is for: of several it must name one.
+/// Router of a section, which must name one if there are several.
 fn find<'s>(
     r: &mut Reader,
     name: Option<Word>,
@@ -91,7 +91,7 @@ fn find<'s>(
     routers.get_mut(at?)
 }
 
-/// The router that a section names, and the text for the IPsecTable.
+/// Parses a section. Returns the router's name, and the configuration of its IPsecTable.
 fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, String) {
     let place = fields.span;
     let before = r.mistakes.len();
@@ -118,7 +118,7 @@ fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, 
         let help = "write kernel = true to use Linux's policies, or [[ipsec.policy]] for each kind of packets";
         r.wrong("ipsec-policy", place, wrong, help);
     }
-    // Where something is wrong, the association may be the one that is missing.
+    // If there are errors, the missing association may be an erroneous one.
     let numbers = match r.mistakes.len() == before {
         true => given.unprotected(),
         false => Vec::new(),
@@ -139,7 +139,7 @@ fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, 
     (router, value)
 }
 
-/// Words of a line of IPsecTable.
+/// Builder for a line of an IPsecTable.
 struct Words<'r, 'a> {
     r: &'r mut Reader,
     fields: Fields<'a>,
@@ -147,7 +147,7 @@ struct Words<'r, 'a> {
     words: Vec<String>,
 }
 
-/// A line of an IPsecTable, if there is nothing wrong with it.
+/// Line of an IPsecTable; `None` if it has errors.
 fn line(
     r: &mut Reader,
     fields: Fields,
@@ -186,14 +186,14 @@ impl Words<'_, '_> {
         self.words.push(word.to_owned());
     }
 
-    /// A text that must be there.
+    /// Appends the value of a required text field.
     fn needed(&mut self, key: &'static str, help: &str) {
         if let Some(word) = self.fields.needed(self.r, key, help) {
             self.words.push(word.text);
         }
     }
 
-    /// A name and a text or number behind it.
+    /// Appends a keyword and the value of an optional field.
     fn optional(&mut self, key: &'static str, name: &str) {
         if let Some(word) = self.fields.word_or_number(self.r, key) {
             self.put(name);
@@ -206,7 +206,7 @@ impl Words<'_, '_> {
         self.fields.value::<bool>(self.r, key).map(|(is, _)| is)
     }
 
-    /// A name and two values of a list.
+    /// Appends a keyword and both values of a list.
     fn two_values(&mut self, key: &'static str, help: &str) {
         if !self.fields.has(key) {
             return;
@@ -248,7 +248,7 @@ fn sa(line: &mut Words<'_, '_>) {
         "write key_file = \"site.key\": a file of mode 600 with the keys in hexadecimal digits";
     if let Some(file) = line.fields.needed(line.r, "key_file", help) {
         line.put("KEY_FILE");
-        // An absolute path: the router may run in another folder.
+        // The path is made absolute, because the router may run in another folder.
         let path = line.folder.join(&file.text);
         let path = std::path::absolute(&path).unwrap_or(path);
         line.words.push(path.display().to_string());

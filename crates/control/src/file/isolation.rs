@@ -5,21 +5,21 @@ use crate::isolated::Isolation;
 use lang::Span;
 use std::ops::RangeInclusive;
 
-/// Range of an isolated router's memory, in MiB; and the default.
+/// Range of an isolated router's memory limit in MiB, and the default.
 const MEMORY: RangeInclusive<u32> = 64..=1 << 20;
 const MEMORY_USUAL: u32 = 1024;
 
 /// Kind of a router's isolation.
 pub(super) enum Kind {
-    /// The process of all.
+    /// Not isolated: the router runs in the common process.
     Shared,
-    /// A process of its own.
+    /// The router runs in its own process.
     Process(Isolation),
-    /// A virtual machine, which has the sockets of its cards in this folder.
+    /// The router runs in a virtual machine, whose device sockets are in this folder.
     Machine(Word),
 }
 
-/// Reads the fields. Mistakes are noted.
+/// Parses the fields of isolation. Errors are recorded.
 pub(super) fn read(r: &mut Reader, fields: &mut Fields) -> Kind {
     let kind = fields.word(r, "isolation");
     let user = fields.word(r, "user");
@@ -90,7 +90,7 @@ pub(super) fn read(r: &mut Reader, fields: &mut Fields) -> Kind {
     }
 }
 
-/// Settings of a process of its own; `None` if a required one is missing.
+/// Settings of a separate process; `None` if a required field is missing.
 fn process(
     r: &mut Reader,
     place: Span,

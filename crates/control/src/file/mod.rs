@@ -18,16 +18,15 @@ use reader::{Fields, Reader};
 pub use routers::{Section, twice_used};
 use std::path::Path;
 
-/// Tables that only a file of routers has.
+/// Names of tables that only a file of routers contains.
 const OF_ROUTERS: [&str; 6] = ["router", "group", "port", "ipsec", "balancer", "backend"];
 
-/// A file, read as far as its mistakes allow.
+/// A parsed file, as complete as its errors allow.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The text, to show positions of diagnostics.
+    /// Source text, for the positions of diagnostics.
     pub map: SourceMap,
-    /// The routers of a process, as far as they make sense.
-    /// The own routers of shared ports are before the others.
+    /// Valid routers of the process. Routers that own shared ports come first.
     pub routers: Vec<Section>,
     /// Shared ports and links.
     pub together: Together,
@@ -35,22 +34,22 @@ pub struct Parsed {
     pub balancer: Option<balancer::Description>,
     /// The cluster; `None` if there is none, or an error.
     pub description: Option<Description>,
-    /// All mistakes and warnings, by place.
+    /// All errors and warnings, by position.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Parsed {
-    /// The diagnostics as text for people.
+    /// Text form of the diagnostics.
     pub fn text(&self) -> String {
         lang::render_all(&self.diagnostics, &self.map)
     }
 
-    /// Number of errors, warnings not counted.
+    /// Number of errors, without warnings.
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.is_error()).count()
     }
 
-    /// Notes further mistakes.
+    /// Adds further diagnostics.
     pub fn add(&mut self, mistakes: Vec<Diagnostic>) {
         self.diagnostics.extend(mistakes);
         lang::sort(&mut self.diagnostics);
@@ -62,17 +61,17 @@ pub fn is_described(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == "toml")
 }
 
-/// Reads the text of a file that is called `name` in messages. Graphs are looked for from `folder`.
+/// Parses a file, which is called `name` in messages. Paths of graphs are relative to `folder`.
 pub fn parse(name: &str, text: &str, folder: &Path) -> Parsed {
     parse_for(name, text, folder, None)
 }
 
-/// Like [`parse`], but if only one router is wanted, the graphs of others are not read.
+/// Parses a file like [`parse`]. If `only` is given, the graphs of other routers are not read.
 pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str>) -> Parsed {
     read(name, text, |reader, top| {
         let kinds = ["cluster", "server", "link", "route"];
         let has_routers = OF_ROUTERS.iter().any(|kind| top.has(kind));
-        // Both may have links.
+        // Both kinds of file may contain links.
         let of_cluster = |kind: &str| !has_routers || kind != "link";
         let cluster = kinds.iter().any(|kind| of_cluster(kind) && top.has(kind));
         match (has_routers, cluster) {
@@ -118,7 +117,7 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
     })
 }
 
-/// Like [`parse`], for a file that must describe a cluster.
+/// Parses a file like [`parse`], which must describe a cluster.
 pub fn parse_cluster(name: &str, text: &str) -> Parsed {
     read(name, text, |reader, top| {
         let (reader, description) = cluster::file::read(reader, top);
@@ -129,7 +128,7 @@ pub fn parse_cluster(name: &str, text: &str) -> Parsed {
     })
 }
 
-/// Content of a file.
+/// Top-level sections of a file.
 struct Sections {
     reader: Reader,
     routers: Vec<Section>,

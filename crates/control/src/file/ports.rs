@@ -11,14 +11,14 @@ use std::net::IpAddr;
 use wire::EtherAddr;
 use wire::vlan::Tag;
 
-/// Packets that may wait, where the file does not say.
+/// Default queue length of a shared port, in packets.
 const QUEUE: usize = 512;
 const QUEUE_MAX: usize = 1 << 16;
-/// A label of MPLS and a network of VXLAN are numbers below these.
+/// Number of MPLS labels, and number of VXLAN network identifiers.
 const LABELS: u32 = 1 << 20;
 const NETWORKS: u32 = 1 << 24;
 
-/// Reads the sections, and gives the ports' own routers before the others.
+/// Parses the sections of shared ports. Inserts the routers that own the ports before all others.
 pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>) -> Together {
     let mut names = Names::of(routers);
     let mut together = Together::default();
@@ -37,12 +37,12 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>)
     together
 }
 
-/// Names in use.
+/// Names already in use.
 struct Names {
     /// Names of routers, with their tickets.
     routers: BTreeMap<String, u32>,
     others: BTreeSet<String>,
-    /// Names of shared ports, once all are known.
+    /// Names of shared ports; complete once all are parsed.
     ports: BTreeSet<String>,
 }
 
@@ -58,7 +58,7 @@ impl Names {
         }
     }
 
-    /// A name that must be new.
+    /// Records a name, which must not be in use.
     fn add(&mut self, r: &mut Reader, name: Word) -> Option<String> {
         if !is_name(r, &name) {
             return None;
@@ -72,7 +72,7 @@ impl Names {
         (!taken).then_some(name.text)
     }
 
-    /// Name of an existing router; for a link, also that of a shared port.
+    /// Checks the name of a router; for a link, a shared port is valid, too.
     fn router(&self, r: &mut Reader, name: Word) -> Option<String> {
         let is_there = self.routers.contains_key(&name.text) || self.ports.contains(&name.text);
         if !is_there {
@@ -143,7 +143,7 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
     Some((of, section))
 }
 
-/// Owners of a port's frames, and their places in the file.
+/// Selectors of a port's frames that are in use, with their positions in the file.
 type Seen = BTreeMap<String, Span>;
 
 fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> Option<ShareOf> {

@@ -6,13 +6,13 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Collects mistakes.
+/// Collector of the errors in a file.
 pub(crate) struct Reader {
     file: FileId,
     pub(crate) mistakes: Vec<Diagnostic>,
 }
 
-/// A text with its place.
+/// Text with its position in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Word {
     pub(crate) text: String,
@@ -31,13 +31,13 @@ impl Reader {
         Span::new(self.file, range)
     }
 
-    /// Notes a mistake with its remedy.
+    /// Records an error with its help text.
     pub(crate) fn wrong(&mut self, code: &'static str, span: Span, what: String, help: &str) {
         let mistake = Diagnostic::error(code, what).at(span).help(help);
         self.mistakes.push(mistake);
     }
 
-    /// The whole text as a table; mistakes of its form are noted.
+    /// Parses the whole text as a TOML table. Syntax errors are recorded.
     pub(crate) fn document<'a>(&mut self, text: &'a str) -> DeTable<'a> {
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
@@ -53,7 +53,7 @@ impl Reader {
     }
 }
 
-/// The fields of one table.
+/// Fields of one table.
 pub(crate) struct Fields<'a> {
     /// Name of the table in messages: `[[server]]`.
     what: &'static str,
@@ -77,17 +77,17 @@ impl<'a> Fields<'a> {
         self.table.get(key)
     }
 
-    /// Marks `key` as known without reading its value.
+    /// Marks `key` as known, without reading its value.
     pub(crate) fn skip(&mut self, key: &'static str) {
         self.known.push(key);
     }
 
-    /// True if something is written for `key`.
+    /// True if the table has a field `key`.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// The table `key`.
+    /// Table in the field `key`.
     pub(crate) fn table(
         &mut self,
         reader: &mut Reader,
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The tables of the array `key`.
+    /// Tables in the array `key`.
     pub(crate) fn tables(
         &mut self,
         reader: &mut Reader,
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// The table `key`, or the tables of the array.
+    /// Table in the field `key`, or the tables of an array.
     pub(crate) fn table_or_tables(
         &mut self,
         reader: &mut Reader,
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text, or a whole number as it is written.
+    /// Text in the field `key`, or a whole number as written.
     pub(crate) fn word_or_number(
         &mut self,
         reader: &mut Reader,
@@ -159,7 +159,7 @@ impl<'a> Fields<'a> {
         word_or_number(reader, key, value)
     }
 
-    /// A list of texts and whole numbers.
+    /// List of texts and whole numbers in the field `key`.
     pub(crate) fn words_or_numbers(&mut self, reader: &mut Reader, key: &'static str) -> Vec<Word> {
         match self.get(key).map(Spanned::get_ref) {
             Some(DeValue::Array(items)) => items
@@ -170,13 +170,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text.
+    /// Text in the field `key`.
     pub(crate) fn word(&mut self, reader: &mut Reader, key: &'static str) -> Option<Word> {
         let value = self.get(key)?;
         word(reader, key, value)
     }
 
-    /// A text that must be there.
+    /// Text in the required field `key`; if the field is missing, an error is recorded.
     pub(crate) fn needed(
         &mut self,
         reader: &mut Reader,
@@ -197,7 +197,7 @@ impl<'a> Fields<'a> {
         false
     }
 
-    /// A list of texts.
+    /// List of texts in the field `key`.
     pub(crate) fn words(&mut self, reader: &mut Reader, key: &'static str) -> Vec<Word> {
         let Some(value) = self.get(key) else {
             return Vec::new();
@@ -217,7 +217,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text, or a list of texts.
+    /// Text or list of texts in the field `key`.
     pub(crate) fn word_or_words(&mut self, reader: &mut Reader, key: &'static str) -> Vec<Word> {
         match self.get(key).map(Spanned::get_ref) {
             Some(DeValue::Array(_)) => self.words(reader, key),
@@ -225,7 +225,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The table `key`, of names that are free and their values: texts or whole numbers.
+    /// Entries of the table in the field `key`, with arbitrary names. Values are texts or whole numbers.
     pub(crate) fn pairs(&mut self, reader: &mut Reader, key: &'static str) -> Vec<(Word, Word)> {
         let help = format!("write {key} = {{ NAME = \"value\" }}");
         let Some(value) = self.get(key) else {
@@ -249,7 +249,7 @@ impl<'a> Fields<'a> {
         pairs
     }
 
-    /// A value as elements take it: a rate, a time, a number.
+    /// Value in the field `key`, in the syntax of element arguments: a rate, a time, a number.
     pub(crate) fn value<T: FromArg>(
         &mut self,
         reader: &mut Reader,
@@ -275,7 +275,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes the unknown fields.
+    /// Records an error for each unknown field.
     pub(crate) fn end(self, reader: &mut Reader) {
         for key in self.table.keys() {
             let name: &str = key.get_ref();

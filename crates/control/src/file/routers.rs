@@ -27,22 +27,23 @@ pub struct Section {
     pub netns: Option<String>,
     /// Share of the workers.
     pub share: Share,
-    /// Settings of its own process, if it has one.
+    /// Isolation settings; `None` for a router in the common process.
     pub isolation: Option<Isolation>,
-    /// Folder with the sockets of a virtual machine's cards, if this router is the gate of one.
+    /// Folder with the device sockets of a virtual machine, if this router is its gate.
     pub machine: Option<PathBuf>,
-    /// Place in the file that names its graph.
+    /// Position in the file of the graph's name.
     pub place: Span,
 }
 
 impl Section {
-    /// Network namespace in a process whose routers use `usual` if they name none. An isolated router shares none.
+    /// Network namespace of the router; `usual` is the default in the process. An isolated router has no namespace in
+    /// common.
     pub fn netns_in(&self, usual: Option<&str>) -> Option<String> {
         let usual = usual.filter(|_| self.isolation.is_none());
         self.netns.as_deref().or(usual).map(str::to_owned)
     }
 
-    /// Number of workers that run its own graph, in a process with `of_process` workers.
+    /// Number of workers that run the router's own graph, in a process with `of_process` workers.
     pub(crate) fn own_workers(&self, of_process: usize) -> usize {
         match &self.isolation {
             Some(isolation) => isolation.workers.into(),
@@ -51,11 +52,11 @@ impl Section {
     }
 }
 
-/// Maximum number of tickets: this many routers may share a worker evenly, with room for shares between.
+/// Maximum number of tickets of a router. Thus this many routers can share a worker evenly.
 const TICKETS_MAX: u32 = 1_000_000;
 
-/// Reads the sections. Graphs are looked for in `folder`; if only one router is wanted, those of others are not read.
-/// Mistakes are noted.
+/// Parses the sections of routers. Paths of graphs are relative to `folder`. If `only` is given, other graphs are not
+/// read. Errors are recorded.
 pub(super) fn read(
     mut reader: Reader,
     top: &mut Fields,
@@ -73,8 +74,8 @@ pub(super) fn read(
     (reader, sections)
 }
 
-/// Isolated routers have their users and network namespaces for themselves: what belongs to a user or to a namespace
-/// belongs to all of its processes.
+/// Checks that no two isolated routers share a user or network namespace, whose resources are open to all of its
+/// processes.
 fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
     let isolated = |section: &&Section| section.isolation.is_some();
     for (at, section) in sections.iter().enumerate() {
@@ -97,7 +98,7 @@ fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
             let help = "name a user for each: processes of one user can control each other";
             reader.wrong("router-isolation", section.place, wrong, help);
         }
-        // Of two isolated ones the later is told.
+        // Of two isolated routers, the error is reported at the later one.
         let shares = |(other, of): &(usize, &Section)| {
             let is_told = of.isolation.is_none() || *other < at;
             is_told && section.netns.is_some() && of.netns == section.netns
@@ -113,7 +114,7 @@ fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
     }
 }
 
-/// Reads a balancer's sections, and adds its router to the others. Mistakes are noted.
+/// Parses the sections of a balancer, and adds its router. Errors are recorded.
 pub(super) fn read_balancer(
     r: &mut Reader,
     top: &mut Fields,
@@ -249,8 +250,8 @@ fn section(
     })
 }
 
-/// Makes the graphs of virtual machines' gates: from their shares of the port, and their links, to cards of theirs with
-/// the same names.
+/// Writes the graphs of virtual machines' gates. They connect shared ports and links with the machine's devices of the
+/// same names.
 pub(super) fn make_gates(r: &mut Reader, routers: &mut [Section], together: &Together) {
     for router in routers {
         let Some(sockets) = &router.machine else {
@@ -285,7 +286,7 @@ pub(super) fn make_gates(r: &mut Reader, routers: &mut [Section], together: &Tog
     }
 }
 
-/// The groups, by name.
+/// Parses the groups, by name.
 fn groups(r: &mut Reader, top: &mut Fields) -> BTreeMap<String, Group> {
     let mut groups = BTreeMap::new();
     for mut fields in top.tables(r, "group", "[[group]]") {
@@ -317,7 +318,7 @@ fn groups(r: &mut Reader, top: &mut Fields) -> BTreeMap<String, Group> {
     groups
 }
 
-/// A bound that may be, of a router that shares the process. Notes a mistake.
+/// Optional limit for a router in the common process. Errors are recorded.
 fn bound(r: &mut Reader, most: Option<(u32, Span)>, is_shared: bool) -> Option<u32> {
     let (most, place) = most?;
     if !is_shared {
@@ -332,7 +333,7 @@ fn bound(r: &mut Reader, most: Option<(u32, Span)>, is_shared: bool) -> Option<u
     Some(most)
 }
 
-/// A share that may be; 1 if none is given. Notes a mistake.
+/// Optional number of tickets; 1 by default. Errors are recorded.
 fn checked(r: &mut Reader, tickets: Option<(u32, Span)>) -> u32 {
     let (n, place) = match tickets {
         None => return 1,
@@ -350,8 +351,8 @@ fn checked(r: &mut Reader, tickets: Option<(u32, Span)>) -> u32 {
     1
 }
 
-/// Names stand in paths of the API, where `..` means another place, in words of commands, where `-x` means an option,
-/// and in labels of metrics.
+/// True if a name is valid in API paths (not `..`), as a command argument (not an option such as `-x`), and in metric
+/// labels.
 pub(super) fn is_name(r: &mut Reader, name: &Word) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let begins = name
@@ -383,8 +384,7 @@ fn defined(r: &mut Reader, (name, value): (Word, Word)) -> Option<(String, Strin
     pair
 }
 
-/// A mistake for each port that a router uses and one before it, too: a port belongs to one router. TAP interfaces in
-/// different namespaces are different ports.
+/// Errors for ports that two routers use. TAP interfaces in different namespaces are different ports.
 pub fn twice_used(routers: &[(&Section, &Plan, &Directory)]) -> Vec<Diagnostic> {
     let mut used: BTreeMap<String, &str> = BTreeMap::new();
     let mut mistakes = Vec::new();

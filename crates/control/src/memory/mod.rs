@@ -4,18 +4,18 @@ mod sys;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True if the allocator may have unneeded memory.
+/// Flag: the allocator may hold free memory.
 #[derive(Default)]
 pub(crate) struct Spare(AtomicBool);
 
 impl Spare {
-    /// Something large is gone.
+    /// Records that a large amount of memory was freed.
     pub(crate) fn note(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Returns free memory to the system, if some was noted since the last call; the allocator keeps most of it
-    /// otherwise. Takes milliseconds.
+    /// Returns free memory to the system, if some was recorded since the last call. The allocator keeps most of it
+    /// otherwise. The call takes milliseconds.
     pub(crate) fn give_back(&self) {
         if self.0.swap(false, Ordering::AcqRel) {
             sys::give_back();

@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
-/// Counts as text, family by family: name, type and help once, then the samples of all routers.
+/// Metrics in Prometheus text format, by family: name, type and help once, then the samples of all routers.
 #[derive(Default)]
 pub struct Text {
-    /// Name, and text.
+    /// Name and text of each family.
     families: Vec<(String, String)>,
-    /// The router whose counts are added now, where a label is to tell routers apart.
+    /// Name of the current router; `None` if no label is needed.
     pub(super) router: Option<String>,
 }
 
-/// A family that samples are added to.
+/// Metric family to which samples are added.
 pub(super) struct Family<'a> {
     out: &'a mut String,
     name: &'a str,

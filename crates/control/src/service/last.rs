@@ -14,17 +14,17 @@ use std::path::PathBuf;
 use sync::Lock;
 use tracing::warn;
 
-/// Name under which the manager keeps the files. No interface has such a name.
+/// Name of the descriptor in the service manager's store. No interface has such a name.
 const LAST: &str = "/last";
-/// Bytes of all its files at most.
+/// Maximum total length of the stored files, in bytes.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Files kept by the manager.
+/// Configuration files in the service manager's store.
 static FILES: Lock<Copies> = Lock::new(Copies::new());
-/// Set if the router runs them though those on disk have mistakes.
+/// Name of the erroneous configuration in whose place the stored one runs; empty otherwise.
 static IN_PLACE_OF: Lock<String> = Lock::new(String::new());
 
-/// The files of the configuration that ran before this process, if the manager has kept them.
+/// Configuration files of the last good configuration, if the service manager has stored them.
 pub fn last_configuration() -> Option<Copies> {
     let mut kept = KEPT.lock();
     let kept = kept.get_or_insert_with(super::take);
@@ -35,29 +35,29 @@ pub fn last_configuration() -> Option<Copies> {
     read.ok().and_then(|_| read_copies(&bytes))
 }
 
-/// Records that the router runs the last good configuration, because the named one has mistakes.
+/// Records that the router runs the last good configuration, because `name` has errors.
 pub fn runs_the_last(name: &str) {
     let status = format!(
         "runs the configuration that ran before: {name} has mistakes; mend it, then `ashlar reload`"
     );
-    // There is no log yet.
+    // The log is not open yet.
     crate::log::write(&format!("warning: the router {status}\n"));
     *IN_PLACE_OF.lock() = status;
 }
 
-/// Status text that the manager shows; empty if there is nothing to say.
+/// Status text for the service manager; empty if nothing is unusual.
 pub(super) fn status() -> String {
     IN_PLACE_OF.lock().clone()
 }
 
-/// Makes the manager keep the files of a configuration that a reload has applied.
+/// Stores the files of a configuration that a reload has applied.
 pub(crate) fn reloaded(read: Copies) {
     IN_PLACE_OF.lock().clear();
     tell(&[NotifyState::Status("")]);
     keep_configuration(read);
 }
 
-/// Makes the manager keep the files that were read for the running configuration.
+/// Stores the files of the running configuration.
 pub fn keep_configuration(read: Copies) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() || read.is_empty() {
         return;

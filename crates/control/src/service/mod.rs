@@ -19,17 +19,17 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 use tracing::warn;
 
-/// Descriptors that the service manager has kept, by the name under which they were stored.
+/// File descriptors from the service manager's store, by name.
 pub type Inherited = BTreeMap<String, Vec<OwnedFd>>;
 
-/// Name under which the manager keeps a mark for each start, until the router forwards. No interface has such a name.
+/// Name of the descriptors that count starts, until the router forwards packets. No interface has such a name.
 const STARTS: &str = "/start";
-/// Number of failed starts in a row after which daemons are told that there is no router: with a carrier and no router
-/// they would send packets in vain.
+/// Number of consecutive failed starts after which the stored TAP queues are closed. Daemons then see a lost carrier,
+/// and no longer send packets in vain.
 const STARTS_MAX: usize = 3;
 
-/// Takes what the manager has kept for this process. The second time there is nothing. Nor is there, from then
-/// on, if the starts before this one have come to nothing.
+/// File descriptors stored for this process. They are returned once; afterwards, or after too many failed starts, there
+/// are none.
 pub fn inherited() -> Inherited {
     let before = KEPT.lock().take();
     let mut kept = before.unwrap_or_else(take);
@@ -46,10 +46,10 @@ pub fn inherited() -> Inherited {
     kept
 }
 
-/// Kept descriptors that have not been asked for yet.
+/// Stored descriptors not yet returned.
 static KEPT: Lock<Option<Inherited>> = Lock::new(None);
 
-/// All descriptors that the manager has kept; they are returned once.
+/// All stored descriptors; they are returned once.
 fn take() -> Inherited {
     let mut kept = Inherited::new();
     match sys::take() {
@@ -61,9 +61,9 @@ fn take() -> Inherited {
     kept
 }
 
-/// Makes the manager keep a mark of this start for the next process.
+/// Stores a mark of this start for the next process.
 fn note_start() {
-    // systemd keeps only one of two descriptors of the same file.
+    // systemd stores only one of two descriptors that refer to the same file.
     let done = UnixDatagram::unbound().and_then(|mark| {
         let what = [NotifyState::FdStore, NotifyState::FdName(STARTS)];
         sd_notify::notify_with_fds(&what, &[mark.as_fd()])
@@ -73,35 +73,35 @@ fn note_start() {
     }
 }
 
-/// The router forwards.
+/// Reports that the router forwards packets.
 pub(crate) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status(&last::status())]);
     forget(STARTS);
 }
 
-/// Interval at which the manager wants to be told that the router [is alive](alive), if it does.
+/// Interval at which the service manager expects [`alive`]; `None` without a watchdog.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 3)
 }
 
-/// The router is alive.
+/// Reports that the router is alive.
 pub(crate) fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// The router ends.
+/// Reports that the router is stopping.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// The configuration is being replaced, until the router is ready again.
+/// Reports that the configuration is being replaced; [`ready`] ends this.
 pub(crate) fn reloading() {
     let now = NotifyState::monotonic_usec_now();
     let states = std::iter::once(NotifyState::Reloading).chain(now);
     tell(&states.collect::<Vec<_>>());
 }
 
-/// Makes the manager keep the queues of a TAP interface, and no others, under this name.
+/// Stores the queues of a TAP interface under this name, and removes others with the name.
 pub(crate) fn keep(tap: &Tap, name: &str) {
     forget(name);
     let queues: Vec<_> = tap.queues().collect();
@@ -114,7 +114,7 @@ pub(crate) fn keep(tap: &Tap, name: &str) {
     }
 }
 
-/// Makes the manager drop everything under this name.
+/// Removes all descriptors with this name from the store.
 pub(crate) fn forget(name: &str) {
     tell(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
 }

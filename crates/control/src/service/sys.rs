@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Takes ownership of the descriptors that the service manager passed on (LISTEN_FDS), with their names.
-/// The second time there are none.
+/// Takes ownership of the descriptors that the service manager has passed (LISTEN_FDS), with their names. Later calls
+/// return none.
 pub(super) fn take() -> io::Result<Vec<(OwnedFd, String)>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.swap(true, Ordering::Relaxed) {
