@@ -204,7 +204,7 @@ impl Rates<'_> {
         if up { "up" } else { "down" }.to_owned()
     }
 
-    /// A row for each worker of a VLAN's way; its queues and bytes are the port's.
+    /// A row for each worker of a VLAN's elements; its queues and bytes are the port's.
     fn of_vlan(&self, vlan: &Vlan) -> Vec<[String; 8]> {
         let find = |name: &str| self.after.elements.iter().find(|e| e.name == name);
         let (port, way) = match vlan::way(&vlan.element.class, &vlan.element.name) {

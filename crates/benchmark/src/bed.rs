@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_millis(50);
 /// Maximum wait until nothing is left of the previous trial.
 const REST_MAX: Duration = Duration::from_secs(5);
-/// Steps of simulated time: packets that are due within one come at once.
+/// Step of simulated time in nanoseconds: packets that are due within one step arrive together.
 const GRAIN: u64 = 1000;
 /// Step of simulated time, in nanoseconds, while nothing of a trial is under way: a configuration's own sources may
 /// have timers by the microsecond.
@@ -161,7 +161,7 @@ impl Live {
         Ok(drops(&self.router.plan(), stats.iter().map(Vec::as_slice)))
     }
 
-    /// Waits until no packet has come for a while.
+    /// Waits until no packet has arrived for a while.
     fn rest(&self) {
         let end = Instant::now() + REST_MAX;
         let mut last = self.stand.snapshot().any;
@@ -175,7 +175,7 @@ impl Live {
         }
     }
 
-    /// Waits until all has come that will.
+    /// Waits until all packets of the trial have arrived or are lost.
     fn settle(&self, before: &Snapshot, packets: u64, end: u64) -> Result<(), String> {
         let (mut last, mut since) = (0, 0);
         loop {

@@ -49,7 +49,7 @@ impl Offer {
         self.start.store(start, Relaxed);
         self.period.store((1e9 / load).to_bits(), Relaxed);
         self.packets.store(packets, Relaxed);
-        // Sources read the rest after they have seen the number.
+        // Sources read the other fields after they have seen the new number.
         self.trial.fetch_add(1, AcqRel) + 1
     }
 

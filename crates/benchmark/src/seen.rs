@@ -35,7 +35,7 @@ impl Seen {
         })
     }
 
-    /// Notes that a packet has come.
+    /// Records the arrival of a packet.
     #[inline]
     pub fn note(&self, number: u64) -> Came {
         let (flows, bit) = (self.next.len() as u64, 1 << (number % 64));
@@ -55,7 +55,7 @@ impl Seen {
         Came::InOrder
     }
 
-    /// Number of packets that have come to any of several sinks.
+    /// Number of packets that have arrived at any of several sinks.
     pub fn union<'a>(all: impl Iterator<Item = &'a Seen> + Clone) -> u64 {
         let words = all.clone().map(|seen| seen.came.len()).max().unwrap_or(0);
         let word = |i: usize| {

@@ -31,7 +31,7 @@ struct Taken {
     /// `again` counts duplicates, and `late` packets that arrived after later packets of their flow.
     again: AtomicU64,
     late: AtomicU64,
-    /// Packets of the trial that came.
+    /// Arrived packets of the trial.
     seen: Lock<Arc<Seen>>,
     /// Number of packets of any trial.
     any: AtomicU64,
@@ -175,7 +175,7 @@ impl Stand {
         source
     }
 
-    /// A sink at the end of a link: the one where packets should come, or another.
+    /// A sink at the end of a link: the right one for the trial's packets if `right`, or another.
     pub fn sink(&self, end: &Arc<End>, right: bool) -> Sink {
         let taken = Arc::<Taken>::default();
         self.taken.lock().push((right, Arc::clone(&taken)));
@@ -238,7 +238,7 @@ impl Stand {
         all
     }
 
-    /// Latencies so far of the packets that came where they should.
+    /// Latencies so far of the packets that arrived at the right port.
     pub fn latency(&self) -> Counts {
         let mut all = Counts::default();
         for (_, taken) in self.taken.lock().iter().filter(|(right, _)| *right) {

@@ -34,7 +34,7 @@ const LOW: u8 = 0b11;
 /// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A packet on its way.
+    /// The frame carries a packet through the cluster.
     Data,
     /// A node's sign of life.
     Heartbeat,
@@ -140,7 +140,7 @@ pub fn allowance(links: u8) -> u8 {
     (links.saturating_add(DETOUR) - 1).min(HOPS_MAX)
 }
 
-/// Writes the way: the number of remaining links, and the node to visit next.
+/// Writes the path: the number of remaining links, and the node to visit next.
 #[inline]
 pub fn set_way(bytes: &mut [u8; LEN], hops: u8, via: NodeId) {
     bytes[0] = bytes[0] & !(HOPS_MAX << 2) | (hops & HOPS_MAX) << 2;

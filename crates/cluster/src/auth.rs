@@ -140,7 +140,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Derives a key for a purpose given in parts. Each part goes with its length, so that no two lists give the same
+/// Derives a key for a purpose given in parts. The length of each part is included, so different lists give different
 /// bytes.
 fn derive(secret: &[u8; 16], said: &[&[u8]], key: &mut [u8]) {
     let mut info = Vec::new();
@@ -198,7 +198,7 @@ impl Keys {
 pub struct FrameKey(aegis128l::Key);
 
 impl FrameKey {
-    /// The code of a frame. No number may come twice under one key.
+    /// The code of a frame. A number must not be used twice under one key.
     #[inline]
     pub fn code(&self, number: u64, frame: &[u8]) -> Code {
         self.of(number).encrypt_in_place(&mut [], frame)

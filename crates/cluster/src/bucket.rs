@@ -62,7 +62,7 @@ impl Bucket {
     #[inline]
     pub(crate) fn tokens(&self, now: Moment, depth: i64) -> i64 {
         let tokens = now.0.wrapping_sub(self.0) as i64;
-        // A bucket that rested for half the scale looks as if it were far ahead.
+        // A bucket that was idle for half the scale looks as if it were far in the future.
         if tokens < -(depth << 8) {
             return depth;
         }

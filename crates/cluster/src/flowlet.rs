@@ -36,7 +36,7 @@ const EMPTY: Set = Set([Flowlet {
     via: NO_NODE,
 }; SET]);
 
-/// The ways of flows.
+/// The table of the flows' paths.
 #[derive(Clone, Debug)]
 pub struct Flowlets {
     sets: Box<[Set]>,
@@ -115,7 +115,7 @@ impl Flowlets {
         }
     }
 
-    /// Starts to count ways, if there are flows and the number of nodes is within the limit.
+    /// Starts to count paths, if there are flows and the number of nodes is within the limit.
     pub fn count(&mut self, nodes: usize) {
         let mut ways = Counts::new(counted(self.sets.len(), nodes));
         let flows = self.sets.iter().flat_map(|set| set.0.iter());
@@ -162,7 +162,7 @@ impl Flowlets {
         }
     }
 
-    /// Stops counting flows of a set that have ended. Otherwise new ones would all go to a node that has come back.
+    /// Stops counting ended flows of a set. Otherwise all new flows would go to a node that has come back.
     #[inline]
     fn forget(&mut self, at: usize, now: u64) {
         let flows = self.sets.get_mut(at).into_iter().flat_map(|set| &mut set.0);
@@ -198,7 +198,7 @@ impl Flowlets {
         }
     }
 
-    /// Number of flows that would keep their way now.
+    /// Number of flows that would keep their path now.
     pub fn live(&self, now: u64) -> usize {
         let all = self.sets.iter().flat_map(|set| set.0.iter());
         all.filter(|f| f.to != NO_NODE && now.saturating_sub(f.seen) < self.delta)

@@ -299,7 +299,7 @@ impl Health {
         std::mem::take(&mut self.agreed)
     }
 
-    /// Says how far frames of an own link have come: the newest number of one of its lanes, each in its turn.
+    /// Sets the number to report to the peer: the newest frame number of a lane of an own link, each lane in turn.
     pub fn tell(&mut self, own: usize, newest: u64) {
         if let Some(sent) = self.sent.get_mut(own) {
             sent.newest = newest;

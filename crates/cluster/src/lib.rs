@@ -27,7 +27,7 @@ pub mod resequencer;
 pub mod session;
 /// A cluster in virtual time.
 pub mod simulate;
-/// Direct Valiant load balancing: which way an input node gives a packet.
+/// Direct Valiant load balancing: the input node's choice of a packet's path.
 pub mod spread;
 /// The tag after the addresses: for the resequencer, and against forged and replayed frames.
 pub mod tag;

@@ -1,4 +1,4 @@
-//! An own link where frames have codes: its life, its keys, and how far frames of both directions have come.
+//! An own link whose frames have codes: its life, its keys, and the newest frame numbers of both directions.
 
 use crate::auth::{FrameKey, Keys, Life, Way};
 use crate::tag::{Bad, Lanes, Tag, Windows};
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Continues with other keys or names; frames that have come stay known.
+    /// Continues with other keys or names; arrived frame numbers stay known.
     pub fn renew(&self, keys: &Keys, names: &Names) -> Session {
         Session {
             windows: Arc::clone(&self.windows),
@@ -122,8 +122,8 @@ impl Session {
         opened
     }
 
-    /// Takes a new number; false if it was taken before. Call it last: a frame refused for another reason may come
-    /// again.
+    /// Accepts a new frame number; returns false if it was accepted before. Call this last, because a frame refused for
+    /// another reason may be sent again.
     #[inline]
     pub fn take(&self, tag: &Tag) -> bool {
         let new = self.windows.take(tag.link);

@@ -37,7 +37,7 @@ pub struct Settings {
     pub share: f64,
     /// Nanoseconds for which quotas and links may be saved up, and links be in debt.
     pub burst: u32,
-    /// Nanoseconds within which packets of a flow keep their way.
+    /// Time in nanoseconds within which packets of a flow keep their path.
     pub delta: u64,
     /// Number of flows whose path is remembered; 0: every packet chooses for itself.
     pub flows: usize,
@@ -58,16 +58,16 @@ impl Default for Settings {
     }
 }
 
-/// A packet's way.
+/// A packet's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The own link by which the packet leaves.
     pub link: u16,
-    /// The intermediate node to visit first; [`NO_NODE`] if the packet goes straight to its output.
+    /// The intermediate node to visit first; [`NO_NODE`] if the packet goes directly to its output node.
     pub via: NodeId,
 }
 
-/// Reason why a packet has no way.
+/// Reason why a packet has no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Living links do not lead to the output node.
@@ -91,7 +91,7 @@ pub struct Counts {
     pub moved: u64,
     /// Number of packets refused because no path leads to the output node.
     pub no_path: u64,
-    /// Refused, as the ways are full.
+    /// Packets refused because all paths are full.
     pub full: u64,
 }
 
@@ -131,7 +131,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Spreading for the node of `ways`.
+    /// Makes the spreading state for the node of `ways`.
     pub fn new(settings: Settings, ways: &Ways, now: u64) -> Spread {
         let mut spread = Spread {
             flowlets: Flowlets::new(settings.flows, settings.delta),
@@ -241,7 +241,7 @@ impl Spread {
         }
     }
 
-    /// Packets by the reason for their way.
+    /// Counts of packets by the reason for their path.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -251,7 +251,7 @@ impl Spread {
         self.outs.iter().map(|out| out.bytes)
     }
 
-    /// Number of flows that keep their way now.
+    /// Number of flows that keep their path now.
     pub fn flows(&self, now: u64) -> usize {
         self.flowlets.live(now)
     }
@@ -279,7 +279,7 @@ impl Spread {
         Some(Choice { link, via })
     }
 
-    /// A way for a packet that has none, and does not go straight within the quota.
+    /// A path for a packet that has none, and does not go directly within the quota.
     #[inline(never)] // so that what comes before keeps its registers
     fn balance(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let mut best: Option<(i64, u16, NodeId)> = None;
@@ -435,7 +435,7 @@ fn past(stop: NodeId, to: NodeId) -> NodeId {
     if stop == to { NO_NODE } else { to }
 }
 
-/// A packet that wants a way.
+/// A packet that needs a path.
 struct Asked {
     now: Moment,
     to: NodeId,

@@ -183,7 +183,7 @@ pub(crate) fn lane(number: u64) -> usize {
     (number >> LANE_SHIFT) as usize % LANES
 }
 
-/// Frames of one lane that have come: each is taken once (after RFC 6479), whichever worker receives it.
+/// Arrived frame numbers of one lane: each is accepted once (after RFC 6479), whichever worker receives it.
 #[derive(Debug)]
 pub struct Window {
     newest: AtomicU64,
@@ -240,7 +240,7 @@ impl Windows {
         self.0[lane(link)].get_or_init(Box::default).take(link)
     }
 
-    /// The newest number that has come of the lane of a number; 0 if none has.
+    /// The newest arrived number of the lane that `link` belongs to; 0 if none has arrived.
     pub fn newest(&self, link: u64) -> u64 {
         let window = self.0[lane(link)].get();
         let newest = window.map_or(0, |window| window.newest.load(Ordering::Relaxed));

@@ -11,7 +11,7 @@ pub trait Driver: Element {
         Vec::new()
     }
 
-    /// A signal has come that [`signals`](Self::signals) named.
+    /// Called when a signal arrives that [`signals`](Self::signals) names; `number` is the signal's number.
     fn signal(&mut self, number: i32, cx: &mut Cx) {
         let _ = (number, cx);
     }

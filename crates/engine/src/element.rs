@@ -33,7 +33,7 @@ pub trait Element: Sized + 'static {
     const MANUAL: &'static str;
     /// Ports by name.
     const PORTS: Ports;
-    /// Facts that must hold for packets that come, per input; the last counts for all further inputs.
+    /// Facts that must hold for packets at each input; the last entry is for all further inputs.
     const NEEDS: &'static [Facts] = &[Facts::NONE];
     /// Facts that hold for packets that leave, per output; the last counts for all further outputs.
     const GIVES: &'static [Facts] = &[Facts::NONE];

@@ -113,7 +113,7 @@ pub fn step_each<E: Fuse>(
     }
 }
 
-/// A class that only counts packets and sends them on: a fused loop may go past its elements, and tell them
+/// A class that only counts packets and passes them on. A fused loop may skip its elements, and report the counts
 /// afterwards.
 pub trait Counts: Element {
     /// Counts `packets` packets, at least one, that have passed the element; `bytes` is the sum of their lengths.

@@ -91,7 +91,7 @@ pub(crate) struct Core {
     pub(crate) inboxes: Vec<Batch>,
     /// Nodes with a packet in an inbox, by topological rank.
     pub(crate) ready: Ready,
-    /// The strict walker's packets on their way, the next one last.
+    /// The strict walker's packets that have not reached their elements, the next one last.
     pub(crate) stack: Vec<(Target, Packet)>,
     pub(crate) stats: Vec<NodeStats>,
     /// The fused loop of the plan that begins at a node; none on a strict graph. Taken out while it runs.
@@ -111,7 +111,7 @@ pub(crate) struct Core {
     pub(crate) spare: Vec<Batch>,
     /// Memory for the verdicts of a batch that is stepped at once.
     pub(crate) verdicts: Vec<Verdict>,
-    /// Memory for the packets of a batch that leave a fused loop on the way.
+    /// Memory for the packets of a batch that leave a fused loop early.
     pub(crate) leavers: Vec<Leaver>,
     pub(crate) overflows: Overflows,
     timers: BinaryHeap<Reverse<(Time, u32)>>,
@@ -124,7 +124,7 @@ pub(crate) struct Core {
     pub(crate) reader: Reader,
     pub(crate) wakers: Arc<Wakers>,
     shared: Shared,
-    /// Elements that have not been told that the graph begins.
+    /// Elements that have not yet been notified of the graph's start.
     pub(crate) fresh: Vec<usize>,
     /// Number of requests to stop that have not been handled yet.
     pub(crate) stops: u32,
@@ -504,7 +504,7 @@ impl Graph {
         self.with_node(node, |element, cx| work(element.element_mut(), cx))
     }
 
-    /// Moves packets on that elements have sent, until none is on its way.
+    /// Moves packets that elements have sent, until all have reached an element that keeps them.
     pub fn move_on(&mut self) {
         self.walk();
     }

@@ -23,7 +23,7 @@ pub struct Placement {
 pub struct Device {
     /// The port's name.
     pub name: String,
-    /// True if packets come from it (else they go to it).
+    /// True if the element receives packets from the device; false if it sends packets to it.
     pub receives: bool,
     /// Queues wanted; `None` = one per worker.
     pub queues: Option<usize>,

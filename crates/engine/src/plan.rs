@@ -53,8 +53,8 @@ pub struct PlanElement {
     pub pushers: Vec<usize>,
     /// Workers that pull from the element, or run its task.
     pub pullers: Vec<usize>,
-    /// True if packets may come to it, or from it if it receives them, without annotations: see
-    /// `Element::READS_ANNOTATIONS`.
+    /// True if packets without annotations may reach the element; for a receiving element, if it delivers such packets.
+    /// See `Element::READS_ANNOTATIONS`.
     pub bare: bool,
     /// True if a class downstream changes facts about packets.
     pub handled: bool,
@@ -86,7 +86,7 @@ impl PlanElement {
         (self.class.carries_super_frames)(&self.config)
     }
 
-    /// True if super-frames that come to it are cut before.
+    /// True if super-frames must be segmented before they enter the element.
     pub fn cuts(&self) -> bool {
         self.super_frames && !self.inputs.is_empty() && !self.carries_super_frames()
     }

@@ -42,7 +42,7 @@ pub trait RxQueue: Send {
         false
     }
 
-    /// True if no further packet will ever come (a file has ended).
+    /// True if no further packet will ever arrive (a file has ended).
     fn ended(&self) -> bool {
         false
     }

@@ -49,7 +49,7 @@ fn key() -> [u8; 32] {
     let mut key = [0; 32];
     let filled = getrandom(&mut key, GetRandomFlags::empty());
     if filled != Ok(key.len()) {
-        // Kernels without the call: the standard library has other ways to get its keys from them.
+        // A kernel without the call: the standard library has another source for its hash keys, which serve as seed.
         for word in key.as_chunks_mut().0 {
             *word = RandomState::new().hash_one(0u8).to_ne_bytes();
         }

@@ -5,7 +5,7 @@ use crate::element::extension::config_of;
 use crate::placement::Placement;
 pub use crate::placement::ResourcesOfClass;
 
-/// A class whose configuration takes something of the machine, or says how many ports its elements have.
+/// A class whose configuration uses a resource of the machine, or determines the number of its elements' ports.
 pub trait Resources: Element {
     /// Opens files and other resources of the configuration, except devices: on the control thread, once, before the
     /// first state of a new configuration is made. They wait in the configuration (in a [`Slot`](crate::port::Slot))

@@ -49,7 +49,7 @@ pub struct Record {
     pub plan: Arc<Plan>,
     /// Time of the worker's turn.
     pub at: Time,
-    /// The moment itself, if a packet is followed: a turn is too long to tell its steps apart.
+    /// The exact time, if the packet is traced: a whole turn is too long to distinguish the steps of a trace.
     pub moment: Option<Instant>,
     /// Length on the wire.
     pub len: usize,

@@ -4,7 +4,7 @@ use crate::Machine;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// Processing of packets by Linux or the card, on the way to or from programs, that matters to routers.
+/// Processing of packets by Linux or the card, on reception or transmission, that matters to routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offload {
@@ -226,7 +226,7 @@ impl Machine {
         of_device.or_else(|| self.kernel.driver(name))
     }
 
-    /// The PCI device of an interface: its own, or the one that its virtio device is on.
+    /// The PCI device of an interface: its own, or the parent of its virtio device.
     fn pci_of(&self, name: &str) -> Option<String> {
         let path = self.files.path(&format!("{NET}/{name}/device"));
         let real = std::fs::canonicalize(path).ok()?;

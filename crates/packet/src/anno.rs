@@ -48,7 +48,7 @@ pub enum PacketType {
 }
 
 impl PacketType {
-    /// The type of a frame of which a port says nothing else: by its destination.
+    /// The type of a frame by its destination address, for ports that do not report the type.
     #[inline]
     pub fn of_frame(frame: &[u8]) -> PacketType {
         match frame {

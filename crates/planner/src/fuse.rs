@@ -14,7 +14,7 @@ use engine::plan::{Edge, PlacedLoop, PlanEdges, PlanElement};
 /// chain would walk it again.
 const COUNTERS_MAX: usize = 16;
 
-/// An element on the way along a loop.
+/// An element on the path of a loop.
 #[derive(Clone, Copy)]
 struct Step {
     node: usize,

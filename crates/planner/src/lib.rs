@@ -212,7 +212,7 @@ pub fn reconfigure(
     }
 }
 
-/// A plan, its mistakes, and the crossings that it lacks.
+/// Result of planning: the plan, its mistakes, and the crossings that still need a queue.
 type Made = (Option<Arc<Plan>>, Vec<Diagnostic>, Vec<(usize, usize)>);
 
 fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {

@@ -49,7 +49,7 @@ pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     found
 }
 
-/// The head of an element's group. Ways to it become shorter, so that the next look is quick.
+/// The head of an element's group (union-find). Paths to the head are shortened, so that the next search is quick.
 fn head(heads: &mut [usize], mut at: usize) -> usize {
     while heads[at] != at {
         heads[at] = heads[heads[at]];

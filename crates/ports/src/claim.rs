@@ -80,7 +80,7 @@ fn holder(name: &str) -> Option<Holder> {
         let pid = NonZeroU32::new(pid);
         return Some(Holder { pid, user });
     }
-    // The queue is full: nobody accepts connections, and any program may add some.
+    // The queue is full: no process accepts connections, and any program may fill it.
     let owner = unix_diag::owner(name)?;
     let pid = process_of(&format!("socket:[{}]", owner.inode));
     Some(Holder {

@@ -308,7 +308,7 @@ impl Directory {
     /// Makes a TAP interface again that [is gone](Tap::is_gone).
     ///
     /// # Errors
-    /// A sentence, as when it is opened.
+    /// The interface cannot be made; a sentence says why.
     pub fn restore(&self, tap: &Arc<Tap>) -> Result<(), String> {
         let done = match &self.namespace {
             None => tap.restore(),

@@ -6,10 +6,10 @@ use crate::parts::Parts;
 use crate::{af_packet, af_xdp};
 use engine::port::{PortInfo, PortRequest};
 
-/// Way to open an interface.
+/// Method of opening an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The best way.
+    /// The best method for the interface.
     Best,
     /// AF_PACKET in any case.
     Packet,
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Xdp,
 }
 
-/// Chosen way to open an interface, and the resulting description.
+/// Chosen method of opening an interface, and the resulting description.
 fn choose(
     name: &str,
     facts: &Facts,

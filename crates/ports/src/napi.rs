@@ -107,7 +107,7 @@ impl Drop for Napi {
 }
 
 impl Before {
-    /// Sets all back; nothing, where the interface is gone.
+    /// Restores all settings; does nothing if the interface is gone.
     fn undo(&mut self, name: &str) {
         for file in self.files.drain(..) {
             _ = file.write_at(b"0", 0);

@@ -42,7 +42,7 @@ pub(crate) fn set_option<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> 
     .map(drop)
 }
 
-/// Runs `job` on a thread of its own, whose new files are for this user alone.
+/// Runs `job` on a thread of its own; files that it creates are accessible to this user only.
 pub(crate) fn privately<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
     let inside = || {
         // SAFETY: gives this thread, which ends with the job, its own copy of what threads share of the file system:

@@ -53,7 +53,7 @@ pub struct Tap {
     /// A socket of the interface's namespace.
     control: OwnedFd,
     queues: Vec<Arc<Queue>>,
-    /// True if this process has made the interface and nobody has taken it over since.
+    /// True if this process has made the interface and [`take_new`](Tap::take_new) has not been called since.
     is_new: AtomicBool,
     counts: Arc<Counters>,
 }
@@ -82,7 +82,7 @@ impl Tap {
         sys::tap_set(&self.queues[0].fd, libc::TUNSETPERSIST, 1)
     }
 
-    /// True if the interface was made by this process; told once.
+    /// True if this process has made the interface; only the first call returns true.
     pub fn take_new(&self) -> bool {
         self.is_new.swap(false, Ordering::Relaxed)
     }
@@ -289,7 +289,7 @@ pub(crate) fn open(
     Ok((tap, parts))
 }
 
-/// Reason why a step on the way to an interface failed.
+/// Error text for a failed step of making an interface.
 pub(crate) fn failed(kind: &str, name: &str, e: &io::Error) -> String {
     match e.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

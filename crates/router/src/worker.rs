@@ -42,7 +42,7 @@ const BURST_MAX: u32 = 1024;
 /// Interval at which a worker that moves no packets retries unfinished requests.
 const LONG_ASKS_EVERY: Duration = Duration::from_millis(1);
 
-/// Something that a worker does between batches until it says that it is done.
+/// A job that a worker runs repeatedly between batches until the job returns true.
 type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
 
 /// Sleep settings of a worker; they can be changed at run time.
@@ -120,7 +120,7 @@ pub struct Progress {
     pub done: AtomicBool,
     /// An element has stopped the router, or it has ended here.
     pub ended: AtomicBool,
-    /// Told when `done` or `ended` becomes true.
+    /// Notified when `done` or `ended` becomes true.
     pub changed: Arc<Changed>,
 }
 
@@ -185,9 +185,9 @@ pub struct LocalRouter {
     halted: bool,
     /// Number of turns beside other routers since it last had work.
     empty: u32,
-    /// Rest of the router, if it is not polled.
+    /// State of rest, if the router is not polled.
     rest: Option<rest::Rest>,
-    /// The first time that is noted for the end of a rest.
+    /// Earliest time that is noted for the end of the router's rest.
     noted: Option<Time>,
 }
 
@@ -199,7 +199,7 @@ impl LocalRouter {
             .unwrap_or_else(|| unreachable!("a graph is taken out only within swap"))
     }
 
-    /// Runs `chore` now and between batches, awake, until it says that it is done, or the plan is replaced.
+    /// Runs `ask` now and between batches, without sleeping, until it returns true or the plan is replaced.
     pub fn until(&mut self, mut ask: impl FnMut(&mut Graph) -> bool + 'static) {
         if !ask(self.graph()) {
             self.long_asks.push(Box::new(ask));
@@ -404,11 +404,11 @@ impl Worker {
                 std::hint::spin_loop();
             }
         }
-        // Queues go home and packets to the pool before anybody is told.
+        // Queues return to their ports and packets to the pool before the end is reported.
         routers.clear();
     }
 
-    /// Waits for a message while no router moves packets. Returns false if none will come.
+    /// Waits for a message while no router moves packets. Returns false if no message can arrive any more.
     fn answer(&self, routers: &mut Routers) -> bool {
         let at_most = match routers.run_long_asks_of_halted() {
             true => LONG_ASKS_EVERY,

@@ -81,7 +81,7 @@ impl Workers {
         &self.handles[worker].times
     }
 
-    /// Told when a router is done or ended on a worker.
+    /// Notified when a router is done or has ended on a worker.
     pub fn changed(&self) -> &Arc<Changed> {
         &self.changed
     }

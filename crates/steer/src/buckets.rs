@@ -169,7 +169,7 @@ struct Buckets {
     owner: usize,
     to: usize,
     buckets: Vec<u16>,
-    /// State on its way from the old owner to the new one.
+    /// State under way from the old owner to the new one.
     state: Lock<Vec<Shard>>,
     /// Elements that still held earlier packets at the time limit.
     late: Lock<BTreeSet<usize>>,
@@ -301,7 +301,7 @@ impl Around {
         Ok(held.into_iter().fold(Held::default(), Held::with))
     }
 
-    /// Waits until packets held since an earlier move have gone, before another move begins.
+    /// Waits until packets held since an earlier move have been released, before another move begins.
     pub(crate) fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
         if self.table.is_settled() {
             return Ok(());

@@ -154,7 +154,7 @@ pub trait Receives: Element {
 
 /// The RX queues of a port that one worker owns or is to own. A queue that is not among them is passed over.
 pub trait RxQueues {
-    /// Polls a queue: takes it up as soon as its owner has released it, and no longer holds it.
+    /// Starts to poll a queue, as soon as its owner has released it.
     fn poll(&mut self, queue: usize);
 
     /// Stops polling a queue, until [`poll`](Self::poll) or [`release`](Self::release). Packets wait in the port.

@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Result of following.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// Number of buckets that come by a queue of their owner now.
+    /// Number of buckets whose packets now arrive by a queue of their owner.
     pub buckets: usize,
     /// Packets that had to wait.
     pub held: Held,
@@ -141,7 +141,7 @@ enum Part {
     /// Packets of the old queues have arrived.
     Drain,
     Release,
-    /// Kept packets have gone.
+    /// The kept packets have been released.
     Gone,
 }
 

@@ -54,8 +54,8 @@ pub(crate) trait Change: Send + Sync + 'static {
     /// Continues on a worker that has not taken a step within its time.
     fn late(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory);
 
-    /// Ends the hand-over on a worker, where it did not come to its end by itself: all is the new owner's or, as
-    /// before, the old owner's.
+    /// Ends a hand-over that did not complete on a worker. If `has_moved`, all belongs to the new owner; otherwise, as
+    /// before, to the old owner.
     fn end(&self, graph: &mut Graph, has_moved: bool);
 }
 

@@ -78,7 +78,7 @@ impl Ask for Router {
     }
 }
 
-/// Refuses a reload after which flows would come to workers that do not have their state. The error is a sentence.
+/// Refuses a reload after which flows would reach workers that do not have their state. The error is a sentence.
 fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
     for now in &new.elements {
         let keeps = now.class.copies == Copies::Owner && splits(now);

@@ -240,7 +240,7 @@ impl Table {
         }
     }
 
-    /// Notes if some workers rest that could work.
+    /// Records if some workers are idle that could take buckets.
     pub fn set_rest(&self, rest: bool) {
         self.rest.store(rest, Relaxed);
     }
@@ -271,7 +271,7 @@ impl Table {
         self.limit.store(micros, Relaxed);
     }
 
-    /// Records if all packets that waited for a move have gone.
+    /// Records if all packets held for a move have been released.
     pub(crate) fn settled(&self, is: bool) {
         self.unsettled.store(!is, Relaxed);
     }

@@ -99,7 +99,7 @@ impl Wakers {
         self.rests[worker].store(false, SeqCst);
     }
 
-    /// True if routers have been woken that rested on a worker.
+    /// True if routers that rested on a worker have been woken.
     #[inline]
     pub fn any_woken(&self, worker: usize) -> bool {
         self.sleepers[worker].any_woken.load(SeqCst)

@@ -187,7 +187,7 @@ impl FairBucket {
                 && self.all.take_at(&rate.all, now, 1)
     }
 
-    /// A source's place, which nobody without the seed can choose.
+    /// A source's index, which cannot be chosen without knowing the seed.
     fn place(&self, source: u64) -> usize {
         let once = |word: u64, by: u64| {
             let product = u128::from(word) * u128::from(by | 1);

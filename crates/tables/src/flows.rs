@@ -27,7 +27,7 @@ pub type Group = u16;
 pub struct Side {
     /// The flow.
     pub flow: Flow,
-    /// 0 for its first key, 1 for its second.
+    /// Index of the key: 0 for the flow's first key, 1 for its second.
     pub side: usize,
 }
 

@@ -25,7 +25,7 @@ const SECOND: u128 = 1_000_000_000;
 /// Minimum length of a packet in bytes, which bounds the error of rounding.
 const PACKET_MIN: u64 = 40;
 
-/// A link, as a flow's set-up sees it, and all others on the way like it.
+/// A link, as a flow's set-up sees it; all other links of the path are assumed equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Rate, in bytes per second.

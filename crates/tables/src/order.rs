@@ -264,7 +264,7 @@ impl<T> BinSort<T> {
         self.len += 1;
     }
 
-    /// Takes out the item that came first into the first bin that holds something.
+    /// Takes out the oldest item of the first bin that is not empty.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let mut popped = None;

@@ -7,7 +7,7 @@ use crate::{BadHeader, EtherAddr};
 
 /// Length in bytes.
 pub const LEN: usize = 28;
-/// Operation: who has the target address?
+/// Operation: request for the Ethernet address of the target.
 pub const REQUEST: u16 = 1;
 /// Operation: reply.
 pub const REPLY: u16 = 2;

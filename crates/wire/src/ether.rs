@@ -1,4 +1,4 @@
-//! Ethernet II frames, and the way from a frame to its network header.
+//! Ethernet II frames, and the search for a frame's network header.
 
 use crate::EtherAddr;
 

@@ -73,7 +73,7 @@ impl Fragment {
     }
 }
 
-/// The way from an IPv6 header to the upper layer.
+/// Result of the walk from an IPv6 header to the upper layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// Number of the upper layer; [`proto::NO_NEXT`] if there is none.
@@ -139,7 +139,7 @@ pub fn walk(packet: &[u8]) -> Result<Walk, BadExt> {
         let seen = walk.protocol;
         (walk.protocol, walk.offset, next_at) = (next, at + len, at);
         match seen {
-            // Headers up to here are processed on the way, so every fragment needs them.
+            // Headers up to here are processed by every router, so every fragment needs them.
             proto::HOP_BY_HOP | proto::ROUTING if walk.fragment.is_none() => {
                 (walk.per_fragment_len, walk.per_fragment_next_at) = (walk.offset, at);
             }

@@ -108,7 +108,7 @@ fn quoted6(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
 }
 
 impl FlowKey {
-    /// The flow of an IP packet of either version; `None` if its headers are not sound enough to tell.
+    /// The flow of an IP packet of either version; `None` if its headers are malformed.
     #[inline]
     pub fn of_ip(packet: &[u8]) -> Option<FlowKey> {
         match packet.first()? >> 4 {

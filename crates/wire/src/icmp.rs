@@ -71,7 +71,7 @@ pub mod redirect {
 
 /// Codes of [`TIME_EXCEEDED`].
 pub mod time_exceeded {
-    /// TTL ran out on the way.
+    /// The time to live expired in transit.
     pub const TRANSIT: u8 = 0;
     /// Reassembly took too long.
     pub const REASSEMBLY: u8 = 1;

@@ -119,7 +119,7 @@ impl<B: AsRef<[u8]>> Nd<B> {
         }
     }
 
-    /// The address asked for or told; `None` in router messages.
+    /// The target address of a solicitation or advertisement; `None` in router messages.
     #[inline]
     pub fn target(&self) -> Option<Ipv6Addr> {
         match self.kind() {

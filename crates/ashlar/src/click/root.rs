@@ -164,7 +164,7 @@ impl Click {
         self.state().next.take()
     }
 
-    /// True if a configuration waits to be taken up.
+    /// True if a new configuration waits to be used.
     pub(super) fn has_next(&self) -> bool {
         self.state().next.is_some()
     }

@@ -48,7 +48,7 @@ pub(crate) fn bench(asked: &Bench, registry: &Registry) -> Done {
     }
 }
 
-/// The ports that packets come in and leave by: those asked for, else the first that fit.
+/// The ports by which packets enter and leave: those given on the command line, else the first suitable ones.
 fn choose(asked: &Bench, registry: &Registry) -> Result<(String, String), String> {
     let any = traffic(asked, asked.size.first().copied().unwrap_or(64)).templates()?;
     let plan = plan(asked, registry, &Rig::new(&Stand::new(any, true), "", ""))?;
@@ -361,7 +361,7 @@ fn lost_line(what: &str, over: &Measured) -> String {
     format!("{what}of {load:.0}/s, {lost:.3}% are lost: {places}\n")
 }
 
-/// Line about duplicates and reordering; empty if all packets came once and in order.
+/// Line about duplicates and reordering; empty if all packets arrived once and in order.
 fn odd_line(m: &Measured) -> String {
     match (m.duplicates, m.reordered) {
         (0, 0) => String::new(),

@@ -80,7 +80,7 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
 struct Asks {
     /// Names of ports.
     ports: Vec<String>,
-    /// IPsec's associations, or labels, come from the kernel.
+    /// True if IPsec associations (`ipsec`) or MPLS labels (`mpls`) come from the kernel.
     ipsec: bool,
     mpls: bool,
 }
@@ -234,7 +234,7 @@ fn fix(found: &[Finding]) -> Result<(), String> {
             false => super::complain(&format!("`{}` has failed", mend.command)),
         }
     }
-    // Last come first.
+    // Changes are undone in reverse order.
     let undo: Vec<&str> = done
         .iter()
         .rev()

@@ -46,7 +46,7 @@ pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done 
         ip(&["address", "flush", "dev", &name])?;
         for (family, key, value) in SETTINGS {
             let file: PathBuf = ["/proc/sys/net", family, &name, key].iter().collect();
-            // A kernel without IPv6 has nothing to be told.
+            // A kernel without IPv6 lacks these files, and needs no change.
             if file.exists()
                 && let Err(wrong) = std::fs::write(&file, value)
             {

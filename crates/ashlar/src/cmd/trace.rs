@@ -28,7 +28,7 @@ pub(crate) fn trace(asked: &Trace) -> Done {
     print(&packets.iter().map(path).collect::<String>())
 }
 
-/// A packet's way: one line a step, with the time since the first.
+/// A packet's path: one line for each step, with the time since the first.
 fn path(packet: &TracedPacket) -> String {
     let mut text = String::new();
     let start = packet.steps.first().map_or(0, |s| s.time_ns);

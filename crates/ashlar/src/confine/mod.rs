@@ -43,7 +43,7 @@ const FILE: u64 = 16 << 20;
 /// Maximum number of the program's open files, and of its user's processes and threads.
 const FILES: u64 = 1024;
 const PROCESSES: u64 = 512;
-/// Time that the program has to end by itself after it was told to.
+/// Time that the program has to end by itself after the signal to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> String {

@@ -53,7 +53,7 @@ pub(super) fn is_closed(pipe: &impl AsFd) -> bool {
     looked[0].revents().contains(PollFlags::HUP)
 }
 
-/// Signals that wait until they are asked for; a fork has a queue of its own.
+/// Blocked signals, which wait until they are read; a forked process has a queue of its own.
 pub(super) struct Signals {
     waits_for: libc::sigset_t,
     before: libc::sigset_t,
@@ -94,7 +94,7 @@ impl Signals {
         }
     }
 
-    /// Signals come to the process as before.
+    /// Unblocks the signals, which reach the process as before.
     pub(super) fn unblock(&self) -> io::Result<()> {
         // SAFETY: the set is valid, and nothing is written.
         let done = unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, null_mut()) };

@@ -124,8 +124,8 @@ impl Keeper {
     }
 }
 
-/// Signals that have come. SIGTERM and SIGINT end the program and us, SIGUSR2 starts it anew, SIGHUP is for
-/// the program.
+/// Received signals. SIGTERM and SIGINT end the program and this process, SIGUSR2 restarts the program, and SIGHUP is
+/// passed on.
 struct Signals {
     bell: UnixStream,
     end: Arc<AtomicBool>,
@@ -163,7 +163,7 @@ impl Signals {
         while self.bell.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
     }
 
-    /// Signals to send to the program, for those that have come since the last call.
+    /// Signals to pass on to the program: those received since the last call.
     fn forwarded(&mut self) -> Vec<Signal> {
         let take = |flag: &AtomicBool| flag.swap(false, Ordering::Relaxed);
         let (end, restart) = (take(&self.end), take(&self.restart));
@@ -182,7 +182,7 @@ impl Signals {
         self.ended || self.end.load(Ordering::Relaxed)
     }
 
-    /// True if the program was told to end in order to be restarted.
+    /// True if the program was told to end so that it can be restarted.
     fn take_restart(&mut self) -> bool {
         std::mem::take(&mut self.restarts)
     }

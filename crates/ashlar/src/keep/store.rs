@@ -108,7 +108,7 @@ impl Store {
         self.held.ready = false;
     }
 
-    /// True if the program has said that it is ready.
+    /// True if the program has reported that it is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.held.ready
     }

@@ -102,7 +102,7 @@ fn forget_handlers() {
 
 fn place(descriptors: &[BorrowedFd]) -> io::Result<()> {
     let beyond = FIRST + i32::try_from(descriptors.len()).unwrap_or(i32::MAX - FIRST);
-    // First out of each other's way.
+    // Descriptors are first copied to numbers that no other one needs.
     let copy = |fd: &BorrowedFd| {
         // SAFETY: a plain call on an open descriptor; the copy is closed when the program begins.
         check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, beyond) })

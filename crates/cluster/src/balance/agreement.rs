@@ -18,7 +18,7 @@ const SILENCE: u64 = 350_000_000;
 const FORGET: u64 = 1_000_000_000;
 const ALL_WORDS: usize = BUCKETS / 64;
 
-/// Knowledge of one table of a peer.
+/// State of one table of a peer, as received.
 struct Seen {
     state: TableState,
     /// For each part of the table, a bit: set if the peer has sent the part since the digest last changed.
@@ -59,9 +59,9 @@ struct Peer {
 /// Outcome of hearing a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The message is older than another one that came before.
+    /// The message is older than one that has arrived already.
     Old,
-    /// The message was heard; back ends, by number, that have another setting by it.
+    /// The message was accepted; holds the numbers of back ends whose setting it changed.
     Learnt(Vec<u16>),
 }
 
@@ -106,7 +106,7 @@ impl Agreement {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Continues another agreement: messages are numbered on, and peers that `old_number` finds stay heard.
+    /// Continues another agreement: message numbers continue, and peers that `old_number` finds keep their state.
     pub fn follow(&mut self, mut old: Agreement, old_number: impl Fn(usize) -> Option<usize>) {
         self.sequence = self.sequence.max(old.sequence);
         for (at, peer) in self.peers.iter_mut().enumerate() {
@@ -159,7 +159,7 @@ impl Agreement {
         Heard::Learnt(learnt)
     }
 
-    /// The relation to a peer, by number, and how many nanoseconds ago it was heard.
+    /// The relation to the peer with number `of`, and the age of its last message in nanoseconds.
     pub fn relation(&self, of: usize, now: u64) -> (Relation, Option<u64>) {
         let Some(peer) = self.peers.get(of) else {
             return (Relation::Silent, None);

@@ -1,4 +1,4 @@
-//! Health of one back end, judged by probes that should come back.
+//! Health of one back end, judged by the answers to probes.
 
 use std::fmt;
 
@@ -55,11 +55,11 @@ pub struct Watch {
     cause: Option<Cause>,
     /// Number of the last probe that was sent; the first is 1.
     sent: u64,
-    /// A bit for each of the last 32 probes, the newest in bit 0: set if the probe came back.
+    /// A bit for each of the last 32 probes, the newest in bit 0: set if the probe was answered.
     answered: u32,
     /// Number of probes sent since the last answer.
     misses: u32,
-    /// Number of probes in a row that came back.
+    /// Number of successive answered probes.
     streak: u32,
     /// Time of the last probe that may still be answered.
     sent_at: u64,
@@ -163,7 +163,7 @@ impl Watch {
         Some(Change::Down(cause))
     }
 
-    /// Takes note of a probe that came back. An answer to none of the last 32 probes is no news, nor is a second one.
+    /// Records the answer to a probe. Answers to older probes than the last 32, and second answers, are ignored.
     pub fn heard(&mut self, number: u64, now: u64) -> Option<Change> {
         let age = self.sent.checked_sub(number).filter(|age| *age < 32)?;
         let bit = 1 << age;

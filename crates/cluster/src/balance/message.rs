@@ -34,7 +34,8 @@ pub struct Setting {
     pub is_drained: bool,
     /// Weight of the back end.
     pub weight: u16,
-    /// Milliseconds after which its buckets move though they are not idle; none: as the file says.
+    /// Time in milliseconds after which the back end's buckets move although they are not idle; `None`: as the file
+    /// says.
     pub within_ms: Option<u32>,
 }
 
@@ -58,7 +59,7 @@ pub struct Chunk {
     pub digest: u64,
     /// Set if the bucket is not yet at the owner that it shall have.
     pub waiting: [u64; WORDS],
-    /// Set if packets of the bucket came lately, too.
+    /// For each bucket, a bit: set if the bucket waits and has had packets lately.
     pub busy: [u64; WORDS],
 }
 

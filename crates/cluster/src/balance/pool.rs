@@ -64,7 +64,7 @@ pub struct State {
 pub enum Ended {
     /// All buckets have been idle.
     Idle,
-    /// The deadline has come for this number of buckets.
+    /// The deadline has passed, and this number of buckets was moved although not idle.
     Forced(usize),
 }
 
@@ -102,7 +102,7 @@ struct Inside {
     wanted: Vec<Wanted>,
     /// Time at which the remaining buckets move in any case; `None` if nothing moves.
     deadline: Option<u64>,
-    /// A deadline that was asked for, counted from the next sweep.
+    /// Requested time until the deadline, which begins with the next sweep.
     allowed: Option<u64>,
     /// Time of the next levelling, and the bucket at which it begins.
     level: (u64, usize),
@@ -114,11 +114,11 @@ pub struct Pool {
     classes: Vec<Class>,
     /// Table of packets without a class, then those of the classes.
     tables: Vec<Table>,
-    /// Round-robin order by table: each back end as often as its weight says.
+    /// Round-robin order by table, in which each back end appears in proportion to its weight.
     turns: Vec<Box<[AtomicU16; TURNS]>>,
     /// Back ends that speak for the router, the first choice first.
     speakers: Vec<u16>,
-    /// The back end that does, or [`NOBODY`].
+    /// The back end that speaks for the router, or [`NOBODY`].
     speaker: AtomicU16,
     /// A bit for each back end that is up.
     up: Box<[AtomicU64]>,

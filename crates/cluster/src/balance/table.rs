@@ -29,7 +29,7 @@ fn halves(entry: u32) -> (u16, u16) {
     ((entry >> 16) as u16, entry as u16)
 }
 
-/// A time in nanoseconds as a tick. Ticks come again after three days, so that only their differences count.
+/// A time in nanoseconds as a tick. Ticks wrap after three days, so only their differences count.
 fn tick(now: u64) -> u32 {
     (now >> TICK_BITS) as u32 | 1
 }
@@ -134,7 +134,7 @@ impl Table {
                 continue;
             }
             match seen.load(Relaxed) {
-                // A packet may come meanwhile: then its time counts.
+                // If a packet arrives meanwhile, its time counts.
                 UNSEEN => _ = seen.compare_exchange(UNSEEN, now, Relaxed, Relaxed),
                 last if is_idle(last, now, idle) && !self.is_held(bucket) => {
                     let moved = entry(target, target);

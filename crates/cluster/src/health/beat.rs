@@ -56,10 +56,10 @@ impl Names {
     }
 }
 
-/// Last heartbeat heard from the peer, returned to the peer.
+/// Last heartbeat received from the peer, echoed to the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// The peer's incarnation; 0: nothing was heard yet.
+    /// The peer's incarnation; 0 if no heartbeat has arrived yet.
     pub incarnation: u64,
     /// The peer's life of the link.
     pub life: Life,
@@ -92,7 +92,7 @@ pub struct Beat {
     pub life: Life,
     /// The newest number of a frame that the sender has sent on this link, of one of its lanes; 0: none.
     pub newest: u64,
-    /// Last heartbeat that the sender heard.
+    /// Last heartbeat that the sender received.
     pub echo: Echo,
 }
 

@@ -71,7 +71,7 @@ impl Lateness {
 /// Knowledge about one peer over one link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hearing {
-    /// The peer's life; 0: never heard.
+    /// The peer's incarnation; 0 if no heartbeat has ever arrived.
     incarnation: u64,
     /// The peer's life of the link; and the life that the peer has stated since it knows this node's.
     life: Life,
@@ -98,7 +98,7 @@ pub(super) struct Hearing {
     needed: u32,
     /// Round-trip time of the last heartbeat that shows one.
     pub(super) delay: u64,
-    /// True if the peer is heard well.
+    /// True if the peer's heartbeats arrive well.
     pub(super) hears: bool,
     /// True if the peer hears this node well.
     pub(super) heard: bool,
@@ -240,7 +240,7 @@ impl Hearing {
         if beat.probe {
             self.probed_until = now + 2 * config.interval;
         }
-        // A peer that echoes both has heard this very life: the heartbeat is no replay.
+        // A peer that echoes both has received a heartbeat of this very life, so its heartbeat is no replay.
         let known = (beat.echo.incarnation, beat.echo.life) == me;
         if known {
             self.agreed = Some(beat.life);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Hops to a node that cannot be reached.
 pub const UNREACHABLE: u8 = u8::MAX;
 
-/// Internal links between each two nodes, along a shortest way.
+/// Number of internal links on a shortest path between each two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Distances {
     nodes: usize,

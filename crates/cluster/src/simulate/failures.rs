@@ -160,7 +160,7 @@ pub(super) enum Place {
     Link(NodeId, NodeId),
 }
 
-/// A heartbeat on its way: to a node, by its own link.
+/// A heartbeat under way to a node, by one of the node's links.
 #[derive(Clone, Debug)]
 pub(super) struct Beat {
     pub(super) to: NodeId,
@@ -308,7 +308,7 @@ impl Watch {
             return;
         }
         let node = &mut self.nodes[usize::from(beat.to)];
-        // A real server would count refusals; here nobody forges.
+        // Refusals are not counted, because the simulation has no forged frames.
         let _ = node.heard(beat.own, &beat.bytes, now);
     }
 
@@ -322,7 +322,7 @@ impl Watch {
         })
     }
 
-    /// New ways of a node, if it has learned of links.
+    /// Computes a node's new paths, if it has learned of changed links.
     pub(super) fn changed(&mut self, now: u64, node: NodeId, fabric: &Arc<Fabric>) -> Option<Ways> {
         let at = usize::from(node);
         if !self.nodes[at].take_change() {

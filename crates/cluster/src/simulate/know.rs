@@ -52,7 +52,7 @@ impl Simulation {
         self.follow(beat.to);
     }
 
-    /// Computes a node's ways from its knowledge of links.
+    /// Computes a node's paths from its knowledge of links.
     fn follow(&mut self, node: NodeId) {
         let Some(watch) = &mut self.watch else {
             return;
@@ -101,7 +101,7 @@ impl Simulation {
         self.events.add(all, Event::Serve);
     }
 
-    /// The ways of a node over the links that it sees up, in the newest map.
+    /// The paths of a node over the links that are up to its knowledge, in the newest map.
     fn known(&self, node: NodeId) -> Ways {
         let links = self.watch.as_ref().map(|watch| watch.links(node).clone());
         let links = links.unwrap_or_else(|| crate::map::Links::all(self.fabric.map()));

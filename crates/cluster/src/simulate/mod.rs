@@ -67,13 +67,13 @@ const COOKIE: u8 = 0;
 enum Event {
     /// An input's next packet is due; by the number of the source.
     Source(u32),
-    /// A packet has come to a node by a link.
+    /// A packet arrives at a node by a link.
     Arrive(NodeId, Packet),
     /// A node's resequencer may have something to give out.
     Tick(NodeId),
     /// A node may have to send heartbeats.
     Look(NodeId),
-    /// A heartbeat has come to a node.
+    /// A heartbeat arrives at a node.
     Heard(Box<Beat>),
     /// New servers start; by the number of the step.
     Grow(u32),

@@ -1,4 +1,4 @@
-//! A packet's way through a simulated cluster.
+//! A packet's path through a simulated cluster.
 
 use super::chance::Chance;
 use super::failures::Place;
@@ -47,7 +47,7 @@ impl Simulation {
         self.enter(input, packet);
     }
 
-    /// A node's work on a packet that has come in by its external port.
+    /// A node's processing of a packet that arrives by its external port.
     fn enter(&mut self, node: NodeId, mut packet: Packet) {
         let Some(done) = self.work(node, &packet) else {
             return;
@@ -79,7 +79,7 @@ impl Simulation {
         }
     }
 
-    /// A node's work on a packet that has come by an internal link.
+    /// A node's processing of a packet that arrives by an internal link.
     pub(super) fn process(&mut self, node: NodeId, mut packet: Packet) {
         let Some(done) = self.work(node, &packet) else {
             return;
@@ -164,7 +164,7 @@ impl Simulation {
         }
     }
 
-    /// A packet has come to its output node.
+    /// Records that a packet has reached its output node.
     fn arrive(&mut self, node: NodeId, packet: Packet, now: u64) {
         let Some(order) = &mut self.nodes[usize::from(node)].order else {
             return self.leave(node, &packet, now);

@@ -15,7 +15,7 @@ pub const PAIR_LEAST: u64 = 48_000;
 pub struct Drops {
     /// A node had more to process than it can.
     pub node_full: u64,
-    /// An input node found no way with room.
+    /// Packets dropped because the input node found no path with room.
     pub ways_full: u64,
     /// The queue of an internal link was full.
     pub link_full: u64,
@@ -27,7 +27,7 @@ pub struct Drops {
     pub too_many_hops: u64,
     /// A link or a node was broken.
     pub dead: u64,
-    /// Addresses were wrong, or a packet came back.
+    /// Packets dropped because of wrong addresses, or because they came back to a node.
     pub faulty: u64,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Flow {
     any: bool,
 }
 
-/// Packets that left in another order than they came (RB10).
+/// Packets that left in another order than they arrived (RB10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reordering {
     /// Number of flows with at least two packets: the sequences in which order can be lost.

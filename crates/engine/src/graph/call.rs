@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// Jobs within jobs that may wait for each other; more is a call without end.
 const DEPTH_MAX: usize = 100;
 
-/// Part of a handler that needs the graph: it runs when its element is back in its place.
+/// Part of a handler that needs the graph: it runs when the handler's element is back in the graph.
 pub type Job = Box<dyn FnOnce(&mut JobCx) -> Result<String, String>>;
 
 /// A job that waits until its element has returned.
@@ -528,7 +528,7 @@ impl Cx<'_> {
         });
     }
 
-    /// The rest of the graph, while this element runs: it cannot be asked itself.
+    /// The rest of the graph while this element runs; handlers of this element cannot be called.
     pub fn job_cx(&mut self) -> JobCx<'_> {
         JobCx {
             nodes: self.nodes,

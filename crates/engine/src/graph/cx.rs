@@ -67,7 +67,7 @@ impl Cx<'_> {
         self.core.random()
     }
 
-    /// True if packets are watched on their way, by a capture or a trace.
+    /// True if a capture or a trace watches packets.
     #[inline]
     pub fn watched(&self) -> bool {
         self.core.taps.watching()
@@ -265,8 +265,7 @@ impl Cx<'_> {
         self.core.drop_all(self.this, reason, batch);
     }
 
-    /// Asks upstream of a pull input for up to `max` packets, appended to `into`. Returns how many
-    /// came.
+    /// Pulls up to `max` packets from upstream of a pull input, and appends them to `into`. Returns their number.
     pub fn pull(&mut self, input: usize, max: usize, into: &mut Batch) -> usize {
         let Some((up, port)) = self.core.edges.input(self.this, input) else {
             return 0;

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::wake::Wakers;
 use std::sync::Arc;
 
-/// Knowledge of an element about its place, for making its state.
+/// Facts about an element's place in the graph, for making its state.
 pub struct Init<'a> {
     /// Name of the element.
     pub name: &'a str,
@@ -26,7 +26,7 @@ pub struct Init<'a> {
     pub output_pull: bool,
     /// True if output 0 is connected.
     pub output_used: bool,
-    /// True if packets may come to it that have no annotations.
+    /// True if packets without annotations may reach the element.
     pub bare: bool,
     /// True if a class downstream changes facts about packets, and so reads their bytes.
     pub handled: bool,
@@ -61,7 +61,7 @@ impl Init<'_> {
         self.plan.as_click
     }
 
-    /// True if packets that come without annotations must have some when they leave by an output; see
+    /// True if packets that arrive without annotations must have annotations when they leave by `output`; see
     /// [`Annotates`](super::Annotates).
     pub fn annotates(&self, output: usize) -> bool {
         self.bare && self.annotated.contains(&output)

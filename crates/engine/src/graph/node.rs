@@ -1,4 +1,4 @@
-//! An element as the graph sees it, and what makes one.
+//! An element as the graph sees it, and the constructor of one.
 
 use super::{Cx, Init, Job, Site, Walker};
 use crate::class::{AnyConfig, Class};

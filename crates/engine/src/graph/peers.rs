@@ -63,7 +63,7 @@ impl Peers {
         self.0.get(worker)?.inbox.take()
     }
 
-    /// Leaves a call; false if the worker is gone.
+    /// Leaves a call for another worker. Returns false if the worker has ended.
     pub(crate) fn post(&self, worker: usize, call: Call) -> bool {
         let Some(desk) = self.0.get(worker) else {
             return false;

@@ -26,14 +26,14 @@ pub trait Root: Send + Sync {
     fn print(&self, text: &str) {
         use std::io::Write;
         let mut out = std::io::stdout();
-        // The reader may have gone.
+        // The reader may have closed the stream, so errors are ignored.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     /// Writes a line for people.
     fn say(&self, line: &str) {
         use std::io::Write;
-        // The reader may have gone.
+        // The reader may have closed the stream, so errors are ignored.
         let _ = writeln!(std::io::stderr(), "{line}");
     }
 }

@@ -1,4 +1,4 @@
-//! The two walkers: how packets move on until none is on its way.
+//! The two walkers: they move packets on until no packet is between elements.
 
 use super::CountsOfClass;
 use super::edges::Target;
@@ -13,7 +13,7 @@ const LAPS_MAX: u32 = 256;
 const STEPS_MAX: u32 = 1 << 20;
 
 impl Graph {
-    /// Moves packets on until none is on its way.
+    /// Moves packets on until no packet is between elements.
     #[inline]
     pub(crate) fn walk(&mut self) {
         let Core {
@@ -75,7 +75,7 @@ impl Graph {
         }
     }
 
-    /// Lets a packet in at an input, as if it had come over an edge, and moves it through.
+    /// Injects packets at an input, as if they had arrived over an edge, and moves them through the graph.
     pub fn inject(&mut self, node: usize, input: usize, batch: &mut Batch) {
         self.start();
         if batch.is_empty() || self.nodes[node].is_none() {

@@ -32,8 +32,8 @@ impl Batch {
         }
     }
 
-    /// Counts the bytes of packets that have just come from a device. Returns true if each of them fills one buffer
-    /// only: a longer frame cannot be read as a whole, and is counted wrong.
+    /// Counts the bytes of packets that a device has just delivered. Returns true if each packet fills only one buffer:
+    /// a longer frame cannot be read as a whole, and its bytes are counted wrong.
     #[inline]
     pub fn count_arrived(&mut self) -> bool {
         // Packets of one buffer are short enough for this sum.

@@ -57,9 +57,8 @@ impl Packet {
         Packet { mbuf }
     }
 
-    /// Prepares a packet that has just come from a port in its own buffer: its MAC header begins here,
-    /// `packet_type` tells the type from the frame, of other annotations there is only a device's flow
-    /// hash.
+    /// Prepares a packet that a port has just received into its own buffer. The MAC header begins at the data;
+    /// `packet_type` computes the type from the frame. The only other annotation is a device's flow hash.
     #[inline]
     pub fn arrived(&mut self, packet_type: impl FnOnce(&[u8]) -> PacketType) {
         let packet_type = packet_type(self.data());
@@ -182,10 +181,10 @@ impl Packet {
         usize::from(m.buf_len) - usize::from(m.data_off) - usize::from(m.data_len)
     }
 
-    /// Says where the data lies.
+    /// Sets the position of the data.
     ///
     /// # Safety
-    /// It ends inside the buffer: `offset + len`, which does not overflow, is at most its length.
+    /// The data ends inside the buffer: `offset + len`, which does not overflow, is at most its length.
     #[inline]
     unsafe fn set_place(&mut self, offset: usize, len: usize) {
         let m = self.mbuf_mut();

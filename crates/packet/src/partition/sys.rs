@@ -19,7 +19,7 @@ struct Cursors {
     /// Next write position of an open output; null if the output is closed. Each has room for all packets still to be
     /// partitioned.
     ends: [*mut Packet; PORTS],
-    /// Bytes that have come of this batch.
+    /// Bytes of this batch moved to each output.
     bytes: [u64; PORTS],
 }
 

@@ -41,7 +41,7 @@ const MIN_FRAMES: usize = 8192;
 /// the buffer size that it is asked for.
 const FRAME_CHARGE: usize = 4096 / 2;
 
-/// A packet socket. Its descriptor keeps its number when the watcher puts a fresh socket there.
+/// A packet socket. Its descriptor keeps its number when the watcher replaces the socket.
 struct Socket {
     fd: OwnedFd,
     /// An epoll set around `fd`: what sleepers wait for, since it outlives the socket.

@@ -94,7 +94,7 @@ impl Rx {
         let n = match self.intake.receive(self.socket.fd.as_raw_fd(), &mut rooms) {
             Ok(n) => n,
             Err(e) => {
-                // An interface that is down or gone is the watcher's concern.
+                // The watcher handles an interface that is down or gone.
                 let idle = [libc::EAGAIN, libc::EINTR, libc::ENETDOWN];
                 if !e.raw_os_error().is_some_and(|code| idle.contains(&code)) {
                     self.counts.at(ERRORS).add(1);

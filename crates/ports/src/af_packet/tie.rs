@@ -1,4 +1,4 @@
-//! Keeps a port's sockets tied to its interface while that goes down, disappears and comes back.
+//! Keeps a port's sockets bound to its interface while the interface goes down, disappears and comes back.
 
 use super::{Shared, sys as packet};
 use crate::napi::{By, Napi};

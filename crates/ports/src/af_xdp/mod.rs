@@ -84,7 +84,7 @@ struct Rx {
     counts: Arc<Counts<2>>,
     /// True if the worker is to be woken, once it has asked since the last poll.
     sleeps: Cell<Option<bool>>,
-    /// Frames have come since the worker was about to sleep, and when that was.
+    /// True if frames have arrived since the worker was about to sleep; and the time of that.
     came: Cell<bool>,
     quiet: Cell<Instant>,
     /// The socket that was looked at last.

@@ -190,7 +190,8 @@ fn half(number: u16) -> i32 {
     u16::from_ne_bytes(number.to_be_bytes()).into()
 }
 
-/// The program, by the descriptors of the map of the kernel's addresses and of the map of sockets.
+/// Instructions of the program. `addresses` and `sockets` are the file descriptors of the map of the kernel's addresses
+/// and of the map of sockets.
 pub(super) fn text(addresses: i32, sockets: i32) -> Vec<[u8; 8]> {
     let mut p = Program::default();
     p.copy(CONTEXT, R1);

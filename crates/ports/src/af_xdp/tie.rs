@@ -1,4 +1,4 @@
-//! Gives the queues of a port sockets of its interface, while that goes down, disappears, comes back, and gets more
+//! Binds new sockets for the queues of a port when its interface goes down, disappears, comes back, or gets more
 //! queues.
 
 use super::plain::Plain;
@@ -34,7 +34,7 @@ pub(super) struct Tie {
 
 struct Bound {
     index: i32,
-    /// Receive queues that the interface had when the program came.
+    /// Number of receive queues that the interface had when the program was attached.
     queues: usize,
     attached: Option<Attached>,
     /// Socket that makes the interface receive all groups, or all stations (`true`).
@@ -120,7 +120,7 @@ impl Tie {
         }
     }
 
-    /// Opens sockets in place of those of an interface that is gone.
+    /// Opens sockets that replace those of an interface that is gone.
     fn tie(&mut self, index: i32) -> io::Result<Bound> {
         self.bound = None;
         let shared = Arc::clone(&self.shared);
@@ -230,7 +230,7 @@ impl Tie {
         }
         if let Some(bound) = &mut self.bound {
             bound.queues = now;
-            // veth runs a program on those queues only that it had when the program came.
+            // veth runs a program only on the queues that existed when the program was attached.
             bound.attached = None;
         }
         let (attached, _) = self.attach(index)?;

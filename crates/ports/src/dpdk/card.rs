@@ -32,7 +32,7 @@ impl Drop for Present {
     }
 }
 
-/// Description of a device while it is away, and its counts from all times that it was present.
+/// Description of a device that is away, and its counts from all times when it was present.
 #[derive(Default)]
 struct Last {
     mac: [u8; 6],
@@ -41,7 +41,7 @@ struct Last {
     counted: BTreeMap<&'static str, u64>,
 }
 
-/// Address and MTU that the device was given while its port was open; it gets them again when it comes back.
+/// Address and MTU that were set on the device while its port was open; they are set again when the device comes back.
 #[derive(Clone, Copy, Default)]
 struct Given {
     mac: Option<[u8; 6]>,
@@ -83,7 +83,7 @@ fn start(
         own_names: Vec::new(),
         rules: None,
     };
-    // Drivers want a queue each way, used or not.
+    // Drivers need a queue in each direction, used or not.
     let queues = (
         request.rx_queues.max(1) as u16,
         request.tx_queues.max(1) as u16,

@@ -229,7 +229,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // The waiting packets are for a receiver that is gone.
+        // The waiting packets are for a receiver that has closed, so they are dropped.
         for lane in &self.0 {
             if lane.open.fetch_sub(1, AcqRel) == 1
                 && let Some(mut head) = lane.head.take()

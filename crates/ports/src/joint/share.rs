@@ -38,12 +38,12 @@ const QUANTA_MAX: u64 = 64;
 /// Length of a burst beyond a router's rate, in nanoseconds of that rate.
 const BURST_TIME: u64 = 10_000_000;
 
-/// Names of losses on the way to a router; the constants are their places in the counts.
+/// Names of losses in the direction to a router; the constants are indices into the counts.
 const DOWN: [&str; 3] = ["rx_full", "rx_rate", "rx_no_router"];
 const FULL: usize = 0;
 const RATE: usize = 1;
 const NO_ROUTER: usize = 2;
-/// Names of losses on the way from a router.
+/// Names of losses in the direction from a router.
 const UP: [&str; 2] = ["tx_no_router", "tx_no_room"];
 const NO_PORT: usize = 0;
 const NO_ROOM: usize = 1;
@@ -56,7 +56,7 @@ pub(crate) struct Share {
     up: Vec<Arc<Lane>>,
     /// True if the port's router knows of packets in `up`.
     listed: Vec<AtomicBool>,
-    /// Losses on the way to the router, and from it.
+    /// Losses in the direction to the router (`down_counts`), and from it.
     down_counts: Vec<Counts<3>>,
     up_counts: Vec<Counts<2>>,
     /// Time at which the router's next packet conforms to its rate, in nanoseconds.

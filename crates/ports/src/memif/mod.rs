@@ -41,7 +41,7 @@ const REGIONS: usize = 256;
 const MEMORY_MAX: usize = 1 << 30;
 /// Maximum number of queues in each direction.
 const QUEUES_MAX: usize = 64;
-/// A new port waits so long for its other end before its link counts as down.
+/// Time that a new port waits for its other end before its link counts as down.
 const SETTLES: Duration = Duration::from_secs(1);
 /// Maximum number of frames in a ring, as a logarithm to base 2, unless more are asked for.
 const RING: u8 = 10;
@@ -59,7 +59,7 @@ struct Shared {
     /// Set by the first connection.
     was_connected: AtomicBool,
     opened: Instant,
-    /// True if the port is not to connect; `told` wakes the thread when that changes.
+    /// True if the port must not connect; `told` wakes the thread when this changes.
     is_held: AtomicBool,
     mistakes: Count,
     /// Protocol violation of the other end, for the thread, which `told` wakes.

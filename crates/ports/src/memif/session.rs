@@ -293,7 +293,7 @@ struct Told {
 /// Accepts a client: its memory and its rings.
 ///
 /// # Errors
-/// A sentence, which the client was told, too.
+/// The client's request is not valid; a sentence says why, and the client gets it, too.
 pub(super) fn server(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
     let done = serve(talk, words, queues);
     done.inspect_err(|why| talk.end(why))

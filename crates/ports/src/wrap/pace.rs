@@ -7,7 +7,7 @@ use engine::port::RxQueue;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Packets that may come at once after a pause.
+/// Number of packets that may arrive at once after a pause.
 const BURST: f64 = 256.0;
 
 /// Reads a rate in packets per second.

@@ -11,14 +11,14 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Empty turns before a router rests that has descriptors: to look at them costs a system call each.
+/// Number of empty turns before a router with descriptors rests: polling its descriptors costs one system call each.
 const EMPTY_TURNS: u32 = 64;
 /// Interval at which a worker that is awake looks at one of the resting routers with descriptors.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 /// Time after which a resting router is polled in any case.
 const REST: Duration = Duration::from_millis(100);
 
-/// A router's rest.
+/// State of a router that rests: it is not polled until it is woken.
 pub(super) struct Rest {
     pub(super) descriptors: Vec<RawFd>,
     /// Time of the router's next timer.
@@ -39,10 +39,10 @@ pub(super) struct Resting {
     wakers: Arc<Wakers>,
     /// Indices of running routers, by router number.
     places: HashMap<u64, usize>,
-    /// Ends of rests; some rests have ended earlier.
+    /// Noted times at which rests end; some of these rests have ended earlier.
     ends: BinaryHeap<Reverse<(Time, u64)>>,
     woken: Vec<u64>,
-    /// Number of routers that rest with descriptors.
+    /// Number of resting routers that have descriptors.
     with_descriptors: u32,
 }
 
@@ -87,7 +87,7 @@ impl Resting {
         None
     }
 
-    /// Handles a noted time. Returns true if the router is to rest no longer.
+    /// Handles a noted time. Returns true if the router's rest is over.
     pub(super) fn is_over(&mut self, local: &mut LocalRouter, now: Time) -> bool {
         local.noted = None;
         let Some(rest) = &local.rest else {
@@ -137,7 +137,7 @@ impl Resting {
         true
     }
 
-    /// Ends a router's rest, if it rests.
+    /// Ends a router's rest; does nothing if the router does not rest.
     pub(super) fn end(&mut self, local: &mut LocalRouter) {
         if let Some(rest) = local.rest.take() {
             self.with_descriptors -= u32::from(rest.has_descriptors());

@@ -210,7 +210,7 @@ impl Routers {
         });
     }
 
-    /// Takes a router down: its queues go home and its packets to the pool.
+    /// Removes a router: its queues return to their ports and its packets to the pool.
     pub fn remove(&mut self, router: u64) {
         let is_it = |local: &mut LocalRouter| local.router == router;
         let running = self.running.extract_if(.., is_it);

@@ -1,6 +1,6 @@
-//! Shares of a worker: which of its routers runs next. Strict priority first, then stride scheduling by the time that
-//! each has had. Routers of a group have the group's share together: a member pays more for its time while more members
-//! have work.
+//! Shares of a worker: the choice of the router that runs next, by strict priority, then by stride scheduling on the
+//! time used. Routers of a group divide the group's share: the more members have work, the more a member is charged for
+//! its time.
 
 use std::collections::HashMap;
 
@@ -126,7 +126,8 @@ impl Order {
         self.count(account, false);
     }
 
-    /// Counts a router in its group, or no longer. Returns the tickets of all routers that the group counts.
+    /// Counts a router in its group if it `works`, else removes it from the count. Returns the tickets of all counted
+    /// routers.
     fn count(&mut self, account: &mut Account, works: bool) -> u64 {
         let Some(group) = account.share.group else {
             return 0;

@@ -82,7 +82,7 @@ impl Stopwatch {
             }
         };
         self.run = run;
-        // The whole first, so that who reads it last finds no part that is longer.
+        // The whole turn is stored first, so a reader that reads it last finds no part longer than the whole.
         raise(&times.longest_turn, turn);
         raise(&times.longest_run, run);
         raise(&times.longest_wait, turn - run);

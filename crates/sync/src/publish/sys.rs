@@ -186,7 +186,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Says that this worker holds no reference into published values. Once per turn of its loop.
+    /// Declares that this worker holds no reference into published values. Call it once per turn of the worker's loop.
     #[inline]
     pub fn quiescent(&mut self) {
         let epoch = self.domain.epoch.0.load(Ordering::Acquire);

@@ -9,7 +9,7 @@ const STEP: f64 = 15.0;
 const CHECK: f64 = 14.0;
 /// Instructions that one halving of the rules is expected to take.
 const HALVING: f64 = 20.0;
-/// The best way so far, and the instructions that it is expected to take.
+/// The best decision so far, with its expected number of instructions.
 type Best = (f64, Option<Way>);
 
 /// The best test at a node, if one is better than a leaf.
@@ -91,7 +91,7 @@ fn try_splits(
     }
 }
 
-/// Keeps a way if it is expected to take fewer instructions than the best so far.
+/// Keeps a decision if it is expected to take fewer instructions than the best so far.
 fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
     let count = way.children();
     // For many rules, a sample suffices.

@@ -91,7 +91,7 @@ impl Region {
     }
 }
 
-/// A way to go on at a node.
+/// A decision at a node: how the search continues.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
     Cut { field: u8, shift: u32, bits: u32 },
@@ -107,7 +107,7 @@ impl Way {
     }
 }
 
-/// A rule at a node: its tests that are open, and how often it is expected to be hit.
+/// A rule at a node: its undecided tests, and its expected frequency of hits.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) rule: u32,

@@ -74,7 +74,7 @@ impl<const N: usize> Routes<N> {
     fn add(&mut self, Place(run, at): Place, route: Kept<N>) -> Place {
         match self.runs.get_mut(run) {
             None => self.add_run(run, vec![route]),
-            // Routes that come in order fill their runs.
+            // Routes that are added in ascending order fill their runs completely.
             Some(full) if full.len() == RUN && at == RUN => {
                 self.add_run(run + 1, vec![route]);
                 return Place(run + 1, 0);

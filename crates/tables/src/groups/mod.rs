@@ -323,8 +323,7 @@ impl Record {
             let all = self.members.iter().zip(&self.up);
             all.filter(|(_, up)| **up).map(|(member, _)| *member)
         };
-        // The loss of a next hop comes here for each of its groups: nothing is allocated for those that
-        // are left with one.
+        // The loss of a next hop changes each of its groups, so no memory is allocated for groups with one member left.
         let mut first = live();
         match (first.next(), first.next()) {
             (None, _) => Choice::Nothing,

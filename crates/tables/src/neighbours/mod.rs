@@ -278,7 +278,7 @@ impl<K: Key> Neighbours<K> {
         Ok(news)
     }
 
-    /// Changes the entry of a key, alone: all who write a new key hold both its buckets.
+    /// Changes the entry of a key as its only writer: every writer of a new key locks both its buckets.
     fn change(
         &self,
         key: Words,

@@ -1,4 +1,4 @@
-//! Memory that costs nothing until it is written: what the kernel can do and the language cannot say.
+//! Memory that takes no page until it is written, by mmap.
 #![allow(unsafe_code)]
 
 use bytemuck::Zeroable;

@@ -280,7 +280,7 @@ impl<T> Shares<T> {
         Ok(())
     }
 
-    /// Puts a packet that came at `now` into a queue, whether there is room or not.
+    /// Puts a packet that arrived at `now` into a queue, even if the queue is full.
     #[inline]
     pub fn put_back(&mut self, place: usize, now: u64, bytes: u32, item: T) {
         let Some(leaf) = self.leaves.get_mut(place) else {
@@ -388,7 +388,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Takes out the packet whose turn it is. Those that CoDel drops before it go to `dropped`.
+    /// Takes out the next packet. Packets that CoDel drops before it go to `dropped`.
     #[inline]
     pub fn pop(&mut self, now: u64, mut dropped: impl FnMut(T)) -> Option<T> {
         if !self.waiting.is_empty() {
@@ -466,7 +466,8 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Takes all packets out, each queue's in their order: the queue, when it came, its bytes, and the packet.
+    /// Takes out all packets, in order within each queue: the queue, the time of arrival, the length in bytes, and the
+    /// packet.
     pub fn drain(&mut self) -> Vec<(usize, u64, u32, T)> {
         let mut all = Vec::with_capacity(self.len);
         for (place, leaf) in self.leaves.iter_mut().enumerate() {

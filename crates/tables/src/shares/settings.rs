@@ -116,7 +116,8 @@ pub(super) struct Ceiling {
 impl Ceiling {
     const NONE: Ceiling = Ceiling { byte: 0, burst: 0 };
 
-    /// A ceiling. The burst is at least a turn of the node, which would otherwise be held back below its share.
+    /// Makes a ceiling. Its burst is at least one turn of the node, because a smaller burst would hold the node below
+    /// its share.
     fn new(rate: u64, burst: u64, quantum: u32, mtu: u32) -> Ceiling {
         let byte = ((TICKS * SECOND) << PLACES) / rate.max(1);
         let turn = byte.saturating_mul(u64::from(quantum) + u64::from(mtu)) >> PLACES;

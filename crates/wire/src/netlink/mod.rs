@@ -72,29 +72,29 @@ const DONE: u16 = 3;
 
 /// Type: a link exists, or has changed.
 pub const RTM_NEWLINK: u16 = 16;
-/// Type: a link is gone.
+/// Type: a link was deleted.
 pub const RTM_DELLINK: u16 = 17;
 /// Type: asks for links.
 pub const RTM_GETLINK: u16 = 18;
 /// Type: an address exists, or has changed.
 pub const RTM_NEWADDR: u16 = 20;
-/// Type: an address is gone.
+/// Type: an address was deleted.
 pub const RTM_DELADDR: u16 = 21;
 /// Type: a route exists, or has changed.
 pub const RTM_NEWROUTE: u16 = 24;
-/// Type: a route is gone.
+/// Type: a route was deleted.
 pub const RTM_DELROUTE: u16 = 25;
 /// Type: asks for routes.
 pub const RTM_GETROUTE: u16 = 26;
 /// Type: a neighbour exists, or has changed.
 pub const RTM_NEWNEIGH: u16 = 28;
-/// Type: a neighbour is gone.
+/// Type: a neighbour was deleted.
 pub const RTM_DELNEIGH: u16 = 29;
 /// Type: asks for neighbours.
 pub const RTM_GETNEIGH: u16 = 30;
 /// Type: a rule exists, or has changed.
 pub const RTM_NEWRULE: u16 = 32;
-/// Type: a rule is gone.
+/// Type: a rule was deleted.
 pub const RTM_DELRULE: u16 = 33;
 /// Type: asks for rules.
 pub const RTM_GETRULE: u16 = 34;
@@ -110,7 +110,7 @@ pub const RTM_DELNETCONF: u16 = 81;
 pub const RTM_GETNETCONF: u16 = 82;
 /// Type: a next hop or group is there, or has changed.
 pub const RTM_NEWNEXTHOP: u16 = 104;
-/// Type: a next hop or group is gone.
+/// Type: a next hop or group was deleted.
 pub const RTM_DELNEXTHOP: u16 = 105;
 /// Type: asks for next hops and groups.
 pub const RTM_GETNEXTHOP: u16 = 106;
@@ -179,12 +179,12 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// True if a thing is there now or has gone.
+/// State that a message reports of an object: present, or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The object exists: it is new or changed, or part of a dump.
     New,
-    /// The object is gone.
+    /// The object was deleted.
     Gone,
 }
 

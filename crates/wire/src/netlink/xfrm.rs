@@ -10,13 +10,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Type: an association exists.
 pub const NEWSA: u16 = 0x10;
-/// Type: an association is gone.
+/// Type: an association was deleted.
 pub const DELSA: u16 = 0x11;
 /// Type: asks for associations.
 pub const GETSA: u16 = 0x12;
 /// Type: a policy exists.
 pub const NEWPOLICY: u16 = 0x13;
-/// Type: a policy is gone.
+/// Type: a policy was deleted.
 pub const DELPOLICY: u16 = 0x14;
 /// Type: asks for policies.
 pub const GETPOLICY: u16 = 0x15;
@@ -30,9 +30,9 @@ pub const UPDPOLICY: u16 = 0x19;
 pub const UPDSA: u16 = 0x1a;
 /// Type: a policy has reached a limit.
 pub const POLEXPIRE: u16 = 0x1b;
-/// Type: all associations of a protocol are gone.
+/// Type: all associations of a protocol were deleted.
 pub const FLUSHSA: u16 = 0x1c;
-/// Type: all policies are gone.
+/// Type: all policies were deleted.
 pub const FLUSHPOLICY: u16 = 0x1d;
 /// Type: counters of an association.
 pub const NEWAE: u16 = 0x1e;
@@ -490,9 +490,9 @@ pub struct Template {
 pub enum Event<'a> {
     /// An association exists, or has changed.
     Sa(Sa<'a>),
-    /// An association is gone.
+    /// An association was deleted.
     SaGone(Id),
-    /// All associations of this protocol are gone; 0 = of every protocol.
+    /// All associations of this protocol were deleted; 0 means all protocols.
     SasGone(u8),
     /// A policy exists.
     Policy(Policy<'a>),
@@ -524,7 +524,7 @@ pub fn event<'a>(message: &Message<'a>, is_dump: bool) -> Result<Event<'a>, BadH
             let sa = Sa::parse(body.get(..SA).ok_or(BadHeader::TooShort)?)?;
             match body.get(SA).ok_or(BadHeader::TooShort)? {
                 0 => Event::Other,
-                // No further message says that it is gone.
+                // An expired association is deleted without a further message.
                 _ => Event::SaGone(sa.id),
             }
         }

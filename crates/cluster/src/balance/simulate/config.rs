@@ -18,7 +18,7 @@ pub enum Target {
 /// Kind of failure of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The box loses its content and all that comes, then starts anew.
+    /// The box loses its queue and all arriving packets, then restarts.
     Crash,
     /// The box does nothing, and continues later with the content of its queue.
     Hang,

@@ -32,7 +32,7 @@ struct Packet {
     sequence: u32,
     born: u64,
     to: Address,
-    /// The box that sent it last, and when it came there and left.
+    /// The box that sent the packet last, and the times at which the packet arrived there and left.
     from: Port,
     stay: (u64, u64),
 }
@@ -43,11 +43,11 @@ enum Event {
     Send(u32),
     /// A host answers a packet of a flow.
     Answer(u32),
-    /// A frame has come to the box at a port of the switch.
+    /// A frame arrives at the box at a port of the switch.
     Frame(Port, Packet),
     /// A balancer probes its back ends.
     Probe(u16),
-    /// A probe has come back to a balancer of the given life.
+    /// The answer to a probe arrives at a balancer of the given life.
     Echo {
         balancer: u16,
         life: u32,
@@ -111,7 +111,7 @@ pub struct Simulation {
     switch: Switch,
     hosts: Vec<Host>,
     flows: Vec<Flow>,
-    /// A bit for each packet that has come to its host.
+    /// A bit for each packet: set if it has reached its host.
     arrived: Vec<u64>,
     /// Weights and intents as the operator wants them.
     weights: Vec<u16>,

@@ -116,7 +116,7 @@ impl Report {
         self.drops[why as usize]
     }
 
-    /// True if each packet and each copy has come to its host or was dropped under a name.
+    /// True if each packet and each copy has reached its host or was dropped under a name.
     pub fn balances(&self) -> bool {
         self.packets_in + self.copies
             == self.packets_out + self.doubled + self.drops.iter().sum::<u64>()

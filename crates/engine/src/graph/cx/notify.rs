@@ -21,8 +21,8 @@ impl Cx<'_> {
         self.core.notes.packets[self.this] = false;
     }
 
-    /// Notifier: this element takes packets again. Wakes the tasks that push into it, if they were
-    /// told otherwise.
+    /// Notifier: this element takes packets again. Wakes the tasks that push into it, if the notifier last said that
+    /// there was no room.
     #[inline]
     pub fn wake_pushers(&mut self) {
         if !self.core.notes.room[self.this] {
@@ -64,7 +64,7 @@ impl Cx<'_> {
 }
 
 impl Core {
-    /// Marks a notifier as active: wakes the elements that pull from it, and the notifiers on the way to them.
+    /// Marks a notifier as active: wakes the elements that pull from it, and the notifiers between.
     fn note_packets(&mut self, node: usize) {
         self.notes.packets[node] = true;
         for i in 0..self.plan.elements[node].listeners.len() {

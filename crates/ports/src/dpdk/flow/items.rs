@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Sctp,
 }
 
-/// A header as it is on the wire, and which of its bits count. A VLAN begins with its tag.
+/// A header in wire format, and a mask of the bits that must match. A VLAN header begins with its tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) kind: Kind,
@@ -103,7 +103,7 @@ fn of_flow(flow: &FlowKey) -> Result<Vec<Item>, String> {
     };
     match (above, ports) {
         (Some(_), [0, 0]) => Err("ports 0 stand for fragments, which have no ports".into()),
-        // The header above says the protocol; drivers refuse to be told twice.
+        // The outer header already names the protocol; drivers refuse a second mention.
         (Some(kind), [src, dst]) => {
             let above = Item::any(kind).with(0, &src.to_be_bytes());
             let above = above.with(2, &dst.to_be_bytes());

@@ -161,7 +161,7 @@ impl<H> State<H> {
         self.look(of);
     }
 
-    /// Queues a rule if the driver must be told.
+    /// Queues a rule if the driver must get it.
     fn look(&mut self, of: Match) {
         if let Some(rule) = self.rules.get_mut(&of)
             && !rule.waits
@@ -341,8 +341,8 @@ impl<D: Driver> Shared<D> {
 /// The rules of a device.
 pub(super) struct Rules<D: Driver = Device> {
     shared: Arc<Shared<D>>,
-    /// Started when the device is opened, not with the first rule, which may come from a worker: it would then run on
-    /// that worker's core.
+    /// Thread that calls the driver. It starts when the device is opened, because a thread started with the first rule
+    /// could run on the core of the worker that made the rule.
     thread: Option<JoinHandle<()>>,
 }
 

@@ -60,7 +60,7 @@ pub(super) struct Apart {
 const NOBODY: u32 = u32::MAX;
 const SEVERAL: u32 = u32::MAX - 1;
 
-/// The way to one router.
+/// The port's side of the lane to one router.
 pub(super) struct Way {
     share: Arc<Share>,
     to: Producer,
@@ -101,7 +101,7 @@ impl Apart {
 }
 
 impl Shared {
-    /// Removes routers that are gone. A worker that divides packets at this moment does so itself.
+    /// Forgets removed routers on all workers. A worker that classifies packets at this moment does so itself.
     pub(super) fn hear_all(&self) {
         for (worker, apart) in self.apart.iter().enumerate() {
             if let Some(mut apart) = apart.try_lock()
@@ -167,7 +167,7 @@ impl Way {
         if self.to.tail().is_none_or(|tail| !tail.has_room()) {
             return Some(FULL);
         }
-        // Times are later by the burst, which may come as soon as the clock begins.
+        // Times are shifted by the burst, which may arrive as soon as the clock begins.
         let (interval, now) = (self.interval?, of.time + BURST_TIME);
         let paid = self.share.next.fetch_update(AcqRel, Acquire, |next| {
             let next = next.max(of.time) + interval;
@@ -391,7 +391,8 @@ impl RxQueue for Gather {
 impl Drop for Gather {
     fn drop(&mut self) {
         self.port.gathering.fetch_sub(1, AcqRel);
-        // Waiting packets, reported or not, are for a port that is gone; the next opener begins anew.
+        // All waiting packets are for a port that has closed, so they are dropped; the next opener begins with empty
+        // queues.
         self.hear();
         while let Some((worker, mut turn)) = self.turns.pop_front() {
             turn.head.pop_each(usize::MAX, drop);

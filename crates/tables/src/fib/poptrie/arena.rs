@@ -11,8 +11,7 @@ pub(super) const NODE_MAX: usize = 34;
 /// Nodes take pairs of words, which lie in one cache line.
 const STEP: usize = 2;
 
-/// Gives out pieces of `0..WORDS_MAX`. A piece that came back serves the next node of its length, or
-/// two shorter ones.
+/// Allocates pieces of `0..WORDS_MAX`. A freed piece serves the next node of its length, or two shorter nodes.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     /// Free pieces by length, in units of [`STEP`].

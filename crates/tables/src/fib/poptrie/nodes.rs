@@ -110,7 +110,7 @@ impl<const N: usize> Nodes<'_, N> {
     #[inline(always)]
     pub(super) fn burst_long<A: Address<N>>(self, addresses: &[A], ids: &mut [u16]) {
         let (mut keys, mut slots) = ([0u64; BURST], [Slot::NONE; BURST]);
-        // A bit for each address that has come to a wide node.
+        // A bit for each address whose search has reached a wide node.
         let mut open = 0u64;
         for (i, (address, (key, slot))) in (addresses.iter())
             .zip(keys.iter_mut().zip(&mut slots))

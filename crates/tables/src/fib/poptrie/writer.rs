@@ -195,7 +195,7 @@ impl<const N: usize> PoptrieWriter<N> {
         Some(self.write(Slot::WIDE, &lone.words()))
     }
 
-    /// A node of these words; if there is no room, none, and the writer says that it is full.
+    /// Writes a node of these words. Without room it returns [`Slot::NONE`] and marks the writer as full.
     fn write(&mut self, tag: u32, words: &[u64]) -> Slot {
         let Some(at) = self.arena.take(words.len(), self.reserve) else {
             self.full = true;
