@@ -29,7 +29,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-/// Actions at a threshold.
+/// Actions when a count reaches a threshold.
 #[derive(Clone, Default)]
 struct Mark {
     stop: Option<u64>,
@@ -88,7 +88,7 @@ impl Mark {
         mark
     }
 
-    /// Takes the actions of thresholds passed between `before` and `now`; returns true if the count is to freeze.
+    /// Performs the actions of thresholds passed between `before` and `now`. Returns true if counting is to stop.
     fn pass(&self, before: u64, now: u64, cx: &mut Cx) -> bool {
         let reached = |at: Option<u64>| at.is_some_and(|at| before < at && at <= now);
         if reached(self.stop) {
@@ -187,7 +187,7 @@ impl AggregateCounter {
         written.map_err(|e| format!("{name}: {}", reason(&e)))
     }
 
-    /// Counts become aggregates, and how often each occurs their counts.
+    /// Replaces each aggregate by its count: the new counts say how often each former count occurred.
     fn fold(&mut self) {
         let mut folded = HashMap::new();
         for count in self.counts.values() {

@@ -35,7 +35,7 @@ const NO_FIELD: u8 = 0;
 pub(super) struct AggregateIp {
     field: Field,
     incremental: bool,
-    /// Bits to shift the value up.
+    /// Number of bits by which the value is shifted to the left.
     shift: u32,
 }
 

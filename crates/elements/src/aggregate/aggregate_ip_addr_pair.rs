@@ -27,7 +27,7 @@ const NOT_IP: u8 = 0;
 
 #[derive(Clone, Copy)]
 pub(super) struct Config {
-    /// Nanoseconds.
+    /// Idle timeout of a pair, in nanoseconds; `None` for no timeout.
     timeout: Option<i64>,
     reap: i64,
     capacity: Option<Capacity>,
@@ -54,7 +54,7 @@ fn is_over(timeout: Option<i64>, pair: &Pair, now: i64) -> bool {
 }
 
 impl AggregateIpAddrPair {
-    /// Forgets, from time to time, pairs without packets for long.
+    /// Periodically removes pairs that have been idle for longer than the timeout.
     fn reap(&mut self, now: i64) {
         let next = now.saturating_add(self.config.reap);
         if self.config.timeout.is_none() || now < *self.reap_at.get_or_insert(next) {
@@ -67,9 +67,9 @@ impl AggregateIpAddrPair {
         }
     }
 
-    /// Begins a pair.
+    /// Adds a pair with a new number.
     fn begin(&mut self, key: [u32; 2], low_first: bool, now: i64) {
-        // Numbers go round: the annotation is 32 bits, and 0 is no pair.
+        // Numbers wrap around after 32 bits; 0 means no pair.
         self.next = self.next.wrapping_add(1).max(1);
         let pair = Pair {
             aggregate: self.next,
@@ -138,7 +138,7 @@ impl Element for AggregateIpAddrPair {
             return Verdict::reject(NOT_IP, 1);
         };
         pair.last = now;
-        // An address that writes to itself has one direction.
+        // Packets from an address to itself have a single direction.
         let forth = src == dst || pair.low_first == (src == key[0]);
         let aggregate = pair.aggregate;
         packet.anno_mut().paint = u8::from(!forth);

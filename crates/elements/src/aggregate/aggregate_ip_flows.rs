@@ -60,7 +60,7 @@ struct Flow {
     aggregate: u32,
     /// True if the lower end was the source of the first packet.
     low_first: bool,
-    /// A bit for each direction that has sent a FIN.
+    /// Bit per direction that has sent a FIN.
     fins: u8,
     first: i64,
     last: i64,
@@ -87,14 +87,14 @@ struct Seen {
     src: u32,
     dst: u32,
     protocol: u8,
-    /// Ports, if this is no later fragment.
+    /// Source and destination port; `None` in a later fragment.
     ports: Option<[u16; 2]>,
     is_fragment: bool,
     ident: u16,
     flags: u8,
 }
 
-/// Parses an IPv4 packet, which may be cut off behind its ports.
+/// Parses an IPv4 packet, which may be truncated after its ports.
 fn parse(bytes: &[u8]) -> Option<Seen> {
     let ip = super::header_of(bytes)?;
     let body = bytes.get(ip.header_len().max(wire::ipv4::MIN_LEN)..)?;
@@ -120,7 +120,7 @@ fn parse(bytes: &[u8]) -> Option<Seen> {
     })
 }
 
-/// The packet that an ICMP error is about.
+/// Packet that an ICMP error quotes.
 fn inner(bytes: &[u8]) -> Option<&[u8]> {
     let ip = Ipv4::new_unchecked(bytes);
     let body = bytes.get(ip.header_len()..)?;
@@ -128,7 +128,7 @@ fn inner(bytes: &[u8]) -> Option<&[u8]> {
     body.get(8..).filter(|_| about)
 }
 
-/// A flow's key, and true if the source is its lower end.
+/// Key of a flow, and true if the source is its lower end.
 fn key(seen: &Seen, [sport, dport]: [u16; 2]) -> (Key, bool) {
     let (src, dst) = ((seen.src, sport), (seen.dst, dport));
     if src <= dst {
@@ -147,7 +147,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Numbers a packet whose ports are known.
+    /// Sets the aggregate annotation of a packet with known ports.
     fn number(&mut self, packet: &mut Packet, seen: &Seen, ports: [u16; 2]) {
         let stamp = packet.cold().timestamp as i64;
         let (key, low) = key(seen, ports);
@@ -175,9 +175,9 @@ impl AggregateIpFlows {
         packet.cold_mut().set_aggregate(flow.aggregate);
     }
 
-    /// Begins a flow.
+    /// Adds a flow with a new number.
     fn begin(&mut self, key: Key, low_first: bool, stamp: i64) {
-        // Numbers go round: the annotation is 32 bits, and 0 is no flow.
+        // Numbers wrap around after 32 bits; 0 means no flow.
         self.next = self.next.wrapping_add(1).max(1);
         let flow = Flow {
             aggregate: self.next,
@@ -195,7 +195,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Marks an ICMP error as part of the flow that it is about, if there is one.
+    /// Sets the aggregate annotation of an ICMP error to the flow of the quoted packet, if the flow is known.
     fn mark_error(&self, packet: &mut Packet) -> Option<()> {
         let about = parse(inner(packet.network())?)?;
         let (key, low) = key(&about, about.ports?);
@@ -206,7 +206,7 @@ impl AggregateIpFlows {
         Some(())
     }
 
-    /// Sends packets that need not wait.
+    /// Sends packets that no longer need to wait.
     fn release(&mut self, cx: &mut Cx) {
         let mut ready = std::mem::take(&mut self.ready);
         for (mut packet, ports) in ready.drain(..) {
@@ -221,9 +221,9 @@ impl AggregateIpFlows {
         self.ready = ready;
     }
 
-    /// Handles a packet that may go on at once or wait; gives it back if it has no flow.
+    /// Sends or holds a packet. Returns the packet if it belongs to no flow.
     fn pass(&mut self, mut packet: Packet, cx: &mut Cx) {
-        // Devices give no timestamps unless they are asked to; without time nothing would ever end.
+        // Devices set timestamps only on request; without timestamps no flow would end.
         if packet.cold().timestamp == 0 {
             packet.cold_mut().timestamp = cx.timestamp();
         }
@@ -266,7 +266,7 @@ impl AggregateIpFlows {
         self.release(cx);
     }
 
-    /// Now and then, looks for flows and fragments that have ended.
+    /// Periodically removes flows and fragments whose timeout has passed.
     fn reap(&mut self, now: i64) {
         let at = *self
             .reap_at
@@ -286,7 +286,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Reports a flow that has ended, and writes its record.
+    /// Notifies listeners of an ended flow, and writes its record.
     fn tell(&mut self, key: &Key, flow: &Flow) {
         self.notifier.ended(flow.aggregate);
         let Some(trace) = &mut self.trace else {
@@ -320,7 +320,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Releases waiting packets, and forgets all flows.
+    /// Sends waiting packets, and removes all flows.
     fn clear(&mut self, cx: &mut Cx) {
         let mut ready = std::mem::take(&mut self.ready);
         self.fragments.clear(&mut ready);
@@ -484,7 +484,7 @@ impl Drop for AggregateIpFlows {
             self.tell(&key, &flow);
         }
         if let Some(trace) = &mut self.trace {
-            // The router has ended: nobody is left to hear of an error.
+            // The router has ended, so an error can no longer be reported.
             let _ = trace.write(b"</trace>\n").and_then(|()| trace.flush());
         }
     }

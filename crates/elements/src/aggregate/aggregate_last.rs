@@ -24,7 +24,7 @@ use super::notice::{self, Listener};
 use crate::prelude::*;
 
 const EARLIER: u8 = 0;
-/// Aggregates where nothing is said: a quarter of the packets that there are.
+/// Default maximum number of aggregates, a quarter of all packet buffers.
 const USUAL: usize = 1 << 16;
 
 pub(super) struct Config {
@@ -39,7 +39,7 @@ pub(super) struct AggregateLast {
     listener: Listener,
 }
 
-/// Packets, bytes, and the time of the first packet.
+/// Number of packets, number of bytes, and time of the first packet.
 fn volume(packet: &Packet) -> (u32, u32, u64) {
     let cold = packet.cold();
     let first = match cold.first_timestamp() {
@@ -52,7 +52,7 @@ fn volume(packet: &Packet) -> (u32, u32, u64) {
 }
 
 impl AggregateLast {
-    /// Keeps a packet, and emits the earlier one of its aggregate.
+    /// Holds a packet, and emits the previous packet of its aggregate.
     fn keep(&mut self, mut packet: Packet, cx: &mut Cx) {
         let aggregate = packet.cold().aggregate();
         let Some(before) = self.last.use_of(&aggregate) else {
@@ -71,7 +71,7 @@ impl AggregateLast {
         cx.send(before, Verdict::reject(EARLIER, 1));
     }
 
-    /// Releases the packets of aggregates that have ended.
+    /// Emits the packets of aggregates that have ended.
     fn hear(&mut self, cx: &mut Cx) {
         for aggregate in self.listener.hear() {
             if let Some(packet) = self.last.remove(&aggregate) {

@@ -22,7 +22,7 @@ use arguments::units::FromArg;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An annotation, or none.
+/// Annotation with the packet number; `None` without one.
 #[derive(Clone, Copy)]
 pub(super) struct Number(Option<Anno<4>>);
 
@@ -52,7 +52,7 @@ impl Number {
     }
 }
 
-/// Packets by aggregate and number.
+/// Number of packets, by aggregate and packet number.
 type Counts = BTreeMap<(u32, u32), u64>;
 
 pub(super) struct Config {
@@ -62,7 +62,7 @@ pub(super) struct Config {
 
 pub(super) struct AggregatePacketCounter {
     anno: Number,
-    /// Aggregates and numbers that are kept of each input.
+    /// Maximum number of pairs of aggregate and packet number per input.
     capacity: usize,
     uncounted: u64,
     /// Counts by input.
@@ -84,7 +84,7 @@ impl AggregatePacketCounter {
         }
     }
 
-    /// The numbers of an aggregate that have come by an input.
+    /// Packet numbers of an aggregate that have arrived at an input.
     fn numbers(&self, input: usize, aggregate: u32) -> BTreeSet<u32> {
         let all = (aggregate, 0)..=(aggregate, u32::MAX);
         let counts = self.counts.get(input);
@@ -95,7 +95,7 @@ impl AggregatePacketCounter {
     }
 }
 
-/// Numbers, one per line.
+/// Text form of packet numbers, one per line.
 fn lines(numbers: impl IntoIterator<Item = u32>) -> String {
     numbers.into_iter().map(|n| format!("{n}\n")).collect()
 }

@@ -21,7 +21,7 @@ pub(super) struct AverageCounter {
 }
 
 impl AverageCounter {
-    /// A count divided by the seconds in which it came.
+    /// Average of a count per second, since the first packet and the ignored time after it.
     fn per_second(&self, count: u64) -> u64 {
         let first = self.first.unwrap_or(self.last) + self.ignore;
         let passed = self.last.since(first).as_nanos();

@@ -16,11 +16,11 @@ pub(super) enum Base {
     Payload,
 }
 
-/// Up to 32 bits of a packet.
+/// Field of up to 32 bits in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) base: Base,
-    /// Protocols whose packets have the field; empty = all.
+    /// IP protocols whose packets contain the field; empty for all.
     protocols: &'static [u8],
     /// Offset of the field in bits.
     pub(super) offset: u32,
@@ -33,11 +33,11 @@ const UDP: &[u8] = &[proto::UDP];
 const ICMP: &[u8] = &[proto::ICMP];
 const PORTS: &[u8] = &[proto::TCP, proto::UDP];
 
-/// Bits of the addresses in an IP header.
+/// Offset of the source address in an IP header, in bits.
 const SRC: u32 = 96;
 const DST: u32 = 128;
 
-/// Named fields: header, name, place and length in bits.
+/// Named fields: header, name, offset and length in bits.
 #[rustfmt::skip]
 const FIELDS: &[(&str, &str, u32, u32)] = &[
     ("ip", "vers", 0, 4), ("ip", "hl", 4, 4), ("ip", "tos", 8, 8), ("ip", "dscp", 8, 6),
@@ -56,7 +56,7 @@ const FIELDS: &[(&str, &str, u32, u32)] = &[
     ("", "sport", 0, 16), ("", "dport", 16, 16),
 ];
 
-/// Origin of the fields of a header, and protocols of packets that have it.
+/// Base of a header's fields, and the IP protocols with that header.
 fn header(name: &str) -> Option<(Base, &'static [u8])> {
     Some(match name {
         "ip" => (Base::Ip, &[]),
@@ -71,7 +71,11 @@ fn header(name: &str) -> Option<(Base, &'static [u8])> {
 }
 
 impl Field {
-    /// Parses a field; the error describes the mistake.
+    /// Parses a field.
+    ///
+    /// # Errors
+    ///
+    /// A message that describes the mistake.
     pub(super) fn parse(text: &str) -> Result<Field, String> {
         let text = text.trim();
         let (place, mask) = match text.find(['/', '&']) {
@@ -108,7 +112,7 @@ impl Field {
         })
     }
 
-    /// `[8:2]`, `[8, 2]`, `[8-9]`, `[8]`, or the same in braces, in bits.
+    /// Parses a field by position: `[8:2]`, `[8, 2]`, `[8-9]`, `[8]` in bytes, or the same in braces in bits.
     fn by_place(head: &str, place: &str) -> Option<Field> {
         let (inner, unit) = match place.strip_prefix('[') {
             Some(rest) => (rest.strip_suffix(']')?, 8),
@@ -135,7 +139,7 @@ impl Field {
         })
     }
 
-    /// Narrows the field: `/8` to its top bits, `& 0xff` to those of a contiguous mask.
+    /// Restricts the field: `/8` to its high bits, `& 0xff` to those of a contiguous mask.
     fn masked(self, mask: &str) -> Option<Field> {
         if let Some(top) = mask.strip_prefix('/') {
             let length = top.trim().parse().ok()?;
@@ -182,7 +186,7 @@ impl Field {
         Some((value >> behind) as u32 & mask)
     }
 
-    /// Shift that moves the value up to its place in an address; `None` outside of addresses.
+    /// Shift that aligns the value with its position in an address; `None` for fields outside of addresses.
     pub(super) fn in_address(&self) -> Option<u32> {
         let end = self.offset + self.length;
         let inside = |from: u32| self.offset >= from && end <= from + 32;

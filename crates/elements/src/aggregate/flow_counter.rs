@@ -35,15 +35,15 @@ struct Count {
 
 pub(super) struct FlowCounter {
     flows: Shards<Flows>,
-    /// Flows in all shards.
+    /// Maximum number of flows in all shards.
     size: usize,
     capacity: usize,
     uncounted: u64,
-    /// Packets are sorted by their flows: their buckets mean something.
+    /// True if packets are steered by flow, so that their bucket annotation is valid.
     sorted: bool,
 }
 
-/// Flows in a bucket that moves.
+/// Number of flows in a bucket that moves.
 fn flows_of(state: &(dyn Any + Send)) -> usize {
     state.downcast_ref::<Flows>().map_or(0, HashMap::len)
 }

@@ -7,32 +7,32 @@ use super::kept::Kept;
 use engine::packet::Packet;
 use std::collections::VecDeque;
 
-/// Maximum number of waiting packets, and of datagrams with known ports: fragments must not take all buffers.
+/// Maximum number of waiting packets, and of datagrams with known ports, so that fragments cannot use up all buffers.
 const WAITING_MAX: usize = 1024;
 const PORTS_MAX: usize = 65_536;
-/// None is empty, and one more packet may be there until the oldest have gone.
+/// Maximum number of queues. Each contains a packet, and one excess packet may wait until the oldest are released.
 const QUEUES_MAX: usize = WAITING_MAX + 1;
 
-/// Two addresses, the lower one first.
+/// Source and destination address, the lower one first.
 type Pair = [u32; 2];
 
-/// A datagram: source, destination, identification, protocol.
+/// Key of a datagram: source, destination, identification, protocol.
 pub(super) type Datagram = (u32, u32, u16, u8);
 
-/// A packet that waits.
+/// A waiting packet.
 struct Held {
     packet: Packet,
     stamp: i64,
-    /// The datagram whose ports it needs; `None` if it has its own.
+    /// Datagram whose ports the packet needs; `None` if its ports are known.
     needs: Option<Datagram>,
 }
 
-/// Ports of datagrams, and when they were learnt.
+/// Ports of each datagram, with the time at which they were recorded.
 type Ports = Kept<Datagram, ([u16; 2], i64)>;
 
-/// Waiting fragments, and ports of datagrams under way.
+/// Waiting fragments, and ports of incomplete datagrams.
 pub(super) struct Fragments {
-    /// Queues of fragments, in the order in which they began.
+    /// Queues of fragments, in the order of their creation.
     queues: Kept<Pair, VecDeque<Held>>,
     ports: Ports,
     held: usize,
@@ -48,23 +48,23 @@ impl Default for Fragments {
     }
 }
 
-/// A packet that may go on: with its ports, or without because they never came.
+/// A released packet with its ports; `None` if they never arrived.
 pub(super) type Ready = (Packet, Option<[u16; 2]>);
 
 impl Fragments {
-    /// Packets that wait.
+    /// Number of waiting packets.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// Learns the ports of a datagram from its first fragment.
+    /// Records the ports of a datagram from its first fragment.
     pub(super) fn learn(&mut self, datagram: Datagram, ports: [u16; 2], stamp: i64) {
         self.ports.insert(datagram, (ports, stamp), |_, _| ());
     }
 
-    /// Takes a packet in, and gives those between its addresses that may go on now, in order.
-    /// `needs`: the datagram whose ports it lacks. Fragments older than `oldest` wait no longer. If too many packets
-    /// wait, those go on whose addresses began to wait first.
+    /// Adds a packet, and releases those between its addresses that need not wait, in order. `needs` is the datagram
+    /// whose ports the packet lacks. Fragments older than `oldest` are released. If too many packets wait, those of the
+    /// oldest queue are released.
     pub(super) fn pass(
         &mut self,
         packet: Packet,
@@ -109,7 +109,7 @@ impl Fragments {
         }
     }
 
-    /// Forgets ports learnt before `oldest`, and releases packets that need not wait longer.
+    /// Removes ports recorded before `oldest`, and releases packets that need not wait longer.
     pub(super) fn reap(&mut self, oldest: i64, ready: &mut Vec<Ready>) {
         self.ports.remove_if(|_, (_, stamp)| *stamp < oldest);
         let mut queues = std::mem::replace(&mut self.queues, Kept::new(QUEUES_MAX));
@@ -128,7 +128,7 @@ impl Fragments {
         self.ports.drain();
     }
 
-    /// Releases the packets of a queue, with the known ports.
+    /// Releases the packets of a queue, with their ports if known.
     fn let_go(&mut self, queue: VecDeque<Held>, ready: &mut Vec<Ready>) {
         for held in queue {
             let ports = held.needs.and_then(|d| self.ports.get(&d));
@@ -138,7 +138,7 @@ impl Fragments {
     }
 }
 
-/// Takes the packets at the front of a queue that need not wait; returns true if those were all.
+/// Removes packets from the front of a queue that need not wait. Returns true if the queue is empty.
 fn go_on(
     queue: &mut VecDeque<Held>,
     ports: &Ports,

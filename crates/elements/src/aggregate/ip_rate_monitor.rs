@@ -31,29 +31,29 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 const NOT_IP: u8 = 0;
-/// Subnets of a network.
+/// Number of subnets into which a network is split.
 const FAN: usize = 256;
-/// Networks of length 32 have no subnets.
+/// Maximum depth: networks of length 32 have no subnets.
 const DEEPEST: u32 = 3;
 const KIB: usize = 1024;
-/// Default memory in KiB.
+/// Default memory limit, in KiB.
 const MEMORY: u32 = 64 << 10;
 
 pub(super) struct Config {
     bytes: bool,
     ratio: f64,
     thresh: u64,
-    /// Memory limit; `None` if none is given.
+    /// Memory limit in KiB; `None` for the default.
     memory: Option<u32>,
     anno: bool,
 }
 
-/// A network: both rates, and the place of its subnets.
+/// Rates of a network, and the block of its subnets.
 #[derive(Clone, Copy, Default)]
 struct Network {
-    /// To and from the network: input 0 counts sources (forward), input 1 destinations (reverse).
+    /// Rates to and from the network: input 0 counts sources (forward), input 1 destinations (reverse).
     rates: [Rate; 2],
-    /// Number of the block of its subnets; 0 = none, since block 0 is the whole address space.
+    /// Index of the block of subnets; 0 for none, since block 0 is the whole address space.
     subnets: u32,
 }
 
@@ -67,20 +67,20 @@ impl Network {
     }
 }
 
-/// A prefix below which no network is measured until a time.
+/// Prefix whose networks are not split before a certain time.
 struct Level {
     prefix: u32,
     level: u32,
     until: Time,
 }
 
-/// Measured rates; a handler that needs the time reads them from outside.
+/// Measured rates, shared with handlers that need the current time.
 struct Measured {
-    /// 256 networks each; the first block is the whole address space.
+    /// Blocks of 256 networks; the first block is the whole address space.
     blocks: Vec<[Network; FAN]>,
     /// Maximum number of blocks.
     most: usize,
-    /// Packets of networks that were not split for want of memory.
+    /// Number of packets in networks that were not split for lack of memory.
     unsplit: u64,
     levels: Vec<Level>,
     since: Time,
@@ -100,7 +100,7 @@ impl Measured {
         }
     }
 
-    /// True if networks of `level` around an address may be looked into.
+    /// True if the network of `level` around an address may be split.
     fn may_expand(&mut self, address: u32, level: u32, now: Time) -> bool {
         if level >= DEEPEST {
             return false;
@@ -114,7 +114,7 @@ impl Measured {
         wanted && fits
     }
 
-    /// Counts for an address; gives both rates of the closest network.
+    /// Counts an event for an address. Returns both rates of the most specific network.
     fn count(
         &mut self,
         config: &Config,
@@ -146,7 +146,7 @@ impl Measured {
         (self.since, self.unsplit) = (now, 0);
     }
 
-    /// A line for each network that has a rate: prefix, rate to it, rate from it.
+    /// Text form of the networks with a rate, one per line: prefix, rate to it, rate from it.
     fn look(&self, now: Time) -> String {
         let hundredths = now.since(self.since).as_millis() / 10;
         let mut text = format!("{hundredths}\n");
@@ -171,7 +171,7 @@ impl Measured {
         }
     }
 
-    /// `ADDRESS LEVEL SECONDS`
+    /// Parses `ADDRESS LEVEL SECONDS`, and prevents splits in that network for this time.
     fn hold(&mut self, text: &str, now: Time) -> Result<(), String> {
         let wrong = || "write ADDRESS LEVEL SECONDS, with LEVEL from 0 to 3".to_owned();
         let words: Vec<&str> = text.split_whitespace().collect();

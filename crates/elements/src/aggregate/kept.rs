@@ -7,14 +7,14 @@ use std::hash::Hash;
 use tables::flows::Flows;
 
 pub(super) struct Kept<K, V> {
-    /// Entries; each key is both ends of a flow. Time stands still in the table, so flows are in the order of their
-    /// last use.
+    /// Entries in the order of their last use. Both keys of a flow are the entry's key, and the table's clock stands
+    /// still.
     entries: Flows<K, V>,
     evicted: u64,
 }
 
 impl<K: Copy + Eq + Hash, V> Kept<K, V> {
-    /// An empty table; it has room for one key at least.
+    /// An empty table with room for at least one key.
     pub(super) fn new(capacity: usize) -> Kept<K, V> {
         let mut entries = Flows::new(capacity.max(1));
         entries.add_class(0, u64::MAX);
@@ -24,7 +24,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         }
     }
 
-    /// Changes the capacity; `gone` gets the keys beyond it.
+    /// Changes the capacity. Calls `gone` for each evicted entry.
     pub(super) fn set_capacity(&mut self, capacity: usize, mut gone: impl FnMut(K, V)) {
         let before = self.len();
         let capacity = capacity.max(1);
@@ -33,7 +33,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         self.evicted += (before - self.len()) as u64;
     }
 
-    /// Keys that there may be.
+    /// Maximum number of keys.
     pub(super) fn capacity(&self) -> usize {
         self.entries.capacity()
     }
@@ -43,7 +43,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         self.entries.len()
     }
 
-    /// Keys that had to go for others.
+    /// Number of keys evicted for others.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted
     }
@@ -71,7 +71,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         Some(self.entries.value_mut(found.flow))
     }
 
-    /// Sets the value of a key, as a use now; `gone` gets evicted entries.
+    /// Sets the value of a key, counting as a use now. Calls `gone` for each evicted entry.
     pub(super) fn insert(&mut self, key: K, value: V, mut gone: impl FnMut(K, V)) {
         self.remove(&key);
         let evicted = &mut self.evicted;
@@ -87,7 +87,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         Some(self.entries.remove(found.flow))
     }
 
-    /// Takes out the key that was idle longest.
+    /// Removes the least recently used key.
     pub(super) fn pop_idlest(&mut self) -> Option<(K, V)> {
         let mut popped = None;
         self.entries
@@ -95,7 +95,7 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
         popped
     }
 
-    /// Takes out those for which `is_over` says so, in no order.
+    /// Removes all entries for which `is_over` returns true, and returns them in no particular order.
     pub(super) fn remove_if(&mut self, is_over: impl Fn(&K, &V) -> bool) -> Vec<(K, V)> {
         let over = self
             .entries

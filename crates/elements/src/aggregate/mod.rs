@@ -11,22 +11,22 @@ mod aggregate_length;
 mod aggregate_packet_counter;
 mod aggregate_paint;
 mod average_counter;
-/// Fields of packets.
+/// Fields of packets, as aggregates.
 mod field;
 mod flow_counter;
-/// Fragments that wait for the ports of their first one.
+/// Fragments that wait for the ports of their datagram's first fragment.
 mod fragments;
 mod ip_rate_monitor;
-/// Tables that are never full.
+/// Tables that evict the least recently used entry.
 mod kept;
-/// News of aggregates that have ended.
+/// Notices about ended aggregates.
 mod notice;
 
 use crate::prelude::*;
 use wire::Ipv4;
 use wire::ipv4::MIN_LEN;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<aggregate_counter::AggregateCounter>(),
     Class::of::<aggregate_filter::AggregateFilter>(),
@@ -43,13 +43,12 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ip_rate_monitor::IPRateMonitor>(),
 ];
 
-/// The argument `CAPACITY` of classes that keep something for each aggregate.
+/// Parses the argument `CAPACITY` of classes with state per aggregate.
 fn capacity(args: &mut Args) -> Option<Capacity> {
     args.key_maybe("CAPACITY", "aggregates that it keeps at a time")
 }
 
-/// Maximum number of aggregates, a million by default. Click's driver, which works through files, keeps as many as
-/// memory holds.
+/// Maximum number of aggregates, a million by default. Click's driver, which processes files, has no limit.
 fn bound(capacity: Option<Capacity>, init: &Init) -> usize {
     let usual = match init.as_click() {
         true => Capacity::MAX,

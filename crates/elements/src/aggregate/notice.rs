@@ -8,16 +8,16 @@ use crate::prelude::*;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-/// Classes that number aggregates.
+/// Classes that assign numbers to aggregates.
 const NOTIFIERS: [&str; 2] = ["AggregateIPFlows", "AggregateIPAddrPair"];
 
 type List = RefCell<Vec<u32>>;
 
-/// A notifier's listeners: the name of each, and the aggregates that it has not heard of.
+/// Listeners of a notifier: the name of each, and its list of unread notices.
 #[derive(Default)]
 struct Listeners(RefCell<Vec<(String, Weak<List>)>>);
 
-/// The side that sends notices.
+/// Sender of notices.
 pub(super) struct Notifier(Rc<Listeners>);
 
 impl Notifier {
@@ -25,7 +25,7 @@ impl Notifier {
         Notifier(init.shared.get(init.name, Listeners::default))
     }
 
-    /// An aggregate has ended.
+    /// Notifies all listeners that an aggregate has ended.
     pub(super) fn ended(&self, aggregate: u32) {
         for (_, list) in self.0.0.borrow().iter() {
             if let Some(list) = list.upgrade() {
@@ -34,34 +34,34 @@ impl Notifier {
         }
     }
 
-    /// Makes all listeners act now, and not only with their next packet.
+    /// Makes all listeners handle their notices now, instead of with their next packet.
     pub(super) fn urge(&self, cx: &mut Cx) {
         for (name, _) in self.0.0.borrow().iter() {
             let handler = format!("{name}.ended");
             cx.defer(move |cx| {
-                // A listener that has gone has nothing to do.
+                // A listener that no longer exists needs no call.
                 let _ = cx.write(&handler, "");
             });
         }
     }
 }
 
-/// The keyword `NOTIFIER`: the full name of an element that numbers aggregates.
+/// Parses the keyword `NOTIFIER`: the full name of an element that assigns numbers to aggregates.
 pub(super) fn argument(args: &mut Args) -> Option<String> {
     let doc = "element that numbers aggregates and knows when one has ended";
     let what = "AggregateNotifier element";
     peer::named(args, ("NOTIFIER", doc), &NOTIFIERS, what)
 }
 
-/// The side that receives notices.
+/// Receiver of notices.
 pub(super) struct Listener {
     list: Rc<List>,
-    /// Kept while somebody listens, so that both sides find the same list.
+    /// Reference that keeps the common list alive while a listener exists.
     _notifier: Option<Rc<Listeners>>,
 }
 
 impl Listener {
-    /// Listens to a notifier, if there is one.
+    /// Registers a listener with a notifier, if there is one.
     pub(super) fn new(notifier: Option<&str>, init: &Init) -> Listener {
         let list = Rc::<List>::default();
         let shared = notifier.map(|name| init.shared.get(name, Listeners::default));
@@ -81,7 +81,7 @@ impl Listener {
         std::mem::take(&mut self.list.borrow_mut())
     }
 
-    /// True if nothing has ended.
+    /// True if there are no unread notices.
     pub(super) fn is_empty(&self) -> bool {
         self.list.borrow().is_empty()
     }

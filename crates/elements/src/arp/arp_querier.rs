@@ -83,7 +83,7 @@ pub(super) struct Config {
     broadcast: Option<Ipv4Addr>,
     broadcast_poll: bool,
     own: Arc<Link<u32>>,
-    /// Full name of the ARPTable in place of `own`, and its link when it is known.
+    /// Full name of the ARPTable that replaces `own`, and its link once resolved.
     table: Option<String>,
     named: OnceLock<Arc<Link<u32>>>,
 }
@@ -105,7 +105,7 @@ impl Config {
         Ipv4Addr::from_bits(self.ip.load(Relaxed))
     }
 
-    /// The Ethernet group for destinations that are no neighbour.
+    /// Ethernet group address of a broadcast or multicast destination; `None` for unicast.
     fn group(&self, ip: Ipv4Addr) -> Option<EtherAddr> {
         if addr::is_multicast4(ip) {
             Some(EtherAddr::multicast4(ip))
@@ -116,7 +116,7 @@ impl Config {
         }
     }
 
-    /// True if an address can be a neighbour's.
+    /// True if an address may belong to a neighbour on the link.
     fn on_link(&self, ip: Ipv4Addr) -> bool {
         self.net.is_none_or(|net| net.contains(ip))
             && !addr::is_martian_source4(ip)
@@ -124,22 +124,22 @@ impl Config {
     }
 }
 
-/// An ARPQuerier's place on its link, by its full name.
+/// Port of an ARPQuerier to its link, by the element's full name.
 pub(crate) fn face(init: &Init, name: &str) -> Option<Face<u32>> {
     let config = init.shared_by::<Config>(name)?;
     config.find(init);
     Some(Face::new(config.link(), config.ether))
 }
 
-/// Output of a worker's copy: frames, questions, and packets given up.
+/// State for sending on one worker: frames, queries, and discarded packets.
 struct Sender {
     config: Arc<Config>,
     queries: u64,
     drops: u64,
     no_buffer: u64,
-    /// Time stamp and VLAN of the packet for which is asked: the query gets them.
+    /// Timestamp and VLAN of the packet that triggers a query; the query gets the same.
     cause: (u64, u16),
-    /// Ethernet header for the neighbour that was found last.
+    /// Ethernet header for the most recently used neighbour.
     header: [u8; ether::LEN],
 }
 
@@ -188,9 +188,9 @@ impl Sender {
         Some(packet)
     }
 
-    /// A packet whose neighbour does not answer.
+    /// Handles a packet whose neighbour does not answer.
     fn give_up(&mut self, mut packet: Packet, cx: &mut Cx) {
-        // Output 2 promises valid IP packets, but input 0 does not require them: check here.
+        // Output 2 guarantees valid IP packets, but input 0 does not require them.
         if cx.connected(UNREACHABLE) && ipv4::check(packet.data()).is_ok() {
             packet.set_network_offset(0);
             cx.emit(UNREACHABLE, packet);
@@ -205,7 +205,7 @@ impl Sender {
     }
 }
 
-/// Puts an Ethernet header before a packet; false if there is no room.
+/// Prepends an Ethernet header to a packet. Returns false without headroom.
 #[inline]
 fn encapsulate(packet: &mut Packet, header: &[u8; ether::LEN]) -> bool {
     let Some(head) = packet
@@ -226,17 +226,17 @@ pub(super) struct ArpQuerier {
     conflicts: u64,
 }
 
-/// A batch of packets to be sent.
+/// State for sending a batch of packets.
 struct Sending<'a, 'c> {
     resolver: &'a mut Resolver<u32>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Packets of a batch often go the same way: the last answer holds for the whole batch. Not an address before the
-    /// first.
+    /// Next hop for which the sender's header was made, since packets of a batch often share their next hop. Initially
+    /// a value that is no address.
     last: u64,
 }
 
-// Marks of packets that cannot leave yet. No packet is sent by these verdicts; their ports have no meaning.
+// Pseudo-verdicts of packets that wait or are discarded; their ports have no meaning.
 const WAIT: Verdict = Verdict::out(QUERIES as u8);
 const GIVE_UP: Verdict = Verdict::out(UNREACHABLE as u8);
 
@@ -255,7 +255,7 @@ impl Sending<'_, '_> {
         }
     }
 
-    /// Finds where packets for an address go.
+    /// Resolves the next hop of a packet, and prepares its Ethernet header. The error is the packet's verdict.
     #[inline(never)]
     fn turn_to(&mut self, bytes: [u8; 4], packet: &Packet) -> Result<(), Verdict> {
         let key = u32::from_be_bytes(bytes);
@@ -285,7 +285,7 @@ impl Sending<'_, '_> {
         Ok(())
     }
 
-    /// Handles a packet that does not leave as a frame.
+    /// Handles a packet that is not sent as a frame.
     fn keep(&mut self, packet: Packet, verdict: Verdict) {
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         match verdict.reason() {
@@ -321,7 +321,7 @@ impl ArpQuerier {
         );
     }
 
-    /// Learns from an ARP frame; false if it is none.
+    /// Processes an ARP frame. Returns false for any other frame.
     fn hear(&mut self, frame: &[u8], cx: &mut Cx) -> bool {
         let is_arp = frame.get(12..14) == Some(&ether::ARP.to_be_bytes());
         let Some(Ok(heard)) = frame.get(ether::LEN..).map(Arp::new_checked) else {
@@ -365,7 +365,7 @@ impl Element for ArpQuerier {
         Facts::ETHER,
         Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
     ];
-    // Frames and packets meet here: what was known of one does not hold for the other.
+    // Frames and packets share this output, so facts about one kind do not hold for the other.
     const SPOILS: Facts = Facts::ALL;
     const DROPS: &'static [&'static str] = &[
         "no_address",
@@ -478,7 +478,7 @@ impl Element for ArpQuerier {
     fn take(&mut self, old: ArpQuerier) {
         let config = &self.sender.config;
         if config.ether != old.sender.config.ether {
-            // Another interface: questions find who is there now, and tell our address.
+            // The interface has changed: new queries find the neighbours there, and announce this router's address.
             config.own.clear(false);
         }
         self.resolver.take(old.resolver);

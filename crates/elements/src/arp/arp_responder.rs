@@ -34,19 +34,19 @@ const OTHERS: u8 = 1;
 
 type Entry = (Prefix4, EtherAddr);
 
-/// The first entry whose prefix holds an address is its answer.
+/// Entries in order; the first entry whose prefix contains an address applies.
 type Table = Vec<Entry>;
 
-/// Place of a new entry.
+/// Position of a new entry.
 #[derive(Clone, Copy)]
 enum Order {
-    /// The longest prefix first.
+    /// Sorted by prefix length, longest first.
     Longest,
-    /// Click's place: behind all others, but before those at the end whose prefix holds the new entry's address.
+    /// Click's order: after all others, but before trailing entries whose prefix contains the new address.
     Click,
 }
 
-/// A mistake in an entry.
+/// Error in an entry.
 struct Wrong {
     click: &'static str,
     text: String,
@@ -121,7 +121,7 @@ impl Element for ArpResponder {
         let mut head = Ether::new_unchecked(head);
         head.set_dst(asker);
         head.set_src(mac);
-        // The reply keeps neither the padding nor the annotations of the request, except for the VLAN.
+        // The reply drops the padding and annotations of the request, except for the VLAN.
         packet.truncate(ether::LEN + arp::LEN);
         let tci = packet.vlan_tci();
         let cold = packet.cold_mut();
@@ -203,7 +203,7 @@ impl Order {
         }
     }
 
-    /// Adds an entry, or changes the one of its prefix: true if there was one.
+    /// Adds an entry, or replaces the one of the same prefix. Returns true if there was one.
     fn put(self, table: &mut Table, (net, mac): Entry) -> bool {
         let found = match self {
             Order::Longest => table.iter().position(|(n, _)| *n == net),
@@ -230,12 +230,12 @@ fn click_place(table: &Table, net: Prefix4) -> usize {
     table.len() - table.iter().rev().take_while(holds).count()
 }
 
-/// Entries of `IP/MASK ... ETH`, in any order. A name may stand for both; another word for the Ethernet address takes
-/// precedence over it.
+/// Parses entries `IP/MASK ... ETH`, in any order. A name may stand for both; an explicit Ethernet address takes
+/// precedence.
 fn entries(words: &[String], names: &Names) -> Result<Table, Wrong> {
     let (mut nets, mut mac, mut name_mac) = (Vec::new(), None, None);
     for word in words {
-        // A name may stand for an address and for its network: the address is meant.
+        // A name with both an address and a network stands for the address.
         let host = Ipv4Addr::from_arg(word, names).map(|ip| Prefix4::new(ip, 32));
         let net = host.or_else(|_| Prefix4::from_arg(word, names)).ok();
         let ether = EtherAddr::from_arg(word, names).ok();

@@ -88,7 +88,7 @@ impl Element for ArpTable {
 }
 
 impl ArpTable {
-    /// Runs a handler that needs the time, which no packet brings to this element.
+    /// Job for a handler that needs the current time, which this element does not get from packets.
     fn now(&self, work: impl FnOnce(&Link<u32>) -> Result<String, String> + 'static) -> Job {
         let config = Arc::clone(&self.0);
         Box::new(move |cx| {

@@ -7,7 +7,7 @@ mod table;
 pub(crate) use arp_querier::face;
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<arp_querier::ArpQuerier>(),
     Class::of::<arp_responder::ArpResponder>(),

@@ -5,7 +5,7 @@ use arguments::{Kind, Names};
 use std::net::Ipv4Addr;
 use wire::{EtherAddr, Prefix4};
 
-/// An address, the network around it if given, and the Ethernet address if a name stands for it too.
+/// IP address, its network if given, and the Ethernet address if the name has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Station {
     pub(super) ip: Ipv4Addr,

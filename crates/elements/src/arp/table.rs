@@ -11,17 +11,17 @@ use wire::EtherAddr;
 const ENTRIES_MAX: usize = 1 << 20;
 const MILLISECOND: u64 = 1_000_000;
 
-/// Manner of asking for neighbours.
+/// Schedule of queries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Queries for every packet, ten times within a second and then every two seconds; packets wait as long as the
-    /// table keeps the entry.
+    /// Queries for every packet: up to ten within a second, then one every two seconds. Packets wait until the table
+    /// entry expires.
     OnAndOn,
-    /// Three times, once per second; then the neighbour is unreachable (RFC 1122, 2.3.2.1).
+    /// Three queries at intervals of a second; then the neighbour is unreachable (RFC 1122, 2.3.2.1).
     ThreeTimes,
 }
 
-/// Reads the table's arguments; an answer is asked for again at the age of `poll`.
+/// Parses the table's arguments. An answer is confirmed again at the age of `poll`.
 pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds {
     let packets = args.capacity("CAPACITY", 2048, "packets that may wait; 0 = 1048576");
     let entries: usize = args.key("ENTRY_CAPACITY", 4096, "neighbours in the table; 0 = 65536");
@@ -80,7 +80,7 @@ pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds 
     }
 }
 
-/// A line per neighbour: address, state (known or not), Ethernet address, age in seconds.
+/// Text form of the neighbours, one per line: address, state (known or not), Ethernet address, age in seconds.
 pub(super) fn show(link: &Link<u32>) -> String {
     let mut entries = link.entries();
     entries.sort_unstable_by_key(|(ip, ..)| std::cmp::Reverse(*ip));
@@ -98,8 +98,8 @@ pub(super) fn show(link: &Link<u32>) -> String {
     text
 }
 
-/// `IP ETH`: makes an entry. Unlike a reply, an operator may name a group of stations, as clusters
-/// that share one address want.
+/// Adds an entry `IP ETH`. Unlike a reply, an operator may use a group address, which clusters with a common address
+/// need.
 pub(super) fn insert(link: &Link<u32>, value: &str) -> Result<String, String> {
     let words: Vec<&str> = value.split_whitespace().collect();
     let &[ip, mac] = words.as_slice() else {
@@ -114,7 +114,7 @@ pub(super) fn insert(link: &Link<u32>, value: &str) -> Result<String, String> {
     done.map(|()| String::new()).map_err(refused)
 }
 
-/// `IP`: removes an entry.
+/// Removes the entry of an address.
 pub(super) fn delete(link: &Link<u32>, value: &str) -> Result<String, String> {
     let ip: Ipv4Addr = arguments::units::parse(value)?;
     match link.table().remove(ip.to_bits()).map_err(refused)? {

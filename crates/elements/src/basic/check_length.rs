@@ -22,7 +22,7 @@ const LONGER: u8 = 1;
 
 pub(super) struct CheckLength {
     length: usize,
-    /// Super-frames may come.
+    /// True if GSO super-frames may arrive.
     whole: bool,
 }
 

@@ -18,13 +18,12 @@ use std::ops::Range;
 
 pub(super) struct Clipboard {
     ranges: Arc<Vec<Range<usize>>>,
-    /// The bytes of all ranges, one behind the other.
+    /// Contents of all ranges, concatenated.
     bytes: Vec<u8>,
 }
 
 impl Clipboard {
-    /// Calls `copy` with the part of each range that lies in a packet of `len` bytes, and the clipboard's
-    /// bytes for it.
+    /// Calls `copy` for each range, with its part in a packet of `len` bytes and the clipboard's bytes for it.
     fn each(&mut self, len: usize, mut copy: impl FnMut(Range<usize>, &mut [u8])) {
         let mut bytes = self.bytes.as_mut_slice();
         for range in self.ranges.iter() {
@@ -52,7 +51,7 @@ fn range(text: &str) -> Option<Range<usize>> {
     let (offset, length) = text.split_once('/')?;
     let (offset, length): (usize, usize) =
         (offset.trim().parse().ok()?, length.trim().parse().ok()?);
-    // No packet is longer: what lies farther is not worth keeping.
+    // Ranges beyond the maximum packet length are refused.
     (offset <= 65_536 && length <= 65_536).then(|| offset..offset + length)
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Config {
     bytes: Call,
 }
 
-/// A handler to write when a count is reached.
+/// Handler call that is made when a count is reached.
 #[derive(Clone, Default)]
 pub(crate) struct Call {
     at: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// `N HANDLER VALUE`; the handler may be left out, and nothing at all is no call.
+    /// Parses `N HANDLER VALUE`. The handler is optional, and an empty text means no call.
     pub(crate) fn parse(text: &str) -> Result<Call, String> {
         let Some(first) = words(text).into_iter().next() else {
             return Ok(Call::default());
@@ -70,14 +70,14 @@ impl Call {
         })
     }
 
-    /// The call in the syntax of configurations; empty if there is none.
+    /// Text form of the call, as in configurations; empty without a call.
     pub(crate) fn show(&self) -> String {
         let at = self.at.map(|at| at.to_string()).unwrap_or_default();
         let text = format!("{at} {} {}", self.handler.path, self.handler.value);
         text.trim().to_owned()
     }
 
-    /// Calls if the count has passed its mark on the way from `before` to `now`.
+    /// Makes the call if the count has reached its threshold between `before` and `now`.
     #[inline]
     pub(crate) fn check(&self, before: u64, now: u64, cx: &mut Cx) {
         if let Some(at) = self.at
@@ -90,7 +90,7 @@ impl Call {
     }
 }
 
-/// Text as in the configuration, with its quotes.
+/// Argument text with its quotes.
 struct Raw(String);
 
 impl arguments::units::FromArg for Raw {
@@ -201,7 +201,7 @@ impl Counts for Counter {
         self.byte_count_call.check(before.1, self.bytes, cx);
     }
 
-    // A call comes before the packets that are counted move on.
+    // A call must precede the forwarding of the counted packets.
     fn counts_later(&self) -> bool {
         self.count_call.at.is_none() && self.byte_count_call.at.is_none()
     }

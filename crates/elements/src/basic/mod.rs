@@ -20,7 +20,7 @@ mod truncate;
 
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<align::Align>(),
     Class::of::<check_length::CheckLength>(),

@@ -15,10 +15,10 @@
 use crate::anno::Anno;
 use crate::prelude::*;
 
-/// A paint, and the annotation that holds it.
+/// Paint colour, and the annotation that holds it.
 #[derive(Clone, Copy)]
 pub(crate) struct Color {
-    /// The paint, 0 to 255.
+    /// Colour, 0 to 255.
     pub(super) color: u8,
     anno: Anno<1>,
 }
@@ -32,7 +32,7 @@ impl Color {
         }
     }
 
-    /// True if a packet has this paint.
+    /// True if a packet has this colour.
     #[inline]
     pub(super) fn is_of(self, packet: &Packet) -> bool {
         self.anno.byte(packet) == self.color

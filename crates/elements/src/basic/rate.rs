@@ -2,24 +2,24 @@
 
 use crate::prelude::*;
 
-/// Length of a step, in nanoseconds.
+/// Length of an averaging step, in nanoseconds.
 const STEP: u64 = 10_000_000;
 /// Weight of a step in the average.
 const WEIGHT: f64 = 1.0 / 16.0;
 
-/// Rate of events per second: an average over steps of 10 ms, of which the latest weighs 1/16.
+/// Rate of events per second: exponential moving average over steps of 10 ms, with weight 1/16.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rate {
-    /// Number of the step that is under way.
+    /// Number of the current step.
     step: u64,
-    /// Events in the current step.
+    /// Number of events in the current step.
     events: u64,
-    /// Average of events per step, up to the current step.
+    /// Average number of events per step, without the current one.
     average: f64,
 }
 
 impl Rate {
-    /// Notes events.
+    /// Counts events at time `now`.
     #[inline]
     pub(crate) fn add(&mut self, events: u64, now: Time) {
         let step = now.0 / STEP;
@@ -37,14 +37,14 @@ impl Rate {
         (self.step, self.events) = (step, 0);
     }
 
-    /// Events per second at a time.
+    /// Number of events per second at time `now`.
     pub(crate) fn per_second(&self, now: Time) -> f64 {
         let mut here = *self;
         here.add(0, now);
         here.average * (1e9 / STEP as f64)
     }
 
-    /// The job of a handler that returns the rate, multiplied by `times`.
+    /// Handler job that returns the rate, multiplied by `times`.
     pub(crate) fn read(self, times: f64) -> Job {
         Box::new(move |cx| {
             let text = format!("{:.3}", self.per_second(cx.now()) * times);

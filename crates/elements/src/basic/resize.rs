@@ -25,7 +25,7 @@ pub(super) struct Resize {
     tail: i32,
 }
 
-/// Adds bytes at the front. What lies before the packet's first byte is not its own.
+/// Adds bytes at the front. The headroom may contain data of former packets.
 fn front(packet: &mut Packet, bytes: usize) -> Option<()> {
     packet.push(bytes)?;
     let first = match usize::from(packet.anno().mac) {
@@ -41,7 +41,7 @@ impl Element for Resize {
     const CLASS: &'static str = "Resize";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // As with Strip, only the author knows where headers are now.
+    // As for Strip, the position of headers is unknown afterwards.
     const SPOILS: Facts = Facts::ETHER
         .and(Facts::AT_NETWORK)
         .and(Facts::IP4)

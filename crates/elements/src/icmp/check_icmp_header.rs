@@ -41,8 +41,9 @@ impl Upper for CheckICMPHeader {
     }
 }
 
-/// True if a message is as long as messages of its kind usually are: an error quotes a header and 8 bytes behind it,
-/// times and information have no data. `ashlar run` lets others pass: what an error quotes may have been shorter.
+/// True if a message has the usual length of its type. An error quotes a header and 8 bytes of payload; timestamp and
+/// information messages have no data. `ashlar run` accepts other lengths, since the quoted packet may have been
+/// shorter.
 fn has_usual_length(message: &[u8]) -> bool {
     match message[0] {
         kind if icmp::is_error(kind) => message.len() >= icmp::LEN + ipv4::MIN_LEN + 8,

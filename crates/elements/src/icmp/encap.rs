@@ -7,10 +7,10 @@ use wire::{Icmp, icmp, proto};
 
 const NO_ROOM: u8 = 0;
 
-/// Types whose header has an identifier and a sequence number (RFC 792, RFC 950).
+/// ICMP types whose header contains an identifier and a sequence number (RFC 792, RFC 950).
 const NUMBERED: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
 
-/// The fields of new messages, and the number of the next one.
+/// Header fields of new messages, and the number of the next one.
 #[derive(Clone, Copy)]
 pub(super) struct Message {
     pub(super) header: Header,
@@ -20,8 +20,8 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Puts IPv4 and ICMP headers before a packet, with this number as identification and as sequence
-    /// number; false if there is no room.
+    /// Prepends IPv4 and ICMP headers to a packet. `number` is its identification and sequence number. Returns false
+    /// without headroom.
     #[must_use]
     pub(super) fn put(&self, packet: &mut Packet, number: u16) -> bool {
         let Some(mut ip) = self.header.put(packet, icmp::LEN, number) else {
@@ -40,16 +40,16 @@ impl Message {
     }
 }
 
-/// A class that puts ICMP headers before packets.
+/// Constants and arguments of a class that prepends ICMP headers.
 pub(super) trait Family: Sized + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
 
-    /// The type and code of its messages; a mistake is recorded.
+    /// Parses type and code of the messages. Errors are recorded.
     fn kind_and_code(args: &mut Args) -> (u8, u8);
 }
 
-/// An element that puts ICMP headers before packets.
+/// Element that prepends ICMP headers to packets.
 pub(super) struct Encap<F> {
     message: Message,
     idents: Idents,

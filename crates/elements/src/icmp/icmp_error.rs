@@ -74,9 +74,9 @@ const NO_ROOM: u8 = 8;
 
 /// Precedence 6, internetwork control.
 const PRECEDENCE: u8 = 0xc0;
-/// Bits of the type of service that are copied; those of ECN are not.
+/// Bits of the type of service copied into errors, without the ECN bits.
 const TOS: u8 = 0x1c;
-/// Free bytes before a message, for the link-layer headers to come.
+/// Headroom of a message in bytes, for link-layer headers.
 const HEADROOM: usize = 64;
 
 pub(super) struct Config {
@@ -92,14 +92,15 @@ pub(super) struct Config {
     fix_src: bool,
     mpls: bool,
     limit: Limit,
-    /// True if messages are to be as Click's: without precedence, numbered, with its way back along a source route.
+    /// True if messages are like Click's: without precedence, with ascending numbers, and with Click's form of source
+    /// routes.
     as_click: bool,
 }
 
 pub(super) struct ICMPError {
     config: Arc<Config>,
     limited: bool,
-    /// Messages made.
+    /// Number of messages created.
     made: u16,
 }
 
@@ -130,7 +131,7 @@ impl Element for ICMPError {
             args.key_maybe("INTERFACES", "the router's addresses with prefix lengths");
         let bad: Option<Addresses> =
             args.key_maybe("BADADDRS", "further addresses that get no message");
-        // A message needs room for two headers.
+        // The packet must have room for two headers.
         let least = 2 * ipv4::MAX_LEN + icmp::LEN;
         let mtu = args.key_in("MTU", 576, least..=SIZE_MAX, "the longest message");
         let doc = "the MTU to report in `unreachable needfrag`";
@@ -213,13 +214,13 @@ impl Element for ICMPError {
     ];
 }
 
-/// The host that a message about a packet goes to.
+/// Destination host of a message about a packet, for rate limits.
 fn host(packet: &Packet) -> u64 {
     ip4::header(packet).map_or(0, |ip| u64::from(ip.src().to_bits()))
 }
 
 impl Config {
-    /// Reason why no message may be made about a packet.
+    /// Drop reason of a packet about which no message may be sent; `None` if one may be sent.
     fn forbidden(&self, packet: &Packet) -> Option<u8> {
         let Some(ip) = ip4::header(packet) else {
             return Some(NO_HEADER);
@@ -253,7 +254,7 @@ impl Config {
         !source_routed && (self.interfaces.is_empty() || self.interfaces.share(ip.src(), gateway))
     }
 
-    /// The second word of the message's header.
+    /// Second 32-bit word of the message's ICMP header.
     fn second_word(&self, packet: &Packet) -> u32 {
         match (self.kind, self.code) {
             (PARAMETER_PROBLEM, 0) => u32::from(packet.cold().user[PARAMETER]) << 24,
@@ -266,8 +267,8 @@ impl Config {
         }
     }
 
-    /// Quotes the labels before the IP header, behind the quoted part of the packet. Returns the second word of the
-    /// message's header with the length of that part.
+    /// Appends the MPLS labels in front of the IP header to the quoted part of the packet. Returns the second word of
+    /// the message's header, which contains the length of that part.
     fn quote_labels(&self, packet: &mut Packet, room: usize) -> Option<u32> {
         let labels = packet.network_offset();
         let (extension, len) = mpls::extension(&packet.data()[..labels]);
@@ -285,7 +286,7 @@ impl Config {
         Some((quoted as u32 / 4) << 16)
     }
 
-    /// Makes the message of the packet; `None` if there is no room for its headers.
+    /// Turns the packet into the message about it; `None` without room for the headers.
     fn message(&self, packet: &mut Packet, ident: u16) -> Option<()> {
         let own = usize::from(packet.cold().user[SOURCE_ROUTED]);
         let rest = self.second_word(packet);
@@ -342,7 +343,7 @@ impl Config {
         Some(())
     }
 
-    /// The annotations of a packet that this router made; it stays a traced one.
+    /// Sets the annotations of a packet from this router; a traced packet remains traced.
     fn annotate(&self, packet: &mut Packet, dst: Ipv4Addr, header_len: usize) {
         let trace = packet.anno().trace;
         let anno = packet.anno_mut();

@@ -32,8 +32,7 @@ const BAD_OPTION: u8 = 3;
 
 pub(super) struct ICMPPingResponder {
     ttl: u8,
-    /// True if it does as Click: answers requests whatever link-layer address they came to, and keeps their
-    /// identification.
+    /// True for Click's behaviour: replies to requests at any link-layer address, with unchanged identification.
     as_click: bool,
 }
 
@@ -84,7 +83,7 @@ impl Element for ICMPPingResponder {
     }
 }
 
-/// Source and destination of a whole echo request.
+/// Source and destination of a complete echo request.
 fn request(packet: &Packet) -> Option<(Ipv4Addr, Ipv4Addr)> {
     let ip = ip4::header(packet)?;
     let message = ip4::datagram(packet).get(ip.header_len()..)?;
@@ -96,7 +95,7 @@ fn request(packet: &Packet) -> Option<(Ipv4Addr, Ipv4Addr)> {
 }
 
 impl ICMPPingResponder {
-    /// Rewrites the request. Gives the address to which the reply goes first.
+    /// Turns the request into the reply. Returns the reply's first destination.
     fn answer(
         &self,
         packet: &mut Packet,
@@ -129,7 +128,7 @@ impl ICMPPingResponder {
     }
 }
 
-/// Offset of a source route that has been travelled to its end.
+/// Offset of a completely travelled source route option.
 fn source_route(header: &[u8]) -> Option<usize> {
     let mut found = Options::new(header).map_while(Result::ok);
     found.find_map(|item| match item.option {

@@ -42,7 +42,7 @@ use wire::{Icmp, Ipv4, icmp, proto};
 const ANSWERED: usize = 0;
 const OTHER: usize = 1;
 
-/// An interval of nothing would leave no time for anything else.
+/// Minimum interval, so that requests leave time for other work.
 const SHORTEST: Duration = Duration::from_micros(1);
 
 pub(super) struct Config {
@@ -61,7 +61,7 @@ pub(super) struct ICMPPingSource {
     name: String,
     config: Arc<Config>,
     message: Message,
-    /// The identifier is still to be drawn.
+    /// True if the identifier is not yet chosen.
     unnumbered: bool,
     /// The first sequence number.
     first: u16,
@@ -69,7 +69,7 @@ pub(super) struct ICMPPingSource {
     limit: i64,
     active: bool,
     count: u64,
-    /// Departure of the request of each sequence number; empty without an input.
+    /// Send time by sequence number; empty without an input for replies.
     sent: Vec<Option<Time>>,
     trips: Trips,
 }
@@ -82,7 +82,7 @@ impl ICMPPingSource {
         }
     }
 
-    /// The next request; `None` if there is no buffer.
+    /// Next request; `None` without a free buffer.
     fn request(&mut self, cx: &Cx, data: &[u8]) -> Option<Packet> {
         let mut packet = Packet::from_bytes(data)?;
         // Replies are found by this number, which the count makes, wherever this runs.
@@ -98,14 +98,14 @@ impl ICMPPingSource {
         Some(packet)
     }
 
-    /// Stops the router if that was asked for and the limit is reached.
+    /// Stops the router if STOP is set and the limit is reached.
     fn over(&self, cx: &mut Cx) {
         if self.config.stop && left(self.limit, self.count) == 0 {
             cx.stop();
         }
     }
 
-    /// Counts a reply to one of the requests; `None` if the packet is no reply.
+    /// Counts a reply to a request; `None` if the packet is not such a reply.
     fn reply(&mut self, packet: &Packet, cx: &Cx) -> Option<()> {
         let bytes = packet.data().get(packet.network_offset()..)?;
         let ip = Ipv4::new_checked(bytes).ok()?;

@@ -12,7 +12,7 @@ use crate::ip4::check_upper::Checker;
 use encap::Encap;
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<Checker<check_icmp_header::CheckICMPHeader>>(),
     Class::of::<icmp_error::ICMPError>(),

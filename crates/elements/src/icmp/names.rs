@@ -6,7 +6,7 @@ use wire::icmp::{
     time_exceeded, unreachable,
 };
 
-/// Types of errors; these ICMPError can make.
+/// ICMP types of errors, which ICMPError can send.
 const TYPES: &[(&str, u8)] = &[
     ("unreachable", UNREACHABLE),
     ("sourcequench", SOURCE_QUENCH),
@@ -15,7 +15,7 @@ const TYPES: &[(&str, u8)] = &[
     ("parameterproblem", PARAMETER_PROBLEM),
 ];
 
-/// Types of requests and answers.
+/// ICMP types of queries and replies.
 const QUERIES: &[(&str, u8)] = &[
     ("echo-reply", 0),
     ("echo", 8),
@@ -33,23 +33,23 @@ fn types() -> impl Iterator<Item = &'static (&'static str, u8)> {
     TYPES.iter().chain(QUERIES)
 }
 
-/// The name of a type.
+/// Name of an ICMP type.
 pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
     types().find(|t| t.1 == kind).map(|t| t.0)
 }
 
-/// A type by name.
+/// ICMP type with this name.
 pub(crate) fn type_number(name: &str) -> Option<u8> {
     types().find(|t| t.0 == name).map(|t| t.1)
 }
 
-/// The name of a type's code.
+/// Name of a code of an ICMP type.
 pub(crate) fn code_name(kind: u8, code: u8) -> Option<&'static str> {
     let row = CODES.iter().find(|c| c.0 == kind && c.2 == code);
     row.map(|c| c.1)
 }
 
-/// A type's code by name, or by the name that older versions of Click have for it.
+/// Code with this name, or with its name in older versions of Click.
 pub(crate) fn code_number(kind: u8, name: &str) -> Option<u8> {
     let name = OLD_NAMES
         .iter()
@@ -100,8 +100,8 @@ const CODES: &[(u8, &str, u8)] = &[
     (PARAMETER_PROBLEM, "length", 2),
 ];
 
-/// Reads the arguments `TYPE` and `CODE`; mistakes are recorded. Types go by number, or by name: one of
-/// an error, or also of a query.
+/// Parses the arguments `TYPE` and `CODE`. Errors are recorded. A type is a number, or the name of an error; with
+/// `queries`, also the name of a query.
 pub(super) fn kind_and_code(args: &mut Args, queries: bool) -> (u8, u8) {
     let kind: String = args.required("TYPE", "the message's type, a number or a name");
     let code: Option<String> = args.maybe("CODE", "its code, a number or a name. Default 0");

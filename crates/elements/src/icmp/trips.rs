@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Round trips so far.
+/// Statistics of round-trip times.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Trips {
     count: u32,
@@ -22,7 +22,7 @@ impl Trips {
         self.count += 1;
     }
 
-    /// Number of trips.
+    /// Number of round trips.
     pub(super) fn count(&self) -> u64 {
         self.count.into()
     }
@@ -46,12 +46,12 @@ impl Trips {
     }
 }
 
-/// A time in milliseconds, to the microsecond.
+/// Text form of a time in milliseconds, to the microsecond.
 pub(super) fn milliseconds(time: Duration) -> String {
     format!("{}.{:03}", time.as_millis(), time.as_micros() % 1000)
 }
 
-/// A time in seconds, to the microsecond.
+/// Text form of a time in seconds, to the microsecond.
 pub(super) fn seconds(time: Duration) -> String {
     format!("{:.6}", time.as_secs_f64())
 }
