@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// `GET /v1/info`.
+/// Response of `GET /v1/info`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Info {
     /// The router's name.
@@ -17,18 +17,18 @@ pub struct Info {
     pub pid: u32,
     /// Nanoseconds since the start.
     pub uptime_ns: u64,
-    /// Nanoseconds since 1970 by the router's own clock, whose times traces and journals have.
+    /// Nanoseconds since 1970 on the router's clock, which traces and journals use.
     #[serde(default)]
     pub clock_ns: u64,
     /// Source of the configuration.
     pub configuration: String,
-    /// The configuration that a reload without a file, SIGHUP and a restart read.
+    /// Configuration that is read by a restart, by SIGHUP, and by a reload without a file.
     #[serde(default)]
     pub own: String,
-    /// File in which a start looks for saved settings; `None` if the configuration came from standard input.
+    /// File from which a start reads saved settings; `None` if the configuration came from standard input.
     #[serde(default)]
     pub saved: Option<PathBuf>,
-    /// Configurations taken up since the start, the first not counted.
+    /// Number of reloads since the start.
     pub reloads: u64,
 }
 
@@ -41,22 +41,22 @@ pub struct Router {
     pub configuration: String,
     /// Network namespace, if different from the process's.
     pub netns: Option<String>,
-    /// Tickets of the router.
+    /// Number of the router's tickets.
     pub share: u32,
-    /// Tickets of its group, if it has one.
+    /// Number of its group's tickets; `None` without a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_share: Option<u32>,
-    /// Priority: routers of a greater one go first.
+    /// Priority of the router; routers with a greater priority run first.
     pub priority: u8,
-    /// Packets that it may hold on each worker; none = no bound.
+    /// Maximum number of packets that the router may hold on each worker; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<u32>,
-    /// Routes that each of its tables may have; none = no bound.
+    /// Maximum number of routes in each table of the router; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routes: Option<u32>,
     /// Nanoseconds since the router was started.
     pub uptime_ns: u64,
-    /// Configurations taken up since the start, the first not counted.
+    /// Number of reloads since the start.
     pub reloads: u64,
     /// Number of elements.
     pub elements: usize,
@@ -64,14 +64,15 @@ pub struct Router {
     pub ports: Vec<String>,
     /// True if the router has ended by itself.
     pub ended: bool,
-    /// Its own process, if it has one; elements and ports here are then its gate's.
+    /// Process of an isolated router; `None` for other routers. If isolated, elements and ports here are those of the
+    /// gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolated: Option<Isolated>,
-    /// By worker: nanoseconds of turns in which the router moved packets.
+    /// Busy time of the router by worker, in nanoseconds.
     pub busy_ns: Vec<u64>,
 }
 
-/// The process of a router that has one of its own.
+/// Process of an isolated router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolated {
     /// User of the process.
@@ -91,10 +92,10 @@ pub struct Element {
     pub class: String,
     /// Configuration string.
     pub configuration: String,
-    /// Workers that have a copy.
+    /// Workers that run a clone of the element.
     pub workers: Vec<usize>,
-    /// The first element of the fused loop that runs this one; the loop's cycles are counted there. None if the element
-    /// runs by itself.
+    /// First element of the fused loop that runs this element, to which the loop's cycles are attributed. `None` for an
+    /// element outside of fused loops.
     #[serde(default)]
     pub fused: Option<String>,
     /// Handlers.
@@ -114,12 +115,12 @@ pub struct Handler {
     pub write: bool,
 }
 
-/// `GET /v1/stats`: all counts at one moment.
+/// Response of `GET /v1/stats`: all counters at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stats {
     /// Nanoseconds since the start.
     pub time_ns: u64,
-    /// Reloads so far: counts of different configurations are not to be paired by place.
+    /// Number of reloads. If it differs between two responses, their entries must not be matched by position.
     pub reloads: u64,
     /// Elements, in the order of the configuration.
     pub elements: Vec<ElementStats>,
@@ -129,15 +130,15 @@ pub struct Stats {
     pub ports: Vec<PortStats>,
     /// Packet buffers.
     pub pool: PoolStats,
-    /// Buckets of flows over workers.
+    /// Distribution of flow buckets over workers.
     #[serde(default)]
     pub balance: Balance,
 }
 
-/// Distribution of flows' buckets over workers.
+/// Distribution of flow buckets over workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Balance {
-    /// Workers that have buckets; 0 where nothing is steered.
+    /// Number of workers with buckets; 0 without steering.
     pub working: usize,
     /// Indirection tables.
     pub tables: Vec<Table>,
@@ -147,7 +148,7 @@ pub struct Balance {
     pub moves: u64,
     /// Receive queues of ports that the balancer has moved.
     pub queues_moved: u64,
-    /// Buckets that ports' own tables have followed.
+    /// Number of buckets for which ports were reprogrammed.
     #[serde(default)]
     pub buckets_followed: u64,
 }
@@ -157,13 +158,13 @@ pub struct Balance {
 pub struct Table {
     /// Name of the table.
     pub name: String,
-    /// Buckets by worker.
+    /// Number of buckets of each worker.
     pub buckets: Vec<usize>,
-    /// Packets by worker between the last two measurements.
+    /// Packets of each worker between the last two measurements.
     pub packets: Vec<u64>,
 }
 
-/// An element's counts.
+/// Counters of an element.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ElementStats {
     /// Name.
@@ -172,24 +173,24 @@ pub struct ElementStats {
     pub class: String,
     /// Names of its drop counters.
     pub drop_names: Vec<String>,
-    /// One entry for each worker with a copy.
+    /// One entry for each worker that runs a clone.
     pub copies: Vec<CopyStats>,
 }
 
-/// Counts of one worker's copy of an element.
+/// Counters of an element's clone on one worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CopyStats {
     /// The worker.
     pub worker: usize,
-    /// Packets that came in, or were pulled from the element.
+    /// Packets that entered the element, or were pulled from it.
     pub packets: u64,
-    /// Batches in which the packets came.
+    /// Batches in which these packets arrived.
     pub batches: u64,
     /// Processor cycles spent in the element.
     pub cycles: u64,
     /// Packets that left, by output.
     pub sent: Vec<u64>,
-    /// Packets dropped, in the order of the names.
+    /// Dropped packets, in the order of `drop_names`.
     pub drops: Vec<u64>,
     /// Packets that the element holds now.
     pub held: u64,
@@ -202,9 +203,9 @@ pub struct CopyStats {
 /// Statistics of a task.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Task {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Runs that found nothing: empty polls.
+    /// Number of runs without packets (empty polls).
     pub empty: u64,
     /// Cycles of runs that moved packets, including all elements that the packets passed.
     pub cycles: u64,
@@ -212,7 +213,7 @@ pub struct Task {
     pub empty_cycles: u64,
 }
 
-/// Traffic of the device queues of one copy.
+/// Traffic on the device queues of one clone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceUse {
     /// The port.
@@ -227,43 +228,43 @@ pub struct DeviceUse {
     pub bytes: u64,
 }
 
-/// A worker's counts.
+/// Counters of a worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerStats {
-    /// Turns of its loop.
+    /// Number of turns of the worker's loop.
     pub turns: u64,
-    /// Turns in which nothing moved.
+    /// Number of turns without packets.
     pub empty: u64,
-    /// Nanoseconds of turns in which something moved.
+    /// Time of turns with packets, in nanoseconds.
     #[serde(default)]
     pub busy_ns: u64,
-    /// Nanoseconds asleep.
+    /// Time asleep, in nanoseconds.
     pub asleep_ns: u64,
-    /// Sleeps.
+    /// Number of sleeps.
     pub sleeps: u64,
     /// Longest turn.
     #[serde(flatten)]
     pub longest: Longest,
-    /// Turns in which something moved, by the time that the worker had its core: of less than 1 us, 2 us, 4 us and so
-    /// on; the last element counts all others.
+    /// Histogram of turns with packets, by their time on the core: below 1 us, 2 us, 4 us and so on. The last entry
+    /// counts all longer ones.
     #[serde(default)]
     pub runs: Vec<u64>,
-    /// Packets that its elements hold.
+    /// Packets held by elements of this worker.
     pub held: u64,
-    /// Buffers that it took minus those it gave back; only the sum over workers means something.
+    /// Buffers allocated minus buffers freed by this worker. Only the sum over all workers is meaningful.
     pub buffers: i64,
 }
 
-/// A worker's longest turn, since `POST /v1/turns` was last asked. The parts may be of different turns.
+/// Longest turn of a worker since the last `POST /v1/turns`. The parts may stem from different turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Longest {
     /// Maximum time between two reads of the mailbox while awake.
     pub longest_turn_ns: u64,
-    /// Longest part of a turn in which it had its core, or had given it up by itself.
+    /// Maximum time in a turn on the core, or after yielding it voluntarily.
     pub longest_run_ns: u64,
-    /// Longest part of a turn in which others had its core: threads, or the machine's host.
+    /// Maximum time in a turn in which other threads, or the machine's host, used the core.
     pub longest_wait_ns: u64,
-    /// Longest part of a turn that control took: messages, locks, page faults.
+    /// Maximum time in a turn spent on control work: messages, locks, page faults.
     pub longest_control_ns: u64,
 }
 
@@ -276,11 +277,11 @@ pub struct PortStats {
     pub driver: String,
     /// MAC address.
     pub mac: String,
-    /// Largest network-layer packet.
+    /// Maximum length of a network-layer packet, in bytes.
     pub mtu: usize,
     /// True if the link is up.
     pub up: bool,
-    /// Counters that only the port knows.
+    /// Counters of the port's driver or hardware.
     pub counters: Vec<PortCounter>,
 }
 
@@ -289,16 +290,16 @@ pub struct PortStats {
 pub struct PortCounter {
     /// Name, such as `kernel_drops`.
     pub name: String,
-    /// The queue, if it counts for one only.
+    /// Queue number; `None` for a counter of the whole port.
     pub queue: Option<usize>,
     /// Value.
     pub value: u64,
 }
 
-/// Packet buffers.
+/// State of the packet buffers.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct PoolStats {
-    /// Buffers made, or in use where the pool is DPDK's.
+    /// Number of buffers created; for DPDK's pool, the number in use.
     pub buffers: usize,
     /// Memory of the buffers, in bytes.
     pub bytes: usize,

@@ -10,20 +10,20 @@ use std::sync::{Arc, MutexGuard};
 use sync::Lock;
 use wire::mpls::{LABEL_MAX, Labels};
 
-/// Labels of a block.
+/// Number of labels in a block.
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = (LABEL_MAX as usize + 1) / BLOCK;
 
-/// A next hop: what takes the place of the label, and where the packet goes.
+/// Next hop of a label: the labels that replace it, and the packet's destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// None: the label is popped.
+    /// Labels that replace the looked-up one; none to pop it.
     pub labels: Labels,
-    /// None: the packet is for this router, or the link has one other end.
+    /// Gateway; `None` for local packets, or if the link has a single other end.
     pub gateway: Option<IpAddr>,
-    /// An output, or an interface's number.
+    /// Output, or number of an interface.
     pub port: u16,
-    /// Share of the flows, relative to the others' weights; not 0.
+    /// Weight among the next hops of the label; not 0.
     pub weight: u16,
 }
 
@@ -46,7 +46,7 @@ impl Entry {
         &self.hops
     }
 
-    /// The next hop of a flow; its hash is asked for only if there is a choice.
+    /// Next hop of a flow; `hash` is called only if there are several.
     #[inline]
     pub(crate) fn hop(&self, hash: impl FnOnce() -> u32) -> Option<&Hop> {
         if let [hop] = &*self.hops {
@@ -62,7 +62,7 @@ impl Entry {
     }
 }
 
-/// An entry in brief, if it has one next hop by IPv4 or none and swaps the label for one.
+/// Compact form of an entry with one next hop, which is IPv4 or absent, and one label that replaces the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Swap {
     pub(crate) label: u32,
@@ -90,19 +90,19 @@ impl Swap {
     }
 }
 
-/// The entries of labels that follow each other.
+/// Entries of consecutive labels.
 #[derive(Clone, Default)]
 struct Block {
-    /// Brief entries: one load suffices for most packets of a core router.
+    /// Compact entries, so that a single load suffices for most packets of a core router.
     swaps: Vec<Option<Swap>>,
-    /// Entries, as many as `swaps`.
+    /// Complete entries, one per compact entry.
     entries: Vec<Option<Arc<Entry>>>,
 }
 
-/// Writer's further state.
+/// Writer's state besides the table.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// Labels that have an entry.
+    /// Labels with an entry.
     pub(crate) labels: BTreeSet<u32>,
     /// Labels of the configuration.
     pub(crate) configured: BTreeSet<u32>,
@@ -122,32 +122,32 @@ impl LabelTable {
         }
     }
 
-    /// Brief form of a label's route: its swap, if it has one.
+    /// Compact entry of a label; `None` if the entry has no such form.
     #[inline]
     pub(crate) fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
         *block.swaps.get(label as usize % BLOCK)?
     }
 
-    /// The entry of a label.
+    /// Entry of a label; `None` if there is none.
     #[inline]
     pub(crate) fn find<'r>(&'r self, label: u32, reader: &'r Reader) -> Option<&'r Entry> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
         block.entries.get(label as usize % BLOCK)?.as_deref()
     }
 
-    /// Entry for control, which is no reader.
+    /// Entry of a label, for the control thread, which is no reader of the epoch domain.
     pub(crate) fn entry(&self, label: u32) -> Option<Arc<Entry>> {
         let block = self.blocks.get(label as usize / BLOCK)?.snapshot();
         block.entries.get(label as usize % BLOCK)?.clone()
     }
 
-    /// The writer's half.
+    /// Locks the writer's half.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock()
     }
 
-    /// Sets a label's entry, or removes it.
+    /// Sets or removes a label's entry.
     pub(crate) fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
         let Some(block) = self.blocks.get(label as usize / BLOCK) else {
             return;

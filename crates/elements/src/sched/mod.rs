@@ -6,7 +6,7 @@ mod stride_sched;
 
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<drr_sched::DrrSched>(),
     Class::of::<prio_sched::PrioSched>(),

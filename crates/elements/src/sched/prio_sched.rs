@@ -48,7 +48,7 @@ pub(super) fn pull_in_order(
 ) {
     let mut left = max;
     for input in 0..inputs {
-        // An input may give less than it has: ask until it gives nothing.
+        // An input may return fewer packets than it holds, so it is pulled until it returns none.
         while left > 0 && worth(cx, input) {
             match cx.pull(input, left, into) {
                 0 => break,

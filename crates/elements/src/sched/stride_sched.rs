@@ -23,7 +23,7 @@ use lang::Severity;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Stride of one ticket.
+/// Stride of a client with one ticket.
 const STRIDE_ONE: u64 = 1 << 16;
 const TICKETS_MAX: u32 = 1 << 15;
 
@@ -32,7 +32,7 @@ struct Client {
     pass: u64,
 }
 
-/// The tickets of each input; handlers that the configuration offers share them.
+/// Tickets of each input, shared with the element's dynamic handlers.
 #[derive(Clone)]
 struct Tickets(Rc<[Cell<u32>]>);
 
@@ -59,13 +59,13 @@ impl Tickets {
 
 pub(super) struct StrideSched {
     tickets: Tickets,
-    /// Clients by ascending pass; among equal passes, the client asked last comes first, as in Click.
+    /// Clients in ascending order of pass. Among equal passes, the most recently pulled client is first, as in Click.
     clients: Vec<Client>,
-    /// Clients that were asked in the search for the next packet.
+    /// Clients pulled in the search for the next packet.
     asked: Vec<Client>,
 }
 
-/// The input that a handler's name means: `tickets3`.
+/// Input in a handler's name, such as `tickets3`.
 fn input_of(name: &str) -> Option<usize> {
     let digits = name.strip_prefix("tickets")?;
     let plain = digits == "0" || !digits.starts_with(['0', '+']);

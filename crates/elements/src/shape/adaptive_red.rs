@@ -24,7 +24,7 @@
 use super::red::{Kind, Red};
 use crate::manual::manual;
 
-/// Around a target.
+/// Kind that adapts its thresholds to a target queue length.
 pub(crate) struct Adaptive;
 
 pub(crate) type AdaptiveRed = Red<Adaptive>;

@@ -8,7 +8,7 @@
 use crate::prelude::*;
 use arguments::units;
 
-/// The longest time that a worker is held up: a mistake must not look like a crash for ever.
+/// Maximum time for which a worker is blocked, so that a mistake does not look like a crash forever.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(3600);
 
 pub(crate) struct BlockThread;

@@ -14,7 +14,7 @@
 use super::timed_unqueue::{Kind, TimedUnqueue};
 use crate::manual::manual;
 
-/// Eight at a time.
+/// Kind that emits eight packets at a time.
 pub(crate) struct Eight;
 
 pub(crate) type Burster = TimedUnqueue<Eight>;

@@ -28,9 +28,9 @@ const NS_PER_MS: u64 = 1_000_000;
 
 #[derive(Clone, Copy)]
 struct Settings {
-    /// Milliseconds.
+    /// Target delay, in milliseconds.
     target: u64,
-    /// Milliseconds.
+    /// Measurement interval, in milliseconds.
     interval: u64,
 }
 

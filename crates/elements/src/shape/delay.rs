@@ -9,10 +9,11 @@ use std::time::Duration;
 /// zero: Click takes packets with no whole second in their timestamp for packets without one.
 const FIRST_SECOND: u64 = 1_000_000_000;
 
-/// A delay, and the packet that waits for its time.
+/// A delay, and the packet that waits for its end.
 pub(super) struct Delay {
     delay: Duration,
-    /// The packet and when it is due, in nanoseconds since the epoch: by the delay that held when it came.
+    /// Waiting packet with its due time in nanoseconds since the epoch. A later change of the delay has no effect on
+    /// it.
     held: Option<(Packet, u64)>,
 }
 
@@ -20,7 +21,7 @@ pub(super) struct Delay {
 pub(super) enum Next {
     /// A packet, and the time at which it was due, in nanoseconds since the epoch.
     Due(Packet, u64),
-    /// A packet whose time has not come; the timer is set for it.
+    /// A packet that is not due yet; the timer is set for its due time.
     Early,
     /// No packet.
     Nothing,
@@ -35,7 +36,7 @@ impl Delay {
         Delay { delay, held: None }
     }
 
-    /// The packet held, or else the next one of input 0, if its time has come.
+    /// Waiting packet, or else the next one of input 0, if it is due.
     pub(super) fn next(&mut self, cx: &mut Cx) -> Next {
         let now = cx.timestamp();
         let Some((packet, due)) = self.held.take().or_else(|| self.pull(now, cx)) else {
@@ -49,7 +50,7 @@ impl Delay {
         Next::Early
     }
 
-    /// The next packet of input 0, and when it is due.
+    /// Next packet of input 0, with its due time.
     fn pull(&self, now: u64, cx: &mut Cx) -> Option<(Packet, u64)> {
         let mut batch = cx.spare();
         cx.pull(0, 1, &mut batch);
@@ -64,7 +65,7 @@ impl Delay {
         Some((packet, due))
     }
 
-    /// Packets held.
+    /// Number of waiting packets, 0 or 1.
     pub(super) fn held(&self) -> usize {
         usize::from(self.held.is_some())
     }

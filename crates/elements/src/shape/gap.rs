@@ -4,32 +4,32 @@
 //! Click rounds the length of a part, which lets 2 % too many bytes pass at 1 Gbit/s and 9 % at 10; here parts are
 //! exact. At rates below a million the same packets pass under simulated time.
 
-/// Microseconds in a second.
+/// Number of microseconds in a second.
 const SECOND: u64 = 1_000_000;
-/// More passes in no second: so products of times and rates have 64 bits.
+/// Maximum rate, so that products of times and rates fit in 64 bits.
 const RATE_MAX: u64 = (i64::MAX as u64) / SECOND;
-/// Fraction of a second (20 ms) whose units may be caught up if they were not asked for in time.
+/// Divisor of a second: units of the last 20 ms may be sent late.
 const LATE: u64 = 50;
 
-/// Units passed in this second, compared with the units that were due.
+/// Rate limiter that compares the units passed in the current second with the units due.
 pub(super) struct Gap {
     rate: u64,
-    /// The second that is counted; `None` before the first question.
+    /// Current second; `None` before the first call.
     second: Option<u64>,
-    /// Units passed in this second, less the shortfall of the seconds before.
+    /// Units passed in this second, minus the shortfall of earlier seconds.
     passed: i64,
-    /// Units due and not passed at the last question.
+    /// Units due but not passed at the last call.
     ahead: i64,
 }
 
-/// A wall time in nanoseconds as seconds and microseconds.
+/// Seconds and microseconds of a wall-clock time in nanoseconds.
 fn split(now: u64) -> (u64, u64) {
     let micros = now / 1000;
     (micros / SECOND, micros % SECOND)
 }
 
 impl Gap {
-    /// Units per second; 0 lets nothing pass.
+    /// A limiter for `rate` units per second; 0 lets nothing pass.
     pub(super) fn new(rate: u64) -> Gap {
         Gap {
             rate: rate.min(RATE_MAX),
@@ -43,7 +43,7 @@ impl Gap {
         self.rate
     }
 
-    /// Takes another rate; the next unit may pass at once.
+    /// Changes the rate. The next unit may pass at once.
     pub(super) fn set_rate(&mut self, rate: u64, now: u64) {
         let second = self.second;
         *self = Gap::new(rate);
@@ -58,12 +58,12 @@ impl Gap {
         (self.second, self.passed) = (old.second, old.passed);
     }
 
-    /// Units due since the second began.
+    /// Number of units due since the start of the second.
     fn due(&self, micros: u64) -> i64 {
         (micros * self.rate / SECOND).cast_signed()
     }
 
-    /// True if a unit may pass at a wall time in nanoseconds.
+    /// True if a unit may pass at the wall-clock time `now`, in nanoseconds.
     pub(super) fn may_pass(&mut self, now: u64) -> bool {
         let (second, micros) = split(now);
         let due = self.due(micros);
@@ -93,12 +93,12 @@ impl Gap {
             .saturating_add(1)
     }
 
-    /// Counts units that pass.
+    /// Counts units that have passed.
     pub(super) fn pay(&mut self, units: usize) {
         self.passed += units as i64;
     }
 
-    /// Nanoseconds until a unit may pass, or until the second is over if that is earlier.
+    /// Nanoseconds until a unit may pass, or until the end of the second if that is earlier.
     pub(super) fn wait(&self, now: u64) -> u64 {
         let (_, micros) = split(now);
         let begins = u64::try_from(self.passed).map_or(0, |passed| {

@@ -7,9 +7,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tables::bucket::{Rate, SharedBucket};
 
-/// Places that a host may have.
+/// Number of table entries among which a host may be stored.
 const WAYS: usize = 8;
-/// Buckets for hosts that find no place.
+/// Number of buckets shared by hosts without an entry.
 const SHARED: usize = 16;
 
 struct Place {
@@ -25,7 +25,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Places for at least `capacity` hosts.
+    /// A table for at least `capacity` hosts.
     pub(super) fn new(capacity: usize) -> Hosts {
         let none = Rate::new(1, 1);
         let place = || Place {
@@ -43,7 +43,7 @@ impl Hosts {
         }
     }
 
-    /// True if a host may send `bytes` bytes now.
+    /// True if a host may send `bytes` bytes now, which are then taken from its bucket.
     #[inline]
     pub(super) fn take(&self, host: u64, rate: &Rate, now: u64, bytes: u64) -> bool {
         let hash = self.hasher.hash_one(host) as usize;
@@ -59,7 +59,7 @@ impl Hosts {
         conforms
     }
 
-    /// Hosts whose buckets are not full, with packets over the rate.
+    /// Hosts whose buckets are not full, each with its number of packets over the rate.
     pub(super) fn busy(&self, now: u64) -> Vec<(u64, u64)> {
         let all = self.places.iter().flatten();
         let busy = all.filter(|place| !place.bucket.is_full(now));
@@ -76,7 +76,7 @@ impl Hosts {
     }
 }
 
-/// A place whose host has a full bucket, for another.
+/// Entry that another host may take, because its own host's bucket is full.
 #[cold]
 #[inline(never)]
 fn claim(set: &[Place; WAYS], host: u64, now: u64) -> Option<&Place> {

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 const RESET: usize = 0;
-/// The least bandwidth, in bytes per second.
+/// Minimum bandwidth, in bytes per second.
 const LEAST: u64 = 100;
 
 pub(crate) struct Config {
@@ -32,16 +32,16 @@ pub(crate) struct Config {
 
 pub(crate) struct LinkUnqueue {
     config: Arc<Config>,
-    /// Packets on the link, with the time at which they leave it.
+    /// Packets on the link, each with the time at which it leaves.
     link: VecDeque<(Time, Packet)>,
-    /// Time at which the last packet will have entered.
+    /// Time at which the last packet has been transmitted completely.
     free: Time,
-    /// True if there was no packet when the link was last free.
+    /// True if no packet was available when the link was last free.
     idle: bool,
 }
 
 impl LinkUnqueue {
-    /// Time that a packet takes to enter.
+    /// Transmission time of a packet.
     fn entry(&self, packet: &Packet) -> Duration {
         let bytes = packet.len() as u128 + u128::from(packet.cold().extra_length());
         let ns = bytes * 1_000_000_000 / u128::from(self.config.bandwidth.0.max(1));
@@ -61,7 +61,7 @@ impl LinkUnqueue {
                 self.idle = true;
                 return cx.rest(0);
             };
-            // One that has waited enters right behind the one before it, however late the task runs.
+            // A packet that waited is transmitted directly after its predecessor, even if the task runs late.
             let begins = if self.idle { cx.now() } else { self.free };
             self.idle = false;
             self.free = begins + self.entry(&packet);

@@ -25,7 +25,7 @@ mod timed_unqueue;
 
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<adaptive_red::AdaptiveRed>(),
     Class::of::<bandwidth_meter::BandwidthMeter>(),

@@ -9,7 +9,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// The queues of these names, or else the nearest ones. Names of no element are left out.
+    /// Queues with these names; without names, the nearest queues. Unknown names are ignored.
     pub(super) fn find(names: &[String], cx: &Cx) -> Queues {
         let elements = if names.is_empty() {
             cx.nearest_queues()
@@ -23,7 +23,7 @@ impl Queues {
         }
     }
 
-    /// Packets in all queues.
+    /// Number of packets in all queues.
     #[inline]
     pub(super) fn length(&self, cx: &Cx) -> usize {
         self.elements.iter().map(|&e| cx.waiting_in(e)).sum()

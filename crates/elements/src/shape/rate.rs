@@ -5,17 +5,16 @@ use arguments::units::{self, Bandwidth, FromArg};
 use std::time::Duration;
 use tables::tokens::Tokens;
 
-/// The bucket's depth where nothing is said, as a time at full rate.
+/// Default bucket depth, as a time at full rate.
 const DEFAULT_BURST: Duration = Duration::from_millis(20);
-/// Bytes that a packet may take before they have come: bytes are paid for after the packet, so that
-/// no packet is too long to pass.
+/// Maximum debt of a bucket in bytes. Bytes are paid for after a packet, so that any packet can pass.
 const CREDIT: u64 = 1 << 17;
 
-/// Unit of counting.
+/// Unit in which a bucket counts.
 pub(crate) trait Unit: 'static {
-    /// Bytes, not packets.
+    /// True to count bytes instead of packets.
     const BYTES: bool;
-    /// The most that a packet has.
+    /// Maximum number of units in a packet.
     const MOST: u64 = if Self::BYTES { CREDIT } else { 1 };
 }
 
@@ -33,7 +32,7 @@ impl Unit for Octets {
     const BYTES: bool = true;
 }
 
-/// Packets or bytes a second; a rate in bytes keeps the unit in which it is shown.
+/// Rate in packets or bytes per second. A rate in bytes keeps the unit in which it is shown.
 pub(crate) type PerSecond = Bandwidth;
 
 /// Parses a rate argument.
@@ -46,7 +45,7 @@ pub(crate) fn rate<U: Unit>(args: &mut Args) -> PerSecond {
     }
 }
 
-/// A rate as a handler's value.
+/// Parses a rate in a handler's value.
 pub(crate) fn parse_rate<U: Unit>(value: &str) -> Result<PerSecond, String> {
     if U::BYTES {
         units::parse(value)
@@ -55,7 +54,7 @@ pub(crate) fn parse_rate<U: Unit>(value: &str) -> Result<PerSecond, String> {
     }
 }
 
-/// A rate as a handler's answer.
+/// Text form of a rate, as handlers show it.
 pub(crate) fn show_rate<U: Unit>(rate: PerSecond) -> String {
     if U::BYTES {
         rate.show()
@@ -71,7 +70,7 @@ enum Depth {
     Units(u64),
 }
 
-/// The arguments `RATE`, `BURST_DURATION` and `BURST_SIZE` or `BURST_BYTES`.
+/// Values of `RATE`, `BURST_DURATION`, and `BURST_SIZE` or `BURST_BYTES`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateConfig {
     rate: PerSecond,
@@ -101,7 +100,7 @@ impl RateConfig {
         }
     }
 
-    /// A bucket's rate and capacity.
+    /// Rate and capacity of a bucket, in its units.
     fn size<U: Unit>(&self, rate: u64) -> (u64, u64) {
         let depth = match self.depth {
             Depth::Units(n) => n,
@@ -115,7 +114,7 @@ impl RateConfig {
     }
 }
 
-/// A bucket for packets or bytes, with its configuration.
+/// Token bucket for packets or bytes, with its configuration.
 pub(crate) struct Bucket<U> {
     config: RateConfig,
     rate: PerSecond,
@@ -124,7 +123,7 @@ pub(crate) struct Bucket<U> {
 }
 
 impl<U: Unit> Bucket<U> {
-    /// A full bucket.
+    /// A bucket that is full at first.
     pub(crate) fn new(config: RateConfig) -> Bucket<U> {
         let (rate, capacity) = config.size::<U>(config.rate.0);
         Bucket {
@@ -135,7 +134,7 @@ impl<U: Unit> Bucket<U> {
         }
     }
 
-    /// Continues the old level after a hot swap.
+    /// Takes over the level of the replaced bucket.
     pub(crate) fn take(&mut self, old: Bucket<U>) {
         let (rate, capacity) = self.config.size::<U>(self.rate.0);
         self.tokens = old.tokens;
@@ -157,7 +156,7 @@ impl<U: Unit> Bucket<U> {
         self.tokens.refill(now.0);
     }
 
-    /// Packets that may pass now, at most `max`; where bytes count, one after the other.
+    /// Number of packets that may pass now, at most `max`; when counting bytes, at most one.
     #[inline]
     pub(crate) fn allows(&self, max: usize) -> usize {
         if U::BYTES {
@@ -167,14 +166,14 @@ impl<U: Unit> Bucket<U> {
         }
     }
 
-    /// Pays for a packet.
+    /// Takes a packet's tokens from the bucket.
     #[inline]
     pub(crate) fn pay(&mut self, packet: &Packet) {
         self.tokens
             .remove(if U::BYTES { packet.len() as u64 } else { 1 });
     }
 
-    /// Time at which the next packet may pass; `None` = never at this rate.
+    /// Time at which the next packet may pass; `None` if none ever can at this rate.
     pub(crate) fn next(&self, now: Time) -> Option<Time> {
         let wait = self.tokens.wait(U::MOST)?;
         Some(now + Duration::from_nanos(wait))

@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use engine::graph::call::HandlerCall;
 
-/// The arguments `STOP` and `END_CALL`.
+/// Values of `STOP` and `END_CALL`.
 #[derive(Clone)]
 pub(crate) struct End {
     pub(crate) stop: bool,
@@ -11,7 +11,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Reads them; at most one of them may be given.
+    /// Parses `STOP` and `END_CALL`, of which at most one may be given.
     pub(crate) fn parse(args: &mut Args) -> End {
         let stop = args.key("STOP", false, "true to stop the router at the end");
         let call: Option<HandlerCall> =
@@ -28,7 +28,7 @@ impl End {
         End { stop, call }
     }
 
-    /// The end is reached: stops the router, or writes the handler when the element has returned.
+    /// Handles the end of a source: stops the router, or writes the handler after the element has returned.
     pub(crate) fn reached(&self, cx: &mut Cx) {
         if self.stop {
             cx.stop();

@@ -5,10 +5,10 @@ use crate::show;
 use arguments::units;
 use std::time::Duration;
 
-/// An interval of nothing would leave no time for anything else.
+/// Minimum interval, so that the timer leaves time for other work.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// Rings one interval after its start, and then at every interval, however late it was served.
+/// Periodic timer. It first expires one interval after its start; late handling does not shift later expiries.
 pub(super) struct Every {
     interval: Duration,
     next: Time,
@@ -28,24 +28,24 @@ impl Every {
         }
     }
 
-    /// Counts from now.
+    /// Starts the timer.
     pub(super) fn start(&mut self, cx: &mut Cx) {
         self.next = cx.now();
         self.again(cx);
     }
 
-    /// Sets the timer for the next time.
+    /// Sets the timer for its next expiry.
     pub(super) fn again(&mut self, cx: &mut Cx) {
         self.next = self.next + self.interval.max(SHORTEST);
         cx.set_timer(self.next);
     }
 
-    /// The interval in Click's syntax.
+    /// Text form of the interval, in Click's syntax.
     pub(super) fn show(&self) -> Result<String, String> {
         Ok(show::interval(self.interval))
     }
 
-    /// Takes another interval. It holds from the next time on, which comes no later than one new interval from now.
+    /// Changes the interval. The next expiry is at most one new interval from now.
     pub(super) fn change(&mut self, value: &str, cx: &mut Cx) -> Result<(), String> {
         self.interval = units::parse(value)?;
         let soonest = cx.now() + self.interval.max(SHORTEST);

@@ -29,7 +29,7 @@ use arguments::units::Cores;
 use engine::notify::Notifies;
 use std::marker::PhantomData;
 
-/// The most packets of one run.
+/// Maximum number of packets per run.
 const BURST_MAX: usize = 4096;
 
 /// A class that makes packets whenever it may.
@@ -41,14 +41,14 @@ pub(crate) trait Kind: Sized + 'static {
     /// The handlers.
     const HANDLERS: &'static [Handler<InfiniteSource<Self>>];
 
-    /// Reads the first argument, and what else says how packets look.
+    /// Parses the first argument, and further arguments about the packets' content.
     fn template(args: &mut Args) -> Given;
 
-    /// Writes the bytes of a packet, if they are other ones each time.
+    /// Writes the content of a packet, for classes whose packets differ.
     fn fill(_: &mut Packet, _: &mut Cx) {}
 }
 
-/// Values of the arguments.
+/// Values of an element's arguments.
 pub(crate) struct Given {
     pub(super) template: Template,
     pub(super) limit: i64,
@@ -57,7 +57,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// The arguments behind the first one.
+    /// Parses the arguments after the first one.
     pub(super) fn rest(args: &mut Args, template: impl FnOnce(&mut Args) -> Template) -> Given {
         let limit = args.optional("LIMIT", -1, "number of packets; negative = no limit");
         let burst = args.optional("BURST", 1, "packets made at a time");
@@ -71,7 +71,7 @@ impl Given {
     }
 }
 
-/// The same packet repeatedly.
+/// Kind whose packets are all equal.
 pub(crate) struct Same;
 
 impl Kind for Same {

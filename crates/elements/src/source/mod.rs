@@ -1,4 +1,4 @@
-/// The end of a source.
+/// Actions at the end of a source.
 pub(crate) mod end;
 mod every;
 mod infinite_source;
@@ -13,7 +13,7 @@ pub(crate) use supply::left;
 
 use engine::element::Class;
 
-/// The folder's classes.
+/// Element classes of this module.
 pub const CLASSES: &[Class] = &[
     Class::of::<infinite_source::InfiniteSource>(),
     Class::of::<random_source::RandomSource>(),

@@ -25,7 +25,7 @@ use super::supply;
 use super::template::Template;
 use crate::prelude::*;
 
-/// Random bytes.
+/// Kind whose packets contain random bytes.
 pub(crate) struct Random;
 
 pub(crate) type RandomSource = InfiniteSource<Random>;

@@ -43,13 +43,13 @@ pub(crate) struct RatedSource {
     as_click: bool,
 }
 
-/// A bucket as deep as ten milliseconds at full rate, two packets at least.
+/// Depth of the token bucket: ten milliseconds at full rate, at least two packets.
 fn depth(rate: u32) -> u64 {
     u64::from(rate / 100).max(2)
 }
 
 impl RatedSource {
-    /// Packets that it makes at once when it starts: one, or a full bucket as in Click.
+    /// Number of packets created at the start: one, or a full bucket in Click's mode.
     fn at_start(&self) -> u64 {
         match self.as_click {
             true => depth(self.rate),
@@ -57,7 +57,7 @@ impl RatedSource {
         }
     }
 
-    /// Makes the packets that are due, at most `max`; sets the timer if there is none.
+    /// Creates the packets that are due, at most `max`. If none is due, sets the timer.
     fn make(&mut self, max: usize, into: &mut Batch, cx: &mut Cx) {
         self.tokens.refill(cx.now().0);
         let due = usize::try_from(self.tokens.level()).unwrap_or(usize::MAX);
@@ -189,7 +189,7 @@ impl Element for RatedSource {
             let now = cx.now().0;
             supply::set(e, value, cx, |e, active| {
                 e.supply.active = active;
-                // Tokens gained during the rest do not count.
+                // Tokens gained while the source was inactive do not count.
                 e.tokens.refill(now);
                 e.tokens.set(e.at_start());
             })

@@ -5,22 +5,22 @@ use super::template::Template;
 use crate::prelude::*;
 use arguments::units::{self, FromArg};
 
-/// Settings of a source's packets.
+/// Settings and counters of a source's packets.
 #[derive(Clone)]
 pub(crate) struct Supply {
     pub(super) template: Template,
-    /// Number of packets; negative = no limit.
+    /// Maximum number of packets; negative for no limit.
     pub(super) limit: i64,
     pub(super) active: bool,
-    /// Packets made.
+    /// Number of packets created.
     pub(super) count: u64,
     end: End,
-    /// True if the end of the packets has been announced; a pulling element may ask again after it.
+    /// True if the end was announced; a puller may ask again afterwards.
     ended: bool,
 }
 
 impl Supply {
-    /// Reads `STOP` and `END_CALL`, for packets that were read before.
+    /// Parses `STOP` and `END_CALL`; the other settings were parsed before.
     pub(super) fn new(args: &mut Args, template: Template, limit: i64, active: bool) -> Supply {
         Supply {
             template,
@@ -32,12 +32,12 @@ impl Supply {
         }
     }
 
-    /// Packets that may still be made.
+    /// Number of packets that may still be created.
     pub(super) fn left(&self) -> usize {
         left(self.limit, self.count)
     }
 
-    /// True if the limit is reached; this is announced once, with its effects.
+    /// True if the limit is reached. The first such call announces the end, with its actions.
     pub(super) fn over(&mut self, cx: &mut Cx) -> bool {
         let over = self.left() == 0;
         if over && !self.ended {
@@ -47,7 +47,7 @@ impl Supply {
         over
     }
 
-    /// Makes up to `n` packets with a timestamp or none (0); `fill` sees each of them.
+    /// Creates up to `n` packets with the timestamp `stamp`; 0 for none. Calls `fill` for each.
     pub(super) fn make(
         &mut self,
         n: usize,
@@ -60,7 +60,7 @@ impl Supply {
                 return made;
             };
             fill(&mut packet);
-            // Without a stamp the second cache line of the packet's head stays untouched.
+            // Without a timestamp, the second cache line of the packet's metadata stays untouched.
             if stamp != 0 {
                 packet.cold_mut().timestamp = stamp;
             }
@@ -71,26 +71,26 @@ impl Supply {
     }
 }
 
-/// Packets that may still be made before `limit`; negative = no limit.
+/// Number of packets that may still be created before `limit`; a negative limit is none.
 pub(crate) fn left(limit: i64, count: u64) -> usize {
     u64::try_from(limit).map_or(usize::MAX, |limit| {
         usize::try_from(limit.saturating_sub(count)).unwrap_or(usize::MAX)
     })
 }
 
-/// A class with a supply, and the handlers that come of it.
+/// Class with a [`Supply`], which provides common handlers.
 pub(crate) trait Source: Element {
-    /// The supply.
+    /// The element's supply.
     fn supply(&self) -> &Supply;
 
-    /// The supply, to change.
+    /// The element's supply, mutable.
     fn supply_mut(&mut self) -> &mut Supply;
 
-    /// A setting has changed: there may be packets to make.
+    /// Handles a changed setting, after which packets may be due.
     fn changed(&mut self, cx: &mut Cx);
 }
 
-/// Changes a setting; packets may be due again after it.
+/// Changes a setting, after which packets may be due again.
 pub(super) fn set<E: Source, T: FromArg>(
     e: &mut E,
     value: &str,

@@ -3,13 +3,13 @@
 use crate::prelude::*;
 use arguments::units::Bytes;
 
-/// Click's own: configurations and tests know its length and its words.
+/// Click's default data, whose length and words configurations and tests rely on.
 const DEFAULT_DATA: &[u8] =
     b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
-/// The longest packet that can be made.
+/// Maximum length of a packet, in bytes.
 const LONGEST: usize = 65_000;
 
-/// Content of packets.
+/// Content and length of packets.
 #[derive(Clone, Default)]
 pub(super) struct Template {
     data: Vec<u8>,
@@ -18,24 +18,24 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// The argument `DATA`.
+    /// Parses the argument `DATA`.
     pub(super) fn data(args: &mut Args) -> Vec<u8> {
         let default = Bytes(DEFAULT_DATA.to_vec());
         args.optional("DATA", default, "bytes of each packet").0
     }
 
-    /// The argument `LENGTH`, with the data.
+    /// Parses the argument `LENGTH`, for packets with this data.
     pub(super) fn parse(args: &mut Args, data: Vec<u8>) -> Template {
         let length = args.key_maybe("LENGTH", "length of each packet");
         Template::checked(args, data, length)
     }
 
-    /// Packets of just this data.
+    /// Template for packets with exactly this data.
     pub(super) fn whole(args: &mut Args, data: Vec<u8>) -> Template {
         Template::checked(args, data, None)
     }
 
-    /// Packets of `length` bytes with any content.
+    /// Template for packets of `length` bytes with arbitrary content.
     pub(super) fn blank(args: &mut Args, length: usize) -> Template {
         Template::checked(args, Vec::new(), Some(length))
     }
@@ -63,36 +63,36 @@ impl Template {
         })
     }
 
-    /// The value of the handler `data`.
+    /// Value of the handler `data`.
     pub(super) fn show_data(&self) -> String {
         String::from_utf8_lossy(&self.data).into_owned()
     }
 
-    /// Sets the data.
+    /// Replaces the data.
     pub(super) fn set_data(&mut self, value: &str) -> Result<(), String> {
         let data = arguments::units::parse::<Bytes>(value)?.0;
         *self = Template::new(data, self.length)?;
         Ok(())
     }
 
-    /// Value of the handler `length`; -1 = length of the data.
+    /// Value of the handler `length`; -1 for the length of the data.
     pub(super) fn show_length(&self) -> String {
         self.length.map_or("-1".to_owned(), |n| n.to_string())
     }
 
-    /// Sets the length; negative = length of the data.
+    /// Sets the length; negative for the length of the data.
     pub(super) fn set_length(&mut self, value: &str) -> Result<(), String> {
         let length = usize::try_from(arguments::units::parse::<i64>(value)?).ok();
         *self = Template::new(self.data.clone(), length)?;
         Ok(())
     }
 
-    /// Bytes of a packet.
+    /// Length of a packet, in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// A packet; none if there is no buffer.
+    /// Creates a packet; `None` without a free buffer.
     pub(super) fn packet(&self) -> Option<Packet> {
         Packet::from_bytes(&self.bytes)
     }
