@@ -5,12 +5,12 @@ use arguments::{Kind, Names};
 use std::net::Ipv6Addr;
 use wire::Prefix6;
 
-/// Addresses with the lengths of their prefixes, 128 where none is written.
+/// Addresses with prefix length; 128 if none is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Addresses6(pub(super) Vec<(Ipv6Addr, u8)>);
 
 impl Addresses6 {
-    /// The addresses alone.
+    /// Addresses without their prefix lengths.
     pub(super) fn plain(&self) -> Vec<Ipv6Addr> {
         self.0.iter().map(|a| a.0).collect()
     }

@@ -4,7 +4,7 @@ use engine::packet::Packet;
 use std::net::Ipv6Addr;
 use wire::{Ipv6, ext, ipv6, proto};
 
-/// The IPv6 packet, from its header to the end that the header tells; `None` if it is not there.
+/// IPv6 packet without trailing bytes; `None` if it is truncated.
 #[inline]
 pub(super) fn whole(packet: &Packet) -> Option<&[u8]> {
     let bytes = packet.network();
@@ -12,20 +12,20 @@ pub(super) fn whole(packet: &Packet) -> Option<&[u8]> {
     bytes.get(..checked.total_len)
 }
 
-/// The fixed header; `None` if the packet is shorter.
+/// Fixed IPv6 header; `None` if the packet is shorter.
 #[inline]
 pub(super) fn header(packet: &Packet) -> Option<Ipv6<&[u8; ipv6::LEN]>> {
     packet.network().first_chunk().map(Ipv6::new_unchecked)
 }
 
-/// A header of the chain.
+/// Header in a chain of extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     /// Protocol number.
     pub(super) protocol: u8,
-    /// Offset from the IPv6 header.
+    /// Offset from the IPv6 header, in bytes.
     pub(super) at: usize,
-    /// Offset of the next-header byte that announces this header.
+    /// Offset of the next-header field that announces this header.
     pub(super) named_at: usize,
 }
 
@@ -49,7 +49,7 @@ fn follow(packet: &[u8], link: Link) -> Option<Link> {
     let len = match link.protocol {
         proto::HOP_BY_HOP | proto::ROUTING | proto::DEST_OPTS => (units()? + 1) * 8,
         proto::AH => (units()? + 2) * 4,
-        // Behind a later fragment's header stands no header.
+        // A later fragment contains no further headers.
         proto::FRAGMENT if packet.get(link.at + 2..link.at + 4)? >= &[0, 8][..] => return None,
         proto::FRAGMENT => ext::FRAGMENT_LEN,
         _ => return None,
@@ -61,14 +61,14 @@ fn follow(packet: &[u8], link: Link) -> Option<Link> {
     })
 }
 
-/// The upper layer's header, at the end of the chain. `None` in later fragments and broken chains.
+/// Upper-layer header at the end of the chain. `None` in later fragments and malformed chains.
 pub(super) fn upper(packet: &[u8]) -> Option<Link> {
     let walk = ext::walk(packet).ok()?;
     let last = links(packet).last()?;
     (walk.has_upper_header() && last.at == walk.offset).then_some(last)
 }
 
-/// True if the frame was sent to many stations, as far as its MAC header or a classification tells.
+/// True if the frame was sent to a group address, according to its MAC header or packet type.
 pub(super) fn sent_to_many(packet: &Packet) -> bool {
     use engine::packet::anno::PacketType::{Broadcast, Multicast};
     matches!(packet.anno().packet_type, Broadcast | Multicast)
@@ -77,7 +77,7 @@ pub(super) fn sent_to_many(packet: &Packet) -> bool {
             .is_some_and(|mac| mac.first().is_some_and(|&b| b & 1 != 0))
 }
 
-/// A router's address for speaking to `peer`: of the peer's scope if there is one.
+/// Source address for messages to `peer`: one of the peer's scope if possible.
 pub(super) fn source_for(addresses: &[Ipv6Addr], peer: Ipv6Addr) -> Option<Ipv6Addr> {
     let local = |a: Ipv6Addr| wire::addr::is_link_local6(a);
     let same = addresses.iter().find(|&&a| local(a) == local(peer));

@@ -20,7 +20,7 @@ const BAD_CHECKSUM: u8 = 2;
 
 pub(super) struct CheckICMP6Header;
 
-/// Offset of a sound ICMPv6 message in a packet, or why there is none.
+/// Offset of a valid ICMPv6 message in a packet. The error is a drop reason.
 pub(super) fn sound_message(packet: &[u8]) -> Result<usize, u8> {
     let upper = chain::upper(packet).ok_or(NOT_ICMP6)?;
     if upper.protocol != proto::ICMP6 {

@@ -50,7 +50,7 @@ impl From<BadExt> for Refusal {
 }
 
 impl CheckIP6Extensions {
-    /// Offset of the upper layer's header.
+    /// Offset of the upper-layer header.
     fn examine(&self, packet: &[u8]) -> Result<usize, Refusal> {
         let walk = ext::walk(packet)?;
         let mut options = self.options;

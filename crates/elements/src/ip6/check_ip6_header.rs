@@ -32,7 +32,7 @@ const BAD_DESTINATION: u8 = 4;
 pub(crate) struct Config {
     bad: Vec<Ipv6Addr>,
     offset: usize,
-    /// True if only BADADDRS are bad.
+    /// True if only BADADDRS are checked, as in Click.
     as_click: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct CheckIP6Header {
 }
 
 impl Config {
-    /// Marks where the headers of a good packet lie, or says why it is not good.
+    /// Marks the headers of a valid packet. The error is a drop reason.
     #[inline]
     fn pass(&self, packet: &mut Packet) -> Result<(), u8> {
         let offset = self.offset;
@@ -54,7 +54,7 @@ impl Config {
         Ok(())
     }
 
-    /// Length and destination of a good packet, or why it is not good.
+    /// Length and destination of a valid packet. The error is a drop reason.
     #[inline]
     fn judge(&self, bytes: &[u8]) -> Result<(usize, Ipv6Addr), u8> {
         let checked = ipv6::check(bytes).map_err(|why| match why {

@@ -47,7 +47,7 @@ const MERGED: usize = 6;
 const EVICTED: usize = 7;
 const NO_BUFFER: usize = 8;
 const ECN: usize = 9;
-/// Number of unfinished packets of which one may have a large buffer.
+/// Divisor for the number of incomplete packets that may have a large buffer.
 const LARGE_SHARE: usize = 8;
 /// Pseudo-verdict: the packet is a fragment.
 const TAKE: Verdict = Verdict::out(254);
@@ -65,20 +65,20 @@ fn source(id: &Id) -> &[u8] {
     &id.0[..8]
 }
 
-/// A packet that is not complete.
+/// An incomplete packet.
 struct Datagram {
     id: Id,
     until: Time,
     first: Option<(Packet, Piece)>,
-    /// `None`: fragments overlapped, and whatever else comes is dropped.
+    /// Received data; `None` after an overlap, when all further fragments are dropped.
     body: Option<Body>,
 }
 
 pub(super) struct IP6Reassembler {
     config: Arc<Config>,
-    /// Oldest first.
+    /// Incomplete packets, oldest first.
     unfinished: Vec<Datagram>,
-    /// Maps of finished bodies, to be used again.
+    /// Bitmaps of finished bodies, for reuse.
     spare: Vec<Vec<u64>>,
     whole: u64,
 }
@@ -88,7 +88,7 @@ struct Hands<'a, 'b> {
     cx: &'a mut Cx<'b>,
 }
 
-/// Finds a fragment header, and removes it from a packet that is whole.
+/// Finds a fragment header, and removes it from an atomic fragment.
 fn sort(packet: &mut Packet) -> Verdict {
     let whole = chain::whole(packet).unwrap_or(&[]);
     match Piece::of(whole) {
@@ -104,7 +104,7 @@ fn sort(packet: &mut Packet) -> Verdict {
     }
 }
 
-/// Takes the fragment header out of a packet that ends after `len` bytes.
+/// Removes the fragment header from a packet that ends after `len` bytes.
 fn unwrap(packet: &mut Packet, piece: &Piece, len: usize) -> Option<()> {
     let offset = packet.network_offset();
     if !packet.pull(offset) {
@@ -156,7 +156,7 @@ impl IP6Reassembler {
         }
     }
 
-    /// The unfinished packet of a piece; a new one if need be.
+    /// Index of the incomplete packet of a fragment, created on demand.
     fn datagram(&mut self, whole: &[u8], piece: &Piece, cx: &mut Cx) -> Option<usize> {
         let id = (*whole.get(8..)?.first_chunk()?, piece.ident);
         if let Some(at) = self.unfinished.iter().position(|d| d.id == id) {
@@ -221,7 +221,7 @@ impl IP6Reassembler {
         self.end(datagram, Verdict::drop(EVICTED as u8), cx);
     }
 
-    /// Keeps a fragment whose bytes are in the body, and ends a packet that is complete.
+    /// Holds a fragment whose bytes are in the body. Emits the packet if it is complete.
     fn keep(&mut self, at: usize, packet: Packet, piece: Piece, cx: &mut Cx) {
         let datagram = &mut self.unfinished[at];
         let complete = datagram.body.as_ref().is_some_and(Body::is_complete);
@@ -238,7 +238,7 @@ impl IP6Reassembler {
         }
     }
 
-    /// The first fragment becomes the whole packet.
+    /// Turns the first fragment into the complete packet.
     fn finish(&mut self, (mut packet, piece): (Packet, Piece), body: Body, cx: &mut Cx) {
         let len = piece.at + ext::FRAGMENT_LEN + piece.len;
         if piece.at + body.len().unwrap_or(0) > pool::LARGE_BYTES {

@@ -6,25 +6,25 @@ use engine::packet::{HEADROOM, Packet};
 use wire::ext::{self, BadExt, Report};
 use wire::{Ipv6, icmp6, ipv6, proto, tcp, udp};
 
-/// A fragment header, and the bytes after it.
+/// Fragment header, and the length of the data after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Offset of the fragment header.
+    /// Offset of the fragment header, in bytes.
     pub(super) at: usize,
-    /// Offset of the next-header byte that announces the fragment header.
+    /// Offset of the next-header field that announces the fragment header.
     pub(super) named_at: usize,
     /// Type of the header after the fragment header.
     pub(super) next: u8,
     pub(super) ident: u32,
-    /// Place in the body, in bytes.
+    /// Offset of the data in the body, in bytes.
     pub(super) offset: usize,
-    /// Bytes behind the fragment header.
+    /// Length of the data after the fragment header, in bytes.
     pub(super) len: usize,
     more: bool,
 }
 
 impl Piece {
-    /// The fragment header of a packet, if it has one.
+    /// Fragment header of a packet; `None` if it has none.
     pub(super) fn of(packet: &[u8]) -> Option<Piece> {
         let link = chain::links(packet).find(|l| l.protocol == proto::FRAGMENT)?;
         let &[next, _, high, low, a, b, c, d] = packet.get(link.at..)?.first_chunk()?;
@@ -40,7 +40,7 @@ impl Piece {
         })
     }
 
-    /// True if the packet is whole.
+    /// True if the packet is an atomic fragment, which contains the whole body.
     pub(super) fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
@@ -49,13 +49,13 @@ impl Piece {
         self.offset + self.len
     }
 
-    /// Bytes of the piece in the packet.
+    /// Data of the fragment in the packet.
     fn bytes<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         packet.get(self.at + ext::FRAGMENT_LEN..).unwrap_or(&[])
     }
 }
 
-/// Fault of a fragment by itself.
+/// Error in a single fragment.
 pub(super) fn bad_fragment(packet: &[u8], piece: &Piece) -> Option<BadExt> {
     let fault = |code, pointer, report| {
         Some(BadExt {
@@ -94,25 +94,25 @@ fn has_all_headers(packet: &[u8]) -> bool {
     packet.len() >= upper.at + least
 }
 
-/// Result of adding a piece.
+/// Result of adding a fragment to a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     New,
-    /// The fragment came before.
+    /// The fragment is a duplicate.
     Duplicate,
-    /// Some of its bytes came before, or it lies behind the end, or it has no place here.
+    /// The fragment overlaps others, or lies beyond the end of the body.
     Overlap,
 }
 
-/// Known part of a packet's body: everything after the fragment header.
+/// Received part of a packet's body: the data after the fragment header.
 pub(super) struct Body {
     bytes: Packet,
-    /// Bit map of received bytes, a bit for every eight.
+    /// Bitmap of received bytes, one bit per eight bytes.
     map: Vec<u64>,
-    /// Starts of pieces, in units of eight bytes. Pieces are few.
+    /// Offsets of fragments, in units of eight bytes.
     starts: Vec<u16>,
     units: usize,
-    /// Length, once the last piece has come.
+    /// Length of the body in bytes, known once the last fragment has arrived.
     len: Option<usize>,
     /// True if a piece had met congestion; true if one could not be marked.
     ecn: (bool, bool),
@@ -135,7 +135,7 @@ impl Body {
         Some(body)
     }
 
-    /// Makes the whole buffer the body's room.
+    /// Makes the whole buffer available for the body.
     fn open(&mut self) {
         let room = self.bytes.tailroom();
         self.bytes.put(room);
@@ -143,7 +143,7 @@ impl Body {
             .resize(self.bytes.len().div_ceil(8).div_ceil(64), 0);
     }
 
-    /// Maximum end of pieces.
+    /// Maximum end of fragments, in bytes.
     pub(super) fn room(&self) -> usize {
         self.bytes.len()
     }
@@ -167,7 +167,7 @@ impl Body {
         true
     }
 
-    /// The memory of the map.
+    /// Memory of the bitmap, for reuse.
     pub(super) fn into_map(self) -> Vec<u64> {
         self.map
     }
@@ -188,7 +188,7 @@ impl Body {
         starts(first) && inside.count() == 1 && (starts(behind) || !self.has(behind))
     }
 
-    /// Takes in a piece that is sound by itself.
+    /// Adds a fragment that is valid by itself.
     pub(super) fn add(&mut self, packet: &[u8], piece: &Piece) -> Added {
         let (from, end) = (piece.offset, piece.end());
         if end > self.room() {
@@ -231,12 +231,12 @@ impl Body {
         Added::New
     }
 
-    /// Length of the body, once the last piece has come.
+    /// Length of the body in bytes, known once the last fragment has arrived.
     pub(super) fn len(&self) -> Option<usize> {
         self.len
     }
 
-    /// True if nothing is missing.
+    /// True if the body is complete.
     pub(super) fn is_complete(&self) -> bool {
         self.len.is_some_and(|len| len.div_ceil(8) == self.units)
     }

@@ -67,9 +67,9 @@ const OUT6: u8 = 1;
 const OTHER4: u8 = 2;
 const OTHER6: u8 = 3;
 
-/// The first SPI that an association may have.
+/// Minimum SPI of an association.
 const SPI_MIN: u32 = 256;
-/// Payload with which a sender keeps a mapping alive.
+/// Payload of a NAT keepalive packet (RFC 3948, 2.3).
 const ALIVE: &[u8] = &[0xff];
 
 pub(super) struct IPsecDecap {
@@ -77,7 +77,7 @@ pub(super) struct IPsecDecap {
     ciphers: Ciphers,
     /// Verdicts for the packets of a batch.
     verdicts: Vec<Verdict>,
-    /// Packets of a batch that are being opened.
+    /// Packets of a batch that are being decrypted.
     opening: Vec<Opening>,
 }
 
@@ -185,38 +185,38 @@ impl Element for IPsecDecap {
     }
 }
 
-/// State of a packet while it is opened.
+/// State of a packet during decryption.
 struct Opening {
-    /// Index in the batch.
+    /// Index of the packet in the batch.
     at: usize,
     before: Before,
     moved: Option<Moved>,
-    /// Identifier of its association.
+    /// Number by which policies find the packet's association.
     reqid: u32,
     is_tunnel: bool,
     inner: Result<Opened, Fault>,
 }
 
-/// A packet as it came, from elsewhere than its association says: the kernel must see it.
+/// A packet in its form on arrival. Its source differs from the association's, so the kernel must see it.
 struct Moved {
     spi: u32,
     headroom: usize,
     bytes: Vec<u8>,
 }
 
-/// The headers before ESP.
+/// Headers in front of ESP.
 struct Before {
     /// Length of the headers, in bytes.
     len: usize,
-    /// Length without UDP's header.
+    /// Length of the headers without UDP, in bytes.
     ip_len: usize,
-    /// Offset of the IP headers' field for the next protocol.
+    /// Offset of the next-protocol field in the IP headers.
     next_at: usize,
     tos: u8,
     is_v4: bool,
 }
 
-/// Headers before ESP; `None` if there is no ESP.
+/// Headers in front of ESP; `None` for other packets. The error is a drop reason.
 #[inline]
 fn headers_before_esp(packet: &mut Packet) -> Result<Option<Before>, u8> {
     if !at_network(packet) {
@@ -260,7 +260,7 @@ fn headers_before_esp(packet: &mut Packet) -> Result<Option<Before>, u8> {
             if payload == ALIVE {
                 return Err(KEEPALIVE);
             }
-            // Four zeros say that it is IKE (RFC 3948, 2.2).
+            // Four zero bytes identify IKE (RFC 3948, 2.2).
             if payload.first_chunk() == Some(&[0; 4]) {
                 return Ok(None);
             }
@@ -287,10 +287,10 @@ fn reason(fault: Fault) -> u8 {
     }
 }
 
-/// The association that opens a packet, and the headers before ESP; `None` if there is no ESP.
+/// Association that decrypts a packet, and the headers in front of ESP; `None` for other packets.
 type Found<'t> = Result<Option<(Before, &'t Sa)>, u8>;
 
-/// Finds what opens each packet.
+/// Finds the association of each packet.
 #[inline]
 fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Found<'t>]) {
     let mut ahead = Ahead::default();
@@ -306,7 +306,7 @@ fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Found<'t
     ahead.end(found.iter().flatten().flatten().map(|(_, sa)| *sa));
 }
 
-/// The headers before ESP, and its SPI; none if there is no ESP.
+/// Headers in front of ESP, and the SPI; `None` for other packets.
 #[inline]
 fn spi(packet: &mut Packet) -> Result<Option<(Before, u32)>, u8> {
     let Some(before) = headers_before_esp(packet)? else {
@@ -410,7 +410,7 @@ fn restore(packet: &mut Packet, moved: &Moved, header_len: usize) -> Result<(), 
     Ok(())
 }
 
-/// The packet becomes the one that the tunnel carried.
+/// Turns a decrypted packet into the inner packet of its tunnel.
 #[inline]
 fn leave_tunnel(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<Verdict, u8> {
     let end = before.len + inner.end;
@@ -447,7 +447,7 @@ fn leave_tunnel(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<
     }
 }
 
-/// The packet loses ESP and keeps its own IP header.
+/// Removes ESP from a decrypted packet, which keeps its IP header.
 fn leave_transport(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<Verdict, u8> {
     let (ip_len, start) = (before.ip_len, before.len + inner.start);
     if before.next_at >= ip_len {

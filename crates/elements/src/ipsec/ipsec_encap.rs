@@ -77,7 +77,7 @@ pub(super) struct IPsecEncap {
     ciphers: Ciphers,
     /// Verdicts for the packets of a batch.
     verdicts: Vec<Verdict>,
-    /// Places in the batch of those that go in UDP.
+    /// Indices of packets in the batch that are encapsulated in UDP.
     in_udp: Vec<Range<usize>>,
 }
 
@@ -132,7 +132,7 @@ impl Element for IPsecEncap {
             let found = &mut all[..packets.len()];
             look_up(&self.database, tables, bypass, packets, found);
             let mut packets = packets.iter_mut();
-            // Neighbours with one association take their numbers together.
+            // Consecutive packets of an association take their sequence numbers together.
             for run in found.chunk_by(is_same) {
                 let (len, first) = (run.len(), self.verdicts.len());
                 let run_of = packets.as_slice().get(..len).into_iter().flatten();
@@ -189,7 +189,7 @@ fn is_same(one: &Found, other: &Found) -> bool {
     }
 }
 
-/// Finds for each packet the association that seals it, or its fate. Padding of the link behind it is removed.
+/// Finds the association that encrypts each packet, or the packet's verdict. Trailing link padding is removed.
 #[inline]
 fn look_up<'t>(
     database: &Database,
@@ -246,7 +246,7 @@ fn frame_tunnel<'p>(
     jobs: &mut Vec<Job<'p>>,
 ) -> Result<Verdict, Verdict> {
     let (outer, data) = (sa.outer(), packet.data());
-    // `policy` has seen a whole header.
+    // `policy` has checked that the header is complete.
     let head = data
         .first_chunk::<{ ipv4::MIN_LEN }>()
         .ok_or(Verdict::drop(POLICY))?;
@@ -291,7 +291,7 @@ fn frame_tunnel<'p>(
     Ok(verdict)
 }
 
-/// Handles a packet that the path of its tunnel would not carry.
+/// Handles a packet that exceeds the path MTU of its tunnel.
 #[cold]
 fn too_long_for_path(sa: &Sa, packet: &mut Packet, next: u8) -> Verdict {
     let longest = u32::try_from(sa.longest_inside()).unwrap_or(u32::MAX);
@@ -306,7 +306,7 @@ fn too_long_for_path(sa: &Sa, packet: &mut Packet, next: u8) -> Verdict {
     Verdict::reject(PATH_MTU, if next == proto::IPV6 { LONG6 } else { LONG4 })
 }
 
-/// Puts ESP behind a packet's own IP header.
+/// Inserts ESP after a packet's own IP header.
 #[inline(never)] // so that registers are for tunnels
 fn frame_transport<'p>(
     sa: &'p Sa,
