@@ -65,7 +65,7 @@ impl Measured {
     }
 }
 
-/// Something that trials run on.
+/// A bed runs trials: with a router in real time or in simulated time.
 pub trait Bed {
     /// Runs a trial. The error is a sentence.
     fn run(&mut self, trial: Trial) -> Result<Measured, String>;

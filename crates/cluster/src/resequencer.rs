@@ -61,7 +61,7 @@ impl Numbers {
 /// Bounds of a resequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Nanoseconds that a packet waits for others.
+    /// Maximum time in nanoseconds that a packet waits for earlier ones.
     pub wait: u64,
     /// Number of packets that wait at a time.
     pub capacity: usize,

@@ -13,7 +13,7 @@ pub(crate) struct Facts {
     pub(crate) driver: Option<String>,
     /// The kernel's addresses of the interface.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Receive and transmit queues.
+    /// Numbers of receive and transmit queues.
     pub(crate) channels: (usize, usize),
 }
 

@@ -256,7 +256,7 @@ impl Router {
 
     /// Runs `what` on these workers in parallel, between batches, until each worker has an answer. Returns the answers
     /// in the order of `workers`. `what` keeps its intermediate results on a worker in an `S`. The call takes at most
-    /// `time_limit` plus [`ANSWER_TIME`].
+    /// `time_limit` plus 10 seconds.
     pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],

@@ -205,7 +205,7 @@ fn pin(first: usize) -> Result<(), String> {
         .map_err(|e| format!("cannot pin to processor {first}: {e}\n"))
 }
 
-/// Times as Click prints them: user, system, and by the clock.
+/// User, system and elapsed time, in the format of Click.
 fn times(began: Instant) -> String {
     let real = began.elapsed();
     // Fields 14 and 15 of proc(5)'s stat, in ticks of 10 ms; the second field may hold spaces.

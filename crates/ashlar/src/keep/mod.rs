@@ -177,7 +177,7 @@ impl Signals {
         asked.map(|(_, signal)| signal).collect()
     }
 
-    /// True to end.
+    /// True if a signal to end has arrived.
     fn end(&self) -> bool {
         self.ended || self.end.load(Ordering::Relaxed)
     }

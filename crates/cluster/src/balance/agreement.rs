@@ -12,7 +12,7 @@ use super::{BUCKETS, Pool};
 
 /// Nanoseconds between messages to peers while nothing moves.
 const EVERY: u64 = 100_000_000;
-/// Silence in nanoseconds after which a peer has no say.
+/// Time in nanoseconds without a message after which a peer's state has no effect.
 const SILENCE: u64 = 350_000_000;
 /// Silence in nanoseconds after which a peer may have begun a new count of its messages.
 const FORGET: u64 = 1_000_000_000;

@@ -465,7 +465,7 @@ impl Routers {
         }
     }
 
-    /// Does the pending work of halted routers; returns true if some is left.
+    /// Runs the pending long requests of halted routers. Returns true if some are left.
     pub(super) fn run_long_asks_of_halted(&mut self) -> bool {
         let mut left = false;
         for at in 0..self.halted.len() {

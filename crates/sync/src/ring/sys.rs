@@ -433,7 +433,7 @@ mod primitives {
         atomic::{AtomicUsize, Ordering},
     };
 
-    /// A cell with the face of loom's.
+    /// A cell with the same interface as loom's `UnsafeCell`.
     #[cfg(not(loom))]
     pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

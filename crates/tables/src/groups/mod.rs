@@ -44,7 +44,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// True if flows need not leave one for the other.
+    /// True if both members send packets the same way: same gateway, output and labels.
     fn is_same_way(&self, other: &Member) -> bool {
         (self.gateway, self.port, self.labels) == (other.gateway, other.port, other.labels)
     }

@@ -187,8 +187,8 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// A neighbour spoke of itself unasked (a request from it, an announcement): a new or changed address
-    /// is taken as stale (RFC 4861, 7.2.3). Returns whether packets have a new address to go to.
+    /// Learns from an unsolicited message of a neighbour (a request, an announcement): a new or changed address becomes
+    /// stale (RFC 4861, 7.2.3). Returns true if packets have a new address to go to.
     pub fn learn(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |entry| match entry {
             Some(e) if e.state == State::Permanent || e.known() == Some(mac) => Change::Keep,

@@ -93,7 +93,7 @@ impl Bucket {
             .unwrap_or([None; WAYS])
     }
 
-    /// The right to write, unless others keep writing.
+    /// Locks a bucket for writing; `None` if other workers keep writing.
     pub(super) fn lock(&self) -> Option<Locked<'_>> {
         for _ in 0..TRIES {
             let version = self.version.load(Ordering::Relaxed);

@@ -60,9 +60,9 @@ pub struct Share {
 /// Error: rates of siblings differ too much or are 0, or there are too many nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uneven {
-    /// The groups.
+    /// The rates of the groups are 0 or differ too much.
     Groups,
-    /// The subscribers of this group.
+    /// The rates of the subscribers of this group are 0 or differ too much.
     Subscribers(usize),
     /// The rates of the classes are 0 or differ too much.
     Classes,

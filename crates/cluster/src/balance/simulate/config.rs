@@ -71,7 +71,7 @@ pub enum Order {
 /// A planned change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The back end.
+    /// Number of the back end that changes.
     pub of: u16,
     /// The change.
     pub order: Order,
