@@ -49,7 +49,7 @@ elementclass Port { $name, $device, $color |
     in[1] -> punt;
     kind[2] -> [1] punt;
     kind[3] -> punt;
-    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0) -> [0] output;
+    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0, KERNEL true) -> [0] output;
     kind[1] -> Paint($color) -> Strip(14) -> CheckIP6Header -> [1] output;
 
     // ---- Departure

@@ -49,17 +49,18 @@ elementclass Port { $name, $device, $color |
     kind[2] -> [1] punt;
     kind[3] -> Paint($color) -> labelled :: LinuxMPLSInput($name) -> Strip(14) -> [3] output;
     kind[4] -> punt;
-    // RFC 1812, 5.2.2 and 5.3.7: valid headers, and addresses that are allowed on a link.
-    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0) -> [0] output;
+    // RFC 1812, 5.2.2 and 5.3.7: valid headers, and addresses that are allowed on a link. Nobody else has ours.
+    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0, KERNEL true) -> [0] output;
     kind[1] -> Paint($color) -> Strip(14) -> CheckIP6Header -> [1] output;
 
     // ---- Departure. The size is checked before the TTL is decremented: exceptions reach the kernel unchanged.
 
-    input[0] -> size4 :: LinuxMTU($name) -> ttl :: DecIPTTL -> arp :: LinuxARP($name) -> out;
+    input[0] -> back4 :: LinuxRedirect($color) -> size4 :: LinuxMTU($name) -> ttl :: DecIPTTL -> arp :: LinuxARP($name) -> out;
     size4[1] -> cut :: IPFragmenter(INTERFACE $name) -> ttl;
     input[1] -> scope :: CheckIP6Forward        // link-local packets stay on their link
-        -> size6 :: LinuxMTU($name) -> hlim :: DecIP6HLIM -> nd :: LinuxND($name) -> out;
+        -> back6 :: LinuxRedirect($color) -> size6 :: LinuxMTU($name) -> hlim :: DecIP6HLIM -> nd :: LinuxND($name) -> out;
 
+    back4[1], back6[1],     // leaves by the interface it came from: redirect
     ttl[1], hlim[1],        // TTL expired: time exceeded, which traceroute uses
     scope[1],               // beyond the scope of its source
     cut[1], size6[1],       // too long, with DF set or IPv6: path MTU discovery
@@ -80,7 +81,7 @@ rt6 :: LinuxIP6Lookup;
 
 // Its labels. Outputs: 0 and 1 IPv4 and IPv6 packets below labels of this router, 2 exceptions, then the ports.
 mpls :: LinuxMPLSLookup;
-mpls[0] -> CheckIPHeader(BADSRC 0.0.0.0) -> rt4;
+mpls[0] -> CheckIPHeader(BADSRC 0.0.0.0, KERNEL true) -> rt4;
 mpls[1] -> CheckIP6Header -> rt6;
 
 // A packet to the kernel goes to the control-plane interface of the port that received it, with its Ethernet header.

@@ -51,17 +51,18 @@ elementclass Port { $name, $device, $color |
     in[1] -> punt;                              // multicast and broadcast frames: not forwarded
     kind[2] -> [1] punt;
     kind[3] -> punt;
-    // RFC 1812, 5.2.2 and 5.3.7: valid headers, and addresses that are allowed on a link.
-    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0) -> [0] output;
+    // RFC 1812, 5.2.2 and 5.3.7: valid headers, and addresses that are allowed on a link. Nobody else has ours.
+    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0, KERNEL true) -> [0] output;
     kind[1] -> Paint($color) -> Strip(14) -> CheckIP6Header -> [1] output;
 
     // ---- Departure. The size is checked before the TTL is decremented: exceptions reach the kernel unchanged.
 
-    input[0] -> size4 :: LinuxMTU($name) -> ttl :: DecIPTTL -> arp :: LinuxARP($name) -> out;
+    input[0] -> back4 :: LinuxRedirect($color) -> size4 :: LinuxMTU($name) -> ttl :: DecIPTTL -> arp :: LinuxARP($name) -> out;
     size4[1] -> cut :: IPFragmenter(INTERFACE $name) -> ttl;
     input[1] -> scope :: CheckIP6Forward        // link-local packets stay on their link
-        -> size6 :: LinuxMTU($name) -> hlim :: DecIP6HLIM -> nd :: LinuxND($name) -> out;
+        -> back6 :: LinuxRedirect($color) -> size6 :: LinuxMTU($name) -> hlim :: DecIP6HLIM -> nd :: LinuxND($name) -> out;
 
+    back4[1], back6[1],     // leaves by the interface it came from: redirect
     ttl[1], hlim[1],        // TTL expired: time exceeded, which traceroute uses
     scope[1],               // beyond the scope of its source
     cut[1], size6[1],       // too long, with DF set or IPv6: path MTU discovery

@@ -224,11 +224,47 @@ fn packets_are_forwarded_to_neighbours_and_gateways() {
             let out = steered.send(0, &frame(&packet));
             assert_eq!(out, [(1, onward(&packet, 1, host(1, n)))]);
         }
-        // Out the way it came in.
-        let packet = to4("10.0.0.3");
-        let out = steered.send(0, &frame(&packet));
-        assert_eq!(out, [(0, onward(&packet, 0, host(0, 3)))]);
         assert!(steered.asked().is_empty());
+    });
+}
+
+#[test]
+fn a_few_packets_that_go_back_go_up_so_that_the_kernel_redirects_their_source() {
+    on_both(|steered| {
+        for packet in [to4("10.0.0.3"), to6("2001:db8::3")] {
+            let came = frame(&packet);
+            let straight = [(0, onward(&packet, 0, host(0, 3)))];
+            let up = [(TWIN, came.clone())];
+            let all: Vec<_> = (0..50).map(|_| steered.send(0, &came)).collect();
+            let (first, rest) = all.split_at(10);
+            assert!(first.iter().all(|out| *out == up));
+            assert!(rest.iter().all(|out| *out == up || *out == straight));
+            let count = all.iter().filter(|out| **out == up).count();
+            assert!((10..=12).contains(&count), "{count}");
+        }
+    });
+}
+
+#[test]
+fn nobody_outside_has_an_address_of_the_router() {
+    on_both(|steered| {
+        steered.route("10.0.1.255/32", &[at(LOCAL)]);
+        let from = |source: &str| to4("10.0.1.2").src(source);
+        for source in ["10.0.0.1", "10.0.1.1", "10.0.1.255"] {
+            assert_eq!(steered.send(0, &frame(&from(source))), []);
+            let own = frame(&to4("10.0.0.1").src(source));
+            assert_eq!(steered.send(0, &own), [], "{source}");
+        }
+        assert_eq!(steered.drops("own_source"), 6);
+        // An address that the router no longer has.
+        let via = steered.hop(1, None);
+        steered.route("10.0.1.1/32", &[via]);
+        for source in ["10.0.1.1", "10.0.1.9"] {
+            let packet = from(source);
+            let out = steered.send(0, &frame(&packet));
+            assert_eq!(out, [(1, onward(&packet, 1, host(1, 2)))]);
+        }
+        assert_eq!(steered.drops("own_source"), 6);
     });
 }
 
@@ -255,6 +291,13 @@ fn what_is_for_the_router_itself_goes_up_by_the_twin_of_its_port_as_it_came() {
             arp_reply(&asker, "10.0.0.2", us(0), "10.0.0.1"),
             to4("224.0.0.5")
                 .ether(asker.clone(), "01:00:5e:00:00:05")
+                .bytes(),
+            // A router advertisement, by which a daemon finds its neighbour (RFC 8950).
+            ip6()
+                .src("fe80::2")
+                .dst("ff02::1")
+                .icmp(134, 0, 0x4000_0708)
+                .ether(asker.clone(), "33:33:00:00:00:01")
                 .bytes(),
             // No router forwards what the link sent to all.
             to4("10.0.1.2")
@@ -366,7 +409,11 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_its_own_only() {
             let way = |n| {
                 let out = steered.send(0, &frame(&flow(n)));
                 assert_eq!(out.len(), 1);
-                EtherAddr(*out[0].1.first_chunk().expect("a frame"))
+                match &out[0] {
+                    // It goes back, and its source could go straight.
+                    (TWIN, _) => host(0, 3),
+                    (_, frame) => EtherAddr(*frame.first_chunk().expect("a frame")),
+                }
             };
             (0..300).map(way).collect()
         };

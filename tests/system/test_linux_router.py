@@ -11,6 +11,7 @@ table; and that lost netlink messages are made up for while packets go on.
 
 import random
 import socket
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,6 +242,62 @@ def test_routes_that_refuse_answer_as_linux_does(bed):
         until(lambda: "blackhole" in bed.router.table(kind).get(BEYOND[kind], ""), "the blackhole")
         heard = bed.answer(FAR[kind])
         assert "From" not in heard and "100% packet loss" in heard, heard
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_host_that_could_go_straight_is_redirected_by_the_kernel(bed, version):
+    """The gateway to a network is another address on the client's link, here one of its own, to which it does not go."""
+    bed.client.ip("address add 10.0.1.9/24 dev eth0")
+    link_local = bed.client.ip("-6 address show dev eth0 scope link").out.split("inet6 ")[1].split("/")[0]
+    gateway = {4: "10.0.1.9", 6: link_local}[version]
+    bed.route(version, f"add {BEYOND[version]} via {gateway} dev {CLIENT.interface}")
+    until(lambda: gateway in bed.router.table(version).get(BEYOND[version], ""), "the route")
+    tap, family = Tap(bed.client, outgoing=False), FAMILY[version]
+
+    def redirects(frames: list) -> list[tuple[str, str]]:
+        """Gateway and destination that redirects name."""
+        if version == 4:
+            told = [f.l3 for f in frames if f.data[12:14] == b"\x08\0" and f.l3[9] == 1 and f.l3[20:22] == b"\5\1"]
+            named = [(m[24:28], m[44:48]) for m in told]
+        else:
+            told = [f.l3 for f in frames if f.data[12:14] == b"\x86\xdd" and f.l3[6] == 58 and f.l3[40] == 137]
+            named = [(m[48:64], m[64:80]) for m in told]
+        return [tuple(socket.inet_ntop(family, address) for address in pair) for pair in named]
+
+    came = []
+
+    def redirected() -> bool:
+        bed.answer(FAR[version])
+        came.extend(tap.take())
+        return redirects(came) != []
+
+    until(redirected, "a redirect", timeout=20)
+    assert set(redirects(came)) == {(gateway, FAR[version])}
+    # The packet itself comes back to the client, which is the gateway.
+    number = 1 if version == 4 else 58
+    assert any(frame.l3[9 if version == 4 else 6] == number and socket.inet_pton(family, FAR[version]) in frame.l3[:40] for frame in came)
+    tap.close()
+
+
+def test_nobody_outside_has_an_address_of_the_router(bed):
+    """A source that Linux drops as a martian is dropped by name."""
+    own, host = {CLIENT.router[4], SERVER.router[4]}, CLIENT.host[4]
+    tap = Tap(bed.server, outgoing=False)
+    with bed.client.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+        for source in (*sorted(own), host):
+            ends = socket.inet_aton(source) + socket.inet_aton(SERVER.host[4])
+            # The kernel completes lengths and checksum.
+            header = bytes([0x45, 0, 0, 0, 0, 0, 0, 0, 64, socket.IPPROTO_UDP, 0, 0]) + ends
+            raw.sendto(header + struct.pack("!HHHH", 9, 9, 8, 0), (SERVER.host[4], 0))
+
+    def sources(frames: list) -> set[str]:
+        return {socket.inet_ntoa(f.l3[12:16]) for f in frames if f.ethertype == 0x800 and f.l3[9] == socket.IPPROTO_UDP}
+
+    came = tap.collect(lambda frames: host in sources(frames), "the host's packet")
+    tap.close()
+    assert not own & sources(came)
+    drops = [line for line in bed.router.get("/metrics").decode().splitlines() if "own_source" in line]
+    assert sum(int(line.split()[-1]) for line in drops) == 2, drops
 
 
 @pytest.mark.parametrize("version", [4, 6])

@@ -23,6 +23,7 @@ use crate::ip6::ip6_local::IP6Local;
 use crate::linux::linux_input::LinuxInput;
 use crate::linux::linux_ip_lookup::Four;
 use crate::linux::linux_mtu::LinuxMTU;
+use crate::linux::linux_redirect::LinuxRedirect;
 use crate::linux::lookup::Lookup as LinuxLookup;
 use crate::mpls::mpls_ether_encap::MplsEtherEncap;
 use crate::mpls::mpls_lookup::MplsLookup;
@@ -82,7 +83,9 @@ pub const FUSED_LOOPS: &[FusedLoop] = fused_loops! {
     LookupIP6Route DecIP6HLIM EtherEncap;
     DropBroadcasts DropDirectedBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
     DropBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
+    LinuxRedirect LinuxMTU DecIPTTL;
     LinuxMTU DecIPTTL;
+    CheckIP6Forward LinuxRedirect LinuxMTU DecIP6HLIM;
     CheckIP6Forward LinuxMTU DecIP6HLIM;
     LinuxMTU DecIP6HLIM;
     DecIPTTL EtherEncap;

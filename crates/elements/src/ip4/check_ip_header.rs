@@ -18,6 +18,9 @@
 //! destination must not lie in network 0, network 127 or class E (but may be 255.255.255.255). `ashlar click`
 //! checks only the list of bad sources.
 //!
+//! With `KERNEL true`, packets that come from an address of the router itself, as the kernel knows them, or from a
+//! broadcast address of its networks, are bad, too (`own_source`): Linux drops such packets from outside as martians.
+//!
 //! Arguments:
 //!
 //! - `OFFSET`: offset of the header in the packet. Default 0. For old Click configurations: a list of addresses here
@@ -29,6 +32,7 @@
 //!   255.255.255.255 become bad sources; the addresses themselves become good destinations.
 //! - `BADSRC`: further bad sources.
 //! - `GOODDST`: packets to these destinations are not checked against the list of bad sources.
+//! - `KERNEL`: true if the addresses of the router's namespace are bad sources (see LinuxIPLookup). Default false.
 //! - `CHECKSUM`: true to verify checksums. Default true.
 //! - `VERBOSE`: true if every bad packet is reported on the standard error stream. Default false; Click's
 //!   driver then reports the first.
@@ -37,14 +41,17 @@
 use super::addresses::Listed;
 use super::faults::{self, Faults, Wording};
 use crate::ip4::{Addresses, Interfaces, PARAMETER};
+use crate::linux::{self, Routes};
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
+use engine::publish::Reader;
 use std::net::Ipv4Addr;
 use wire::{BadHeader, Ipv4, addr, ipv4};
 
 const BAD_SOURCE: u8 = 6;
 const BAD_DESTINATION: u8 = 7;
+const OWN_SOURCE: u8 = 8;
 
 /// Invalid source addresses of forwarded packets.
 const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
@@ -57,6 +64,8 @@ pub(crate) struct Config {
     checksum: bool,
     addresses: bool,
     bad_sources: Listed,
+    /// The kernel's routes, if its own addresses are bad sources.
+    kernel: Option<Arc<Routes<4>>>,
     good_destinations: Vec<Ipv4Addr>,
     verbose: bool,
 }
@@ -69,11 +78,11 @@ pub(crate) struct CheckIPHeader {
     addresses: bool,
     /// True if only the list of bad sources is checked, as in Click.
     as_click: bool,
-    pub(super) faults: Faults<8>,
+    pub(super) faults: Faults<9>,
 }
 
 /// The first six correspond to `BadHeader`'s variants, in their order, as in [`CheckIPHeader::DROPS`].
-const WORDING: &Wording<8> = &Wording {
+const WORDING: &Wording<9> = &Wording {
     header: "IP",
     faults: [
         "tiny packet",
@@ -84,6 +93,7 @@ const WORDING: &Wording<8> = &Wording {
         "bad IP length",
         "bad source address",
         "bad destination address",
+        "own source address",
     ],
     lines: &[
         "tiny packet",
@@ -148,9 +158,15 @@ impl Config {
             "GOODDST",
             "destinations for which the list of bad sources does not count",
         );
+        let kernel = args.key(
+            "KERNEL",
+            false,
+            "true if addresses of the router's namespace are bad sources",
+        );
+        let kernel = if kernel { linux::routes4(args) } else { None };
         let checksum = args.key("CHECKSUM", checksum, "true to verify checksums");
         let verbose = faults::verbose(args);
-        let addresses = interfaces.is_some() || bad.is_some() || good.is_some();
+        let addresses = interfaces.is_some() || bad.is_some() || good.is_some() || kernel.is_some();
         let mut bad_sources = Listed::default();
         bad_sources.extend(bad.unwrap_or_default().0);
         let mut good_destinations = good.unwrap_or_default().0;
@@ -164,25 +180,50 @@ impl Config {
             checksum,
             addresses,
             bad_sources,
+            kernel,
             good_destinations,
             verbose,
         }
     }
 
-    /// True if neither address needs a check, which holds for nearly all packets.
+    /// The router's own addresses in the kernel, if they are bad sources.
+    fn own<'a>(&'a self, reader: &'a Reader) -> Option<&'a Listed> {
+        Some(self.kernel.as_ref()?.own().read(reader))
+    }
+
+    /// Bit map of all bad sources.
     #[inline]
-    fn usual(&self, src: Ipv4Addr, dst: Ipv4Addr) -> bool {
+    fn bits(&self, reader: &Reader) -> u64 {
+        self.bad_sources.bits() | self.own(reader).map_or(0, Listed::bits)
+    }
+
+    /// True if neither address needs a check, which holds for nearly all packets. `bits` is the bit map of all bad
+    /// sources.
+    #[inline]
+    fn usual(&self, src: Ipv4Addr, dst: Ipv4Addr, bits: u64, reader: &Reader) -> bool {
         let within = |a: Ipv4Addr, end| {
             let net = a.octets()[0];
             (1..end).contains(&net) && net != 127
         };
-        within(src, 224) && within(dst, 240) && !self.bad_sources.contains(src)
+        within(src, 224)
+            && within(dst, 240)
+            && (bits & Listed::bit(src) == 0 || !self.is_bad_source(src, reader))
     }
 
-    /// Drop reason for the addresses (RFC 1812, 5.3.7). Bad sources count only for packets to other hosts.
-    fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr, list_alone: bool) -> Option<u8> {
-        let listed = self.bad_sources.contains(src);
-        let bad = match listed {
+    /// True if a list of bad sources has the address.
+    #[inline(never)]
+    fn is_bad_source(&self, src: Ipv4Addr, reader: &Reader) -> bool {
+        let own = self.own(reader);
+        self.bad_sources.contains(src) || own.is_some_and(|own| own.contains(src))
+    }
+
+    /// Drop reason for the addresses (RFC 1812, 5.3.7). Bad sources count only for packets to other hosts, except the
+    /// router's own addresses.
+    fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr, list_alone: bool, reader: &Reader) -> Option<u8> {
+        if self.own(reader).is_some_and(|own| own.contains(src)) {
+            return Some(OWN_SOURCE);
+        }
+        let bad = match self.bad_sources.contains(src) {
             true => !self.good_destinations.contains(&dst),
             false => !list_alone && addr::is_martian_source4(src),
         };
@@ -215,6 +256,7 @@ impl Element for CheckIPHeader {
         "truncated",
         "bad_source",
         "bad_destination",
+        "own_source",
     ];
 
     type Config = Config;
@@ -258,9 +300,10 @@ impl Element for CheckIPHeader {
 impl Fuse for CheckIPHeader {
     /// Fast path for valid packets without options.
     #[inline]
-    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let (config, offset) = (&*self.config, usize::from(self.offset));
+    fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let (config, offset, reader) = (&*self.config, usize::from(self.offset), cx.reader());
         let (checksum, addresses) = (self.checksum, self.addresses);
+        let bits = config.bits(reader);
         #[inline(always)]
         move |packet| {
             let head = packet.data().get(offset..offset + ipv4::MIN_LEN)?;
@@ -269,7 +312,7 @@ impl Fuse for CheckIPHeader {
             let total_len = ipv4::check_plain(head, came, checksum)?;
             let ip = Ipv4::new_unchecked(head);
             let (src, dst) = (ip.src(), ip.dst());
-            if addresses && !config.usual(src, dst) {
+            if addresses && !config.usual(src, dst, bits, reader) {
                 return None;
             }
             if total_len < came {
@@ -297,7 +340,7 @@ impl Fuse for CheckIPHeader {
         let ip = Ipv4::new_unchecked(bytes);
         let (src, dst) = (ip.src(), ip.dst());
         if config.addresses
-            && let Some(fault) = config.judge(src, dst, self.as_click)
+            && let Some(fault) = config.judge(src, dst, self.as_click, cx.reader())
         {
             return self.faults.reject(fault);
         }

@@ -84,12 +84,9 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     fn configure(args: &mut Args) -> Config<N> {
         let interfaces = super::interfaces(args, OUT_FIRST);
         let kernel = args.router_wide::<Kernel>();
-        let routes = K::routes(&kernel).cloned().map_err(|refused| {
-            let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
-            args.error_in_whole(refused.to_string(), help);
-        });
+        let routes = super::with_memory(args, K::routes(&kernel));
         Config {
-            routes: routes.ok(),
+            routes,
             interfaces,
             kernel,
             seed: RandomState::new().hash_one(0) as u32,

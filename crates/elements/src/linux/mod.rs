@@ -23,6 +23,7 @@ mod linux_mpls_input;
 pub(crate) mod linux_mpls_lookup;
 pub(crate) mod linux_mtu;
 mod linux_nd;
+pub(crate) mod linux_redirect;
 pub(crate) mod lookup;
 mod origin;
 mod routes;
@@ -54,6 +55,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<linux_mpls_lookup::LinuxMPLSLookup>(),
     Class::of::<linux_mtu::LinuxMTU>(),
     Class::of::<deliver::Deliver<linux_nd::Nd>>(),
+    Class::of::<linux_redirect::LinuxRedirect>(),
 ];
 
 /// Next-hop port of local destinations ([`Member::port`]).
@@ -114,6 +116,24 @@ fn interfaces(args: &mut Args, first: usize) -> Vec<Arc<Interface>> {
         );
     }
     interfaces
+}
+
+/// Routes of a family; that there is no memory for them is recorded as a mistake.
+fn with_memory<const N: usize>(
+    args: &mut Args,
+    routes: Result<&Arc<Routes<N>>, NoMemory>,
+) -> Option<Arc<Routes<N>>> {
+    let routes = routes.cloned().map_err(|refused| {
+        let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
+        args.error_in_whole(refused.to_string(), help);
+    });
+    routes.ok()
+}
+
+/// The kernel's routes of IPv4, for classes elsewhere that want its [own addresses](Routes::own).
+pub(crate) fn routes4(args: &mut Args) -> Option<Arc<Routes<4>>> {
+    let kernel = args.router_wide::<Kernel>();
+    with_memory(args, kernel.shared4())
 }
 
 /// Parses the argument `NAME`.

@@ -1,9 +1,12 @@
 //! The kernel's routes, as control changes them and workers read them.
 
 use super::{Full, GroupError, GroupId, LOCAL, Member, NoMemory, Prefix};
+use crate::ip4::addresses::Listed;
 use crate::route::store::{Store, Writer};
-use engine::publish::Published;
+use engine::publish::{Published, domain};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 use tables::fib::Fib;
 use tables::groups::Groups;
@@ -17,7 +20,11 @@ const LOOKS: usize = 10_000;
 ///
 /// Link-local destinations are always local: multicast and broadcast (224.0.0.0/4, 255.255.255.255, ff00::/8), and
 /// link-local addresses (fe80::/10). Routes within these prefixes are ignored.
-pub struct Routes<const N: usize>(Store<N, More>);
+pub struct Routes<const N: usize> {
+    store: Store<N, More>,
+    /// IPv4 addresses whose routes lead to the router itself: its own, and broadcasts of its networks.
+    own: Published<Listed>,
+}
 
 /// Writer's state besides routes and groups.
 #[derive(Default)]
@@ -26,6 +33,8 @@ pub(crate) struct More {
     unseen: bool,
     /// True if staged routes could not be published because the table was full.
     full: bool,
+    /// Addresses in [`Routes::own`].
+    own: BTreeSet<Ipv4Addr>,
 }
 
 impl<const N: usize> Routes<N> {
@@ -35,14 +44,17 @@ impl<const N: usize> Routes<N> {
     ///
     /// Memory for the table ran out.
     pub fn new() -> Result<Routes<N>, NoMemory> {
-        let routes = Store::new(More::default()).map(Routes)?;
+        let routes = Routes {
+            store: Store::new(More::default())?,
+            own: Published::new(domain(), Listed::default()),
+        };
         let here = Member {
             gateway: None,
             port: LOCAL,
             labels: wire::mpls::Labels::NONE,
             weight: 1,
         };
-        let mut writer = routes.0.lock();
+        let mut writer = routes.store.lock();
         if let Ok(id) = writer.groups.add(&[here]) {
             writer.more.unseen = true;
             routes.show_groups(&mut writer);
@@ -58,7 +70,7 @@ impl<const N: usize> Routes<N> {
 
     /// Adds a group whose members are all up. Equal groups are not merged.
     pub fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
-        let mut writer = self.0.lock();
+        let mut writer = self.store.lock();
         writer.settle();
         let mut added = writer.groups.add(members);
         if added == Err(GroupError::NoIds) {
@@ -80,7 +92,7 @@ impl<const N: usize> Routes<N> {
         &self,
         changes: impl IntoIterator<Item = (GroupId, &'a [Member])>,
     ) -> Result<(), GroupError> {
-        let mut writer = self.0.lock();
+        let mut writer = self.store.lock();
         let mut result = Ok(());
         for (id, members) in changes {
             match writer.groups.change(id, members) {
@@ -94,7 +106,7 @@ impl<const N: usize> Routes<N> {
 
     /// Removes a group without routes. Its id is reused once no worker can hold it.
     pub fn remove_group(&self, id: GroupId) {
-        let mut writer = self.0.lock();
+        let mut writer = self.store.lock();
         let told = if writer.more.full { Err(Full) } else { Ok(()) };
         writer.part_with(vec![id], told);
     }
@@ -106,17 +118,24 @@ impl<const N: usize> Routes<N> {
     /// The table is full. The changes remain staged, and workers may see a part of them; the next call publishes the
     /// others if there is room.
     pub fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full> {
-        let mut writer = self.0.lock();
+        let mut writer = self.store.lock();
         writer.settle();
         // Groups are published before routes, so that workers know the id of every route.
         self.show_groups(&mut writer);
         let own = on_link();
         let others = |prefix: &Prefix<N>| !own.iter().any(|own| own.covers(prefix));
+        let mut own_changes = false;
         for (prefix, group) in changes.iter().filter(|(prefix, _)| others(prefix)) {
+            own_changes |= writer.note_own(prefix, *group);
             match group {
                 Some(id) => writer.rib.stage_insert(*prefix, *id),
                 None => writer.rib.stage_remove(*prefix),
             };
+        }
+        if own_changes {
+            let mut list = Listed::default();
+            list.extend(writer.more.own.iter().copied());
+            self.own.replace(list);
         }
         let mut published = writer.rib.publish();
         if published == Err(Full) {
@@ -130,12 +149,12 @@ impl<const N: usize> Routes<N> {
 
     /// Group of the route to exactly this prefix.
     pub fn get(&self, prefix: &Prefix<N>) -> Option<GroupId> {
-        self.0.lock().rib.get(prefix)
+        self.store.lock().rib.get(prefix)
     }
 
     /// Longest-prefix match of an address, for the control thread. Workers look up whole batches.
     pub fn lookup(&self, address: [u8; N]) -> Option<GroupId> {
-        let (writer, host) = (self.0.lock(), Prefix::new(address, 8 * N as u8));
+        let (writer, host) = (self.store.lock(), Prefix::new(address, 8 * N as u8));
         let own = writer.rib.get(&host);
         own.or_else(|| writer.rib.covering(&host).map(|(_, id)| id))
     }
@@ -145,21 +164,21 @@ impl<const N: usize> Routes<N> {
         &self,
         look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
     ) -> Result<Vec<Member>, String> {
-        // The lock keeps ids from being reused.
-        let writer = self.0.lock();
-        let id = look(self.0.fib())?;
+        // No id is used again meanwhile.
+        let writer = self.store.lock();
+        let id = look(self.store.fib())?;
         Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
     }
 
     /// The members of a group.
     pub fn members(&self, id: GroupId) -> Vec<Member> {
-        self.0.lock().hops(id)
+        self.store.lock().hops(id)
     }
 
     /// Calls `each` for every route that was set, by address and then by length. Changes wait until the end.
     pub fn for_each(&self, each: &mut dyn FnMut(Prefix<N>, GroupId)) {
         let own = on_link();
-        for (prefix, id) in self.0.lock().rib.iter() {
+        for (prefix, id) in self.store.lock().rib.iter() {
             if !own.contains(&prefix) {
                 each(prefix, id);
             }
@@ -168,7 +187,7 @@ impl<const N: usize> Routes<N> {
 
     /// Number of routes that were set.
     pub fn len(&self) -> usize {
-        self.0.lock().rib.len() - on_link::<N>().len()
+        self.store.lock().rib.len() - on_link::<N>().len()
     }
 
     /// True if there are no routes.
@@ -178,27 +197,49 @@ impl<const N: usize> Routes<N> {
 
     /// Number of added groups.
     pub fn groups_len(&self) -> usize {
-        self.0.lock().groups.len() - 1
+        self.store.lock().groups.len() - 1
     }
 
     /// Memory of the table in bytes.
     pub fn memory(&self) -> usize {
-        self.0.memory()
+        self.store.memory()
     }
 
     #[inline]
     pub(super) fn fib(&self) -> &Fib<N> {
-        self.0.fib()
+        self.store.fib()
+    }
+
+    /// Sources that no packet from outside has: addresses of the router itself, and broadcasts of its networks.
+    #[inline]
+    pub(crate) fn own(&self) -> &Published<Listed> {
+        &self.own
     }
 
     #[inline]
     pub(super) fn groups(&self) -> &Published<Groups> {
-        self.0.groups()
+        self.store.groups()
     }
 
     fn show_groups(&self, writer: &mut Writer<N, More>) {
         if std::mem::take(&mut writer.more.unseen) {
-            self.0.groups().replace(writer.groups.groups());
+            self.store.groups().replace(writer.groups.groups());
+        }
+    }
+}
+
+impl<const N: usize> Writer<N, More> {
+    /// Notes a change of a route of IPv4 to one address; true if the router's own addresses change.
+    fn note_own(&mut self, prefix: &Prefix<N>, group: Option<GroupId>) -> bool {
+        let address = prefix.address();
+        let ([a, b, c, d], 32) = (&address[..], prefix.length()) else {
+            return false;
+        };
+        let leads_here = |id| self.groups.members(id).any(|(hop, _)| hop.port == LOCAL);
+        let address = Ipv4Addr::new(*a, *b, *c, *d);
+        match group.is_some_and(leads_here) {
+            true => self.more.own.insert(address),
+            false => self.more.own.remove(&address),
         }
     }
 }
@@ -322,6 +363,39 @@ mod tests {
         };
         let all = ["ff02::1", "fe80::1", "febf::1", "fec0::1", "2001:db8::1"];
         assert_eq!(all.map(local), [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn own_addresses_are_those_whose_routes_lead_to_the_router() {
+        let routes = Routes::<4>::new().expect("memory");
+        let here = Member {
+            gateway: None,
+            port: LOCAL,
+            ..hop(0)
+        };
+        let [here, away] = [here, hop(1)].map(|hop| routes.add_group(&[hop]).expect("an id"));
+        let host = |n| Prefix::new([10, 0, 0, n], 32);
+        let own = || {
+            let list = routes.own().snapshot();
+            [1, 2, 255].map(|n| list.contains(Ipv4Addr::new(10, 0, 0, n)))
+        };
+        assert_eq!(own(), [false; 3]);
+        let all = [
+            (host(1), Some(here)),
+            (host(2), Some(away)),
+            (host(255), Some(here)),
+            (Prefix::new([10, 0, 0, 0], 24), Some(here)),
+        ];
+        routes.apply(&all).expect("room");
+        assert_eq!(own(), [true, false, true]);
+        routes
+            .apply(&[(host(1), Some(away)), (host(2), Some(here))])
+            .expect("room");
+        assert_eq!(own(), [false, true, true]);
+        routes
+            .apply(&[(host(2), None), (host(255), None)])
+            .expect("room");
+        assert_eq!(own(), [false; 3]);
     }
 
     #[test]
