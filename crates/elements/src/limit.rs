@@ -51,11 +51,11 @@ impl Default for ErrorLimit {
 }
 
 impl Limit {
-    /// Limit of one element: `RATE` and `BURST`, with these defaults.
+    /// Limit of one element: `RATE` and `BURST`, with these defaults. It is fair among hosts.
     pub(crate) fn own(args: &mut Args, rate: u64, burst: u64) -> Limit {
         let per_second = args.key("RATE", rate, "messages per second; 0 = no limit");
         let burst = args.key("BURST", burst, "messages at once");
-        Limit::of((per_second, burst))
+        Limit::of((per_second, burst), true)
     }
 
     /// The limit of the router's error messages; or the element's own, with `RATE` or `BURST`.
@@ -67,13 +67,13 @@ impl Limit {
                 bucket: Arc::clone(&args.router_wide::<ErrorLimit>().0),
                 own: None,
             },
-            _ => Limit::of((rate.unwrap_or(ERRORS.0), burst.unwrap_or(ERRORS.1))),
+            _ => Limit::of((rate.unwrap_or(ERRORS.0), burst.unwrap_or(ERRORS.1)), false),
         }
     }
 
-    fn of(own: Setting) -> Limit {
+    fn of(own: Setting, is_fair: bool) -> Limit {
         Limit {
-            bucket: Arc::new(Bucket::new(own, false)),
+            bucket: Arc::new(Bucket::new(own, is_fair)),
             own: Some(own),
         }
     }

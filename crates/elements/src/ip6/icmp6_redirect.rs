@@ -26,7 +26,8 @@
 //! Keyword arguments:
 //!
 //! - `RATE`: redirects per second, of the whole router; 0 = no limit. Default 10.
-//! - `BURST`: redirects at once. Default 10.
+//! - `BURST`: redirects at once. Default 10. As many more are for hosts that want few, so that no host keeps redirects
+//!   from others.
 
 use super::nd;
 use crate::limit::Limit;
@@ -57,6 +58,11 @@ struct Advice {
     destination: Ipv6Addr,
     target: Ipv6Addr,
     ether: EtherAddr,
+}
+
+/// The half of an address that tells the hosts of a link apart.
+fn word(host: Ipv6Addr) -> u64 {
+    host.to_bits() as u64
 }
 
 impl Config {
@@ -149,7 +155,7 @@ impl Element for ICMP6Redirect {
             }
             if let Some(advice) = config.advice(packet)
                 && cx.connected(1)
-                && config.limit.take(0, cx)
+                && config.limit.take(word(advice.host), cx)
                 && let Some(frame) = packet.data().get(ether::LEN..)
                 && let Some(redirect) = config.redirect(&advice, frame)
             {
@@ -251,15 +257,20 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_limited() {
+    fn the_rate_is_limited_and_no_host_keeps_redirects_from_others() {
         let text = TEXT.replace("RATE 0", "RATE 1, BURST 2");
         both(&text, |bench| {
-            for _ in 0..10 {
-                let frame = frame("2001:db8:1::5", "2001:db8:1::9", b"");
-                push(bench, &frame, "2001:db8:1::9", 3);
-            }
-            assert_eq!(bench.read("r.count"), "2");
-            assert_eq!(bench.take("out").len(), 10);
+            let mut told = |host: u8, count: u8| {
+                for _ in 0..count {
+                    let frame = frame(&format!("2001:db8:1::{host}"), "2001:db8:1::9", b"");
+                    push(bench, &frame, "2001:db8:1::9", 3);
+                }
+                bench.read("r.count")
+            };
+            // The burst, and its own part of what is reserved.
+            assert_eq!(told(5, 10), "3");
+            assert_eq!(told(6, 1), "4");
+            assert_eq!(bench.take("out").len(), 11);
         });
     }
 }
