@@ -10,7 +10,7 @@
 //! how a back end is chosen. Frames for groups go to the back end that speaks for the router.
 //!
 //! The last output gets frames that carry no IP, such as ARP (see BalanceARP), and neighbour discovery
-//! (see BalanceND). All outputs before it are back ports. If
+//! (see BalanceND). A priority tag (802.1Q with VLAN 0) is removed. All outputs before the last are back ports. If
 //! there are several, flows are spread over them, or packets take them in turn with `ALGORITHM round-robin`. Their
 //! switch must take them for one port (static link aggregation), because it sees the addresses of stations on all.
 //!
@@ -39,6 +39,7 @@ use super::heads::Heads;
 use super::shared::{INSIDE, SPEAKER, Shared};
 use super::stations::{Learnt, tick};
 use super::{Head, Peer, arrived, is_discovery};
+use crate::ether::priority::remove_priority_tag;
 use crate::prelude::*;
 use crate::switch::sides::{Sides, Step};
 use cluster::balance::{NOBODY, TURNS, Table};
@@ -321,6 +322,9 @@ impl Look {
     /// Slow path: examines the whole frame, and writes its back end's address as destination.
     #[inline(never)] // so that the loops over a batch have their registers
     fn pass(&mut self, packet: &mut Packet, shared: &Shared, now: u64) -> Verdict {
+        if packet.data().get(12..14) == Some(&ether::VLAN.to_be_bytes()) {
+            remove_priority_tag(packet, 0);
+        }
         let Some(bytes) = packet.data().first_chunk() else {
             return Verdict::drop(MALFORMED);
         };

@@ -46,6 +46,26 @@ fn only_the_destination_of_a_frame_changes() {
     assert_eq!(left, packet(1));
 }
 
+/// 802.1Q, 6.9: a tag that names no VLAN is none.
+#[test]
+fn a_priority_tag_is_removed_and_no_other_tag() {
+    for pool in ["KEY flow", "ALGORITHM round-robin", "CLASSES 46=r1"] {
+        let mut bench = bench(pool);
+        let tagged = |vlan: u8| {
+            let frame = packet(1);
+            [&frame[..12], &[0x81, 0, 0xa0, vlan], &frame[12..]].concat()
+        };
+        bench.push("in", &[tagged(0), packet(1), tagged(7)]);
+        let left = bench.take("back");
+        assert_eq!(left.len(), 2, "{pool}");
+        assert!(left.iter().all(|frame| frame[6..] == packet(1)[6..]));
+        let ask = arp_request(OUTER, "10.0.1.9", "10.0.1.1");
+        let tagged_ask = [&ask[..12], &[0x81, 0, 0xa0, 0], &ask[12..]].concat();
+        bench.push("in", &[tagged_ask]);
+        assert_eq!(bench.take("rest"), [tagged(7), ask]);
+    }
+}
+
 #[test]
 fn flows_keep_their_back_end_and_are_spread_by_weight() {
     let mut bench = bench("KEY symmetric");

@@ -11,20 +11,26 @@ const TAG: usize = 4;
 /// annotation.
 #[cold]
 pub(crate) fn take_priority_tag(packet: &mut Packet, offset: usize) {
+    if let Some(tci) = remove_priority_tag(packet, offset) {
+        if offset == 0 {
+            packet.set_mac_here();
+        }
+        packet.set_vlan_tci(tci);
+    }
+}
+
+/// Removes the priority tag of the frame that starts at `offset`, and returns it; `None` if there is none. No
+/// annotation changes.
+#[cold]
+pub(crate) fn remove_priority_tag(packet: &mut Packet, offset: usize) -> Option<u16> {
     let at = offset + ADDRESSES;
-    let Some(&[t, p, high, low, _, _]) = packet.data().get(at..).and_then(|d| d.first_chunk())
-    else {
-        return;
-    };
+    let &[t, p, high, low, _, _] = packet.data().get(at..)?.first_chunk()?;
     let tci = u16::from_be_bytes([high, low]);
     if [t, p] != ether::VLAN.to_be_bytes() || tci & 0xfff != 0 {
-        return;
+        return None;
     }
     packet.data_mut().copy_within(..at, TAG);
     let pulled = packet.pull(TAG);
     debug_assert!(pulled, "the frame has a tag");
-    if offset == 0 {
-        packet.set_mac_here();
-    }
-    packet.set_vlan_tci(tci);
+    Some(tci)
 }
