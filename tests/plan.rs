@@ -1,11 +1,13 @@
 //! Decisions and refusals of the planner, on configurations in text.
 
+use control::Source;
 use control::describe::describe;
 use engine::plan::Plan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use std::sync::Arc;
 
-/// Devices that exist only on paper, named for their queues: `four` has four each way, `one` one.
+/// Devices that exist only on paper, named for their queues: `four` has four each way, `one` one. `narrow` has one and
+/// takes packets of 1,300 bytes.
 struct Paper;
 
 impl PortDirectory for Paper {
@@ -13,13 +15,15 @@ impl PortDirectory for Paper {
         let queues = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
             "four" => 4,
             "two" => 2,
-            "one" => 1,
+            "one" | "narrow" => 1,
             _ => return Err(format!("there is no device `{name}`")),
         };
-        Ok(PortInfo {
-            mac: [2, 0, 0, 0, 0, queues as u8],
-            ..PortInfo::of_process("paper", queues)
-        })
+        let mut info = PortInfo::of_process("paper", queues);
+        info.mac = [2, 0, 0, 0, 0, queues as u8];
+        if name.starts_with("narrow") {
+            info.mtu = 1300;
+        }
+        Ok(info)
     }
 
     fn open(&self, name: &str, _: &PortRequest) -> Result<OpenPort, String> {
@@ -45,6 +49,53 @@ fn refused(workers: usize, text: &str) -> String {
     match testkit::plan(elements::CLASSES, text, workers, &Paper, None) {
         Ok(plan) => panic!("should be refused:\n{}", describe(&plan)),
         Err(errors) => errors,
+    }
+}
+
+/// Warnings of a text.
+fn warned(text: &str) -> String {
+    let source = Source {
+        name: "test.click".to_owned(),
+        text: text.into(),
+        ..Source::default()
+    };
+    let options = planner::Options::new(1, &Paper);
+    let read = control::compile(&source, router_tests::registry(), &options);
+    let told = read.text();
+    assert!(read.plan.is_some(), "{told}");
+    told
+}
+
+#[test]
+fn packets_that_a_device_is_too_narrow_for_are_warned_of() {
+    let before = "Idle -> MarkIPHeader -> a :: ";
+    for (limit, longest) in [
+        ("IPFragmenter(1500) -> out :: ToDevice(narrow)", 1500),
+        (
+            "CheckLength(1400) -> Queue -> out :: ToDevice(narrow)",
+            1400,
+        ),
+        (
+            "IP6Fragmenter(1500) -> Counter -> Null -> ToDevice(narrow)",
+            1500,
+        ),
+    ] {
+        let told = warned(&format!("{before}{limit}"));
+        let words = format!("a lets packets of {longest} bytes through, and narrow takes 1300");
+        assert!(told.contains(&words), "{limit}: {told}");
+        assert!(told.contains("write `narrow:mtu` in place of"), "{told}");
+    }
+    for good in [
+        "IPFragmenter(1300) -> ToDevice(narrow)",
+        "IPFragmenter(narrow:mtu) -> ToDevice(narrow)",
+        "IPFragmenter(1500) -> ToDevice(one)",
+        // The length of a frame, with its header.
+        "CheckLength(1314) -> ToDevice(narrow)",
+        // Longer packets go elsewhere.
+        "CheckLength(1500) -> Discard; a[1] -> IPFragmenter(1300) -> ToDevice(narrow)",
+    ] {
+        let told = warned(&format!("{before}{good}"));
+        assert!(!told.contains("lets packets"), "{good}: {told}");
     }
 }
 

@@ -325,6 +325,11 @@ def test_a_vlan_trunk(lab):
     until(lambda: client.run("ping", "-c1", "-W1", SERVER.host[4], ok=None).status == 0, "the switch", timeout=30)
     for version in (4, 6):
         answered(client, f"-{version}", SERVER.host[version])
+    # The longest packets, those that come in fragments, and messages about others.
+    for words in (("-Mdo", "-s1472"), ("-Mdont", "-s1473"), ("-s4000",)):
+        answered(client, *words, SERVER.host[4])
+    way = client.run("traceroute", "-n", "-q1", "-w5", "-m2", SERVER.host[4]).out
+    assert re.search(rf"^ 1  {CLIENT.router[4]} ", way, re.M) and re.search(rf"^ 2  {SERVER.host[4]} ", way, re.M), way
     # A VLAN is no interface, and nobody looks for one.
     told = router.run(str(operator.program), "doctor", "conf/ip-router.click", "DEV0=eth0.10", "DEV1=eth0.20", cwd=str(operator.folder), ok=None)
     assert "eth0.10" not in told.out + told.err, str(told)

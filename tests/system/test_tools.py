@@ -207,6 +207,14 @@ def test_a_capture_is_read_by_others_and_holds_what_was_filtered(network):
     assert shown.count("ICMP echo request") == 20, shown
 
 
+def test_a_capture_that_finds_nothing_hints_at_tags(network):
+    for words, hint in (("host 192.0.2.77", True), ("vlan and host 192.0.2.77", False)):
+        capture, _ = captured(network, from_client(network), "-f", words)
+        capture.signal(signal.SIGINT)
+        capture.wait(10)
+        assert ("-f 'vlan and (host 192.0.2.77)'" in capture.err) == hint, capture.said()
+
+
 def test_a_capture_shows_packets_as_they_are_at_its_point(network):
     """Behind DecIPTTL a packet has one hop less than before it."""
     network.meet()

@@ -328,6 +328,18 @@ fn blocks(mut bytes: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 #[test]
+fn what_is_stopped_has_ended_when_the_command_returns() {
+    let folder = Folder::new();
+    let text = "FromDevice(pace:20k/null:64) -> Queue -> Unqueue -> Discard;";
+    for _ in 0..5 {
+        let mut router = Running::start(&folder, text, &[]);
+        router.tell(&["stop"]);
+        let status = router.child.try_wait().expect("a child");
+        assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    }
+}
+
+#[test]
 fn a_client_that_reads_nothing_delays_no_packet() {
     let folder = Folder::new();
     let fast = SLOW.replace("pace:20k/", "");
