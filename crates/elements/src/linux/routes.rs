@@ -164,7 +164,7 @@ impl<const N: usize> Routes<N> {
         &self,
         look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
     ) -> Result<Vec<Member>, String> {
-        // No id is used again meanwhile.
+        // The lock keeps ids from being reused.
         let writer = self.store.lock();
         let id = look(self.store.fib())?;
         Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
