@@ -43,7 +43,8 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Slow heartbeats in a row that make a link slow: one may have waited for a peer that was late.
+/// Slow heartbeats in a row that make a link slow, if they came over half of [`Config::dead`]: one may have waited for
+/// a peer that was late, and several that waited for the same processor come at once.
 const SLOW_RUN: u32 = 3;
 /// Lateness that is remembered, in units of [`Config::dead`].
 const LATENESS_MAX: u64 = 2;
@@ -90,8 +91,9 @@ pub(super) struct Hearing {
     late: Lateness,
     /// Bit map of the newest heartbeats, the last one lowest: 1 = missing.
     missing: u64,
-    /// Number of consecutive slow heartbeats.
+    /// Number of consecutive slow heartbeats, and the arrival of the first of them.
     slow: u32,
+    slow_since: u64,
     /// Good heartbeats while the link is down, less `window` of them for each bad one.
     run: u32,
     /// Number of good heartbeats that bring the link up.
@@ -255,10 +257,14 @@ impl Hearing {
             self.delay = now
                 .saturating_sub(beat.echo.time)
                 .saturating_sub(beat.echo.age);
-            self.slow = match self.delay > slow {
-                true => self.slow + 1,
-                false => 0,
-            };
+            if self.delay <= slow {
+                self.slow = 0;
+            } else {
+                if self.slow == 0 {
+                    self.slow_since = now;
+                }
+                self.slow += 1;
+            }
         }
         let lost = if late { 0 } else { gap.min(63) as u32 };
         self.judge(lost, config, now);
@@ -270,7 +276,7 @@ impl Hearing {
         if self.hears {
             if f64::from(self.missing(config)) > config.loss * f64::from(window) {
                 self.fail(Cause::Lossy, config, now);
-            } else if self.slow >= SLOW_RUN {
+            } else if self.slow >= SLOW_RUN && now - self.slow_since >= config.dead / 2 {
                 self.fail(Cause::Slow, config, now);
             }
             return;

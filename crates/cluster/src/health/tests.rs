@@ -235,6 +235,29 @@ fn nodes_that_share_processors_are_no_failures_and_one_that_dies_is_found() {
     }
 }
 
+/// Like a kernel that shares its processor: frames of a node wait there, in both directions, and come at once. Its
+/// loop is never late.
+#[test]
+fn frames_that_waited_for_the_same_processor_make_no_link_slow() {
+    for seed in 0..SEEDS {
+        let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), seed);
+        assert!(lab.run_while(1_000 * MS, |lab| !all_up(lab)));
+        lab.lost.clear();
+        for _ in 0..100 {
+            let node = At::Node(lab.dice.below(4) as usize);
+            let stall = 5 + lab.dice.below(25);
+            for left in (1..=stall).rev() {
+                each_way(&mut lab, node, false, |way| way.delay += left * MS);
+                lab.run(MS);
+                each_way(&mut lab, node, false, |way| way.delay -= left * MS);
+            }
+            let next = (20 + lab.dice.below(60)) * MS;
+            lab.run(next);
+        }
+        assert_eq!(lab.lost, [], "{seed}");
+    }
+}
+
 #[test]
 fn what_a_peer_was_late_is_forgotten() {
     let mut lab = Lab::new(Map::mesh(2, 1e9), Config::default(), 5);

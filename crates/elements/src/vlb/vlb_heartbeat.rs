@@ -41,7 +41,8 @@
 //!   all nodes. Default 5ms.
 //! - `DEAD`: silence after which a peer is dead. Default eight times INTERVAL.
 //! - `LOSS`: share of the last 16 heartbeats that may be missing. Default 0.25.
-//! - `SLOW`: longest round-trip time. Default twice INTERVAL.
+//! - `SLOW`: longest round-trip time. Default twice INTERVAL. A link is slow if that of all heartbeats within half of
+//!   DEAD, at least three, is longer.
 
 use super::{Member, Node};
 use crate::prelude::*;
