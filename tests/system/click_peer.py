@@ -51,6 +51,10 @@ class Draw(random.Random):
     """True if no packet is cut off."""
     fragments = True
     """True if some packets are fragments."""
+    options = True
+    """True if some packets have IP options."""
+    timestamps = True
+    """True if IP options may be timestamps or random bytes."""
     bad_options = False
     """True if IP options may be wrong."""
 
@@ -76,14 +80,14 @@ def ip_options(r):
             p = r.choice([4, 4, 8, 3, 5, 4 + 4 * n] if r.bad_options else [4])
             out += bytes([r.choice([131, 137]), 3 + 4 * n, p]) + b"".join(
                 ip_bytes(r.choice(ADDRESSES)) for _ in range(n))
-        elif kind == 3:
+        elif kind == 3 and r.timestamps:
             n = r.choice([4, 8])
             out += bytes([68, 4 + n, r.choice([5, 5, 9, 13]), r.choice([0, 1, 3, 0xF0])]) + some_bytes(r, n)
         elif kind == 4:
             out += bytes([148, 4, 0, 0])
         elif kind == 5:
             out += b"\0"
-        else:
+        elif r.timestamps:
             out += some_bytes(r, r.randrange(1, 5))
     return out[:40]
 
@@ -142,7 +146,7 @@ def ip_packet(r, nested=False, proto=None):
         if r.random() < 0.05:
             value = 0
         body[at : at + 2] = struct.pack(">H", value)
-    options = ip_options(r) if r.random() < 0.2 else b""
+    options = ip_options(r) if r.options and r.random() < 0.2 else b""
     options += b"\0" * (-len(options) % 4)
     hl = 5 + len(options) // 4
     total = 4 * hl + len(body)
@@ -201,13 +205,30 @@ def ether_packet(r, inner=None):
         tag = struct.pack(">HH", r.choice([0x8100] * 5 + [0x88A8]), r.choice([0, 1, 5, 0xFFF, 0x2005, 0xE001, 0x1000]))
     out = eth_bytes(r.choice(ETHERS)) + eth_bytes(r.choice(ETHERS[:2] * 3 + ETHERS)) + tag + struct.pack(
         ">H", etype) + body
-    return r.cut(out, 0.06)
+    return out.ljust(60, b"\0") if r.whole else r.cut(out, 0.06)
 
 
 def stations(r):
     """Frames that no group sends."""
     frame = ether_packet(r)
     return frame[:6] + bytes([frame[6] & 0xFE]) + frame[7:] if len(frame) > 6 else frame
+
+
+def unicast(r):
+    """ARP replies from a station to a station, about hosts."""
+    a, b = r.choice(ETHERS[:2] + ETHERS[4:]), r.choice(ETHERS[:2])
+    asking, asked = r.sample(ADDRESSES[:2] + ADDRESSES[3:7], 2)
+    return eth_bytes(b) + eth_bytes(a) + bytes.fromhex("0806000108000604") + struct.pack(">H", r.choice([1, 1, 2])) + eth_bytes(
+        a) + ip_bytes(asking) + eth_bytes(b) + ip_bytes(asked) + bytes(18)
+
+
+def hosts6(r):
+    """An IPv6 packet from a host to a host, without ICMP."""
+    while True:
+        packet = ip6_packet(r)
+        hosts = (bytes.fromhex("fe80") + bytes(13) + b"\2", bytes.fromhex("20010db8") + bytes(11) + b"\3")
+        if packet[8:24] in hosts and packet[24:40] in hosts and packet[0] == 0x60 and packet[6] in (6, 17):
+            return packet
 
 
 def raw_packet(r):
@@ -228,6 +249,8 @@ def whole_datagram(r, proto):
         packet = ip_packet(r, proto=proto)
         head = (packet[0] & 15) * 4 if packet else 0
         if proto == 6 and (len(packet) < head + 20 or not 20 <= packet[head + 12] // 16 * 4 <= len(packet) - head):
+            continue
+        if proto == 17 and len(packet) >= head + 8 and int.from_bytes(packet[head + 4 : head + 6], "big") != len(packet) - head:
             continue
         if len(packet) >= 28 and packet[6] & 0x3F == 0 == packet[7] and packet[0] >> 4 == 4 and packet[9] == proto and (
                 head + (20 if proto == 6 else 8) <= int.from_bytes(packet[2:4], "big") == len(packet)):
@@ -282,7 +305,7 @@ PACKETS = {
     "ip": ip_packet, "ip6": ip6_packet, "ether": ether_packet, "raw": raw_packet, "any": any_packet,
     "tcp": forced(6), "udp": forced(17), "icmp": forced(1), "nat": natural,
     "ping": lambda r: ping(r), "onlytcp": lambda r: whole_datagram(r, 6), "onlyudp": lambda r: whole_datagram(r, 17),
-    "arp": lambda r: ether_packet(r), "stations": lambda r: stations(r),
+    "arp": lambda r: ether_packet(r), "unicast": lambda r: unicast(r), "hosts6": lambda r: hosts6(r), "stations": lambda r: stations(r),
 }
 
 # ---------------------------------------------------------------- values
@@ -386,7 +409,7 @@ def pattern(r, depth=2):
     kind = r.randrange(7)
     a, b = pattern(r, depth - 1), pattern(r, depth - 1)
     return [f"{a} and {b}", f"{a} or {b}", f"({a}) && ({b})", f"({a}) || {b}", f"not ({a})", f"{a} ? {b} : {r.choice(IP_PRIMITIVES)}",
-            f"{a} {b}"][kind]
+            f"({a}) and ({b})"][kind]
 
 
 def rule(r):
@@ -411,6 +434,7 @@ def ratio(r):
 
 
 def one_arp(r):
+    """An entry of ARPResponder."""
     if r.random() < 0.15:
         return r.choice(["n1", "n3", "n1:eth", "n2", "n1:ip n3", "n6 n1", "n2 n3:eth", "n4 n1"])
     return " ".join(network(r) for _ in range(r.choice([1, 1, 2, 3]))) + " " + ether(r)
@@ -462,7 +486,7 @@ KINDS = {
     "ips": lambda r: " ".join(address(r) for _ in range(r.choice([1, 1, 2, 3]))),
     "interfaces": one_of("10.0.0.1/24", "10.1.2.3/16", "192.168.1.7/255.255.255.0", "10.0.0.1/8 1.0.0.1/16", bad=("x", "10.0.0.1/40")),
     "contents": one_of("hex", "HEX", "none", "ascii", "ASCII", bad=("false", "true", "foo")),
-    "handler": one_of("2 s.run", "1 s.run", "3 stop", "20 s.run", bad=("s.run", "2 nothing.x", "2 e.reset", "2 e.reset_counts", "3 nothing")),
+    "handler": one_of("2 s.run", "1 s.run", "3 stop", "20 s.run", bad=("s.run", "2 nothing.x", "2 e.reset", "2 e.reset_counts")),
     "agg_field": one_of("ip src", "ip dst", "ip src/8", "ip dst/24", "ip src and dst", "transp sport", "transp dport",
                         "ip[12]", "ip[12:4]", "ip{0:4}", "ip tos", "ip proto", "ip ttl", "ip len", "ip id",
                         "ip src/33", "foo", "ip{96-103}", "ip off", "tcp sport", "ip src/0", "ip dscp",
@@ -487,16 +511,16 @@ KINDS = {
 # Class | ports in, out, processing, packets | arguments: NAME:kind required, [NAME:kind] optional by place, NAME=kind
 # by keyword, kind* any number, kind+ one or more | handlers that take values: name:kind
 CLASSES = """
-ARPQuerier | 2 1-2 h arpq | IP:plain_ip ETH:eth CAPACITY=pos ENTRY_CAPACITY=pos ENTRY_PACKET_CAPACITY=pos TIMEOUT=dur POLL_TIMEOUT=dur BROADCAST_POLL=bool | ipaddr:ip insert:iparp
-ARPResponder | 1 1-2 a arp | arp* | lookup?:ip add:arp remove:net
-ARPTable | 0 0 a raw | CAPACITY=pos ENTRY_CAPACITY=pos ENTRY_PACKET_CAPACITY=pos CAPACITY_SLIM_FACTOR=pos | insert:iparp clear:none
+ARPQuerier | 2 1-2 h arpq | IP:plain_ip ETH:eth CAPACITY=pos ENTRY_CAPACITY=pos ENTRY_PACKET_CAPACITY=pos TIMEOUT=dur POLL_TIMEOUT=dur BROADCAST_POLL=bool | ipaddr:ip insert:station
+ARPResponder | 1 1-2 a unicast | arp* | lookup?:ip
+ARPTable | 0 0 a raw | CAPACITY=pos ENTRY_CAPACITY=pos ENTRY_PACKET_CAPACITY=pos CAPACITY_SLIM_FACTOR=pos | insert:station clear:none
 AdjustTimestamp | 1 1 a any | TIME:dur FIRST=bool ALL=bool | time:dur
-AggregateCounter | 1 1-2 a ipa | BYTES=bool MULTIPACKET=bool EXTRA_LENGTH=bool BANNER=str | active:bool stop:none banner:str
+AggregateCounter | 1 1-2 a ipa | BYTES=bool IP_BYTES=bool MULTIPACKET=bool EXTRA_LENGTH=bool AGGREGATE_STOP=small AGGREGATE_FREEZE=small AGGREGATE_CALL=call COUNT_STOP=small COUNT_FREEZE=small COUNT_CALL=call BANNER=str | active:bool freeze:bool stop:none reset:none write_text_file:stdout aggregate_call:call count_call:call
 AggregateFilter | 1 1-3 h ipa | aggregates+ |
 AggregateFirst | 1 1-2 a ipa | |
 AggregateIP | 1 1-2 a ip | FIELD:agg_field UNSHIFT_IP_ADDR=bool |
 AggregateIPAddrPair | 1 1 a ip | | clear:none
-AggregateIPFlows | 1 1-2 h nat | TCP_TIMEOUT=secs TCP_DONE_TIMEOUT=secs UDP_TIMEOUT=secs FRAGMENT_TIMEOUT=secs | clear:none
+AggregateIPFlows | 1 1-2 h nat | TCP_TIMEOUT=whole TCP_DONE_TIMEOUT=whole UDP_TIMEOUT!whole FRAGMENT_TIMEOUT=whole | clear:none
 AggregateLast | 1 1 a ipa | STOP_AFTER_CLEAR=bool | clear:none
 AggregateLength | 1 1 a ip | IP=bool |
 AggregatePacketCounter | 1-2 1-2 a ipa | ANNO=anno | clear:none received?:small undelivered?:small
@@ -504,9 +528,9 @@ AggregatePaint | 1 1 a ip | [BITS:pos] INCREMENTAL=bool |
 Align | 1 1 a any | MODULUS:mod OFFSET:natural |
 AverageCounter | 1 1 a any | [IGNORE:small] | reset:none
 BandwidthMeter | 1 2-3 h any | bw+ |
-BandwidthRatedSplitter | 1 2 h any | RATE:bw BURST_DURATION=dur BURST_BYTES=pos |
+BandwidthRatedSplitter | 1 2 h any | RATE:bw100 BURST_DURATION=dur BURST_BYTES=pos |
 BandwidthRatedUnqueue | 1 1 l/h any | RATE:bw100 BURST_DURATION=dur BURST_BYTES=pos |
-BandwidthShaper | 1 1 l any | RATE:bw | rate:bw
+BandwidthShaper | 1 1 l any | RATE:bw100 | rate:bw100
 Burster | 1 1 l/h any | INTERVAL:dur [BURST:some] | interval:dur
 Bypass | 1-2 1-2 h any | [ACTIVE:bool] | active:bool
 CheckICMPHeader | 1 1-2 a icmp | VERBOSE=bool DETAILS=bool |
@@ -533,43 +557,42 @@ EnsureEther | 1 1-2 a ether | [ETHERTYPE:etype] [SRC:eth] [DST:eth] |
 EtherEncap | 1 1 a any | ETHERTYPE:etype SRC:eth DST:eth | src:eth dst:eth ethertype:etype
 EtherMirror | 1 1 a ether | |
 EtherRewrite | 1 1 a ether | SRC:eth DST:eth | src:eth dst:eth
-EtherSwitch | 2 2 h stations | TIMEOUT=secs | timeout:secs
-EtherVLANEncap | 1 1 a any | ETHERTYPE:etype SRC:eth DST:eth VLAN_TCI:vlan [VLAN_PCP:pcp] VLAN_ID=vlan NATIVE_VLAN=small | src:eth dst:eth ethertype:etype vlan_tci:vlan vlan_id:vlan vlan_pcp:pcp native_vlan:small
+EtherSwitch | 2 2 h stations | TIMEOUT=long |
+EtherVLANEncap | 1 1 a any | ETHERTYPE:etype SRC:eth DST:eth VLAN_TCI:vlan [VLAN_PCP:pcp] VLAN_ID=vlan NATIVE_VLAN=small | src:eth dst:eth ethertype:etype
 FixIPSrc | 1 1 a ip | IPADDR:ip |
 FrontDropQueue | 1 1 h/l any | [CAPACITY:pos] | capacity:pos reset:none reset_counts:none
 GetEtherAddress | 1 1 a ether | ANNO:anno OFFSET:small |
 GetIP6Address | 1 1 a ip6 | OFFSET:addr6_at |
 GetIPAddress | 1 1 a ip | OFFSET:addr_at [ANNO:anno] IP=ipword |
-HostEtherFilter | 1 1-2 a ether | ETHER:eth [DROP_OWN:bool] [DROP_OTHER:bool] OFFSET=small |
+HostEtherFilter | 1 1-2 a ether | ETHER:eth [DROP_OWN:bool] [DROP_OTHER:bool] OFFSET=stripped |
 Hub | 2-3 2-3 h any | |
-ICMP6Error | 1 1 a ip6 | SRC:ip6 TYPE:icmp_type6 CODE:natural |
-ICMPError | 1 1 a ip | SRC:ip TYPE:icmp_type [CODE:icmp_code] BADADDRS=ips MTU=mtu PMTU=mtu |
+ICMP6Error | 1 1 a hosts6 | SRC:ip6 TYPE:icmp_type6 CODE:natural |
+ICMPError | 1 1 a ip | SRC:ip TYPE:icmp_type [CODE:icmp_code] BADADDRS=ips MTU=message PMTU=mtu |
 ICMPIPEncap | 1 1 a any | SRC:ip DST:ip TYPE:icmp_type [CODE:icmp_code] IDENTIFIER=u16 |
 ICMPPingEncap | 1 1 a any | SRC:ip DST:ip IDENTIFIER=u16 |
 ICMPPingResponder | 1 1-2 a ping | |
-ICMPPingRewriter | 1-2 1-2 h nat | addr_spec+ TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=pos DST_ANNO=bool |
-ICMPPingSource | 0-1 1 h icmp | SRC:ip DST:ip INTERVAL=dur IDENTIFIER=u16 LIMIT=pos DATA=text ACTIVE=bool STOP=bool MIRROR=bool VERBOSE=bool | active:bool limit:pos interval:dur src:ip dst:ip reset_counts:none
+ICMPPingRewriter | 1-2 1-2 h nat | addr_spec+ TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=some DST_ANNO=bool |
+ICMPPingSource | 0-1 1 h icmp | SRC:ip DST:ip INTERVAL=lasting IDENTIFIER=alike LIMIT=pos DATA=text ACTIVE=bool STOP=bool VERBOSE=bool | active:bool src:bare_ip dst:bare_ip reset_counts:none
 IP6Fragmenter | 1 1 h ip6 | MTU:mtu6 |
-IPAddrPairRewriter | 1-2 1-2 h nat | addr_spec+ TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=pos |
-IPAddrRewriter | 1-2 1-2 h nat | addr_spec+ TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=pos |
+IPAddrPairRewriter | 1-2 1-2 h nat | addr_spec+ TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=some |
+IPAddrRewriter | 1-2 1-2 h nat | source_spec+ TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=some |
 IPClassifier | 1 1-3 h ip | pattern+ | pattern0:pattern
-IPEncap | 1 1 a any | PROTO:proto SRC:ip DST:ipanno TTL=u8 DSCP=u8 ECT=ect CE=bool TOS=u8 DF=bool | src:ip dst:ip
+IPEncap | 1 1 a any | PROTO:proto SRC:ip DST:ipanno TTL=u8 DSCP=byte ECT=ect CE=bool TOS=byte DF=bool | src:ip dst:ip
 IPFilter | 1 1-3 h ip | rule+ |
-IPFragmenter | 1 1-2 h ip | MTU:mtu VERBOSE=bool HEADROOM=small |
+IPFragmenter | 1 1-2 h ip | MTU:mtu VERBOSE=bool HEADROOM=sized |
 IPGWOptions | 1 1-2 a ip | MYADDR:ip OTHERADDRS=ips |
-IPInputCombo | 1 1 a ether | COLOR:u8 INTERFACES=interfaces GOODDST=ips |
+IPInputCombo | 1 1 a ether | COLOR:byte INTERFACES=interfaces GOODDST=ips |
 IPMirror | 1 1 a ip | [DST_ANNO:bool] |
-IPOutputCombo | 1 5 h ip | COLOR:u8 IPADDR:ip MTU:mtu |
+IPOutputCombo | 1 5 h ip | COLOR:byte IPADDR:ip MTU:mtu |
 IPPrint | 1 1 a ip | [LABEL:str] CONTENTS=contents PAYLOAD=payload MAXLENGTH=small ID=bool TTL=bool TOS=bool LENGTH=bool TIMESTAMP=bool AGGREGATE=bool PAINT=bool SWAP=bool ACTIVE=bool | active:bool
 IPReassembler | 1 1 h ipfrag | |
-IPRewriter | 1-2 1-2 h nat | spec+ TCP_TIMEOUT=secs TCP_DONE_TIMEOUT=secs TCP_NODATA_TIMEOUT=secs TCP_GUARANTEE=secs UDP_TIMEOUT=secs UDP_STREAMING_TIMEOUT=secs UDP_GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=pos DST_ANNO=bool | capacity:pos
-IPsecEncap | 1 1 a any | PROTO:proto SRC:ip DST:ip TTL=u8 DSCP=u8 ECT=ect CE=bool TOS=u8 DF=bool |
+IPRewriter | 1-2 1-2 h nat | spec+ TCP_TIMEOUT=secs TCP_DONE_TIMEOUT=secs TCP_NODATA_TIMEOUT=secs TCP_GUARANTEE=secs UDP_TIMEOUT=secs UDP_STREAMING_TIMEOUT=secs UDP_GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=some DST_ANNO=bool |
 Idle | 0-2 0-2 a any | |
-InfiniteSource | 0 1 a any | [DATA:text] [LIMIT:lim] [BURST:pos] [ACTIVE:bool] LENGTH=small STOP=bool TIMESTAMP=bool END_CALL=end_call | reset:none data:text length:small limit:lim burst:pos active:bool
+InfiniteSource | 0 1 a any | [DATA:text] LIMIT!lim BURST=some ACTIVE=bool LENGTH=sized STOP=bool TIMESTAMP=bool END_CALL=end_call | length:sized burst:some active:bool
 InputSwitch | 2-3 1 h any | [INPUT:port_number] | switch:port_number
 LinearIPLookup | 1 1-3 h ip | route* | add:route set:route remove:route ctrl:rctrl lookup?:ip
 LinkUnqueue | 1 1 l/h any | LATENCY:dur BANDWIDTH:bw100 | reset:none
-LookupIP6Route | 1 1-3 h ip6 | route6* | add:route6 remove:route6
+LookupIP6Route | 1 1-3 h ip6 | route6* | remove:route6
 MSQueue | 1 1 h/l any | [CAPACITY:pos] | capacity:pos reset:none
 MarkIP6Header | 1 1 a ip6 | [OFFSET:zero] |
 MarkIPCE | 1 1-2 a ip | [FORCE:bool] |
@@ -595,7 +618,7 @@ RED | 1 1 l any | MIN_THRESH:pos MAX_THRESH:pos MAX_P:share STABILITY=pos GENTLE
 RadixIPLookup | 1 1-3 h ip | route* | add:route set:route remove:route ctrl:rctrl lookup?:ip
 RandomSample | 1 1-2 a any | [SAMPLE:ratio01] DROP=ratio01 ACTIVE=bool | sampling_prob:ratio01 drop_prob:ratio01 active:bool
 RangeIPLookup | 1 1-3 h ip | route* | add:route set:route remove:route ctrl:rctrl lookup?:ip flush:none
-RatedSource | 0 1 a any | [DATA:text] [RATE:rate] [LIMIT:lim] [ACTIVE:bool] LENGTH=small BANDWIDTH=bw STOP=bool | reset:none data:text length:small rate:rate limit:lim active:bool
+RatedSource | 0 1 h any | [DATA:text] [RATE:slow] [LIMIT:lim] [ACTIVE:bool] LENGTH=sized STOP=bool |
 RatedSplitter | 1 2 h any | RATE:rate BURST_DURATION=dur BURST_SIZE=pos |
 RatedUnqueue | 1 1 l/h any | RATE:rate BURST_DURATION=dur BURST_SIZE=pos |
 Resize | 1 1 a any | [HEAD:down] [TAIL:down] | head:down tail:down
@@ -611,8 +634,8 @@ SetTCPChecksum | 1 1-2 a onlytcp | |
 SetTimestamp | 1 1 a any | [TIMESTAMP:time] FIRST=bool |
 SetTimestampDelta | 1 1 a any | [TYPE:delta] | reset:none
 SetUDPChecksum | 1 1-2 a onlyudp | |
-SetVLANAnno | 1 1 a any | VLAN_TCI:vlan [VLAN_PCP:pcp] VLAN_ID=vlan | vlan_tci:vlan vlan_id:vlan vlan_pcp:pcp
-Shaper | 1 1 l any | RATE:rate | rate:rate
+SetVLANAnno | 1 1 a any | VLAN_TCI:vlan [VLAN_PCP:pcp] VLAN_ID=vlan | vlan_id:vlan vlan_pcp:pcp
+Shaper | 1 1 l any | RATE:brisk | rate:brisk
 SimplePrioSched | 2-3 1 l any | |
 SimplePullSwitch | 2-3 1 l any | [INPUT:port_number] | switch:port_number
 SimpleQueue | 1 1 h/l any | [CAPACITY:pos] | capacity:pos reset:none reset_counts:none
@@ -629,21 +652,21 @@ StripIPHeader | 1 1 a ip | |
 StripToNetworkHeader | 1 1 a ip | |
 Suppressor | 2 2 a any | | active0:bool active1:bool reset:none
 Switch | 1 1-3 h any | [OUTPUT:port_number] | switch:port_number
-TCPRewriter | 1-2 1-2 h nat | spec+ TCP_TIMEOUT=secs TCP_DONE_TIMEOUT=secs TCP_NODATA_TIMEOUT=secs TCP_GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=pos DST_ANNO=bool | capacity:pos
+TCPRewriter | 1-2 1-2 h nat | spec+ TCP_TIMEOUT=secs TCP_DONE_TIMEOUT=secs TCP_NODATA_TIMEOUT=secs TCP_GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=some DST_ANNO=bool |
 Tee | 1 1-3 h any | [N:pos] |
 ThreadSafeQueue | 1 1 h/l any | [CAPACITY:pos] | capacity:pos reset:none reset_counts:none
-TimeFilter | 1 1-2 a any | START=time END=time INTERVAL=dur STOP=bool END_CALL=end_call | start:time end:time interval:dur extend_interval:dur
+TimeFilter | 1 1-2 a any | START=time END=end INTERVAL=lasting STOP=bool END_CALL=end_call | extend_interval:dur
 TimeRange | 1 1 a any | SIMPLE=bool | reset:none
-TimeSortedSched | 1-3 1-2 l any | STOP=bool BUFFER=pos |
-TimedSink | 1 0 l any | [INTERVAL:dur] | interval:dur
-TimedSource | 0 1 h any | [INTERVAL:dur] [DATA:text] LIMIT=lim HEADROOM=small STOP=bool |
+TimeSortedSched | 1-3 1-2 l any | BUFFER=pos |
+TimedSink | 1 0 l any | [INTERVAL:lasting] | interval:dur
+TimedSource | 0 1 h any | [INTERVAL:lasting] [DATA:text] LIMIT=lim HEADROOM=small STOP=bool |
 TimedUnqueue | 1 1 l/h any | INTERVAL:dur [BURST:pos] | interval:dur
 TimestampAccum | 1 1 a any | | reset_counts:none
 ToDump | 1 0-1 a any | FILENAME:stdout SNAPLEN=small ENCAP=encap EXTRA_LENGTH=bool UNBUFFERED=bool NANO!no | reset_counts:none
 ToIPSummaryDump | 1 0-1 a ip | FILENAME:stdout FIELDS!fields CONTENTS=fields HEADER=bool VERBOSE=bool BANNER=str MULTIPACKET=bool BAD_PACKETS=bool CAREFUL_TRUNC=bool EXTRA_LENGTH=bool | flush:none
 Truncate | 1 1 a any | LENGTH:small EXTRA_LENGTH=bool |
 UDPIPEncap | 1 1 a any | SRC:ip SPORT:port DST:ipanno DPORT:port [CHECKSUM:bool] | src:ip sport:port dst:ip dport:port
-UDPRewriter | 1-2 1-2 h nat | spec+ TIMEOUT=secs STREAMING_TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=pos DST_ANNO=bool UDP_TIMEOUT=secs | capacity:pos
+UDPRewriter | 1-2 1-2 h nat | spec+ TIMEOUT=secs STREAMING_TIMEOUT=secs GUARANTEE=secs REAP_INTERVAL=secs MAPPING_CAPACITY=some DST_ANNO=bool UDP_TIMEOUT=secs |
 Unqueue | 1 1 l/h any | ACTIVE=bool LIMIT=lim BURST=lim | reset:none active:bool limit:lim burst:lim
 Unstrip | 1 1 a any | LENGTH:stripped |
 UnstripIPHeader | 1 1 a ip | |
@@ -657,21 +680,25 @@ StaticThreadSched | 0 0 a raw | worker* |
 RandomSeed | 0 0 a raw | [SEED:u32] | seed:u32
 """
 
+KINDS["source_spec"] = lambda r, odd=False: re.sub(r"2\.0\.0\.2 (?=\d \d$)", "- ", addr_spec(r, odd))
 KINDS.update({f"port_below_{n}": one_of(*range(n), -1) for n in (1, 2, 3)})
 KINDS.update({
     "end_call": one_of("s.run", "s.run x", "stop", bad=("nothing.x", "e.nothing")), "addr6_at": one_of(0, 8, 24), "addr_at": one_of(0, 12, 16, 2), "plain_ip": one_of(*ADDRESSES[:6], "n2", "n1:ip"), "no": one_of("false"), "yes": one_of("true"), "bw100": one_of("1000Bps", "8Mbps", "100kBps", "80kbps", bad=("x", "1kBpsx", "-1Bps")),
     "port_text": one_of("ip"), "worker": one_of("e 0"), "share_of": one_of("e 1", "e 0.5", "e 2"), "some": one_of(1, 2, 5, 8), "zero": one_of(0), "natural": one_of(0, 1, 2, 3), "share": one_of("0.1", "0.5", "1", "50%", bad=("x",)), "ms": one_of(1, 5, 100, 50), "down": one_of(0, -1, -4, -14, -20), "payload": one_of("hex", "ascii", "false", bad=("foo",)), "stripped": one_of(0, 1, 4, 14, 20),
     "mtu6": one_of(1280, 1500, 2000),
+    "slow": one_of(10, 20, 50, 1), "whole": one_of(2, 10, 20), "call": one_of("2 s.run", "1 s.run", "20 s.run"), "end": one_of("1000000000.5", "1000000001", "1", "1000000002.25", "0.5"), "brisk": one_of(50, 100, 1000), "long": one_of(3600, 1000), "sized": one_of(0, 1, 4, 60, 100), "lasting": one_of("0.1", "1s", "5", "20ms", "1e-2"), "alike": one_of(0, 257, 0x2020),
+    "bare_ip": one_of(*ADDRESSES), "byte": one_of(0, 1, 5, 127, 255, "0x1f"), "message": one_of(128, 200, 576, 1500),
+    "station": lambda r: f"{r.choice(ADDRESSES[:2] + ADDRESSES[3:7])} {r.choice(ETHERS[:2] + ETHERS[4:])}",
     "none": one_of(""), "secs": one_of(1, 2, 5, 10, 60, 20, bad=("1 x",)), "meter": one_of("1", "10", "100", "100", bad=("x", "-1")), "stdout": one_of("-"), "lim": one_of(0, 1, 2, 3, 5, 10), "ect": one_of(0, 1, 2, 3, "true", "false"),
     "ecn": one_of(0, 1, 2, 3, "ect1", "ect2", "ce", "no", "econ", bad=(4, "x")),
-    "encap": one_of("IP", "ETHER", "NULL", bad=("ip", "x", "SLL", "802.11")), "mtu": one_of(28, 30, 36, 40, 60, 100, 1500, bad=(20, 8, 0, -1)),
+    "encap": one_of("IP", "ETHER", "NULL", bad=("ip", "x", "SLL", "802.11")), "mtu": one_of(28, 30, 36, 40, 60, 100, 1500, bad=(-1,)),
     "ratio01": one_of("1", "0", "100%", "1", "0", bad=("1.5", "x")), "ratetype": one_of("PACKETS", "BYTES", bad=("x", "packets")),
     "annolevel": one_of("1.2.3.4 1 10", "10.0.0.0 0 1", "x"), "ipword": one_of("src", "dst", "x"),
     "ethoff": one_of(0, 6, "src", "dst", 60, -1), "ipoff": one_of(12, 16, "src", "dst", 0),
     "icmp_type6": one_of(1, 3, 4, 128, 256, "x"), "ips6": one_of("::1", "x"),
     "iparp": lambda r: f"{address(r)} {ether(r)}", "ipanno": lambda r: r.choice([address(r), address(r), "DST_ANNO"]),
     "rctrl": lambda r: f"{r.choice(['add', 'remove', 'set', 'x'])} {route(r)}",
-    "mapspec": lambda r: r.choice(["- - 2.0.0.2 - 0 1", "1.0.0.1 1024-1030# - - 0 1", "drop", "ipat 0 1", "keep 0 1", "pattern ipat 0 1"]),
+    "mapspec": lambda r: r.choice(["- - 2.0.0.2 - 0 1", "1.0.0.1 1024-1030# - - 0 1", "drop", "ipat 0 1", "keep 0 1"]),
     "mapper": lambda r: r.choice(["2 1", "- - 2.0.0.2 - 0 1 1", "- - 2.0.0.3 - 0 1 2", "x"]),
     "addrinfo": lambda r: f"{r.choice(['a', 'b', 'n1', 'a'])} {' '.join(r.choice([address(r), network(r), ether(r), address6(r), net6(r)]) for _ in range(r.choice([0, 1, 2, 3])))}",
     "portinfo": one_of("a 80", "a 80/tcp", "b 53/udp c", "a 80 # x", "# all", "x", "a 80/sctp", "a 70000", "a b", "http 81/tcp"),
@@ -711,22 +738,39 @@ SPECS = read_specs()
 SETUPS = {"ipa": "ip", "ipfrag": "ip", "arpq": "ip"}
 
 
+# Kinds of which Click takes an empty argument, or refuses several words.
+PLAIN = {"ip", "aggregates", "dur", "str", "text", "stdout", "share_of"}
+
+
 def value(r, kind, odd=0.04):
     if r.random() < odd:
-        return r.choice(GARBAGE)
+        return r.choice([text for text in GARBAGE if text and text != "0x" and " " not in text] if kind in PLAIN else GARBAGE)
     draw = KINDS[kind]
     return draw(r, r.random() < odd * 3) if "odd" in draw.__code__.co_varnames else draw(r)
 
 
 # Classes that Click takes without an argument that the manual requires.
-LAX = {"AdjustTimestamp", "ICMP6Error"}
+LAX = {"AdjustTimestamp", "EtherVLANEncap", "ICMP6Error"}
 
 # Classes whose argument has no keyword in Click, or another one than in the manual.
 PLACE_ONLY = {"SetIPAddress", "InputSwitch"}
 
 # Classes with one argument for each port.
-PER_INPUT = {"spec", "addr_spec"}
+PER_INPUT = {"spec", "addr_spec", "source_spec"}
 PER_OUTPUT = {"pattern", "class_pattern"}
+
+
+def once(entries):
+    """Entries of ARPResponder none of whose prefixes stands in an earlier one, or twice in itself."""
+    alike = {"10/8": "10.0.0.0/8", "n4": "10.0.0.0/8", "n1:ipnet": "10.0.0.0/24", "10.0.0.1/24": "10.0.0.0/24", "n1": "10.0.0.1", "n1:ip": "10.0.0.1",
+             "10.0.0.0/255.255.255.0": "10.0.0.0/24", "10.1.2.3/255.255.0.0": "10.1/16", "0/0": "0.0.0.0/0", "n2": "10.1.2.3"}
+    seen, out = set(), []
+    for entry in entries:
+        prefixes = [alike.get(word, word) for word in entry.split()[:-1]]
+        if len({*prefixes} - seen) == len(prefixes):
+            seen |= {*prefixes}
+            out.append(entry)
+    return out
 
 
 def arguments(r, spec, inputs, outputs):
@@ -753,7 +797,7 @@ def arguments(r, spec, inputs, outputs):
             out.append(f"{name} {value(r, kind, odd)}")
         elif sign == "=":
             if r.random() < min(0.35, 2 / len(spec.args) + 0.1):
-                out.append(f"{name} {value(r, kind, odd)}")
+                out.append(f"{name} {value(r, kind, odd) or '-'}")
         elif optional:
             if r.random() < 0.5:
                 keyed = keyed or r.random() < 0.4
@@ -770,13 +814,21 @@ def arguments(r, spec, inputs, outputs):
     if any(a.startswith("VLAN_ID ") for a in out):
         out = [a for a in out if a.startswith(("VLAN_ID ", "ETHERTYPE ", "SRC ", "DST ", "NATIVE_VLAN "))] if spec.name != "EtherVLANEncap" else [
             a for a in out if not a.startswith("VLAN_ID ")]
-    if spec.name in ("VLANEncap", "EtherVLANEncap") and not any(a.startswith(("VLAN_ID ", "VLAN_TCI ")) for a in out):
-        out = [a for a in out if re.match("[A-Z_]+ ", a) or spec.name != "VLANEncap"]
+    if spec.name == "VLANEncap" and not any(a.startswith(("VLAN_ID ", "VLAN_TCI ")) for a in out):
+        out = [*(a for a in out if re.match("[A-Z_]+ ", a)), "VLAN_ID 5"]
+    if any(a.startswith("DROP ") for a in out) and spec.name == "RandomSample":
+        out = [a for a in out if a.startswith(("DROP ", "ACTIVE "))]
+    if spec.name == "TimeFilter" and any(a.startswith("INTERVAL ") for a in out):
+        out = [a for a in out if not a.startswith(("START ", "END "))]
+    if spec.name == "SetVLANAnno" and not any(not re.match("VLAN_PCP ", a) for a in out):
         out.append("VLAN_ID 5")
+    if spec.name == "ARPResponder":
+        out = once(out)
     if spec.name in PLACE_ONLY:
         out = [re.sub(r"^(IPADDR|INPUT|OUTPUT) ", "", a) for a in out]
     if r.random() < 0.01:
-        out.append(r.choice(["NOTHING 1", "5", "x", ""]))
+        # What could be an argument by place is none behind keywords in Click.
+        out.append(r.choice(["NOTHING 1", ""] + ["5", "x"] * (not any("[" in arg for arg in spec.args))))
     return out
 
 
@@ -809,8 +861,9 @@ class Case:
             queue = f"q{i} :: Queue(100) -> " if pull_in else ""
             lines.append(f"i{i} :: Null -> {before.format(i=i)}{queue}[{i}]e;")
         for o in range(self.outputs):
+            after = f"{AFTER[spec.name]} -> " if spec.name in AFTER else ""
             unqueue = f"{PULLERS.get(spec.name, 'Unqueue')} -> " if pull_out and (o == 0 or spec.processing != "a") else ""
-            lines.append(f"e[{o}] -> {unqueue}Print(o{o}, -1, TIMESTAMP true, PRINTANNO true) -> Discard;")
+            lines.append(f"e[{o}] -> {unqueue}{after}Print(o{o}, -1, TIMESTAMP true, PRINTANNO true) -> Discard;")
         used = {int(s.split()[1]) for s in self.steps if s.startswith("send ")}
         for n, (port, data) in enumerate(self.packets):
             if n in used:
@@ -849,11 +902,12 @@ UNREAD = {
     "Counter": "rate bit_rate byte_rate", "Meter": "rate", "BandwidthMeter": "rate", "AverageCounter": "rate byte_rate",
     # Click tells the settings in place of what was written.
     "AggregateCounter": "aggregate_call count_call", "ARPQuerier": "drops stats responses broadcast table", "Discard": "active",
-    **dict.fromkeys("""BandwidthRatedSplitter BandwidthRatedUnqueue BandwidthShaper EtherVLANEncap InputSwitch
+    **dict.fromkeys("""BandwidthRatedSplitter BandwidthRatedUnqueue BandwidthShaper InputSwitch
                     PullSwitch SimplePullSwitch Switch RandomSample RatedSplitter RatedUnqueue SetVLANAnno VLANEncap StrideSched
                     RandomSeed ICMPIPEncap ICMPPingEncap Shaper""".split(), "config rate native_vlan"),
-    "ICMPPingSource": "summary rtt_min rtt_avg rtt_max", "InfiniteSource": "data", "RatedSource": "data", "RED": "config stats avg_queue_size",
-    "TimeFilter": "start end interval", "IPClassifier": "program config", "IPRewriter": "tcp_lookup udp_lookup", "TCPRewriter": "lookup",
+    "EtherVLANEncap": "config native_vlan vlan_pcp vlan_id",
+    "ICMPPingSource": "config summary rtt_min rtt_avg rtt_max", "InfiniteSource": "data", "RatedSource": "data rate", "RED": "config stats avg_queue_size",
+    "TimeFilter": "start end interval", "ToIPSummaryDump": "config", "IPClassifier": "program config", "IPRewriter": "tcp_lookup udp_lookup", "TCPRewriter": "lookup",
     "ARPTable": "table",
     "TimestampAccum": "time average_time", "CoDel": "config stats", "IPAddrRewriter": "table mappings", "IPRateMonitor": "look", "LinkUnqueue": "bandwidth",
     "MarkIPCE": "drops", "TimedSource": "data", "UDPIPEncap": "dst", "SetIPDSCP": "dscp", "LookupIP6Route": "table", "SetTimestampDelta": "first", "ICMPPingRewriter": "table mappings",
@@ -863,15 +917,18 @@ UNREAD = {
 WHOLE = set("""
 AggregateIPAddrPair AggregateIPFlows Bypass CheckIP6Header DecIP6HLIM DecIPTTL GetEtherAddress GetIP6Address GetIPAddress
 HostEtherFilter IPReassembler MarkIP6Header MarkIPCE MarkIPHeader MarkMACHeader SetIPChecksum SetTCPChecksum SetUDPChecksum
-Strip StripIPHeader StripEtherVLANHeader VLANDecap StoreEtherAddress StoreIPAddress SetIPDSCP SetIPECN FixIPSrc IPMirror IPRateMonitor
+EtherSwitch LookupIP6Route Strip StripIPHeader StripEtherVLANHeader VLANDecap StoreEtherAddress StoreIPAddress SetIPDSCP SetIPECN FixIPSrc IPMirror IPRateMonitor
 UDPIPEncap VLANEncap EtherVLANEncap EtherMirror EtherRewrite IPPrint IPInputCombo IPOutputCombo ICMPPingResponder ICMPError ICMP6Error IP6Fragmenter
 """.split())
 
 # Classes for which a fragment is another thing than in Click: IPFilter drops those that hide the transport header.
-UNFRAGMENTED = {"IPFilter", "ICMPPingResponder", "SetTCPChecksum", "SetUDPChecksum"}
+UNFRAGMENTED = {"AggregateIPFlows", "IPFilter", "ICMPPingResponder", "SetTCPChecksum", "SetUDPChecksum"}
 
 # Classes that look at IP options one by one.
 BAD_OPTIONS = {"CheckIPHeader", "CheckIPHeader2", "MarkIPHeader"}
+
+# Elements behind a class that take away what Click's class does not note.
+AFTER = {"CheckIP6Header": "SetIP6Address(::)"}
 
 # Classes that have as many inputs as outputs.
 SQUARE = {"EtherSwitch", "Hub", "AggregatePacketCounter"}
@@ -887,6 +944,8 @@ def make(r, spec, handlers):
     outputs = inputs if spec.name in SQUARE else r.randint(*spec.outputs)
     r.whole = spec.name in WHOLE
     r.fragments = spec.name not in UNFRAGMENTED
+    r.options = spec.name != "IPOutputCombo"
+    r.timestamps = spec.name != "IPGWOptions"
     r.bad_options = spec.name in BAD_OPTIONS
     packet = spec.packets
     before = []
@@ -901,10 +960,12 @@ def make(r, spec, handlers):
         before.append("MarkIP6Header(0)" if spec.name != "MarkIP6Header" else "Null")
     if spec.name == "Unstrip":
         before.append("Pad(64) -> Strip(20)")
-    if spec.name == "Strip":
+    if spec.name in ("Strip", "Clipboard"):
         before.append("Pad(64)")
     if packet == "arpq":
         before.append("CheckIPHeader(0)")
+    if spec.name == "StoreIPAddress":
+        before.append("SetIPAddress(10.0.0.2)")
     if r.random() < 0.3:
         before.insert(r.randrange(len(before) + 1), "Paint(%d)" % r.choice([0, 1, 2, 5, 255]))
     if r.random() < 0.2:
@@ -939,7 +1000,7 @@ def make(r, spec, handlers):
             steps.append(read(n, value(r, values[n])))
         elif writes:
             n = r.choice(writes)
-            v = value(r, values[n], 0.005)
+            v = value(r, values[n], 0 if values[n] == "port_number" else 0.005)
             if "," not in v:
                 steps.append(f"write e.{n} {v}".rstrip() + "; wait 0.00011")
 
@@ -1032,7 +1093,7 @@ def shared_flags(of_click, of_ashlar):
 
 
 NOISE = re.compile(r"expensive Packet::|warning: |^$|no route for|would query for|^  |Packet::pull|While (configuring|initializing) "
-                   r"|packets transmitted|bad (lengths|input packet)|fragment or short packet|Not an ARP packet|has no handler `tickets`|there is no element")
+                   r"|packets transmitted|bad (lengths|input packet)|fragment or short packet|Not an ARP packet|has no handler `tickets`|there is no element|IP6 header check failed")
 
 # Handlers whose lines come in another order.
 UNORDERED = {"table", "tcp_table", "udp_table", "mappings", "tcp_mappings", "udp_mappings"}
@@ -1064,7 +1125,7 @@ def settled(line):
             nanoseconds -= nanoseconds % 1000
         return match[1] + nanoseconds.to_bytes(8, "little").hex() + match[3]
 
-    return re.sub(r"(\| [0-9a-f]{64})([0-9a-f]{16})([0-9a-f]{16} \|)", first_stamp, line)
+    return re.sub(r"(\| [0-9a-f]{64})([0-9a-f]{16})([0-9a-f]{16}(?: \||\s*$))", first_stamp, line)
 
 
 def shown(result):

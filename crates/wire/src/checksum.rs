@@ -121,6 +121,19 @@ pub fn update(check: u16, old: &[u8], new: &[u8]) -> u16 {
     finish(u64::from(!check) + u64::from(!fold(sum(old))) + sum(new))
 }
 
+/// The checksum `check` that an update gave an ICMP message, whose other bytes are as they will be.
+///
+/// Without a pseudo-header all words may be zero, as in the reply to an echo request of zeros. Their checksum is 0xffff,
+/// and an update, to which both zeros are one, gives 0.
+#[inline]
+pub fn updated_icmp(check: u16, message: &[u8]) -> u16 {
+    let zeros = |bytes: Option<&[u8]>| bytes.is_some_and(|b| b.iter().all(|b| *b == 0));
+    match check {
+        0 if zeros(message.get(..2)) && zeros(message.get(4..)) => 0xffff,
+        check => check,
+    }
+}
+
 /// A UDP checksum after a covered change: "none" stays none, and a computed zero becomes 0xffff.
 #[inline]
 pub const fn update_udp32(check: u16, old: u32, new: u32) -> u16 {

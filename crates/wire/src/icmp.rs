@@ -148,7 +148,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
         let new = u16::from_be_bytes([ECHO_REPLY, 0]);
         self.set_kind(ECHO_REPLY);
         self.set_code(0);
-        self.set_checksum(checksum::update16(self.checksum(), old, new));
+        let check = checksum::update16(self.checksum(), old, new);
+        self.set_checksum(checksum::updated_icmp(check, self.0.as_ref()));
     }
 
     /// Bytes after the header, mutable.
@@ -201,6 +202,17 @@ mod tests {
         assert_eq!((m.pointer(), m.rest()), (21, 21 << 24));
         m.set_gateway(Ipv4Addr::new(10, 0, 0, 9));
         assert_eq!(m.gateway(), Ipv4Addr::new(10, 0, 0, 9));
+    }
+
+    #[test]
+    fn the_reply_to_an_echo_request_of_zeros_is_right() {
+        let mut bytes = [0; 12];
+        let mut m = Icmp::new_unchecked(&mut bytes);
+        m.set_kind(ECHO);
+        m.fill_checksum();
+        m.answer_echo();
+        assert!(m.verify_checksum());
+        assert_eq!(m.checksum(), 0xffff);
     }
 
     #[test]

@@ -15,9 +15,10 @@
 //! - `MULTIPACKET`: true if a packet that stands for several (EXTRA_PACKETS annotation) is counted as so many.
 //!   Default true.
 //! - `EXTRA_LENGTH`: true to count bytes that were not captured (EXTRA_LENGTH annotation). Default true.
-//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: action when there are N aggregates: stop the
-//!   router, freeze, or write a handler (`N HANDLER VALUE`). Only one of them may be given.
-//! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same when the sum of all counts reaches a number.
+//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: action when N aggregates are there and a packet of
+//!   another one comes: stop counting and the router, freeze, or write a handler (`N HANDLER VALUE`). Only one of them
+//!   may be given. It is done once; then the packet is counted, if that is still wanted.
+//! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same as soon as the sum of all counts has reached a number.
 //! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. Packets of further aggregates are
 //!   not counted; the handler `uncounted` says how many they are.
 //! - `BANNER`: first line of files that are written.
@@ -29,12 +30,14 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-/// Actions when a count reaches a threshold.
+/// Action at a threshold, which is done once.
 #[derive(Clone, Default)]
-struct Mark {
-    stop: Option<u64>,
-    freeze: Option<u64>,
-    call: Call,
+enum Mark {
+    #[default]
+    None,
+    Stop(u64),
+    Freeze(u64),
+    Call(Call),
 }
 
 pub(super) struct Config {
@@ -72,30 +75,51 @@ enum Format {
 impl Mark {
     fn configure(args: &mut Args, names: [&'static str; 3]) -> Mark {
         let [stop, freeze, call] = names;
-        let mark = Mark {
-            stop: args.key_maybe(stop, "number at which the router stops"),
-            freeze: args.key_maybe(freeze, "number at which it freezes"),
-            call: Call::argument(args, call, "handler that is written at a number"),
-        };
-        let calls = !mark.call.show().is_empty();
-        let given = [mark.stop.is_some(), mark.freeze.is_some(), calls];
-        if given.into_iter().filter(|g| *g).count() > 1 {
-            args.error_in_whole(
-                format!("'{stop}', '{freeze}' and '{call}' are mutually exclusive"),
-                "give one of them",
-            );
+        let stop_at = args.key_maybe(stop, "number at which the router stops");
+        let freeze_at = args.key_maybe(freeze, "number at which it freezes");
+        let calls = Call::argument(args, call, "handler that is written at a number");
+        match (stop_at, freeze_at, calls.mark()) {
+            (None, None, None) => Mark::None,
+            (Some(at), None, None) => Mark::Stop(at),
+            (None, Some(at), None) => Mark::Freeze(at),
+            (None, None, Some(_)) => Mark::Call(calls),
+            _ => {
+                args.error_in_whole(
+                    format!("'{stop}', '{freeze}' and '{call}' are mutually exclusive"),
+                    "give one of them",
+                );
+                Mark::None
+            }
         }
-        mark
     }
 
-    /// Performs the actions of thresholds passed between `before` and `now`. Returns true if counting is to stop.
-    fn pass(&self, before: u64, now: u64, cx: &mut Cx) -> bool {
-        let reached = |at: Option<u64>| at.is_some_and(|at| before < at && at <= now);
-        if reached(self.stop) {
-            cx.stop();
+    fn parse(text: &str) -> Result<Mark, String> {
+        let call = Call::parse(text)?;
+        Ok(match call.mark() {
+            Some(_) => Mark::Call(call),
+            None => Mark::None,
+        })
+    }
+
+    /// Takes the action out if `number` has reached its threshold.
+    fn due(&mut self, number: u64) -> Mark {
+        let at = match self {
+            Mark::None => None,
+            Mark::Stop(at) | Mark::Freeze(at) => Some(*at),
+            Mark::Call(call) => call.mark(),
+        };
+        match at {
+            Some(at) if at <= number => std::mem::take(self),
+            _ => Mark::None,
         }
-        self.call.check(before, now, cx);
-        reached(self.freeze)
+    }
+
+    /// The call as it is written in configurations; empty if there is none.
+    fn show(&self) -> String {
+        match self {
+            Mark::Call(call) => call.show(),
+            _ => String::new(),
+        }
     }
 }
 
@@ -124,6 +148,19 @@ impl AggregateCounter {
         len as u64 + u64::from(extra)
     }
 
+    /// Does what is due at a threshold.
+    fn act(&mut self, mark: &Mark, cx: &mut Cx) {
+        match mark {
+            Mark::None => {}
+            Mark::Stop(_) => {
+                self.active = false;
+                cx.stop();
+            }
+            Mark::Freeze(_) => self.frozen = true,
+            Mark::Call(call) => call.call(cx),
+        }
+    }
+
     /// Counts a packet; returns true if it was counted.
     fn count(&mut self, packet: &Packet, frozen: bool, cx: &mut Cx) -> bool {
         if !self.active {
@@ -132,32 +169,31 @@ impl AggregateCounter {
         let aggregate = packet.cold().aggregate();
         let weight = self.weight(packet);
         let seen = self.counts.len();
-        let known = self.counts.get_mut(&aggregate);
-        if known.is_none() && (frozen || self.frozen) {
-            return false;
-        }
-        if known.is_none() && seen >= self.capacity {
-            self.uncounted += 1;
-            return false;
-        }
-        let before = self.total;
-        self.total += weight;
-        match known {
-            Some(count) => *count += weight,
-            None => {
-                let seen = seen as u64;
-                self.counts.insert(aggregate, weight);
-                self.frozen |= self.aggregates.pass(seen, seen + 1, cx);
+        if !self.counts.contains_key(&aggregate) {
+            if frozen || self.frozen {
+                return false;
+            }
+            let due = self.aggregates.due(seen as u64);
+            self.act(&due, cx);
+            if self.frozen || !self.active {
+                return false;
+            }
+            if seen >= self.capacity {
+                self.uncounted += 1;
+                return false;
             }
         }
-        self.frozen |= self.count.pass(before, self.total, cx);
+        *self.counts.entry(aggregate).or_insert(0) += weight;
+        self.total += weight;
+        let due = self.count.due(self.total);
+        self.act(&due, cx);
         true
     }
 
     fn write_file(&self, name: &str, format: Format) -> Result<(), String> {
         let mut counts: Vec<(u32, u64)> = self.counts.iter().map(|(a, c)| (*a, *c)).collect();
         counts.sort_unstable();
-        let mut head = String::new();
+        let mut head = "!IPAggregate 1.0\n".to_owned();
         if !self.banner.is_empty() {
             head.push_str(&self.banner);
             head.push('\n');
@@ -173,6 +209,9 @@ impl AggregateCounter {
             }
         } else {
             let mut text = String::new();
+            if format == Format::Ip {
+                text.push_str("!ip\n");
+            }
             for (aggregate, count) in counts {
                 let _ = match format {
                     Format::Ip => writeln!(text, "{} {count}", Ipv4Addr::from(aggregate)),
@@ -254,6 +293,9 @@ impl Element for AggregateCounter {
         (self.counts, self.total) = (old.counts, old.total);
         self.uncounted = old.uncounted;
         (self.frozen, self.active) = (old.frozen, old.active);
+        if Arc::ptr_eq(&self.config, &old.config) {
+            (self.aggregates, self.count) = (old.aggregates, old.count);
+        }
     }
 
     const HANDLERS: &'static [Handler<AggregateCounter>] = &[
@@ -311,17 +353,15 @@ impl Element for AggregateCounter {
             assign(&mut e.banner, value)
         }),
         Handler::text("aggregate_call", "see AGGREGATE_CALL", |e, _| {
-            Ok(e.aggregates.call.show())
+            Ok(e.aggregates.show())
         }),
         Handler::set("aggregate_call", "see AGGREGATE_CALL", |e, value, _| {
-            e.aggregates.call = Call::parse(value)?;
+            e.aggregates = Mark::parse(value)?;
             Ok(())
         }),
-        Handler::text("count_call", "see COUNT_CALL", |e, _| {
-            Ok(e.count.call.show())
-        }),
+        Handler::text("count_call", "see COUNT_CALL", |e, _| Ok(e.count.show())),
         Handler::set("count_call", "see COUNT_CALL", |e, value, _| {
-            e.count.call = Call::parse(value)?;
+            e.count = Mark::parse(value)?;
             Ok(())
         }),
         Handler::text("nagg", "aggregates seen", |e, _| {
@@ -376,10 +416,16 @@ mod tests {
         let mut bench = Bench::new(crate::CLASSES, "a :: AggregateCounter -> Discard");
         bench.push_packets("a", 0, packets(&[1, 1, 0, 0, 0, 2, 3, 2]));
         let text = written(&mut bench, "write_text_file");
-        assert_eq!(text, "!num_nonzero 4\n0 3\n1 2\n2 2\n3 1\n");
+        assert_eq!(
+            text,
+            "!IPAggregate 1.0\n!num_nonzero 4\n0 3\n1 2\n2 2\n3 1\n"
+        );
         bench.write("a.counts_pdf", "");
         let text = written(&mut bench, "write_ip_file");
-        assert_eq!(text, "!num_nonzero 3\n0.0.0.1 1\n0.0.0.2 2\n0.0.0.3 1\n");
+        assert_eq!(
+            text,
+            "!IPAggregate 1.0\n!num_nonzero 3\n!ip\n0.0.0.1 1\n0.0.0.2 2\n0.0.0.3 1\n"
+        );
     }
 
     #[test]
@@ -406,13 +452,35 @@ mod tests {
         assert_eq!(bench.read("a.aggregate_call"), "2 a.banner two");
         assert_eq!(bench.read("a.count_call"), "");
         bench.push_packets("a", 0, packets(&[1, 2]));
-        assert_eq!(bench.read("a.banner"), "two");
+        assert_eq!(bench.read("a.banner"), "");
         assert!(!bench.graph().stopped());
-        bench.push_packets("a", 0, packets(&[1]));
+        bench.push_packets("a", 0, packets(&[3, 4]));
+        assert_eq!(bench.read("a.banner"), "two");
+        assert_eq!(bench.read("a.aggregate_call"), "", "it is done once");
+        // What comes behind the stop is not counted.
+        assert_eq!(
+            ["count", "active"].map(|name| bench.read(&format!("a.{name}"))),
+            ["3", "false"]
+        );
         bench.run();
         assert!(bench.graph().stopped());
         let text = "Idle -> AggregateCounter(COUNT_STOP 3, COUNT_CALL 3 x.y) -> Discard";
         let errors = testkit::errors(crate::CLASSES, text);
         assert!(errors.contains("mutually exclusive"), "{errors}");
+    }
+
+    #[test]
+    fn the_packet_of_one_aggregate_more_freezes_or_stops() {
+        for (mark, counted) in [
+            ("AGGREGATE_FREEZE 1", ["2", "true", "true"]),
+            ("AGGREGATE_STOP 1", ["1", "false", "false"]),
+            ("AGGREGATE_STOP 0", ["0", "false", "false"]),
+        ] {
+            let text = format!("a :: AggregateCounter({mark}) -> Discard");
+            let mut bench = Bench::new(crate::CLASSES, &text);
+            bench.push_packets("a", 0, packets(&[1, 2, 1]));
+            let is = ["count", "freeze", "active"].map(|name| bench.read(&format!("a.{name}")));
+            assert_eq!(is, counted, "{mark}");
+        }
     }
 }

@@ -44,11 +44,12 @@ impl Element for AggregateFilter {
 
     fn configure(args: &mut Args) -> Rules {
         let mut rules = Vec::new();
-        for arg in args.rest(
+        let filters = args.rest(
             "FILTERS",
             "an action and aggregates",
             "what to do with which aggregates",
-        ) {
+        );
+        for (number, arg) in filters.into_iter().enumerate() {
             let words = arg.words();
             let Some((action, aggregates)) = words.split_first() else {
                 continue;
@@ -64,6 +65,9 @@ impl Element for AggregateFilter {
                     }
                 },
             };
+            if aggregates.is_empty() {
+                args.error(&arg, format!("pattern {number} has no aggregates"));
+            }
             for word in aggregates {
                 match range(word) {
                     Some(range) => rules.push((range, action)),
@@ -120,5 +124,7 @@ mod tests {
             "Idle -> AggregateFilter(allow x) -> Discard",
         );
         assert!(errors.contains("bad aggregate 'x'"), "{errors}");
+        let errors = testkit::errors(crate::CLASSES, "Idle -> AggregateFilter(deny) -> Discard");
+        assert!(errors.contains("has no aggregates"), "{errors}");
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Flows get numbers from 1 on, in the order in which they are first seen. Packets from the side that was seen
 //! first get paint 0, those of the other side paint 1. A flow ends when it has had no packet for some time, by
-//! the packets' timestamps. Packets that belong to no flow leave by output 1, or are dropped (`no_flow`).
+//! the packets' timestamps, or at the first SYN after a RST or after a FIN from both sides. Packets that belong to no flow leave by output 1, or are dropped (`no_flow`).
 //!
 //! Where packets are pushed, fragments wait here until the first fragment of their datagram, which has the
 //! ports, has come. Later packets between the same addresses wait behind them. `clear` releases all that wait.
@@ -18,7 +18,7 @@
 //! - `TRACEINFO`: an XML file to which a summary of each flow is written.
 //! - `SOURCE`: accepted for compatibility with Click.
 //! - `TCP_TIMEOUT`: time without packets after which a TCP flow ends. Default 24 hours.
-//! - `TCP_DONE_TIMEOUT`: the same for TCP flows with a FIN from both sides. Default 30 seconds.
+//! - `TCP_DONE_TIMEOUT`: the same for TCP flows with a RST, or with a FIN from both sides. Default 30 seconds.
 //! - `UDP_TIMEOUT`: the same for UDP flows. Default 1 minute.
 //! - `FRAGMENT_TIMEOUT`: time for which fragments wait. Default 30 seconds.
 //! - `REAP`: time between two removals of flows that have ended. Default 20 minutes.
@@ -60,7 +60,7 @@ struct Flow {
     aggregate: u32,
     /// True if the lower end was the source of the first packet.
     low_first: bool,
-    /// Bit per direction that has sent a FIN.
+    /// A bit for each direction that has ended by a FIN; a RST ends both.
     fins: u8,
     first: i64,
     last: i64,
@@ -79,8 +79,16 @@ pub(super) struct AggregateIpFlows {
     notifier: Notifier,
 }
 
+impl Flow {
+    fn is_done(&self) -> bool {
+        self.fins == 3
+    }
+}
+
 const NO_FLOW: u8 = 0;
 const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
 
 /// Fields of a packet that identify its flow.
 struct Seen {
@@ -141,7 +149,7 @@ fn key(seen: &Seen, [sport, dport]: [u16; 2]) -> (Key, bool) {
 impl AggregateIpFlows {
     fn timeout(config: &Config, protocol: u8, flow: &Flow) -> i64 {
         match protocol {
-            proto::TCP if flow.fins == 3 => config.tcp_done,
+            proto::TCP if flow.is_done() => config.tcp_done,
             proto::TCP => config.tcp,
             _ => config.udp,
         }
@@ -152,7 +160,9 @@ impl AggregateIpFlows {
         let stamp = packet.cold().timestamp as i64;
         let (key, low) = key(seen, ports);
         let over = |flow: &Flow| {
-            stamp.saturating_sub(flow.last) > Self::timeout(&self.config, key.0, flow)
+            let begins_again = seen.flags & SYN != 0 && flow.is_done();
+            begins_again
+                || stamp.saturating_sub(flow.last) > Self::timeout(&self.config, key.0, flow)
         };
         if self.flows.get(&key).is_some_and(over)
             && let Some(flow) = self.flows.remove(&key)
@@ -166,7 +176,9 @@ impl AggregateIpFlows {
             return;
         };
         let color = u8::from(flow.low_first != low);
-        if seen.flags & FIN != 0 {
+        if seen.flags & RST != 0 {
+            flow.fins = 3;
+        } else if seen.flags & FIN != 0 {
             flow.fins |= 1 << color;
         }
         flow.last = stamp;

@@ -91,3 +91,24 @@ fn fragments_do_not_wait_for_ever() {
     assert_eq!(seen, ["2 1 0"]);
     assert_eq!(dropped, 1);
 }
+
+#[test]
+fn a_syn_begins_another_flow_after_a_reset_or_two_fins() {
+    let fields = "timestamp ip_id proto src sport dst dport tcp_flags";
+    let (seen, _) = flows(
+        "TCP_DONE_TIMEOUT 10",
+        fields,
+        "1 1 T 1.0.0.1 10 1.0.0.2 20 S\n1 2 T 1.0.0.2 20 1.0.0.1 10 RA\n\
+         1 3 T 1.0.0.1 10 1.0.0.2 20 A\n1 4 T 1.0.0.2 20 1.0.0.1 10 S\n\
+         2 5 T 1.0.0.2 20 1.0.0.1 10 F\n2 6 T 1.0.0.2 20 1.0.0.1 10 S\n\
+         2 7 T 1.0.0.1 10 1.0.0.2 20 F\n2 8 T 1.0.0.1 10 1.0.0.2 20 SA\n\
+         3 9 T 1.0.0.1 10 1.0.0.2 20 R\n14 10 T 1.0.0.1 10 1.0.0.2 20 A\n",
+    );
+    assert_eq!(
+        seen,
+        [
+            "1 1 0", "2 1 1", "3 1 0", "4 2 0", "5 2 0", "6 2 0", "7 2 1", "8 3 0", "9 3 0",
+            "10 4 0"
+        ]
+    );
+}

@@ -9,7 +9,8 @@
 //!
 //! - `COUNT_CALL`: a number, a handler and a value. When so many packets have passed, the value is written to
 //!   the handler, before the packet with that number moves on.
-//! - `BYTE_COUNT_CALL`: the same when so many bytes, or more, have passed.
+//! - `BYTE_COUNT_CALL`: the same when so many bytes, or more, have passed; once, until the handlers `reset` or
+//!   `byte_count_call` are written.
 //!
 //! Rates are moving averages in which the latest packets have the most weight. Each worker has counts of its
 //! own: handlers give the sum, and a call is made when one worker's count reaches the number. Where packets
@@ -77,15 +78,23 @@ impl Call {
         text.trim().to_owned()
     }
 
+    /// The number of the call; `None` if there is no call.
+    pub(crate) fn mark(&self) -> Option<u64> {
+        self.at
+    }
+
+    /// Writes the handler.
+    pub(crate) fn call(&self, cx: &mut Cx) {
+        if !self.handler.path.is_empty() {
+            cx.defer_write(&self.handler);
+        }
+    }
+
     /// Makes the call if the count has reached its threshold between `before` and `now`.
     #[inline]
     pub(crate) fn check(&self, before: u64, now: u64, cx: &mut Cx) {
-        if let Some(at) = self.at
-            && before < at
-            && at <= now
-            && !self.handler.path.is_empty()
-        {
-            cx.defer_write(&self.handler);
+        if self.at.is_some_and(|at| before < at && at <= now) {
+            self.call(cx);
         }
     }
 }
@@ -117,6 +126,8 @@ pub(crate) struct Counter {
     byte_rate: Rate,
     count_call: Call,
     byte_count_call: Call,
+    /// True if `byte_count_call` has been made.
+    bytes_told: bool,
 }
 
 impl Element for Counter {
@@ -150,6 +161,7 @@ impl Element for Counter {
             byte_rate: Rate::default(),
             count_call: config.count.clone(),
             byte_count_call: config.bytes.clone(),
+            bytes_told: false,
         }
     }
 
@@ -160,6 +172,7 @@ impl Element for Counter {
     fn take(&mut self, old: Counter) {
         self.packets = old.packets;
         self.bytes = old.bytes;
+        self.bytes_told = old.bytes_told;
         self.packet_rate = old.packet_rate;
         self.byte_rate = old.byte_rate;
     }
@@ -184,6 +197,7 @@ impl Element for Counter {
         }),
         Handler::set("byte_count_call", "see BYTE_COUNT_CALL", |e, value, _| {
             e.byte_count_call = Call::parse(value)?;
+            e.bytes_told = false;
             Ok(())
         }),
     ];
@@ -198,7 +212,11 @@ impl Counts for Counter {
         self.packet_rate.add(self.packets - before.0, now);
         self.byte_rate.add(self.bytes - before.1, now);
         self.count_call.check(before.0, self.packets, cx);
-        self.byte_count_call.check(before.1, self.bytes, cx);
+        let reached = |at| at <= self.bytes;
+        if !self.bytes_told && self.byte_count_call.mark().is_some_and(reached) {
+            self.bytes_told = true;
+            self.byte_count_call.call(cx);
+        }
     }
 
     // A call must precede the forwarding of the counted packets.
@@ -209,6 +227,7 @@ impl Counts for Counter {
 
 fn reset(counter: &mut Counter, _: &str, _: &mut Cx) -> Result<(), String> {
     (counter.packets, counter.bytes) = (0, 0);
+    counter.bytes_told = false;
     (counter.packet_rate, counter.byte_rate) = Default::default();
     Ok(())
 }
@@ -280,6 +299,8 @@ mod tests {
         bench.write("c.reset", "");
         bench.write("c.byte_count_call", "1");
         assert_eq!(said(&mut bench), "");
+        bench.write("c.byte_count_call", "1 s.run now");
+        assert_eq!(said(&mut bench), "called now\n");
         assert!(bench.try_write("c.count_call", "x s.run").is_err());
     }
 

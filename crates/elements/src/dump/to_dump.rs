@@ -55,7 +55,7 @@ impl ToDump {
             link: encap.number(),
             nanos: self.config.nano,
             snap: match self.config.snap {
-                usize::MAX => 65_535,
+                usize::MAX => u32::MAX,
                 snap => snap as u32,
             },
         };
@@ -221,7 +221,12 @@ impl Element for ToDump {
             e.count = 0;
             Ok(())
         }),
-        Handler::text("filename", "the file", |e, _| Ok(e.config.filename.clone())),
+        Handler::text("filename", "the file, or `<stdout>`", |e, _| {
+            Ok(match e.config.filename.as_str() {
+                "-" => "<stdout>".to_owned(),
+                name => name.to_owned(),
+            })
+        }),
         Handler::set("encap", "first header of packets", |e, value, _| {
             let encap = Encap::find(value.trim());
             e.begin(encap.ok_or_else(|| "bad encapsulation type".to_owned())?);

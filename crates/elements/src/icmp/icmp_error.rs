@@ -148,6 +148,13 @@ impl Element for ICMPError {
         let mpls = args.key("MPLS", false, "true if labels stand before the IP header");
         let src = args.required("SRC", "source address, if no FixIPSrc follows");
         let (kind, code) = names::kind_and_code(args, false);
+        if !icmp::is_error(kind) {
+            let names = "unreachable, sourcequench, redirect, timeexceeded, parameterproblem";
+            args.error_in_whole(
+                format!("ICMP type {kind} is not an error type"),
+                format!("error types are {names}"),
+            );
+        }
         Config {
             src,
             kind,

@@ -303,7 +303,6 @@ impl Element for ICMPPingSource {
         Handler::set("reset_counts", "counts from zero again", |e, _, cx| {
             (e.count, e.trips) = (0, Trips::default());
             e.sent.fill(None);
-            cx.cancel_timer();
             e.schedule(cx);
             Ok(())
         }),

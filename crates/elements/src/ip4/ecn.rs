@@ -15,7 +15,7 @@ impl FromArg for Ecn {
 
     fn from_arg(raw: &str, _: &Names) -> Result<Ecn, String> {
         match raw {
-            "no" | "0" => Ok(Ecn(0)),
+            "no" | "0" | "-" => Ok(Ecn(0)),
             "ect1" | "ECT(1)" | "1" => Ok(Ecn(1)),
             "ect2" | "ECT(0)" | "2" => Ok(Ecn(2)),
             "ce" | "CE" | "3" => Ok(Ecn(CE)),

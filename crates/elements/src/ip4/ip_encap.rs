@@ -80,6 +80,9 @@ fn type_of_service(args: &mut Args) -> u8 {
         }
         return tos;
     }
+    if ce == Some(true) && ect.as_ref().is_some_and(|e| e.0 != 0) {
+        args.error_in_whole("can set at most one ECN option", "give ECT, or CE");
+    }
     let dscp = dscp.unwrap_or(0);
     if dscp > 63 {
         args.error_in_whole("bad DSCP", "it goes from 0 to 63");
@@ -176,8 +179,11 @@ mod tests {
             (4, 250, 0, 0)
         );
         assert!(!ip.dont_fragment());
-        assert_eq!(made("4, 1.0.0.1, 2.0.0.2, CE true, ECT true")[1], 3);
+        assert_eq!(made("4, 1.0.0.1, 2.0.0.2, CE true, ECT false")[1], 3);
         assert_eq!(made("4, 1.0.0.1, 2.0.0.2, ECT yes")[1], 1);
+        let text = "Idle -> IPEncap(4, 1.0.0.1, 2.0.0.2, CE true, ECT true) -> Discard";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(errors.contains("at most one ECN option"), "{errors}");
     }
 
     #[test]

@@ -102,7 +102,12 @@ impl Config {
         };
         let specs = args.rest("INPUTSPEC", "treatment of new flows", "one for each input");
         for (input, arg) in specs.iter().enumerate() {
-            let spec = spec::parse(arg, input, args);
+            let spec = spec::parse(arg, input, args).and_then(|spec| match kind {
+                Kind::Address if spec.sets_destinations() => {
+                    Err("the destination must be `-`; IPAddrPairRewriter changes it".to_owned())
+                }
+                _ => Ok(spec),
+            });
             config.specs.push(spec.unwrap_or_else(|wrong| {
                 args.error(arg, format!("input spec {input}: {wrong}"));
                 Spec::Drop

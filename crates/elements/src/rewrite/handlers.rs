@@ -1,6 +1,6 @@
 //! Handlers of the rewriting classes.
 
-use super::key::{Key, Kind};
+use super::key::Key;
 use super::rewriter::{Family, Rewriter};
 use super::set::Counts;
 use super::spec::Input;
@@ -97,7 +97,6 @@ impl<F: Family> Rewriter<F> {
         let counts = &set.spaces[usize::from(self.joined.space)].inputs;
         let lines = self.joined.inputs.iter().zip(counts);
         let show = |(input, counts): (&Input, &Counts)| match counts.mappings {
-            _ if F::KIND == Kind::Address => format!("{}\n", input.spec().show()),
             0 => format!("{}\n", input.spec().show()),
             n => format!("{} [{n}]\n", input.spec().show()),
         };

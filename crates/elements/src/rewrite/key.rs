@@ -203,11 +203,9 @@ pub(super) fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, k
         proto::ICMP if kind == Kind::Ping => {
             let (was, is) = (from.sport | from.dport, to.sport | to.dport);
             put16(datagram, at + 4, is);
-            put16(
-                datagram,
-                at + 2,
-                updated(be16(datagram, at + 2), was.into(), is.into()),
-            );
+            let check = updated(be16(datagram, at + 2), was.into(), is.into());
+            let check = checksum::updated_icmp(check, &datagram[at..]);
+            put16(datagram, at + 2, check);
         }
         proto::TCP | proto::UDP => {
             if matches!(kind, Kind::Ip | Kind::Tcp | Kind::Udp) {

@@ -89,6 +89,11 @@ pub(super) fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
 }
 
 impl Pattern {
+    /// True if it gives flows another destination.
+    pub(super) fn sets_destination(&self) -> bool {
+        self.dst.is_some() || self.dport.is_some()
+    }
+
     /// Parses the words of a pattern. An anonymous pattern keeps its state under `name`.
     pub(super) fn parse(words: &[String], name: &str, args: &Args) -> Result<Pattern, String> {
         if let [named] = words {

@@ -111,6 +111,7 @@ pub(super) struct Rewriter<F> {
     reap: Duration,
     next_reap: Time,
     armed: bool,
+    as_click: bool,
     family: PhantomData<F>,
 }
 
@@ -142,6 +143,7 @@ impl<F: Family> Element for Rewriter<F> {
 
     fn new(config: &Arc<Config>, init: &Init) -> Rewriter<F> {
         let mut joined = config.join(init.name, init.shared);
+        joined.set.borrow_mut().until_reaped = init.as_click();
         joined.bucket_of = init.attached().map(|SortedBy(sorter)| sorter.function());
         if let Some(capacity) = config.capacity {
             let capacity = match capacity {
@@ -163,6 +165,7 @@ impl<F: Family> Element for Rewriter<F> {
             reap,
             next_reap: init.now + reap,
             armed: false,
+            as_click: init.as_click(),
             family: PhantomData,
         }
     }
@@ -294,7 +297,9 @@ impl<F: Family> Rewriter<F> {
         let mapping = set.get(end.flow);
         let tcp = place.protocol == proto::TCP && matches!(F::KIND, Kind::Ip | Kind::Tcp);
         let class = if tcp {
-            let class = mapping.progress.tcp(end.side, &datagram[place.at..]);
+            let class = mapping
+                .progress
+                .tcp(end.side, &datagram[place.at..], self.as_click);
             if let Some(shifts) = &mut mapping.shifts {
                 tcp::shift(datagram, place, end.side, shifts);
             }

@@ -45,6 +45,8 @@ pub(super) struct FlowSet {
     pub(super) spaces: Vec<Space>,
     born: u64,
     free: Free,
+    /// True if a mapping whose time is over counts until it is reaped, as in Click.
+    pub(super) until_reaped: bool,
 }
 
 /// A mapping in transit from one worker's flow set to another's.
@@ -93,6 +95,7 @@ impl FlowSet {
             spaces: Vec::new(),
             born: 0,
             free: Free::default(),
+            until_reaped: false,
         }
     }
 
@@ -125,7 +128,13 @@ impl FlowSet {
     /// removal.
     #[inline]
     pub(super) fn find(&self, key: &Key, now: Time) -> Option<Side> {
-        find(&self.flows, key, now)
+        find(&self.flows, key, self.time_of_ends(now))
+    }
+
+    /// Time by which a mapping must have ended to be none.
+    #[inline]
+    pub(super) fn time_of_ends(&self, now: Time) -> Time {
+        if self.until_reaped { Time(0) } else { now }
     }
 
     #[inline]
@@ -272,9 +281,12 @@ impl FlowSet {
         for (_, keys, mapping) in own {
             let [f, r] = mapping.outputs;
             let input = mapping.input;
+            // A flow that is its own reply has one entry, that of the reply.
+            let first = usize::from(kind != Kind::Address && keys[0] == keys[1]);
             for (side, outputs) in [format!("[*{f} {r}]"), format!("[{f} *{r}]")]
                 .iter()
                 .enumerate()
+                .skip(first)
             {
                 let (from, to) = (keys[side].show(kind), keys[1 - side].reversed().show(kind));
                 text.push_str(&format!("{from} => {to} {outputs} i{input}\n"));

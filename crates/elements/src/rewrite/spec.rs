@@ -304,6 +304,12 @@ impl Spec {
         }
     }
 
+    /// True if some of its flows get another destination.
+    pub(super) fn sets_destinations(&self) -> bool {
+        let mut choices = self.choices().iter();
+        choices.any(|choice| choice.pattern.sets_destination())
+    }
+
     fn choices(&self) -> &[Choice] {
         match self {
             Spec::Pattern(choice) => std::slice::from_ref(choice),
@@ -390,7 +396,7 @@ impl Input {
             },
         };
         let mut chosen = self.choose(&order, set, (key, kind), (home, &mut random), now);
-        while chosen.is_none() {
+        while chosen.is_none() && !set.until_reaped {
             // Expired mappings are removed first, which frees their values.
             let before = set.len();
             set.reap(now, REAP);
@@ -450,6 +456,7 @@ impl Input {
         (home, random): (&Home, &mut impl FnMut() -> u32),
         now: Time,
     ) -> Option<Key> {
+        let now = set.time_of_ends(now);
         let (flows, free) = set.free_values();
         let look = |to: &Key| {
             let reply = to.reversed();

@@ -26,18 +26,20 @@ pub(super) mod class {
 }
 
 impl Progress {
-    /// Records a TCP segment from `side`. Returns the flow class, which sets the mapping's lifetime.
+    /// Records a TCP segment from `side`. Returns the flow class, which sets the mapping's lifetime. As in Click, data may
+    /// reopen a connection.
     #[inline]
-    pub(super) fn tcp(&mut self, side: usize, segment: &[u8]) -> usize {
+    pub(super) fn tcp(&mut self, side: usize, segment: &[u8], as_click: bool) -> usize {
         if let Some(&[offset, flags]) = segment.get(12..14) {
+            let data = segment.len() > usize::from(offset >> 4) * 4;
             if flags & tcp::RST != 0 {
                 self.0 |= DONE | DONE << 1;
             } else if flags & tcp::FIN != 0 {
                 self.0 |= DONE << side;
-            } else if flags & tcp::SYN != 0 {
+            } else if flags & tcp::SYN != 0 || as_click && data {
                 self.0 &= !(DONE << side);
             }
-            if segment.len() > usize::from(offset >> 4) * 4 {
+            if data {
                 self.0 |= DATA << side;
             }
         }
@@ -238,13 +240,16 @@ mod tests {
             s
         };
         let mut p = Progress::default();
-        assert_eq!(p.tcp(0, &segment(tcp::SYN, b"")), class::NO_DATA);
-        assert_eq!(p.tcp(0, &segment(tcp::ACK, b"x")), class::NO_DATA);
-        assert_eq!(p.tcp(1, &segment(tcp::ACK, b"x")), class::CONNECTED);
-        assert_eq!(p.tcp(1, &segment(tcp::FIN, b"")), class::CONNECTED);
-        assert_eq!(p.tcp(0, &segment(tcp::FIN, b"")), class::DONE);
+        assert_eq!(p.tcp(0, &segment(tcp::SYN, b""), false), class::NO_DATA);
+        assert_eq!(p.tcp(0, &segment(tcp::ACK, b"x"), false), class::NO_DATA);
+        assert_eq!(p.tcp(1, &segment(tcp::ACK, b"x"), false), class::CONNECTED);
+        assert_eq!(p.tcp(1, &segment(tcp::FIN, b""), false), class::CONNECTED);
+        assert_eq!(p.tcp(0, &segment(tcp::FIN, b""), false), class::DONE);
+        assert_eq!(p.tcp(0, &segment(tcp::ACK, b"x"), false), class::DONE);
+        assert_eq!(p.tcp(0, &segment(tcp::ACK, b"x"), true), class::CONNECTED);
+        assert_eq!(p.tcp(0, &segment(tcp::FIN, b"x"), true), class::DONE);
         let mut p = Progress::default();
-        assert_eq!(p.tcp(0, &segment(tcp::RST, b"")), class::DONE);
+        assert_eq!(p.tcp(0, &segment(tcp::RST, b""), false), class::DONE);
     }
 
     #[test]

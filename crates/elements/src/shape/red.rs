@@ -82,6 +82,18 @@ pub(crate) struct Red<K = Fixed> {
 }
 
 impl Settings {
+    /// Changes both thresholds.
+    ///
+    /// # Errors
+    /// The lower one is above the upper one; nothing changes.
+    fn set_thresholds(&mut self, min: f64, max: f64) -> Result<(), String> {
+        if max < min {
+            return Err("MAX_THRESH must be >= MIN_THRESH".to_owned());
+        }
+        (self.min_thresh, self.max_thresh) = (min, max);
+        Ok(())
+    }
+
     /// Probability with which a packet is marked at an average queue length.
     fn probability(&self, average: f64, gentle: bool) -> f64 {
         let (min, max) = (self.min_thresh, self.max_thresh);
@@ -225,13 +237,13 @@ impl<K: Kind> Element for Red<K> {
     const HANDLERS: &'static [Handler<Red<K>>] = &[
         Handler::show("min_thresh", "see MIN_THRESH", |e| &e.settings.min_thresh),
         Handler::set("min_thresh", "see MIN_THRESH", |e, value, _| {
-            e.settings.min_thresh = units::parse::<u32>(value)?.into();
-            Ok(())
+            let min = units::parse::<u32>(value)?.into();
+            e.settings.set_thresholds(min, e.settings.max_thresh)
         }),
         Handler::show("max_thresh", "see MAX_THRESH", |e| &e.settings.max_thresh),
         Handler::set("max_thresh", "see MAX_THRESH", |e, value, _| {
-            e.settings.max_thresh = units::parse::<u32>(value)?.into();
-            Ok(())
+            let max = units::parse::<u32>(value)?.into();
+            e.settings.set_thresholds(e.settings.min_thresh, max)
         }),
         Handler::show("max_p", "see MAX_P", |e| &e.settings.max_p),
         Handler::set("max_p", "see MAX_P", |e, value, _| {

@@ -64,10 +64,14 @@ impl<K: Kind> Element for TimedUnqueue<K> {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        Config {
+        let config = Config {
             interval: args.required("INTERVAL", "time between bursts"),
             burst: args.optional("BURST", K::BURST, "packets at a time"),
+        };
+        if config.burst == 0 {
+            args.error_in_whole("bad BURST", "at least one packet goes at a time");
         }
+        config
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> TimedUnqueue<K> {

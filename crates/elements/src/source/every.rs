@@ -47,7 +47,11 @@ impl Every {
 
     /// Changes the interval. The next expiry is at most one new interval from now.
     pub(super) fn change(&mut self, value: &str, cx: &mut Cx) -> Result<(), String> {
-        self.interval = units::parse(value)?;
+        let interval: Duration = units::parse(value)?;
+        if interval.is_zero() {
+            return Err("the interval must not be 0".to_owned());
+        }
+        self.interval = interval;
         let soonest = cx.now() + self.interval.max(SHORTEST);
         if soonest < self.next {
             self.next = soonest;

@@ -61,6 +61,9 @@ impl Given {
     pub(super) fn rest(args: &mut Args, template: impl FnOnce(&mut Args) -> Template) -> Given {
         let limit = args.optional("LIMIT", -1, "number of packets; negative = no limit");
         let burst = args.optional("BURST", 1, "packets made at a time");
+        if burst == 0 {
+            args.error_in_whole("burst size must be >= 1", "raise BURST");
+        }
         let active = args.optional("ACTIVE", true, "if false, makes none");
         Given {
             template: template(args),

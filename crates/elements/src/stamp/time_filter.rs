@@ -200,6 +200,9 @@ impl Element for TimeFilter {
             "moves the end by a time",
             |e, value, _| {
                 let by = when::parse::<Span>(value)?;
+                if by.0 < 0 {
+                    return Err("the time must not be negative".to_owned());
+                }
                 e.change(|window| window.extend(by.0));
                 Ok(())
             },
