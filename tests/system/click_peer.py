@@ -490,7 +490,7 @@ KINDS = {
     "agg_field": one_of("ip src", "ip dst", "ip src/8", "ip dst/24", "ip src and dst", "transp sport", "transp dport",
                         "ip[12]", "ip[12:4]", "ip{0:4}", "ip tos", "ip proto", "ip ttl", "ip len", "ip id",
                         "ip src/33", "foo", "ip{96-103}", "ip off", "tcp sport", "ip src/0", "ip dscp",
-                        "ip[12-15]", "ip hl", "tcp win"),
+                        "ip hl", "tcp win"),
     "fields": lambda r: " ".join(r.choice(
         ["timestamp", "ip_src", "ip_dst", "ip_proto", "ip_len", "ip_tos", "ip_ttl", "ip_id", "ip_fragoff", "ip_frag", "ip_sum",
          "ip_hl", "ip_opt", "ip_capture_len", "sport", "dport", "tcp_seq", "tcp_ack", "tcp_flags", "tcp_window", "tcp_opt",
@@ -513,7 +513,7 @@ KINDS = {
 CLASSES = """
 ARPQuerier | 2 1-2 h arpq | IP:plain_ip ETH:eth CAPACITY=pos ENTRY_CAPACITY=pos ENTRY_PACKET_CAPACITY=pos TIMEOUT=dur POLL_TIMEOUT=dur BROADCAST_POLL=bool | ipaddr:ip insert:station
 ARPResponder | 1 1-2 a unicast | arp* | lookup?:ip
-ARPTable | 0 0 a raw | CAPACITY=pos ENTRY_CAPACITY=pos ENTRY_PACKET_CAPACITY=pos CAPACITY_SLIM_FACTOR=pos | insert:station clear:none
+ARPTable | 0 0 a raw | CAPACITY=roomy ENTRY_CAPACITY=roomy ENTRY_PACKET_CAPACITY=pos CAPACITY_SLIM_FACTOR=pos | insert:station clear:none
 AdjustTimestamp | 1 1 a any | TIME:dur FIRST=bool ALL=bool | time:dur
 AggregateCounter | 1 1-2 a ipa | BYTES=bool IP_BYTES=bool MULTIPACKET=bool EXTRA_LENGTH=bool AGGREGATE_STOP=small AGGREGATE_FREEZE=small AGGREGATE_CALL=call COUNT_STOP=small COUNT_FREEZE=small COUNT_CALL=call BANNER=str | active:bool freeze:bool stop:none reset:none write_text_file:stdout aggregate_call:call count_call:call
 AggregateFilter | 1 1-3 h ipa | aggregates+ |
@@ -686,7 +686,7 @@ KINDS.update({
     "end_call": one_of("s.run", "s.run x", "stop", bad=("nothing.x", "e.nothing")), "addr6_at": one_of(0, 8, 24), "addr_at": one_of(0, 12, 16, 2), "plain_ip": one_of(*ADDRESSES[:6], "n2", "n1:ip"), "no": one_of("false"), "yes": one_of("true"), "bw100": one_of("1000Bps", "8Mbps", "100kBps", "80kbps", bad=("x", "1kBpsx", "-1Bps")),
     "port_text": one_of("ip"), "worker": one_of("e 0"), "share_of": one_of("e 1", "e 0.5", "e 2"), "some": one_of(1, 2, 5, 8), "zero": one_of(0), "natural": one_of(0, 1, 2, 3), "share": one_of("0.1", "0.5", "1", "50%", bad=("x",)), "ms": one_of(1, 5, 100, 50), "down": one_of(0, -1, -4, -14, -20), "payload": one_of("hex", "ascii", "false", bad=("foo",)), "stripped": one_of(0, 1, 4, 14, 20),
     "mtu6": one_of(1280, 1500, 2000),
-    "slow": one_of(10, 20, 50, 1), "whole": one_of(2, 10, 20), "call": one_of("2 s.run", "1 s.run", "20 s.run"), "end": one_of("1000000000.5", "1000000001", "1", "1000000002.25", "0.5"), "brisk": one_of(50, 100, 1000), "long": one_of(3600, 1000), "sized": one_of(0, 1, 4, 60, 100), "lasting": one_of("0.1", "1s", "5", "20ms", "1e-2"), "alike": one_of(0, 257, 0x2020),
+    "slow": one_of(10, 20, 50, 1), "whole": one_of(2, 10, 20), "roomy": one_of(100, 1000), "call": one_of("2 s.run", "1 s.run", "20 s.run"), "end": one_of("1000000000.5", "1000000001", "1", "1000000002.25", "0.5"), "brisk": one_of(50, 100, 1000), "long": one_of(3600, 1000), "sized": one_of(0, 1, 4, 60, 100), "lasting": one_of("0.1", "1s", "5", "20ms", "1e-2"), "alike": one_of(0, 257, 0x2020),
     "bare_ip": one_of(*ADDRESSES), "byte": one_of(0, 1, 5, 127, 255, "0x1f"), "message": one_of(128, 200, 576, 1500),
     "station": lambda r: f"{r.choice(ADDRESSES[:2] + ADDRESSES[3:7])} {r.choice(ETHERS[:2] + ETHERS[4:])}",
     "none": one_of(""), "secs": one_of(1, 2, 5, 10, 60, 20, bad=("1 x",)), "meter": one_of("1", "10", "100", "100", bad=("x", "-1")), "stdout": one_of("-"), "lim": one_of(0, 1, 2, 3, 5, 10), "ect": one_of(0, 1, 2, 3, "true", "false"),
@@ -744,7 +744,7 @@ PLAIN = {"ip", "aggregates", "dur", "str", "text", "stdout", "share_of"}
 
 def value(r, kind, odd=0.04):
     if r.random() < odd:
-        return r.choice([text for text in GARBAGE if text and text != "0x" and " " not in text] if kind in PLAIN else GARBAGE)
+        return r.choice([text for text in GARBAGE if text[:1] not in ("", "-") and text != "0x" and " " not in text] if kind in PLAIN else GARBAGE)
     draw = KINDS[kind]
     return draw(r, r.random() < odd * 3) if "odd" in draw.__code__.co_varnames else draw(r)
 
@@ -953,8 +953,9 @@ def make(r, spec, handlers):
     if packet in ("ip", "tcp", "udp", "icmp", "nat", "ipa", "ipfrag", "onlytcp", "onlyudp", "ping"):
         before.append("CheckIPHeader(0)"
                       if spec.name not in ("CheckIPHeader", "CheckIPHeader2", "MarkIPHeader") else "Null")
-    if packet == "ipa":
+    if packet == "ipa" or spec.name == "AggregateIPFlows":
         before.append("IPClassifier(not (src host 0.0.0.0 or dst host 0.0.0.0))")
+    if packet == "ipa":
         before.append(r.choice(["AggregateIP(ip src)", "AggregateIP(ip dst)", "AggregateIP(ip[15])"]))
     if packet == "ip6":
         before.append("MarkIP6Header(0)" if spec.name != "MarkIP6Header" else "Null")
