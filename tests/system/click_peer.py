@@ -460,7 +460,7 @@ def aggregates(r):
 KINDS = {
     "bool": one_of("true", "false", "true", "false", "1", "0", "yes", "no", "t", "TRUE"),
     "u8": number(8), "u16": number(16), "u32": number(32),
-    "small": one_of(0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 34, 60, 64, 100, "0x10", "010", bad=(-1, 70000)),
+    "small": one_of(0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 34, 60, 64, 100, "0x10", "010", bad=(-1,)),
     "int": one_of(0, 1, 2, 3, 4, 5, 10, 14, 20, 60, 100, 1500, -1, -4, -14),
     "pos": one_of(1, 2, 3, 4, 5, 8, 10, 100, bad=(0, -1)),
     "port_number": one_of(0, 0, -1),
@@ -738,13 +738,13 @@ SPECS = read_specs()
 SETUPS = {"ipa": "ip", "ipfrag": "ip", "arpq": "ip"}
 
 
-# Kinds of which Click takes an empty argument, or refuses several words.
-PLAIN = {"ip", "aggregates", "dur", "str", "text", "stdout", "share_of"}
+# Kinds of which Click takes an empty argument or a negative number, or refuses several words; or that are decimal here.
+PLAIN = {"ip", "aggregates", "byte", "icmp_type", "icmp_code", "small", "some", "dur", "str", "text", "stdout", "share_of"}
 
 
 def value(r, kind, odd=0.04):
     if r.random() < odd:
-        return r.choice([text for text in GARBAGE if text[:1] not in ("", "-") and text != "0x" and " " not in text] if kind in PLAIN else GARBAGE)
+        return r.choice([text for text in GARBAGE if text[:1] not in ("", "-", "0") and " " not in text] if kind in PLAIN else GARBAGE)
     draw = KINDS[kind]
     return draw(r, r.random() < odd * 3) if "odd" in draw.__code__.co_varnames else draw(r)
 

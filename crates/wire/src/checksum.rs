@@ -123,8 +123,8 @@ pub fn update(check: u16, old: &[u8], new: &[u8]) -> u16 {
 
 /// The checksum `check` that an update gave an ICMP message, whose other bytes are as they will be.
 ///
-/// Without a pseudo-header all words may be zero, as in the reply to an echo request of zeros. Their checksum is 0xffff,
-/// and an update, to which both zeros are one, gives 0.
+/// Without a pseudo-header all words may be zero, as in the reply to an echo request of zeros. Their checksum is
+/// 0xffff, and an update, to which both zeros are one, gives 0.
 #[inline]
 pub fn updated_icmp(check: u16, message: &[u8]) -> u16 {
     let zeros = |bytes: Option<&[u8]>| bytes.is_some_and(|b| b.iter().all(|b| *b == 0));

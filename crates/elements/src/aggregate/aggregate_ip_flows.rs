@@ -6,9 +6,10 @@
 //! DriverManager(pause, write af.clear, write ac.write_text_file -);
 //! ```
 //!
-//! Flows get numbers from 1 on, in the order in which they are first seen. Packets from the side that was seen
-//! first get paint 0, those of the other side paint 1. A flow ends when it has had no packet for some time, by
-//! the packets' timestamps, or at the first SYN after a RST or after a FIN from both sides. Packets that belong to no flow leave by output 1, or are dropped (`no_flow`).
+//! Flows get numbers from 1 on, in the order in which they are first seen. Packets from the side that was seen first
+//! get paint 0, those of the other side paint 1. A flow ends when it has had no packet for some time, by the packets'
+//! timestamps, or at the first SYN after a RST or after a FIN from both sides. Packets that belong to no flow leave
+//! by output 1, or are dropped (`no_flow`).
 //!
 //! Where packets are pushed, fragments wait here until the first fragment of their datagram, which has the
 //! ports, has come. Later packets between the same addresses wait behind them. `clear` releases all that wait.

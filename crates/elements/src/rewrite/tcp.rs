@@ -26,8 +26,8 @@ pub(super) mod class {
 }
 
 impl Progress {
-    /// Records a TCP segment from `side`. Returns the flow class, which sets the mapping's lifetime. As in Click, data may
-    /// reopen a connection.
+    /// Records a TCP segment from `side`. Returns the flow class, which sets the mapping's lifetime. With
+    /// `as_click`, data reopens a finished connection, as in Click.
     #[inline]
     pub(super) fn tcp(&mut self, side: usize, segment: &[u8], as_click: bool) -> usize {
         if let Some(&[offset, flags]) = segment.get(12..14) {
