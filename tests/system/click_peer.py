@@ -231,6 +231,14 @@ def hosts6(r):
             return packet
 
 
+def routed6(r):
+    """An IPv6 packet that has a destination."""
+    while True:
+        packet = ip6_packet(r)
+        if len(packet) >= 40 and any(packet[24:40]):
+            return packet
+
+
 def raw_packet(r):
     return some_bytes(r, r.choice([0, 1, 2, 4, 10, 14, 20, 34, 60, 64, 100, r.randrange(300)]))
 
@@ -305,7 +313,7 @@ PACKETS = {
     "ip": ip_packet, "ip6": ip6_packet, "ether": ether_packet, "raw": raw_packet, "any": any_packet,
     "tcp": forced(6), "udp": forced(17), "icmp": forced(1), "nat": natural,
     "ping": lambda r: ping(r), "onlytcp": lambda r: whole_datagram(r, 6), "onlyudp": lambda r: whole_datagram(r, 17),
-    "arp": lambda r: ether_packet(r), "unicast": lambda r: unicast(r), "hosts6": lambda r: hosts6(r), "stations": lambda r: stations(r),
+    "arp": lambda r: ether_packet(r), "unicast": lambda r: unicast(r), "hosts6": lambda r: hosts6(r), "routed6": lambda r: routed6(r), "stations": lambda r: stations(r),
 }
 
 # ---------------------------------------------------------------- values
@@ -592,7 +600,7 @@ InfiniteSource | 0 1 a any | [DATA:text] LIMIT!lim BURST=some ACTIVE=bool LENGTH
 InputSwitch | 2-3 1 h any | [INPUT:port_number] | switch:port_number
 LinearIPLookup | 1 1-3 h ip | route* | add:route set:route remove:route ctrl:rctrl lookup?:ip
 LinkUnqueue | 1 1 l/h any | LATENCY:dur BANDWIDTH:bw100 | reset:none
-LookupIP6Route | 1 1-3 h ip6 | route6* | remove:route6
+LookupIP6Route | 1 1-3 h routed6 | route6* | remove:route6
 MSQueue | 1 1 h/l any | [CAPACITY:pos] | capacity:pos reset:none
 MarkIP6Header | 1 1 a ip6 | [OFFSET:zero] |
 MarkIPCE | 1 1-2 a ip | [FORCE:bool] |
@@ -957,7 +965,7 @@ def make(r, spec, handlers):
         before.append("IPClassifier(not (src host 0.0.0.0 or dst host 0.0.0.0))")
     if packet == "ipa":
         before.append(r.choice(["AggregateIP(ip src)", "AggregateIP(ip dst)", "AggregateIP(ip[15])"]))
-    if packet == "ip6":
+    if packet in ("ip6", "routed6"):
         before.append("MarkIP6Header(0)" if spec.name != "MarkIP6Header" else "Null")
     if spec.name == "Unstrip":
         before.append("Pad(64) -> Strip(20)")
