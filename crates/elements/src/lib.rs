@@ -45,6 +45,8 @@ pub mod ipsec;
 mod limit;
 /// Classes that follow a Linux kernel, and the image of its state.
 pub mod linux;
+/// Sets of addresses.
+mod listed;
 /// Manual page of a class.
 mod manual;
 /// Classes of MPLS: labels on and off, and where packets with labels go.

@@ -38,10 +38,10 @@
 //!   driver then reports the first.
 //! - `DETAILS`: accepted for compatibility with Click: faults are always counted by kind.
 
-use super::addresses::Listed;
 use super::faults::{self, Faults, Wording};
 use crate::ip4::{Addresses, Interfaces, PARAMETER};
 use crate::linux::{self, Routes};
+use crate::listed::Listed;
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;

@@ -16,8 +16,8 @@
 //!
 //! - `INTERFACES`: addresses of interfaces with prefix lengths, separated by spaces.
 
-use super::addresses::Listed;
 use crate::ip4::Interfaces;
+use crate::listed::Listed;
 use crate::prelude::*;
 
 const DIRECTED_BROADCAST: u8 = 0;

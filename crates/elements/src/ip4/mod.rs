@@ -1,4 +1,4 @@
-pub(crate) mod addresses;
+mod addresses;
 pub(crate) mod check_ip_header;
 pub(crate) mod check_ip_header2;
 mod check_tcp_header;

@@ -1,7 +1,7 @@
 //! The kernel's routes, as control changes them and workers read them.
 
 use super::{Full, GroupError, GroupId, LOCAL, Member, NoMemory, Prefix};
-use crate::ip4::addresses::Listed;
+use crate::listed::Listed;
 use crate::route::store::{Store, Writer};
 use engine::publish::{Published, domain};
 use std::collections::BTreeSet;
