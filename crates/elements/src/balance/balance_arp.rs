@@ -395,7 +395,7 @@ mod tests {
             [arp_request(FRONT1, "10.0.2.1", "10.0.2.9")]
         );
         bench.push_at("arp", 2, &[arp_request(R2, "10.255.0.12", "10.0.2.9")]);
-        // It asks in the router's name, whatever address the back end has used.
+        // The balancer asks in the router's name, whatever address the back end has used.
         assert_eq!(
             bench.take("f1"),
             [arp_request(FRONT1, "10.0.2.1", "10.0.2.9")]

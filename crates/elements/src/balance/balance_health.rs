@@ -49,23 +49,20 @@
 use super::echo::{self, Bad, Probe};
 use super::shared::{Shared, watched};
 use super::udp::Ends;
-use super::{Peer, bfd, ping};
+use super::{Peer, arp_probe, bfd, ping};
 use crate::prelude::*;
 use cluster::balance::{Change, Watch};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use wire::{Arp, EtherAddr, arp, ether};
+use wire::{EtherAddr, ether};
 
 const HEARD: usize = 0;
 const MALFORMED: usize = 1;
 const FORGED: usize = 2;
 const TTL: usize = 3;
 const UNKNOWN: usize = 4;
-
-/// Time after the start, in nanoseconds, in which a BFD session that was never up is not counted as failed.
-const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// Kind of health probe.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,14 +90,9 @@ pub(super) struct BalanceHealth {
     watches: Vec<(String, Watch)>,
     /// BFD session of each back end.
     sessions: Vec<bfd::Session>,
-    /// Time at which each BFD session was last evaluated, in nanoseconds.
-    judged: Vec<u64>,
-    started: u64,
     /// Number of up and down transitions of each back end.
     changes: Vec<u64>,
     sent: u64,
-    /// State of the random generator for the jitter of BFD packets.
-    random: u64,
 }
 
 impl Element for BalanceHealth {
@@ -171,19 +163,18 @@ impl Element for BalanceHealth {
         let interval = u64::try_from(config.interval.as_nanos()).unwrap_or(u64::MAX);
         let settings = watched(interval, config.misses, config.answers);
         let all = shared.backends.iter();
-        let session = |at: usize| bfd::Session::new((config.nonce as u32).wrapping_add(at as u32));
+        let session = |at: usize| {
+            bfd::Session::new((config.nonce as u32).wrapping_add(at as u32), init.now.0)
+        };
         BalanceHealth {
             config: Arc::clone(config),
             sessions: (0..all.len()).map(session).collect(),
-            judged: vec![init.now.0; all.len()],
-            started: init.now.0,
             changes: vec![0; all.len()],
             watches: all
                 .map(|of| (of.name.clone(), Watch::new(settings)))
                 .collect(),
             shared,
             sent: 0,
-            random: config.nonce | 1,
         }
     }
 
@@ -221,7 +212,7 @@ impl Element for BalanceHealth {
     }
 
     fn take(&mut self, old: BalanceHealth) {
-        (self.sent, self.started) = (old.sent, old.started);
+        self.sent = old.sent;
         for (at, (name, watch)) in old.watches.iter().enumerate() {
             let own = self.watches.iter().position(|(known, _)| known == name);
             if let Some(own) = own {
@@ -282,16 +273,8 @@ impl BalanceHealth {
             return Packet::from_bytes(&ping::write(probe, to, self.config.own));
         }
         if self.config.kind == Kind::Arp {
-            let address = of.address?;
-            let mut bytes = [0; ether::LEN + arp::LEN];
-            bytes[..ether::LEN].copy_from_slice(&ether::header(
-                of.ether,
-                self.config.own.0,
-                ether::ARP,
-            ));
-            let request = arp::packet(arp::REQUEST, self.config.own, (EtherAddr::ZERO, address));
-            bytes[ether::LEN..].copy_from_slice(&request);
-            return Packet::from_bytes(&bytes);
+            let to = (of.ether, of.address?);
+            return Packet::from_bytes(&arp_probe::write(to, self.config.own));
         }
         Packet::from_bytes(&echo::write(probe, of.ether, self.config.own))
     }
@@ -331,16 +314,10 @@ impl BalanceHealth {
     /// Back end of an ARP reply, and the number of the last probe, which the reply answers. The error is a drop
     /// counter's index.
     fn answered(&self, frame: &[u8]) -> Result<(usize, u64), usize> {
-        let reply = frame
-            .get(ether::LEN..)
-            .and_then(|bytes| Arp::new_checked(bytes).ok());
-        let reply = reply
-            .filter(|reply| reply.op() == arp::REPLY)
-            .ok_or(MALFORMED)?;
-        let sender = (reply.sender_ether(), Some(reply.sender_ip()));
+        let (ether, address) = arp_probe::read(frame).ok_or(MALFORMED)?;
         let mut all = self.shared.backends.iter();
         let at = all
-            .position(|of| (of.ether, of.address) == sender)
+            .position(|of| (of.ether, of.address) == (ether, Some(address)))
             .ok_or(UNKNOWN)?;
         Ok((at, self.watches[at].1.sent()))
     }
@@ -375,10 +352,7 @@ impl BalanceHealth {
     /// Sends the due packets of a BFD session. Its state follows from the packets received since the last call.
     fn turn(&mut self, at: usize, cx: &mut Cx) {
         let now = cx.read_clock().0;
-        let session = &self.sessions[at];
-        let is_awaited = session.was_up() || now.saturating_sub(self.started) >= PATIENCE_NS;
-        if is_awaited && now.saturating_sub(self.judged[at]) >= session.pace() {
-            self.judged[at] = now;
+        if self.sessions[at].checks(now) {
             let (_, change) = self.watches[at].1.probe(now);
             if matches!(change, Some(Change::Down(_))) {
                 self.sessions[at].fail();
@@ -401,12 +375,8 @@ impl BalanceHealth {
             to: (of.ether, address),
         };
         let settings = (at, self.config.interval, self.config.misses);
-        let now = cx.read_clock().0;
-        // Xorshift (G. Marsaglia, 2003).
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let frame = self.sessions[at].frame(now, ends, settings, (answers, self.random));
+        let (now, draw) = (cx.read_clock().0, cx.random());
+        let frame = self.sessions[at].frame(now, ends, settings, (answers, draw));
         if let Some(packet) = Packet::from_bytes(&frame) {
             self.sent += 1;
             cx.emit(0, packet);
@@ -518,7 +488,7 @@ mod tests {
                     Icmp::new_unchecked(&mut frame[34..]).answer_echo();
                     bench.push_at("health", 0, &[frame]);
                 } else {
-                    // As a router does.
+                    // A router does the same.
                     Ipv4::new_unchecked(&mut frame[14..]).dec_ttl();
                     bench.push_at("health", 0, &[frame]);
                 }

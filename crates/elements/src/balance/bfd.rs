@@ -17,7 +17,9 @@ const FINAL: u8 = 1 << 4;
 const AUTHENTICATED: u8 = 1 << 2;
 const MULTIPOINT: u8 = 1;
 /// Minimum interval between packets while a session is not up (RFC 5880, 6.8.3).
-pub(super) const SLOW: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_secs(1);
+/// Time after the start, in nanoseconds, in which a session that was never up is not counted as failed.
+const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// Session state, with the numbers that control packets use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +125,9 @@ pub(super) struct Session {
     takes: u64,
     /// Time at which the next packet is due, in nanoseconds.
     due: u64,
+    started: u64,
+    /// Time of the last check for missing packets, in nanoseconds.
+    checked: u64,
 }
 
 /// Result of a received packet.
@@ -135,7 +140,8 @@ pub(super) struct Heard {
 }
 
 impl Session {
-    pub(super) fn new(own: u32) -> Session {
+    /// Session with a discriminator, which begins at `now`, in nanoseconds.
+    pub(super) fn new(own: u32, now: u64) -> Session {
         Session {
             // A discriminator is never 0. Discriminators are consecutive, so no other session has 2^31.
             own: if own == 0 { 1 << 31 } else { own },
@@ -146,17 +152,20 @@ impl Session {
             pace: SLOW.as_nanos() as u64,
             takes: 1000,
             due: 0,
+            started: now,
+            checked: now,
         }
     }
 
-    /// True if the session has been up once.
-    pub(super) fn was_up(&self) -> bool {
-        self.was_up
-    }
-
-    /// Maximum interval between packets from the other end, in nanoseconds.
-    pub(super) fn pace(&self) -> u64 {
-        self.pace
+    /// True if the other end had to send a packet since the last time that this was true. A session that was never up
+    /// gets some time after its start.
+    pub(super) fn checks(&mut self, now: u64) -> bool {
+        let is_awaited = self.was_up || now.saturating_sub(self.started) >= PATIENCE_NS;
+        let is_over = now.saturating_sub(self.checked) >= self.pace;
+        if is_awaited && is_over {
+            self.checked = now;
+        }
+        is_awaited && is_over
     }
 
     /// Takes the session down after a detection timeout.
@@ -171,7 +180,7 @@ impl Session {
 
     /// Schedules the next packet. Random jitter from `draw` shortens the interval by up to a quarter, so that sessions
     /// do not synchronise (RFC 5880, 6.8.7).
-    fn wait(&mut self, now: u64, interval: Duration, draw: u64) {
+    fn wait(&mut self, now: u64, interval: Duration, draw: u32) {
         let own = match self.state {
             State::Up => interval,
             _ => interval.max(SLOW),
@@ -179,7 +188,7 @@ impl Session {
         let gap = self.takes.max(own.as_nanos() as u64);
         self.due = match self.takes {
             0 => u64::MAX,
-            _ => now.saturating_add(gap - draw % (gap / 4 + 1)),
+            _ => now.saturating_add(gap - ((u128::from(gap / 4) * u128::from(draw)) >> 32) as u64),
         };
     }
 
@@ -223,7 +232,7 @@ impl Session {
         now: u64,
         ends: Ends,
         (at, interval, multiplier): (usize, Duration, u32),
-        (answers, draw): (bool, u64),
+        (answers, draw): (bool, u32),
     ) -> Vec<u8> {
         if !answers {
             self.wait(now, interval, draw);
@@ -268,7 +277,7 @@ mod tests {
 
     #[test]
     fn two_ends_come_up_and_one_that_was_silent_is_heard_again() {
-        let (mut a, mut b) = (Session::new(7), Session::new(0));
+        let (mut a, mut b) = (Session::new(7, 0), Session::new(0, 0));
         let mut states = Vec::new();
         for _ in 0..3 {
             let of_a = packet(&mut a, false);
@@ -297,7 +306,7 @@ mod tests {
         );
         a.hear(packet(&mut b, true), INTERVAL);
         assert_eq!(packet(&mut a, false).flags, 0);
-        assert_eq!(a.pace(), 10_000_000);
+        assert_eq!(a.pace, 10_000_000);
         // b was silent, and hears of it.
         a.fail();
         let down = packet(&mut a, false);
@@ -312,12 +321,12 @@ mod tests {
                 asks: false
             })
         );
-        assert!(a.was_up());
+        assert!(a.was_up);
     }
 
     #[test]
     fn packets_go_out_as_the_other_end_can_take_them_and_up_to_a_quarter_earlier() {
-        let (mut a, mut b) = (Session::new(7), Session::new(9));
+        let (mut a, mut b) = (Session::new(7, 0), Session::new(9, 0));
         for _ in 0..2 {
             b.hear(packet(&mut a, false), INTERVAL);
             a.hear(packet(&mut b, false), INTERVAL);
@@ -328,8 +337,8 @@ mod tests {
             a.due() - 1000
         };
         assert_eq!(gap(&mut a, 0), 10_000_000);
-        assert_eq!(gap(&mut a, 2_500_000), 7_500_000);
-        assert_eq!(gap(&mut a, 2_500_001), 10_000_000);
+        assert_eq!(gap(&mut a, 1 << 31), 8_750_000);
+        assert_eq!(gap(&mut a, u32::MAX), 7_500_001);
         let mut slow = packet(&mut b, false);
         slow.takes = 300_000;
         a.hear(slow, INTERVAL);
@@ -347,9 +356,24 @@ mod tests {
     }
 
     #[test]
+    fn missing_packets_are_checked_for_once_an_interval_and_not_before_a_first_session_had_time() {
+        let mut a = Session::new(7, 0);
+        assert!(!a.checks(PATIENCE_NS - 1));
+        assert!(a.checks(PATIENCE_NS));
+        assert!(!a.checks(PATIENCE_NS + 999_999_999));
+        assert!(a.checks(PATIENCE_NS + 1_000_000_000));
+        let mut b = Session::new(9, 0);
+        for _ in 0..2 {
+            b.hear(packet(&mut a, false), INTERVAL);
+            a.hear(packet(&mut b, false), INTERVAL);
+        }
+        assert!(a.was_up && !b.checks(9_999_999) && b.checks(10_000_000));
+    }
+
+    #[test]
     fn packets_that_the_rfc_discards_change_nothing() {
-        let mut a = Session::new(7);
-        let mut b = Session::new(9);
+        let mut a = Session::new(7, 0);
+        let mut b = Session::new(9, 0);
         let frame = b.frame(0, ENDS, (0, INTERVAL, 3), (false, 0));
         let good = read(&frame, ENDS.to.1).expect("a packet").1.bytes();
         for (at, value) in [
@@ -380,7 +404,7 @@ mod tests {
 
     #[test]
     fn an_end_that_is_administratively_down_is_down() {
-        let (mut a, mut b) = (Session::new(7), Session::new(9));
+        let (mut a, mut b) = (Session::new(7, 0), Session::new(9, 0));
         for _ in 0..2 {
             b.hear(packet(&mut a, false), INTERVAL);
             a.hear(packet(&mut b, false), INTERVAL);

@@ -2,6 +2,7 @@
 //!
 //! The rules are in the crate `cluster`; these classes move packets by them. BalancePool holds what the others share.
 
+mod arp_probe;
 mod balance_arp;
 mod balance_health;
 mod balance_in;

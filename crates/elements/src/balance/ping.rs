@@ -75,7 +75,7 @@ mod tests {
         };
         let mut frame = write(probe, BOX, OWN);
         assert_eq!(read(&frame, OWN.1), None, "a request");
-        // As a host answers.
+        // Answers as a host does.
         frame[..12].rotate_left(6);
         let mut ip = Ipv4::new_unchecked(&mut frame[ether::LEN..]);
         ip.set_src(BOX.1);
